@@ -1,0 +1,33 @@
+# `make help` lists what there is.
+GO      ?= go
+TOOL     = $(GO) tool -modfile=.tools/go.mod
+PROTOS   = symbio/v1/peer.proto symbio/v1/control.proto
+TARGETS  = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+
+.PHONY: help generate build test lint bench demo cross
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+generate: ## write the Go code of the .proto files
+	cd .tools && $(GO) run ./protogen ../proto ../proto $(PROTOS)
+
+build: ## the binary, ./symbio (static, no C compiler)
+	CGO_ENABLED=0 $(GO) build -trimpath -o symbio ./cmd/symbio
+
+test: ## all tests
+	$(GO) test ./...
+
+lint: ## gofmt, vet, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+
+bench: ## every figure, as a ratio to a floor measured in the same run
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
+
+demo: ## two nodes, one community, a survey of this directory
+	$(GO) run ./cmd/symbio demo
+
+cross: ## check that it builds for every system
+	@for t in $(TARGETS); do echo $$t; CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build -o /dev/null ./cmd/symbio || exit 1; done
