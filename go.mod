@@ -3,7 +3,8 @@ module symbio
 go 1.26.0
 
 require (
-	github.com/asynkron/protoactor-go v0.0.0-20260118094027-288962e52f3f // indirect
+	// Proto.Actor: the newest commit upstream, which `@latest` does not know and would downgrade.
+	github.com/asynkron/protoactor-go v0.0.0-20260118094027-288962e52f3f
 	github.com/bmatcuk/doublestar/v4 v4.10.4 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
