@@ -1,0 +1,97 @@
+package community_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// lines says which of our folders a folder may import, beside itself. The longest matching name
+// counts. architecture: "The house". When a better line is found, move it, and write why in
+// community/design.
+var lines = map[string][]string{
+	"proto":                   {},
+	"actor":                   {},
+	"security":                {},
+	"security/identity":       {"proto"},
+	"discovery":               {},
+	"community":               {"actor", "security"},
+	"skills":                  {"actor", "security/permission"},
+	"transport":               {"proto", "community", "discovery", "security/identity"},
+	"transport/transporttest": {"actor", "community", "security/identity"}, // it builds communities to talk over the transport
+	"agent/llm":               {"security"},
+	"agent/tool":              {"agent/llm", "security", "skills", "community"},
+	"agent":                   {"agent/llm", "agent/tool", "community", "skills", "security", "actor"},
+	"cmd":                     {"proto", "actor", "security", "discovery", "community", "skills", "transport", "agent"},
+}
+
+// homes says which folders may use a library.
+var homes = map[string][]string{
+	"github.com/asynkron/protoactor-go": {"actor"},
+	"google.golang.org/grpc":            {"transport/grpcpeer", "proto", "cmd"}, // proto: generated stubs; cmd: the control socket
+	"github.com/hashicorp/mdns":         {"discovery/mdns"},
+	"github.com/miekg/dns":              {"discovery/mdns"},
+	"github.com/spf13/cobra":            {"cmd"},
+}
+
+func TestPackagesImportOnlyWhatTheirLayerMay(t *testing.T) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Doc", "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var p struct {
+			ImportPath, Doc string
+			Imports         []string
+		}
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		pkg, ours := ourName(p.ImportPath)
+		if !ours {
+			continue
+		}
+		if p.Doc == "" {
+			t.Errorf("%s has no package comment", pkg)
+		}
+		folder := longest(pkg, func(name string) bool { _, ok := lines[name]; return ok })
+		if folder == "" {
+			t.Errorf("%s is in no layer", pkg)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if to, ours := ourName(imp); ours && !within(to, folder) && !slices.ContainsFunc(lines[folder], func(l string) bool { return within(to, l) }) {
+				t.Errorf("%s imports %s; %s may import %v", pkg, to, folder, lines[folder])
+			}
+			for lib, at := range homes {
+				if within(imp, lib) && !slices.ContainsFunc(at, func(h string) bool { return within(pkg, h) }) {
+					t.Errorf("%s imports %s; only %v may", pkg, imp, at)
+				}
+			}
+		}
+	}
+}
+
+func ourName(importPath string) (string, bool) {
+	return strings.CutPrefix(importPath, "symbio/")
+}
+
+// within says whether name is folder or below it.
+func within(name, folder string) bool {
+	return name == folder || strings.HasPrefix(name, folder+"/")
+}
+
+func longest(name string, known func(string) bool) string {
+	for ; name != "."; name = path.Dir(name) {
+		if known(name) {
+			return name
+		}
+	}
+	return ""
+}
