@@ -1,0 +1,66 @@
+package actor
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// A call is what Proto.Actor carries: a message on its way to one actor, and the way back for the
+// answer.
+type call struct {
+	ref    *Ref
+	ctx    context.Context
+	msg    any
+	answer chan outcome // capacity 1; nil for a Tell
+	// refused is set before the call is queued, by the goroutine that sends it.
+	refused error
+	state   atomic.Int32
+}
+
+type outcome struct {
+	value any
+	err   error
+}
+
+const (
+	waiting   int32 = iota
+	begun           // Receive has it, or had it
+	withdrawn       // the asker gave up before Receive began
+)
+
+// begin reports whether Receive may have the call; the asker can no longer withdraw it then.
+func (c *call) begin() bool {
+	return c.ctx.Err() == nil && c.state.CompareAndSwap(waiting, begun)
+}
+
+// withdraw reports whether Receive will never see the call.
+func (c *call) withdraw() bool { return c.state.CompareAndSwap(waiting, withdrawn) }
+
+// finish answers the call. Only the first answer counts; it never blocks.
+func (c *call) finish(value any, err error) {
+	select {
+	case c.answer <- outcome{value, err}:
+	default:
+	}
+}
+
+// wait returns the answer, or the cause of the asker's context. A call that is still queued when halt
+// is closed comes back as ErrStopped at once, however long the one before it takes.
+func (c *call) wait(halt <-chan struct{}) (any, error) {
+	for {
+		select {
+		case o := <-c.answer:
+			return o.value, o.err
+		case <-c.ctx.Done():
+			return nil, context.Cause(c.ctx)
+		case <-halt:
+			if c.withdraw() {
+				return nil, ErrStopped
+			}
+			halt = nil // Receive has begun: its answer is coming
+		}
+	}
+}
+
+// IgnoreDeadLetterLogging keeps Proto.Actor from logging the message itself.
+func (*call) IgnoreDeadLetterLogging() {}

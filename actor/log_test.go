@@ -1,0 +1,70 @@
+package actor_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"symbio/actor"
+)
+
+func TestDeadLettersAreLoggedAFewASecondAndWithoutTheirContents(t *testing.T) {
+	var log bytes.Buffer
+	cfg := actor.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	inBubble(t, cfg, func(t *testing.T, s *actor.System) {
+		r := spawn(t, s, actor.Props{Name: "ann", New: always(echo)})
+		if err := r.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 1000 {
+			wantErr(t, r.Tell("the password is 1234"), actor.ErrNoActor)
+		}
+		time.Sleep(time.Second)
+		wantErr(t, r.Tell("the password is 1234"), actor.ErrNoActor)
+		if got := s.DeadLetters(); got != 1001 {
+			t.Errorf("got %d dead letters, want 1001", got)
+		}
+	})
+	if n := strings.Count(log.String(), `msg="dead letter" actor=ann type=string`); n != 6 {
+		t.Errorf("got %d lines, want 5 in the first second and 1 in the next:\n%s", n, &log)
+	}
+	if !strings.Contains(log.String(), "unlogged=995") {
+		t.Errorf("the log does not say how many it left out:\n%s", &log)
+	}
+	if strings.Contains(log.String(), "password") {
+		t.Errorf("the log has contents of messages:\n%s", &log)
+	}
+}
+
+func TestProtoActorsLinesAreForDevelopers(t *testing.T) {
+	for _, test := range []struct {
+		level slog.Level
+		want  bool
+	}{{slog.LevelInfo, false}, {slog.LevelDebug, true}} {
+		var log bytes.Buffer
+		cfg := actor.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: test.level}))}
+		inBubble(t, cfg, func(t *testing.T, s *actor.System) {})
+		if got := strings.Contains(log.String(), "lib=proto.actor"); got != test.want {
+			t.Errorf("at %v: Proto.Actor heard is %v, want %v:\n%s", test.level, got, test.want, &log)
+		}
+	}
+}
+
+func TestAnActorThatFailsWithoutAnOwnerIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	cfg := actor.Config{Restarts: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	inBubble(t, cfg, func(t *testing.T, s *actor.System) {
+		r := spawn(t, s, actor.Props{Name: "ann", New: newFragile})
+		if _, err := r.Ask(t.Context(), "panic"); !errors.Is(err, actor.ErrPanicked) {
+			t.Fatal(err)
+		}
+		synctest.Wait() // until it is given up, before Shutdown asks it to stop
+	})
+	if !strings.Contains(log.String(), `msg="actor stopped" actor=ann err="actor failed too often`) {
+		t.Errorf("the log does not tell:\n%s", &log)
+	}
+}

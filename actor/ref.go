@@ -1,0 +1,247 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	proto "github.com/asynkron/protoactor-go/actor"
+)
+
+// Ref is a handle on an actor. It stays valid, and refuses, when the actor has ended; it never reaches
+// another actor that has the same name later. The zero Ref and a nil one refuse with ErrNoActor.
+type Ref struct {
+	sys     *System
+	name    string
+	pid     *proto.PID
+	new     func() (Behavior, error)
+	stopped func(error)
+	born    bool // guarded by sys.mu
+
+	gate gate
+	halt atomic.Pointer[signal] // made by the first Ask, closed when the gate is
+
+	// Used by the goroutine that works off the mailbox only, of which there is one at a time.
+	behavior Behavior
+	ended    bool // Proto.Actor has stopped it; what is queued is still to be answered
+
+	killed  atomic.Bool
+	current atomic.Pointer[context.CancelCauseFunc] // ends the context of the call in flight
+
+	mu   sync.Mutex
+	over bool          // all is done, and done is closed or will not be made; guarded by mu
+	done chan struct{} // made by the first who waits; guarded by mu
+	fate *fate         // made by the first failure; guarded by mu
+}
+
+// signal lets a channel be made by whoever needs it first.
+type signal struct{ c chan struct{} }
+
+// Name returns the name that the actor was spawned with, or the generated one.
+func (r *Ref) Name() string { return r.name }
+
+// Ask sends msg and waits for the answer: what Receive returned, value and error. It also returns
+//
+//   - ErrBusy, at once, when the mailbox is full;
+//   - ErrStopped when the actor is stopping, or stops while msg is queued: Receive has not seen msg; when
+//     the error is context.Canceled as well, Receive had begun, and gave up because the actor must end;
+//   - ErrNoActor when it had ended before (then it is ErrStopped too);
+//   - a *PanicError, which is ErrPanicked, when Receive panicked;
+//   - the cause of ctx when that ends first. A message that is still queued then is never handled, and
+//     one that is being handled sees its context end.
+func (r *Ref) Ask(ctx context.Context, msg any) (any, error) {
+	if r == nil || r.sys == nil {
+		return nil, ErrNoActor
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c := &call{ref: r, ctx: ctx, msg: msg, answer: make(chan outcome, 1)}
+	r.sys.root.Send(r.pid, c)
+	if c.refused != nil {
+		return nil, c.refused
+	}
+	return c.wait(r.halting())
+}
+
+// Tell sends msg and does not wait. nil says that msg is queued, not that it will be handled; otherwise
+// the error is ErrBusy, ErrStopped or ErrNoActor as for Ask. Receive's context has no deadline, and its
+// answer goes nowhere.
+func (r *Ref) Tell(msg any) error {
+	if r == nil || r.sys == nil {
+		return ErrNoActor
+	}
+	c := &call{ref: r, ctx: context.Background(), msg: msg}
+	r.sys.root.Send(r.pid, c)
+	return c.refused
+}
+
+// Stop ends the actor and returns when it has ended. New messages are refused from now on, queued ones
+// are answered with ErrStopped, and the one in flight may finish. When ctx ends first, the context of
+// the one in flight is cancelled with the cause ErrStopped, and Stop returns an error that wraps the
+// cause of ctx; the actor ends when that Receive returns.
+//
+// Stop may be called any number of times and while others wait in it; nil says that the actor has ended,
+// for whatever reason. Called from the actor's own Receive, it waits for itself until ctx ends.
+func (r *Ref) Stop(ctx context.Context) error {
+	if r == nil || r.sys == nil {
+		return ErrNoActor
+	}
+	r.close(nil)
+	if err := r.await(ctx); err != nil {
+		r.kill()
+		return fmt.Errorf("stop actor %s: %w", r.name, err)
+	}
+	return nil
+}
+
+// close refuses new messages and makes Proto.Actor stop the actor. The first one decides why.
+func (r *Ref) close(why error) {
+	if !r.gate.close() {
+		return
+	}
+	r.mu.Lock()
+	if r.fate == nil && why != nil {
+		r.fate = &fate{}
+	}
+	if r.fate != nil {
+		r.fate.why = why
+		r.cancelRestart()
+	}
+	r.mu.Unlock()
+	close(r.halting())
+	r.sys.root.Stop(r.pid)
+}
+
+// halting returns the channel that close closes.
+func (r *Ref) halting() chan struct{} {
+	if h := r.halt.Load(); h != nil {
+		return h.c
+	}
+	r.halt.CompareAndSwap(nil, &signal{make(chan struct{})})
+	return r.halt.Load().c
+}
+
+// await returns when the actor has ended, or the cause of ctx.
+func (r *Ref) await(ctx context.Context) error {
+	r.mu.Lock()
+	if r.over {
+		r.mu.Unlock()
+		return nil
+	}
+	if r.done == nil {
+		r.done = make(chan struct{})
+	}
+	done := r.done
+	r.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// kill ends the context of the call in flight, and of one that begins now.
+func (r *Ref) kill() {
+	r.killed.Store(true)
+	if cancel := r.current.Load(); cancel != nil {
+		(*cancel)(ErrStopped)
+	}
+}
+
+// incarnate calls New; a panic of it is an error.
+func (r *Ref) incarnate() (b Behavior, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			b, err = nil, &PanicError{r.name, v, debug.Stack()}
+		}
+	}()
+	b, err = r.new()
+	if err == nil && b == nil {
+		err = errors.New("no Behavior came from New")
+	}
+	return b, err
+}
+
+// receive lets the behavior handle c. When it panics (or ends its goroutine) the asker is told at once,
+// and the error is given to fail before anything else runs.
+func (r *Ref) receive(c *call, fail func(error)) {
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	r.current.Store(&cancel)
+	if r.killed.Load() {
+		cancel(ErrStopped)
+	}
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		v := recover()
+		if v == nil {
+			v = "Receive called runtime.Goexit"
+		}
+		r.current.Store(nil)
+		err := &PanicError{r.name, v, debug.Stack()}
+		cancel(err)
+		c.finish(nil, err)
+		fail(err)
+	}()
+	value, err := r.behavior.Receive(ctx, c.msg)
+	returned = true
+	r.current.Store(nil)
+	if err != nil {
+		err = r.explain(c, err)
+	}
+	c.finish(value, err)
+	cancel(nil)
+}
+
+// explain turns a cancellation that the asker knows nothing of into ErrStopped.
+func (r *Ref) explain(c *call, err error) error {
+	if r.killed.Load() && errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	if c.answer == nil {
+		r.sys.cfg.Logger.Debug("nobody waits for this error", "actor", r.name, "err", err)
+	}
+	return err
+}
+
+// finish is the last that happens to an actor: everything queued has been answered.
+func (r *Ref) finish() {
+	r.behavior = nil
+	r.mu.Lock()
+	var why error
+	if r.fate != nil {
+		why = r.fate.why
+	}
+	r.mu.Unlock()
+	r.report(why)
+	r.sys.forget(r)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	if r.done != nil {
+		close(r.done)
+	}
+}
+
+// report tells the owner, or else the log, how the actor ended.
+func (r *Ref) report(why error) {
+	if r.stopped == nil {
+		if why != nil {
+			r.sys.cfg.Logger.Error("actor stopped", "actor", r.name, "err", why)
+		}
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			r.sys.cfg.Logger.Error("stopped callback panicked", "failure", &PanicError{r.name, v, debug.Stack()})
+		}
+	}()
+	r.stopped(why)
+}

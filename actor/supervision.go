@@ -1,0 +1,93 @@
+package actor
+
+import (
+	"fmt"
+	"time"
+
+	proto "github.com/asynkron/protoactor-go/actor"
+)
+
+// fate is what an actor needs once it has failed.
+type fate struct {
+	failures []time.Time // those within Config.Within
+	restart  *time.Timer // set while the restart waits for its back-off
+	why      error       // what Props.Stopped is told
+}
+
+// supervisor decides what becomes of an actor that failed. Proto.Actor has suspended the actor's mailbox
+// before it asks.
+type supervisor struct{ sys *System }
+
+// HandleFailure runs on the goroutine of the actor that failed.
+func (v *supervisor) HandleFailure(_ *proto.ActorSystem, up proto.Supervisor, pid *proto.PID, _ *proto.RestartStatistics, reason, _ any) {
+	r := v.sys.find(pid.Id)
+	if r == nil {
+		return
+	}
+	err, ok := reason.(error)
+	if !ok {
+		err = &PanicError{Actor: r.name, Value: reason}
+	}
+	r.failed(err, func() { up.RestartChildren(pid) })
+}
+
+// failed plans a restart, or stops the actor when it failed too often.
+func (r *Ref) failed(err error, restart func()) {
+	r.behavior = nil // whatever it held may be broken
+	cfg := r.sys.cfg
+	cfg.Logger.Error("actor failed", "actor", r.name, "err", err)
+	r.mu.Lock()
+	if r.gate.closed() {
+		r.mu.Unlock()
+		return // the Stop is in the mailbox already
+	}
+	if r.fate == nil {
+		r.fate = &fate{}
+	}
+	n := r.fate.fail(time.Now(), cfg.Within)
+	if n > cfg.Restarts {
+		r.mu.Unlock()
+		r.close(fmt.Errorf("%w: %d failures within %v, the last one: %w", ErrFailing, n, cfg.Within, err))
+		return
+	}
+	defer r.mu.Unlock()
+	r.sys.timers.Add(1)
+	r.fate.restart = time.AfterFunc(backOff(n, cfg.BackOff, cfg.MaxBackOff), func() {
+		defer r.sys.timers.Done()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.fate.restart = nil
+		if !r.gate.closed() {
+			restart()
+		}
+	})
+}
+
+// cancelRestart needs r.mu and r.fate.
+func (r *Ref) cancelRestart() {
+	if t := r.fate.restart; t != nil && t.Stop() {
+		r.sys.timers.Done()
+	}
+	r.fate.restart = nil
+}
+
+// fail notes a failure; it returns how many there were within the time.
+func (f *fate) fail(now time.Time, within time.Duration) int {
+	kept := f.failures[:0]
+	for _, t := range f.failures {
+		if now.Sub(t) < within {
+			kept = append(kept, t)
+		}
+	}
+	f.failures = append(kept, now)
+	return len(f.failures)
+}
+
+// backOff doubles with each failure, from first to longest.
+func backOff(failures int, first, longest time.Duration) time.Duration {
+	d := first
+	for i := 1; i < failures && d < longest; i++ {
+		d *= 2
+	}
+	return min(d, longest)
+}
