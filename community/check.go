@@ -1,0 +1,147 @@
+package community
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What a member may say of itself, here or on a peer. The numbers are far above what people need,
+// and keep the catalog of one peer below some 10 MB of memory whatever it announces.
+const (
+	maxMembers      = 1024 // of one peer
+	maxCapabilities = 256  // of one node
+	maxNames        = 256  // perceptions, or capabilities, of one member
+	maxName         = 64   // bytes
+	maxLabel        = 128  // bytes of a name for people
+	maxMetadata     = 64   // entries
+	maxMetadataText = 1024 // bytes
+	maxDescription  = 4 << 10
+	maxSchema       = 16 << 10
+)
+
+// checkID tells whether id has the form of an id: 32 lower-case hex digits.
+func checkID(id string) error {
+	odd := func(r rune) bool { return !('0' <= r && r <= '9' || 'a' <= r && r <= 'f') }
+	if len(id) != 32 || strings.ContainsFunc(id, odd) {
+		return fmt.Errorf("id %q is not 32 hex digits", printable(id))
+	}
+	return nil
+}
+
+// checkName tells whether a perception or capability has a name of the form [A-Za-z0-9._-]{1,64}.
+func checkName(kind, name string) error {
+	odd := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-')
+	}
+	switch {
+	case name == "":
+		return fmt.Errorf("a %s has no name", kind)
+	case len(name) > maxName:
+		return fmt.Errorf("%s %q: a name has at most %d bytes", kind, printable(name), maxName)
+	case strings.ContainsFunc(name, odd):
+		return fmt.Errorf("%s %q: a name has letters, digits and . _ - only", kind, printable(name))
+	}
+	return nil
+}
+
+// checkProvided is checkName for capabilities: none may look like a signal.
+func checkProvided(name string) error {
+	if strings.HasPrefix(name, PerceptionPrefix) {
+		return fmt.Errorf("capability %q: names beginning with %s are for signals", printable(name), PerceptionPrefix)
+	}
+	return checkName("capability", name)
+}
+
+// sortedNames returns names sorted, or why they cannot be a member's.
+func sortedNames(kind string, names []string) ([]string, error) {
+	if len(names) > maxNames {
+		return nil, fmt.Errorf("%d of kind %s: at most %d are allowed", len(names), kind, maxNames)
+	}
+	check := func(name string) error { return checkName(kind, name) }
+	if kind == "capability" {
+		check = checkProvided
+	}
+	for _, n := range names {
+		if err := check(n); err != nil {
+			return nil, err
+		}
+	}
+	names = slices.Sorted(slices.Values(names))
+	for i := 1; i < len(names); i++ {
+		if names[i] == names[i-1] {
+			return nil, fmt.Errorf("%s %q is there twice", kind, names[i])
+		}
+	}
+	return names, nil
+}
+
+// checkLabel tells whether a name for people can be shown to them as it is.
+func checkLabel(kind, s string) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("no %s", kind)
+	case len(s) > maxLabel:
+		return fmt.Errorf("%s %q: at most %d bytes are allowed", kind, printable(s), maxLabel)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, hidden):
+		return fmt.Errorf("%s %q: it has characters that cannot be shown", kind, printable(s))
+	}
+	return nil
+}
+
+// checkText is checkLabel for what may be empty and have lines.
+func checkText(kind, s string, longest int) error {
+	switch {
+	case len(s) > longest:
+		return fmt.Errorf("%s: %d bytes, at most %d are allowed", kind, len(s), longest)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return hidden(r) && r != '\n' && r != '\t' }):
+		return fmt.Errorf("%s: it has characters that cannot be shown", kind)
+	}
+	return nil
+}
+
+func checkMetadata(m map[string]string) error {
+	if len(m) > maxMetadata {
+		return fmt.Errorf("metadata: %d entries, at most %d are allowed", len(m), maxMetadata)
+	}
+	for k, v := range m {
+		if err := checkLabel("metadata key", k); err != nil {
+			return err
+		}
+		if err := checkText("metadata "+k, v, maxMetadataText); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hidden are characters by which a stranger could forge what a terminal or a log shows.
+func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+
+// printable is s as it may stand in a message or a log, whoever it came from.
+func printable(s string) string { return clean(s, maxLabel) }
+
+// clean takes out hidden characters and what is over longest bytes.
+func clean(s string, longest int) string {
+	if len(s) > longest {
+		s = s[:longest]
+		for !utf8.ValidString(s) && len(s) > longest-utf8.UTFMax {
+			s = s[:len(s)-1]
+		}
+		s += "…"
+	}
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case hidden(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}

@@ -1,0 +1,97 @@
+package community
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// What callers tell apart. Transports map each to a code of theirs and back.
+var (
+	// ErrNotFound: nobody of that id, or no capability of that name.
+	ErrNotFound = errors.New("not found")
+	// ErrRemoteMember: spawn and terminate are for the local node only.
+	ErrRemoteMember = errors.New("the member lives on another node")
+	// ErrLocalMember: a capability is for other nodes; local members are sent signals.
+	ErrLocalMember = errors.New("the member lives on this node")
+	// ErrNotAccepted: the member does not take in signals of that perception. Nothing was sent.
+	ErrNotAccepted = errors.New("the member does not accept that perception")
+	// ErrNotProvided: the member does not offer that capability. Nothing was sent.
+	ErrNotProvided = errors.New("the member does not provide that capability")
+	// ErrBusy: a queue is full. Nothing was done; try again later.
+	ErrBusy = errors.New("busy")
+	// ErrStopped: the member ended before it answered.
+	ErrStopped = errors.New("stopped before it answered")
+	// ErrAgentFailed: the agent broke down while it worked on the call.
+	ErrAgentFailed = errors.New("the agent failed")
+	// ErrUnavailable: the node cannot be reached now.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrDenied: the other side does not allow it.
+	ErrDenied = errors.New("denied")
+	// ErrTooLarge: the message is over the size limit.
+	ErrTooLarge = errors.New("message too large")
+)
+
+// sentinels are all of them. The order is for an error that wraps several: the first one counts.
+var sentinels = [...]error{
+	ErrDenied, ErrTooLarge, ErrBusy, ErrStopped, ErrAgentFailed, ErrUnavailable,
+	ErrNotAccepted, ErrNotProvided, ErrRemoteMember, ErrLocalMember, ErrNotFound,
+}
+
+// Error says what was tried on whom, and wraps why it failed.
+type Error struct {
+	Op     string // a verb phrase: "send work to", "invoke text.wordcount on"
+	Member string // the member's or node's name or id
+	Err    error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Member, e.Err) }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// maxExplanation is how much an error may tell another node: two or three lines for a person.
+const maxExplanation = 300 // bytes
+
+// Explain makes an error that wraps why, one of this package, and whose message another node may
+// read. All other errors reach another node as the words of the sentinel they wrap, or as
+// ErrAgentFailed: what else they say (paths, addresses, a panic) is not for strangers. Transports use
+// it for what came from a peer, too: control characters and what is over 300 bytes are taken out.
+func Explain(why error, message string) error { return &explained{why, clean(message, maxExplanation)} }
+
+type explained struct {
+	why     error
+	message string
+}
+
+func (e *explained) Error() string {
+	if e.message == "" {
+		return e.why.Error()
+	}
+	return e.why.Error() + ": " + e.message
+}
+
+func (e *explained) Unwrap() error { return e.why }
+
+// Explanation is the message that err was given by Explain, "" if none.
+func Explanation(err error) string {
+	var e *explained
+	if errors.As(err, &e) {
+		return e.message
+	}
+	return ""
+}
+
+// publicError is what another node may know of err: one sentinel, and an explanation.
+func publicError(err error) error {
+	known := ErrAgentFailed
+	for _, s := range append([]error{context.Canceled, context.DeadlineExceeded}, sentinels[:]...) {
+		if errors.Is(err, s) {
+			known = s
+			break
+		}
+	}
+	if message := Explanation(err); message != "" {
+		return &explained{known, message}
+	}
+	return known
+}

@@ -1,0 +1,55 @@
+package community
+
+import "context"
+
+// PerceptionPrefix turns a perception into the capability name under which a signal travels.
+const PerceptionPrefix = "agent.perception."
+
+// Network is what a community needs to reach other nodes. Implementations: transport/memory,
+// transport/grpcpeer; both pass transporttest.
+type Network interface {
+	// Run serves host to other nodes and keeps connections to them, until ctx ends; it says goodbye
+	// then, and returns when all it started has ended. It is called once.
+	Run(ctx context.Context, host Host) error
+	// Invoke carries one call to a node and waits for the answer. It returns ErrUnavailable when the
+	// node is not connected or is lost meanwhile, and otherwise the errors of this package or ctx's.
+	Invoke(ctx context.Context, node NodeID, call Call) (Reply, error)
+}
+
+// Host is what a Network needs of the community it serves; *Community is one.
+type Host interface {
+	// SubscribeLocal tells a peer's watcher of this node's own catalog: a snapshot, then changes, and
+	// a snapshot again when capabilities have changed. Remote members never appear in it.
+	SubscribeLocal() *Subscription
+	// Catalog is what this node lets others see now.
+	Catalog() Catalog
+	// Serve answers a call from an authenticated peer: authorised before anything else, then
+	// delivered to the member or the capability.
+	Serve(ctx context.Context, from Peer, call Call) (Reply, error)
+	// Attach begins the lease of a newly connected peer, and retires any earlier one of that node.
+	Attach(p Peer) *Lease
+}
+
+// Peer is another node whose identity is proven.
+type Peer struct {
+	ID   NodeID
+	Name string // for people; proves nothing
+	// Authority is who vouches for it: "local" for this user's own authority on this machine, else
+	// the name of the cluster.
+	Authority string
+	Role      string
+	Addr      string
+}
+
+// Call is a request between nodes.
+type Call struct {
+	ID string
+	// Member is whom it is for; "" = the node itself.
+	Member MemberID
+	// Capability is a capability's name, or PerceptionPrefix and a perception.
+	Capability  string
+	Payload     []byte
+	ContentType string
+	// Requester is the chain of who acts on whose behalf, the origin first.
+	Requester []string
+}

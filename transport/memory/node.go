@@ -1,0 +1,193 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"symbio/community"
+)
+
+// Node is one node's end of the LAN, a community.Network.
+type Node struct {
+	hub    *Hub
+	id     community.NodeID
+	name   string
+	killed chan struct{} // closed by Hub.Kill, under its lock
+
+	mu    sync.Mutex
+	host  community.Host             // set while Run runs; guarded by mu
+	ctx   context.Context            // of what this node does for others; guarded by mu
+	links map[community.NodeID]*link // the streams this node reads; guarded by mu
+	group sync.WaitGroup             // all that runs for this node; Add is guarded by mu
+}
+
+// Run puts the node on the LAN until ctx ends, and says goodbye then. It fails when a node of the
+// same id is on it already.
+func (n *Node) Run(ctx context.Context, host community.Host) error {
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := n.plugIn(serving, host); err != nil {
+		return err
+	}
+	n.attend(ctx, stop)
+	n.unplug()
+	n.group.Wait()
+	return nil
+}
+
+func (n *Node) plugIn(ctx context.Context, host community.Host) (err error) {
+	n.mu.Lock()
+	n.host, n.ctx = host, ctx
+	n.mu.Unlock()
+	n.hub.change(func() {
+		if old := n.hub.nodes[n.id]; old != nil && !old.dead() {
+			err = fmt.Errorf("node %s is on the network already: two nodes cannot have one identity", n.id)
+			return
+		}
+		n.hub.nodes[n.id] = n
+	})
+	return err
+}
+
+// unplug takes the node off the LAN. Nothing more is started for it.
+func (n *Node) unplug() {
+	n.mu.Lock()
+	n.host = nil
+	n.mu.Unlock()
+	n.hub.change(func() {
+		if n.hub.nodes[n.id] == n {
+			delete(n.hub.nodes, n.id)
+		}
+	})
+}
+
+// attend watches every other node that comes, until ctx ends. stop ends what a killed node still
+// does for others.
+func (n *Node) attend(ctx context.Context, stop func()) {
+	watched := map[*Node]bool{}
+	killed := n.killed
+	for {
+		all, changed := n.hub.others(n)
+		now := make(map[*Node]bool, len(all))
+		for _, p := range all {
+			now[p] = true
+			if !watched[p] && !n.dead() {
+				n.start(func(_ context.Context, host community.Host) { n.watch(ctx, host, p) })
+			}
+		}
+		watched = now
+		select {
+		case <-ctx.Done():
+			return
+		case <-killed:
+			stop()
+			killed = nil
+		case <-changed:
+		}
+	}
+}
+
+// start runs f for this node, as one of the things that its Run waits for. It reports whether the
+// node is there to do so.
+func (n *Node) start(f func(context.Context, community.Host)) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.host == nil || n.dead() {
+		return false
+	}
+	ctx, host := n.ctx, n.host
+	n.group.Go(func() { f(ctx, host) })
+	return true
+}
+
+func (n *Node) dead() bool {
+	select {
+	case <-n.killed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (n *Node) peer() community.Peer {
+	return community.Peer{ID: n.id, Name: n.name, Authority: "local", Role: "node", Addr: "memory/" + n.name}
+}
+
+// Invoke carries one call.
+func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.Call) (community.Reply, error) {
+	n.mu.Lock()
+	l := n.links[id]
+	n.mu.Unlock()
+	if l == nil || n.dead() {
+		return community.Reply{}, fmt.Errorf("%w: not connected", community.ErrUnavailable)
+	}
+	if err := l.transit(ctx, n, l.from); err != nil {
+		return community.Reply{}, err
+	}
+	answered := make(chan answer, 1)
+	over := make(chan struct{})
+	defer close(over)
+	call.Payload = append([]byte(nil), call.Payload...)
+	if !l.from.start(func(alive context.Context, host community.Host) {
+		answered <- serve(ctx, alive, over, host, n.peer(), call)
+	}) {
+		return community.Reply{}, errReset
+	}
+	select {
+	case a := <-answered:
+		if err := l.transit(ctx, l.from, n); err != nil {
+			return community.Reply{}, err
+		}
+		a.reply.Data = append([]byte(nil), a.reply.Data...)
+		return a.reply, a.err
+	case <-ctx.Done():
+		return community.Reply{}, ctx.Err()
+	case <-l.broken:
+		return community.Reply{}, errReset
+	}
+}
+
+type answer struct {
+	reply community.Reply
+	err   error
+}
+
+// serve answers a call on the callee's side. Of the caller's context only the deadline and the end
+// cross the LAN.
+func serve(caller, alive context.Context, over <-chan struct{}, host community.Host, from community.Peer, call community.Call) answer {
+	ctx, cancel := context.WithCancel(alive)
+	defer cancel()
+	if d, ok := caller.Deadline(); ok {
+		ctx, cancel = context.WithDeadline(ctx, d)
+		defer cancel()
+	}
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-over: // the caller gave up
+			cancel()
+		case <-done:
+		}
+	})
+	reply, err := host.Serve(ctx, from, call)
+	close(done)
+	watching.Wait()
+	return answer{reply, err}
+}
+
+var (
+	errReset  = fmt.Errorf("%w: the connection is reset", community.ErrUnavailable)
+	errLost   = fmt.Errorf("%w: the call was lost", community.ErrUnavailable)
+	errSilent = fmt.Errorf("%w: three heartbeats were missed", community.ErrUnavailable)
+)
+
+// lateOr is what a call that was lost on the way ends with.
+func lateOr(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errLost
+	}
+	return ctx.Err()
+}
