@@ -2,7 +2,6 @@ package actor_test
 
 import (
 	"context"
-	"log/slog"
 	"runtime"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	proto "github.com/asynkron/protoactor-go/actor"
 
 	"symbio/actor"
+	"symbio/actor/actortest"
 )
 
 // The floor of each figure is Proto.Actor itself, measured in the same run; an x-floor of 1 is as fast,
@@ -19,26 +19,6 @@ import (
 type ping struct{}
 
 var pong any = "pong"
-
-func bareSystem() *proto.ActorSystem {
-	return proto.NewActorSystem(proto.WithLoggerFactory(func(*proto.ActorSystem) *slog.Logger {
-		return slog.New(slog.DiscardHandler)
-	}))
-}
-
-// bareAsk returns a request to an echo actor of bare Proto.Actor.
-func bareAsk() (ask func() error, end func()) {
-	s := bareSystem()
-	pid := s.Root.Spawn(proto.PropsFromFunc(func(c proto.Context) {
-		if _, ok := c.Message().(*ping); ok {
-			c.Respond(pong)
-		}
-	}))
-	return func() error {
-		_, err := s.Root.RequestFuture(pid, &ping{}, 5*time.Second).Result()
-		return err
-	}, s.Shutdown
-}
 
 // ourAsk returns a request to an echo actor of ours.
 func ourAsk(b *testing.B) (ask func(context.Context) error, end func()) {
@@ -78,7 +58,7 @@ func share(b *testing.B, total, callers int, ask func() error) time.Duration {
 }
 
 func benchmarkAsk(b *testing.B, callers int, ctx context.Context) {
-	bare, endBare := bareAsk()
+	bare, endBare := actortest.BareRequest()
 	defer endBare()
 	ask, end := ourAsk(b)
 	defer end()
@@ -138,7 +118,7 @@ func BenchmarkSpawnIdle(b *testing.B) {
 }
 
 func spawnBare() (time.Duration, uint64) {
-	s := bareSystem()
+	s := actortest.Bare()
 	defer s.Shutdown()
 	props := proto.PropsFromFunc(func(proto.Context) {})
 	pids := make([]*proto.PID, idleActors)

@@ -6,24 +6,20 @@ import (
 	"time"
 
 	"symbio/actor"
+	"symbio/actor/actortest"
 	"symbio/community"
 )
 
-// BenchmarkSend is a signal to an agent of this node. Its floor, measured in the same run, is the
-// same message given to an actor directly; x-ask says how many times as long it takes. What an Ask
-// costs over a bare request of the actor engine, actor's own benchmark says.
+// BenchmarkSend is a signal to an agent of this node. Its floor, measured in the same run, is a
+// request to an actor of bare Proto.Actor; x-floor says how many times as long it takes.
 func BenchmarkSend(b *testing.B) {
 	sys := actor.NewSystem(actor.Config{})
 	defer sys.Shutdown(context.Background())
 	c := community.New(community.Config{System: sys})
 	m := spawn(b, c, "ann", &worker{})
 	defer c.Terminate(context.Background(), m.ID)
-	ref, err := sys.Spawn(actor.Props{New: func() (actor.Behavior, error) {
-		return actor.Func(func(_ context.Context, msg any) (any, error) { return msg, nil }), nil
-	}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	request, end := actortest.BareRequest()
+	defer end()
 	ctx := context.Background()
 	s := work("hello")
 	send := func() {
@@ -31,20 +27,20 @@ func BenchmarkSend(b *testing.B) {
 			b.Error(err)
 		}
 	}
-	ask := func() {
-		if _, err := ref.Ask(ctx, &s); err != nil {
+	bare := func() {
+		if err := request(); err != nil {
 			b.Error(err)
 		}
 	}
 	b.Run("one", func(b *testing.B) {
-		versus(b, send, ask, func(f func(), n int) {
+		versus(b, send, bare, func(f func(), n int) {
 			for range n {
 				f()
 			}
 		})
 	})
 	b.Run("64callers", func(b *testing.B) {
-		versus(b, send, ask, func(f func(), n int) {
+		versus(b, send, bare, func(f func(), n int) {
 			done := make(chan bool)
 			for range 64 {
 				go func() {
@@ -77,5 +73,5 @@ func versus(b *testing.B, f, floor func(), times func(f func(), n int)) {
 		least += time.Since(begun)
 		b.StartTimer()
 	}
-	b.ReportMetric(float64(took)/float64(max(least, 1)), "x-ask")
+	b.ReportMetric(float64(took)/float64(max(least, 1)), "x-floor")
 }
