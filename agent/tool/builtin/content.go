@@ -1,0 +1,163 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// mostShown is how much of a line is shown: enough for code, little enough for minified code.
+const mostShown = 500
+
+// content makes the rows that show the matching lines. The files were searched before, so only those
+// with matches are read again, in order, until there are enough rows.
+func (s *search) content(ctx context.Context, a grepArgs, show func(string) string) (rows []string, more int, err error) {
+	limit := a.HeadLimit
+	if limit == 0 {
+		limit = contentLimit
+	}
+	shown, size := int64(0), 0
+	b := s.borrow()
+	defer s.giveBack(b)
+	for _, h := range s.found {
+		if len(rows) >= limit || size > mostText {
+			break
+		}
+		name := show(h.name)
+		text, err := s.textOf(ctx, h.name, b)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, 0, context.Cause(ctx)
+			}
+			rows = append(rows, fmt.Sprintf("%s: %v", name, reason(err)))
+			continue
+		}
+		if bytes.IndexByte(text, 0) >= 0 {
+			rows = append(rows, name+": a binary file matches")
+			shown += h.matches
+			continue
+		}
+		v := view{name: name, a: a, numbers: a.Numbers == nil || *a.Numbers}
+		if len(rows) > 0 && v.groups() {
+			rows = append(rows, "--")
+		}
+		of, matches := v.rows(text, s.m, limit-len(rows))
+		rows = append(rows, of...)
+		shown += matches
+		for _, r := range of {
+			size += len(r)
+		}
+	}
+	return rows[:min(len(rows), limit)], int(max(s.sum.matches-shown, 0)), nil
+}
+
+func (s *search) textOf(ctx context.Context, name string, b *buffer) ([]byte, error) {
+	root, err := s.w.root.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, _, err := openRegular(root, filepath.Base(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return b.whole(ctx, f)
+}
+
+// view shows the matches of one file.
+type view struct {
+	name    string
+	a       grepArgs
+	numbers bool
+}
+
+// groups says that lines around the matches are shown too.
+func (v view) groups() bool { return max(v.a.After, v.a.Before, v.a.Context) > 0 }
+
+// rows shows at most so many lines. matches is how many matches are among them.
+func (v view) rows(text []byte, m *matcher, most int) (rows []string, matches int64) {
+	lines := bytes.Split(bytes.TrimSuffix(text, newline), newline)
+	before, after := max(v.a.Before, v.a.Context), max(v.a.After, v.a.Context)
+	marked := v.marked(text, lines, m)
+	next := 0 // the first line that is not shown yet
+	for i := range lines {
+		if marked[i] == 0 {
+			continue
+		}
+		from := max(i-before, next)
+		if v.groups() && next > 0 && from > next {
+			rows = append(rows, "--")
+		}
+		to := i + after
+		for j := from; j <= min(to, len(lines)-1); j++ {
+			if len(rows) >= most {
+				return rows, matches
+			}
+			if marked[j] > 0 {
+				to = max(to, j+after)
+			}
+			matches += max(marked[j], 0)
+			rows = append(rows, v.row(j, lines[j], marked[j] != 0, m))
+			next = j + 1
+			marked[j] = 0
+		}
+	}
+	return rows, matches
+}
+
+// marked says how many matches begin in each line; -1 marks a line into which one reaches.
+func (v view) marked(text []byte, lines [][]byte, m *matcher) []int64 {
+	marked := make([]int64, len(lines))
+	if !m.multiline {
+		for i, line := range lines {
+			if m.matchLine(line) {
+				marked[i] = 1
+			}
+		}
+		return marked
+	}
+	line, start := 0, 0 // start is where line begins
+	for _, at := range m.re.FindAllIndex(text, -1) {
+		for line < len(lines)-1 && start+len(lines[line]) < at[0] {
+			start += len(lines[line]) + 1
+			line++
+		}
+		marked[line] = max(marked[line], 0) + 1
+		for l, s := line, start; l < len(lines)-1 && s+len(lines[l])+1 < at[1]; l++ {
+			s += len(lines[l]) + 1
+			if marked[l+1] == 0 {
+				marked[l+1] = -1
+			}
+		}
+	}
+	return marked
+}
+
+func (v view) row(i int, line []byte, match bool, m *matcher) string {
+	mark := "-"
+	if match {
+		mark = ":"
+	}
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	if len(line) > mostShown {
+		line = around(line, m)
+	}
+	text := strings.ToValidUTF8(string(line), "\uFFFD")
+	if !v.numbers {
+		return v.name + mark + text
+	}
+	return fmt.Sprintf("%s%s%d%s%s", v.name, mark, i+1, mark, text)
+}
+
+// around is the part of a long line that holds its first match.
+func around(line []byte, m *matcher) []byte {
+	from := 0
+	if at := m.re.FindIndex(line); at != nil && at[1] > mostShown {
+		from = max(at[0]-mostShown/4, 0)
+	}
+	to := min(from+mostShown, len(line))
+	return fmt.Appendf(nil, "%s[%d of %d bytes of this line]", line[from:to], to-from, len(line))
+}

@@ -1,0 +1,162 @@
+package builtin
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"symbio/agent/tool"
+)
+
+//go:embed glob.md
+var globText string
+
+const (
+	globLimit = 1000
+	// mostKept bounds the memory of a search that matches a whole disk; what comes later is counted.
+	mostKept = 200_000
+)
+
+type globArgs struct {
+	Pattern string `json:"pattern" jsonschema:"What the names have to match, such as **/*.go."`
+	Path    string `json:"path,omitempty" jsonschema:"The directory to search. Default: the working directory."`
+	Limit   int    `json:"limit,omitempty" jsonschema:"How many lines to show. Default: 1000."`
+}
+
+func (w *Workspace) globTool() tool.Tool {
+	return tool.New(tool.Spec{Name: "Glob", Description: globText}, func(ctx context.Context, a globArgs) tool.Result {
+		text, err := w.glob(ctx, a)
+		if err != nil {
+			return failed(err)
+		}
+		return tool.Result{Text: text}
+	})
+}
+
+func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
+	if a.Limit < 0 {
+		return "", errors.New("limit cannot be negative")
+	}
+	if a.Limit == 0 {
+		a.Limit = globLimit
+	}
+	pattern, onlyDirs := strings.CutSuffix(a.Pattern, "/")
+	if err := checkPattern(pattern); err != nil {
+		return "", err
+	}
+	top, err := w.directory(ctx, a.Path)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	files, dirs := 0, 0
+	show := w.shower(ctx)
+	note := func(rel, mark string, count *int) {
+		if ok, _ := doublestar.Match(pattern, rel); ok {
+			*count++
+			if len(found) < mostKept {
+				found = append(found, path.Join(top, rel)+mark)
+			}
+		}
+	}
+	k := walker{w: w, top: top, enter: prune(pattern)}
+	err = k.walk(ctx, func(f folder) error {
+		for _, name := range f.files {
+			if !onlyDirs {
+				note(f.name(name), "", &files)
+			}
+		}
+		for _, name := range f.dirs {
+			note(f.name(name), "/", &dirs)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", w.explain(orDot(a.Path), err)
+	}
+	slices.Sort(found)
+	more := files + dirs - len(found)
+	if len(found) > a.Limit {
+		more += len(found) - a.Limit
+		found = found[:a.Limit]
+	}
+	for i, name := range found {
+		if dir, is := strings.CutSuffix(name, "/"); is {
+			shown := show(dir)
+			if unquoted, isQuoted := strings.CutSuffix(shown, `"`); isQuoted {
+				found[i] = unquoted + `/"`
+			} else {
+				found[i] = shown + "/"
+			}
+		} else {
+			found[i] = show(name)
+		}
+	}
+	return answer(found, a.Limit, more, "narrow the pattern or raise limit", k.notes(), fmt.Sprintf("total\t%d files\t%d directories", files, dirs)), nil
+}
+
+func orDot(path string) string {
+	if path == "" {
+		return "."
+	}
+	return path
+}
+
+// directory finds the directory to search.
+func (w *Workspace) directory(ctx context.Context, path string) (string, error) {
+	name, err := w.within(ctx, orDot(path))
+	if err != nil {
+		return "", err
+	}
+	info, err := w.root.Stat(name)
+	if err != nil {
+		return "", w.explain(orDot(path), err)
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("%s is no directory", quoted(path))
+	}
+	return name, nil
+}
+
+func checkPattern(pattern string) error {
+	switch {
+	case pattern == "":
+		return errors.New("the pattern is empty; ** matches everything")
+	case strings.HasPrefix(pattern, "/"):
+		return errors.New("the pattern begins with /; put the directory in path, and a pattern relative to it in pattern")
+	case slices.Contains(strings.Split(pattern, "/"), ".."):
+		return errors.New("the pattern holds ..; put the directory in path, and a pattern relative to it in pattern")
+	case !doublestar.ValidatePattern(pattern):
+		return fmt.Errorf("the pattern %s is malformed; see whether each [ and { is closed", quoted(pattern))
+	}
+	return nil
+}
+
+// prune says which directories can hold a match, from what the pattern begins with and how deep it
+// reaches.
+func prune(pattern string) func(rel string) bool {
+	parts := strings.Split(pattern, "/")
+	literal := 0
+	for literal < len(parts) && !strings.ContainsAny(parts[literal], `*?[{\`) {
+		literal++
+	}
+	deep := strings.Contains(pattern, "**")
+	return func(rel string) bool {
+		at := strings.Split(rel, "/")
+		if !deep && len(at) >= len(parts) {
+			return false
+		}
+		for i := range min(literal, len(at)) {
+			if at[i] != parts[i] {
+				return false
+			}
+		}
+		return true
+	}
+}

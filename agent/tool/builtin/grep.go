@@ -1,0 +1,180 @@
+package builtin
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"symbio/agent/tool"
+)
+
+//go:embed grep.md
+var grepText string
+
+const (
+	grepLimit    = 1000
+	contentLimit = 250
+)
+
+type grepArgs struct {
+	Pattern    string `json:"pattern" jsonschema:"The regular expression to search for."`
+	Path       string `json:"path,omitempty" jsonschema:"A directory or a file. Default: the working directory."`
+	Glob       string `json:"glob,omitempty" jsonschema:"Which files to search, such as *.go."`
+	OutputMode string `json:"output_mode,omitempty" jsonschema:"What to show. Default: files_with_matches."`
+	GroupBy    string `json:"group_by,omitempty" jsonschema:"With output_mode count: what a row is. Default: file."`
+	Multiline  bool   `json:"multiline,omitempty" jsonschema:"Match against whole files instead of lines."`
+	IgnoreCase bool   `json:"-i,omitempty" jsonschema:"Upper and lower case are the same."`
+	Numbers    *bool  `json:"-n,omitempty" jsonschema:"Line numbers in content. Default: true."`
+	After      int    `json:"-A,omitempty" jsonschema:"Lines to show after each match in content."`
+	Before     int    `json:"-B,omitempty" jsonschema:"Lines to show before each match in content."`
+	Context    int    `json:"-C,omitempty" jsonschema:"Lines to show around each match in content."`
+	HeadLimit  int    `json:"head_limit,omitempty" jsonschema:"How many lines or rows to show."`
+}
+
+func (w *Workspace) grepTool() tool.Tool {
+	spec := tool.Spec{Name: "Grep", Description: grepText, Enums: map[string][]string{
+		"output_mode": {"files_with_matches", "content", "count"},
+		"group_by":    {"file", "extension", "none"},
+	}}
+	return tool.New(spec, func(ctx context.Context, a grepArgs) tool.Result {
+		text, err := w.grep(ctx, a)
+		if err != nil {
+			return failed(err)
+		}
+		return tool.Result{Text: text}
+	})
+}
+
+func (w *Workspace) grep(ctx context.Context, a grepArgs) (string, error) {
+	if a.HeadLimit < 0 || a.After < 0 || a.Before < 0 || a.Context < 0 {
+		return "", errors.New("head_limit, -A, -B and -C cannot be negative")
+	}
+	m, err := newMatcher(a.Pattern, a.IgnoreCase, a.Multiline)
+	if err != nil {
+		return "", err
+	}
+	want, err := chooser(a.Glob)
+	if err != nil {
+		return "", err
+	}
+	top, err := w.within(ctx, orDot(a.Path))
+	if err != nil {
+		return "", err
+	}
+	info, err := w.root.Stat(top)
+	if err != nil {
+		return "", w.explain(orDot(a.Path), err)
+	}
+	s := &search{w: w, m: m, want: want, top: top}
+	switch {
+	case info.IsDir():
+		err = s.tree(ctx)
+	case info.Mode().IsRegular():
+		err = s.one(ctx)
+	default:
+		err = notRegular(info)
+	}
+	if err != nil {
+		return "", w.explain(orDot(a.Path), err)
+	}
+	slices.SortFunc(s.found, func(a, b hit) int { return cmp.Compare(a.name, b.name) })
+	rows, more, err := w.rows(ctx, s, a)
+	if err != nil {
+		return "", err
+	}
+	limit := a.HeadLimit
+	if limit == 0 {
+		limit = grepLimit
+	}
+	return answer(rows, limit, more, "narrow the search or raise head_limit", s.notes(), s.sum.row("total")), nil
+}
+
+// rows are what is shown of a search, and how many more there are.
+func (w *Workspace) rows(ctx context.Context, s *search, a grepArgs) (rows []string, more int, err error) {
+	show := w.shower(ctx)
+	if a.OutputMode == "content" {
+		return s.content(ctx, a, show)
+	}
+	if a.OutputMode != "count" {
+		for _, h := range s.found {
+			rows = append(rows, show(h.name))
+		}
+		return rows, 0, nil
+	}
+	switch a.GroupBy {
+	case "none":
+	case "extension":
+		names := make([]string, 0, len(s.kinds))
+		for name := range s.kinds {
+			names = append(names, name)
+		}
+		slices.SortFunc(names, func(a, b string) int {
+			return cmp.Or(cmp.Compare(s.kinds[b].matches, s.kinds[a].matches), cmp.Compare(a, b))
+		})
+		for _, name := range names {
+			rows = append(rows, s.kinds[name].row(quoted(name)))
+		}
+	default:
+		byCount := slices.Clone(s.found)
+		slices.SortStableFunc(byCount, func(a, b hit) int { return cmp.Compare(b.matches, a.matches) })
+		for _, h := range byCount {
+			rows = append(rows, tally{1, 1, h.matches}.row(show(h.name)))
+		}
+	}
+	return rows, 0, nil
+}
+
+// tally is a row of a count.
+type tally struct {
+	searched, matched, matches int64
+}
+
+func (t tally) row(name string) string {
+	return fmt.Sprintf("%s\t%d\t%d\t%d", name, t.searched, t.matched, t.matches)
+}
+
+func (t tally) plus(o tally) tally {
+	return tally{t.searched + o.searched, t.matched + o.matched, t.matches + o.matches}
+}
+
+// noKind is the kind of a file whose name has no end to tell it by.
+const noKind = "(none)"
+
+// kindOf is the lower-case end of a file's name, from the last dot on. A dot at the beginning or at
+// the end is not one: .gitignore has no kind, .eslintrc.json is .json.
+func kindOf(name string) string {
+	name = path.Base(filepath.ToSlash(name))
+	dot := strings.LastIndexByte(name, '.')
+	if dot <= 0 || dot == len(name)-1 {
+		return noKind
+	}
+	return strings.ToLower(name[dot:])
+}
+
+// chooser reads the glob argument: which files to search, by their name from the top.
+func chooser(glob string) (func(rel string) bool, error) {
+	if glob == "" {
+		return func(string) bool { return true }, nil
+	}
+	pattern, not := strings.CutPrefix(glob, "!")
+	pattern = strings.TrimPrefix(pattern, "./")
+	if err := checkPattern(pattern); err != nil {
+		return nil, fmt.Errorf("glob: %w", err)
+	}
+	whole := strings.Contains(pattern, "/")
+	return func(rel string) bool {
+		if !whole {
+			rel = path.Base(rel)
+		}
+		ok, _ := doublestar.Match(pattern, rel)
+		return ok != not
+	}, nil
+}

@@ -1,0 +1,315 @@
+package builtin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+)
+
+// matcher finds a pattern in lines, or in a whole text. It may be used from many goroutines.
+//
+// Looking for a fixed text is a hundred times as fast as running an expression, so an expression is
+// run only on lines that hold one of the texts without which it cannot match, where there are such.
+type matcher struct {
+	re        *regexp.Regexp
+	multiline bool
+	needles   [][]byte // a match holds one of these; nil = not known
+	exact     bool     // and what holds one of these is a match
+	folded    bool     // needles are lower case, and stand for any case
+}
+
+func newMatcher(pattern string, ignoreCase, multiline bool) (*matcher, error) {
+	flags := ""
+	if ignoreCase {
+		flags += "i"
+	}
+	if multiline {
+		flags += "sm"
+	}
+	text := pattern
+	if flags != "" {
+		text = "(?" + flags + ")" + pattern
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		var bad *syntax.Error
+		if errors.As(err, &bad) {
+			return nil, fmt.Errorf("the pattern is malformed: %s: %s; it is in Go's RE2 syntax, without look-around and back-references", bad.Code, quoted(bad.Expr))
+		}
+		return nil, fmt.Errorf("the pattern is malformed: %w", err)
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("the pattern is malformed: %w", err)
+	}
+	m := &matcher{re: re, multiline: multiline, folded: folds(tree)}
+	if !multiline && needsNewline(tree) {
+		return nil, errNeedsNewline
+	}
+	texts, exact := needed(tree, m.folded)
+	for _, t := range texts {
+		// [ \s]x names a line break that no line holds.
+		if multiline || !strings.Contains(t, "\n") {
+			m.needles = append(m.needles, []byte(t))
+		}
+	}
+	if len(texts) > 0 && m.needles == nil {
+		return nil, errNeedsNewline
+	}
+	m.exact = exact && !m.folded
+	return m, nil
+}
+
+var errNeedsNewline = errors.New("the pattern asks for a line break, and lines are searched one by one: set multiline to true")
+
+// onlyText is the fixed text that the pattern is, or nil.
+func (m *matcher) onlyText() []byte {
+	if m.exact && len(m.needles) == 1 && len(m.needles[0]) > 0 {
+		return m.needles[0]
+	}
+	return nil
+}
+
+// matchLine reports whether a line, without its end, has a match.
+func (m *matcher) matchLine(line []byte) bool {
+	return m.countLines(line) > 0 || len(line) == 0 && m.re.Match(line)
+}
+
+// countLines counts the lines of text that match. The last line may lack its end.
+func (m *matcher) countLines(text []byte) (n int64) {
+	if m.needles == nil || m.folded && beyondASCII(text) {
+		for len(text) > 0 {
+			line, rest, _ := bytes.Cut(text, newline)
+			if m.re.Match(line) {
+				n++
+			}
+			text = rest
+		}
+		return n
+	}
+	where := text
+	if m.folded {
+		where = lower(text)
+	}
+	next := make([]int, len(m.needles)) // where each needle occurs next, at or after pos
+	for i := range next {
+		next[i] = -1
+	}
+	for pos := 0; pos < len(text); {
+		at := len(text)
+		for i, needle := range m.needles {
+			if next[i] < pos {
+				if next[i] = bytes.Index(where[pos:], needle); next[i] < 0 {
+					next[i] = len(text)
+				} else {
+					next[i] += pos
+				}
+			}
+			at = min(at, next[i])
+		}
+		if at == len(text) {
+			break
+		}
+		start := pos + bytes.LastIndexByte(text[pos:at], '\n') + 1
+		end := len(text)
+		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
+			end = at + i
+		}
+		if m.exact || m.re.Match(text[start:end]) {
+			n++
+		}
+		pos = end + 1
+	}
+	return n
+}
+
+// countText counts the matches in a whole text, which do not overlap.
+func (m *matcher) countText(text []byte) int64 {
+	if needle := m.onlyText(); needle != nil {
+		return int64(bytes.Count(text, needle))
+	}
+	return int64(len(m.re.FindAllIndex(text, -1)))
+}
+
+var newline = []byte("\n")
+
+// lower is text with the letters A to Z in lower case.
+func lower(text []byte) []byte {
+	out := make([]byte, len(text))
+	for i, c := range text {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		out[i] = c
+	}
+	return out
+}
+
+// beyondASCII reports whether text holds one of the two letters that are the same as an ASCII letter
+// when case does not count: ſ as s, and the Kelvin sign as k.
+func beyondASCII(text []byte) bool {
+	return bytes.Contains(text, []byte("\u017f")) || bytes.Contains(text, []byte("\u212a"))
+}
+
+// mostNeedles is where looking for each text on its own stops paying.
+const mostNeedles = 16
+
+// needed finds texts of which every match holds at least one. exact is whether each of them is a
+// match. nil means that none are known.
+func needed(re *syntax.Regexp, folded bool) (texts []string, exact bool) {
+	if all, ok := finite(re, folded); ok {
+		return all, true
+	}
+	switch re.Op {
+	case syntax.OpCapture, syntax.OpPlus:
+		texts, _ = needed(re.Sub[0], folded)
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			texts, _ = needed(re.Sub[0], folded)
+		}
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if t, _ := needed(sub, folded); shortest(t) > shortest(texts) {
+				texts = t
+			}
+		}
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			t, _ := needed(sub, folded)
+			if shortest(t) == 0 || len(texts)+len(t) > mostNeedles {
+				return nil, false
+			}
+			texts = append(texts, t...)
+		}
+	}
+	if shortest(texts) == 0 {
+		return nil, false
+	}
+	return texts, false
+}
+
+func shortest(texts []string) int {
+	if len(texts) == 0 {
+		return 0
+	}
+	least := len(texts[0])
+	for _, t := range texts {
+		least = min(least, len(t))
+	}
+	return least
+}
+
+// finite lists all that re matches, when that is few and does not depend on what stands around it.
+func finite(re *syntax.Regexp, folded bool) ([]string, bool) {
+	switch re.Op {
+	case syntax.OpEmptyMatch:
+		return []string{""}, true
+	case syntax.OpLiteral:
+		t, ok := fixed(re.Rune, folded)
+		return []string{t}, ok
+	case syntax.OpCharClass:
+		return finiteClass(re.Rune, folded)
+	case syntax.OpCapture:
+		return finite(re.Sub[0], folded)
+	case syntax.OpQuest:
+		texts, ok := finite(re.Sub[0], folded)
+		return append(texts, ""), ok && len(texts) < mostNeedles
+	case syntax.OpAlternate:
+		var all []string
+		for _, sub := range re.Sub {
+			texts, ok := finite(sub, folded)
+			if !ok || len(all)+len(texts) > mostNeedles {
+				return nil, false
+			}
+			all = append(all, texts...)
+		}
+		return all, true
+	case syntax.OpConcat:
+		all := []string{""}
+		for _, sub := range re.Sub {
+			texts, ok := finite(sub, folded)
+			if !ok || len(all)*len(texts) > mostNeedles {
+				return nil, false
+			}
+			var longer []string
+			for _, a := range all {
+				for _, t := range texts {
+					longer = append(longer, a+t)
+				}
+			}
+			all = longer
+		}
+		return all, true
+	}
+	return nil, false
+}
+
+func finiteClass(ranges []rune, folded bool) ([]string, bool) {
+	var all []string
+	for i := 0; i < len(ranges); i += 2 {
+		for c := ranges[i]; c <= ranges[i+1]; c++ {
+			if len(all) == mostNeedles {
+				return nil, false
+			}
+			t, ok := fixed([]rune{c}, folded)
+			if !ok {
+				return nil, false
+			}
+			all = append(all, t)
+		}
+	}
+	return all, len(all) > 0
+}
+
+// fixed is the text of literal characters as it stands in a file. U+FFFD also matches bytes that are
+// no UTF-8, so it is not fixed; and what folds to more than ASCII's two cases is left to the
+// expression.
+func fixed(literal []rune, folded bool) (string, bool) {
+	for _, c := range literal {
+		if c == utf8.RuneError || folded && c >= utf8.RuneSelf && c != 0x17f && c != 0x212a {
+			return "", false
+		}
+	}
+	if !folded {
+		return string(literal), true
+	}
+	text := strings.NewReplacer("\u017f", "s", "\u212a", "k").Replace(string(literal))
+	return strings.ToLower(text), true
+}
+
+// folds reports whether case does not count somewhere in the expression.
+func folds(re *syntax.Regexp) bool {
+	if re.Flags&syntax.FoldCase != 0 {
+		return true
+	}
+	for _, sub := range re.Sub {
+		if folds(sub) {
+			return true
+		}
+	}
+	return false
+}
+
+// needsNewline reports whether the expression names a line break that a match cannot do without.
+func needsNewline(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return strings.ContainsRune(string(re.Rune), '\n')
+	case syntax.OpCharClass:
+		return len(re.Rune) == 2 && re.Rune[0] == '\n' && re.Rune[1] == '\n'
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if needsNewline(sub) {
+				return true
+			}
+		}
+		return false
+	case syntax.OpCapture, syntax.OpPlus:
+		return needsNewline(re.Sub[0])
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+package builtin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"symbio/agent/tool"
+)
+
+//go:embed read.md
+var readText string
+
+const (
+	mostLines = 2000
+	// mostLine is about what fits a screen ten times over; longer lines are data, not text.
+	mostLine = 2000
+)
+
+type readArgs struct {
+	FilePath string `json:"file_path" jsonschema:"The file to read."`
+	Offset   int    `json:"offset,omitempty" jsonschema:"The number of the first line to show, from 1."`
+	Limit    int    `json:"limit,omitempty" jsonschema:"How many lines to show, at most 2000."`
+}
+
+func (w *Workspace) readTool() tool.Tool {
+	return tool.New(tool.Spec{Name: "Read", Description: readText}, func(ctx context.Context, a readArgs) tool.Result {
+		text, err := w.read(ctx, a)
+		if err != nil {
+			return failed(err)
+		}
+		return tool.Result{Text: text}
+	})
+}
+
+func (w *Workspace) read(ctx context.Context, a readArgs) (string, error) {
+	if a.Offset < 0 || a.Limit < 0 {
+		return "", errors.New("offset and limit cannot be negative; lines are counted from 1")
+	}
+	name, err := w.within(ctx, a.FilePath)
+	if err != nil {
+		return "", err
+	}
+	// Looked at first, because opening some devices does something.
+	if info, err := w.root.Stat(name); err != nil {
+		return "", w.explain(a.FilePath, err)
+	} else if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is %w", quoted(a.FilePath), notRegular(info))
+	}
+	f, info, err := openRegular(w.root, name)
+	if err != nil {
+		return "", w.explain(a.FilePath, err)
+	}
+	defer f.Close()
+	p := page{first: max(a.Offset, 1), most: mostLines}
+	if a.Limit > 0 {
+		p.most = min(a.Limit, mostLines)
+	}
+	if err := p.fill(ctx, f); err != nil {
+		if errors.Is(err, errBinary) {
+			return "", fmt.Errorf("%s is a binary file of %d bytes, which cannot be shown", quoted(a.FilePath), info.Size())
+		}
+		return "", w.explain(a.FilePath, err)
+	}
+	return p.show(a.FilePath)
+}
+
+var errBinary = errors.New("binary file")
+
+// page is a part of a file's lines.
+type page struct {
+	first, most int
+	text        strings.Builder
+	shown       int // lines in text
+	lines       int // lines of the whole file
+}
+
+// fill reads to the end of the file, for the number of its lines.
+func (p *page) fill(ctx context.Context, from io.Reader) error {
+	r := bufio.NewReaderSize(from, 64<<10)
+	if head, _ := r.Peek(8 << 10); bytes.IndexByte(head, 0) >= 0 {
+		return errBinary
+	}
+	full := false
+	for {
+		if p.lines%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		line, rest, err := readLine(r)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.lines++
+		full = full || p.text.Len()+len(line) > mostText
+		if p.lines >= p.first && p.shown < p.most && !full {
+			p.shown++
+			fmt.Fprintf(&p.text, "%6d\t%s", p.lines, strings.ToValidUTF8(string(line), "\uFFFD"))
+			if rest > 0 {
+				fmt.Fprintf(&p.text, " [%d more bytes in this line]", rest)
+			}
+			p.text.WriteByte('\n')
+		}
+	}
+}
+
+// readLine reads a line without its end. rest is how many bytes were too many to keep.
+func readLine(r *bufio.Reader) (line []byte, rest int, err error) {
+	read := 0
+	for {
+		part, err := r.ReadSlice('\n')
+		read += len(part)
+		if errors.Is(err, io.EOF) && read == 0 {
+			return nil, 0, io.EOF
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF) {
+			return nil, 0, err
+		}
+		if err == nil {
+			part = bytes.TrimSuffix(part[:len(part)-1], []byte("\r"))
+			read--
+		}
+		keep := min(len(part), mostLine-len(line))
+		line = append(line, part[:keep]...)
+		rest += len(part) - keep
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, rest, nil
+		}
+	}
+}
+
+// show ends the page with what there is besides.
+func (p *page) show(path string) (string, error) {
+	switch {
+	case p.lines == 0:
+		return "[The file is empty.]", nil
+	case p.shown == 0:
+		return "", fmt.Errorf("%s has %d lines; there is no line %d", quoted(path), p.lines, p.first)
+	case p.first+p.shown-1 < p.lines:
+		fmt.Fprintf(&p.text, "[Lines %d to %d of %d. To go on, read with offset %d.]", p.first, p.first+p.shown-1, p.lines, p.first+p.shown)
+	}
+	return p.text.String(), nil
+}

@@ -1,0 +1,277 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// chunk is how much of a file is read at once, and how many lines of it are matched together.
+	chunk = 128 << 10
+	// mostWhole bounds what is held of one file: a line, or in multiline the file.
+	mostWhole = 256 << 20
+	// mostBatch is how many files a worker takes at once, so that a large directory is shared.
+	mostBatch = 128
+)
+
+var errTooLong = fmt.Errorf("it, or a line of it, is longer than %d MiB", mostWhole>>20)
+
+// hit is a file with matches.
+type hit struct {
+	name    string // in the workspace
+	matches int64
+}
+
+// search is one search, and what it found.
+type search struct {
+	w    *Workspace
+	m    *matcher
+	want func(rel string) bool
+	top  string
+
+	walker  walker
+	buffers sync.Pool // of *buffer
+
+	mu         sync.Mutex
+	found      []hit            // guarded by mu
+	kinds      map[string]tally // guarded by mu
+	sum        tally            // guarded by mu
+	unreadable []string         // guarded by mu
+}
+
+// workers is more than there are processors, for disks that let one wait.
+func workers() int { return min(max(4, 2*runtime.GOMAXPROCS(0)), 16) }
+
+// tree searches the files below the top.
+func (s *search) tree(ctx context.Context) error {
+	s.walker = walker{w: s.w, top: s.top}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers())
+	walked := s.walker.walk(ctx, func(f folder) error {
+		var files []string
+		for _, name := range f.files {
+			if s.want(f.name(name)) {
+				files = append(files, name)
+			}
+		}
+		dir := path.Join(s.top, f.rel)
+		for len(files) > 0 {
+			n := min(len(files), mostBatch)
+			batch := files[:n]
+			files = files[n:]
+			group.Go(func() error { return s.batch(ctx, dir, batch) }) // waits for a free worker
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return walked
+}
+
+// one searches the top, a file.
+func (s *search) one(ctx context.Context) error {
+	return s.batch(ctx, filepath.Dir(s.top), []string{filepath.Base(s.top)})
+}
+
+// batch searches files of one directory.
+func (s *search) batch(ctx context.Context, dir string, files []string) error {
+	var hits []hit
+	var sum tally
+	var unreadable []string
+	kinds := map[string]tally{}
+	// Opened once for all of them: from the top it would be a step for each directory between.
+	root, err := s.w.root.OpenRoot(dir)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, name := range files {
+			s.unreadable = append(s.unreadable, fmt.Sprintf("%s: %v", quoted(path.Join(dir, name)), reason(err)))
+		}
+		return nil
+	}
+	defer root.Close()
+	b := s.borrow()
+	defer s.giveBack(b)
+	for _, name := range files {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, err := s.file(ctx, root, name, b)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			unreadable = append(unreadable, fmt.Sprintf("%s: %v", quoted(path.Join(dir, name)), reason(err)))
+			continue
+		}
+		t := tally{searched: 1, matches: n}
+		if n > 0 {
+			t.matched = 1
+			hits = append(hits, hit{path.Join(dir, name), n})
+		}
+		sum = sum.plus(t)
+		kinds[kindOf(name)] = kinds[kindOf(name)].plus(t)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found = append(s.found, hits...)
+	s.unreadable = append(s.unreadable, unreadable...)
+	s.sum = s.sum.plus(sum)
+	if s.kinds == nil {
+		s.kinds = map[string]tally{}
+	}
+	for kind, t := range kinds {
+		s.kinds[kind] = s.kinds[kind].plus(t)
+	}
+	return nil
+}
+
+// file counts in one file.
+func (s *search) file(ctx context.Context, root *os.Root, name string, b *buffer) (int64, error) {
+	f, _, err := openRegular(root, name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if !s.m.multiline {
+		return b.countLines(ctx, f, s.m)
+	}
+	if needle := s.m.onlyText(); len(needle) == 1 {
+		return b.countByte(ctx, f, needle)
+	}
+	text, err := b.whole(ctx, f)
+	if err != nil {
+		return 0, err
+	}
+	return s.m.countText(text), nil
+}
+
+func (s *search) notes() []string {
+	notes := s.walker.notes()
+	if n := len(s.unreadable); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d files could not be read and are not counted, such as %s", n, s.unreadable[0]))
+	}
+	return notes
+}
+
+// buffer holds what is read of files, one after the other.
+type buffer struct {
+	data []byte
+}
+
+func (s *search) borrow() *buffer {
+	if b, ok := s.buffers.Get().(*buffer); ok {
+		return b
+	}
+	return &buffer{data: make([]byte, chunk)}
+}
+
+// giveBack keeps a buffer for another batch, but not one that a long line has made large.
+func (s *search) giveBack(b *buffer) {
+	if len(b.data) == chunk {
+		s.buffers.Put(b)
+	}
+}
+
+// countLines counts matching lines. NUL ends a line, like a line break: that is how grep -c counts in
+// binary files.
+func (b *buffer) countLines(ctx context.Context, f io.Reader, m *matcher) (n int64, err error) {
+	held := 0 // bytes of an unfinished line at the beginning of data
+	for {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		if held == len(b.data) {
+			if err := b.grow(); err != nil {
+				return 0, err
+			}
+		}
+		read, err := f.Read(b.data[held:])
+		text := b.data[:held+read]
+		breakAtNUL(text[held:])
+		if errors.Is(err, io.EOF) {
+			return n + m.countLines(text), nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		end := held + bytes.LastIndexByte(text[held:], '\n') + 1
+		if end == held {
+			held = len(text) // no line ended in what was read
+			continue
+		}
+		n += m.countLines(text[:end])
+		held = copy(b.data, text[end:])
+	}
+}
+
+func breakAtNUL(text []byte) {
+	for {
+		i := bytes.IndexByte(text, 0)
+		if i < 0 {
+			return
+		}
+		text[i] = '\n'
+		text = text[i+1:]
+	}
+}
+
+func (b *buffer) grow() error {
+	if len(b.data) >= mostWhole {
+		return errTooLong
+	}
+	bigger := make([]byte, 2*len(b.data))
+	copy(bigger, b.data)
+	b.data = bigger
+	return nil
+}
+
+func (b *buffer) countByte(ctx context.Context, f io.Reader, c []byte) (n int64, err error) {
+	for {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		read, err := f.Read(b.data)
+		n += int64(bytes.Count(b.data[:read], c))
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// whole reads all of a file. The text is good until the next file.
+func (b *buffer) whole(ctx context.Context, f io.Reader) ([]byte, error) {
+	held := 0
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if held == len(b.data) {
+			if err := b.grow(); err != nil {
+				return nil, err
+			}
+		}
+		read, err := f.Read(b.data[held:])
+		held += read
+		if errors.Is(err, io.EOF) {
+			return b.data[:held], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"symbio/agent/tool"
+)
+
+// folder is what a walk finds in one directory: names in order.
+type folder struct {
+	rel   string // from the walk's top, with slashes; "" is the top
+	files []string
+	dirs  []string // without those that the walk does not enter
+}
+
+// name is what an entry is called from the walk's top.
+func (f folder) name(entry string) string { return path.Join(f.rel, entry) }
+
+// walker goes through a directory of the workspace in the order of names, a directory's entries
+// before those of its sub-directories. It follows no links, and counts only regular files.
+type walker struct {
+	w   *Workspace
+	top string // in the workspace
+	// enter says whether to go into a directory; nil is always. The directory is listed anyway.
+	enter func(rel string) bool
+
+	hidden     int      // entries left out by a permission rule
+	unreadable []string // directories, with why
+}
+
+// walk calls visit for each directory. It ends early with ctx or with an error of visit. A directory
+// that cannot be read is noted, unless it is the top.
+func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
+	except := tool.Except(ctx)
+	todo := []string{""}
+	for len(todo) > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		rel := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		entries, err := k.list(rel)
+		if err != nil {
+			if rel == "" || ctx.Err() != nil {
+				return err
+			}
+			k.unreadable = append(k.unreadable, fmt.Sprintf("%s: %v", quoted(rel), reason(err)))
+			continue
+		}
+		f := folder{rel: rel}
+		for _, e := range entries {
+			regular := e.Type().IsRegular()
+			if !regular && (!e.IsDir() || e.Name() == ".git") {
+				continue
+			}
+			if except.Covers(f.name(e.Name())) {
+				k.hidden++
+				continue
+			}
+			if regular {
+				f.files = append(f.files, e.Name())
+			} else {
+				f.dirs = append(f.dirs, e.Name())
+			}
+		}
+		if err := visit(f); err != nil {
+			return err
+		}
+		for _, d := range slices.Backward(f.dirs) {
+			if sub := f.name(d); k.enter == nil || k.enter(sub) {
+				todo = append(todo, sub)
+			}
+		}
+	}
+	return nil
+}
+
+func (k *walker) list(rel string) ([]fs.DirEntry, error) {
+	// Non-blocking, for the case that the directory has become a FIFO since it was seen.
+	d, err := k.w.root.OpenFile(path.Join(k.top, rel), os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// reason is the last part of an error, without the paths that are not the model's.
+func reason(err error) error {
+	var at *fs.PathError
+	for errors.As(err, &at) {
+		err = at.Err
+	}
+	return err
+}
+
+// notes are the lines above the sum about what the sum does not hold.
+func (k *walker) notes() []string {
+	var notes []string
+	if k.hidden > 0 {
+		notes = append(notes, fmt.Sprintf("%d files or directories are left out by a permission rule", k.hidden))
+	}
+	if n := len(k.unreadable); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d directories could not be read, such as %s", n, k.unreadable[0]))
+	}
+	return notes
+}
+
+// answer puts rows, notes and the sum together. The rows are those that fit most and mostText;
+// of how many more there are a note tells, and so the sum is always the last line.
+func answer(rows []string, most, more int, hint string, notes []string, sum string) string {
+	var b strings.Builder
+	shown := 0
+	for _, r := range rows {
+		if shown == most || b.Len()+len(r) > mostText {
+			break
+		}
+		b.WriteString(r)
+		b.WriteByte('\n')
+		shown++
+	}
+	if more += len(rows) - shown; more > 0 {
+		fmt.Fprintf(&b, "# %d more are not shown; %s\n", more, hint)
+	}
+	for _, n := range notes {
+		fmt.Fprintf(&b, "# %s\n", n)
+	}
+	b.WriteString(sum)
+	return b.String()
+}

@@ -1,0 +1,166 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"symbio/agent/tool"
+)
+
+// mostText is how long the tools here make their answers: below what a Set shows by default, so that
+// it is the tool that cuts, which knows where.
+const mostText = 48 << 10
+
+// Workspace is a directory that tools work in. Its methods may be called from many goroutines.
+type Workspace struct {
+	root *os.Root
+	dir  string // as given, absolute
+	real string // with links followed
+}
+
+// Open opens a directory as a workspace. The caller closes it.
+func Open(dir string) (*Workspace, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace %s: %w", dir, err)
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	root, err := os.OpenRoot(real)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	return &Workspace{root: root, dir: abs, real: real}, nil
+}
+
+// Dir is the workspace's absolute path. A SetConfig.Dir has to be it or lie in it.
+func (w *Workspace) Dir() string { return w.dir }
+
+// Close lets go of the directory. Calls of its tools that come later, or are under way, answer with
+// an error result.
+func (w *Workspace) Close() error { return w.root.Close() }
+
+// Tools are Read, Glob, Grep and Write on this workspace.
+func (w *Workspace) Tools() []tool.Tool {
+	return []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool()}
+}
+
+// within finds the name of a path in the workspace, "." for itself. It is the path that the guard
+// judged: made absolute by the same directory, cleaned the same way.
+func (w *Workspace) within(ctx context.Context, path string) (string, error) {
+	switch {
+	case path == "":
+		return "", errors.New("the path is empty; give the path of a file")
+	case strings.ContainsRune(path, 0):
+		return "", errors.New("a path cannot hold a NUL")
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		return "", fmt.Errorf("%s: ~ is not expanded; give a path below %s", quoted(path), w.dir)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(w.here(ctx), path)
+	}
+	path = filepath.Clean(path)
+	for _, dir := range []string{w.dir, w.real} {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			return rel, nil
+		}
+	}
+	return "", fmt.Errorf("%s is outside the workspace; the tools reach only what is below %s", quoted(path), w.dir)
+}
+
+// here is the directory that relative paths start from.
+func (w *Workspace) here(ctx context.Context) string {
+	if dir := tool.Dir(ctx); dir != "" {
+		return dir
+	}
+	return w.dir
+}
+
+// shower turns names in the workspace into paths for the model: relative to its working directory
+// where they are below it, absolute elsewhere, so that they can be given back as they are.
+func (w *Workspace) shower(ctx context.Context) func(name string) string {
+	here, err := w.within(ctx, w.here(ctx))
+	if err != nil {
+		here = ".." // no name is below it
+	}
+	return func(name string) string {
+		if rel, err := filepath.Rel(here, name); err == nil && filepath.IsLocal(rel) {
+			return quoted(filepath.ToSlash(rel))
+		}
+		return quoted(filepath.ToSlash(filepath.Join(w.dir, name)))
+	}
+}
+
+// openRegular opens a regular file, and nothing that could block or be a device.
+func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = notRegular(info)
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+func notRegular(info fs.FileInfo) error {
+	if info.IsDir() {
+		return fmt.Errorf("%w but a directory: use Glob to list it", errNotRegular)
+	}
+	return fmt.Errorf("%w but a pipe, socket or device", errNotRegular)
+}
+
+// explain says in words what went wrong with a file, and what to do.
+func (w *Workspace) explain(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s does not exist; use Glob to see what is there", quoted(path))
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: the system denies access to it", quoted(path))
+	case errors.Is(err, os.ErrClosed):
+		return errors.New("the workspace is closed")
+	case strings.Contains(err.Error(), "escapes from parent"): // package os does not export it
+		return fmt.Errorf("%s is, or lies behind, a symbolic link that leaves the workspace or is absolute; such links are not followed", quoted(path))
+	case errors.Is(err, errNotRegular):
+		return fmt.Errorf("%s is %w", quoted(path), err)
+	}
+	return fmt.Errorf("%s: %w", quoted(path), err)
+}
+
+// failed is the result that says err.
+func failed(err error) tool.Result {
+	text := err.Error()
+	if r, n := utf8.DecodeRuneInString(text); unicode.IsLower(r) && !strings.HasPrefix(text, "/") {
+		text = string(unicode.ToUpper(r)) + text[n:]
+	}
+	return tool.Result{Text: text + ".", IsError: true}
+}
+
+// quoted writes a file's name so that it takes one line and no other name is written the same: as it
+// is, or in Go's string syntax when something in it cannot be seen or means something here.
+func quoted(name string) string {
+	plain := name != "" && name != "total" && utf8.ValidString(name) && strings.TrimSpace(name) == name &&
+		name[0] != '"' && name[0] != '#' &&
+		strings.IndexFunc(name, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }) < 0
+	if plain {
+		return name
+	}
+	return strconv.Quote(name)
+}

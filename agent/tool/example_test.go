@@ -1,0 +1,40 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/security/permission"
+)
+
+func ExampleSet() {
+	type args struct {
+		Text string `json:"text" jsonschema:"What to write large."`
+	}
+	shout := tool.New(tool.Spec{Name: "shout", Description: "Writes a text large."}, func(_ context.Context, a args) tool.Result {
+		return tool.Result{Text: strings.ToUpper(a.Text)}
+	})
+	policy, err := permission.Config{Preset: "none", Allow: []string{"shout"}}.Policy()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	set := tool.NewSet(tool.SetConfig{
+		Guard:   permission.Chain{{Name: "ann", Policy: policy}},
+		Decided: func(d tool.Decision) { fmt.Println(d.Tool, d.Verdict.Action, d.Approved) },
+	}, shout)
+	for _, r := range set.Run(context.Background(), []llm.ToolCall{
+		{ID: "1", Name: "shout", Args: json.RawMessage(`{"text":"hello"}`)},
+		{ID: "2", Name: "shout", Args: json.RawMessage(`{"words":"hello"}`)},
+	}) {
+		fmt.Println(r.CallID, r.IsError, r.Text)
+	}
+	// Output:
+	// shout allow true
+	// 1 false HELLO
+	// 2 true The call of shout was not understood: there is no argument "words"; the arguments are text. Mend the arguments and call it again.
+}

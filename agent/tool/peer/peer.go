@@ -1,0 +1,170 @@
+// Package peer holds the tools by which a model talks to the community: find_members, send_signal
+// and invoke_capability.
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	_ "embed"
+
+	"symbio/agent/tool"
+	"symbio/community"
+)
+
+// Community is what these tools need; *community.Community is one.
+type Community interface {
+	Members() []community.Member
+	Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error)
+	Invoke(ctx context.Context, on community.MemberID, capability string, s community.Signal) (community.Reply, error)
+}
+
+//go:embed find_members.md
+var findText string
+
+//go:embed send_signal.md
+var sendText string
+
+//go:embed invoke_capability.md
+var invokeText string
+
+type requesterKey struct{}
+
+// WithRequester says on whose behalf the calls under ctx are made: a chain, the origin first.
+func WithRequester(ctx context.Context, chain []string) context.Context {
+	return context.WithValue(ctx, requesterKey{}, chain)
+}
+
+func requester(ctx context.Context) []string {
+	chain, _ := ctx.Value(requesterKey{}).([]string)
+	return chain
+}
+
+// Tools returns the tools for one agent, self.
+func Tools(c Community, self community.Member) []tool.Tool {
+	p := peers{c, self}
+	return []tool.Tool{
+		tool.New(tool.Spec{Name: "find_members", Description: findText}, p.find),
+		tool.New(tool.Spec{Name: "send_signal", Description: sendText}, p.send),
+		tool.New(tool.Spec{Name: "invoke_capability", Description: invokeText}, p.invoke),
+	}
+}
+
+type peers struct {
+	community Community
+	self      community.Member
+}
+
+type findArgs struct {
+	Accepts  string `json:"accepts,omitempty" jsonschema:"only members that receive signals of this perception"`
+	Provides string `json:"provides,omitempty" jsonschema:"only members that provide this capability"`
+}
+
+type found struct {
+	ID        community.MemberID `json:"id"`
+	Name      string             `json:"name"`
+	Where     string             `json:"where"`
+	Accepts   []string           `json:"accepts,omitempty"`
+	Provides  []string           `json:"provides,omitempty"`
+	Available bool               `json:"available"`
+}
+
+func (p peers) find(_ context.Context, a findArgs) tool.Result {
+	list := []found{}
+	for _, m := range p.community.Members() {
+		if m.ID == p.self.ID || a.Accepts != "" && !slices.Contains(m.Accepts, a.Accepts) || a.Provides != "" && !slices.Contains(m.Provides, a.Provides) {
+			continue
+		}
+		where := "this node"
+		if m.Node != p.self.Node {
+			where = "node " + string(m.Node)
+		}
+		list = append(list, found{m.ID, m.Name, where, m.Accepts, m.Provides, m.Available})
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return failed(err)
+	}
+	return tool.Result{Text: string(text)}
+}
+
+type sendArgs struct {
+	Member     string `json:"member" jsonschema:"the id of the member, or a name that only one has"`
+	Perception string `json:"perception,omitempty" jsonschema:"how the member is to take it in; absent = the only one that it accepts"`
+	Data       string `json:"data" jsonschema:"the message; for an agent, the task in words"`
+}
+
+func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
+	m, err := p.one(a.Member, func(m community.Member) bool { return len(m.Accepts) > 0 })
+	if err != nil {
+		return failed(err)
+	}
+	if a.Perception == "" {
+		if len(m.Accepts) != 1 {
+			return failed(fmt.Errorf("%s accepts %s: say which perception", m.Name, strings.Join(m.Accepts, ", ")))
+		}
+		a.Perception = m.Accepts[0]
+	}
+	return answer(p.community.Send(ctx, m.ID, p.signal(ctx, a.Perception, a.Data)))
+}
+
+type invokeArgs struct {
+	Capability string `json:"capability" jsonschema:"the name of the capability"`
+	On         string `json:"on,omitempty" jsonschema:"the id or name of the member that is to do it; absent = any that provides it"`
+	Data       string `json:"data,omitempty" jsonschema:"the input, JSON as the capability describes it"`
+}
+
+func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
+	m, err := p.one(a.On, func(m community.Member) bool { return m.Available && slices.Contains(m.Provides, a.Capability) })
+	if err != nil {
+		return failed(fmt.Errorf("capability %s: %w", a.Capability, err))
+	}
+	return answer(p.community.Invoke(ctx, m.ID, a.Capability, p.signal(ctx, "", a.Data)))
+}
+
+// signal carries what a model wrote: JSON where it is JSON, else the JSON string of it.
+func (p peers) signal(ctx context.Context, perception, data string) community.Signal {
+	s := community.Signal{Perception: perception, Data: []byte(data), Requester: requester(ctx)}
+	if !json.Valid(s.Data) {
+		if quoted, err := json.Marshal(data); err == nil {
+			s.Data = quoted
+		}
+	}
+	return s
+}
+
+// one finds the member that a model means by an id or a name; by "" any that fits.
+func (p peers) one(name string, fits func(community.Member) bool) (community.Member, error) {
+	var fitting []community.Member
+	for _, m := range p.community.Members() {
+		switch {
+		case name != "" && string(m.ID) == name:
+			return m, nil
+		case m.ID != p.self.ID && fits(m) && (name == "" || m.Name == name):
+			fitting = append(fitting, m)
+		}
+	}
+	switch {
+	case len(fitting) == 0 && name == "":
+		return community.Member{}, errors.New("nobody here provides it; find_members shows who provides what")
+	case len(fitting) == 0:
+		return community.Member{}, fmt.Errorf("no member %q: %w; find_members shows who is here", name, community.ErrNotFound)
+	case len(fitting) > 1 && name != "":
+		return community.Member{}, fmt.Errorf("%d members are called %q: name one by its id", len(fitting), name)
+	}
+	return fitting[0], nil
+}
+
+// answer is a reply as the model reads it.
+func answer(r community.Reply, err error) tool.Result {
+	if err != nil {
+		return failed(err)
+	}
+	return tool.Result{Text: string(r.Data)}
+}
+
+func failed(err error) tool.Result { return tool.Result{Text: err.Error(), IsError: true} }

@@ -1,0 +1,253 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"symbio/agent/llm"
+	"symbio/security/permission"
+)
+
+// Guard says whether a call may run; a permission.Chain is one. It may be called from many
+// goroutines, of several Sets.
+type Guard interface {
+	Judge(permission.Call) permission.Verdict
+}
+
+// Decision is a verdict about one call, and what came of it.
+type Decision struct {
+	Agent   string // whose call
+	CallID  string
+	Tool    string
+	Args    map[string]any // decoded; not to be written to
+	Verdict permission.Verdict
+	// Approved says whether the tool will run: the guard allowed it, or a person did when asked.
+	Approved bool
+}
+
+// SetConfig sets up a Set. The zero value refuses every call.
+type SetConfig struct {
+	// Guard decides. Default: nil, which refuses every call.
+	Guard Guard
+	// Dir is the working directory, absolute: what relative paths in arguments mean to the guard
+	// and, by way of Dir(ctx), to the tools.
+	Dir string
+	// Agent is whose calls these are, for the decisions.
+	Agent string
+	// Decided hears each decision before the tool runs, one at a time, in the order of the calls. It
+	// must not call the Set. Default: nobody.
+	Decided func(Decision)
+	// Ask asks a person and waits for the answer; it has to return when ctx ends. It is asked one call
+	// at a time. Default: nobody to ask, which is a no (security.md 8.6).
+	Ask func(ctx context.Context, d Decision) bool
+	// Parallel is how many calls of a turn run at once. Default 8: enough to hide the waiting of
+	// small file and network calls, few enough for a laptop.
+	Parallel int
+	// MostText is how many bytes of a result a model is shown. Default 64 KiB: some 16,000 tokens, a
+	// tenth of a usual context.
+	MostText int
+}
+
+// Set is the tools of one agent behind their guard. It is safe for many goroutines.
+type Set struct {
+	cfg   SetConfig
+	tools map[string]Tool
+	names []string // in the order given
+}
+
+// NewSet returns a Set. A nil guard refuses every call. Of two tools of one name the first counts.
+func NewSet(cfg SetConfig, tools ...Tool) *Set {
+	if cfg.Parallel <= 0 {
+		cfg.Parallel = 8
+	}
+	if cfg.MostText <= 0 {
+		cfg.MostText = 64 << 10
+	}
+	s := &Set{cfg: cfg, tools: map[string]Tool{}}
+	for _, t := range tools {
+		name := t.Spec().Name
+		if s.tools[name] == nil {
+			s.tools[name] = t
+			s.names = append(s.names, name)
+		}
+	}
+	return s
+}
+
+// Specs describes the tools for a model, in the order they were given.
+func (s *Set) Specs() []llm.ToolSpec {
+	specs := make([]llm.ToolSpec, 0, len(s.names))
+	for _, n := range s.names {
+		specs = append(specs, s.tools[n].Spec())
+	}
+	return specs
+}
+
+// job is a call on its way.
+type job struct {
+	call   llm.ToolCall
+	inv    Invocation
+	except *permission.Except
+	result Result
+	ready  bool // decided and approved, the tool may run
+}
+
+// Run runs the calls of one turn and returns a result for each, in their order. Calls that may run
+// beside others do; a call that has to be alone waits for those before it, and those after it are
+// decided only when it has ended, because it may change what they are allowed. When ctx ends, what
+// has not run is an error result.
+func (s *Set) Run(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
+	jobs := make([]*job, len(calls))
+	for i, c := range calls {
+		jobs[i] = &job{call: c}
+		jobs[i].result.IsError = true
+		s.guarded(jobs[i], func() { s.decode(jobs[i]) })
+	}
+	for rest := jobs; len(rest) > 0; {
+		n := 1
+		if !rest[0].inv.Alone {
+			n = slices.IndexFunc(rest, func(j *job) bool { return j.inv.Alone })
+			if n < 0 {
+				n = len(rest)
+			}
+		}
+		s.runTogether(ctx, rest[:n])
+		rest = rest[n:]
+	}
+	results := make([]llm.ToolResult, len(jobs))
+	for i, j := range jobs {
+		text := Shorten(j.result.Text, s.cfg.MostText)
+		results[i] = llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: text, IsError: j.result.IsError}
+	}
+	return results
+}
+
+// runTogether decides the calls one after the other, and runs those that may at once.
+func (s *Set) runTogether(ctx context.Context, jobs []*job) {
+	for _, j := range jobs {
+		if j.inv.Run != nil {
+			s.guarded(j, func() { s.decide(ctx, j) })
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(s.cfg.Parallel)
+	for _, j := range jobs {
+		if j.ready {
+			group.Go(func() error {
+				s.guarded(j, func() { s.run(ctx, j) })
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // nothing in it returns an error
+}
+
+// guarded makes an error result of a panic, and of a goroutine that ends itself.
+func (s *Set) guarded(j *job, do func()) {
+	returned := false
+	defer func() {
+		if p := recover(); p != nil || !returned {
+			j.ready = false
+			j.result = Result{Text: fmt.Sprintf("The tool %s broke down: %v. Do not repeat the same call; try another way.", j.call.Name, p), IsError: true}
+		}
+	}()
+	do()
+	returned = true
+}
+
+func (s *Set) decode(j *job) {
+	t := s.tools[j.call.Name]
+	if t == nil {
+		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.names, ", "))
+		return
+	}
+	inv, err := t.Decode(j.call.Args)
+	if err != nil {
+		j.result.Text = fmt.Sprintf("The call of %s was not understood: %v. Mend the arguments and call it again.", j.call.Name, err)
+		return
+	}
+	if inv.Run == nil {
+		j.result.Text = fmt.Sprintf("The tool %s cannot be run.", j.call.Name)
+		return
+	}
+	j.inv = inv
+}
+
+// decide asks the guard, and a person if the guard says so, and reports what was decided.
+func (s *Set) decide(ctx context.Context, j *job) {
+	if err := ctx.Err(); err != nil {
+		j.result.Text = ended(ctx, j.call.Name)
+		return
+	}
+	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args}
+	d.Verdict = permission.Verdict{Stage: permission.StageDefault, Why: "Nobody guards these tools, so none may run."}
+	if s.cfg.Guard != nil {
+		d.Verdict = s.cfg.Guard.Judge(permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir})
+	}
+	switch d.Verdict.Action {
+	case permission.Allow:
+		d.Approved = true
+	case permission.Ask:
+		d.Approved = s.cfg.Ask != nil && s.cfg.Ask(ctx, d) && ctx.Err() == nil
+	}
+	if s.cfg.Decided != nil {
+		s.cfg.Decided(d)
+	}
+	if !d.Approved {
+		j.result.Text = refusal(d, s.cfg.Ask != nil)
+		return
+	}
+	j.except, j.ready = d.Verdict.Except, true
+}
+
+func (s *Set) run(ctx context.Context, j *job) {
+	if ctx.Err() != nil {
+		j.result.Text = ended(ctx, j.call.Name)
+		return
+	}
+	ctx = context.WithValue(ctx, dirKey{}, s.cfg.Dir)
+	ctx = context.WithValue(ctx, exceptKey{}, j.except)
+	j.result = j.inv.Run(ctx)
+}
+
+// refusal tells the model why, and not to try the same again.
+func refusal(d Decision, asked bool) string {
+	why := d.Verdict.Why
+	if d.Verdict.Action == permission.Ask {
+		why = strings.TrimSpace(why + " The person said no.")
+		if !asked {
+			why = strings.TrimSpace(d.Verdict.Why + " There is nobody to ask, so it is denied.")
+		}
+	}
+	who := ""
+	if d.Verdict.Link != "" {
+		who = " (permissions of " + d.Verdict.Link + ")"
+	}
+	return fmt.Sprintf("Denied%s: %s Do not repeat this call or try to get around it; go on without it, or say what you could not do.", who, why)
+}
+
+func ended(ctx context.Context, name string) string {
+	return fmt.Sprintf("The call of %s did not run: %v.", name, context.Cause(ctx))
+}
+
+type (
+	dirKey    struct{}
+	exceptKey struct{}
+)
+
+// Dir is the working directory that the guard took a call's relative paths to be relative to; a tool
+// has to do the same. "" outside a Set.
+func Dir(ctx context.Context) string {
+	dir, _ := ctx.Value(dirKey{}).(string)
+	return dir
+}
+
+// Except is what a tool that walks directories has to leave out. nil is nothing.
+func Except(ctx context.Context) *permission.Except {
+	e, _ := ctx.Value(exceptKey{}).(*permission.Except)
+	return e
+}

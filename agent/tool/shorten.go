@@ -1,0 +1,27 @@
+package tool
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Shorten cuts a text to about most bytes: its beginning and its end stay, and between them stands
+// how much is missing and how to get it. What is not UTF-8 becomes U+FFFD, because the text goes into
+// JSON.
+func Shorten(text string, most int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= most {
+		return text
+	}
+	// Two thirds at the beginning: what a text is about stands there, its sums at the end.
+	head, tail := most*2/3, len(text)-most/3
+	for head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	for tail < len(text) && !utf8.RuneStart(text[tail]) {
+		tail++
+	}
+	note := fmt.Sprintf("\n[%d of %d bytes are cut out here. To see them, ask for less at a time: a narrower pattern or path, or offset and limit.]\n", tail-head, len(text))
+	return text[:head] + note + text[tail:]
+}

@@ -1,0 +1,33 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+
+	"symbio/agent/llm"
+)
+
+// Tool is something a model may ask for. Tools are run only by a Set, which asks its guard first.
+type Tool interface {
+	// Spec describes the tool to the model.
+	Spec() llm.ToolSpec
+	// Decode reads what the model wrote: once, strictly (no unknown, repeated or differently cased
+	// keys). The error says what is wrong and how to mend it; the model reads it.
+	Decode(args json.RawMessage) (Invocation, error)
+}
+
+// Invocation is a decoded call: the permission check and the tool see the same value.
+type Invocation struct {
+	// Args are the decoded arguments, for the guard. They are not written to.
+	Args map[string]any
+	// Run does the work. It returns when the work is done or ctx ends. What goes wrong is a Result.
+	Run func(ctx context.Context) Result
+	// Alone says that the call may not run beside others of its turn.
+	Alone bool
+}
+
+// Result is what the model reads.
+type Result struct {
+	Text    string
+	IsError bool
+}

@@ -1,0 +1,15 @@
+// Package permission decides whether a tool call is allowed: rules in, a verdict out. It does no
+// I/O but the resolution of paths.
+//
+// The one idea: allow needs certainty, deny needs only possibility. A zero Policy, an empty Chain,
+// a zero Inbound and a rule that cannot be read all deny, and where a deny rule might apply but
+// nobody can tell, the answer is Ask.
+//
+// A Chain is judged link by link, each link in six stages: final deny, session memory, override,
+// deny, allow, default. The strictest link wins, so an agent can never do more than those it acts
+// for. Rules, policies, chains and verdicts are values; everything here may be used from many
+// goroutines at once.
+//
+// It does not read shell programs yet: a command is allowed only by a rule for exactly that command,
+// and a deny rule for a command matches every command in which its words occur.
+package permission

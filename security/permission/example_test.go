@@ -1,0 +1,34 @@
+package permission_test
+
+import (
+	"fmt"
+
+	"symbio/security/permission"
+)
+
+// A child may do what its own rules and its parent's allow.
+func ExampleChain() {
+	parent, err := permission.Config{Preset: "read_only"}.Policy()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	child, err := permission.Config{Allow: []string{"Write"}, Deny: []string{"Read(*.key)"}}.Policy()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	chain := permission.Chain{{Name: "parent", Policy: parent}, {Name: "child", Policy: child}}
+	for _, c := range []permission.Call{
+		{Tool: "Read", Args: map[string]any{"file_path": "a.txt"}, Dir: "/work"},
+		{Tool: "Read", Args: map[string]any{"file_path": "a.key"}, Dir: "/work"},
+		{Tool: "Write", Args: map[string]any{"file_path": "a.txt"}, Dir: "/work"},
+	} {
+		v := chain.Judge(c)
+		fmt.Println(c.Tool, v.Action, "by", v.Link+":", v.Why)
+	}
+	// Output:
+	// Read allow by parent: The rule Read allows this.
+	// Read deny by child: The rule Read(*.key) denies this.
+	// Write deny by parent: The rule Edit denies this for good.
+}

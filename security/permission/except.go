@@ -1,0 +1,102 @@
+package permission
+
+import "strings"
+
+// Except is what a call that walks a directory has to leave out: the files below it that a deny rule
+// on reading covers. A nil Except leaves out nothing. It is fixed when the verdict is made, reads no
+// file system, and may be used from many goroutines.
+type Except struct {
+	lexical, real string
+	links         []exceptions
+}
+
+// exceptions are one link's.
+type exceptions struct {
+	final, deny []pattern
+	lifted      []pattern
+}
+
+// Covers reports whether to leave out a file or directory below the path that the call names, given
+// by its name from there on with slashes. The walk must not have followed a link to get there. Of a
+// directory it means everything in it.
+func (e *Except) Covers(rel string) bool {
+	if e == nil {
+		return false
+	}
+	lexical, real := fold(e.lexical+"/"+rel), fold(e.real+"/"+rel)
+	covered := func(patterns []pattern) bool {
+		for _, p := range patterns {
+			if p.covers(lexical) || p.covers(real) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, l := range e.links {
+		if covered(l.final) || covered(l.deny) && !l.lifts(e.lexical+"/"+rel, e.real+"/"+rel) {
+			return true
+		}
+	}
+	return false
+}
+
+func (x exceptions) lifts(lexical, real string) bool {
+	for _, p := range x.lifted {
+		if p.matches(lexical, true) && p.matches(real, true) {
+			return true
+		}
+	}
+	return false
+}
+
+// except gathers what the deny rules of a chain leave out of a call that walks a directory.
+func except(c Chain, f *facts) *Except {
+	if !f.subject.tree || len(f.locations()) != 1 {
+		return nil
+	}
+	at := f.places[0]
+	e := &Except{lexical: at.lexical, real: at.real}
+	for _, l := range c {
+		x := exceptions{final: treeDenials(l.Policy.FinalDeny, f), deny: treeDenials(l.Policy.Deny, f)}
+		if len(x.final)+len(x.deny) == 0 {
+			continue
+		}
+		for _, r := range l.Policy.Override {
+			if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(f.names) {
+				x.lifted = append(x.lifted, p)
+			}
+		}
+		e.links = append(e.links, x)
+	}
+	if len(e.links) == 0 {
+		return nil
+	}
+	return e
+}
+
+// treeDenials are the patterns of the deny rules about the call's tool or its family that may cover
+// something below the call's path.
+func treeDenials(rules []Rule, f *facts) []pattern {
+	var all []pattern
+	for _, r := range rules {
+		if r.form == formPath && r.namedBy(f.denied) {
+			patterns, _ := r.denials(f.call.Dir, f.follow)
+			all = append(all, patterns...)
+		}
+	}
+	return all
+}
+
+// String lists the patterns, for people.
+func (e *Except) String() string {
+	if e == nil {
+		return ""
+	}
+	var all []string
+	for _, l := range e.links {
+		for _, p := range append(l.final, l.deny...) {
+			all = append(all, p.dir+"/"+p.rest)
+		}
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,350 @@
+package permission
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// reach says how far a rule applies to a call.
+type reach int
+
+const (
+	no    reach = iota
+	maybe       // nobody can tell
+	yes
+)
+
+// facts is what rules look at in a call, found once for all the rules of a chain.
+type facts struct {
+	call     Call
+	names    []string // under which an allow rule may name the tool
+	denied   []string // under which a deny rule may: the names and the family
+	subject  subject
+	values   []string // what the subject's arguments hold
+	readable bool     // there are values, and all are strings
+	places   []place  // one for each value of a path
+	shell    *command // of a command
+	files    []place  // what the words of a command would be as paths
+	followed map[string]string
+	strings  []string // every string of the arguments, for opaque subjects
+	gathered bool
+}
+
+func look(c Call) *facts {
+	f := &facts{call: c, subject: subjectOf(c.Tool), names: []string{c.Tool}}
+	if alias := aliases[c.Tool]; alias != "" {
+		f.names = append(f.names, alias)
+	}
+	f.denied = f.names
+	if family := families[c.Tool]; family != "" {
+		f.denied = append(slices.Clone(f.names), family)
+	}
+	f.readable = true
+	for _, arg := range f.subject.args {
+		if v, ok := c.Args[arg]; ok {
+			s, isString := v.(string)
+			f.readable = f.readable && isString
+			f.values = append(f.values, s)
+		}
+	}
+	if len(f.values) == 0 && f.subject.absent != "" {
+		f.values = []string{f.subject.absent}
+	}
+	f.readable = f.readable && len(f.values) > 0
+	return f
+}
+
+// isShell says that the call runs a command, which nothing but a rule for exactly it may allow.
+func (f *facts) isShell() bool { return f.subject.matter == matterCommand }
+
+func (f *facts) command() *command {
+	if f.shell == nil {
+		c := readShell(strings.Join(f.values, "\n"))
+		f.shell = &c
+	}
+	return f.shell
+}
+
+func (f *facts) locations() []place {
+	if f.places == nil {
+		for _, v := range f.values {
+			f.places = append(f.places, locate(v, f.call.Dir))
+		}
+	}
+	return f.places
+}
+
+// follow resolves the links in a pattern's directory. ok is false when they cannot be.
+func (f *facts) follow(dir string) (string, bool) {
+	real, known := f.followed[dir]
+	if !known {
+		if p := locate(dir+"/", ""); p.known {
+			real = p.real
+		} else {
+			real = "\x00"
+		}
+		if f.followed == nil {
+			f.followed = map[string]string{}
+		}
+		f.followed[dir] = real
+	}
+	return real, real != "\x00"
+}
+
+// namedBy reports whether the rule is about a tool of one of those names.
+func (r Rule) namedBy(names []string) bool {
+	if !strings.Contains(r.tool, "*") {
+		return slices.Contains(names, r.tool)
+	}
+	return slices.ContainsFunc(names, func(n string) bool { return glob(r.tool, n) })
+}
+
+// allows says whether the rule means this call for certain.
+func (r Rule) allows(f *facts) reach {
+	if !r.namedBy(f.names) {
+		return no
+	}
+	if r.form == formTool {
+		if f.isShell() {
+			return maybe
+		}
+		return yes
+	}
+	if !f.readable {
+		return no
+	}
+	every := func(match func(string) bool) reach {
+		for _, v := range f.values {
+			if !match(v) {
+				return no
+			}
+		}
+		return yes
+	}
+	switch r.form {
+	case formPath:
+		return r.allowsPath(f)
+	case formName:
+		return every(func(v string) bool { return glob(r.spec, v) })
+	case formExact:
+		return every(func(v string) bool { return v == r.spec })
+	case formPrefix:
+		if every(func(v string) bool { return startsPlainly(v, r.spec) }) == yes {
+			return maybe
+		}
+	case formDomain:
+		return every(func(v string) bool {
+			host, sure := hostOf(v)
+			return sure && hostMatches(r.spec, host)
+		})
+	}
+	return no
+}
+
+func (r Rule) allowsPath(f *facts) reach {
+	p, ok := r.pattern(f.call.Dir)
+	if !ok {
+		return no
+	}
+	means := func(path string) bool {
+		if p.matches(path, f.subject.tree) {
+			return true
+		}
+		real, ok := f.follow(p.dir)
+		return ok && real != p.dir && (pattern{real, p.rest, p.exact}).matches(path, f.subject.tree)
+	}
+	for _, at := range f.locations() {
+		if !at.known || !means(at.lexical) || !means(at.real) {
+			return no
+		}
+	}
+	return yes
+}
+
+// denies says whether the rule may mean this call.
+func (r Rule) denies(f *facts) reach {
+	switch {
+	case r.form == formNone:
+		return yes
+	case f.isShell() && r.form == formPath:
+		return r.deniesFilesOf(f)
+	case !r.namedBy(f.denied):
+		return no
+	case r.form == formTool:
+		return yes
+	case f.subject.matter == matterOpaque || r.form == formOpaque:
+		return r.deniesStrings(f)
+	case f.subject.matter == matterGit:
+		return r.deniesCommand(gitCommand(f.call.Args))
+	case !f.readable:
+		return maybe
+	}
+	switch r.form {
+	case formPath:
+		return r.deniesPath(f)
+	case formName:
+		return anyYes(f.values, func(v string) reach { return is(glob(r.spec, v)) })
+	case formDomain:
+		return anyYes(f.values, func(v string) reach {
+			host, sure := hostOf(v)
+			if !sure {
+				return maybe
+			}
+			return is(hostMatches(r.spec, host))
+		})
+	}
+	return r.deniesCommand(*f.command())
+}
+
+func (r Rule) deniesPath(f *facts) reach {
+	patterns, sure := r.denials(f.call.Dir, f.follow)
+	for _, at := range f.locations() {
+		for _, p := range patterns {
+			if (at.known || at.lexical != "") && p.covers(fold(at.lexical)) || at.known && p.covers(fold(at.real)) {
+				return yes
+			}
+		}
+		sure = sure && at.known
+	}
+	if !sure {
+		return maybe
+	}
+	return no
+}
+
+// deniesFilesOf says whether a command may use a file that a rule denies to the file tools: a reader
+// that names the file is one (security.md 8.4); whether it writes there is for later.
+func (r Rule) deniesFilesOf(f *facts) reach {
+	reads, writes := r.namedBy([]string{"Read"}), r.namedBy([]string{"Edit", "Write"})
+	if !reads && !writes {
+		return no
+	}
+	if !f.readable {
+		return maybe
+	}
+	patterns, _ := r.denials(f.call.Dir, f.follow)
+	c := f.command()
+	if f.files == nil {
+		for _, w := range c.words {
+			f.files = append(f.files, locate(w, f.call.Dir))
+		}
+	}
+	for _, at := range f.files {
+		for _, p := range patterns {
+			if p.covers(fold(at.lexical)) || at.known && p.covers(fold(at.real)) {
+				if reads {
+					return yes
+				}
+				return maybe
+			}
+		}
+	}
+	if c.dynamic {
+		return maybe
+	}
+	return no
+}
+
+func (r Rule) deniesCommand(c command) reach {
+	switch r.form {
+	case formExact, formPrefix:
+		if c.mayRun(r.spec) {
+			return yes
+		}
+	case formGlob:
+		if c.holds(r.spec) {
+			return yes
+		}
+	}
+	if c.dynamic {
+		return maybe
+	}
+	return no
+}
+
+// gitCommand writes the arguments of the Git tool as the command that they become.
+func gitCommand(args map[string]any) command {
+	words := []string{"git"}
+	if sub, ok := args["command"].(string); ok {
+		words = append(words, sub)
+	}
+	return readShell(strings.Join(gather(words, args), " "))
+}
+
+// deniesStrings compares the spec with every string of a call that nothing is known about.
+func (r Rule) deniesStrings(f *facts) reach {
+	if !f.gathered {
+		f.strings, f.gathered = gather(nil, f.call.Args), true
+		if f.subject.matter == matterPath {
+			for _, at := range f.locations() {
+				f.strings = append(f.strings, at.lexical, at.real)
+			}
+		}
+	}
+	spec := r.spec
+	if name, value, ok := strings.Cut(spec, "="); ok && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == "" {
+		spec = value
+	}
+	for _, s := range f.strings {
+		if (command{text: s}).holds(spec) || readShell(s).holds(spec) {
+			return yes
+		}
+	}
+	return no
+}
+
+// gather collects every string in a decoded argument, in a stable order.
+func gather(to []string, v any) []string {
+	switch v := v.(type) {
+	case string:
+		to = append(to, v)
+	case []any:
+		for _, e := range v {
+			to = gather(to, e)
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			to = gather(to, v[k])
+		}
+	}
+	return to
+}
+
+func is(b bool) reach {
+	if b {
+		return yes
+	}
+	return no
+}
+
+func anyYes(values []string, match func(string) reach) reach {
+	most := no
+	for _, v := range values {
+		most = max(most, match(v))
+	}
+	return most
+}
+
+// hostOf reads the host of a URL. sure is false when another reader of the URL might see another
+// host, or when it is no ordinary web address: such a URL is never allowed by a rule.
+func hostOf(text string) (host string, sure bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" {
+		return "", false
+	}
+	host = strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	sure = (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && u.Opaque == "" &&
+		(u.Port() == "" || u.Port() == "80" || u.Port() == "443") &&
+		strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" &&
+		strings.IndexFunc(text, func(c rune) bool { return c <= ' ' || c == '\\' || c == 0x7f }) < 0
+	return host, sure
+}
+
+// hostMatches compares label by label: *.x means every host below x, and not x.
+func hostMatches(spec, host string) bool {
+	if parent, ok := strings.CutPrefix(spec, "*."); ok {
+		return strings.HasSuffix(host, "."+parent)
+	}
+	return host == spec
+}

@@ -1,0 +1,108 @@
+package permission
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// mostRemembered bounds a Memory. A person who answers once a second needs an hour to fill it;
+// beyond it nothing more is remembered, and they are asked again.
+const mostRemembered = 4096
+
+// Memory is what a person answered with "always" in this session. An answer holds for exactly the
+// same call, decoded, in the same directory (security.md D8, 8.1 and 8.9), and an allow lifts no deny
+// but those of the policy under which it was given. The zero Memory is empty and ready; all methods
+// may be called from many goroutines.
+type Memory struct {
+	mu      sync.Mutex
+	answers map[string]map[string]Action // call -> policy -> answer; guarded by mu
+	count   int                          // guarded by mu
+}
+
+// Remember keeps an answer given under a policy. Ask, or a call that cannot be written down exactly,
+// is not kept.
+func (m *Memory) Remember(c Call, under Policy, answer Action) {
+	k, ok := key(c)
+	if !ok || answer == Ask {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.answers[k]
+	if _, again := of[under.scope()]; !again {
+		if m.count >= mostRemembered {
+			return
+		}
+		m.count++
+	}
+	if m.answers == nil {
+		m.answers = map[string]map[string]Action{}
+	}
+	if of == nil {
+		of = map[string]Action{}
+		m.answers[k] = of
+	}
+	of[under.scope()] = answer
+}
+
+// Forget drops all answers.
+func (m *Memory) Forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answers, m.count = nil, 0
+}
+
+// recall finds the answer for a call. here is whether it was given under this very policy. A deny
+// holds wherever it was given.
+func (m *Memory) recall(c Call, under Policy) (answer Action, here, found bool) {
+	if m == nil {
+		return Deny, false, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.count == 0 {
+		return Deny, false, false
+	}
+	k, ok := key(c)
+	of := m.answers[k]
+	if !ok || len(of) == 0 {
+		return Deny, false, false
+	}
+	for _, a := range of {
+		if a != Allow {
+			return Deny, true, true
+		}
+	}
+	_, here = of[under.scope()]
+	return Allow, here, true
+}
+
+// key writes a call down so that two calls have the same key only when they are the same.
+func key(c Call) (string, bool) {
+	args, err := json.Marshal(c.Args)
+	if err != nil {
+		return "", false
+	}
+	head, err := json.Marshal([]string{c.Tool, c.Dir})
+	return string(head) + string(args), err == nil
+}
+
+// scope names what a policy denies: an allow remembered under one policy does not lift what another
+// denies.
+func (p Policy) scope() string {
+	var parts []string
+	for _, rules := range [][]Rule{p.FinalDeny, p.Deny} {
+		texts := make([]string, len(rules))
+		for i, r := range rules {
+			texts[i] = r.text
+		}
+		slices.Sort(texts)
+		parts = append(parts, strings.Join(slices.Compact(texts), "\n"))
+	}
+	return strings.Join(parts, "\x00")
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

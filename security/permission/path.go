@@ -1,0 +1,250 @@
+package permission
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// base is what a path rule is relative to.
+type base int
+
+const (
+	baseRoot  base = iota // absolute
+	baseDir               // the call's working directory, written with ./ or ../
+	baseAny               // the same, but without them: a deny means it at any depth, as in .gitignore
+	baseHome              // the user's home, written ~/
+	baseSkill             // the skill's own directory, written ${CLAUDE_SKILL_DIR}/
+)
+
+const skillDir = "${CLAUDE_SKILL_DIR}"
+
+// readPath reads the spec of a rule about paths.
+func (r *Rule) readPath() (at int, reason string) {
+	r.form = formPath
+	if i := strings.IndexAny(r.spec, `?[]{}\!`); i >= 0 {
+		return i, "only * is a wildcard in a path; the characters ? [ ] { } \\ ! are not allowed"
+	}
+	rest := r.spec
+	switch {
+	case rest == "~" || strings.HasPrefix(rest, "~/"):
+		r.base, rest = baseHome, strings.TrimPrefix(rest, "~")
+	case strings.HasPrefix(rest, "~"):
+		return 0, "only ~/ is known, not another user's home"
+	case strings.HasPrefix(rest, "/"):
+		r.base = baseRoot
+	case rest == "." || rest == ".." || strings.HasPrefix(rest, "./") || strings.HasPrefix(rest, "../"):
+		r.base = baseDir
+	default:
+		r.base = baseAny
+	}
+	if star := strings.Index(rest, "*"); star >= 0 {
+		for _, part := range strings.Split(rest[star:], "/") {
+			if part == ".." || part == "." {
+				return len(r.spec) - len(rest) + star, ". and .. cannot follow a *"
+			}
+		}
+	}
+	r.spec = strings.TrimPrefix(rest, "/")
+	if strings.Contains(r.spec, "*") {
+		r.spec = strings.TrimRight(r.spec, "/")
+		for strings.Contains(r.spec, "//") {
+			r.spec = strings.ReplaceAll(r.spec, "//", "/")
+		}
+	}
+	return 0, ""
+}
+
+// pattern is a path rule made absolute: whatever lies in dir and is called rest from there on. dir is
+// literal, so that a * in a real directory's name is not a wildcard; rest is too when exact.
+type pattern struct {
+	dir, rest string
+	exact     bool
+}
+
+// pattern makes the rule absolute; ok is false when what it is relative to is not known.
+func (r Rule) pattern(dir string) (p pattern, ok bool) {
+	from := ""
+	switch r.base {
+	case baseRoot:
+		from = filepath.VolumeName(dir) + "/"
+	case baseDir, baseAny:
+		from = dir
+	case baseSkill:
+		from = r.dir
+	case baseHome:
+		// The one thing read from the environment: ~ has no other meaning.
+		from, _ = os.UserHomeDir()
+	}
+	if !filepath.IsAbs(from) {
+		return pattern{}, false
+	}
+	return r.patternFrom(from), true
+}
+
+func (r Rule) patternFrom(from string) pattern {
+	star := strings.Index(r.spec, "*")
+	if star < 0 {
+		whole := slashed(filepath.Join(from, r.spec))
+		cut := max(strings.LastIndex(whole, "/"), 0)
+		return pattern{dir: whole[:cut], rest: strings.TrimPrefix(whole[cut:], "/"), exact: true}
+	}
+	cut := strings.LastIndex(r.spec[:star], "/") + 1
+	return pattern{dir: slashed(filepath.Join(from, r.spec[:cut])), rest: r.spec[cut:]}
+}
+
+// slashed is the clean form of an absolute path that patterns are compared with: slashes, and "" for
+// the root.
+func slashed(path string) string {
+	return strings.TrimSuffix(filepath.ToSlash(filepath.Clean(path)), "/")
+}
+
+// inside cuts dir off path. rel is "" when they are the same.
+func inside(dir, path string) (rel string, ok bool) {
+	rest, ok := strings.CutPrefix(path, dir)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return strings.TrimPrefix(rest, "/"), true
+}
+
+// matches reports whether path is one that an allow rule means. With tree, a pattern that means
+// everything in a directory means the directory too.
+func (p pattern) matches(path string, tree bool) bool {
+	rel, ok := inside(p.dir, path)
+	if !ok {
+		return false
+	}
+	if p.exact {
+		return rel == p.rest
+	}
+	if tree && strings.HasSuffix(p.rest, "*") && glob(p.rest, strings.TrimPrefix(rel+"/", "/")) {
+		return true
+	}
+	return rel != "" && glob(p.rest, rel)
+}
+
+// covers reports whether path is one that a deny rule means, or lies below such a one, or is a
+// directory all of whose content is meant.
+func (p pattern) covers(path string) bool {
+	rel, ok := inside(p.dir, path)
+	if !ok {
+		return false
+	}
+	if p.exact {
+		_, below := inside(p.rest, rel)
+		return below || p.rest == ""
+	}
+	return glob(p.rest, rel) || glob(p.rest+"/*", rel) || rel != "" && glob(p.rest, rel+"/")
+}
+
+// denials are the patterns by which a deny rule covers paths: as written, with the links of its own
+// directory followed, and at any depth for a relative one. ok is false when they are not known.
+func (r Rule) denials(dir string, follow func(string) (string, bool)) (all []pattern, ok bool) {
+	p, ok := r.pattern(dir)
+	if !ok {
+		return nil, false
+	}
+	all = append(all, p)
+	real, ok := follow(p.dir)
+	if ok && real != p.dir {
+		all = append(all, pattern{real, p.rest, p.exact})
+	}
+	if r.base == baseAny {
+		anywhere := r.patternFrom("/")
+		all = append(all, pattern{rest: strings.TrimPrefix(anywhere.dir+"/", "/") + anywhere.rest}, pattern{rest: "*" + anywhere.dir + "/" + anywhere.rest})
+	}
+	if foldsCase {
+		for i, p := range all {
+			all[i] = pattern{fold(p.dir), fold(p.rest), p.exact}
+		}
+	}
+	return all, ok
+}
+
+// place is where a path leads: as written, and with every link followed.
+type place struct {
+	lexical, real string
+	known         bool // neither could fail
+}
+
+// locate finds where a path leads, as a tool will that cleans it before use.
+func locate(path, dir string) place {
+	if path == "" || strings.ContainsRune(path, 0) {
+		return place{}
+	}
+	if !filepath.IsAbs(path) {
+		if !filepath.IsAbs(dir) {
+			return place{}
+		}
+		path = filepath.Join(dir, path)
+	}
+	path = filepath.Clean(path)
+	real, err := resolve(path)
+	if err != nil {
+		return place{lexical: slashed(path)}
+	}
+	return place{lexical: slashed(path), real: slashed(real), known: true}
+}
+
+// mostLinks is Linux' own limit.
+const mostLinks = 40
+
+// resolve follows every link of a clean absolute path, also where what it leads to does not exist:
+// a file to be written, or a dangling link.
+func resolve(path string) (string, error) {
+	volume := filepath.VolumeName(path)
+	done := volume + string(filepath.Separator)
+	todo := strings.TrimPrefix(path[len(volume):], string(filepath.Separator))
+	for links := 0; todo != ""; {
+		var name string
+		name, todo, _ = strings.Cut(todo, string(filepath.Separator))
+		if name == "" || name == "." {
+			continue
+		}
+		if name == ".." {
+			done = filepath.Dir(done)
+			continue
+		}
+		next := filepath.Join(done, name)
+		info, err := os.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			// Nothing below can be a link. What is left may hold .. from a link's text.
+			return filepath.Join(next, todo), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			done = next
+			continue
+		}
+		if links++; links > mostLinks {
+			return "", syscall.ELOOP
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if filepath.IsAbs(target) {
+			done = filepath.VolumeName(target) + string(filepath.Separator)
+			target = strings.TrimPrefix(target[len(filepath.VolumeName(target)):], string(filepath.Separator))
+		}
+		todo = target + string(filepath.Separator) + todo
+	}
+	return done, nil
+}
+
+// foldsCase says that the usual file systems here take a name in any case: a deny has to as well.
+const foldsCase = runtime.GOOS == "darwin" || runtime.GOOS == "windows"
+
+func fold(s string) string {
+	if foldsCase {
+		return strings.ToLower(s)
+	}
+	return s
+}

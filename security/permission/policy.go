@@ -1,0 +1,165 @@
+package permission
+
+import "fmt"
+
+// Policy is the rules of one agent or one configuration. The zero Policy denies every call. The order
+// of the rules in a list does not matter for what is decided.
+type Policy struct {
+	FinalDeny []Rule // nothing lifts these
+	Deny      []Rule
+	Override  []Rule // lifts Deny for the calls that it means exactly; it allows nothing
+	Allow     []Rule
+	Default   Action // for calls that no rule decides
+}
+
+// Granted is a rule that something gave to an agent while it runs, such as an active skill. It counts
+// as an Allow rule.
+type Granted struct {
+	Rule   Rule
+	Source string // such as "skill:NAME"
+}
+
+// Link is one agent of a chain.
+type Link struct {
+	Name    string
+	Policy  Policy
+	Memory  *Memory          // nil remembers nothing
+	Granted func() []Granted // asked at each evaluation, so that a grant ends when it ends; nil grants nothing
+}
+
+// Chain is an agent and all those it acts for: its parents up to the root, and the requester of what
+// it is doing. Each link is judged by its own rules, memory and overrides.
+type Chain []Link
+
+// Judge decides a call: the strictest link's verdict, of several as strict the first's. An empty
+// chain denies. It may read links of the file system to resolve paths, and calls Granted of each link
+// at most once.
+func (c Chain) Judge(call Call) Verdict {
+	if len(c) == 0 {
+		return Verdict{Stage: StageDefault, Why: "Nobody has been given any permission here."}
+	}
+	f := look(call)
+	var strictest Verdict
+	for i, l := range c {
+		v := l.judge(f)
+		v.Link = l.Name
+		if i == 0 || v.Action < strictest.Action {
+			strictest = v
+		}
+		if strictest.Action == Deny {
+			return strictest
+		}
+	}
+	strictest.Except = except(c, f)
+	return strictest
+}
+
+// judge goes through the six stages (spec: swiftagent.md, Security).
+func (l Link) judge(f *facts) Verdict {
+	p := l.Policy
+	denied, unsure := firstDeny(p.FinalDeny, f)
+	if denied != nil {
+		return Verdict{Deny, StageFinalDeny, denied.text, "config", "", why(denied, "denies this for good"), nil}
+	}
+	answer, here, remembered := l.Memory.recall(f.call, p)
+	switch {
+	case remembered && answer == Deny:
+		return Verdict{Deny, StageMemory, "", "memory", "", "A person has denied exactly this call before.", nil}
+	case remembered && here:
+		return cautious(Verdict{Allow, StageMemory, "", "memory", "", "A person has allowed exactly this call before.", nil}, StageFinalDeny, unsure)
+	}
+	floor := StageFinalDeny
+	if firstAllow(p.Override, f) == nil {
+		var doubt *Rule
+		if denied, doubt = firstDeny(p.Deny, f); denied != nil {
+			return Verdict{Deny, StageDeny, denied.text, "config", "", why(denied, "denies this"), nil}
+		}
+		if unsure == nil {
+			unsure, floor = doubt, StageDeny
+		}
+	}
+	if remembered {
+		return cautious(Verdict{Allow, StageMemory, "", "memory", "", "A person has allowed exactly this call before.", nil}, floor, unsure)
+	}
+	return cautious(l.permit(f), floor, unsure)
+}
+
+// permit is what the allow rules and the default say, denials aside.
+func (l Link) permit(f *facts) Verdict {
+	p := l.Policy
+	if r := firstAllow(p.Allow, f); r != nil {
+		return Verdict{Allow, StageAllow, r.text, "config", "", why(r, "allows this"), nil}
+	}
+	var granted []Granted
+	if l.Granted != nil {
+		granted = l.Granted()
+	}
+	for _, g := range granted {
+		if g.Rule.allows(f) == yes {
+			return Verdict{Allow, StageAllow, g.Rule.text, g.Source, "", why(&g.Rule, "allows this") + " It was granted by " + g.Source + ".", nil}
+		}
+	}
+	if f.isShell() {
+		return l.permitShell(f, granted)
+	}
+	switch p.Default {
+	case Allow:
+		return Verdict{Action: Allow, Stage: StageDefault, Why: "No rule speaks of this, and what no rule speaks of is allowed."}
+	case Ask:
+		return Verdict{Action: Ask, Stage: StageDefault, Why: "No rule speaks of this, so a person has to say."}
+	}
+	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this, and what no rule allows is denied."}
+}
+
+// permitShell is for commands that no rule spells out: Ask at most.
+func (l Link) permitShell(f *facts, granted []Granted) Verdict {
+	const exact = "a command is allowed without asking only by a rule for exactly that command; prefix rules come later."
+	for _, r := range l.Policy.Allow {
+		if r.allows(f) == maybe {
+			return Verdict{Ask, StageAllow, r.text, "config", "", fmt.Sprintf("The rule %s speaks of this, but %s", r.text, exact), nil}
+		}
+	}
+	for _, g := range granted {
+		if g.Rule.allows(f) == maybe {
+			return Verdict{Ask, StageAllow, g.Rule.text, g.Source, "", fmt.Sprintf("The rule %s speaks of this, but %s", g.Rule.text, exact), nil}
+		}
+	}
+	if l.Policy.Default == Ask || l.Policy.Default == Allow {
+		return Verdict{Action: Ask, Stage: StageDefault, Why: "No rule is for exactly this command, so a person has to say."}
+	}
+	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this command, and what no rule allows is denied."}
+}
+
+// cautious turns an allow into a question when a deny rule may apply.
+func cautious(v Verdict, stage Stage, unsure *Rule) Verdict {
+	if v.Action != Allow || unsure == nil {
+		return v
+	}
+	return Verdict{Ask, stage, unsure.text, "config", "", why(unsure, "may deny this, and it cannot be told whether it does"), nil}
+}
+
+func why(r *Rule, does string) string { return fmt.Sprintf("The rule %s %s.", r.text, does) }
+
+// firstDeny finds a rule that denies the call, and else one that may.
+func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
+	for i := range rules {
+		switch rules[i].denies(f) {
+		case yes:
+			return &rules[i], nil
+		case maybe:
+			if may == nil {
+				may = &rules[i]
+			}
+		}
+	}
+	return nil, may
+}
+
+func firstAllow(rules []Rule, f *facts) *Rule {
+	for i := range rules {
+		if rules[i].allows(f) == yes {
+			return &rules[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package permission
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// longestRule is far beyond what a person writes; a longer one is a mistake or an attack.
+const longestRule = 4096
+
+// Rule names calls: a tool, or a tool with a spec that its argument has to match. The grammar is
+// security.md 2.1: Tool or Tool(spec), * in the tool's name stands for any characters. A Rule is a
+// value, and == compares rules. The zero Rule is a rule that could not be read: it allows nothing and
+// denies everything.
+type Rule struct {
+	text string // as written
+	tool string // may hold *
+	form form
+	spec string // for formPath without its base
+	base base   // for formPath
+	dir  string // for baseSkill: the skill's directory, once known
+}
+
+// form is how a spec is to be read.
+type form int
+
+const (
+	formNone   form = iota // the zero Rule
+	formTool               // no spec: every call of the tool
+	formPath               // * crosses /
+	formName               // a glob over a literal name
+	formExact              // exactly this command
+	formPrefix             // this command with any arguments
+	formGlob               // a command with * somewhere
+	formDomain             // a host, or *. and a host
+	formOpaque             // whatever the tool makes of it; for deny only
+)
+
+// RuleError says why a rule cannot be used.
+type RuleError struct {
+	List   string // the list that the rule stands in, such as "deny"; "" when it stands alone
+	Rule   string
+	Column int // where in the rule, counted in characters from 1
+	Reason string
+}
+
+func (e *RuleError) Error() string {
+	where := ""
+	if e.List != "" {
+		where = e.List + " "
+	}
+	return fmt.Sprintf("%srule %q, column %d: %s", where, e.Rule, e.Column, e.Reason)
+}
+
+// String is the rule as it was written.
+func (r Rule) String() string { return r.text }
+
+// MarshalText writes the rule as it was written.
+func (r Rule) MarshalText() ([]byte, error) { return []byte(r.text), nil }
+
+// ParseRule reads a rule of a configuration. Anything but a whole, clear rule is a *RuleError, never
+// a wider rule (security.md 2.1).
+func ParseRule(text string) (Rule, error) {
+	tool, spec, err := splitRule(text)
+	if err != nil {
+		return Rule{}, err
+	}
+	r := Rule{text: text, tool: tool, spec: spec}
+	bad := func(at int, reason string) (Rule, error) {
+		return Rule{}, ruleError(text, len(tool)+1+at, reason)
+	}
+	if len(tool) == len(text) {
+		r.form = formTool
+		return r, nil
+	}
+	if strings.Contains(tool, "*") {
+		// What a spec means differs from tool to tool, and a walk has to know what it leaves out.
+		for _, known := range knownTools() {
+			if glob(tool, known) {
+				return Rule{}, ruleError(text, 0, fmt.Sprintf("a spec has to stand beside one tool's name, and %s also means %s", tool, known))
+			}
+		}
+		r.form = formOpaque
+		return r, nil
+	}
+	var at int
+	var reason string
+	switch subjectOf(tool).matter {
+	case matterPath:
+		at, reason = r.readPath()
+	case matterCommand:
+		at, reason = r.readCommand()
+	case matterURL:
+		at, reason = r.readDomain()
+	case matterName:
+		r.form = formName
+	default:
+		r.form = formOpaque
+	}
+	if reason != "" {
+		return bad(at, reason)
+	}
+	return r, nil
+}
+
+func ruleError(text string, at int, reason string) error {
+	return &RuleError{Rule: text, Column: utf8.RuneCountInString(text[:min(at, len(text))]) + 1, Reason: reason}
+}
+
+// splitRule cuts a rule into its tool and its spec; spec is "" when the rule has no parentheses.
+func splitRule(text string) (tool, spec string, err error) {
+	bad := func(at int, reason string) (string, string, error) { return "", "", ruleError(text, at, reason) }
+	if text == "" {
+		return bad(0, "it is empty")
+	}
+	if len(text) > longestRule {
+		return bad(longestRule, fmt.Sprintf("it is longer than %d bytes", longestRule))
+	}
+	if !utf8.ValidString(text) {
+		return bad(len(text)-len(strings.TrimLeftFunc(text, func(c rune) bool { return c != utf8.RuneError })), "it is not valid UTF-8")
+	}
+	for i, c := range text {
+		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || unicode.IsSpace(c) && c != ' ' || c == '\u2028' || c == '\u2029' {
+			return bad(i, fmt.Sprintf("the character %U is not allowed: it cannot be seen", c))
+		}
+	}
+	tool, rest, specced := strings.Cut(text, "(")
+	if at, reason := checkTool(tool); reason != "" {
+		return bad(at, reason)
+	}
+	if !specced {
+		return tool, "", nil
+	}
+	depth := 1
+	for i := range len(rest) {
+		switch rest[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		if depth == 0 && i < len(rest)-1 {
+			return bad(len(tool)+1+i+1, "something follows the closing parenthesis")
+		}
+	}
+	if depth != 0 {
+		return bad(len(text), "the closing parenthesis is missing")
+	}
+	spec = rest[:len(rest)-1]
+	switch {
+	case spec == "":
+		return bad(len(tool)+1, "the parentheses are empty: write the tool's name alone to mean every call of it")
+	case strings.TrimSpace(spec) != spec:
+		return bad(len(tool)+1, "blanks beside the parentheses are not allowed")
+	}
+	return tool, spec, nil
+}
+
+// checkTool says what is wrong with a tool's name, and where; "" is nothing.
+func checkTool(tool string) (at int, reason string) {
+	if tool == "" {
+		return 0, "the tool's name is missing"
+	}
+	for i, c := range []byte(tool) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '*'
+		if !letter && (i == 0 || !(c >= '0' && c <= '9' || c == '_' || c == '-')) {
+			return i, "a tool's name is letters, digits, _ and -, after a letter; * stands for any of them"
+		}
+	}
+	for _, known := range knownTools() {
+		if tool != known && strings.EqualFold(tool, known) {
+			return 0, fmt.Sprintf("tools' names are case-sensitive: did you mean %s?", known)
+		}
+	}
+	return 0, ""
+}
+
+// readCommand reads the spec of a Bash rule.
+func (r *Rule) readCommand() (at int, reason string) {
+	head, prefix := strings.CutSuffix(r.spec, ":*")
+	if !prefix {
+		head, prefix = strings.CutSuffix(r.spec, " *")
+	}
+	switch {
+	case strings.Trim(r.spec, "*") == "":
+		r.form, r.spec = formTool, ""
+	case prefix && strings.TrimSpace(head) == "":
+		return 0, "the command is missing before the *"
+	case prefix && !strings.Contains(head, "*"):
+		r.form, r.spec = formPrefix, strings.TrimSpace(head)
+	case strings.Contains(r.spec, "*"):
+		r.form = formGlob
+	default:
+		r.form = formExact
+	}
+	return 0, ""
+}
+
+// readDomain reads the spec of a WebFetch rule.
+func (r *Rule) readDomain() (at int, reason string) {
+	host, ok := strings.CutPrefix(r.spec, "domain:")
+	if !ok {
+		return 0, "write domain:HOST or domain:*.HOST"
+	}
+	at = len("domain:")
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	labels := strings.Split(strings.TrimPrefix(host, "*."), ".")
+	for _, l := range labels {
+		if l == "" || len(l) > 63 || strings.Trim(l, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return at, "a host is names of letters, digits and - joined by dots; * may only stand alone in front, as in *.example.com"
+		}
+	}
+	r.form, r.spec = formDomain, host
+	return 0, ""
+}
+
+// ParseList cuts an allowed-tools text into rules: separated by blanks or commas outside parentheses,
+// repeated ones once, in their order (skills.md 4.1). The rules themselves are not read yet. With
+// unbalanced parentheses the whole text gives nothing but an error.
+func ParseList(text string) ([]string, error) {
+	var rules []string
+	seen := map[string]bool{}
+	depth, start := 0, 0
+	add := func(rule string) {
+		if rule != "" && !seen[rule] {
+			seen[rule] = true
+			rules = append(rules, rule)
+		}
+	}
+	for i, c := range text {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			if depth--; depth < 0 {
+				return nil, ruleError(text, i, "a parenthesis is closed that was not opened")
+			}
+		case depth == 0 && (c == ',' || unicode.IsSpace(c)):
+			add(text[start:i])
+			start = i + utf8.RuneLen(c)
+		}
+	}
+	if depth > 0 {
+		return nil, ruleError(text, len(text), "the closing parenthesis is missing")
+	}
+	add(text[start:])
+	return rules, nil
+}

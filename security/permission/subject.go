@@ -1,0 +1,81 @@
+package permission
+
+import (
+	"maps"
+	"slices"
+)
+
+// What a rule's spec is compared with, and how.
+type matter int
+
+const (
+	matterOpaque  matter = iota // nothing is known of the tool: its strings, for deny only
+	matterPath                  // a file or directory
+	matterName                  // the literal name of a skill, an agent, a capability, a perception
+	matterCommand               // a shell command
+	matterGit                   // git's arguments
+	matterURL                   // where a request goes
+)
+
+// subject says which argument of a tool the rules for that tool look at.
+type subject struct {
+	matter matter
+	// args are the arguments that may hold the value. An allow needs all that are present to match,
+	// a deny any: one that the tool does not know cannot be a decoy.
+	args []string
+	// absent is the value when none is present; "" = one has to be.
+	absent string
+	// tree says that the call reaches everything below the path.
+	tree bool
+}
+
+// subjects is the one place that knows the tools. A tool that is not here has an opaque subject.
+var subjects = map[string]subject{
+	"Read":      {matter: matterPath, args: []string{"file_path"}},
+	"Write":     {matter: matterPath, args: []string{"file_path"}},
+	"Edit":      {matter: matterPath, args: []string{"file_path"}},
+	"MultiEdit": {matter: matterPath, args: []string{"file_path"}},
+	"Glob":      {matter: matterPath, args: []string{"path"}, absent: ".", tree: true},
+	"Grep":      {matter: matterPath, args: []string{"path"}, absent: ".", tree: true},
+	"Bash":      {matter: matterCommand, args: []string{"command"}},
+	"Git":       {matter: matterGit},
+	"WebFetch":  {matter: matterURL, args: []string{"url"}},
+
+	"activate_skill":    {matter: matterName, args: []string{"skill_name", "skillName", "name"}},
+	"replicate_agent":   {matter: matterName, args: []string{"agent", "name"}},
+	"invoke_capability": {matter: matterName, args: []string{"capability"}},
+	"send_signal":       {matter: matterName, args: []string{"perception"}},
+}
+
+// aliases are the names under which people know a tool from elsewhere.
+var aliases = map[string]string{
+	"activate_skill":  "Skill",
+	"replicate_agent": "Agent",
+}
+
+// families says whose denial covers a tool too (security.md 8.4). Allow stays literal.
+var families = map[string]string{
+	"Write": "Edit", "MultiEdit": "Edit",
+	"Glob": "Read", "Grep": "Read",
+	"Git": "Bash",
+}
+
+// subjectOf finds the subject of a tool or of one of the aliases.
+func subjectOf(tool string) subject {
+	if s, ok := subjects[tool]; ok {
+		return s
+	}
+	for name, alias := range aliases {
+		if alias == tool {
+			return subjects[name]
+		}
+	}
+	return subject{}
+}
+
+// knownTools are the names that a rule may mean to write, for the error about a wrong case.
+func knownTools() []string {
+	names := slices.Concat(slices.Collect(maps.Keys(subjects)), slices.Collect(maps.Values(aliases)), []string{"WebSearch"})
+	slices.Sort(names) // for errors that are the same each time
+	return names
+}

@@ -1,0 +1,80 @@
+package permission
+
+import "fmt"
+
+// Action is what may happen with a call. The zero value denies; a larger one is more permissive.
+type Action int
+
+// The actions, strictest first.
+const (
+	Deny Action = iota
+	Ask
+	Allow
+)
+
+// String is "deny", "ask" or "allow". What is none of them denies, and says so.
+func (a Action) String() string {
+	switch a {
+	case Allow:
+		return "allow"
+	case Ask:
+		return "ask"
+	}
+	return "deny"
+}
+
+// MarshalText writes the action as String does.
+func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads what ParseAction reads.
+func (a *Action) UnmarshalText(text []byte) error {
+	parsed, err := ParseAction(string(text))
+	*a = parsed
+	return err
+}
+
+// ParseAction reads "allow", "ask" or "deny". With an error it answers Deny.
+func ParseAction(text string) (Action, error) {
+	switch text {
+	case "allow":
+		return Allow, nil
+	case "ask":
+		return Ask, nil
+	case "deny":
+		return Deny, nil
+	}
+	return Deny, fmt.Errorf("%q is no action: write allow, ask or deny", text)
+}
+
+// Stage names the step of the evaluation that decided (spec: swiftagent.md, Security).
+type Stage string
+
+// The stages, in the order they are tried.
+const (
+	StageFinalDeny Stage = "final deny"
+	StageMemory    Stage = "session memory"
+	StageOverride  Stage = "override"
+	StageDeny      Stage = "deny"
+	StageAllow     Stage = "allow"
+	StageDefault   Stage = "default"
+)
+
+// Verdict is a decision and what it rests on.
+type Verdict struct {
+	Action Action
+	Stage  Stage
+	Rule   string // the rule that decided, as written; "" when none did
+	Source string // where that rule stands: "config", "skill:NAME", "memory", "authorize"
+	Link   string // the name of the chain's link that decided; "" outside a chain
+	Why    string // one sentence for people
+	// Except is what a call that walks a directory must leave out; nil is nothing. Whoever runs the
+	// call has to obey it: the verdict stands only without those paths.
+	Except *Except
+}
+
+// Call is a tool call, decoded once; the tool gets the same decoded value.
+type Call struct {
+	Tool string
+	Args map[string]any
+	Dir  string // the working directory, absolute; relative paths are relative to it
+}
