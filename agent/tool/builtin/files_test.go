@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/security/permission"
@@ -275,6 +276,68 @@ func TestTheModelIsToldWhatTheToolsDo(t *testing.T) {
 			if p.Description == "" {
 				t.Errorf("%s: %s is not described", spec.Name, name)
 			}
+		}
+	}
+}
+
+func TestMoreDirectoriesAreReachedByAbsolutePaths(t *testing.T) {
+	dir, other, outside := t.TempDir(), t.TempDir(), t.TempDir()
+	w, err := builtin.Open(dir, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Permissive()}}, Dir: dir}, w.Tools()...)
+	run := func(name string, args map[string]any) llm.ToolResult {
+		raw, err := json.Marshal(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: name, Args: raw}})[0]
+	}
+	file := filepath.Join(other, "sub", "x.txt")
+	if r := run("Write", map[string]any{"file_path": file, "content": "hello\n"}); r.IsError || !strings.Contains(r.Text, file) {
+		t.Errorf("Write: %+v; want it done, and the absolute path", r)
+	}
+	if r := run("Read", map[string]any{"file_path": file}); r.IsError || !strings.Contains(r.Text, "hello") {
+		t.Errorf("Read: %+v", r)
+	}
+	if r := run("Grep", map[string]any{"pattern": "hello", "path": other}); r.IsError || !strings.Contains(r.Text, file) {
+		t.Errorf("Grep: %+v", r)
+	}
+	if r := run("Glob", map[string]any{"pattern": "**/*.txt"}); r.IsError || strings.Contains(r.Text, "x.txt") {
+		t.Errorf("Glob of the workspace: %+v; want nothing of the other directory", r)
+	}
+	if r := run("Write", map[string]any{"file_path": filepath.Join(outside, "x"), "content": ""}); !r.IsError {
+		t.Errorf("Write elsewhere: %+v; want an error", r)
+	}
+	if err := os.Symlink(outside, filepath.Join(other, "link")); err == nil {
+		if r := run("Write", map[string]any{"file_path": filepath.Join(other, "link", "x"), "content": ""}); !r.IsError {
+			t.Errorf("Write through a link: %+v; want an error", r)
+		}
+	}
+}
+
+func TestAGlobWithASlashStartsAtTheTop(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"top.go", "sub/deep.go"} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := builtin.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Permissive()}}, Dir: dir}, w.Tools()...)
+	for glob, want := range map[string]string{"*.go": "total\t2\t2\t2", "./*.go": "total\t1\t1\t1", "sub/*": "total\t1\t1\t1", "!./*": "total\t1\t1\t1"} {
+		raw := json.RawMessage(fmt.Sprintf(`{"pattern": "x", "output_mode": "count", "group_by": "none", "glob": %q}`, glob))
+		if got := set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: "Grep", Args: raw}})[0].Text; got != want {
+			t.Errorf("glob %s: %q, want %q", glob, got, want)
 		}
 	}
 }

@@ -31,7 +31,7 @@ type globArgs struct {
 
 func (w *Workspace) globTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "Glob", Description: globText}, func(ctx context.Context, a globArgs) tool.Result {
-		text, err := w.glob(ctx, a)
+		text, err := w.of(ctx, a.Path).glob(ctx, a)
 		if err != nil {
 			return failed(err)
 		}

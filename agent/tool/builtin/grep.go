@@ -45,7 +45,7 @@ func (w *Workspace) grepTool() tool.Tool {
 		"group_by":    {"file", "extension", "none"},
 	}}
 	return tool.New(spec, func(ctx context.Context, a grepArgs) tool.Result {
-		text, err := w.grep(ctx, a)
+		text, err := w.of(ctx, a.Path).grep(ctx, a)
 		if err != nil {
 			return failed(err)
 		}
@@ -159,17 +159,18 @@ func kindOf(name string) string {
 	return strings.ToLower(name[dot:])
 }
 
-// chooser reads the glob argument: which files to search, by their name from the top.
+// chooser reads the glob argument: which files to search, by their name from the top where it has a
+// slash, as in ./*.go, else by their own name.
 func chooser(glob string) (func(rel string) bool, error) {
 	if glob == "" {
 		return func(string) bool { return true }, nil
 	}
 	pattern, not := strings.CutPrefix(glob, "!")
+	whole := strings.Contains(pattern, "/")
 	pattern = strings.TrimPrefix(pattern, "./")
 	if err := checkPattern(pattern); err != nil {
 		return nil, fmt.Errorf("glob: %w", err)
 	}
-	whole := strings.Contains(pattern, "/")
 	return func(rel string) bool {
 		if !whole {
 			rel = path.Base(rel)

@@ -30,7 +30,7 @@ type readArgs struct {
 
 func (w *Workspace) readTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "Read", Description: readText}, func(ctx context.Context, a readArgs) tool.Result {
-		text, err := w.read(ctx, a)
+		text, err := w.of(ctx, a.FilePath).read(ctx, a)
 		if err != nil {
 			return failed(err)
 		}

@@ -19,15 +19,33 @@ import (
 // it is the tool that cuts, which knows where.
 const mostText = 48 << 10
 
-// Workspace is a directory that tools work in. Its methods may be called from many goroutines.
+// Workspace is a directory that tools work in, and others that they reach beside it. Its methods may
+// be called from many goroutines.
 type Workspace struct {
 	root *os.Root
 	dir  string // as given, absolute
 	real string // with links followed
+	more []*Workspace
 }
 
-// Open opens a directory as a workspace. The caller closes it.
-func Open(dir string) (*Workspace, error) {
+// Open opens a directory as a workspace, with more directories that the tools reach by absolute
+// paths. The caller closes it.
+func Open(dir string, more ...string) (*Workspace, error) {
+	w, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range more {
+		other, err := open(dir)
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+		w.more = append(w.more, other)
+	}
+	return w, nil
+}
+
+func open(dir string) (*Workspace, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open workspace %s: %w", dir, err)
@@ -48,11 +66,29 @@ func (w *Workspace) Dir() string { return w.dir }
 
 // Close lets go of the directory. Calls of its tools that come later, or are under way, answer with
 // an error result.
-func (w *Workspace) Close() error { return w.root.Close() }
+func (w *Workspace) Close() error {
+	err := w.root.Close()
+	for _, other := range w.more {
+		err = errors.Join(err, other.Close())
+	}
+	return err
+}
 
 // Tools are Read, Glob, Grep and Write on this workspace.
 func (w *Workspace) Tools() []tool.Tool {
 	return []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool()}
+}
+
+// of is the directory that a path lies in: w itself, unless it lies in one of the others.
+func (w *Workspace) of(ctx context.Context, path string) *Workspace {
+	if _, err := w.within(ctx, orDot(path)); err != nil {
+		for _, other := range w.more {
+			if _, err := other.within(ctx, path); err == nil {
+				return other
+			}
+		}
+	}
+	return w
 }
 
 // within finds the name of a path in the workspace, "." for itself. It is the path that the guard
@@ -75,7 +111,16 @@ func (w *Workspace) within(ctx context.Context, path string) (string, error) {
 			return rel, nil
 		}
 	}
-	return "", fmt.Errorf("%s is outside the workspace; the tools reach only what is below %s", quoted(path), w.dir)
+	return "", fmt.Errorf("%s is outside the workspace; the tools reach only what is below %s", quoted(path), w.reach())
+}
+
+// reach names the directories, for people.
+func (w *Workspace) reach() string {
+	dirs := []string{w.dir}
+	for _, other := range w.more {
+		dirs = append(dirs, other.dir)
+	}
+	return strings.Join(dirs, ", ")
 }
 
 // here is the directory that relative paths start from.

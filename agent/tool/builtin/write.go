@@ -24,12 +24,13 @@ type writeArgs struct {
 
 func (w *Workspace) writeTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "Write", Description: writeText}, func(ctx context.Context, a writeArgs) tool.Result {
-		did, err := w.write(ctx, a)
+		at := w.of(ctx, a.FilePath)
+		did, err := at.write(ctx, a)
 		if err != nil {
 			return failed(err)
 		}
 		lines := strings.Count(a.Content, "\n")
-		return tool.Result{Text: fmt.Sprintf("%s %s: %d bytes, %d lines.", did, w.shower(ctx)(did.name), len(a.Content), lines)}
+		return tool.Result{Text: fmt.Sprintf("%s %s: %d bytes, %d lines.", did, at.shower(ctx)(did.name), len(a.Content), lines)}
 	})
 }
 
