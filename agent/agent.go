@@ -1,0 +1,271 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/agent/tool/peer"
+	"symbio/agent/tool/skill"
+	"symbio/community"
+	"symbio/security/permission"
+	"symbio/skills"
+)
+
+// ErrTurns says that a task was not done within the definition's limit of turns.
+var ErrTurns = errors.New("too many turns")
+
+// maxHistory is how many messages of earlier tasks an agent remembers; older exchanges are forgotten.
+const maxHistory = 200
+
+// maxTask bounds a task's text, in bytes: more belongs into a file.
+const maxTask = 256 << 10
+
+// Agent is a member of the community that a model drives. The community calls it for one task at a
+// time. It implements community.Agent, Terminator and Replicator.
+type Agent struct {
+	life *life
+	set  *tool.Set
+
+	// Touched by Receive only.
+	history   []llm.Message // of the tasks done so far
+	prepared  bool
+	preloaded string // the texts of the definition's skills
+}
+
+func newAgent(l *life) *Agent {
+	a := &Agent{life: l}
+	a.set = tool.NewSet(tool.SetConfig{
+		Guard:   guard{l},
+		Agent:   string(l.self.ID),
+		Dir:     l.factory.cfg.Dir,
+		Decided: a.decided,
+		Ask:     l.ask,
+	}, a.tools()...)
+	return a
+}
+
+// guard judges each call by the whole chain as it stands at that moment.
+type guard struct{ life *life }
+
+func (g guard) Judge(c permission.Call) permission.Verdict { return g.life.chain().Judge(c) }
+
+// tools are the ones the definition names, of those there are.
+func (a *Agent) tools() []tool.Tool {
+	cfg := a.life.factory.cfg
+	all := slices.Clone(cfg.Tools)
+	all = append(all, peer.Tools(cfg.Community, a.life.self)...)
+	if cfg.Skills != nil {
+		all = append(all, skill.Tool(cfg.Skills, string(a.life.self.ID), func(name string) {
+			a.report(Event{Type: EventSkill, Text: name})
+		}))
+	}
+	all = append(all, replicateTool(a))
+	if a.life.def.Tools == nil {
+		return all
+	}
+	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !slices.Contains(a.life.def.Tools, t.Spec().Name) })
+}
+
+// Perceptions are those of the definition.
+func (a *Agent) Perceptions() []string { return a.life.def.Accepts }
+
+// Receive does the task that the signal carries and answers with the model's last text.
+func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Reply, error) {
+	task, err := taskOf(s)
+	if err != nil {
+		return community.Reply{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, a.life.budget.limits.Wall, fmt.Errorf("%w: %s for one task", ErrBudget, a.life.budget.limits.Wall))
+	defer cancel()
+	ctx = peer.WithRequester(ctx, append(slices.Clone(s.Requester), string(a.life.self.ID)))
+	a.report(Event{Type: EventTask, Text: task})
+	a.prepare(ctx)
+	text, err := a.do(ctx, task)
+	if err != nil {
+		a.report(Event{Type: EventFailed, Why: err.Error()})
+		return community.Reply{}, err
+	}
+	a.report(Event{Type: EventDone, Text: text})
+	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil
+}
+
+// do turns between the model and the tools until the model is done. Only a whole exchange is
+// remembered: a task that failed leaves no calls without results behind.
+func (a *Agent) do(ctx context.Context, task string) (string, error) {
+	system, err := a.system(ctx)
+	if err != nil {
+		return "", err
+	}
+	messages := append(slices.Clone(a.history), llm.Message{Role: llm.User, Text: task})
+	for turn := 1; turn <= a.life.def.MaxTurns; turn++ {
+		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.specs()}), func(c llm.Chunk) {
+			if c.Text != "" {
+				a.report(Event{Type: EventText, Turn: turn, Text: c.Text})
+			}
+		})
+		if err != nil {
+			return "", fmt.Errorf("turn %d of the model: %w", turn, causeOf(ctx, err))
+		}
+		a.report(Event{Type: EventTurn, Turn: turn, Usage: &answer.Usage})
+		messages = append(messages, answer.Message)
+		if len(answer.Message.Calls) == 0 {
+			return a.finish(messages, answer)
+		}
+		messages = append(messages, llm.Message{Role: llm.Tool, Results: a.call(ctx, answer.Message.Calls)})
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+	}
+	return "", fmt.Errorf("%w: %d, the limit of definition %s", ErrTurns, a.life.def.MaxTurns, a.life.def.Name)
+}
+
+// finish remembers the exchange and returns its answer; an answer that was cut is none.
+func (a *Agent) finish(messages []llm.Message, answer llm.Response) (string, error) {
+	switch answer.Stop {
+	case llm.StopLength:
+		return "", errors.New("the model's answer was cut at its length limit")
+	case llm.StopFilter:
+		return "", errors.New("the model refused to answer")
+	}
+	a.history = recent(messages)
+	return answer.Message.Text, nil
+}
+
+// recent drops the oldest whole exchanges until at most maxHistory messages are left.
+func recent(messages []llm.Message) []llm.Message {
+	if len(messages) <= maxHistory {
+		return messages
+	}
+	for i := len(messages) - maxHistory; i < len(messages); i++ {
+		if messages[i].Role == llm.User {
+			return slices.Clone(messages[i:])
+		}
+	}
+	return nil
+}
+
+func (a *Agent) call(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
+	for _, c := range calls {
+		a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
+	}
+	results := a.set.Run(ctx, calls)
+	for _, r := range results {
+		a.report(Event{Type: EventResult, Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError})
+	}
+	return results
+}
+
+// specs describes the tools to the model, without those that its parent did not let it have.
+func (a *Agent) specs() []llm.ToolSpec {
+	specs := a.set.Specs()
+	if a.life.keep == nil {
+		return specs
+	}
+	return slices.DeleteFunc(slices.Clone(specs), func(s llm.ToolSpec) bool { return !slices.Contains(a.life.keep, s.Name) })
+}
+
+func (a *Agent) decided(d tool.Decision) {
+	args, err := json.Marshal(d.Args)
+	if err != nil {
+		args = nil
+	}
+	a.report(Event{
+		Type: EventDecision, Tool: d.Tool, Call: d.CallID, Args: args,
+		Verdict: d.Verdict.Action.String(), Approved: &d.Approved, Stage: string(d.Verdict.Stage), Rule: d.Verdict.Rule, Source: d.Verdict.Source, Why: d.Verdict.Why,
+	})
+}
+
+func (a *Agent) report(e Event) {
+	e.Agent, e.Name = a.life.self.ID, a.life.self.Name
+	if a.life.parent != nil {
+		e.Parent = a.life.parent.self.ID
+	}
+	a.life.factory.cfg.Report(e)
+}
+
+// Terminate ends the agent's sub-agents and gives its skills back, with all that they granted.
+func (a *Agent) Terminate(ctx context.Context) error { return a.life.end(ctx) }
+
+// prepare activates the skills that the definition names, before the first task. One that is missing
+// is missed, not an end (skills: C27).
+func (a *Agent) prepare(ctx context.Context) {
+	if a.prepared || a.life.factory.cfg.Skills == nil {
+		return
+	}
+	a.prepared = true
+	for _, name := range a.life.def.Skills {
+		activation, err := a.life.factory.cfg.Skills.Activate(ctx, string(a.life.self.ID), name)
+		if err != nil {
+			a.life.factory.cfg.Logger.Warn("skill not found", "agent", a.life.self.ID, "skill", name, "err", err)
+			continue
+		}
+		a.report(Event{Type: EventSkill, Text: name})
+		a.preloaded += "\n\n" + activation.Text()
+	}
+}
+
+// system is the system prompt: the definition's text, where the agent is, and the skills.
+func (a *Agent) system(ctx context.Context) (string, error) {
+	self := a.life.self
+	var b strings.Builder
+	b.WriteString(a.life.def.Instructions)
+	fmt.Fprintf(&b, "\n\nYou are the agent %s (id %s) in a community of agents on several machines.\nWorking directory: %s\n", self.Name, self.ID, a.life.factory.cfg.Dir)
+	if a.life.parent != nil {
+		fmt.Fprintf(&b, "You are a sub-agent of %s: do the part you are given and answer with its result.\n", a.life.parent.self.Name)
+	}
+	registry := a.life.factory.cfg.Skills
+	if registry == nil {
+		return b.String(), nil
+	}
+	catalog, err := registry.Catalog(ctx)
+	if err != nil {
+		return "", fmt.Errorf("the catalog of skills: %w", err)
+	}
+	if prompt := skills.Prompt(catalog, skills.Budget{}); prompt != "" {
+		b.WriteString("\n\n" + prompt)
+	}
+	b.WriteString(a.preloaded)
+	return b.String(), nil
+}
+
+// taskOf reads a signal as a task: text as it is, a JSON string as its text, other JSON as it stands.
+func taskOf(s community.Signal) (string, error) {
+	if len(s.Data) > maxTask {
+		return "", fmt.Errorf("a task of %d KiB: %w", len(s.Data)>>10, community.ErrTooLarge)
+	}
+	var text string
+	if json.Unmarshal(s.Data, &text) != nil {
+		text = string(s.Data)
+	}
+	if !utf8.ValidString(text) || strings.TrimSpace(text) == "" {
+		return "", errors.New("a task is text; there is none in the signal")
+	}
+	return text, nil
+}
+
+// asJSON is what a model wrote, as it may stand in an event: JSON, or a string of what was none.
+func asJSON(raw json.RawMessage) json.RawMessage {
+	if json.Valid(raw) {
+		return raw
+	}
+	quoted, err := json.Marshal(string(raw))
+	if err != nil {
+		return nil
+	}
+	return quoted
+}
+
+// causeOf prefers why the context ended to a model's own words for it.
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

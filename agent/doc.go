@@ -1,0 +1,11 @@
+// Package agent is an agent with a model: a definition (Markdown with front matter), a loop of model
+// and tools, a budget, and the tool by which it makes copies of itself.
+//
+// The one idea: an agent is a member of the community like any other. It is given tasks as signals,
+// one at a time, answers with text, and what it may do is the strictest verdict over itself and all
+// its parents. A model only ever wishes; a guarded tool.Set decides and acts.
+//
+// Guarantees: results of a turn's tool calls come in the order of the calls; a task ends in an answer
+// or a typed error and never runs longer than its budget; an agent's children, skills and grants end
+// with it, however it ends. It does not keep its conversation over a restart.
+package agent

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"encoding/json"
+
+	"symbio/agent/llm"
+	"symbio/community"
+)
+
+// EventType is the kind of an Event.
+type EventType string
+
+// What an agent reports. Members joining and leaving are the community's changes, not repeated here.
+const (
+	EventTask     EventType = "task"        // it took a task: Text
+	EventText     EventType = "text"        // a piece of the model's text: Text
+	EventCall     EventType = "tool_call"   // the model asks for a tool: Tool, Call, Args
+	EventDecision EventType = "decision"    // the guard decided: Tool, Call, Args, Verdict, Approved, Stage, Rule, Source, Why
+	EventResult   EventType = "tool_result" // what came of it: Tool, Call, Text, Failed
+	EventTurn     EventType = "turn"        // the model answered: Turn, Usage
+	EventSpawned  EventType = "spawned"     // it made a copy: Member, Text = why
+	EventSkill    EventType = "skill"       // it took a skill: Text = its name
+	EventDone     EventType = "done"        // the task is done: Text
+	EventFailed   EventType = "failed"      // the task failed or was interrupted: Why
+)
+
+// Event is something an agent did. Only the fields that its type names are set.
+type Event struct {
+	Type  EventType          `json:"-"`
+	Agent community.MemberID `json:"-"`
+	Name  string             `json:"name,omitempty"`
+	// Parent is the agent that made this one; "" for a first one.
+	Parent  community.MemberID `json:"parent,omitempty"`
+	Turn    int                `json:"turn,omitempty"`
+	Text    string             `json:"text,omitempty"`
+	Tool    string             `json:"tool,omitempty"`
+	Call    string             `json:"call,omitempty"`
+	Args    json.RawMessage    `json:"args,omitempty"`
+	Failed  bool               `json:"failed,omitempty"`
+	Verdict string             `json:"verdict,omitempty"`
+	// Approved says that the call may run: the guard allowed it, or a person did.
+	Approved *bool              `json:"approved,omitempty"`
+	Stage    string             `json:"stage,omitempty"`
+	Rule     string             `json:"rule,omitempty"`
+	Source   string             `json:"source,omitempty"`
+	Why      string             `json:"why,omitempty"`
+	Member   community.MemberID `json:"member,omitempty"`
+	Usage    *llm.Usage         `json:"usage,omitempty"`
+}

@@ -1,0 +1,228 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/agent/tool/peer"
+	"symbio/community"
+	"symbio/security/permission"
+	"symbio/skills"
+)
+
+// Community is what agents need of the community they live in; *community.Community is one.
+type Community interface {
+	peer.Community
+	Spawn(ctx context.Context, name string, factory func(self community.Member) (community.Agent, error), opts ...community.SpawnOption) (community.Member, error)
+	Terminate(ctx context.Context, id community.MemberID) error
+}
+
+// Config sets up a Factory.
+type Config struct {
+	Community Community
+	// Skills is the node's registry; nil = no skills.
+	Skills *skills.Registry
+	// Tools are the tools that belong to no agent in particular, such as the file tools. Each agent
+	// gets those for peers, skills and replication of its own beside them.
+	Tools []tool.Tool
+	// Model finds the model that a definition names.
+	Model func(name string) (llm.Model, error)
+	// Dir is the working directory of all agents.
+	Dir string
+	// Report gets every event, from the goroutine in which it happens: it must not block. Default: none.
+	Report func(Event)
+	// Logger gets what goes wrong outside any task. Default: silent.
+	Logger *slog.Logger
+}
+
+// Factory makes agents of definitions. It is safe for concurrent use.
+type Factory struct {
+	cfg Config
+}
+
+// NewFactory returns a Factory.
+func NewFactory(cfg Config) *Factory {
+	if cfg.Report == nil {
+		cfg.Report = func(Event) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Factory{cfg: cfg}
+}
+
+// Order is what a new first agent is to be.
+type Order struct {
+	Definition Definition
+	// Name of the member; "" = the definition's.
+	Name string
+	// Model to use; nil = the one that the definition or the node names.
+	Model llm.Model
+	// Policy is what the node's configuration allows it; zero denies everything.
+	Policy permission.Policy
+	// Limits bound it and its descendants.
+	Limits Limits
+	// Ask puts a decision to a human; nil = what would be asked is denied.
+	Ask func(ctx context.Context, d tool.Decision) bool
+}
+
+// life is what belongs to an agent from its spawn to its end, over restarts.
+type life struct {
+	def     Definition
+	model   llm.Model
+	policy  permission.Policy
+	memory  *permission.Memory
+	keep    []string // tools that its parent let it have; nil = all
+	budget  *budget
+	depth   int
+	parent  *life
+	ask     func(ctx context.Context, d tool.Decision) bool
+	factory *Factory
+
+	self community.Member // set by the first awakening, then constant
+
+	mu         sync.Mutex
+	awakenings int                  // guarded by mu
+	place      bool                 // it has one in the budget; guarded by mu
+	children   []community.MemberID // guarded by mu
+	copies     int                  // guarded by mu
+	ended      bool                 // guarded by mu
+}
+
+// Spawn makes an agent that has no parent.
+func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) {
+	model := o.Model
+	if model == nil {
+		var err error
+		if model, err = f.cfg.Model(o.Definition.Model); err != nil {
+			return community.Member{}, fmt.Errorf("a model for agent %s: %w", o.Definition.Name, err)
+		}
+	}
+	name := o.Name
+	if name == "" {
+		name = o.Definition.Name
+	}
+	return f.begin(ctx, name, &life{
+		def: o.Definition, model: model, policy: o.Policy, memory: new(permission.Memory),
+		budget: newBudget(o.Limits), ask: o.Ask, factory: f,
+	})
+}
+
+// begin spawns the agent whose life it is given.
+func (f *Factory) begin(ctx context.Context, name string, l *life) (community.Member, error) {
+	return f.cfg.Community.Spawn(ctx, name,
+		func(self community.Member) (community.Agent, error) { return l.wake(self), nil },
+		community.WithMetadata(l.metadata()),
+	)
+}
+
+func (l *life) metadata() map[string]string {
+	m := map[string]string{"definition": l.def.Name, "description": l.def.Description, "model": l.model.Name()}
+	if l.parent != nil {
+		m["parent"] = string(l.parent.self.ID)
+	}
+	return m
+}
+
+// wake returns the agent itself, at the spawn and after each restart. What ended with the one before
+// it, its children, skills and place in the budget, is the new one's to take again.
+func (l *life) wake(self community.Member) *Agent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.awakenings++; l.awakenings == 1 {
+		l.self = self
+	} else if l.parent != nil {
+		l.budget.retake()
+		l.place = true
+	}
+	l.ended = false
+	return newAgent(l)
+}
+
+// end takes an agent's children, skills and grants with it.
+func (l *life) end(ctx context.Context) error {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.terminateChildren(ctx)
+	l.leave()
+	if l.factory.cfg.Skills == nil {
+		return nil
+	}
+	return l.factory.cfg.Skills.Release(ctx, string(l.self.ID))
+}
+
+// leave gives a sub-agent's place in the budget back, once, and has its parent forget it.
+func (l *life) leave() {
+	l.mu.Lock()
+	held := l.place
+	l.place = false
+	l.mu.Unlock()
+	if held {
+		l.budget.release()
+	}
+	if l.parent != nil {
+		l.parent.forget(l.self.ID)
+	}
+}
+
+// chain is what every call of the agent is judged by: its parents' links, then its own.
+func (l *life) chain() permission.Chain {
+	var chain permission.Chain
+	if l.parent != nil {
+		chain = slices.Clone(l.parent.chain())
+	}
+	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory}
+	if registry := l.factory.cfg.Skills; registry != nil {
+		id := string(l.self.ID)
+		own.Granted = func() []permission.Granted { return registry.Granted(id) }
+	}
+	chain = append(chain, own)
+	if narrowed, ok := l.def.narrowing(); ok {
+		chain = append(chain, permission.Link{Name: l.self.Name + "'s definition", Policy: narrowed})
+	}
+	if l.keep != nil {
+		chain = append(chain, permission.Link{Name: l.self.Name + "'s parent", Policy: keepOnly(l.keep)})
+	}
+	return chain
+}
+
+// adopt notes a child, unless the agent ended meanwhile.
+func (l *life) adopt(id community.MemberID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return community.ErrStopped
+	}
+	l.children = append(l.children, id)
+	return nil
+}
+
+func (l *life) forget(id community.MemberID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.children = slices.DeleteFunc(l.children, func(c community.MemberID) bool { return c == id })
+}
+
+// terminateChildren ends the agent's children, and with them theirs, and waits for it.
+func (l *life) terminateChildren(ctx context.Context) {
+	l.mu.Lock()
+	children := slices.Clone(l.children)
+	l.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, id := range children {
+		wg.Go(func() {
+			err := l.factory.cfg.Community.Terminate(ctx, id)
+			if err != nil && !errors.Is(err, community.ErrNotFound) {
+				l.factory.cfg.Logger.Warn("sub-agent not terminated", "agent", id, "err", err)
+			}
+		})
+	}
+	wg.Wait()
+}
