@@ -432,12 +432,13 @@ type Node struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// self, connected, unavailable, incompatible, refused, left.
-	State           string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	Addr            string                 `protobuf:"bytes,4,opt,name=addr,proto3" json:"addr,omitempty"`
-	Rtt             *durationpb.Duration   `protobuf:"bytes,5,opt,name=rtt,proto3" json:"rtt,omitempty"`
-	Members         uint32                 `protobuf:"varint,6,opt,name=members,proto3" json:"members,omitempty"`
-	Protocol        string                 `protobuf:"bytes,7,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	CertificateEnds *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=certificate_ends,json=certificateEnds,proto3" json:"certificate_ends,omitempty"`
+	State    string               `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Addr     string               `protobuf:"bytes,4,opt,name=addr,proto3" json:"addr,omitempty"`
+	Rtt      *durationpb.Duration `protobuf:"bytes,5,opt,name=rtt,proto3" json:"rtt,omitempty"`
+	Members  uint32               `protobuf:"varint,6,opt,name=members,proto3" json:"members,omitempty"`
+	Protocol string               `protobuf:"bytes,7,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Days that its certificate is still good for.
+	CertDays int32 `protobuf:"varint,8,opt,name=cert_days,json=certDays,proto3" json:"cert_days,omitempty"`
 	// Why it is in that state, for people.
 	Why           string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -523,11 +524,11 @@ func (x *Node) GetProtocol() string {
 	return ""
 }
 
-func (x *Node) GetCertificateEnds() *timestamppb.Timestamp {
+func (x *Node) GetCertDays() int32 {
 	if x != nil {
-		return x.CertificateEnds
+		return x.CertDays
 	}
-	return nil
+	return 0
 }
 
 func (x *Node) GetWhy() string {
@@ -1545,7 +1546,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\amembers\x18\x03 \x03(\v2\x18.symbio.v1.LocatedMemberR\amembers\x12\x16\n" +
 	"\x06missed\x18\x04 \x01(\x04R\x06missed\x12\x10\n" +
 	"\x03why\x18\x05 \x01(\tR\x03why\"\x0e\n" +
-	"\fNodesRequest\"\x90\x02\n" +
+	"\fNodesRequest\"\xe6\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1553,8 +1554,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x04addr\x18\x04 \x01(\tR\x04addr\x12+\n" +
 	"\x03rtt\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x03rtt\x12\x18\n" +
 	"\amembers\x18\x06 \x01(\rR\amembers\x12\x1a\n" +
-	"\bprotocol\x18\a \x01(\tR\bprotocol\x12E\n" +
-	"\x10certificate_ends\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x0fcertificateEnds\x12\x10\n" +
+	"\bprotocol\x18\a \x01(\tR\bprotocol\x12\x1b\n" +
+	"\tcert_days\x18\b \x01(\x05R\bcertDays\x12\x10\n" +
 	"\x03why\x18\t \x01(\tR\x03why\"3\n" +
 	"\n" +
 	"NodesReply\x12%\n" +
@@ -1690,44 +1691,43 @@ var file_symbio_v1_control_proto_depIdxs = []int32{
 	3,  // 3: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	3,  // 4: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
 	26, // 5: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
-	24, // 6: symbio.v1.Node.certificate_ends:type_name -> google.protobuf.Timestamp
-	7,  // 7: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	26, // 8: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	26, // 9: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	24, // 10: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	24, // 11: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	18, // 12: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	26, // 13: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	22, // 14: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	0,  // 15: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	2,  // 16: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	2,  // 17: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	6,  // 18: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	9,  // 19: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	10, // 20: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	11, // 21: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	13, // 22: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	15, // 23: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	17, // 24: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
-	19, // 25: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	21, // 26: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	1,  // 27: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	4,  // 28: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	5,  // 29: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	8,  // 30: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	3,  // 31: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	3,  // 32: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	12, // 33: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	14, // 34: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	16, // 35: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	16, // 36: symbio.v1.Control.Run:output_type -> symbio.v1.Event
-	20, // 37: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	23, // 38: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	27, // [27:39] is the sub-list for method output_type
-	15, // [15:27] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	7,  // 6: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	26, // 7: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	26, // 8: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	24, // 9: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	24, // 10: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	18, // 11: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	26, // 12: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	22, // 13: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	0,  // 14: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	2,  // 15: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	2,  // 16: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	6,  // 17: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	9,  // 18: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	10, // 19: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	11, // 20: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	13, // 21: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	15, // 22: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	17, // 23: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
+	19, // 24: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	21, // 25: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	1,  // 26: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	4,  // 27: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	5,  // 28: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	8,  // 29: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	3,  // 30: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	3,  // 31: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	12, // 32: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	14, // 33: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	16, // 34: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	16, // 35: symbio.v1.Control.Run:output_type -> symbio.v1.Event
+	20, // 36: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	23, // 37: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	26, // [26:38] is the sub-list for method output_type
+	14, // [14:26] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
