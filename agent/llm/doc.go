@@ -1,0 +1,16 @@
+// Package llm is what an agent needs of a language model: a Model that streams an answer to a Request.
+//
+// The one idea: a Model keeps nothing between requests. The whole conversation is in the Request, so
+// one Model serves any number of agents at once, and what a model did can be replayed from what it
+// was given.
+//
+// Guarantees, held by the suite in llmtest for every implementation: pieces of text come in order;
+// a call is yielded whole, with an id that no other call of the conversation has, and with arguments
+// that are valid JSON; the last piece, and only that, says why the answer stopped; after an error
+// nothing more is yielded; a stream that ended without its last piece is an error and never an
+// answer.
+//
+// Implementations stand below this package: scripted answers from a file, openai speaks the
+// chat-completions wire. provider picks one by name or by what the environment offers. This package
+// imports none of them. It does not run tools, count cost, or cut a conversation that grew too long.
+package llm

@@ -1,0 +1,184 @@
+package llm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// Model is a language model, or something that behaves like one.
+type Model interface {
+	// Name is for people and the event log, such as "openai:gpt-x".
+	Name() string
+	// Stream asks the model and yields its answer piece by piece. Nothing is asked before the
+	// iteration starts; iterating twice asks twice. After an error it yields nothing more: an error
+	// of this package's list (see Error), or ctx's when ctx ended. Stopping the iteration or ending
+	// ctx ends the request at once. It may be called concurrently. The Request is not written to.
+	Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error]
+}
+
+// Request is everything a model is given for one turn.
+type Request struct {
+	System   string
+	Messages []Message
+	Tools    []ToolSpec
+}
+
+// Role is who said something.
+type Role string
+
+// The roles. Tool messages carry the results of the calls of the assistant message before them.
+const (
+	User      Role = "user"
+	Assistant Role = "assistant"
+	Tool      Role = "tool"
+)
+
+// Message is one entry of a conversation.
+type Message struct {
+	Role    Role         `json:"role"`
+	Text    string       `json:"text,omitempty"`
+	Calls   []ToolCall   `json:"calls,omitempty"`   // Assistant only
+	Results []ToolResult `json:"results,omitempty"` // Tool only, in the order of the calls
+}
+
+// ToolCall is a model's wish to have a tool run.
+type ToolCall struct {
+	// ID is unique within the conversation; the call's result names it.
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Args is what the model wrote: hostile until decoded. It is always valid JSON, but need not be
+	// an object: see Args.
+	Args json.RawMessage `json:"args"`
+}
+
+// ToolResult is what came of a call. A failure is a result too: the model reads it.
+type ToolResult struct {
+	CallID  string `json:"call_id"`
+	Name    string `json:"name"`
+	Text    string `json:"text"`
+	IsError bool   `json:"is_error,omitempty"`
+}
+
+// ToolSpec is how a tool is described to a model.
+type ToolSpec struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage // JSON schema of the arguments, an object
+}
+
+// Chunk is a piece of an answer. Any of its fields may be set.
+type Chunk struct {
+	Text  string    // more of the answer's text
+	Call  *ToolCall // a whole call; fragments are joined before they are yielded
+	Usage *Usage    // at most once, near the end
+	Stop  Stop      // set on the last chunk, and on no other
+}
+
+// Stop is why an answer ended.
+type Stop string
+
+// Why answers end.
+const (
+	StopEnd    Stop = "end"        // the model is done
+	StopTools  Stop = "tool_calls" // it waits for the results of its calls
+	StopLength Stop = "length"     // the limit on its output cut it; half-written calls are not yielded
+	StopFilter Stop = "filter"     // it was refused or filtered
+)
+
+// Usage counts tokens, as the server counts them.
+type Usage struct {
+	Input  int `json:"input"`
+	Output int `json:"output"`
+}
+
+// Response is a whole answer.
+type Response struct {
+	Message Message
+	Usage   Usage
+	Stop    Stop
+}
+
+// Collect reads a stream to its end. each, if not nil, sees every chunk as it comes. With an error
+// the Response holds what came before it. A stream that ends without saying why it stopped is
+// ErrCut: half an answer must not pass for a whole one.
+func Collect(stream iter.Seq2[Chunk, error], each func(Chunk)) (Response, error) {
+	var text strings.Builder
+	r := Response{Message: Message{Role: Assistant}}
+	for c, err := range stream {
+		if err != nil {
+			r.Message.Text = text.String()
+			return r, err
+		}
+		if each != nil {
+			each(c)
+		}
+		text.WriteString(c.Text)
+		if c.Call != nil {
+			r.Message.Calls = append(r.Message.Calls, *c.Call)
+		}
+		if c.Usage != nil {
+			r.Usage = *c.Usage
+		}
+		if c.Stop != "" {
+			r.Stop = c.Stop
+		}
+	}
+	r.Message.Text = text.String()
+	if r.Stop == "" {
+		return r, fmt.Errorf("collecting an answer: %w", ErrCut)
+	}
+	return r, nil
+}
+
+// Args turns what a model wrote as a call's arguments into JSON. Nothing at all becomes an empty
+// object. What is not JSON becomes a JSON string of it, so that a call can always be stored and
+// shown, and the tool's decoder can tell the model what it wrote.
+func Args(written string) json.RawMessage {
+	t := strings.TrimSpace(written)
+	if t == "" || t == "null" {
+		return json.RawMessage("{}")
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(t)); err == nil {
+		return b.Bytes()
+	}
+	quoted, err := json.Marshal(written)
+	if err != nil {
+		return json.RawMessage("{}") // cannot happen: every string can be marshalled
+	}
+	return quoted
+}
+
+// CallIDs hands out ids for the calls of an answer: the one that is wanted if no call of the
+// conversation has it, else "c1", "c2" and so on, counted on from the calls so far. The same
+// conversation gets the same ids. One goroutine uses it.
+type CallIDs struct {
+	used map[string]bool
+	next int
+}
+
+// NewCallIDs returns the ids for an answer to these messages.
+func NewCallIDs(messages []Message) *CallIDs {
+	ids := &CallIDs{used: map[string]bool{}, next: 1}
+	for _, m := range messages {
+		for _, c := range m.Calls {
+			ids.used[c.ID] = true
+			ids.next++
+		}
+	}
+	return ids
+}
+
+// Take returns an id that no call has yet, and remembers it. An empty want takes any.
+func (c *CallIDs) Take(want string) string {
+	for want == "" || c.used[want] {
+		want = fmt.Sprintf("c%d", c.next)
+		c.next++
+	}
+	c.used[want] = true
+	return want
+}

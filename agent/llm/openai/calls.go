@@ -1,0 +1,124 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"symbio/agent/llm"
+)
+
+// maxCalls is the most calls one answer may have.
+const maxCalls = 256
+
+var errManyCalls = errors.New("more than 256 calls in one answer")
+
+// fragment is a piece of a call, or a whole one.
+type fragment struct {
+	Index    *int   `json:"index"`
+	ID       string `json:"id"`
+	Function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"` // a string, or an object
+	} `json:"function"`
+}
+
+// calls joins fragments.
+type calls struct{ list []*partial }
+
+// partial is a call that may still grow.
+type partial struct {
+	index int // the server's; -1 when it gave none
+	id    string
+	name  string
+	args  strings.Builder
+}
+
+func (c *calls) empty() bool { return len(c.list) == 0 }
+
+// add adds a fragment to the call it belongs to, or begins one.
+func (c *calls) add(f fragment) error {
+	p := c.find(f)
+	if p == nil {
+		if len(c.list) == maxCalls {
+			return errManyCalls
+		}
+		p = &partial{index: -1}
+		if f.Index != nil {
+			p.index = *f.Index
+		}
+		c.list = append(c.list, p)
+	}
+	if p.id == "" {
+		p.id = f.ID
+	}
+	if p.name == "" {
+		p.name = f.Function.Name
+	}
+	p.write(f.Function.Arguments)
+	return nil
+}
+
+// find returns the call that a fragment continues, or nil when it begins one. The index decides if
+// the server gives one, and else it is the last call. But there are servers that give every call the
+// same index, and servers that repeat id and name with each fragment. So a fragment also begins a
+// call when it has another id or another name, or when it brings a name and arguments and the
+// call so far is whole: one document more would spoil it.
+func (c *calls) find(f fragment) *partial {
+	var p *partial
+	for i := len(c.list) - 1; i >= 0; i-- {
+		if f.Index == nil || c.list[i].index == *f.Index {
+			p = c.list[i]
+			break
+		}
+	}
+	name, args := f.Function.Name, string(f.Function.Arguments)
+	switch {
+	case p == nil:
+		return nil
+	case name == "" && f.Index != nil:
+		return p // even with another id: some servers make one up for each fragment
+	case f.ID != "" && p.id != "" && f.ID != p.id, name != "" && p.name != "" && name != p.name:
+		return nil
+	case name != "" && p.whole() && (f.ID == "" || args != "" && args != `""`):
+		return nil
+	}
+	return p
+}
+
+// whole reports whether the arguments so far are a JSON document.
+func (p *partial) whole() bool { return json.Valid([]byte(p.args.String())) }
+
+// write adds arguments: a string is a piece of them, anything else all of them.
+func (p *partial) write(args json.RawMessage) {
+	args = bytes.TrimSpace(args)
+	if len(args) == 0 || string(args) == "null" {
+		return
+	}
+	var piece string
+	if json.Unmarshal(args, &piece) == nil {
+		p.args.WriteString(piece)
+		return
+	}
+	if !p.whole() {
+		p.args.Write(args)
+	}
+}
+
+// whole returns the calls. cut says that the answer hit its length: then a call whose arguments are
+// not an object was not written to its end and is left out.
+func (c *calls) whole(cut bool) ([]llm.ToolCall, error) {
+	var list []llm.ToolCall
+	for _, p := range c.list {
+		args := llm.Args(p.args.String())
+		if cut && (p.args.Len() == 0 || args[0] != '{') {
+			continue
+		}
+		if p.name == "" {
+			return nil, errors.New("a call without a name")
+		}
+		list = append(list, llm.ToolCall{ID: p.id, Name: p.name, Args: args})
+	}
+	return list, nil
+}

@@ -1,0 +1,456 @@
+package openai_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"symbio/agent/llm"
+	"symbio/agent/llm/llmtest"
+	"symbio/agent/llm/openai"
+)
+
+const whole = `data: {"choices":[{"delta":{"content":"Hello"}}]}` + "\n\n" + `data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+
+// slow is a server whose answer arrives over time, as the steps say. It honours the request's
+// context as net/http does.
+func slow(connect time.Duration, steps ...any) roundTrip {
+	return func(r *http.Request) (*http.Response, error) {
+		if err := pause(r.Context(), connect); err != nil {
+			return nil, err
+		}
+		in, out := io.Pipe()
+		go func() {
+			for _, s := range steps {
+				switch s := s.(type) {
+				case string:
+					_, _ = io.WriteString(out, s)
+				case time.Duration:
+					if err := pause(r.Context(), s); err != nil {
+						_ = out.CloseWithError(err)
+						return
+					}
+				case error:
+					_ = out.CloseWithError(s)
+					return
+				}
+			}
+			_ = out.Close()
+		}()
+		return &http.Response{StatusCode: 200, Body: in}, nil
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func limits(c *openai.Config) {
+	c.Connect, c.FirstToken, c.Stall = 10*time.Second, time.Minute, 20*time.Second
+}
+
+func TestEachPhaseHasALimit(t *testing.T) {
+	piece := `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n"
+	finish := `data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	for _, c := range []struct {
+		name    string
+		server  roundTrip
+		want    error
+		says    string
+		after   time.Duration
+		text    string
+		skipped bool
+	}{
+		{"no connection", slow(time.Hour), llm.ErrTimeout, "connecting took more than 10s", 10 * time.Second, "", false},
+		{"a stall", slow(0, piece, time.Hour), llm.ErrTimeout, "waiting for the next token took more than 20s", 20 * time.Second, "x", false},
+		{"keep-alives only", slow(0, piece, 15*time.Second, ": ping\n\n", 15*time.Second, ": ping\n\n"), llm.ErrTimeout, "next token", 20 * time.Second, "x", false},
+		{"slow but steady", slow(0, piece, 15*time.Second, piece, 15*time.Second, piece, 15*time.Second, finish), nil, "", 45 * time.Second, "xxx", false},
+		{"no end after the end", slow(0, piece, finish, time.Hour), nil, "", 2 * time.Second, "x", false},
+		{"no end after [DONE]", slow(0, piece, "data: [DONE]\n\n", time.Hour), nil, "", 200 * time.Millisecond, "x", false},
+		{"reset after the end", slow(0, piece, finish, errors.New("connection reset")), nil, "", 0, "x", false},
+		{"reset in the middle", slow(0, piece, errors.New("connection reset")), llm.ErrCut, "connection reset", 0, "x", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := served(t, c.server, limits)
+				begin := time.Now()
+				got, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
+				if !errors.Is(err, c.want) || c.want != nil && !strings.Contains(err.Error(), c.says) {
+					t.Errorf("error = %v, want %v with %q", err, c.want, c.says)
+				}
+				if took := time.Since(begin); took != c.after || got.Message.Text != c.text {
+					t.Errorf("got %q after %v, want %q after %v", got.Message.Text, took, c.text, c.after)
+				}
+			})
+		})
+	}
+}
+
+func TestTheFirstTokenHasItsOwnLimit(t *testing.T) {
+	silent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // a server notices a client's end only then
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	m := served(t, nil, func(c *openai.Config) {
+		c.BaseURL, c.HTTP, c.FirstToken = silent.URL, silent.Client(), 50*time.Millisecond
+	})
+	_, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
+	if !errors.Is(err, llm.ErrTimeout) || !strings.Contains(err.Error(), "waiting for the first token took more than 50ms") {
+		t.Errorf("error = %v, want a timeout of the first token", err)
+	}
+}
+
+func TestCallersContextWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, server := range map[string]roundTrip{
+			"while connecting": slow(time.Hour), "while waiting": slow(0, time.Hour), "while repeating": func(*http.Request) (*http.Response, error) {
+				return reply(503, "", strings.NewReader("")), nil
+			},
+		} {
+			m := served(t, server, func(c *openai.Config) { c.MaxRetries, c.BackOff, c.MaxBackOff = 100, time.Minute, time.Minute })
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(3*time.Second, stop)
+			begin := time.Now()
+			_, err := llm.Collect(m.Stream(ctx, earlier), nil)
+			if !errors.Is(err, context.Canceled) || time.Since(begin) != 3*time.Second {
+				t.Errorf("%s: %v after %v, want canceled after 3s", name, err, time.Since(begin))
+			}
+		}
+	})
+}
+
+func TestCancelledInTheMiddleYieldsNothingMore(t *testing.T) {
+	m := served(t, func(*http.Request) (*http.Response, error) {
+		return reply(200, "", strings.NewReader(whole+whole)), nil
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	got, err := llm.Collect(m.Stream(ctx, earlier), func(llm.Chunk) { stop() })
+	if !errors.Is(err, context.Canceled) || got.Message.Text != "Hello" || got.Stop != "" {
+		t.Errorf("got %+v, %v; want the first piece and canceled", got, err)
+	}
+}
+
+// failing answers with each status in turn, then with a whole answer.
+func failing(asked *int, header http.Header, statuses ...int) roundTrip {
+	return func(r *http.Request) (*http.Response, error) {
+		*asked++
+		if n := *asked - 1; n < len(statuses) {
+			if statuses[n] == 0 {
+				return nil, errors.New("connection refused")
+			}
+			resp := reply(statuses[n], "", strings.NewReader("no"))
+			for k, v := range header {
+				resp.Header[k] = v
+			}
+			return resp, nil
+		}
+		return reply(200, "", strings.NewReader(whole)), nil
+	}
+}
+
+func TestRequestsAreRepeatedBeforeTheAnswerBegins(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		header   http.Header
+		statuses []int
+		want     error
+		asked    int
+		least    time.Duration
+		most     time.Duration
+	}{
+		{"once", nil, nil, nil, 1, 0, 0},
+		{"busy servers", nil, []int{503, 429, 0}, nil, 4, 1750 * time.Millisecond, 3500 * time.Millisecond},
+		{"too often", nil, []int{503, 500, 502, 529, 503}, llm.ErrUnavailable, 4, 1750 * time.Millisecond, 3500 * time.Millisecond},
+		{"seconds", http.Header{"Retry-After": {"7"}}, []int{429}, nil, 2, 7 * time.Second, 7 * time.Second},
+		{"milliseconds", http.Header{"Retry-After-Ms": {"250"}, "Retry-After": {"9"}}, []int{429}, nil, 2, 250 * time.Millisecond, 250 * time.Millisecond},
+		{"a date", http.Header{"Retry-After": {"Sat, 01 Jan 2000 00:00:10 GMT"}}, []int{503}, nil, 2, 10 * time.Second, 10 * time.Second},
+		{"a date in the past", http.Header{"Retry-After": {"Fri, 31 Dec 1999 00:00:10 GMT"}}, []int{503}, nil, 2, 250 * time.Millisecond, 500 * time.Millisecond},
+		{"too long a wait", http.Header{"Retry-After": {"3600"}}, []int{429}, llm.ErrRateLimited, 1, 0, 0},
+		{"a wait without end", http.Header{"Retry-After": {"1e300"}}, []int{429}, llm.ErrRateLimited, 1, 0, 0},
+		{"a wrong key", nil, []int{401}, llm.ErrAuth, 1, 0, 0},
+		{"a wrong request", nil, []int{400}, llm.ErrInvalid, 1, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // the bubble's clock begins on 2000-01-01
+				asked := 0
+				m := served(t, failing(&asked, c.header, c.statuses...), func(c *openai.Config) { c.MaxRetries = 0 })
+				begin := time.Now()
+				_, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
+				if !errors.Is(err, c.want) || asked != c.asked {
+					t.Errorf("%v after %d requests, want %v after %d", err, asked, c.want, c.asked)
+				}
+				if took := time.Since(begin); took < c.least || took > c.most {
+					t.Errorf("it took %v, want %v to %v", took, c.least, c.most)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfterReachesTheCaller(t *testing.T) {
+	asked := 0
+	m := served(t, failing(&asked, http.Header{"Retry-After": {"3600"}}, 429))
+	_, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
+	var e *llm.Error
+	if !errors.As(err, &e) || e.RetryAfter != time.Hour || e.Status != 429 {
+		t.Errorf("error = %#v, want an hour", err)
+	}
+}
+
+func TestNoWaitGoesBeyondTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		m := served(t, failing(&asked, http.Header{"Retry-After": {"10"}}, 429), func(c *openai.Config) { c.MaxRetries = 3 })
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		defer stop()
+		if _, err := llm.Collect(m.Stream(ctx, earlier), nil); !errors.Is(err, llm.ErrRateLimited) {
+			t.Errorf("error = %v, want the server's", err)
+		}
+	})
+}
+
+func TestNothingIsRepeatedAfterTheAnswerBegan(t *testing.T) {
+	for name, body := range map[string]string{
+		"after text":        `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n",
+		"before any":        ": hello\n\n",
+		"with an error":     `data: {"error":{"message":"busy","code":503}}` + "\n\n",
+		"with a JSON error": `{"error":{"message":"busy","code":429}}`,
+	} {
+		asked := 0
+		m := served(t, func(*http.Request) (*http.Response, error) {
+			asked++
+			return reply(200, "", strings.NewReader(body)), nil
+		}, func(c *openai.Config) { c.MaxRetries = 5 })
+		if _, err := llm.Collect(m.Stream(t.Context(), earlier), nil); err == nil || asked != 1 {
+			t.Errorf("%s: %v after %d requests, want an error after 1", name, err, asked)
+		}
+	}
+}
+
+func TestStreamOptionsAreLeftOutForAServerThatRefusesThem(t *testing.T) {
+	var with []bool
+	m := served(t, func(r *http.Request) (*http.Response, error) {
+		b, _ := io.ReadAll(r.Body)
+		had := bytes.Contains(b, []byte("stream_options"))
+		with = append(with, had)
+		if had {
+			return reply(422, "", strings.NewReader(`{"detail":"stream_options: extra fields not permitted"}`)), nil
+		}
+		return reply(200, "", strings.NewReader(whole)), nil
+	})
+	for range 2 {
+		if _, err := llm.Collect(m.Stream(t.Context(), earlier), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff([]bool{true, false, false}, with); d != "" {
+		t.Errorf("stream_options sent (-want +got):\n%s", d)
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	asked := 0
+	m := served(t, func(*http.Request) (*http.Response, error) {
+		asked++
+		resp := reply(307, "", strings.NewReader(""))
+		resp.Header.Set("Location", "https://evil.example/v1?x=1")
+		return resp, nil
+	})
+	_, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
+	if asked != 1 || !errors.Is(err, llm.ErrInvalid) || !strings.Contains(err.Error(), "https://evil.example;") {
+		t.Errorf("%v after %d requests, want one that names the other server after 1", err, asked)
+	}
+}
+
+func TestStoppingTheIterationEndsTheRequest(t *testing.T) {
+	ended := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"x"}}]}`+"\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(ended)
+	}))
+	defer server.Close()
+	m := served(t, nil, func(c *openai.Config) { c.BaseURL, c.HTTP = server.URL, server.Client() })
+	for range m.Stream(t.Context(), earlier) {
+		break
+	}
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the request goes on after the reader has stopped")
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	conns := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conns[r.RemoteAddr] = true
+		_, _ = io.WriteString(w, whole)
+	}))
+	defer server.Close()
+	m := served(t, nil, func(c *openai.Config) { c.BaseURL, c.HTTP = server.URL, server.Client() })
+	for range 5 {
+		if _, err := llm.Collect(m.Stream(t.Context(), earlier), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(conns) != 1 {
+		t.Errorf("5 requests used %d connections, want 1", len(conns))
+	}
+}
+
+func TestKeyIsInNoErrorAndNoLog(t *testing.T) {
+	var log bytes.Buffer
+	var said []string
+	for _, f := range []roundTrip{
+		func(*http.Request) (*http.Response, error) { return nil, errors.New("proxy says: " + key) },
+		func(*http.Request) (*http.Response, error) {
+			return reply(401, "", strings.NewReader(`{"error":"wrong key `+key+`"}`)), nil
+		},
+		func(*http.Request) (*http.Response, error) { return reply(500, "", strings.NewReader(key)), nil },
+		func(*http.Request) (*http.Response, error) {
+			return reply(200, "", strings.NewReader("data: "+key+"\n\n")), nil
+		},
+		func(*http.Request) (*http.Response, error) {
+			return reply(200, "", strings.NewReader(`data: {"error":"`+key+`"}`)), nil
+		},
+	} {
+		m := served(t, f, func(c *openai.Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			c.BaseURL, c.MaxRetries, c.BackOff = "http://models.example/v1", 1, time.Millisecond
+		})
+		_, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
+		said = append(said, fmt.Sprintf("%v %+v %#v", err, m, m))
+		if err == nil {
+			t.Error("no error")
+		}
+	}
+	all := log.String() + strings.Join(said, "\n")
+	if strings.Contains(all, key) {
+		t.Errorf("the key shows in:\n%s", all)
+	}
+	for _, want := range []string{"model request repeated", "model answered", "sent unencrypted"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the log does not say %q", want)
+		}
+	}
+}
+
+func TestNewRefusesSettingsThatCannotWork(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		cfg  openai.Config
+	}{
+		{"no model named", openai.Config{}},
+		{"must look like", openai.Config{Model: "m", BaseURL: "127.0.0.1:11434"}},
+		{"must look like", openai.Config{Model: "m", BaseURL: "ftp://x/v1"}},
+		{"must look like", openai.Config{Model: "m", BaseURL: "http:///v1"}},
+		{"must look like", openai.Config{Model: "m", BaseURL: "http://x/%zz?secret"}},
+		{"user or password", openai.Config{Model: "m", BaseURL: "http://u:secret@x/v1"}},
+		{"no key has", openai.Config{Model: "m", Key: llm.NewSecret("secret\nX: y")}},
+	} {
+		_, err := openai.New(c.cfg)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("error = %v, want one with %q and without the secret", err, c.want)
+		}
+	}
+}
+
+func TestModelsAreListed(t *testing.T) {
+	m := func(body string, status int) ([]string, error) {
+		return openai.Models(t.Context(), openai.Config{BaseURL: "http://127.0.0.1:1", HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path != "/v1/models" || r.Method != http.MethodGet {
+				t.Errorf("asked %s %s", r.Method, r.URL.Path)
+			}
+			return reply(status, "", strings.NewReader(body)), nil
+		})}})
+	}
+	got, err := m(`{"object":"list","data":[{"id":"b"},{"id":""},{"id":"a"}]}`, 200)
+	if d := cmp.Diff([]string{"b", "a"}, got); d != "" || err != nil {
+		t.Errorf("models: %v (-want +got):\n%s", err, d)
+	}
+	if _, err := m(`nope`, 200); !errors.Is(err, llm.ErrMalformed) {
+		t.Errorf("error = %v, want malformed", err)
+	}
+	if _, err := m(`nope`, 401); !errors.Is(err, llm.ErrAuth) {
+		t.Errorf("error = %v, want auth", err)
+	}
+}
+
+func TestOpenAIModelPassesTheSuite(t *testing.T) {
+	llmtest.Run(t, func(t *testing.T, a llmtest.Answer) llm.Model {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, a) }))
+		t.Cleanup(server.Close)
+		m, err := openai.New(openai.Config{BaseURL: server.URL, Model: "m", HTTP: server.Client(), BackOff: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	})
+}
+
+// serve is a chat-completions server of the suite's answers.
+func serve(w http.ResponseWriter, r *http.Request, a llmtest.Answer) {
+	if a.Stall {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		return
+	}
+	if status := map[error]int{llm.ErrRateLimited: 429, llm.ErrAuth: 401, llm.ErrUnavailable: 503}[a.Fault]; status != 0 {
+		w.WriteHeader(status)
+		return
+	}
+	send := func(v any) {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err)
+		}
+		_, _ = fmt.Fprintf(w, "data: %s\n\n", b)
+		w.(http.Flusher).Flush()
+	}
+	type o = map[string]any
+	delta := func(d o, finish any) { send(o{"choices": []any{o{"index": 0, "delta": d, "finish_reason": finish}}}) }
+	for _, word := range strings.SplitAfter(a.Text, " ") {
+		delta(o{"content": word}, nil)
+	}
+	switch a.Fault {
+	case llm.ErrCut:
+		panic(http.ErrAbortHandler)
+	case llm.ErrMalformed:
+		_, _ = io.WriteString(w, "data: {oops}\n\n")
+		return
+	}
+	for i, c := range a.Calls {
+		delta(o{"tool_calls": []any{o{"index": i, "id": c.ID, "type": "function", "function": o{"name": c.Name, "arguments": ""}}}}, nil)
+		half := len(c.Args) / 2
+		delta(o{"tool_calls": []any{o{"index": i, "function": o{"arguments": string(c.Args[:half])}}}}, nil)
+		delta(o{"tool_calls": []any{o{"index": i, "function": o{"arguments": string(c.Args[half:])}}}}, nil)
+	}
+	finish := map[llm.Stop]string{llm.StopLength: "length", llm.StopFilter: "content_filter"}[a.Stop]
+	if finish == "" {
+		finish = "stop"
+	}
+	delta(o{}, finish)
+	send(o{"choices": []any{}, "usage": o{"prompt_tokens": a.Usage.Input, "completion_tokens": a.Usage.Output}})
+	_, _ = io.WriteString(w, "data: [DONE]\n\n")
+}

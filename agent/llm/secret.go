@@ -1,0 +1,63 @@
+package llm
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// hidden is what a Secret shows instead of itself.
+const hidden = "[secret]"
+
+// Secret is a key. It never prints: not with any verb of fmt, not in JSON or YAML, not in a log, not
+// as a field of something that is printed. The zero value is no key.
+type Secret struct {
+	// A pointer, because fmt does not follow pointers inside a struct and does not call methods on
+	// unexported fields: a string here would show when a struct that holds a Secret is printed.
+	value *string
+}
+
+// NewSecret returns the key in s, without the white space around it, as files and shells leave there.
+func NewSecret(s string) Secret {
+	if s = strings.TrimSpace(s); s == "" {
+		return Secret{}
+	}
+	return Secret{&s}
+}
+
+// Reveal returns the key. Only what puts it on the wire calls this.
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
+
+// Empty reports whether there is no key.
+func (s Secret) Empty() bool { return s.value == nil }
+
+// Scrub returns text with every occurrence of the key replaced.
+func (s Secret) Scrub(text string) string {
+	if s.value == nil {
+		return text
+	}
+	return strings.ReplaceAll(text, *s.value, hidden)
+}
+
+// String returns a placeholder, or nothing when there is no key.
+func (s Secret) String() string {
+	if s.value == nil {
+		return ""
+	}
+	return hidden
+}
+
+// Format prints the placeholder for every verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// MarshalText returns the placeholder.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// LogValue returns the placeholder.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
