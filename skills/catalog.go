@@ -1,0 +1,136 @@
+package skills
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"symbio/skills/format"
+)
+
+// Catalog is a snapshot of all skills that were found. It is never changed once it is handed out;
+// what it holds is not to be written to.
+type Catalog struct {
+	// Skills are in the order of precedence: scope, name, path. Several may have one name.
+	Skills []Skill `json:"skills"`
+	// Errors are the skills that were left out, by path.
+	Errors []Problem `json:"errors"`
+	// Notes are what else was noticed: broken links, names that occur twice, limits that were met.
+	Notes []Problem `json:"notes,omitempty"`
+	// Truncated says that a limit kept part of a root from being searched.
+	Truncated bool `json:"truncated"`
+}
+
+// Problem is what is wrong at a path.
+type Problem struct {
+	Path        string
+	Diagnostics []format.Diagnostic
+}
+
+// Message says it in one line.
+func (p Problem) Message() string {
+	texts := make([]string, len(p.Diagnostics))
+	for i, d := range p.Diagnostics {
+		texts[i] = d.Message
+	}
+	return strings.Join(texts, "; ")
+}
+
+// MarshalJSON writes path, message and diagnostics.
+func (p Problem) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Path        string              `json:"path"`
+		Message     string              `json:"message"`
+		Diagnostics []format.Diagnostic `json:"diagnostics"`
+	}{p.Path, p.Message(), p.Diagnostics})
+}
+
+// Find returns the skill of that exact name, or the one whose SKILL.md or directory has that path.
+// ErrNotFound names a skill that differs only by case; ErrAmbiguous lists the paths to choose from.
+func (c Catalog) Find(nameOrPath string) (Skill, error) {
+	var named []Skill
+	var similar string
+	for _, s := range c.Skills {
+		switch {
+		case nameOrPath == s.Path, nameOrPath == s.Dir:
+			return s, nil
+		case nameOrPath == s.Name:
+			named = append(named, s)
+		case strings.EqualFold(nameOrPath, s.Name):
+			similar = s.Name
+		}
+	}
+	switch len(named) {
+	case 1:
+		return named[0], nil
+	case 0:
+		return Skill{}, notFound(nameOrPath, similar)
+	}
+	paths := make([]string, len(named))
+	for i, s := range named {
+		paths[i] = s.Path
+	}
+	return Skill{}, fmt.Errorf("%w: %d skills are named %q; choose one by its path: %s", ErrAmbiguous, len(named), nameOrPath, strings.Join(paths, ", "))
+}
+
+func notFound(name, similar string) error {
+	if similar != "" {
+		return fmt.Errorf("%w: %q; did you mean %q?", ErrNotFound, name, similar)
+	}
+	return fmt.Errorf("%w: %q", ErrNotFound, name)
+}
+
+// gather collects a catalog. The first skill of an identity stays: roots are searched in the order
+// of precedence.
+type gather struct {
+	catalog Catalog
+	failed  []reading
+	seen    map[string]bool // by id
+}
+
+func (g *gather) add(r reading) {
+	switch {
+	case format.Failed(r.diags):
+		g.failed = append(g.failed, r)
+	case !g.seen[r.skill.ID]:
+		g.seen[r.skill.ID] = true
+		g.catalog.Skills = append(g.catalog.Skills, r.skill)
+	}
+}
+
+func (g *gather) finish() Catalog {
+	c := g.catalog
+	slices.SortFunc(c.Skills, func(a, b Skill) int {
+		return cmp.Or(cmp.Compare(a.Scope.rank(), b.Scope.rank()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
+	})
+	for _, r := range g.failed {
+		if !g.seen[r.skill.ID] { // else a link of another name led to a skill that is in the catalog
+			c.Errors = append(c.Errors, Problem{r.skill.Path, r.diags})
+		}
+	}
+	byPath := func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) }
+	slices.SortStableFunc(c.Errors, byPath)
+	c.Errors = slices.CompactFunc(c.Errors, func(a, b Problem) bool { return a.Path == b.Path })
+	c.Notes = append(c.Notes, collisions(c.Skills)...)
+	slices.SortStableFunc(c.Notes, byPath)
+	return c
+}
+
+func collisions(skills []Skill) []Problem {
+	first := make(map[string]Skill, len(skills))
+	var ps []Problem
+	for _, s := range skills {
+		f, taken := first[s.Name]
+		if !taken {
+			first[s.Name] = s
+			continue
+		}
+		ps = append(ps, Problem{s.Path, []format.Diagnostic{{
+			Code: format.CodeDuplicateName, Severity: format.Warning, Field: "name",
+			Message: fmt.Sprintf("the name %q is taken by %s as well; choose by path", s.Name, f.Path),
+		}}})
+	}
+	return ps
+}

@@ -1,0 +1,18 @@
+// Package skills finds, reads and hands out skills: directories with a SKILL.md that tell an agent
+// how to do one kind of work, and that may ask for tools to be allowed while they are in use.
+//
+// The one idea: a skill is shown in three steps. The catalog holds front matter only and goes into
+// the system prompt; the instructions are read when an agent activates the skill; files beside them
+// are read when they are asked for. What a skill grants belongs to the agent that activated it, and
+// ends with the deactivation or with the agent.
+//
+// Guarantees: a scan never fails as a whole, every SKILL.md that it leaves out is in Catalog.Errors
+// with typed diagnostics. A skill is read through an os.Root of its own directory, so no link leads
+// out of it; a FIFO or device in the place of a file does not hang the reader; no file is read
+// beyond its limit; the time to read hostile front matter is linear in its size. A Registry is one
+// actor: activations of all agents of a node happen one after another. Granted never asks it. An
+// error in anything about grants leaves fewer of them, never more.
+//
+// It does not run scripts, does not watch files (Rescan reads them again), fetches nothing from a
+// network, and applies no grant of a project's own skills: these are reported as withheld.
+package skills

@@ -1,0 +1,97 @@
+package skills
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"symbio/skills/format"
+)
+
+// What callers tell apart.
+var (
+	// ErrNoDirectory: the skill's directory is not there.
+	ErrNoDirectory = errors.New("no such skill directory")
+	// ErrNoFile: the directory holds no SKILL.md.
+	ErrNoFile = errors.New("no SKILL.md")
+	// ErrUnreadable: a file is there but cannot be read: its permissions, kind, size or a link out
+	// of the skill's directory.
+	ErrUnreadable = errors.New("unreadable")
+	// ErrFormat: the file is no SKILL.md: no front matter, or not UTF-8.
+	ErrFormat = errors.New("not the format of a SKILL.md")
+	// ErrYAML: the front matter is not the YAML that is accepted.
+	ErrYAML = errors.New("front matter is not valid YAML")
+	// ErrInvalid: a field of the front matter is missing or breaks its rule.
+	ErrInvalid = errors.New("invalid front matter")
+	// ErrNotFound: the catalog holds no skill of that name.
+	ErrNotFound = errors.New("no such skill")
+	// ErrAmbiguous: several skills have that name; choose one by its path.
+	ErrAmbiguous = errors.New("ambiguous skill name")
+	// ErrUserOnly: the skill asks not to be activated by a model.
+	ErrUserOnly = errors.New("the skill is for people to start, not for a model")
+	// ErrNotActive: the agent has not activated that skill.
+	ErrNotActive = errors.New("skill is not active")
+	// ErrResource: a resource path is not one of the skill's own readable text files.
+	ErrResource = errors.New("not a readable file of the skill")
+)
+
+// LoadError says why one skill could not be loaded. It wraps one of the sentinels of this package.
+type LoadError struct {
+	Path        string // of the directory
+	Diagnostics []format.Diagnostic
+	Err         error
+}
+
+// Error names every issue (skills-orchestration.md, SkillLoader).
+func (e *LoadError) Error() string {
+	if errors.Is(e.Err, ErrNoFile) {
+		return "No SKILL.md found in " + e.Path
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Failed to load skill from %s: ", e.Path)
+	invalid := errors.Is(e.Err, ErrInvalid)
+	if invalid {
+		b.WriteString("Invalid skill frontmatter:")
+	}
+	first := true
+	for _, d := range e.Diagnostics {
+		if d.Severity != format.Error {
+			continue
+		}
+		switch {
+		case invalid:
+			fmt.Fprintf(&b, "\n  - %s: %s", d.Field, d.Message)
+		case first:
+			b.WriteString(d.Message)
+		default:
+			b.WriteString("; " + d.Message)
+		}
+		first = false
+	}
+	return b.String()
+}
+
+func (e *LoadError) Unwrap() error { return e.Err }
+
+// kindOf picks the sentinel for the first error among ds.
+func kindOf(ds []format.Diagnostic) error {
+	for _, d := range ds {
+		if d.Severity != format.Error {
+			continue
+		}
+		switch d.Code {
+		case format.CodeNoDirectory:
+			return ErrNoDirectory
+		case format.CodeNoFile:
+			return ErrNoFile
+		case format.CodeNotRegular, format.CodeEscape, format.CodeFileRead, format.CodeFileTooLarge:
+			return ErrUnreadable
+		case format.CodeEncoding, format.CodeNoFrontMatter, format.CodeUnterminated, format.CodeEmpty, format.CodeFrontTooLarge:
+			return ErrFormat
+		case format.CodeYAML, format.CodeYAMLFeature, format.CodeDuplicateKey, format.CodeKeyType, format.CodeNotMapping:
+			return ErrYAML
+		}
+		return ErrInvalid
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package skills_test
+
+import (
+	"context"
+	"fmt"
+	"testing/fstest"
+
+	"symbio/actor"
+	"symbio/skills"
+)
+
+// An agent sees the catalog in its system prompt, activates a skill, and has what the skill grants
+// until it gives the skill back.
+func Example() {
+	ctx := context.Background()
+	sys := actor.NewSystem(actor.Config{})
+	defer sys.Shutdown(ctx)
+	registry, err := skills.NewRegistry(sys, skills.Config{Bundled: fstest.MapFS{
+		"greet/SKILL.md": {Data: []byte("---\nname: greet\ndescription: Says hello.\nallowed-tools: Read\n---\nSay hello.\n")},
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	catalog, err := registry.Catalog(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(skills.Prompt(catalog, skills.Budget{}))
+	if _, err := registry.Activate(ctx, "ann", "greet"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("granted:", registry.Granted("ann"))
+	if err := registry.Deactivate(ctx, "ann", "greet"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("granted:", registry.Granted("ann"))
+	// Output:
+	// <available_skills>
+	//   <skill>
+	//     <name>greet</name>
+	//     <description>Says hello.</description>
+	//     <location>bundled:greet/SKILL.md</location>
+	//   </skill>
+	// </available_skills>
+	// granted: [{Read skill:greet}]
+	// granted: []
+}

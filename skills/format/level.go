@@ -1,0 +1,43 @@
+package format
+
+import "fmt"
+
+// Level says how far a SKILL.md may stray from the specification.
+type Level int
+
+const (
+	// Standard repairs values that are not quite YAML, keeps unknown fields, and refuses the rest.
+	Standard Level = iota
+	// Strict is the specification to the letter: exactly its six fields, no repair.
+	Strict
+	// Lenient loads whatever has a description and a name that is safe in a path, with warnings.
+	Lenient
+)
+
+// ParseLevel reads the name of a level.
+func ParseLevel(s string) (Level, error) {
+	for _, l := range []Level{Standard, Strict, Lenient} {
+		if l.String() == s {
+			return l, nil
+		}
+	}
+	return Strict, fmt.Errorf("level %q is none of strict, standard, lenient", s)
+}
+
+func (l Level) String() string {
+	switch l {
+	case Standard:
+		return "standard"
+	case Lenient:
+		return "lenient"
+	}
+	return "strict"
+}
+
+// Policy is how skills are read. The zero value is level Standard with ASCII names.
+type Policy struct {
+	Level Level
+	// UnicodeNames allows lower-case letters and digits of any script in names, compared after
+	// NFKC. Default false: the specification's text and its reference reader disagree.
+	UnicodeNames bool
+}

@@ -1,0 +1,310 @@
+package format
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"symbio/security/permission"
+)
+
+// The limits of the specification, in characters.
+const (
+	maxDescription = 1024
+	maxCompat      = 500
+)
+
+// maxMessage bounds what a message quotes of a hostile file, in characters.
+const maxMessage = 300
+
+// Manifest is the front matter of a SKILL.md.
+type Manifest struct {
+	Name          string            `json:"name"`
+	Description   string            `json:"description"`
+	License       string            `json:"license,omitempty"`
+	Compatibility string            `json:"compatibility,omitempty"`
+	Metadata      map[string]string `json:"metadata,omitempty"` // values as written: 1.0 stays "1.0"
+	// AllowedTools are the rules that the skill asks for, as written. What of it is granted, an
+	// Activation says.
+	AllowedTools []string `json:"allowed_tools,omitempty"`
+	// Extra holds the fields that the specification does not know.
+	Extra map[string]string `json:"extra,omitempty"`
+	// UserOnly is disable-model-invocation: the skill is not shown to models and not activated by
+	// them.
+	UserOnly bool `json:"user_only,omitempty"`
+	// ModelOnly is user-invocable: false. The skill is not offered to people.
+	ModelOnly bool `json:"model_only,omitempty"`
+
+	// Grants are those of AllowedTools that a skill may grant; Refused says why the others are not.
+	Grants  []permission.Rule `json:"-"`
+	Refused []Refusal         `json:"-"`
+}
+
+// Refusal is a rule that no skill may grant.
+type Refusal struct{ Rule, Why string }
+
+// Parse reads a whole SKILL.md. dir is the name of its directory, which the skill's name must
+// equal; "" checks no name. The manifest and the body are complete only if no diagnostic is an
+// Error. Parse is a pure function; its time is linear in the size of content.
+func Parse(content []byte, dir string, policy Policy) (Manifest, string, []Diagnostic) {
+	h, _ := split(content, false, policy.Level)
+	m, diags := parseFront(h, dir, policy)
+	if at := firstInvalid(h.body); at >= 0 {
+		line := 1 + bytes.Count(content[:len(content)-len(h.body)+at], []byte("\n"))
+		diags = append(diags, Diagnostic{CodeEncoding, Error, "", line, "the text is not valid UTF-8"})
+	}
+	if Failed(diags) {
+		return m, "", diags
+	}
+	return m, string(h.body), diags
+}
+
+// ParseHead reads the front matter from the beginning of a SKILL.md. more says that data is not the
+// whole file; need then asks for a longer beginning, at most MaxHead bytes, and the rest of the answer
+// does not count. Otherwise it is as that of Parse.
+func ParseHead(data []byte, more bool, dir string, policy Policy) (m Manifest, diags []Diagnostic, need bool) {
+	h, need := split(data, more, policy.Level)
+	if need {
+		return Manifest{}, nil, true
+	}
+	m, diags = parseFront(h, dir, policy)
+	return m, diags, false
+}
+
+func parseFront(h halves, dir string, policy Policy) (Manifest, []Diagnostic) {
+	diags := slices.Clone(h.note)
+	if Failed(diags) {
+		return Manifest{}, diags
+	}
+	d := decoder{policy: policy}
+	d.decode(h.front)
+	diags = append(diags, d.diags...)
+	if Failed(diags) {
+		return Manifest{}, diags
+	}
+	c := checker{policy: policy, dir: dir, fields: make(map[string]field, len(d.fields))}
+	for _, f := range d.fields {
+		c.fields[f.key] = f
+	}
+	c.check(d.fields)
+	return c.m, append(diags, c.diags...)
+}
+
+// checker turns fields into a Manifest.
+type checker struct {
+	policy Policy
+	dir    string
+	fields map[string]field
+	m      Manifest
+	diags  []Diagnostic
+}
+
+func (c *checker) check(ordered []field) {
+	c.name()
+	c.description()
+	c.m.License, _ = c.text("license", CodeLicenseType)
+	c.compatibility()
+	c.metadata()
+	c.allowedTools()
+	c.flags()
+	c.unknown(ordered)
+}
+
+func (c *checker) add(s Severity, code Code, field, format string, args ...any) {
+	c.diags = append(c.diags, Diagnostic{code, s, field, c.fields[field].line, cut(fmt.Sprintf(format, args...), maxMessage)})
+}
+
+// deviation is an error outside lenient.
+func (c *checker) deviation(code Code, field, format string, args ...any) {
+	s := Error
+	if c.policy.Level == Lenient {
+		s = Warning
+	}
+	c.add(s, code, field, format, args...)
+}
+
+// value is the field's node; a field that is absent or null has none.
+func (c *checker) value(key string) (*yaml.Node, bool) {
+	f, ok := c.fields[key]
+	if !ok || f.value.Kind == yaml.ScalarNode && f.value.Tag == "!!null" {
+		return nil, false
+	}
+	return f.value, true
+}
+
+// text reads an optional text field. Numbers and the like are text as they were written.
+func (c *checker) text(key string, wrongType Code) (string, bool) {
+	n, ok := c.value(key)
+	if !ok {
+		return "", false
+	}
+	if n.Kind != yaml.ScalarNode {
+		c.deviation(wrongType, key, "%s must be text, not a list or a map", key)
+		return flow(n), false
+	}
+	return n.Value, true
+}
+
+func (c *checker) description() {
+	const key = "description"
+	n, ok := c.value(key)
+	switch {
+	case ok && n.Kind != yaml.ScalarNode:
+		c.add(Error, CodeDescriptionType, key, "description must be text, not a list or a map")
+		return
+	case !ok || strings.TrimSpace(n.Value) == "":
+		c.add(Error, CodeNoDescription, key, "description is missing; say what the skill does and when to use it")
+		return
+	}
+	c.m.Description = strings.TrimSpace(n.Value)
+	if l := utf8.RuneCountInString(c.m.Description); l > maxDescription {
+		c.deviation(CodeDescriptionLong, key, "description has %d characters; at most %d are allowed", l, maxDescription)
+	}
+}
+
+func (c *checker) compatibility() {
+	const key = "compatibility"
+	s, ok := c.text(key, CodeCompatType)
+	c.m.Compatibility = s
+	if l := utf8.RuneCountInString(s); ok && (l == 0 || l > maxCompat) {
+		c.deviation(CodeCompatLength, key, "compatibility has %d characters; 1 to %d are allowed", l, maxCompat)
+	}
+}
+
+func (c *checker) metadata() {
+	const key = "metadata"
+	n, ok := c.value(key)
+	if !ok {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		c.deviation(CodeMetadataType, key, "metadata must be a map of text to text; it is left out")
+		return
+	}
+	c.m.Metadata = make(map[string]string, len(n.Content)/2)
+	var odd []string
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i].Value, n.Content[i+1]
+		switch {
+		case v.Kind != yaml.ScalarNode:
+			odd = append(odd, k)
+			c.m.Metadata[k] = flow(v)
+		case v.Tag == "!!null":
+			c.m.Metadata[k] = ""
+		default:
+			c.m.Metadata[k] = v.Value
+		}
+	}
+	if len(odd) == 0 {
+		return
+	}
+	s := Warning
+	if c.policy.Level == Strict {
+		s = Error
+	}
+	c.add(s, CodeMetadataValue, key, "metadata values must be text: %s; kept as YAML text", few(odd))
+}
+
+// flags reads the two switches that several programs share. They are not in the specification, and
+// are no deviation outside strict.
+func (c *checker) flags() {
+	if on, ok := c.flag("disable-model-invocation"); ok {
+		c.m.UserOnly = on
+	}
+	for _, key := range []string{"user-invokable", "user-invocable"} { // the first is an older spelling
+		if on, ok := c.flag(key); ok {
+			c.m.ModelOnly = !on
+		}
+	}
+}
+
+// flag reads a switch. One that cannot be read is on: for disable-model-invocation that keeps the
+// restriction, and a skill is offered to people unless it clearly says no.
+func (c *checker) flag(key string) (on, ok bool) {
+	n, ok := c.value(key)
+	if !ok {
+		return false, false
+	}
+	if n.Kind == yaml.ScalarNode {
+		switch strings.ToLower(n.Value) {
+		case "true", "yes", "on", "1":
+			return true, true
+		case "false", "no", "off", "0":
+			return false, true
+		}
+	}
+	c.add(Warning, CodeFlagValue, key, "%s must be true or false; it is taken as true", key)
+	return true, true
+}
+
+var specified = map[string]bool{
+	"name": true, "description": true, "license": true, "compatibility": true, "metadata": true, "allowed-tools": true,
+}
+
+var flagFields = map[string]bool{"disable-model-invocation": true, "user-invocable": true, "user-invokable": true}
+
+func (c *checker) unknown(ordered []field) {
+	var names []string
+	for _, f := range ordered {
+		if specified[f.key] {
+			continue
+		}
+		if c.policy.Level == Strict {
+			c.add(Error, CodeUnknownField, f.key, "the specification has no field %q; put it under metadata", f.key)
+		}
+		if c.m.Extra == nil {
+			c.m.Extra = make(map[string]string)
+		}
+		c.m.Extra[f.key] = scalarOrFlow(f.value)
+		if !flagFields[f.key] {
+			names = append(names, f.key)
+		}
+	}
+	if len(names) > 0 && c.policy.Level == Standard {
+		c.diags = append(c.diags, Diagnostic{CodeUnknownFields, Warning, names[0], c.fields[names[0]].line,
+			"fields that the specification does not have: " + few(names)})
+	}
+}
+
+func scalarOrFlow(n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode {
+		return n.Value
+	}
+	return flow(n)
+}
+
+// few names the first ten of names.
+func few(names []string) string {
+	const limit = 10
+	if len(names) > limit {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
+	}
+	return strings.Join(names, ", ")
+}
+
+// firstInvalid finds the first byte that is not UTF-8, or -1.
+func firstInvalid(text []byte) int {
+	for at := 0; at < len(text); {
+		r, n := utf8.DecodeRune(text[at:])
+		if r == utf8.RuneError && n == 1 {
+			return at
+		}
+		at += n
+	}
+	return -1
+}
+
+// cut shortens s to at most n characters.
+func cut(s string, n int) string {
+	for at := range s {
+		if n == 0 {
+			return s[:at] + "…"
+		}
+		n--
+	}
+	return s
+}

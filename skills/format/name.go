@@ -1,0 +1,103 @@
+package format
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	maxName        = 64
+	maxLenientName = 255 // what file systems take
+)
+
+// name reads and checks the name. It is reported once for each kind of thing that is wrong with it,
+// and compared with the directory only when it is well formed.
+func (c *checker) name() {
+	const key = "name"
+	n, ok := c.value(key)
+	var name string
+	switch {
+	case ok && n.Kind != yaml.ScalarNode:
+		c.add(Error, CodeNameType, key, "name must be text, not a list or a map")
+		return
+	case ok && strings.TrimSpace(n.Value) != "":
+		name = strings.TrimSpace(n.Value)
+	case c.policy.Level == Lenient && c.dir != "":
+		name = c.dir
+		c.add(Warning, CodeNameFromDir, key, "name is missing; the directory's name %q is taken", c.dir)
+	default:
+		c.add(Error, CodeNameMissing, key, "name is missing")
+		return
+	}
+	if c.policy.Level == Lenient || c.policy.UnicodeNames {
+		name = norm.NFKC.String(name)
+	}
+	c.m.Name = name
+	if harmful(name) {
+		c.add(Error, CodeNameBadChar, key, "name %q holds characters that are never accepted: / \\ .. or invisible ones", name)
+		return
+	}
+	before := len(c.diags)
+	c.spelling(name)
+	if len(c.diags) > before {
+		return
+	}
+	dir := c.dir
+	if c.policy.Level == Lenient || c.policy.UnicodeNames {
+		dir = norm.NFKC.String(dir)
+	}
+	if c.dir != "" && name != dir {
+		c.deviation(CodeNameMismatch, key, "name %q differs from the directory's name %q", name, c.dir)
+	}
+}
+
+// harmful reports names that could lead out of a directory or hide what they are.
+func harmful(name string) bool {
+	if strings.Contains(name, "..") || name == "." || !utf8.ValidString(name) {
+		return true
+	}
+	return strings.ContainsFunc(name, func(r rune) bool {
+		return r == '/' || r == '\\' || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+	})
+}
+
+func (c *checker) spelling(name string) {
+	const key = "name"
+	var upper, foreign, bad bool
+	for _, r := range name {
+		switch {
+		case r == '-', '0' <= r && r <= '9', 'a' <= r && r <= 'z':
+		case unicode.IsUpper(r), unicode.IsTitle(r):
+			upper = true
+		case r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.N, unicode.M):
+			bad = true
+		default:
+			foreign = true
+		}
+	}
+	if upper {
+		c.deviation(CodeNameCase, key, "name %q must be lower case", name)
+	}
+	if bad {
+		c.deviation(CodeNameBadChar, key, "name %q may hold only a-z, 0-9 and hyphens", name)
+	}
+	if foreign && !c.policy.UnicodeNames {
+		c.deviation(CodeNameNotASCII, key, "name %q may hold only a-z, 0-9 and hyphens", name)
+	}
+	if strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-") {
+		c.deviation(CodeNameEdgeHyphen, key, "name %q may not begin or end with a hyphen", name)
+	}
+	if strings.Contains(name, "--") {
+		c.deviation(CodeNameTwoHyphens, key, "name %q may not hold two hyphens in a row", name)
+	}
+	switch l := utf8.RuneCountInString(name); {
+	case l > maxLenientName:
+		c.add(Error, CodeNameTooLong, key, "name has %d characters; at most %d are allowed", l, maxName)
+	case l > maxName:
+		c.deviation(CodeNameTooLong, key, "name has %d characters; at most %d are allowed", l, maxName)
+	}
+}

@@ -1,0 +1,166 @@
+package format
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxBlocks bounds the repair: each block costs a YAML reader of its own. Real front matter has
+// fewer than fifty fields.
+const maxBlocks = 1000
+
+var (
+	blockStart  = regexp.MustCompile(`^["']?([A-Za-z0-9_][A-Za-z0-9_.-]*)["']?[ \t]*:(?:[ \t\r]|$)`)
+	blockScalar = regexp.MustCompile(`^[|>][0-9+-]{0,2}[ \t]*$`)
+	docMark     = regexp.MustCompile(`^(?:---|\.\.\.)(?:[ \t\r]|$)`)
+)
+
+// block is a top-level `key:` line and the lines up to the next one.
+type block struct {
+	key  string
+	line int // in the file
+	text []byte
+}
+
+// repair reads front matter that is not YAML, field by field, so that an unquoted colon in one
+// description does not lose a skill. What reads as YAML is taken as it is; a value that does not is
+// taken as the text that stands there, and is reported. Never repaired: the name (a guess at an
+// identity), and anything whose parts are not separate fields. Strict repairs nothing and uses the
+// walk to say which field is wrong.
+func (d *decoder) repair(front []byte, cause error) {
+	line, message := yamlError(cause)
+	whole := Diagnostic{CodeYAML, Error, "", firstLine - 1 + max(line, 1), message}
+	blocks, ok := blocksOf(front)
+	if !ok {
+		d.diags = append(d.diags, whole)
+		return
+	}
+	before := len(d.diags)
+	for _, b := range blocks {
+		if !d.repairBlock(b) {
+			break
+		}
+	}
+	if len(d.diags) == before { // each field alone is YAML, all together are not
+		d.diags = append(d.diags, whole)
+	}
+}
+
+// repairBlock reads one block, and reports whether to go on.
+func (d *decoder) repairBlock(b block) bool {
+	root, err := d.parse(b.text)
+	if err == nil {
+		before := len(d.diags)
+		d.take(root, b.line-1, false)
+		return len(d.diags) == before
+	}
+	line, message := yamlError(err)
+	at := b.line - 1 + max(line, 1)
+	switch {
+	case strings.HasPrefix(message, "unknown anchor"):
+		return d.fail(CodeYAMLFeature, b.key, b.line, "anchors and aliases are not allowed; write the value out")
+	case errors.Is(err, errSecondDocument), errors.Is(err, io.EOF):
+		return d.fail(CodeYAML, b.key, b.line, err.Error())
+	case d.policy.Level == Strict, b.key == "name":
+		return d.fail(CodeYAML, b.key, at, message)
+	}
+	if b.key == "metadata" {
+		d.warn(CodeYAMLRepaired, b.key, at, fmt.Sprintf("%s is not YAML (%s); it is left out", b.key, message))
+		return true
+	}
+	d.warn(CodeYAMLRepaired, b.key, at, fmt.Sprintf("%s is not YAML (%s); its text was taken as it stands: quote it", b.key, message))
+	value := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: blockText(b.text), Line: 1}
+	d.fields = append(d.fields, field{key: b.key, line: b.line, value: value, repaired: true})
+	return true
+}
+
+func (d *decoder) warn(c Code, field string, line int, message string) {
+	d.diags = append(d.diags, Diagnostic{c, Warning, field, line, message})
+}
+
+// blocksOf cuts front matter at its top-level keys. It gives up on text before the first key and on
+// lines that would end the document.
+func blocksOf(front []byte) ([]block, bool) {
+	var blocks []block
+	start := 0
+	line := firstLine
+	for at := 0; at < len(front); line++ {
+		next := len(front)
+		if i := bytes.IndexByte(front[at:], '\n'); i >= 0 {
+			next = at + i + 1
+		}
+		text := front[at:next]
+		if docMark.Match(text) {
+			return nil, false
+		}
+		if m := blockStart.FindSubmatch(text); m != nil {
+			if len(blocks) > 0 {
+				blocks[len(blocks)-1].text = front[start:at]
+			}
+			if len(blocks) == maxBlocks {
+				return nil, false
+			}
+			blocks = append(blocks, block{key: string(m[1]), line: line})
+			start = at
+		} else if len(blocks) == 0 {
+			if t := bytes.TrimSpace(text); len(t) > 0 && t[0] != '#' {
+				return nil, false
+			}
+		}
+		at = next
+	}
+	if len(blocks) == 0 {
+		return nil, false
+	}
+	blocks[len(blocks)-1].text = front[start:]
+	return blocks, true
+}
+
+// blockText is the text of a block's value: its lines joined as YAML would join them, without the
+// quotes around the whole.
+func blockText(text []byte) string {
+	_, value, _ := strings.Cut(string(text), ":")
+	lines := strings.Split(value, "\n")
+	sep := " "
+	if blockScalar.MatchString(strings.TrimSpace(lines[0])) {
+		if strings.TrimSpace(lines[0])[0] == '|' {
+			sep = "\n"
+		}
+		lines = lines[1:]
+	}
+	kept := lines[:0]
+	for _, l := range lines {
+		if l = strings.TrimSpace(l); l != "" {
+			kept = append(kept, l)
+		}
+	}
+	return unquote(strings.Join(kept, sep))
+}
+
+// unquote takes the quotes off that surround the whole of s. Quotes further in decide whether the
+// first and the last belong together: in `"say "x", y"` the second opens another quotation, in
+// `"x" — or "y"` it closes the first.
+func unquote(s string) string {
+	if len(s) < 2 || s[0] != '"' && s[0] != '\'' || s[len(s)-1] != s[0] {
+		return s
+	}
+	inner := s[1 : len(s)-1]
+	if i := strings.IndexByte(inner, s[0]); i >= 0 {
+		before, _ := utf8.DecodeLastRuneInString(inner[:i])
+		if i > 0 && !unicode.IsSpace(before) && before != '(' && before != '\\' {
+			return s
+		}
+	}
+	if s[0] == '"' {
+		inner = strings.ReplaceAll(inner, `\"`, `"`)
+	}
+	return inner
+}

@@ -1,0 +1,123 @@
+package format
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// The limits of a SKILL.md, in bytes (skills.md, E78, E79, F21).
+const (
+	HeadSize = 4 << 10 // the first read: the front matter of nearly every skill is in it
+	MaxHead  = maxFront + HeadSize
+	MaxFile  = 1 << 20
+
+	maxFront = 64 << 10 // front matter, without its delimiters
+)
+
+// firstLine is the file's line on which front matter starts, after the opening delimiter.
+const firstLine = 2
+
+// halves are the two parts of a SKILL.md.
+type halves struct {
+	front []byte
+	body  []byte
+	note  []Diagnostic
+}
+
+// split finds the front matter in data. With more, data is only the head of the file; need then
+// asks for a longer one. No more than maxFront bytes are looked at, so a head of MaxHead bytes and
+// the whole file give the same answer.
+func split(data []byte, more bool, level Level) (h halves, need bool) {
+	if d, bad := wideEncoding(data); bad {
+		h.note = append(h.note, d)
+		return h, false
+	}
+	rest, found := bytes.CutPrefix(data, []byte("\xEF\xBB\xBF"))
+	if found {
+		h.note = append(h.note, Diagnostic{CodeBOM, Note, "", 1, "the file starts with a byte order mark; it is ignored"})
+	}
+	opener, rest, _ := bytes.Cut(rest, []byte("\n"))
+	if !delimiter(opener, false) {
+		h.note = append(h.note, Diagnostic{CodeNoFrontMatter, Error, "", 1, "the first line must be --- and start the front matter"})
+		return h, false
+	}
+	end, after, indented, ok := closer(rest, more, level != Strict)
+	switch {
+	case ok && !indented:
+	case more && len(data) < MaxHead:
+		return h, true
+	case ok:
+		line := firstLine + bytes.Count(rest[:end], []byte("\n"))
+		h.note = append(h.note, Diagnostic{CodeIndentedCloser, Warning, "", line, "the closing --- is indented; write it at the start of the line"})
+	case more || len(rest) > maxFront:
+		h.note = append(h.note, Diagnostic{CodeFrontTooLarge, Error, "", 1, fmt.Sprintf("no closing --- within %d KiB", maxFront>>10)})
+		return h, false
+	default:
+		h.note = append(h.note, Diagnostic{CodeUnterminated, Error, "", 1, "the front matter has no closing ---"})
+		return h, false
+	}
+	h.front, h.body = rest[:end], rest[after:]
+	return h, false
+}
+
+// closer finds the line that ends the front matter: the first --- at the start of a line, or else,
+// where that is allowed, the first indented one. It may be a line inside a block scalar, which is
+// why one at the start of a line wins.
+func closer(rest []byte, more, indentedToo bool) (end, after int, indented, ok bool) {
+	for at := 0; at <= maxFront && at < len(rest); {
+		next := len(rest)
+		if i := bytes.IndexByte(rest[at:], '\n'); i >= 0 {
+			next = at + i + 1
+		} else if more { // half a line
+			break
+		}
+		line := bytes.TrimSuffix(rest[at:next], []byte("\n"))
+		if delimiter(line, false) {
+			return at, next, false, true
+		}
+		if indentedToo && !ok && delimiter(line, true) {
+			end, after, indented, ok = at, next, true, true
+		}
+		at = next
+	}
+	return end, after, indented, ok
+}
+
+// delimiter reports whether line is --- with nothing but blanks after it.
+func delimiter(line []byte, indented bool) bool {
+	if indented {
+		line = bytes.TrimLeft(line, " \t")
+	}
+	return string(bytes.TrimRight(line, " \t\r")) == "---"
+}
+
+// wideEncoding recognises UTF-16, which editors on Windows write.
+func wideEncoding(data []byte) (Diagnostic, bool) {
+	for _, p := range []string{"\xFF\xFE", "\xFE\xFF", "-\x00", "\x00-"} {
+		if bytes.HasPrefix(data, []byte(p)) {
+			return Diagnostic{CodeEncoding, Error, "", 1, "the file is UTF-16; save it as UTF-8"}, true
+		}
+	}
+	return Diagnostic{}, false
+}
+
+// checkText refuses front matter that is not UTF-8 or holds control characters. The reader of YAML
+// refuses these too, but without a line.
+func checkText(front []byte) *Diagnostic {
+	line := firstLine
+	for i := 0; i < len(front); {
+		r, n := utf8.DecodeRune(front[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return &Diagnostic{CodeEncoding, Error, "", line, "the front matter is not valid UTF-8"}
+		case r == '\n':
+			line++
+		case r == '\t', r == '\r', r == 0x85:
+		case r < 0x20, r >= 0x7F && r < 0xA0, r == 0xFEFF, r == 0xFFFE, r == 0xFFFF:
+			return &Diagnostic{CodeYAML, Error, "", line, fmt.Sprintf("control characters are not allowed (%U)", r)}
+		}
+		i += n
+	}
+	return nil
+}

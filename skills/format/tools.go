@@ -1,0 +1,144 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"symbio/security/permission"
+)
+
+const toolsField = "allowed-tools"
+
+func (c *checker) allowedTools() {
+	n, ok := c.value(toolsField)
+	if !ok {
+		return
+	}
+	switch n.Kind {
+	case yaml.ScalarNode:
+		c.toolText(n.Value)
+	case yaml.SequenceNode:
+		c.toolList(n)
+	default:
+		c.deviation(CodeToolsType, toolsField, "allowed-tools must be text: rules separated by spaces; nothing is granted")
+		return
+	}
+	if c.fields[toolsField].repaired {
+		const why = "allowed-tools is not valid YAML; nothing is granted on a guess"
+		c.add(Warning, CodeGrantRefused, toolsField, why)
+		for _, text := range c.m.AllowedTools {
+			c.m.Refused = append(c.m.Refused, Refusal{text, why})
+		}
+		return
+	}
+	c.grant()
+}
+
+func (c *checker) toolText(text string) {
+	rules, err := permission.ParseList(text)
+	if err != nil {
+		s := Warning
+		if c.policy.Level == Strict {
+			s = Error
+		}
+		// The rest of an open parenthesis could mean anything, so none of the rules count.
+		c.add(s, CodeToolsUnbalanced, toolsField, "%v; nothing is granted", err)
+		return
+	}
+	if c.policy.Level == Strict && commaOutside(text) {
+		c.add(Note, CodeToolsComma, toolsField, "the specification separates rules by spaces, not commas")
+	}
+	c.m.AllowedTools = rules
+	for _, r := range rules {
+		if c.policy.Level != Strict && commaInBash(r) {
+			c.add(Warning, CodeCommaInBash, toolsField, "%s is one rule for that very text; write two rules", r)
+		}
+	}
+}
+
+// toolList reads a list: each item is one rule, not split further.
+func (c *checker) toolList(n *yaml.Node) {
+	switch c.policy.Level {
+	case Strict:
+		c.add(Error, CodeToolsType, toolsField, "the specification wants one text, rules separated by spaces, not a list")
+		return
+	case Standard:
+		c.add(Note, CodeToolsList, toolsField, "the specification wants one text, rules separated by spaces; the list is read as well")
+	}
+	seen := make(map[string]bool)
+	for _, item := range n.Content {
+		if item.Kind != yaml.ScalarNode {
+			c.deviation(CodeToolsType, toolsField, "each item of allowed-tools must be text")
+			continue
+		}
+		r := strings.TrimSpace(item.Value)
+		if r == "" || seen[r] {
+			continue
+		}
+		seen[r] = true
+		if _, err := permission.ParseList(r); err != nil {
+			c.add(Warning, CodeToolsUnbalanced, toolsField, "%v; nothing is granted", err)
+			c.m.AllowedTools = nil
+			return
+		}
+		c.m.AllowedTools = append(c.m.AllowedTools, r)
+	}
+}
+
+// grant reads the rules by the grammar for skills, which is narrower than that of configuration.
+func (c *checker) grant() {
+	for _, text := range c.m.AllowedTools {
+		rule, err := grantable(text)
+		if err != nil {
+			c.add(Warning, CodeGrantRefused, toolsField, "%s is not granted: %v", text, err)
+			c.m.Refused = append(c.m.Refused, Refusal{text, err.Error()})
+			continue
+		}
+		c.m.Grants = append(c.m.Grants, rule)
+	}
+}
+
+var errTooWide = errors.New("a skill may not grant a whole shell or every tool; name the commands, as in Bash(git status:*)")
+
+// grantable reads one rule of a skill. The widest are refused here as well, so that no change of
+// the rule grammar hands a shell to a skill.
+func grantable(text string) (permission.Rule, error) {
+	tool, spec, _ := strings.Cut(text, "(")
+	spec = strings.Trim(spec, "():* \t")
+	if strings.Trim(tool, "* \t") == "" || strings.EqualFold(tool, "Bash") && spec == "" {
+		return permission.Rule{}, errTooWide
+	}
+	rule, err := permission.ParseGrant(text)
+	if err != nil {
+		return permission.Rule{}, fmt.Errorf("read grant: %w", err)
+	}
+	return rule, nil
+}
+
+// commaOutside reports a comma that separates rules.
+func commaOutside(text string) bool {
+	depth := 0
+	for _, r := range text {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// commaInBash reports a shell rule that was meant as several: Bash(git add:*, git commit:*) allows
+// only commands that start with that very text.
+func commaInBash(rule string) bool {
+	spec, ok := strings.CutPrefix(rule, "Bash(")
+	return ok && strings.Contains(spec, ",")
+}

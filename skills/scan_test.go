@@ -1,0 +1,218 @@
+package skills_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"symbio/skills"
+	"symbio/skills/format"
+)
+
+func TestScanFindsSkillsAndReportsTheRest(t *testing.T) {
+	root := real(t)
+	skill(t, filepath.Join(root, "a"))
+	skill(t, filepath.Join(root, "group", "b"))
+	skill(t, filepath.Join(root, "a", "nested"))
+	skill(t, filepath.Join(root, "a", "references", "template"))
+	skill(t, filepath.Join(root, "node_modules", "x"))
+	skill(t, filepath.Join(root, ".git", "y"))
+	skill(t, filepath.Join(root, ".curated", "z"))
+	skill(t, filepath.Join(root, "references", "kept"))
+	write(t, filepath.Join(root, "bad", "SKILL.md"), "# none")
+	link(t, "nowhere", filepath.Join(root, "broken"))
+	c := scan(t, user(root))
+	if d := cmp.Diff([]string{"a", "b", "kept", "nested"}, names(c)); d != "" {
+		t.Errorf("skills (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string][]string{"bad/SKILL.md": {"no-frontmatter"}}, problems(root, c.Errors)); d != "" {
+		t.Errorf("errors (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string][]string{"broken": {"broken-link"}}, problems(root, c.Notes)); d != "" {
+		t.Errorf("notes (-want +got):\n%s", d)
+	}
+}
+
+// TestScanFollowsLinksOnce holds the rows F10 to F14 of skills.md.
+func TestScanFollowsLinksOnce(t *testing.T) {
+	base := real(t)
+	elsewhere := skill(t, filepath.Join(base, "elsewhere", "found"))
+	root := filepath.Join(base, "root")
+	skill(t, filepath.Join(root, "a"))
+	link(t, "..", filepath.Join(root, "a", "loop"))
+	link(t, filepath.Join(root, "a"), filepath.Join(root, "0-other-name"))
+	link(t, elsewhere, filepath.Join(root, "found"))
+	link(t, elsewhere, filepath.Join(root, "again"))
+	wrong := skill(t, filepath.Join(base, "elsewhere", "right"))
+	link(t, wrong, filepath.Join(root, "wrong"))
+	link(t, filepath.Join(base, "elsewhere"), filepath.Join(base, "pointer", "group"))
+	linked := filepath.Join(base, "linked")
+	link(t, root, linked)
+
+	c := scan(t, user(linked))
+	if d := cmp.Diff([]string{"a", "found"}, names(c)); d != "" {
+		t.Errorf("skills (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string][]string{"wrong/SKILL.md": {"name-dir-mismatch"}}, problems(linked, c.Errors)); d != "" {
+		t.Errorf("errors (-want +got):\n%s", d)
+	}
+	if got := scan(t, user(linked, root, filepath.Join(base, "pointer"))); len(got.Skills) != 3 || len(got.Errors) != 0 {
+		t.Errorf("several roots that lead to the same files: got %v, errors %v", names(got), got.Errors)
+	}
+	both := scan(t, skills.Config{Roots: []skills.Root{{Path: root, Scope: skills.ScopeUser}, {Path: root}}})
+	if len(both.Skills) != 2 || both.Skills[0].Scope != skills.ScopeProject {
+		t.Errorf("home is the repository: got %v of scope %q, want each once, of the project", names(both), both.Skills[0].Scope)
+	}
+}
+
+// TestScanHasLimits holds the row F15 of skills.md.
+func TestScanHasLimits(t *testing.T) {
+	root := real(t)
+	deep := root
+	for i := range 10 {
+		deep = filepath.Join(deep, fmt.Sprintf("level-%d", i+1))
+		skill(t, deep)
+	}
+	c := scan(t, user(root))
+	if len(c.Skills) != 6 || !c.Truncated {
+		t.Errorf("depth: got %v, truncated %t; want six levels", names(c), c.Truncated)
+	}
+	if d := cmp.Diff(map[string][]string{".": {"scan-limit"}}, problems(root, c.Notes)); d != "" {
+		t.Errorf("notes (-want +got):\n%s", d)
+	}
+	wide := real(t)
+	for i := range 30 {
+		skill(t, filepath.Join(wide, fmt.Sprintf("s-%02d", i)))
+	}
+	for about, cfg := range map[string]skills.Config{"directories": {MaxDirs: 11}, "entries": {MaxEntries: 10}} {
+		cfg.Roots = user(wide).Roots
+		c := scan(t, cfg)
+		if len(c.Skills) > 10 || !c.Truncated || len(c.Notes) != 1 {
+			t.Errorf("%s: got %d skills, truncated %t, notes %v", about, len(c.Skills), c.Truncated, c.Notes)
+		}
+	}
+}
+
+func TestScanReadsNoFurtherThanTheFrontMatter(t *testing.T) {
+	root := real(t)
+	dir := skill(t, filepath.Join(root, "a"))
+	f, err := os.OpenFile(filepath.Join(dir, "SKILL.md"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(strings.Repeat("x", 8<<10) + "\xFF"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if c := scan(t, user(root)); len(c.Skills) != 1 {
+		t.Errorf("a fault in the text was seen by a scan: %v", c.Errors)
+	}
+	if _, _, err := skills.LoadFull(dir, format.Policy{}); codeOf(t, err) != format.CodeEncoding {
+		t.Errorf("whole: got %v, want encoding", err)
+	}
+}
+
+func TestOneNameTwiceIsKeptAndReported(t *testing.T) {
+	base := real(t)
+	mine, theirs := filepath.Join(base, "user"), filepath.Join(base, "project")
+	skill(t, filepath.Join(mine, "a"))
+	skill(t, filepath.Join(mine, "a-b"))
+	skill(t, filepath.Join(theirs, "a"))
+	c := scan(t, skills.Config{Roots: []skills.Root{{Path: mine, Scope: skills.ScopeUser}, {Path: theirs, Scope: skills.ScopeProject}}})
+	if d := cmp.Diff([]string{"a", "a", "a-b"}, names(c)); d != "" {
+		t.Errorf("skills (-want +got):\n%s", d)
+	}
+	if c.Skills[0].Scope != skills.ScopeProject {
+		t.Errorf("first is of scope %s, want project", c.Skills[0].Scope)
+	}
+	if d := cmp.Diff(map[string][]string{"user/a/SKILL.md": {"duplicate-name"}}, problems(base, c.Notes)); d != "" {
+		t.Errorf("notes (-want +got):\n%s", d)
+	}
+	_, err := c.Find("a")
+	if !errors.Is(err, skills.ErrAmbiguous) || !strings.Contains(err.Error(), filepath.Join(mine, "a", "SKILL.md")) || !strings.Contains(err.Error(), filepath.Join(theirs, "a", "SKILL.md")) {
+		t.Errorf("got %v, want both paths", err)
+	}
+	for _, path := range []string{filepath.Join(mine, "a"), filepath.Join(mine, "a", "SKILL.md")} {
+		if s, err := c.Find(path); err != nil || s.Scope != skills.ScopeUser {
+			t.Errorf("%s: got %v, %v", path, s.Scope, err)
+		}
+	}
+	if _, err := c.Find("A-B"); !errors.Is(err, skills.ErrNotFound) || !strings.Contains(err.Error(), `did you mean "a-b"`) {
+		t.Errorf("got %v, want the name in the right case", err)
+	}
+}
+
+func TestScanEndsWithItsContext(t *testing.T) {
+	root := real(t)
+	skill(t, filepath.Join(root, "a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := skills.Scan(ctx, user(root)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
+
+func TestMissingRootIsMentionedOnlyIfSomebodyNamedIt(t *testing.T) {
+	gone := filepath.Join(real(t), "gone")
+	if c := scan(t, user(gone)); len(c.Notes)+len(c.Errors) != 0 {
+		t.Errorf("standard root: got %v %v", c.Notes, c.Errors)
+	}
+	c := scan(t, skills.Config{Roots: []skills.Root{{Path: gone, Scope: skills.ScopeConfig}}})
+	if d := cmp.Diff(map[string][]string{".": {"directory-not-found"}}, problems(gone, c.Notes)); d != "" {
+		t.Errorf("configured root (-want +got):\n%s", d)
+	}
+}
+
+func TestStandardRoots(t *testing.T) {
+	base := real(t)
+	home, repo := filepath.Join(base, "home"), filepath.Join(base, "home", "src", "repo")
+	cwd := filepath.Join(repo, "a", "b")
+	for _, d := range []string{cwd, filepath.Join(repo, ".git")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{}
+	get := func(k string) string { return env[k] }
+	roots := func(home, dir string, getenv func(string) string) []string {
+		var out []string
+		for _, r := range skills.StandardRoots(home, dir, getenv) {
+			rel, err := filepath.Rel(base, r.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, string(r.Scope)+" "+filepath.ToSlash(rel))
+		}
+		return out
+	}
+	want := []string{
+		"project home/src/repo/a/b/.agents/skills", "project home/src/repo/a/b/.agent/skills",
+		"project home/src/repo/a/.agents/skills", "project home/src/repo/a/.agent/skills",
+		"project home/src/repo/.agents/skills", "project home/src/repo/.agent/skills",
+		"user home/.agents/skills", "user home/.agent/skills",
+	}
+	if d := cmp.Diff(want, roots(home, cwd, nil)); d != "" {
+		t.Errorf("in a repository (-want +got):\n%s", d)
+	}
+	env["AGENT_SKILLS_PATH"] = filepath.Join(base, "x") + string(filepath.ListSeparator) + string(filepath.ListSeparator) + filepath.Join(base, "y")
+	env["SYMBIO_AGENTS_ROOT"] = filepath.Join(repo, "a")
+	want = append(append(want[:4:4], want[6:]...), "config x", "config y")
+	if d := cmp.Diff(want, roots(home, cwd, get)); d != "" {
+		t.Errorf("with variables (-want +got):\n%s", d)
+	}
+	env = map[string]string{"SYMBIO_AGENTS_ROOT": repo}
+	if d := cmp.Diff([]string{"project elsewhere/.agents/skills", "project elsewhere/.agent/skills"}, roots("", filepath.Join(base, "elsewhere"), get)); d != "" {
+		t.Errorf("in no repository (-want +got):\n%s", d)
+	}
+	if got := roots("", "", nil); got != nil {
+		t.Errorf("nowhere: got %v", got)
+	}
+}
