@@ -1,0 +1,215 @@
+package mdns
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	responder "github.com/hashicorp/mdns"
+	"github.com/miekg/dns"
+)
+
+const (
+	port        = 5353
+	maxPacket   = 9000 // RFC 6762 section 17
+	maxQuestion = 32   // per packet; more is an attack
+)
+
+// network is what a Source needs of the machine. Tests give it a LAN in memory.
+type network interface {
+	// look lists the interfaces that are up.
+	look() ([]iface, error)
+	// open begins to receive on the used interfaces; deliver is called concurrently and does not block.
+	open(v view, deliver func(packet)) (link, error)
+	// serve starts the library's server for one interface.
+	serve(i iface, z *zone) (stop func(), err error)
+}
+
+// link sends and receives messages on the interfaces of a view.
+type link interface {
+	// send multicasts a message on an interface: from port 5353 if it announces, from our own port if it asks.
+	send(m *dns.Msg, i iface) error
+	// reply answers a packet by unicast, on the interface it came over.
+	reply(m *dns.Msg, to packet) error
+	// trouble is what does not work although the rest does, or nil; mended says that it would work now.
+	trouble() error
+	mended() bool
+	// dead says that nothing is received any more.
+	dead() bool
+	// close ends all it started, and waits.
+	close()
+}
+
+// system is the real network.
+type system struct{}
+
+func (system) look() ([]iface, error) { return machine() }
+
+// serve starts a server of hashicorp/mdns. Its Shutdown closes the sockets without waiting for the goroutines that
+// read them, at most two: those may still be returning from their read for an instant after stop, but they hold nothing
+// of ours any more, because the zone has been retired.
+func (system) serve(i iface, z *zone) (func(), error) {
+	server, err := responder.NewServer(&responder.Config{
+		Zone: z, Iface: &i.Interface,
+		Logger: log.New(io.Discard, "", 0), // it logs whole packets of strangers
+	})
+	if err != nil {
+		return nil, fmt.Errorf("answering on %s: %w", i.Name, err)
+	}
+	return func() {
+		z.retire()
+		_ = server.Shutdown() // it returns nil always
+	}, nil
+}
+
+// sockets is a link over UDP: per address family a listener on port 5353, shared with other responders of this machine,
+// and a socket of our own to ask from, to which answers come by unicast.
+type sockets struct {
+	view    view
+	listen  []*socket
+	ask     []*socket
+	readers sync.WaitGroup
+	alive   atomic.Int32
+	partly  error
+}
+
+func (system) open(v view, deliver func(packet)) (link, error) {
+	if len(v.used) == 0 {
+		return nil, errors.New("mdns: no usable network interface: none is up, has an address and can carry multicast" +
+			" (and is allowed by the configuration); connect one, or name peers with discovery.peers")
+	}
+	l := &sockets{view: v}
+	var errs []error
+	for _, v6 := range []bool{false, true} {
+		if err := l.openFamily(v6); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(l.listen) == 0 {
+		return nil, fmt.Errorf("mdns: receiving on UDP port %d: %w; if another program holds the port alone, stop it or make"+
+			" it share the port; or name peers with discovery.peers", port, errors.Join(errs...))
+	}
+	v4 := slices.ContainsFunc(v.used, func(i iface) bool { return i.own(false).IsValid() })
+	if v4 && l.listen[0].v6 { // without IPv6 nothing is amiss
+		l.partly = fmt.Errorf("mdns: only IPv6 works: receiving on UDP port %d: %w", port, errors.Join(errs...))
+	}
+	for _, s := range append(slices.Clone(l.listen), l.ask...) {
+		l.alive.Add(1)
+		l.readers.Go(func() {
+			defer l.alive.Add(-1)
+			l.read(s, slices.Contains(l.ask, s), deliver)
+		})
+	}
+	return l, nil
+}
+
+// openFamily opens both sockets of a family, or neither.
+func (l *sockets) openFamily(v6 bool) error {
+	listen, err := openSocket(v6, port)
+	if err != nil {
+		return err
+	}
+	if err := listen.join(l.view.used); err != nil {
+		return errors.Join(err, listen.close())
+	}
+	ask, err := openSocket(v6, 0)
+	if err != nil {
+		return errors.Join(err, listen.close())
+	}
+	l.listen, l.ask = append(l.listen, listen), append(l.ask, ask)
+	return nil
+}
+
+// read hands on what is received and meant for us, until the socket is closed. Malformed packets are dropped here.
+func (l *sockets) read(s *socket, unicast bool, deliver func(packet)) {
+	buf := make([]byte, maxPacket)
+	for failures := 0; failures < 100; {
+		n, index, from, err := s.read(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			failures++ // an interface went down, say; only a socket that never works again ends this
+			continue
+		}
+		failures = 0
+		if p, ok := l.parse(buf[:n], index, from); ok {
+			p.unicast = unicast
+			deliver(p)
+		}
+	}
+}
+
+func (l *sockets) parse(b []byte, index int, from netip.AddrPort) (packet, bool) {
+	m := new(dns.Msg)
+	if m.Unpack(b) != nil || len(m.Question) > maxQuestion {
+		return packet{}, false
+	}
+	i, near := l.view.arrived(index, from.Addr())
+	if m.Response && (!near || from.Port() != port) {
+		return packet{}, false // RFC 6762 section 6 and 11: answers come from port 5353 of a neighbour
+	}
+	return packet{msg: m, from: from, iface: i}, true // a question from elsewhere has no interface
+}
+
+func (l *sockets) send(m *dns.Msg, i iface) error {
+	b, err := m.Pack()
+	if err != nil {
+		return err
+	}
+	from := l.ask
+	if m.Response {
+		from = l.listen
+	}
+	var errs []error
+	for _, s := range from {
+		if i.own(s.v6).IsValid() {
+			errs = append(errs, s.multicast(b, i))
+		}
+	}
+	if slices.Contains(errs, nil) {
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+func (l *sockets) reply(m *dns.Msg, to packet) error {
+	b, err := m.Pack()
+	if err != nil {
+		return err
+	}
+	for _, s := range l.listen {
+		if s.v6 == to.from.Addr().Is6() {
+			return s.write(b, to.iface, to.from)
+		}
+	}
+	return errors.New("no socket of this address family")
+}
+
+func (l *sockets) trouble() error { return l.partly }
+
+func (l *sockets) mended() bool {
+	if l.partly == nil {
+		return false
+	}
+	s, err := openSocket(false, port)
+	if err != nil {
+		return false
+	}
+	return errors.Join(s.join(l.view.used), s.close()) == nil
+}
+
+func (l *sockets) dead() bool { return l.alive.Load() == 0 }
+
+func (l *sockets) close() {
+	for _, s := range append(slices.Clone(l.listen), l.ask...) {
+		_ = s.close() // nothing is buffered; there is nothing to do about it
+	}
+	l.readers.Wait()
+}

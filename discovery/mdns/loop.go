@@ -1,0 +1,288 @@
+package mdns
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"symbio/discovery"
+)
+
+const (
+	lookEvery   = 2 * time.Second        // at the interfaces: 0.13 ms of work, and soon enough for a cable
+	firstSpread = 120 * time.Millisecond // before the first query on a LAN: many nodes may start at once
+	goodbyeGap  = 100 * time.Millisecond // between two goodbyes: one may be lost
+
+	// queueLength bounds the packets that wait for the loop: a LAN of several hundred answering at once. Beyond it they
+	// are lost like those that the system's buffer cannot hold, and the next query repairs it.
+	queueLength = 1024
+)
+
+// loop drives the state machines: it is the only one to touch them, from run.
+type loop struct {
+	src     *Source
+	me      self
+	browser *browser
+	speaker *speaker
+	packets chan packet
+	lost    atomic.Uint64 // packets that found the queue full
+
+	overloaded bool // it has been said
+
+	view  view
+	seen  string // the fingerprint of view
+	link  link   // nil while there is none
+	zones map[int]*zone
+	stops []func() // end the servers
+}
+
+func newLoop(s *Source, me self, report func(discovery.Sighting)) *loop {
+	l := &loop{src: s, me: me, packets: make(chan packet, queueLength)}
+	l.browser = newBrowser(me, l.ask, report, s.random)
+	l.speaker = newSpeaker(me, s.random)
+	return l
+}
+
+// run goes on until ctx ends. What is due is done at every turn, so a flood of packets does not delay it.
+func (l *loop) run(ctx context.Context) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	due := time.NewTimer(0)
+	defer due.Stop()
+	defer l.disconnect()
+	l.look()
+	for ctx.Err() == nil {
+		l.tick(time.Now())
+		if next := l.next(); !next.IsZero() {
+			due.Reset(time.Until(next))
+		} else {
+			due.Stop()
+		}
+		select {
+		case <-ctx.Done():
+		case in := <-l.packets:
+			l.receive(time.Now(), in)
+		case <-due.C:
+		case <-look.C:
+			l.look()
+			l.overload()
+		case <-l.src.wake:
+			l.asked(time.Now())
+		}
+	}
+	l.goodbye()
+}
+
+func (l *loop) tick(now time.Time) {
+	for _, index := range l.speaker.tick(now) {
+		l.announce(index, recordTTL)
+	}
+	l.browser.tick(now)
+}
+
+func (l *loop) next() time.Time {
+	a, b := l.speaker.next(), l.browser.due
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (l *loop) asked(now time.Time) {
+	nodes, refresh := l.src.take()
+	for _, n := range nodes {
+		l.browser.reconfirm(now, n)
+	}
+	if refresh {
+		l.browser.kick(now, 0)
+	}
+}
+
+func (l *loop) receive(now time.Time, in packet) {
+	l.speaker.receive(now, in)
+	if in.msg.Response {
+		l.browser.receive(now, in)
+	} else if in.iface.loopback() {
+		l.answer(in)
+	}
+}
+
+// look looks at the machine's interfaces, and begins anew if they changed, if the machine slept, or if nothing works.
+func (l *loop) look() {
+	slept := l.src.slept()
+	all, err := l.src.net.look()
+	if err != nil {
+		l.src.setHealth(errors.Join(errors.New("mdns: listing the network interfaces"), err))
+		return
+	}
+	v := choose(all, l.src.cfg.Loopback, l.src.cfg.Allow, l.src.cfg.Deny)
+	if l.link != nil && !l.link.dead() && !l.link.mended() && !slept && v.fingerprint() == l.seen {
+		return
+	}
+	l.disconnect()
+	l.src.setHealth(l.connect(v))
+}
+
+// connect begins on the interfaces of v: with announcements and first queries.
+func (l *loop) connect(v view) error {
+	g := newGate()
+	link, err := l.src.net.open(v, func(in packet) { l.deliver(g, in) })
+	if err != nil {
+		return err
+	}
+	l.link, l.view, l.seen, l.browser.view = link, v, v.fingerprint(), v
+	err = errors.Join(link.trouble(), l.serve(g))
+	now := time.Now()
+	l.speaker.announce(now, v.used)
+	l.browser.kick(now, l.spread())
+	return err
+}
+
+// spread is the random time before the first query. On loopback there are few nodes and no air to share.
+func (l *loop) spread() time.Duration {
+	for _, i := range l.view.used {
+		if !i.loopback() {
+			return firstSpread
+		}
+	}
+	return 0
+}
+
+// serve answers questions: on loopback from here, so that nobody else can be answered by accident, else by the
+// library's server.
+func (l *loop) serve(g *gate) error {
+	l.zones = map[int]*zone{}
+	if l.me.port == 0 {
+		return nil
+	}
+	var errs []error
+	for _, i := range l.view.used {
+		if i.loopback() {
+			l.zones[i.Index] = newZone(l.me, i, nil)
+			continue
+		}
+		stop, err := l.src.net.serve(i, newZone(l.me, i, g))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		l.stops = append(l.stops, stop)
+	}
+	return errors.Join(errs...)
+}
+
+// deliver takes a packet from a reader. It tells the gate at once of a question for us, because the server has the same
+// packet already.
+func (l *loop) deliver(g *gate, in packet) {
+	if !in.msg.Response {
+		mine := 0
+		for _, q := range in.msg.Question {
+			if l.me.asked(q) {
+				mine++
+			}
+		}
+		if mine == 0 {
+			return
+		}
+		g.hear(in.iface.Index, mine)
+		if in.iface.Index == 0 {
+			return
+		}
+	}
+	select {
+	case l.packets <- in:
+	default:
+		l.lost.Add(1)
+	}
+}
+
+// overload says once per run that more came than is taken in: a flood should be seen, not fill the log.
+func (l *loop) overload() {
+	if lost := l.lost.Load(); !l.overloaded && (lost > 0 || l.browser.refused > 0) {
+		l.overloaded = true
+		l.src.cfg.Logger.Warn("more came than discovery takes in", "source", name, "packets_lost", lost, "peers_refused", l.browser.refused)
+	}
+}
+
+// answer answers a question on loopback by unicast if it asks for that, or comes from a port of the asker's own (RFC 6762
+// 6.7); what else is asked is answered by multicast.
+func (l *loop) answer(in packet) {
+	z := l.zones[in.iface.Index]
+	if z == nil || l.link == nil {
+		return
+	}
+	m := &dns.Msg{MsgHdr: dns.MsgHdr{Id: in.msg.Id, Response: true, Authoritative: true}, Compress: true}
+	for _, q := range in.msg.Question {
+		if in.from.Port() != port || q.Qclass&topBit != 0 {
+			m.Answer = append(m.Answer, z.Records(q)...)
+		}
+	}
+	if len(m.Answer) > 0 {
+		l.debug("answering", l.link.reply(m, in), in.iface)
+	}
+}
+
+// ask sends a query on every interface.
+func (l *loop) ask(q query) {
+	m := &dns.Msg{Question: []dns.Question{{Name: q.name, Qtype: q.kind, Qclass: dns.ClassINET}}}
+	if q.unicast {
+		m.Question[0].Qclass |= topBit
+	}
+	if l.link == nil {
+		return
+	}
+	for _, i := range l.view.used {
+		l.debug("asking", l.link.send(m, i), i)
+	}
+}
+
+// announce multicasts our records on one interface, with that interface's addresses.
+func (l *loop) announce(index int, ttl uint32) {
+	for _, i := range l.view.used {
+		if i.Index == index && l.link != nil {
+			l.debug("announcing", l.link.send(message(l.me.records(i.addrs(), ttl, true)), i), i)
+		}
+	}
+}
+
+// debug notes a message that could not be sent: the interface went down, and the next look will tell.
+func (l *loop) debug(doing string, err error, i iface) {
+	if err != nil {
+		l.src.cfg.Logger.Debug("message was not sent", "source", name, "doing", doing, "interface", i.Name, "err", err)
+	}
+}
+
+// goodbye takes leave on every interface, having ended all answers: one that came after it would revive us.
+func (l *loop) goodbye() {
+	if l.link == nil || l.me.port == 0 {
+		return
+	}
+	l.unserve()
+	for n := range 2 {
+		if n > 0 {
+			pause := time.NewTimer(goodbyeGap)
+			<-pause.C
+		}
+		for _, i := range l.view.used {
+			l.announce(i.Index, 0)
+		}
+	}
+}
+
+func (l *loop) unserve() {
+	for _, stop := range l.stops {
+		stop()
+	}
+	l.stops, l.zones = nil, nil
+}
+
+func (l *loop) disconnect() {
+	l.unserve()
+	if l.link != nil {
+		l.link.close()
+		l.link = nil
+	}
+}

@@ -1,0 +1,258 @@
+package mdns
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	// recordTTL is what our records live for, in seconds: the library's and the RFC's value for records that hold a
+	// host name (RFC 6762 section 10).
+	recordTTL = 120
+	// topBit of a class is the cache-flush bit in an answer (RFC 6762 10.2) and the QU bit in a question (5.4).
+	topBit = 1 << 15
+
+	maxRecords = 512 // per packet; 9000 bytes hold no more that mean anything
+	maxTXT     = 400 // bytes in all; RFC 6763 6.2: the record then fits into a 512-byte message
+	maxTXTKeys = 16
+	instanceLn = 16 // hex digits of the node id that name the instance
+
+	enumeration = "_services._dns-sd._udp.local."
+)
+
+var (
+	nodeID      = regexp.MustCompile(`^[0-9a-f]{32,64}$`)
+	plain       = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
+	serviceName = regexp.MustCompile(`^_[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?\._tcp$`)
+)
+
+// self is what this node says of itself. The names are fully qualified and lower case.
+type self struct {
+	service, instance, host string
+	id, tag, protocol       string
+	port                    uint16
+}
+
+// newSelf checks what the node wants to say. A node without a port says nothing, it only looks.
+func newSelf(cfg Config) (self, error) {
+	if !serviceName.MatchString(cfg.Service) {
+		return self{}, fmt.Errorf("mdns: service %q is not of the form _name._tcp with a name of at most 15 characters", cfg.Service)
+	}
+	me := self{service: cfg.Service + ".local.", id: cfg.Node, tag: cfg.Tag, protocol: cfg.Protocol, port: cfg.Port}
+	if me.port == 0 {
+		return me, nil
+	}
+	if !nodeID.MatchString(me.id) {
+		return self{}, fmt.Errorf("mdns: node id %q is not 32 to 64 lower-case hex digits", me.id)
+	}
+	for _, v := range []string{me.tag, me.protocol} {
+		if v != "" && !plain.MatchString(v) {
+			return self{}, fmt.Errorf("mdns: tag or protocol %q has characters that are not announced", v)
+		}
+	}
+	me.instance = me.id[:instanceLn] + "." + me.service
+	me.host = me.id[:instanceLn] + ".local."
+	return me, nil
+}
+
+// records are everything this node says, with the given addresses. ttl 0 makes them a goodbye. flush marks them as the
+// whole truth on their interface, as announcements are (RFC 6762 10.2); unicast answers must not (6.7).
+func (me self) records(addrs []netip.Addr, ttl uint32, flush bool) []dns.RR {
+	head := func(name string, kind uint16, unique bool) dns.RR_Header {
+		h := dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}
+		if unique && flush {
+			h.Class |= topBit
+		}
+		return h
+	}
+	rrs := []dns.RR{
+		&dns.PTR{Hdr: head(me.service, dns.TypePTR, false), Ptr: me.instance}, // shared with every other node
+		&dns.SRV{Hdr: head(me.instance, dns.TypeSRV, true), Port: me.port, Target: me.host},
+		&dns.TXT{Hdr: head(me.instance, dns.TypeTXT, true), Txt: me.txt()},
+	}
+	for _, a := range addrs {
+		if a.Is4() {
+			rrs = append(rrs, &dns.A{Hdr: head(me.host, dns.TypeA, true), A: a.AsSlice()})
+		} else {
+			rrs = append(rrs, &dns.AAAA{Hdr: head(me.host, dns.TypeAAAA, true), AAAA: a.WithZone("").AsSlice()})
+		}
+	}
+	return rrs
+}
+
+func (me self) txt() []string {
+	out := []string{"txtvers=1", "id=" + me.id}
+	if me.tag != "" {
+		out = append(out, "cl="+me.tag)
+	}
+	if me.protocol != "" {
+		out = append(out, "pv="+me.protocol)
+	}
+	return out
+}
+
+// answers picks from records what a question asks for.
+func (me self) answers(q dns.Question, rrs []dns.RR) []dns.RR {
+	name := dns.CanonicalName(q.Name)
+	wants := func(kind uint16) bool { return q.Qtype == kind || q.Qtype == dns.TypeANY }
+	if me.port == 0 || q.Qclass&^topBit != dns.ClassINET && q.Qclass&^topBit != dns.ClassANY {
+		return nil
+	}
+	if name == enumeration && wants(dns.TypePTR) {
+		head := dns.RR_Header{Name: enumeration, Rrtype: dns.TypePTR, Class: dns.ClassINET, Ttl: recordTTL}
+		return []dns.RR{&dns.PTR{Hdr: head, Ptr: me.service}}
+	}
+	if name == me.service && wants(dns.TypePTR) || name == me.instance && q.Qtype == dns.TypeANY {
+		return rrs // all of it, so that the asker need not ask again
+	}
+	var out []dns.RR
+	for _, rr := range rrs {
+		if h := rr.Header(); h.Rrtype != dns.TypePTR && h.Name == name && wants(h.Rrtype) {
+			out = append(out, rr)
+		}
+	}
+	return out
+}
+
+// asked says whether a question is for one of our records.
+func (me self) asked(q dns.Question) bool {
+	someAddrs := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} // of either family
+	return len(me.answers(q, me.records(someAddrs, recordTTL, false))) > 0
+}
+
+// message wraps records for multicast.
+func message(rrs []dns.RR) *dns.Msg {
+	return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Authoritative: true}, Compress: true, Answer: rrs}
+}
+
+// claim is what one packet says of one instance.
+type claim struct {
+	instance string // the label only
+	host     string
+	port     uint16
+	ttl      uint32 // seconds; 0 = goodbye
+	flush    bool
+	txt      facts
+	hasTXT   bool
+	addrs    []netip.Addr
+}
+
+// alive says that the claim has all that is needed to believe in a node: a goodbye and half an answer do not.
+func (c claim) alive() bool {
+	return c.ttl > 0 && c.port > 0 && c.txt.id != ""
+}
+
+// claims reads what a response says of instances of a service. Whatever is malformed is left out.
+func claims(m *dns.Msg, service string) []*claim {
+	if !m.Response || m.Opcode != dns.OpcodeQuery || m.Rcode != dns.RcodeSuccess || len(m.Answer)+len(m.Extra) > maxRecords {
+		return nil
+	}
+	r := reading{service: service, by: map[string]*claim{}, addrs: map[string][]netip.Addr{}}
+	for _, section := range [][]dns.RR{m.Answer, m.Extra} {
+		for _, rr := range section {
+			r.record(rr)
+		}
+	}
+	for _, c := range r.all {
+		c.addrs = r.addrs[c.host]
+		if c.hasTXT && (len(c.txt.id) < instanceLn || c.txt.id[:instanceLn] != c.instance) {
+			c.txt = facts{} // an id that does not fit its instance
+		}
+	}
+	return r.all
+}
+
+// reading is the state of claims.
+type reading struct {
+	service string
+	all     []*claim
+	by      map[string]*claim
+	addrs   map[string][]netip.Addr
+}
+
+func (r *reading) record(rr dns.RR) {
+	h := rr.Header()
+	switch rr := rr.(type) {
+	case *dns.PTR:
+		if dns.CanonicalName(h.Name) == r.service {
+			if c := r.instance(rr.Ptr); c != nil {
+				c.ttl = min(c.ttl, h.Ttl)
+			}
+		}
+	case *dns.SRV:
+		if c := r.instance(h.Name); c != nil && c.port == 0 {
+			c.host, c.port = dns.CanonicalName(rr.Target), rr.Port
+			c.ttl = min(c.ttl, h.Ttl)
+			c.flush = h.Class&topBit != 0
+		}
+	case *dns.TXT:
+		if c := r.instance(h.Name); c != nil && !c.hasTXT {
+			c.hasTXT = true
+			c.txt = readTXT(rr.Txt)
+		}
+	case *dns.A:
+		r.addr(h, rr.A)
+	case *dns.AAAA:
+		r.addr(h, rr.AAAA)
+	}
+}
+
+// instance returns the claim about a full instance name, or nil if it cannot be one of ours.
+func (r *reading) instance(name string) *claim {
+	label, ok := strings.CutSuffix(dns.CanonicalName(name), "."+r.service)
+	if !ok || len(label) != instanceLn || strings.Trim(label, "0123456789abcdef") != "" {
+		return nil
+	}
+	c := r.by[label]
+	if c == nil {
+		c = &claim{instance: label, ttl: ^uint32(0)}
+		r.by[label] = c
+		r.all = append(r.all, c)
+	}
+	return c
+}
+
+func (r *reading) addr(h *dns.RR_Header, ip []byte) {
+	a, ok := netip.AddrFromSlice(ip)
+	if name := dns.CanonicalName(h.Name); ok && h.Ttl > 0 {
+		r.addrs[name] = append(r.addrs[name], a.Unmap())
+	}
+}
+
+// facts are the values of a TXT record that we use. Nothing else of it is kept: a stranger wrote it.
+type facts struct {
+	id, tag, protocol string
+}
+
+// readTXT reads the strings of a TXT record. Keys that are not known are ignored, of a repeated key the first counts
+// (RFC 6763 6.4), and any offence yields no facts at all.
+func readTXT(pairs []string) facts {
+	if len(pairs) > maxTXTKeys {
+		return facts{}
+	}
+	size := 0
+	got := map[string]string{}
+	for _, pair := range pairs {
+		size += 1 + len(pair)
+		key, value, _ := strings.Cut(pair, "=")
+		key = strings.ToLower(key)
+		if _, twice := got[key]; twice {
+			continue
+		}
+		switch key {
+		case "txtvers", "id", "cl", "pv":
+			if !plain.MatchString(value) {
+				return facts{}
+			}
+			got[key] = value
+		}
+	}
+	if size > maxTXT || got["txtvers"] != "1" || !nodeID.MatchString(got["id"]) {
+		return facts{}
+	}
+	return facts{id: got["id"], tag: got["cl"], protocol: got["pv"]}
+}

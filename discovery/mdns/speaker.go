@@ -1,0 +1,121 @@
+package mdns
+
+import (
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	announceAgain = time.Second            // RFC 6762 8.3: at least two announcements, one second apart
+	answerGap     = 10 * time.Second       // between answers by multicast; the RFC asks for one second, many nodes for more
+	answerDelay   = 20 * time.Millisecond  // RFC 6762 section 6: a shared record is answered after 20
+	answerSpread  = 100 * time.Millisecond // to 120 ms
+	defendAfter   = goodbyeDeaf + 50*time.Millisecond
+	defendGap     = time.Second
+)
+
+// speaker decides when this node speaks by multicast on which interface: at the start and after each change, when
+// somebody asks, and when somebody said goodbye in its name. It is a pure state machine like browser.
+type speaker struct {
+	me     self
+	random func(time.Duration) time.Duration
+	voices map[int]*voice // by interface index
+}
+
+// voice is one interface.
+type voice struct {
+	due      []time.Time // sorted
+	last     time.Time   // when it last spoke
+	defended time.Time
+}
+
+func newSpeaker(me self, random func(time.Duration) time.Duration) *speaker {
+	return &speaker{me: me, random: random, voices: map[int]*voice{}}
+}
+
+// announce begins on these interfaces and forgets all others.
+func (s *speaker) announce(now time.Time, ifaces []iface) {
+	clear(s.voices)
+	if s.me.port == 0 {
+		return
+	}
+	for _, i := range ifaces {
+		s.voices[i.Index] = &voice{due: []time.Time{now, now.Add(announceAgain)}}
+	}
+}
+
+// receive takes in a packet: a question may be answered, a goodbye in our name contradicted.
+func (s *speaker) receive(now time.Time, in packet) {
+	v := s.voices[in.iface.Index]
+	if v == nil {
+		return
+	}
+	if in.msg.Response {
+		s.defend(now, v, in.msg)
+		return
+	}
+	shared := func(q dns.Question) bool { return q.Qclass&topBit == 0 && s.me.asked(q) }
+	if !slices.ContainsFunc(in.msg.Question, shared) || s.known(in.msg.Answer) {
+		return
+	}
+	if len(v.due) == 0 && now.Sub(v.last) >= answerGap {
+		v.add(now.Add(answerDelay + s.random(answerSpread)))
+	}
+}
+
+// defend announces this node again when somebody took leave for it, late enough that the neighbours listen again. Their
+// own asking back would do, but all of them would ask.
+func (s *speaker) defend(now time.Time, v *voice, m *dns.Msg) {
+	if now.Sub(v.defended) < defendGap {
+		return
+	}
+	for _, c := range claims(m, s.me.service) {
+		if c.instance == s.me.id[:instanceLn] && c.ttl == 0 {
+			v.defended = now
+			v.add(now.Add(defendAfter))
+			return
+		}
+	}
+}
+
+// known says that the asker already has our record for at least half of its life (RFC 6762 7.1).
+func (s *speaker) known(answers []dns.RR) bool {
+	return slices.ContainsFunc(answers, func(rr dns.RR) bool {
+		ptr, ok := rr.(*dns.PTR)
+		return ok && dns.CanonicalName(ptr.Ptr) == s.me.instance && ptr.Hdr.Ttl >= recordTTL/2
+	})
+}
+
+func (v *voice) add(t time.Time) {
+	v.due = append(v.due, t)
+	slices.SortFunc(v.due, time.Time.Compare)
+}
+
+// tick returns the interfaces to speak on now.
+func (s *speaker) tick(now time.Time) []int {
+	var out []int
+	for index, v := range s.voices {
+		if len(v.due) == 0 || v.due[0].After(now) {
+			continue
+		}
+		for len(v.due) > 0 && !v.due[0].After(now) {
+			v.due = v.due[1:]
+		}
+		v.last = now
+		out = append(out, index)
+	}
+	return out
+}
+
+// next is when tick must be called; zero for never.
+func (s *speaker) next() time.Time {
+	var t time.Time
+	for _, v := range s.voices {
+		if len(v.due) > 0 && (t.IsZero() || v.due[0].Before(t)) {
+			t = v.due[0]
+		}
+	}
+	return t
+}

@@ -1,0 +1,142 @@
+package mdns
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// A spoofed question makes us send its answer, several times as long, to somebody else. So few a second do no
+	// harm, and a burst serves the start of a whole LAN.
+	answersPerSecond = 10
+	answersBurst     = 30
+
+	gateWait   = 50 * time.Millisecond  // for our own listener to see the same packet, on a busy machine
+	gateWindow = 200 * time.Millisecond // in which a question heard is one that the server is about to answer
+	gateOther  = 20 * time.Millisecond  // in which a question from elsewhere explains what the server received
+)
+
+// zone answers questions about this node for one interface; it implements the library's mdns.Zone. It may be called
+// concurrently; after retire it answers nothing and no call is under way.
+type zone struct {
+	me     self
+	addrs  []netip.Addr
+	bucket *rate.Limiter
+	gate   *gate // nil: every question is one to answer
+	index  int   // of the interface
+
+	over   chan struct{} // closed by retire
+	mu     sync.Mutex
+	closed bool // guarded by mu
+	calls  sync.WaitGroup
+}
+
+func newZone(me self, i iface, g *gate) *zone {
+	return &zone{
+		me: me, addrs: i.addrs(), index: i.Index, gate: g,
+		bucket: rate.NewLimiter(answersPerSecond, answersBurst), over: make(chan struct{}),
+	}
+}
+
+// Records returns what is to be answered to q, which may be nothing. It may wait for a moment.
+func (z *zone) Records(q dns.Question) []dns.RR {
+	if !z.enter() {
+		return nil
+	}
+	defer z.calls.Done()
+	out := z.me.answers(q, z.me.records(z.addrs, recordTTL, false))
+	if len(out) == 0 || z.gate != nil && !z.gate.passes(z.index, z.over) || !z.bucket.Allow() {
+		return nil
+	}
+	return out
+}
+
+func (z *zone) enter() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if !z.closed {
+		z.calls.Add(1)
+	}
+	return !z.closed
+}
+
+// retire ends answering and waits for the calls that are under way.
+func (z *zone) retire() {
+	z.mu.Lock()
+	if !z.closed {
+		z.closed = true
+		close(z.over)
+	}
+	z.mu.Unlock()
+	z.calls.Wait()
+}
+
+// gate tells zones which questions their interface's neighbours really asked. The library's server does not: it
+// receives what is sent to port 5353 from anywhere, and on Linux what any interface receives, and its zone sees no
+// sender. Our own listener hears the same multicasts with sender and interface, so a zone answers as many questions as
+// the listener heard on the zone's interface at that time. Safe for concurrent use.
+type gate struct {
+	mu    sync.Mutex
+	heard map[int]heard // guarded by mu; by interface index, 0 for questions from elsewhere
+	news  chan struct{} // guarded by mu; closed and replaced when a question is heard
+}
+
+// heard counts questions that no zone has answered yet.
+type heard struct {
+	questions int
+	last      time.Time
+}
+
+func newGate() *gate { return &gate{heard: map[int]heard{}, news: make(chan struct{})} }
+
+// hear notes that questions for our records came over the interface; 0 stands for one we do not answer.
+func (g *gate) hear(index, questions int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.heard[index]
+	if time.Since(h.last) >= gateWindow {
+		h.questions = 0
+	}
+	g.heard[index] = heard{h.questions + questions, time.Now()}
+	close(g.news)
+	g.news = make(chan struct{})
+}
+
+// passes says whether a question is one that a neighbour on the interface asked, waiting for the listener if it is
+// late. Each question heard lets one pass.
+func (g *gate) passes(index int, over <-chan struct{}) bool {
+	late := time.NewTimer(gateWait)
+	defer late.Stop()
+	for {
+		near, elsewhere, news := g.take(index)
+		if near || elsewhere {
+			return near
+		}
+		select {
+		case <-news:
+		case <-late.C:
+			return false
+		case <-over:
+			return false
+		}
+	}
+}
+
+func (g *gate) take(index int) (near, elsewhere bool, news <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i, h := range g.heard {
+		switch age := time.Since(h.last); {
+		case i == index && h.questions > 0 && age < gateWindow:
+			near = true
+			g.heard[i] = heard{h.questions - 1, h.last}
+		case i != index && age < gateOther:
+			elsewhere = true
+		}
+	}
+	return near, elsewhere, g.news
+}

@@ -1,0 +1,277 @@
+// Package static is a discovery source of configured peers: "host:port" entries that a person wrote down.
+//
+// The one idea: a configured peer is never gone. An address is reported once, at the start; a name is looked up again
+// and again, and reported when its addresses changed. A look-up that fails loses nothing.
+//
+// Reports come serially from Run. Look-ups run beside each other, so a slow name delays no other.
+package static
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"symbio/discovery"
+)
+
+// maxPeers bounds the entries: one reachable peer is enough, and all names are looked up at the same time.
+const maxPeers = 256
+
+// Resolver looks names up; *net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Config sets up a Source. The zero value is usable: it has no peers.
+type Config struct {
+	// Peers are "host:port" entries: names, IPv4 addresses, or IPv6 addresses in brackets.
+	Peers []string
+	// Every is how often names are looked up again. Default 30s: what DNS changes, changes in minutes.
+	Every time.Duration
+	// Timeout ends one look-up. Default 5s: the resolver's own limit for one server.
+	Timeout time.Duration
+	// Resolver looks the names up. Default: net.DefaultResolver.
+	Resolver Resolver
+	// Logger receives failed look-ups, once each time they begin to fail. Default: silent.
+	Logger *slog.Logger
+}
+
+// Source reports the configured peers. Its sightings claim no node: who is there shows when it is dialled.
+type Source struct {
+	cfg     Config
+	fixed   []discovery.Sighting
+	names   []name
+	refresh chan struct{}
+
+	mu   sync.Mutex
+	last map[string][]netip.AddrPort // guarded by mu; addresses last reported, by entry
+	errs map[string]error            // guarded by mu; what fails now, by entry
+}
+
+// name is an entry that must be looked up.
+type name struct {
+	entry string
+	host  string
+	port  uint16
+}
+
+var (
+	_ discovery.Source      = (*Source)(nil)
+	_ discovery.Reconfirmer = (*Source)(nil)
+	_ discovery.Refresher   = (*Source)(nil)
+	_ discovery.Healther    = (*Source)(nil)
+)
+
+// New returns a Source of cfg.Peers. An entry that is not "host:port" is an error that names it. Nothing is looked up
+// before Run.
+func New(cfg Config) (*Source, error) {
+	if cfg.Every <= 0 {
+		cfg.Every = 30 * time.Second
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 5 * time.Second
+	}
+	if cfg.Resolver == nil {
+		cfg.Resolver = net.DefaultResolver
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(cfg.Peers) > maxPeers {
+		return nil, fmt.Errorf("static: %d peers are configured, at most %d make sense: one that can be reached is enough", len(cfg.Peers), maxPeers)
+	}
+	s := &Source{cfg: cfg, refresh: make(chan struct{}, 1), last: map[string][]netip.AddrPort{}, errs: map[string]error{}}
+	for i, entry := range cfg.Peers {
+		if slices.Contains(cfg.Peers[:i], entry) {
+			continue
+		}
+		if err := s.add(entry); err != nil {
+			return nil, fmt.Errorf("static: peer %q: %w", entry, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *Source) add(entry string) error {
+	host, portText, err := net.SplitHostPort(entry)
+	if err != nil {
+		return fmt.Errorf("want host:port, as in 10.0.0.7:7946, [fd00::7]:7946 or kitchen.example:7946: %w", err)
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil || port == 0 {
+		return fmt.Errorf("port %q is not a number from 1 to 65535", portText)
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && (ip.Zone() == "" || hostName(ip.Zone())) {
+		if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsMulticast() {
+			return fmt.Errorf("%s is not the address of a host", ip)
+		}
+		s.fixed = append(s.fixed, s.sighting(entry, []netip.AddrPort{netip.AddrPortFrom(ip, uint16(port))}, "configured"))
+		return nil
+	}
+	if !hostName(host) {
+		return fmt.Errorf("%q is neither an address nor a host name", host)
+	}
+	s.names = append(s.names, name{entry, host, uint16(port)})
+	return nil
+}
+
+// hostName says whether s can be a name in DNS: labels of letters, digits, hyphens and underscores.
+func hostName(s string) bool {
+	s = strings.TrimSuffix(s, ".")
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		outside := strings.ContainsFunc(label, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+		})
+		if label == "" || len(label) > 63 || outside {
+			return false
+		}
+	}
+	return true
+}
+
+// Name returns "static".
+func (*Source) Name() string { return "static" }
+
+// Refresh looks the names up again now.
+func (s *Source) Refresh() {
+	select {
+	case s.refresh <- struct{}{}:
+	default: // one is already due
+	}
+}
+
+// Reconfirm looks the names up again now, if key is one of them: a host that moved is found sooner.
+func (s *Source) Reconfirm(key string) {
+	if slices.ContainsFunc(s.names, func(n name) bool { return n.entry == key }) {
+		s.Refresh()
+	}
+}
+
+// Health names the entry that cannot be looked up now, if there is one.
+func (s *Source) Health() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.names {
+		if err := s.errs[n.entry]; err != nil {
+			return fmt.Errorf("static: looking up peer %q: %w; check the name, or write its address", n.entry, err)
+		}
+	}
+	return nil
+}
+
+// Run reports the peers until ctx ends.
+func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error {
+	for _, sg := range s.fixed {
+		if ctx.Err() != nil {
+			return nil
+		}
+		report(sg)
+	}
+	s.mu.Lock()
+	clear(s.last)
+	s.mu.Unlock()
+	turn := time.NewTicker(s.cfg.Every)
+	defer turn.Stop()
+	for {
+		s.look(ctx, report)
+		// A failed dial asks for a look-up; many failed dials a second must not ask the name server as often.
+		if !sleep(ctx, min(time.Second, s.cfg.Every)) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-turn.C:
+		case <-s.refresh:
+		}
+	}
+}
+
+// answer is what one look-up brought.
+type answer struct {
+	name
+	addrs []netip.AddrPort
+	err   error
+}
+
+// look looks all names up at once and reports each as its answer comes.
+func (s *Source) look(ctx context.Context, report func(discovery.Sighting)) {
+	answers := make(chan answer, len(s.names))
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	for _, n := range s.names {
+		looking.Go(func() { answers <- s.lookUp(ctx, n) })
+	}
+	for range s.names {
+		a := <-answers
+		if ctx.Err() != nil {
+			return
+		}
+		if s.changed(a) {
+			report(s.sighting(a.entry, a.addrs, "looked up"))
+		}
+	}
+}
+
+func (s *Source) lookUp(ctx context.Context, n name) answer {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	ips, err := s.cfg.Resolver.LookupNetIP(ctx, "ip", n.host)
+	a := answer{name: n, err: err}
+	for _, ip := range ips {
+		addr := netip.AddrPortFrom(ip.Unmap(), n.port)
+		if !slices.Contains(a.addrs, addr) && len(a.addrs) < discovery.MaxAddrs {
+			a.addrs = append(a.addrs, addr)
+		}
+	}
+	if err == nil && len(a.addrs) == 0 {
+		a.err = fmt.Errorf("no addresses")
+	}
+	return a
+}
+
+// changed takes an answer in and says whether it is news. The order of addresses is not: name servers rotate it.
+func (s *Source) changed(a answer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.errs[a.entry]
+	s.errs[a.entry] = a.err
+	if a.err != nil {
+		if was == nil {
+			s.cfg.Logger.Warn("peer's name was not found", "peer", a.entry, "err", a.err)
+		}
+		return false
+	}
+	now := slices.SortedFunc(slices.Values(a.addrs), netip.AddrPort.Compare)
+	if slices.Equal(s.last[a.entry], now) {
+		return false
+	}
+	s.last[a.entry] = now
+	return true
+}
+
+func (s *Source) sighting(entry string, addrs []netip.AddrPort, why string) discovery.Sighting {
+	return discovery.Sighting{Source: s.Name(), Key: entry, Addrs: addrs, Why: why}
+}
+
+// sleep waits for d and says whether ctx still lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
