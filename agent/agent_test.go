@@ -84,7 +84,7 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 	}
 	h.factory = agent.NewFactory(agent.Config{
 		Community: h.community, Skills: h.skills, Tools: tools, Dir: "/work",
-		Model:  func(string) (llm.Model, error) { return model, nil },
+		Model:  func(context.Context, string) (llm.Model, error) { return model, nil },
 		Report: func(e agent.Event) { h.mu.Lock(); defer h.mu.Unlock(); h.events = append(h.events, e) },
 	})
 	ctx, stop := context.WithCancel(t.Context())

@@ -31,8 +31,8 @@ type Config struct {
 	// Tools are the tools that belong to no agent in particular, such as the file tools. Each agent
 	// gets those for peers, skills and replication of its own beside them.
 	Tools []tool.Tool
-	// Model finds the model that a definition names.
-	Model func(name string) (llm.Model, error)
+	// Model finds the model that a definition names; "" is the node's own.
+	Model func(ctx context.Context, name string) (llm.Model, error)
 	// Dir is the working directory of all agents.
 	Dir string
 	// Report gets every event, from the goroutine in which it happens: it must not block. Default: none.
@@ -100,7 +100,7 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	model := o.Model
 	if model == nil {
 		var err error
-		if model, err = f.cfg.Model(o.Definition.Model); err != nil {
+		if model, err = f.cfg.Model(ctx, o.Definition.Model); err != nil {
 			return community.Member{}, fmt.Errorf("a model for agent %s: %w", o.Definition.Name, err)
 		}
 	}
