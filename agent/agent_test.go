@@ -474,3 +474,26 @@ func TestTheSkillsOfADefinitionAreThereFromTheStart(t *testing.T) {
 		}
 	})
 }
+
+func TestATaskOfAnotherNodeIsMarkedAsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) { return say(r.System) }))
+		m := h.spawn(agent.Order{})
+		const mark = "comes from another node"
+		for name, test := range map[string]struct {
+			requester []string
+			want      bool
+		}{
+			"a person here":  {nil, false},
+			"an agent here":  {[]string{"ownnode/agent"}, false},
+			"another node":   {[]string{"othernode"}, true},
+			"its agent":      {[]string{"othernode", "othernode/agent"}, true},
+			"for an agent 2": {[]string{"ownnode/agent", "othernode"}, false},
+		} {
+			r, err := h.community.Send(t.Context(), m.ID, community.Signal{Perception: "task", Data: []byte("go"), Requester: test.requester})
+			if got := strings.Contains(string(r.Data), mark); err != nil || got != test.want {
+				t.Errorf("%s: marked = %v, %v; want %v", name, got, err, test.want)
+			}
+		}
+	})
+}

@@ -130,6 +130,9 @@ func (l *life) metadata() map[string]string {
 	return m
 }
 
+// address names the agent among the requesters of what it asks for.
+func (l *life) address() string { return string(l.self.Node) + "/" + string(l.self.ID) }
+
 // wake returns the agent itself, at the spawn and after each restart. What ended with the one before
 // it, its children, skills and place in the budget, is the new one's to take again.
 func (l *life) wake(self community.Member) *Agent {
