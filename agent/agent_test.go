@@ -497,3 +497,35 @@ func TestATaskOfAnotherNodeIsMarkedAsOne(t *testing.T) {
 		}
 	})
 }
+
+func TestASkillThatACopyTakesDoesNotLiftItOverItsParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			m := last(r)
+			switch {
+			case m.Role == llm.Tool:
+				return say(m.Results[len(m.Results)-1].Text)
+			case m.Text == "copy":
+				return call(use("1", "replicate_agent", map[string]any{"reason": "x"}))
+			}
+			return call(use("1", "activate_skill", map[string]any{"skillName": "notes"}), use("2", "slow", waitArgs{"1s"}))
+		})
+		h := newHouse(t, model, slow())
+		parent := h.spawn(agent.Order{Policy: allowed(t, "activate_skill", "replicate_agent")})
+		if _, err := h.task(parent, "copy"); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range h.community.Members() {
+			if m.ID == parent.ID {
+				continue
+			}
+			// The skill allows slow to the copy, but nothing allows it to the parent.
+			if got, err := h.task(m, "take"); err != nil || !strings.Contains(got, "Denied") {
+				t.Errorf("the copy: %q, %v; want a refusal", got, err)
+			}
+		}
+		if got, err := h.task(parent, "take"); err != nil || !strings.Contains(got, "waited 1s") {
+			t.Errorf("the parent, once it has the skill: %q, %v", got, err)
+		}
+	})
+}
