@@ -1,0 +1,96 @@
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Why a connection is not with a node that can be trusted.
+var (
+	// ErrOtherAuthority: the other side's certificate is of an authority that is not this node's.
+	ErrOtherAuthority = errors.New("it belongs to another authority")
+	// ErrExpired: the certificate has ended.
+	ErrExpired = errors.New("its certificate has expired")
+	// ErrNotYetValid: the certificate begins later; one of the two clocks is wrong.
+	ErrNotYetValid = errors.New("its certificate is not valid yet")
+	// ErrWrongNode: a node of this authority, but not the one that was dialled.
+	ErrWrongNode = errors.New("another node answered")
+	// ErrNotNode: the certificate, though signed, is not one of a node.
+	ErrNotNode = errors.New("it is not a node")
+	// ErrPlaintext: the other side does not speak TLS.
+	ErrPlaintext = errors.New("it does not speak TLS")
+	// ErrRejected: the other side did not accept this node's certificate.
+	ErrRejected = errors.New("it rejected this node's certificate")
+)
+
+// TLS alerts (RFC 8446 section 6) by which the other side says what it thinks of our certificate.
+const (
+	alertBadCertificate      = tls.AlertError(42)
+	alertCertificateExpired  = tls.AlertError(45)
+	alertUnknownAuthority    = tls.AlertError(48)
+	alertCertificateRequired = tls.AlertError(116)
+)
+
+// Explain turns the error of a TLS handshake into one of this package's with words for people, or
+// returns err as it is when it is none of them, like a broken connection or an ended context.
+func (i *Identity) Explain(err error) error {
+	var (
+		record   tls.RecordHeaderError
+		unknown  x509.UnknownAuthorityError
+		hostname x509.HostnameError
+		invalid  x509.CertificateInvalidError
+		remote   *net.OpError
+	)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &record):
+		return fmt.Errorf("%w: something else than a symbio node uses that port", ErrPlaintext)
+	case errors.As(err, &hostname):
+		return i.explainName(hostname.Certificate)
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w: it is of another user, machine or cluster than this node (authority %s %s)", ErrOtherAuthority, i.authority.name, i.authority.tag)
+	case errors.As(err, &invalid):
+		return explainInvalid(invalid, time.Now())
+	case errors.As(err, &remote) && remote.Op == "remote error":
+		return explainAlert(remote.Err)
+	}
+	return err
+}
+
+func (i *Identity) explainName(c *x509.Certificate) error {
+	p, err := peerOf(c)
+	if err != nil || p.Authority != i.authority.name {
+		return fmt.Errorf("%w: its certificate names no node of authority %s", ErrOtherAuthority, i.authority.name)
+	}
+	return fmt.Errorf("%w: it is %s", ErrWrongNode, p.ID)
+}
+
+func explainInvalid(e x509.CertificateInvalidError, now time.Time) error {
+	switch {
+	case e.Reason != x509.Expired || e.Cert == nil:
+		return fmt.Errorf("%w: %w", ErrNotNode, e)
+	case now.Before(e.Cert.NotBefore):
+		return fmt.Errorf("%w: it begins at %s and the clock here says %s; check both clocks",
+			ErrNotYetValid, e.Cert.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return fmt.Errorf("%w: it ended at %s and the clock here says %s; check both clocks, then restart that node",
+		ErrExpired, e.Cert.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+}
+
+// explainAlert tells alerts apart by their text, because crypto/tls keeps their type to itself.
+func explainAlert(err error) error {
+	switch err.Error() {
+	case alertUnknownAuthority.Error():
+		return fmt.Errorf("%w: this node is of another user, machine or cluster than it", ErrRejected)
+	case alertCertificateExpired.Error():
+		return fmt.Errorf("%w as expired or not yet valid; check both clocks", ErrRejected)
+	case alertBadCertificate.Error(), alertCertificateRequired.Error():
+		return fmt.Errorf("%w: %w", ErrRejected, err)
+	}
+	return fmt.Errorf("the other side ended the handshake: %w", err)
+}

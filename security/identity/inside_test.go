@@ -1,0 +1,146 @@
+package identity
+
+import (
+	"crypto/x509"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestExplainTellsEarlyFromLate(t *testing.T) {
+	now := time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
+	c := &x509.Certificate{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}
+	e := x509.CertificateInvalidError{Cert: c, Reason: x509.Expired}
+	if err := explainInvalid(e, now); !errors.Is(err, ErrNotYetValid) {
+		t.Errorf("before its time: got %v", err)
+	}
+	if err := explainInvalid(e, now.Add(3*time.Hour)); !errors.Is(err, ErrExpired) {
+		t.Errorf("after its time: got %v", err)
+	}
+}
+
+func TestACertificateMustBeOfItsKey(t *testing.T) {
+	dir := t.TempDir()
+	a, err := OpenLocalAuthority(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := LoadOrCreateKey(filepath.Join(dir, "k", "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Even the authority cannot give a node's id to another key.
+	forged := &Key{id: NodeID(strings.Repeat("ab", 16)), private: k.private}
+	c, err := a.sign(forged, roleNode, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := peerOf(c.Leaf); !errors.Is(err, ErrNotNode) {
+		t.Errorf("got %+v, %v; want %v", p, err, ErrNotNode)
+	}
+	if p, err := peerOf(&x509.Certificate{}); !errors.Is(err, ErrNotNode) {
+		t.Errorf("a certificate without a URI: got %+v, %v; want %v", p, err, ErrNotNode)
+	}
+}
+
+func TestOnlyTheExactURINamesANode(t *testing.T) {
+	id := strings.Repeat("0a", 16)
+	for uri, ok := range map[string]bool{
+		"symbio://local/node/" + id:                  true,
+		"symbio://my-cluster/worker/" + id:           true,
+		"Symbio://local/node/" + id:                  true, // a URI's scheme has no case; url.Parse lowers it
+		"https://local/node/" + id:                   false,
+		"symbio://Local/node/" + id:                  false,
+		"symbio://local/node/" + strings.ToUpper(id): false,
+		"symbio://local/node/" + id + "/":            false,
+		"symbio://local/node/" + id + "?a=b":         false,
+		"symbio://local/node/" + id + "?":            false,
+		"symbio://local/node/" + id + "#x":           false,
+		"symbio://u@local/node/" + id:                false,
+		"symbio://local:1/node/" + id:                false,
+		"symbio:local/node/" + id:                    false,
+		"symbio:///node/" + id:                       false,
+		"symbio://local//" + id:                      false,
+		"symbio://local/no%64e/" + id:                false,
+		"symbio://local/n/../node/" + id:             false,
+		"symbio://local/node/" + id[:30]:             false,
+		"symbio://-x/node/" + id:                     false,
+	} {
+		u, err := url.Parse(uri)
+		if err != nil {
+			t.Fatalf("%s: %v", uri, err)
+		}
+		if p, err := parseURI(u); (err == nil) != ok {
+			t.Errorf("%s: got %+v, %v; want accepted: %t", uri, p, err, ok)
+		}
+	}
+}
+
+func FuzzKeyFile(f *testing.F) {
+	data, err := newAuthority()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add(data[:len(data)/3])
+	f.Add([]byte("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if k, err := parseKey(data); err == nil {
+			if _, err := ParseNodeID(string(k.ID())); err != nil {
+				t.Errorf("a key with a bad id: %v", err)
+			}
+		}
+		if a, err := parseAuthority(data); err == nil && (a.name != Local || len(a.tag) != 16) {
+			t.Errorf("a broken authority was accepted: %v", a)
+		}
+	})
+}
+
+func FuzzURI(f *testing.F) {
+	f.Add("symbio://local/node/" + strings.Repeat("0a", 16))
+	f.Add("symbio://u:p@local/node/00?#")
+	f.Add("symbio://local/no%64e/" + strings.Repeat("0a", 16))
+	f.Fuzz(func(t *testing.T, s string) {
+		u, err := url.Parse(s)
+		if err != nil {
+			return
+		}
+		p, err := parseURI(u)
+		if err != nil {
+			return
+		}
+		if got := nodeURI(p).String(); !strings.EqualFold(got, s) {
+			t.Errorf("%q was read as %+v, which is %q", s, p, got)
+		}
+	})
+}
+
+func FuzzCertificate(f *testing.F) {
+	a, err := OpenLocalAuthority(filepath.Join(f.TempDir(), "a"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	k, err := LoadOrCreateKey(filepath.Join(f.TempDir(), "k", "key.pem"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	c, err := a.sign(k, roleNode, time.Now())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(c.Certificate[0])
+	f.Add(a.certificate.Raw)
+	f.Fuzz(func(t *testing.T, der []byte) {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return
+		}
+		if p, err := peerOf(c); err == nil && p.ID != idOf(c.RawSubjectPublicKeyInfo) {
+			t.Errorf("a certificate names %s, its key is of %s", p.ID, idOf(c.RawSubjectPublicKeyInfo))
+		}
+	})
+}
