@@ -1,0 +1,124 @@
+package grpcpeer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"symbio/community"
+	"symbio/security/identity"
+)
+
+var (
+	errNowhere = errors.New("none of its addresses can be reached from here; a node without a cluster identity meets nodes of this machine only")
+	errSelf    = errors.New("this node itself answers there")
+	errTwin    = errors.New("a node with this node's own identity answers there: was its folder copied? Give one of the two a new key")
+)
+
+// dial tries the addresses in turn until a node proves who it is.
+func (n *Network) dial(t target) (*link, error) {
+	release, ok := n.slot(n.search, t)
+	if !ok {
+		return nil, n.search.Err()
+	}
+	defer release()
+	if t.claimed != "" {
+		if _, err := identity.ParseNodeID(string(t.claimed)); err != nil {
+			return nil, fmt.Errorf("%w: %w", errForbidden, err)
+		}
+	}
+	addrs := n.reachable(t.addrs)
+	if len(addrs) == 0 {
+		return nil, errNowhere
+	}
+	var firstErr error
+	for _, a := range addrs {
+		l, err := n.dialOne(a, t.claimed)
+		if err == nil {
+			return l, nil
+		}
+		// What a wrong node said tells more than that nobody is at another address.
+		if firstErr == nil || refusalOf(firstErr) == "" && refusalOf(err) != "" {
+			firstErr = err
+		}
+		if n.search.Err() != nil {
+			break
+		}
+	}
+	return nil, firstErr
+}
+
+func (n *Network) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, error) {
+	ctx, cancel := context.WithTimeout(n.search, connectTimeout)
+	raw, err := n.cfg.Dial(ctx, addr)
+	cancel()
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+	}
+	ctx, cancel = context.WithTimeout(n.search, handshakeTimeout)
+	defer cancel()
+	l, err := n.greet(ctx, raw, addr, expect)
+	if err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("greet %s: %w", addr, n.cfg.Identity.Explain(err))
+	}
+	return l, nil
+}
+
+// greet makes the TLS handshake and asks the node to describe itself.
+func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
+	conn := tls.Client(raw, n.cfg.Identity.ClientTLS(expect))
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	state := conn.ConnectionState()
+	who, err := identity.PeerOf(state)
+	if err != nil {
+		return nil, err
+	}
+	if who.ID == n.self {
+		if own, ok := n.Addr().(*net.TCPAddr); ok && own.Port == int(addr.Port()) {
+			return nil, errSelf
+		}
+		return nil, errTwin
+	}
+	w := newWire(conn, raw)
+	l, err := newLink(w, handed{state}, who.ID, n.cfg.Limits)
+	if err != nil {
+		return nil, err
+	}
+	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: addr.String()}
+	l.certEnd = state.VerifiedChains[0][0].NotAfter
+	if err := l.describe(ctx, n.cfg.Protocol, n.cfg.Name); err != nil {
+		l.close()
+		if refused := w.refusal(); refused != nil {
+			return nil, refused
+		}
+		return nil, err
+	}
+	l.since = time.Now()
+	return l, nil
+}
+
+// refusalOf says whether an error means that somebody wrong answered, rather than nobody.
+func refusalOf(err error) State {
+	var other *incompatible
+	if errors.As(err, &other) {
+		return StateIncompatible
+	}
+	for _, wrong := range []error{
+		identity.ErrOtherAuthority, identity.ErrExpired, identity.ErrNotYetValid, identity.ErrWrongNode, identity.ErrNotNode,
+		identity.ErrPlaintext, identity.ErrRejected, errForbidden, errNowhere, errSelf, errTwin,
+	} {
+		if errors.Is(err, wrong) {
+			return StateRefused
+		}
+	}
+	return ""
+}
+
+func isFarewell(err error) bool { return errors.As(err, new(farewell)) }

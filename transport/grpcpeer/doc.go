@@ -1,0 +1,16 @@
+// Package grpcpeer carries a community to other nodes: it serves and calls the gRPC service
+// symbio.v1.Peer over mutual TLS 1.3, and is the community.Network of real use.
+//
+// The one idea: a connection is one TLS connection to one proven node, and everything that came over
+// it ends with it. Network dials whoever discovery hints at, lets the certificate say who answered,
+// opens that node's lease, and hands the lease what the node's Watch stream says, until the stream
+// breaks, is silent for 3 s, or says goodbye. A new connection is a new lease.
+//
+// Guarantees: at most one outgoing connection per node identity. Events of one node reach its lease in
+// order and from one goroutine, and none after its end. A call ends with a reply, an error of package
+// community, or its context's error, never later than its deadline, and within 100 ms of a broken
+// connection; it is sent at most once. Every method may be called from many goroutines.
+//
+// It does not decide what a proven peer may do (that is community.Host), find nodes (discovery), or
+// call a node back over the connection that the node opened.
+package grpcpeer

@@ -1,0 +1,64 @@
+package grpcpeer
+
+import (
+	"time"
+
+	"symbio/community"
+)
+
+// EventKind says what happened to a connection.
+type EventKind string
+
+// The kinds of Event.
+const (
+	Connected   EventKind = "connected"   // a node is proven and its lease has begun
+	Lost        EventKind = "lost"        // its connection broke or fell silent
+	Left        EventKind = "left"        // it said goodbye
+	Refused     EventKind = "refused"     // somebody who is not a node this one can talk to, in either direction
+	Unreachable EventKind = "unreachable" // nobody answered at a candidate's addresses; Key is for Roster.Failed
+)
+
+// Event is something that happened to a connection.
+type Event struct {
+	Kind EventKind
+	// Node is who it is about, when that is proven; of a refused or unreachable candidate, who it claims to be.
+	Node community.NodeID
+	Name string
+	// Key is the candidate's; "" for a connection that came in.
+	Key  string
+	Addr string
+	// Why says in words for people what went wrong.
+	Why string
+}
+
+// State is what a node is to this one.
+type State string
+
+// The states of a node.
+const (
+	StateSelf         State = "self"
+	StateConnected    State = "connected"
+	StateUnavailable  State = "unavailable"  // not connected; dialled again and again
+	StateIncompatible State = "incompatible" // of another major protocol version; not called
+	StateRefused      State = "refused"      // not a node this one can talk to; Why says why
+	StateLeft         State = "left"         // it said goodbye
+)
+
+// NodeStatus is what is known of a node, for people.
+type NodeStatus struct {
+	// ID is proven for the states self, connected and left; else it is only claimed, or "".
+	ID    community.NodeID
+	Name  string
+	State State
+	Addr  string
+	// Why says why it is not connected.
+	Why string
+	// RTT is how long the node took to describe itself, catalog included.
+	RTT      time.Duration
+	Members  int
+	Protocol string
+	// CertDaysLeft is how long the certificate that it showed is still good.
+	CertDaysLeft int
+	// Since is when the state began.
+	Since time.Time
+}

@@ -1,0 +1,94 @@
+package grpcpeer
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"symbio/security/identity"
+)
+
+// listen opens the listener of cfg and refuses one that other machines reach unless a cluster
+// vouches for this node.
+func listen(cfg Config) (net.Listener, error) {
+	l := cfg.Listener
+	if l == nil {
+		var err error
+		if l, err = net.Listen("tcp", cfg.Listen); err != nil {
+			return nil, fmt.Errorf("listen for other nodes on %s: %w", cfg.Listen, err)
+		}
+	}
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	if ok && !tcp.IP.IsLoopback() && cfg.Identity.Authority() == identity.Local {
+		l.Close()
+		return nil, fmt.Errorf("listen for other nodes on %s: other machines reach that address, and this node has no cluster identity "+
+			"to tell friends from strangers there; listen on 127.0.0.1:%d, or make or join a cluster first", l.Addr(), tcp.Port)
+	}
+	return l, nil
+}
+
+// door is a listener that lets in no more than a number of connections; others are closed at once.
+type door struct {
+	net.Listener
+	room chan struct{}
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	for {
+		c, err := d.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case d.room <- struct{}{}:
+			return &guest{Conn: c, leave: sync.OnceFunc(func() { <-d.room })}, nil
+		default:
+			c.Close()
+		}
+	}
+}
+
+// guest is a connection that makes room when it closes.
+type guest struct {
+	net.Conn
+	leave func()
+}
+
+func (g *guest) Close() error {
+	defer g.leave()
+	return g.Conn.Close()
+}
+
+// crowd counts how many connections each identity has.
+type crowd struct {
+	max int
+	mu  sync.Mutex
+	of  map[identity.NodeID]int // guarded by mu
+}
+
+// admit counts one more connection of id, unless it has enough; leave ends it.
+func (c *crowd) admit(id identity.NodeID) (leave func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[id] >= c.max {
+		return nil, false
+	}
+	c.of[id]++
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.of[id]--; c.of[id] <= 0 {
+			delete(c.of, id)
+		}
+	}), true
+}
+
+// caller is the proven other end of a connection that came in.
+type caller struct {
+	identity.Peer
+	addr string
+	name atomic.Pointer[string] // as it said in Describe; proves nothing
+	// watches are the Watch streams open over the connection: each costs a subscription.
+	watches atomic.Int32
+}

@@ -1,0 +1,582 @@
+package grpcpeer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"symbio/community"
+	"symbio/discovery"
+	pb "symbio/proto/symbio/v1"
+	"symbio/security/identity"
+	"symbio/transport/grpcpeer"
+)
+
+// events collects what a Network reports.
+type events struct {
+	mu  sync.Mutex
+	all []grpcpeer.Event
+}
+
+func (e *events) add(ev grpcpeer.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, ev)
+}
+
+func (e *events) count(k grpcpeer.EventKind) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := 0
+	for _, ev := range e.all {
+		if ev.Kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+func reporting(e *events) func(*grpcpeer.Config) {
+	return func(c *grpcpeer.Config) { c.Report = e.add }
+}
+
+// meet makes two homes that have found each other.
+func meet(t *testing.T, l *lan, tune ...func(*grpcpeer.Config)) (a, b *home) {
+	t.Helper()
+	sa, sb := l.add("a", tune...), l.add("b", tune...)
+	a, b = sa.live("a"), sb.live("b")
+	sa.network.Sight(sb.hint())
+	sb.network.Sight(sa.hint())
+	a.finds(b.id)
+	b.finds(a.id)
+	return a, b
+}
+
+func TestASilentNodeIsLostAfterThreeSecondsAndWhatWasAskedOfItFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		a, b := meet(t, l)
+		b.offers("stuck", stuck)
+		a.sees("stuck", func([]community.Member) bool { return len(a.WhoProvides("stuck")) == 1 })
+		time.Sleep(10 * time.Minute) // heartbeats keep it
+		if !available(a.Members(), b.id) {
+			t.Fatal("b was lost though nothing happened")
+		}
+		called := make(chan error, 1)
+		go func() {
+			_, err := a.network.Invoke(context.Background(), b.id, community.Call{Capability: "stuck"})
+			called <- err
+		}()
+		synctest.Wait()
+		cut := time.Now()
+		l.Partition(b.id)
+		err := <-called
+		if took := time.Since(cut); took > 3*time.Second || took < 2*time.Second {
+			t.Errorf("the call failed after %v, want between the two and three seconds that remain of three", took)
+		}
+		if !errors.Is(err, community.ErrUnavailable) {
+			t.Errorf("the call failed with %v, want %v", err, community.ErrUnavailable)
+		}
+		if available(a.Members(), b.id) {
+			t.Error("b is available after the call to it failed")
+		}
+		synctest.Wait()
+		if s, ok := a.status(b.id, grpcpeer.StateUnavailable); !ok || s.Why == "" {
+			t.Errorf("b's status is %+v, want unavailable with a reason", a.network.Nodes())
+		}
+		if _, err := a.network.Invoke(context.Background(), b.id, community.Call{Capability: "stuck"}); !errors.Is(err, community.ErrUnavailable) {
+			t.Errorf("a call to a lost node: got %v, want %v", err, community.ErrUnavailable)
+		}
+		time.Sleep(time.Hour)
+		healed := time.Now()
+		l.Heal()
+		a.finds(b.id)
+		b.finds(a.id)
+		if took := time.Since(healed); took > 5*time.Second {
+			t.Errorf("the nodes met again %v after the heal, want 5s at the most", took)
+		}
+	})
+}
+
+func TestACallFailsAtOnceWhenTheConnectionBreaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		a, b := meet(t, l)
+		b.offers("stuck", stuck)
+		called := make(chan error, 1)
+		go func() {
+			_, err := a.network.Invoke(context.Background(), b.id, community.Call{Capability: "stuck"})
+			called <- err
+		}()
+		synctest.Wait()
+		killed := time.Now()
+		l.Kill(b.id)
+		if err := <-called; !errors.Is(err, community.ErrUnavailable) {
+			t.Errorf("got %v, want %v", err, community.ErrUnavailable)
+		}
+		if took := time.Since(killed); took > 100*time.Millisecond {
+			t.Errorf("the call failed %v after the kill, want 100ms at the most", took)
+		}
+		synctest.Wait()
+		if available(a.Members(), b.id) {
+			t.Error("b is available after it was killed")
+		}
+	})
+}
+
+func TestAGoodbyeIsHeardAtOnceAndTheNodeMayReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		a, b := meet(t, l)
+		began := time.Now()
+		b.stop()
+		a.sees("b left", func(all []community.Member) bool { return len(all) == 0 })
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("b's members left after %v, want 200ms at the most", took)
+		}
+		b.done.Wait()
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("b ended after %v", took)
+		}
+		time.Sleep(time.Minute)
+		if s, ok := a.status(b.id, grpcpeer.StateLeft); !ok || s.Why != "the node stops" {
+			t.Errorf("b's status is %+v, want left", a.network.Nodes())
+		}
+		sb := l.add("b")
+		sb.live("b")
+		a.network.Sight(sb.hint())
+		a.finds(b.id)
+	})
+}
+
+func TestAnEndedRunLeavesNothingBehindEvenWithAFrozenPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		a, b := meet(t, l)
+		l.Partition(b.id)
+		began := time.Now()
+		a.leave()
+		if took := time.Since(began); took > 1500*time.Millisecond {
+			t.Errorf("the end took %v, want the second of draining and little more", took)
+		}
+		l.Heal()
+	})
+}
+
+func TestANodeHasOneConnectionWhateverAddressesItHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		var seen events
+		sa, sb := l.add("a", reporting(&seen)), l.add("b")
+		a, b := sa.live("a"), sb.live("b")
+		sa.network.Sight(sb.hint())
+		sa.network.Sight(discovery.Candidate{Key: "static", Addrs: []netip.AddrPort{sb.addr}})
+		sa.network.Sight(discovery.Candidate{Key: "static 2", Addrs: []netip.AddrPort{{}, sb.addr}})
+		a.finds(b.id)
+		time.Sleep(time.Hour)
+		if got := seen.count(grpcpeer.Connected); got != 1 {
+			t.Errorf("a connected %d times, want once", got)
+		}
+		nodes := a.network.Nodes()
+		if len(nodes) != 2 || nodes[1].State != grpcpeer.StateConnected || nodes[1].ID != b.id {
+			t.Errorf("nodes are %+v, want self and b", nodes)
+		}
+		// When the candidate that holds the connection goes, another one takes over.
+		sa.network.Sight(discovery.Candidate{Key: string(b.id), Node: string(b.id), Gone: true})
+		time.Sleep(time.Minute)
+		if got := seen.count(grpcpeer.Lost); got != 0 || !available(a.Members(), b.id) {
+			t.Errorf("a forged goodbye of discovery ended the connection")
+		}
+	})
+}
+
+func TestAGoneCandidateIsDialledNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		var seen events
+		sa := l.add("a", reporting(&seen))
+		a := sa.live("a")
+		nobody := discovery.Candidate{Key: "nobody", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}}
+		sa.network.Sight(nobody)
+		time.Sleep(time.Minute)
+		if got := seen.count(grpcpeer.Unreachable); got < 12 || got > 40 {
+			t.Errorf("%d dials in a minute, want a back-off from 100 ms to 4 s", got)
+		}
+		nobody.Gone = true
+		sa.network.Sight(nobody)
+		synctest.Wait()
+		before := seen.count(grpcpeer.Unreachable)
+		time.Sleep(time.Hour)
+		if got := seen.count(grpcpeer.Unreachable); got != before {
+			t.Errorf("%d more dials of a candidate that is gone", got-before)
+		}
+		if got := len(a.network.Nodes()); got != 1 {
+			t.Errorf("a lists %+v, want itself only", a.network.Nodes())
+		}
+	})
+}
+
+func TestANewSightingEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		sa := l.add("a")
+		a := sa.live("a")
+		later := l.add("b") // its address is known, but it is not there yet
+		close(later.dead)
+		sa.network.Sight(later.hint())
+		time.Sleep(time.Hour)
+		sb := l.add("b")
+		b := sb.live("b")
+		began := time.Now()
+		sa.network.Sight(sb.hint())
+		a.finds(b.id)
+		if took := time.Since(began); took > 150*time.Millisecond {
+			t.Errorf("it took %v after the new sighting", took)
+		}
+	})
+}
+
+func TestAFloodOfHintsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		var now, most atomic.Int32
+		slow := func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		sa := l.add("a", func(c *grpcpeer.Config) { c.Dial = slow })
+		a := sa.live("a")
+		for i := range 20000 {
+			sa.network.Sight(discovery.Candidate{Key: fmt.Sprint(i), Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+		}
+		time.Sleep(10 * time.Second)
+		if got := len(a.network.Nodes()); got > 4097 {
+			t.Errorf("%d candidates are kept, want 4096 and self", got)
+		}
+		if got := most.Load(); got != 8 {
+			t.Errorf("%d dials at once, want 8", got)
+		}
+		// Those that were dialled in vain make room.
+		sa.network.Sight(discovery.Candidate{Key: "late", Node: "late", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+		time.Sleep(time.Minute)
+		if got := len(a.network.Nodes()); got > 4097 {
+			t.Errorf("%d candidates are kept, want 4096 and self", got)
+		}
+	})
+}
+
+func TestHintsThatPointElsewhereAreNotDialled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		var dials atomic.Int32
+		sa := l.add("a", func(c *grpcpeer.Config) {
+			c.Dial = func(context.Context, netip.AddrPort) (net.Conn, error) { dials.Add(1); return nil, errors.New("no") }
+		})
+		a := sa.live("a")
+		for i, addr := range []string{"192.0.2.7:443", "0.0.0.0:80", "127.0.0.1:0", "[ff02::1]:7946", "[2001:db8::1]:7946"} {
+			sa.network.Sight(discovery.Candidate{Key: fmt.Sprint(i), Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}})
+		}
+		sa.network.Sight(discovery.Candidate{Key: "bad", Node: "../../etc", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+		time.Sleep(10 * time.Minute)
+		if got := dials.Load(); got != 0 {
+			t.Errorf("%d dials, want none", got)
+		}
+		if s, ok := a.status("", grpcpeer.StateRefused); !ok || !strings.Contains(s.Why, "cluster identity") {
+			t.Errorf("no reason is given: %+v", a.network.Nodes())
+		}
+	})
+}
+
+func TestWrongNodesAreRefusedWithTheReason(t *testing.T) {
+	plain := func(id *identity.Identity) *liar { return &liar{describe: honest(id)} }
+	for _, c := range []struct {
+		name  string
+		put   func(l *lan, a *station) discovery.Candidate
+		state grpcpeer.State
+		why   string
+	}{
+		{"another authority", func(l *lan, _ *station) discovery.Candidate {
+			other := newLAN(l.t)
+			id := other.identity("eve")
+			return l.serves(id, plain(id)).hint()
+		}, grpcpeer.StateRefused, "belongs to another authority"},
+		{"another id than claimed", func(l *lan, _ *station) discovery.Candidate {
+			hint := l.lies("eve", plain).hint()
+			hint.Node = string(l.identity("bob").ID())
+			return hint
+		}, grpcpeer.StateRefused, "another node answered"},
+		{"another id than in its certificate", func(l *lan, _ *station) discovery.Candidate {
+			return l.lies("eve", func(*identity.Identity) *liar { return &liar{describe: honest(l.identity("bob"))} }).hint()
+		}, grpcpeer.StateRefused, "another node than its certificate"},
+		{"an empty description", func(l *lan, _ *station) discovery.Candidate {
+			return l.lies("eve", func(*identity.Identity) *liar { return &liar{describe: &pb.NodeDescriptor{}} }).hint()
+		}, grpcpeer.StateRefused, "another node than its certificate"},
+		{"another major version", func(l *lan, _ *station) discovery.Candidate {
+			return l.lies("eve", func(id *identity.Identity) *liar {
+				d := honest(id)
+				d.Protocol.Major = 2
+				return &liar{describe: d}
+			}).hint()
+		}, grpcpeer.StateIncompatible, "version 2.0 of the protocol"},
+		{"a copy of itself", func(l *lan, _ *station) discovery.Candidate {
+			hint := l.lies("a", plain).hint()
+			return discovery.Candidate{Key: "twin", Addrs: hint.Addrs}
+		}, grpcpeer.StateRefused, "was its folder copied"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLAN(t)
+				var seen events
+				sa := l.add("a", reporting(&seen))
+				a := sa.live("a")
+				sa.network.Sight(c.put(l, sa))
+				time.Sleep(45 * time.Second)
+				if s, ok := a.status("", c.state); !ok || !strings.Contains(s.Why, c.why) {
+					t.Errorf("nodes are %+v, want one %s with %q", a.network.Nodes(), c.state, c.why)
+				}
+				if got := seen.count(grpcpeer.Refused); got != 2 {
+					t.Errorf("dialled %d times in 45 s, want twice: a wrong node is left alone for 30 s", got)
+				}
+				if len(a.Members()) != 0 {
+					t.Errorf("members are %+v, want none", a.Members())
+				}
+			})
+		})
+	}
+}
+
+func TestAServerThatRefusesTheClientIsUnderstood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// TLS checks the server first; so only a server that hides its authority from the check sees the
+		// client's. Here: bob trusts nobody of a's authority, a does trust bob's certificate.
+		l, other := newLAN(t), newLAN(t)
+		id := l.identity("bob")
+		tls := id.ServerTLS()
+		tls.ClientCAs = other.identity("eve").ServerTLS().ClientCAs
+		s := l.servesTLS(id, tls, &liar{describe: honest(id)})
+		sa := l.add("a")
+		a := sa.live("a")
+		sa.network.Sight(s.hint())
+		time.Sleep(time.Second)
+		if st, ok := a.status("", grpcpeer.StateRefused); !ok || !strings.Contains(st.Why, "rejected this node's certificate") {
+			t.Errorf("nodes are %+v, want one refused because it rejected the certificate", a.network.Nodes())
+		}
+	})
+}
+
+func TestOnlyTheNodesOwnMembersAreBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		sa := l.add("a")
+		a := sa.live("a")
+		good, forged := strings.Repeat("01", 16), strings.Repeat("02", 16)
+		liar := l.lies("eve", func(id *identity.Identity) *liar {
+			return &liar{describe: honest(id), events: []*pb.CatalogEvent{{Event: &pb.CatalogEvent_Snapshot{Snapshot: &pb.Catalog{
+				Members: []*pb.Member{
+					nil, {},
+					{Id: forged, Name: "forged", Node: string(sa.id), Accepts: []string{"work"}, Available: true},
+					{Id: string(sa.id), Name: "stolen", Node: string(id.ID()), Available: true},
+					{Id: good, Name: "good", Node: string(id.ID()), Accepts: []string{"work"}, Available: true},
+				},
+				Capabilities: []*pb.Capability{nil, {}},
+			}}}}}
+		})
+		sa.network.Sight(liar.hint())
+		time.Sleep(time.Second)
+		all := a.Members()
+		if len(all) != 1 || all[0].ID != community.MemberID(good) {
+			t.Errorf("members are %+v, want only the good one", all)
+		}
+	})
+}
+
+func TestANodeThatAnnouncesWithoutEndIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		sa := l.add("a")
+		a := sa.live("a")
+		liar := l.lies("eve", func(id *identity.Identity) *liar {
+			lie := &liar{describe: honest(id)}
+			for i := range 5000 {
+				lie.events = append(lie.events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{Joined: &pb.Member{
+					Id: fmt.Sprintf("%032x", i), Name: "x", Node: string(id.ID()), Accepts: []string{"x"}, Available: true}}})
+			}
+			return lie
+		})
+		sa.network.Sight(liar.hint())
+		time.Sleep(2 * time.Second)
+		if s, ok := a.status("", grpcpeer.StateRefused); !ok || !strings.Contains(s.Why, "over 4096 members") {
+			t.Errorf("nodes are %+v, want one refused", a.network.Nodes())
+		}
+	})
+}
+
+func TestALateWatcherGetsASnapshotAndAGapIsMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		a, b := meet(t, l)
+		l.Partition(b.id) // for less than the silence that ends a connection
+		for i := range 600 {
+			name := fmt.Sprintf("c%d", i%200)
+			b.offers(name, echo)
+			if i < 500 {
+				if err := b.Withdraw(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(time.Second)
+		l.Heal()
+		a.sees("the last state of b", func([]community.Member) bool {
+			return len(a.WhoProvides("c199")) == 1 && len(a.WhoProvides("c100")) == 1 && len(a.WhoProvides("c5")) == 0
+		})
+	})
+}
+
+func TestTooManyCallsToANodeAreRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		a, b := meet(t, l, func(c *grpcpeer.Config) { c.Limits.Calls = 4 })
+		b.offers("stuck", stuck)
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if _, err := a.network.Invoke(ctx, b.id, community.Call{Capability: "stuck"}); !errors.Is(err, context.Canceled) {
+					t.Errorf("a cancelled call: got %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		if _, err := a.network.Invoke(ctx, b.id, community.Call{Capability: "stuck"}); !errors.Is(err, community.ErrBusy) {
+			t.Errorf("the fifth call: got %v, want %v", err, community.ErrBusy)
+		}
+		cancel()
+		wg.Wait()
+		synctest.Wait()
+		b.offers("echo", echo)
+		if _, err := a.network.Invoke(context.Background(), b.id, community.Call{Capability: "echo"}); err != nil {
+			t.Errorf("a call after the others ended: %v", err)
+		}
+	})
+}
+
+func TestDeadlinesReachTheOtherNodeAndAreCapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		a, b := meet(t, l, func(c *grpcpeer.Config) { c.Limits.MaxDeadline = 10 * time.Second })
+		left := make(chan time.Duration, 1)
+		b.offers("left", func(ctx context.Context, _ community.Signal) (community.Reply, error) {
+			at, ok := ctx.Deadline()
+			if !ok {
+				at = time.Time{}
+			}
+			left <- time.Until(at)
+			return community.Reply{}, nil
+		})
+		for _, c := range []struct{ give, least, most time.Duration }{
+			{time.Second, 990 * time.Millisecond, 1001 * time.Millisecond},
+			{time.Minute, 9 * time.Second, 10 * time.Second},
+		} {
+			ctx, cancel := context.WithTimeout(context.Background(), c.give)
+			if _, err := a.network.Invoke(ctx, b.id, community.Call{Capability: "left"}); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if got := <-left; got < c.least || got > c.most {
+				t.Errorf("with %v the other node has %v, want %v to %v", c.give, got, c.least, c.most)
+			}
+		}
+		b.offers("stuck", stuck)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := a.network.Invoke(ctx, b.id, community.Call{Capability: "stuck"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a call over the other node's cap: got %v, want %v", err, context.DeadlineExceeded)
+		}
+	})
+}
+
+func TestNodesSaysWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		a, b := meet(t, l)
+		time.Sleep(time.Second)
+		all := a.network.Nodes()
+		if len(all) != 2 {
+			t.Fatalf("got %+v, want two", all)
+		}
+		self, other := all[0], all[1]
+		if self.State != grpcpeer.StateSelf || self.ID != a.id || self.Name != "a" || self.Protocol != "1.0" || self.CertDaysLeft < 6 {
+			t.Errorf("self is %+v", self)
+		}
+		if other.State != grpcpeer.StateConnected || other.ID != b.id || other.Name != "b" || other.Members != 1 || other.CertDaysLeft < 6 || other.Since.IsZero() {
+			t.Errorf("b is %+v", other)
+		}
+	})
+}
+
+func TestNodesMeetAfterTheirFirstCertificatesEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		sa, sb := l.add("a"), l.add("b")
+		a, b := sa.live("a"), sb.live("b")
+		time.Sleep(20 * 24 * time.Hour)
+		sa.network.Sight(sb.hint())
+		sb.network.Sight(sa.hint())
+		a.finds(b.id)
+		b.finds(a.id)
+	})
+}
+
+func TestANetworkThatOthersReachNeedsACluster(t *testing.T) {
+	l := newLAN(t)
+	for _, addr := range []string{"0.0.0.0:0", ":0"} {
+		n, err := grpcpeer.New(grpcpeer.Config{Identity: l.identity("a"), Listen: addr})
+		if err == nil || !strings.Contains(err.Error(), "cluster") {
+			t.Errorf("listening on %q: got %v, %v; want an error that says what to do", addr, n, err)
+		}
+	}
+	for _, addr := range []string{"", "127.0.0.1:0", "127.0.0.2:0", "localhost:0"} {
+		n, err := grpcpeer.New(grpcpeer.Config{Identity: l.identity("a"), Listen: addr})
+		if err != nil {
+			t.Errorf("listening on %q: %v", addr, err)
+			continue
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		stop()
+		if err := n.Run(ctx, community.New(community.Config{})); err != nil {
+			t.Errorf("running on %q: %v", addr, err)
+		}
+		if err := n.Run(ctx, community.New(community.Config{})); err == nil {
+			t.Error("it ran twice")
+		}
+	}
+	if _, err := grpcpeer.New(grpcpeer.Config{}); err == nil {
+		t.Error("a network without an identity was made")
+	}
+}
+
+func TestSightNeverBlocks(t *testing.T) {
+	l := newLAN(t)
+	s := l.add("a")
+	s.network.Sight(discovery.Candidate{})
+	s.network.Sight(discovery.Candidate{Key: "x", Gone: true})
+	s.network.Sight(s.hint())
+	if got := len(s.network.Nodes()); got != 1 {
+		t.Errorf("%d nodes, want self only", got)
+	}
+	if slices.ContainsFunc(s.network.Nodes(), func(n grpcpeer.NodeStatus) bool { return n.State != grpcpeer.StateSelf }) {
+		t.Error("somebody else is listed")
+	}
+}
