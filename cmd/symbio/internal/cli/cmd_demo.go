@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"symbio/cmd/symbio/internal/demo"
+	"symbio/cmd/symbio/internal/node"
+)
+
+func (a *App) cmdDemo() *cobra.Command {
+	var o demo.Options
+	cmd := &cobra.Command{
+		Use:   "demo [DIR]",
+		Short: "The two-minute tour: two nodes, one community, a survey of a directory",
+		Long: `Two nodes start on this machine, find each other by mDNS and prove who they are. An agent on one of
+them surveys DIR (default: here): it spawns a sub-agent for each part, takes a skill, has the other
+node render the result, and writes a report. No key and no network are needed; nothing is written but
+the report.`,
+		Example: `  symbio demo
+  symbio demo ~/src/project --report survey.md
+  symbio demo --model openai:gpt-x       # the same with a real model`,
+		Args: rangeArgs(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if o.Dir, err = surveyed(args); err != nil {
+				return err
+			}
+			if o.Report != "" {
+				if o.Report, err = filepath.Abs(o.Report); err != nil {
+					return err
+				}
+			}
+			if o.Self, err = os.Executable(); err != nil {
+				return err
+			}
+			show := &tour{app: a}
+			o.Show = show.event
+			if !a.json {
+				fmt.Fprintf(a.Err, "Two nodes on this machine, one community. An agent of node a surveys %s.\n\n", o.Dir)
+			}
+			r, err := demo.Run(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printLine(r)
+			}
+			_, err = fmt.Fprintf(a.Out, "\n%s\n\n%d members on %d nodes, %d sub-agents, %d calls between nodes, %d refused.\nThe report: %s\n",
+				strings.TrimSpace(r.Summary), r.Members, r.Nodes, r.Subagents, r.RemoteCalls, r.Denied, r.Report)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&o.Report, "report", "", "where to write the report (default: a new directory for temporary files)")
+	cmd.Flags().StringVar(&o.Model, "model", "", "the model of the agents (default: a script, which needs no key)")
+	return cmd
+}
+
+// surveyed is the directory to survey, absolute and without symbolic links.
+func surveyed(args []string) (string, error) {
+	dir := strings.Join(args, "")
+	if dir == "" {
+		dir = "."
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", notFound(err)
+	}
+	if !info.IsDir() {
+		return "", usage(fmt.Errorf("%s is not a directory", dir))
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", err
+	}
+	return filepath.Abs(dir)
+}
+
+// tour shows the nodes' events, and how far the survey is.
+type tour struct {
+	app         *App
+	parts, done int
+	err         error
+}
+
+func (t *tour) event(e node.Event) {
+	if t.app.json {
+		if t.err == nil {
+			t.err = t.app.printLine(e)
+		}
+		return
+	}
+	if line := t.line(e); line != "" {
+		fmt.Fprintf(t.app.Err, "%s %-7s %s | %s\n", e.Time.Local().Format("15:04:05.000"), t.progress(), printable(e.Node), clip(printable(line), 150))
+	}
+}
+
+// progress is how many of the parts are done, once it is known how many there are.
+func (t *tour) progress() string {
+	if t.parts == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", t.done, t.parts)
+}
+
+// line says an event in words; "" for one that is only noise here.
+func (t *tour) line(e node.Event) string {
+	var f struct {
+		ID, Name, State, Text, Tool, Why, On, Capability, From, Parent string
+
+		Args            json.RawMessage
+		Local, Approved bool
+		Provides        []string
+	}
+	if err := json.Unmarshal(e.Data, &f); err != nil {
+		return ""
+	}
+	switch e.Type {
+	case "note":
+		return f.Text
+	case "node":
+		return fmt.Sprintf("node %s is %s: id %s, by its certificate", f.Name, f.State, f.ID)
+	case "joined", "left":
+		verb := map[string]string{"joined": "joins", "left": "leaves"}[e.Type]
+		switch {
+		case f.Local:
+			return f.Name + " " + verb
+		case len(f.Provides) > 0 && e.Type == "joined":
+			return fmt.Sprintf("node %s provides %s", f.On, strings.Join(f.Provides, ", "))
+		}
+	case "spawned":
+		t.parts++
+		return fmt.Sprintf("%s spawns a sub-agent: %s", f.Name, f.Text)
+	case "skill":
+		return fmt.Sprintf("%s takes the skill %s", f.Name, f.Text)
+	case "task":
+		return fmt.Sprintf("%s begins: %s", f.Name, f.Text)
+	case "tool_call":
+		return fmt.Sprintf("%s asks for %s %s", f.Name, f.Tool, clip(string(f.Args), 80))
+	case "decision":
+		if !f.Approved {
+			return fmt.Sprintf("REFUSED: %s may not use %s: %s", f.Name, f.Tool, f.Why)
+		}
+	case "served":
+		return fmt.Sprintf("answers %s for node %s", f.Capability, f.From)
+	case "done":
+		if f.Parent != "" {
+			t.done++
+		}
+		return f.Name + " is done"
+	case "failed":
+		return fmt.Sprintf("%s failed: %s", f.Name, f.Why)
+	}
+	return ""
+}

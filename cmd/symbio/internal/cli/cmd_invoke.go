@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+func (a *App) cmdInvoke() *cobra.Command {
+	var timeout time.Duration
+	var on string
+	cmd := &cobra.Command{
+		Use:   "invoke CAPABILITY [DATA]",
+		Short: "Have another node do what it offers, and print the result",
+		Long: `Invoke a capability of another node and print the result. DATA is JSON, or text; - reads it from
+standard input. Without --on, any available node that provides the capability is asked.`,
+		Example: `  symbio invoke node.info
+  symbio invoke text.wordcount "how many words are these" --on kitchen
+  symbio members --provides text.wordcount     # who provides it`,
+		Args: rangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := a.payload(append(args, "")[1])
+			if err != nil {
+				return err
+			}
+			client, conn, err := a.dial()
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			reply, err := client.Call(cmd.Context(), &symbiov1.CallRequest{
+				Capability: args[0], On: on, Data: data, Timeout: durationpb.New(timeout),
+			})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(struct {
+					Result   json.RawMessage `json:"result"`
+					Node     string          `json:"node"`
+					NodeName string          `json:"node_name"`
+				}{asJSON(reply.GetData()), reply.GetNode(), reply.GetNodeName()})
+			}
+			return a.printAnswer(reply.GetData())
+		},
+	}
+	cmd.Flags().StringVar(&on, "on", "", "the member or node that is to do it, by id or name")
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long to wait for the result")
+	return cmd
+}

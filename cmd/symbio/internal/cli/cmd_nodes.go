@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// nodeJSON is a node in the output; the names are a contract.
+type nodeJSON struct {
+	ID       string  `json:"id"`
+	Name     string  `json:"name"`
+	State    string  `json:"state"`
+	Addr     string  `json:"addr"`
+	RTT      float64 `json:"rtt_ms"`
+	Members  uint32  `json:"members"`
+	Protocol string  `json:"protocol"`
+	CertDays int     `json:"cert_days"`
+	Why      string  `json:"why,omitempty"`
+}
+
+func (a *App) cmdNodes() *cobra.Command {
+	return &cobra.Command{
+		Use:     "nodes",
+		Short:   "Machines: who they are, how they are reached, and why one is not",
+		Example: "  symbio nodes\n  symbio nodes --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, conn, err := a.dial()
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			reply, err := client.Nodes(cmd.Context(), &symbiov1.NodesRequest{})
+			if err != nil {
+				return err
+			}
+			nodes := make([]nodeJSON, len(reply.GetNodes()))
+			for i, n := range reply.GetNodes() {
+				nodes[i] = toNode(n)
+			}
+			if a.json {
+				return a.printJSON(nodes)
+			}
+			rows := make([][]string, len(nodes))
+			for i, n := range nodes {
+				rtt := ""
+				if n.RTT > 0 {
+					rtt = strconv.FormatFloat(n.RTT, 'f', 1, 64) + " ms"
+				}
+				rows[i] = []string{n.ID, n.Name, n.State, n.Addr, rtt, strconv.Itoa(int(n.Members)), n.Protocol, fmt.Sprintf("%d days", n.CertDays), n.Why}
+			}
+			return a.table([]string{"ID", "NAME", "STATE", "ADDRESS", "RTT", "MEMBERS", "PROTOCOL", "CERTIFICATE", "WHY"}, rows)
+		},
+	}
+}
+
+func toNode(n *symbiov1.Node) nodeJSON {
+	return nodeJSON{
+		ID: n.GetId(), Name: n.GetName(), State: n.GetState(), Addr: n.GetAddr(), Members: n.GetMembers(), Protocol: n.GetProtocol(), Why: n.GetWhy(),
+		RTT: float64(n.GetRtt().AsDuration().Microseconds()) / 1000, CertDays: int(n.GetCertDays()),
+	}
+}

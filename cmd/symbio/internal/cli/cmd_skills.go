@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"symbio/actor"
+	"symbio/cmd/symbio/internal/node"
+	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/skills"
+	"symbio/skills/format"
+)
+
+func (a *App) cmdSkills() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "skills",
+		Short: "The skills that agents can take",
+		Example: `  symbio skills list
+  symbio skills show survey-directory
+  symbio skills validate .agents/skills`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.cmdSkillsList(), a.cmdSkillsShow(), a.cmdSkillsValidate())
+	return cmd
+}
+
+// skillJSON is a skill in the output; the names are a contract.
+type skillJSON struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Path        string `json:"path"`
+	Scope       string `json:"scope"`
+	Enabled     bool   `json:"enabled"`
+	Active      bool   `json:"active"`
+}
+
+func (a *App) cmdSkillsList() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the skills of the running node, or of this directory when none is running",
+		Example: `  symbio skills list
+  symbio skills list --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, problems, err := a.listSkills(cmd.Context(), file)
+			if err != nil {
+				return err
+			}
+			for _, p := range problems {
+				fmt.Fprintln(a.Err, "left out:", printable(p))
+			}
+			if a.json {
+				return a.printJSON(list)
+			}
+			rows := make([][]string, len(list))
+			for i, s := range list {
+				state := "enabled"
+				if s.Active {
+					state = "active"
+				}
+				rows[i] = []string{s.Name, s.Scope, state, s.Path, clip(s.Description, 100)}
+			}
+			return a.table([]string{"NAME", "SCOPE", "STATE", "PATH", "DESCRIPTION"}, rows)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration file, when no node is running")
+	return cmd
+}
+
+func (a *App) listSkills(ctx context.Context, file string) (list []skillJSON, problems []string, err error) {
+	list = []skillJSON{}
+	client, conn, err := a.dial()
+	if err == nil {
+		defer conn.Close()
+		reply, err := client.Skills(ctx, &symbiov1.SkillsRequest{})
+		for _, s := range reply.GetSkills() {
+			list = append(list, skillJSON{s.GetId(), s.GetName(), s.GetDescription(), s.GetPath(), s.GetScope(), s.GetEnabled(), s.GetActive()})
+		}
+		return list, reply.GetErrors(), err
+	}
+	if !errors.Is(err, errNoNode) {
+		return nil, nil, err
+	}
+	cfg, err := a.skillsConfig(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	catalog, err := skills.Scan(ctx, cfg)
+	for _, s := range catalog.Skills {
+		list = append(list, skillJSON{s.ID, s.Name, s.Description, s.Path, string(s.Scope), true, false})
+	}
+	for _, p := range catalog.Errors {
+		problems = append(problems, p.Path+": "+p.Message())
+	}
+	return list, problems, err
+}
+
+// skillsConfig says where the skills of a node that is started here would be.
+func (a *App) skillsConfig(file string) (skills.Config, error) {
+	c, _, err := a.loadConfig(file)
+	if err != nil {
+		return skills.Config{}, err
+	}
+	opts, err := a.nodeOptions(c)
+	if err != nil {
+		return skills.Config{}, err
+	}
+	return node.SkillsConfig(opts), nil
+}
+
+func (a *App) cmdSkillsShow() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "What a skill says, and what an agent that activates it is granted",
+		Example: "  symbio skills show survey-directory",
+		Args:    exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.skillsConfig(file)
+			if err != nil {
+				return err
+			}
+			activation, err := activate(cmd.Context(), cfg, args[0])
+			if errors.Is(err, skills.ErrNotFound) {
+				return notFound(err)
+			}
+			if err != nil {
+				return err
+			}
+			return a.printSkill(activation)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	return cmd
+}
+
+// activate takes a skill as an agent would, from a registry of its own.
+func activate(ctx context.Context, cfg skills.Config, name string) (_ skills.Activation, err error) {
+	system := actor.NewSystem(actor.Config{})
+	defer func() { err = errors.Join(err, system.Shutdown(ctx)) }()
+	registry, err := skills.NewRegistry(system, cfg)
+	if err != nil {
+		return skills.Activation{}, err
+	}
+	return registry.Activate(ctx, "show", name)
+}
+
+func (a *App) printSkill(s skills.Activation) error {
+	if a.json {
+		return a.printJSON(struct {
+			skills.Skill
+			Instructions string            `json:"instructions"`
+			Hash         string            `json:"hash"`
+			Granted      []string          `json:"granted"`
+			Withheld     []skills.Withheld `json:"withheld"`
+		}{s.Skill, s.Instructions, s.Hash, s.Granted, s.Withheld})
+	}
+	fmt.Fprintf(a.Out, "name         %s\ndescription  %s\nscope        %s\npath         %s\nsha256       %s\ngrants       %s\n",
+		printable(s.Skill.Name), printable(s.Skill.Description), s.Skill.Scope, printable(s.Skill.Path), s.Hash, printable(strings.Join(s.Granted, " ")))
+	for _, w := range s.Withheld {
+		fmt.Fprintf(a.Out, "withheld     %s: %s\n", printable(w.Rule), printable(w.Why))
+	}
+	fmt.Fprintln(a.Out)
+	return a.printAnswer([]byte(s.Instructions))
+}
+
+func (a *App) cmdSkillsValidate() *cobra.Command {
+	var levelName string
+	cmd := &cobra.Command{
+		Use:   "validate DIR...",
+		Short: "Check skill directories, or directories of them",
+		Long: `Check every SKILL.md in the directories and below: one line each, with its verdict. Status 1 if any is
+not ok.`,
+		Example: `  symbio skills validate .agents/skills
+  symbio skills validate --level strict my-skill --json`,
+		Args: minArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			level, err := format.ParseLevel(levelName)
+			if err != nil {
+				return usage(err)
+			}
+			return a.validateSkills(args, level)
+		},
+	}
+	cmd.Flags().StringVar(&levelName, "level", "standard", "how strictly: strict, standard or lenient")
+	return cmd
+}
+
+func (a *App) validateSkills(dirs []string, level format.Level) error {
+	bad := 0
+	for _, dir := range dirs {
+		if _, err := os.Stat(dir); err != nil {
+			return notFound(err)
+		}
+		for _, r := range skills.Validate(dir, level) {
+			if !r.OK {
+				bad++
+			}
+			if err := a.printReport(r); err != nil {
+				return err
+			}
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d not ok", bad)
+	}
+	return nil
+}
+
+func (a *App) printReport(r skills.Report) error {
+	if a.json {
+		return a.printLine(r)
+	}
+	verdict := "ok"
+	if !r.OK {
+		verdict = "not ok"
+	}
+	if _, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\n", verdict, printable(r.Name), printable(r.Path)); err != nil {
+		return err
+	}
+	for _, d := range r.Diagnostics {
+		if _, err := fmt.Fprintf(a.Out, "\t%s\n", printable(d.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"symbio/agent/llm/provider"
+	"symbio/security/permission"
+)
+
+// capabilityName is what a capability may be called; the prefix agent.perception. is the wire's own.
+var capabilityName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+
+// Check returns everything that is wrong with c, joined.
+func (c Config) Check() error {
+	var wrong []error
+	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	names := map[string]bool{}
+	for i, p := range c.Capabilities {
+		where := fmt.Sprintf("capabilities[%d] %q", i, p.Name)
+		switch {
+		case len(p.Name) > 64 || !capabilityName.MatchString(p.Name):
+			bad("%s: the name is up to 64 letters, digits, _ and -, in parts separated by dots", where)
+		case names[p.Name]:
+			bad("%s: that name is there twice", where)
+		case (len(p.Exec) > 0) == (p.Agent != ""):
+			bad("%s: give it either exec or agent", where)
+		case p.Timeout < 0:
+			bad("%s: the timeout is negative", where)
+		}
+		names[p.Name] = true
+	}
+	if _, err := provider.Parse(c.Model); err != nil {
+		bad("model: %w", err)
+	}
+	if _, err := c.Permissions.Policy(); err != nil {
+		bad("permissions: %w", err)
+	}
+	if _, err := permission.NewInbound(c.Authorize); err != nil {
+		bad("authorize: %w", err)
+	}
+	for key, n := range map[string]int{"depth": c.Budget.Depth, "agents": c.Budget.Agents, "spawns_per_minute": c.Budget.SpawnsPerMinute, "wall": int(c.Budget.Wall)} {
+		if n < 0 {
+			bad("budget.%s is negative", key)
+		}
+	}
+	return errors.Join(wrong...)
+}

@@ -1,0 +1,175 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"symbio/agent"
+	"symbio/security/permission"
+)
+
+// Config is everything that can be configured; architecture, "Configuration", describes the keys.
+type Config struct {
+	Node         Node                     `yaml:"node"`
+	Discovery    Discovery                `yaml:"discovery"`
+	Agents       string                   `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
+	Model        string                   `yaml:"model"`
+	Workspace    string                   `yaml:"workspace"`   // where agents work; "" = where the node was started
+	Directories  []string                 `yaml:"directories"` // more directories whose files agents may be allowed to use
+	Capabilities []Capability             `yaml:"capabilities"`
+	Authorize    []permission.InboundRule `yaml:"authorize"`
+	Permissions  permission.Config        `yaml:"permissions"`
+	Skills       Skills                   `yaml:"skills"`
+	Budget       agent.Limits             `yaml:"budget"`
+}
+
+// Node says what the node is called and where it listens.
+type Node struct {
+	Name   string `yaml:"name"`   // "" = the machine's name, numbered if taken
+	Listen string `yaml:"listen"` // host:port
+}
+
+// Discovery says how other nodes are found.
+type Discovery struct {
+	MDNS  bool     `yaml:"mdns"`
+	Peers []string `yaml:"peers"` // host:port each
+}
+
+// Capability is something that the node offers to other nodes: a command or an agent.
+type Capability struct {
+	Name        string        `yaml:"name"`
+	Description string        `yaml:"description"`
+	Exec        []string      `yaml:"exec"`  // JSON on standard input, JSON on standard output
+	Agent       string        `yaml:"agent"` // the name of a definition
+	Input       any           `yaml:"input"`
+	Output      any           `yaml:"output"`
+	Idempotent  bool          `yaml:"idempotent"`
+	Timeout     time.Duration `yaml:"timeout"` // 0 = a minute for commands, the budget's for agents
+}
+
+// Skills says where skills are looked for, beside the standard places.
+type Skills struct {
+	Enabled bool     `yaml:"enabled"`
+	Dirs    []string `yaml:"dirs"`
+}
+
+// Default is the configuration of a node that was told nothing: loopback only, what would be asked
+// is asked, and other nodes of the same user may call.
+func Default() Config {
+	return Config{
+		Node:        Node{Listen: "127.0.0.1:0"},
+		Discovery:   Discovery{MDNS: true},
+		Model:       "auto",
+		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
+		Permissions: permission.Config{Preset: "standard"},
+		Skills:      Skills{Enabled: true},
+		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
+	}
+}
+
+// maxFile bounds a configuration file, in bytes.
+const maxFile = 1 << 20
+
+// Load reads a file over the defaults. from says where each value came from.
+func Load(file string) (c Config, from Origins, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return Config{}, nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	if len(text) > maxFile {
+		return Config{}, nil, fmt.Errorf("%s is larger than %d KiB", file, maxFile>>10)
+	}
+	if c, from, err = Parse(file, text); err != nil {
+		return Config{}, nil, err
+	}
+	dir, err := filepath.Abs(filepath.Dir(file))
+	c.resolve(dir)
+	return c, from, err
+}
+
+// resolve makes the paths of a file in dir absolute. A command without a slash is looked up in PATH.
+func (c *Config) resolve(dir string) {
+	at := func(path *string) {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+	if script, ok := strings.CutPrefix(c.Model, "scripted:"); ok {
+		at(&script)
+		c.Model = "scripted:" + script
+	}
+	at(&c.Agents)
+	at(&c.Workspace)
+	for i := range c.Skills.Dirs {
+		at(&c.Skills.Dirs[i])
+	}
+	for i := range c.Directories {
+		at(&c.Directories[i])
+	}
+	for _, p := range c.Capabilities {
+		if len(p.Exec) > 0 && strings.ContainsRune(p.Exec[0], '/') {
+			at(&p.Exec[0])
+		}
+	}
+}
+
+// Parse reads a file's text over the defaults and checks what can be checked without the machine.
+func Parse(file string, text []byte) (Config, Origins, error) {
+	c := Default()
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return Config{}, nil, fmt.Errorf("%s: %s", file, plain(err))
+	}
+	from := Origins{}
+	from.read(file, "", &doc)
+	if _, ok := from["authorize"]; ok {
+		c.Authorize = nil // what is written replaces the default, it does not add to it
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return Config{}, nil, fmt.Errorf("%s: %s", file, plain(err))
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return Config{}, nil, fmt.Errorf("%s: more than one YAML document", file)
+	}
+	if err := c.Check(); err != nil {
+		return Config{}, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, from, nil
+}
+
+var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+
+// plain puts the decoder's errors into the words of the file, not of the Go types.
+func plain(err error) string {
+	text := err.Error()
+	var typed *yaml.TypeError
+	if errors.As(err, &typed) {
+		text = ""
+		for i, e := range typed.Errors {
+			if i > 0 {
+				text += "; "
+			}
+			text += e
+		}
+	}
+	text = unknownKey.ReplaceAllString(text, "unknown key $1")
+	return goType.ReplaceAllString(text, "a different kind of value")
+}
+
+var goType = regexp.MustCompile(`(?:config|permission|agent|time)\.[A-Za-z]+|\[\](?:config|permission)\.[A-Za-z]+`)

@@ -1,0 +1,126 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Survey is what node a asks node b to render.
+type Survey struct {
+	Dir   string `json:"dir"`
+	Parts []Part `json:"parts"`
+}
+
+// Part is what one sub-agent found out about its part of the directory.
+type Part struct {
+	Part    string `json:"part"`
+	What    string `json:"what"`
+	Files   int    `json:"files"`
+	Lines   int    `json:"lines"`
+	Kinds   []Kind `json:"kinds"`
+	Todos   int    `json:"todos"`
+	Longest []File `json:"longest"`
+	// Error is why there are no figures.
+	Error string `json:"error,omitempty"`
+}
+
+// Kind is the files of one ending.
+type Kind struct {
+	Kind  string `json:"kind"`
+	Files int    `json:"files"`
+	Lines int    `json:"lines"`
+}
+
+// File is one file and its length.
+type File struct {
+	File  string `json:"file"`
+	Lines int    `json:"lines"`
+}
+
+// Render writes a survey as Markdown. It is what the capability report.render does.
+func Render(input []byte) (string, error) {
+	var s Survey
+	if err := json.Unmarshal(input, &s); err != nil {
+		return "", fmt.Errorf("the survey: %w", err)
+	}
+	slices.SortFunc(s.Parts, func(a, b Part) int { return strings.Compare(a.Part, b.Part) })
+	total, kinds := sum(s.Parts)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Survey of %s\n\n", inline(s.Dir))
+	fmt.Fprintf(&b, "%d files, %d lines, %d lines with TODO or FIXME, in %d parts.\n\n", total.Files, total.Lines, total.Todos, len(s.Parts))
+	b.WriteString("## Parts\n\n| part | what it is | files | lines | TODO, FIXME |\n|---|---|---:|---:|---:|\n")
+	for _, p := range s.Parts {
+		what := p.What
+		if p.Error != "" {
+			what = "not surveyed: " + p.Error
+		}
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d |\n", cell(p.Part), cell(what), p.Files, p.Lines, p.Todos)
+	}
+	b.WriteString("\n## Kinds of files\n\n| kind | files | lines |\n|---|---:|---:|\n")
+	for _, k := range kinds {
+		fmt.Fprintf(&b, "| %s | %d | %d |\n", cell(k.Kind), k.Files, k.Lines)
+	}
+	b.WriteString("\n## Longest files\n\n| file | lines |\n|---|---:|\n")
+	for _, f := range longest(s.Parts, 10) {
+		fmt.Fprintf(&b, "| %s | %d |\n", cell(f.File), f.Lines)
+	}
+	b.WriteString(`
+## How to check
+
+Files are regular files outside of .git directories; a file's lines are its line breaks. In the
+surveyed directory:
+
+    find . -type f -not -path '*/.git/*' | wc -l
+    find . -type f -not -path '*/.git/*' -exec cat {} + | wc -l
+    find . -type f -not -path '*/.git/*' -exec cat {} + | grep -a -c -E 'TODO|FIXME'
+`)
+	return b.String(), nil
+}
+
+// sum adds up all parts, and the kinds of files over all parts, the most lines first.
+func sum(parts []Part) (total Part, kinds []Kind) {
+	by := map[string]Kind{}
+	for _, p := range parts {
+		total.Files += p.Files
+		total.Lines += p.Lines
+		total.Todos += p.Todos
+		for _, k := range p.Kinds {
+			sum := by[k.Kind]
+			by[k.Kind] = Kind{k.Kind, sum.Files + k.Files, sum.Lines + k.Lines}
+		}
+	}
+	for _, k := range by {
+		kinds = append(kinds, k)
+	}
+	slices.SortFunc(kinds, func(a, b Kind) int {
+		if a.Lines != b.Lines {
+			return b.Lines - a.Lines
+		}
+		return strings.Compare(a.Kind, b.Kind)
+	})
+	return total, kinds
+}
+
+// longest are the n longest files of all parts.
+func longest(parts []Part, n int) []File {
+	var all []File
+	for _, p := range parts {
+		all = append(all, p.Longest...)
+	}
+	slices.SortFunc(all, func(a, b File) int {
+		if a.Lines != b.Lines {
+			return b.Lines - a.Lines
+		}
+		return strings.Compare(a.File, b.File)
+	})
+	return all[:min(n, len(all))]
+}
+
+// cell is text as it may stand in a table: on one line, without anything that would end the cell.
+func cell(s string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ", "<", "&lt;").Replace(s)
+}
+
+func inline(s string) string { return "`" + strings.NewReplacer("`", "'", "\n", " ").Replace(s) + "`" }

@@ -1,0 +1,106 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"time"
+
+	"symbio/agent"
+	"symbio/cmd/symbio/internal/config"
+	"symbio/community"
+)
+
+// capability makes what the configuration describes: a command or an agent that answers calls of
+// other nodes.
+func (n *Node) capability(c config.Capability) (community.Capability, community.Provider, error) {
+	out := community.Capability{Name: c.Name, Description: c.Description, Idempotent: c.Idempotent}
+	var err error
+	if out.Input, err = schema(c.Input); err != nil {
+		return out, nil, fmt.Errorf("input: %w", err)
+	}
+	if out.Output, err = schema(c.Output); err != nil {
+		return out, nil, fmt.Errorf("output: %w", err)
+	}
+	if c.Agent == "" {
+		return out, n.commandProvider(c), nil
+	}
+	def, err := n.definition(c.Agent)
+	return out, n.agentProvider(c, def), err
+}
+
+func schema(v any) (json.RawMessage, error) {
+	if v == nil {
+		return nil, nil
+	}
+	return json.Marshal(v)
+}
+
+// commandProvider runs a command for each call.
+func (n *Node) commandProvider(c config.Capability) community.Provider {
+	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
+		out, err := runCommand(ctx, c, s.Data)
+		n.served(c.Name, s, err)
+		return community.Reply{Data: out, ContentType: "application/json"}, err
+	}
+}
+
+// agentProvider spawns an agent for each call, gives it the input as its task, and ends it.
+func (n *Node) agentProvider(c config.Capability, def agent.Definition) community.Provider {
+	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
+		reply, err := n.oneTask(ctx, c, def, s)
+		n.served(c.Name, s, err)
+		return reply, err
+	}
+}
+
+func (n *Node) oneTask(ctx context.Context, c config.Capability, def agent.Definition, s community.Signal) (community.Reply, error) {
+	limits := n.opts.Config.Budget
+	if c.Timeout > 0 {
+		limits.Wall = c.Timeout
+	}
+	m, err := n.factory.Spawn(ctx, agent.Order{Definition: def, Policy: n.policy, Limits: limits})
+	if err != nil {
+		return community.Reply{}, err
+	}
+	s.Perception = m.Accepts[0]
+	reply, err := n.community.Send(ctx, m.ID, s)
+	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if endErr := n.community.Terminate(endCtx, m.ID); endErr != nil {
+		n.log.Warn("agent of a capability not terminated", "agent", m.ID, "err", endErr)
+	}
+	return reply, err
+}
+
+// served reports a call of another node that was answered here.
+func (n *Node) served(capability string, s community.Signal, err error) {
+	e := servedEvent{Capability: capability, Requester: s.Requester}
+	if len(s.Requester) > 0 {
+		e.From = n.nodeName(community.NodeID(s.Requester[0]))
+	}
+	if err != nil {
+		e.Error = err.Error()
+		n.log.Warn("capability failed", "capability", capability, "err", err)
+	}
+	n.events.Publish("served", "", e)
+}
+
+type servedEvent struct {
+	Capability string   `json:"capability"`
+	From       string   `json:"from,omitempty"`
+	Requester  []string `json:"requester,omitempty"`
+	Error      string   `json:"error,omitempty"`
+}
+
+// info answers node.info: what this node is, for whoever may ask.
+func (n *Node) info(_ context.Context, s community.Signal) (community.Reply, error) {
+	data, err := json.Marshal(map[string]any{
+		"name": n.name, "id": n.id, "version": n.opts.Version, "protocol": Protocol,
+		"system": runtime.GOOS + "/" + runtime.GOARCH, "up_seconds": int(time.Since(n.started).Seconds()),
+		"agents": len(n.community.Catalog().Members) - 1, // the node itself is one of them
+	})
+	n.served("node.info", s, err)
+	return community.Reply{Data: data, ContentType: "application/json"}, err
+}

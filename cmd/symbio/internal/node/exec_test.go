@@ -1,0 +1,78 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"symbio/cmd/symbio/internal/config"
+	"symbio/community"
+)
+
+func sh(t *testing.T, script string) config.Capability {
+	t.Helper()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("there is no sh on this machine")
+	}
+	return config.Capability{Name: "x", Exec: []string{"sh", "-c", script}}
+}
+
+func TestACommandAnswersJSONWithJSON(t *testing.T) {
+	got, err := runCommand(t.Context(), sh(t, `read x; echo "{\"got\": $x}"`), []byte(`"hi"`+"\n"))
+	if want := `{"got": "hi"}`; err != nil || string(got) != want {
+		t.Errorf("answer = %s, %v; want %s", got, err, want)
+	}
+}
+
+func TestACommandGetsNoKeysOfThisProcess(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "secret")
+	got, err := runCommand(t.Context(), sh(t, `echo "\"$OPENAI_API_KEY\""`), nil)
+	if err != nil || string(got) != `""` {
+		t.Errorf("the command sees %s, %v; want nothing", got, err)
+	}
+}
+
+func TestACommandThatFailsSaysHowAndNotWhere(t *testing.T) {
+	for name, test := range map[string]struct {
+		c     config.Capability
+		input string
+		want  error
+		words string
+	}{
+		"status":     {sh(t, "echo /secret/path >&2; exit 3"), "1", community.ErrAgentFailed, "exit status 3"},
+		"missing":    {config.Capability{Name: "x", Exec: []string{"/secret/path/missing"}}, "1", community.ErrAgentFailed, "could not be started"},
+		"no JSON":    {sh(t, "echo hello"), "1", community.ErrAgentFailed, "did not print JSON"},
+		"too much":   {sh(t, "head -c 2000000 /dev/zero"), "1", community.ErrTooLarge, "more than 1024 KiB"},
+		"bad input":  {sh(t, "cat"), "{", community.ErrAgentFailed, "not JSON"},
+		"two values": {sh(t, "echo 1 2"), "1", community.ErrAgentFailed, "did not print JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := runCommand(t.Context(), test.c, []byte(test.input))
+			said := community.Explanation(err)
+			if !errors.Is(err, test.want) || !strings.Contains(said, test.words) || strings.Contains(said, "/secret") {
+				t.Errorf("error = %v, told to the caller %q; want %v with %q and no path", err, said, test.want, test.words)
+			}
+		})
+	}
+}
+
+func TestACommandEndsWithItsCallAndItsChildrenWithIt(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err := runCommand(ctx, sh(t, "sleep 60 & sleep 60"), []byte("1"))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error = %v, want the deadline", err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("the call ended after %v", took)
+	}
+	c := sh(t, "sleep 60")
+	c.Timeout = 100 * time.Millisecond
+	if _, err := runCommand(t.Context(), c, []byte("1")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error = %v, want the capability's own time-out", err)
+	}
+}

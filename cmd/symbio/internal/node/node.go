@@ -1,0 +1,259 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/reflection"
+
+	"symbio/actor"
+	"symbio/agent"
+	"symbio/agent/tool/builtin"
+	"symbio/cmd/symbio/internal/config"
+	"symbio/community"
+	"symbio/discovery"
+	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/identity"
+	"symbio/security/permission"
+	"symbio/skills"
+	"symbio/transport/grpcpeer"
+)
+
+// Protocol is the version of the wire between nodes that this build speaks.
+const Protocol = "1.0"
+
+// stopTimeout is how long a stop may take; after it the node ends with what it could not finish.
+const stopTimeout = 5 * time.Second
+
+// drain is how long an agent of a node that stops may go on with what it is doing: somebody who
+// presses Ctrl-C does not wait for a model.
+const drain = time.Second
+
+// Options are what a node is made of. What they do not say is not read from anywhere else.
+type Options struct {
+	Config config.Config
+	State  State
+	// Dir is where the node was started, Home the user's home directory, Host the machine's name.
+	Dir, Home, Host string
+	// Getenv reads the environment, for the keys of models and the paths of skills.
+	Getenv  func(string) string
+	Version string
+	Logger  *slog.Logger // default: silent
+	// Ready is called once, when the node can be used. Its error ends the node.
+	Ready func(Ready) error
+	// Watch sees every event, one at a time. It may lag behind, and must not block for ever.
+	Watch func(Event)
+}
+
+// Ready says where a node can be reached.
+type Ready struct {
+	Name   string
+	ID     community.NodeID
+	Listen string
+	Socket string
+}
+
+// Node is a running node.
+type Node struct {
+	opts    Options
+	name    string
+	id      community.NodeID
+	listen  string
+	pid     int
+	started time.Time
+	log     *slog.Logger
+
+	events    *Events
+	system    *actor.System
+	community *community.Community
+	network   *grpcpeer.Network
+	roster    *discovery.Roster
+	sources   []discovery.Source
+	skills    *skills.Registry // nil = off
+	files     *builtin.Workspace
+	factory   *agent.Factory
+	agents    map[string]agent.Definition
+	policy    permission.Policy
+	inbound   permission.Inbound
+	web       *http.Client
+	approvals approvals
+}
+
+// Run runs a node until ctx ends, and then stops it within stopTimeout. It returns early when the
+// node cannot be what its configuration says.
+func Run(ctx context.Context, o Options) (err error) {
+	name, release, err := claim(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	n := &Node{opts: o, name: name, pid: os.Getpid(), started: time.Now(), log: o.Logger, events: NewEvents(name)}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	listener, err := n.assemble(ctx)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	socket, err := o.State.listenControl(name)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return n.run(ctx, socket)
+}
+
+func claim(o Options) (name string, release func() error, err error) {
+	if name = o.Config.Node.Name; name != "" {
+		if release, err = o.State.Claim(name); errors.Is(err, ErrRunning) {
+			err = fmt.Errorf("%w; choose another with --name", err)
+		}
+		return name, release, err
+	}
+	return o.State.ClaimFree(nameOf(o.Host))
+}
+
+// assemble makes the parts, each from those before it.
+func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
+	o := n.opts
+	id, err := n.identity()
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	n.id = id.ID()
+	if n.policy, err = o.Config.Permissions.Policy(); err != nil {
+		return nil, fmt.Errorf("permissions: %w", err)
+	}
+	if n.inbound, err = permission.NewInbound(o.Config.Authorize); err != nil {
+		return nil, fmt.Errorf("authorize: %w", err)
+	}
+	if n.agents, err = n.definitions(); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", o.Config.Node.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listening for other nodes: %w", err)
+	}
+	n.listen = listener.Addr().String()
+	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Logger: n.log, Report: n.reportNode}); err != nil {
+		return nil, err // it has closed the listener
+	}
+	if err := n.parts(ctx, id, listener); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Listener) (err error) {
+	o := n.opts
+	n.system = actor.NewSystem(actor.Config{Logger: n.log})
+	n.community = community.New(community.Config{
+		Node: n.id, Name: n.name, System: n.system, Network: n.network, Authorize: n.authorize, Logger: n.log,
+		Drain: drain,
+	})
+	if o.Config.Skills.Enabled {
+		if n.skills, err = skills.NewRegistry(n.system, SkillsConfig(o)); err != nil {
+			return fmt.Errorf("skills: %w", err)
+		}
+	}
+	if n.files, err = builtin.Open(o.workspace(), o.Config.Directories...); err != nil {
+		return fmt.Errorf("the workspace: %w", err)
+	}
+	n.web = webClient()
+	n.factory = agent.NewFactory(agent.Config{
+		Community: n.community, Skills: n.skills, Tools: n.files.Tools(), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Logger: n.log,
+	})
+	if err := n.offer(); err != nil {
+		return err
+	}
+	return n.discover(id, listener)
+}
+
+// discover prepares the sources of hints about other nodes. A node on loopback looks and is seen on
+// loopback only.
+func (n *Node) discover(id *identity.Identity, listener net.Listener) error {
+	addr, err := netip.ParseAddrPort(listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	n.roster = discovery.NewRoster(discovery.Config{Self: string(n.id), Tag: id.Tag(), Report: n.network.Sight, Logger: n.log})
+	n.sources, err = sources(n.opts.Config.Discovery, string(n.id), id.Tag(), addr, n.log)
+	return err
+}
+
+// run runs the parts until ctx ends or one of them fails.
+func (n *Node) run(ctx context.Context, socket net.Listener) error {
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recoverUnary(n.log)), grpc.ChainStreamInterceptor(recoverStream(n.log)))
+	symbiov1.RegisterControlServer(server, &control{node: n})
+	reflection.Register(server)
+
+	g, ctx := errgroup.WithContext(ctx)
+	part := func(name string, run func(context.Context) error) {
+		g.Go(func() error {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	part("community", n.community.Run)
+	part("discovery", func(ctx context.Context) error { return n.roster.Run(ctx, n.sources...) })
+	changes := n.community.Subscribe()
+	part("changes", func(ctx context.Context) error { return n.reportChanges(ctx, changes) })
+	part("control", func(context.Context) error { return server.Serve(socket) })
+	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
+	if n.opts.Watch != nil {
+		tap := n.events.Subscribe(time.Time{})
+		part("watch", func(ctx context.Context) error { return watch(ctx, tap, n.opts.Watch) })
+	}
+	if n.opts.Ready != nil {
+		if err := n.opts.Ready(Ready{n.name, n.id, n.listen, n.opts.State.Socket(n.name)}); err != nil {
+			g.Go(func() error { return err })
+		}
+	}
+	return g.Wait()
+}
+
+// close ends what the parts shared, once none of them runs any more.
+func (n *Node) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := n.system.Shutdown(ctx); err != nil {
+		n.log.Warn("actors still running at the end", "err", err)
+	}
+	n.web.CloseIdleConnections()
+	if err := n.files.Close(); err != nil {
+		n.log.Warn("closing the workspace", "err", err)
+	}
+}
+
+// stopServer lets calls of the control socket end by themselves for a moment, then ends them.
+func stopServer(s *grpc.Server) {
+	timer := time.AfterFunc(time.Second, s.Stop)
+	defer timer.Stop()
+	s.GracefulStop()
+}
+
+// watch shows every event, and after ctx has ended those that are left.
+func watch(ctx context.Context, tap *Tap, show func(Event)) error {
+	defer tap.Close()
+	for {
+		e, err := tap.Next(ctx)
+		if err != nil {
+			for e, ok := tap.take(); ok; e, ok = tap.take() {
+				show(e)
+			}
+			return nil
+		}
+		show(e)
+	}
+}

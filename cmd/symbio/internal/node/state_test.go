@@ -1,0 +1,97 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestANameBelongsToOneProcessAtATime(t *testing.T) {
+	s := State{Dir: t.TempDir()}
+	release, err := s.Claim("kitchen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Claim("kitchen"); !errors.Is(err, ErrRunning) {
+		t.Errorf("a second claim: %v, want ErrRunning", err)
+	}
+	name, other, err := s.ClaimFree("kitchen")
+	if err != nil || name != "kitchen-2" {
+		t.Errorf("free name = %q, %v; want kitchen-2", name, err)
+	}
+	if err := errors.Join(release(), other()); err != nil {
+		t.Fatal(err)
+	}
+	if name, again, err := s.ClaimFree("kitchen"); err != nil || name != "kitchen" || again() != nil {
+		t.Errorf("after the release: %q, %v; want kitchen", name, err)
+	}
+}
+
+func TestANameCannotLeaveItsDirectory(t *testing.T) {
+	s := State{Dir: t.TempDir()}
+	for _, name := range []string{"", ".", "..", "../x", "a/b", `a\b`, "A", "a b", "-a", "a-", strings.Repeat("a", 64), "a\x00"} {
+		if _, err := s.Claim(name); err == nil || errors.Is(err, ErrRunning) {
+			t.Errorf("name %q was taken: %v", name, err)
+		}
+	}
+	if entries, err := os.ReadDir(s.Dir); err != nil || len(entries) != 0 {
+		t.Errorf("refused names left %v, %v behind", entries, err)
+	}
+}
+
+func TestTheControlSocketIsForThisUserOnly(t *testing.T) {
+	dir, err := os.MkdirTemp("", "sy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	for name, s := range map[string]State{"short": {Dir: dir}, "long": {Dir: filepath.Join(dir, strings.Repeat("x", 120))}} {
+		release, err := s.Claim("n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.listenControl("n")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		info, err := os.Stat(s.Socket("n"))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: the socket's mode is %v, %v; want 0600", name, info.Mode(), err)
+		}
+		if names, err := s.Running(); err != nil || len(names) != 1 {
+			t.Errorf("%s: running = %v, %v; want n", name, names, err)
+		}
+		if err := errors.Join(l.Close(), release()); err != nil {
+			t.Error(err)
+		}
+		if names, err := s.Running(); err != nil || len(names) != 0 {
+			t.Errorf("%s: after the end running = %v, %v", name, names, err)
+		}
+	}
+}
+
+func TestASocketInSomebodyElsesReachIsRefused(t *testing.T) {
+	s := State{Dir: t.TempDir()}
+	if err := os.MkdirAll(s.node("n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(s.node("n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := s.listenControl("n"); err == nil {
+		l.Close()
+		t.Error("a socket was opened in a directory that all can write")
+	}
+}
+
+func TestANodeIsNamedAfterItsMachine(t *testing.T) {
+	for host, want := range map[string]string{
+		"kitchen": "kitchen", "Kitchen.lan": "kitchen", "my_box": "my-box", "--x--y--": "x-y", "": "node", "台所": "node", strings.Repeat("a", 80): strings.Repeat("a", 50),
+	} {
+		if got := nameOf(host); got != want {
+			t.Errorf("name of %q = %q, want %q", host, got, want)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"symbio": func() { os.Exit(run()) }})
+}
+
+// Each script is a user's session: a home of its own, real processes, real sockets on loopback.
+func TestScripts(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the scripts use a Unix shell's tools")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			state, err := os.MkdirTemp("", "sy") // short: sockets live below it
+			if err != nil {
+				return err
+			}
+			env.Defer(func() { os.RemoveAll(state) })
+			env.Setenv("HOME", env.WorkDir+"/home")
+			env.Setenv("XDG_STATE_HOME", state)
+			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
+			env.Values[nodesKey{}] = map[string]*upNode{}
+			return os.Mkdir(env.WorkDir+"/home", 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"node-up":   nodeUp,
+			"node-stop": nodeStop,
+			"node-kill": nodeKill,
+			"until":     until,
+			"status":    status,
+
+			"for-each-command": forEachCommand,
+		},
+	})
+}
+
+type nodesKey struct{}
+
+// upNode is a `symbio up` that a script started.
+type upNode struct {
+	cmd *exec.Cmd
+	out *bufio.Reader
+}
+
+// limit is how long anything in a script may take; nothing comes near it.
+const limit = 30 * time.Second
+
+// nodeUp starts `symbio up --name NAME ARGS` and returns when it has said that it is ready.
+//
+//	node-up NAME [ARGS...]
+func nodeUp(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: node-up NAME [ARGS...]")
+	}
+	cmd := command(ts, append([]string{"symbio", "up", "--name"}, args...))
+	cmd.Stderr = io.Discard
+	pipe, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	n := &upNode{cmd: cmd, out: bufio.NewReader(pipe)}
+	timer := time.AfterFunc(limit, func() { cmd.Process.Kill() })
+	line, err := n.out.ReadString('\n')
+	timer.Stop()
+	if err != nil {
+		ts.Fatalf("node %s did not get ready: %q %v", args[0], line, err)
+	}
+	nodes := ts.Value(nodesKey{}).(map[string]*upNode)
+	nodes[args[0]] = n
+	ts.Defer(func() {
+		if n.cmd.ProcessState == nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+}
+
+// nodeStop ends a node as Ctrl-C does and wants it to end cleanly.
+func nodeStop(ts *testscript.TestScript, neg bool, args []string) { end(ts, args, os.Interrupt) }
+
+// nodeKill ends a node as a crash does.
+func nodeKill(ts *testscript.TestScript, neg bool, args []string) { end(ts, args, os.Kill) }
+
+func end(ts *testscript.TestScript, args []string, sig os.Signal) {
+	n := ts.Value(nodesKey{}).(map[string]*upNode)[strings.Join(args, "")]
+	if n == nil {
+		ts.Fatalf("no node %v", args)
+	}
+	ts.Check(n.cmd.Process.Signal(sig))
+	timer := time.AfterFunc(limit, func() { n.cmd.Process.Kill() })
+	defer timer.Stop()
+	err := n.cmd.Wait()
+	var exit *exec.ExitError
+	if sig == os.Kill && errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return
+	}
+	if err != nil {
+		ts.Fatalf("node %v ended with %v", args, err)
+	}
+}
+
+// until runs a command that goes on for ever, until a line of its output matches.
+//
+//	until REGEXP COMMAND [ARGS...]
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until REGEXP COMMAND [ARGS...]")
+	}
+	want, err := regexp.Compile(args[0])
+	ts.Check(err)
+	cmd := command(ts, args[1:])
+	pipe, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	timer := time.AfterFunc(limit, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	var seen strings.Builder
+	found := false
+	for lines := bufio.NewScanner(pipe); !found && lines.Scan(); {
+		seen.WriteString(lines.Text() + "\n")
+		found = want.MatchString(lines.Text())
+	}
+	cmd.Process.Kill()
+	cmd.Wait() // it was killed: the error says only that
+	if !found {
+		ts.Fatalf("no line of %v matches %q; it printed:\n%s", args[1:], args[0], seen.String())
+	}
+}
+
+func command(ts *testscript.TestScript, args []string) *exec.Cmd {
+	path, err := exec.LookPath(args[0])
+	if p := ts.Getenv("PATH"); err != nil && p != "" {
+		for dir := range strings.SplitSeq(p, ":") {
+			if _, statErr := os.Stat(dir + "/" + args[0]); statErr == nil {
+				path, err = dir+"/"+args[0], nil
+				break
+			}
+		}
+	}
+	ts.Check(err)
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"HOME", "PATH", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "OPENAI_BASE_URL", "OPENAI_API_KEY", "TMPDIR"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	return cmd
+}
+
+// status runs a command and wants it to end with that exit status.
+//
+//	status N COMMAND [ARGS...]
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND [ARGS...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v: %v", args[1:], err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("%v ended with status %d, want %s", args[1:], got, args[0])
+	}
+}
+
+// forEachCommand wants help with an example for each of the commands.
+func forEachCommand(ts *testscript.TestScript, neg bool, args []string) {
+	for _, name := range args {
+		ts.Check(ts.Exec("symbio", name, "--help"))
+		if help := ts.ReadFile("stdout"); !strings.Contains(help, "Examples:") || !strings.Contains(help, "symbio "+name) {
+			ts.Fatalf("the help of %s has no example:\n%s", name, help)
+		}
+	}
+}
