@@ -51,7 +51,7 @@ the report.`,
 			if a.json {
 				return a.printLine(r)
 			}
-			_, err = fmt.Fprintf(a.Out, "\n%s\n\n%d members on %d nodes, %d sub-agents, %d calls between nodes, %d refused.\nThe report: %s\n",
+			_, err = fmt.Fprintf(a.Out, "\n%s\n\nMembers: %d, on %d nodes. Sub-agents: %d. Calls between nodes: %d. Refused: %d.\nThe report: %s\n",
 				strings.TrimSpace(r.Summary), r.Members, r.Nodes, r.Subagents, r.RemoteCalls, r.Denied, r.Report)
 			return err
 		},
@@ -123,7 +123,10 @@ func (t *tour) line(e node.Event) string {
 	case "note":
 		return f.Text
 	case "node":
-		return fmt.Sprintf("node %s is %s: id %s, by its certificate", f.Name, f.State, f.ID)
+		if f.State == "connected" {
+			return fmt.Sprintf("node %s is connected: id %s, by its certificate", f.Name, f.ID)
+		}
+		return fmt.Sprintf("node %s %s: %s", f.Name, f.State, f.Why)
 	case "joined", "left":
 		verb := map[string]string{"joined": "joins", "left": "leaves"}[e.Type]
 		switch {
