@@ -13,7 +13,7 @@ import (
 
 // Key is a node's private key. It prints as its id, in every format.
 type Key struct {
-	id NodeID
+	id      NodeID
 	private secret
 }
 
