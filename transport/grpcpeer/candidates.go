@@ -257,8 +257,12 @@ func (n *Network) rest(k *candidate, from time.Time, p pause) {
 			case gone && stranger:
 				return
 			case fresh || !gone && !p.stubborn:
+				left := p.least - time.Since(from)
+				if left <= 0 {
+					return
+				}
 				p.stubborn = true // one sighting is one dial
-				over.Reset(max(0, p.least-time.Since(from)))
+				over.Reset(left)
 			}
 		}
 	}

@@ -14,7 +14,6 @@ import (
 type wire struct {
 	*tls.Conn
 	raw    net.Conn
-	asked  atomic.Bool   // somebody reads
 	heard  chan struct{} // closed when the first read has ended
 	hear   func()        // closes heard, once
 	closed atomic.Bool
@@ -28,7 +27,6 @@ func newWire(c *tls.Conn, raw net.Conn) *wire {
 }
 
 func (w *wire) Read(p []byte) (int, error) {
-	w.asked.Store(true)
 	n, err := w.Conn.Read(p)
 	var told *net.OpError
 	if errors.As(err, &told) && told.Op == "remote error" {
@@ -40,13 +38,10 @@ func (w *wire) Read(p []byte) (int, error) {
 
 // Close closes below TLS, at once: a TLS close waits to say goodbye, up to 5 s when the other side
 // does not read. A connection that ends before a word was heard may have been refused, because in TLS
-// 1.3 the other side checks this one's certificate last; then the reason lies unread.
+// 1.3 the other side checks this one's certificate last; gRPC's reader then gets the time to read why.
 func (w *wire) Close() error {
 	if !w.closed.Swap(true) {
 		_ = w.raw.SetReadDeadline(time.Now().Add(lastWord))
-		if !w.asked.Swap(true) {
-			_, _ = w.Read(make([]byte, 1))
-		}
 		late := time.NewTimer(lastWord)
 		defer late.Stop()
 		select {

@@ -13,7 +13,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/test/bufconn"
 
 	"symbio/actor"
 	"symbio/community"
@@ -170,7 +169,7 @@ func (l *lan) serves(id *identity.Identity, p pb.PeerServer) *station {
 }
 
 func (l *lan) servesTLS(id *identity.Identity, cfg *tls.Config, p pb.PeerServer) *station {
-	s := &station{lan: l, id: id.ID(), listener: bufconn.Listen(64 << 10), dead: make(chan struct{})}
+	s := &station{lan: l, id: id.ID(), listener: newPipeListener(), dead: make(chan struct{})}
 	l.mu.Lock()
 	s.addr = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(1000+len(l.all)))
 	l.all = append(l.all, s)

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/grpc/test/bufconn"
-
 	"symbio/community"
 	"symbio/discovery"
 	"symbio/security/identity"
@@ -36,7 +34,7 @@ type station struct {
 	lan      *lan
 	id       community.NodeID
 	addr     netip.AddrPort
-	listener *bufconn.Listener
+	listener *pipeListener
 	network  *grpcpeer.Network
 	dead     chan struct{}
 }
@@ -48,7 +46,9 @@ func newLAN(t testing.TB) *lan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &lan{t: t, dir: dir, authority: a, apart: map[community.NodeID]bool{}, turn: make(chan struct{})}
+	l := &lan{t: t, dir: dir, authority: a, apart: map[community.NodeID]bool{}, turn: make(chan struct{})}
+	t.Cleanup(l.Heal) // last of all: wires that are cut end then
+	return l
 }
 
 // identity returns that of the node called name, the same each time.
@@ -71,7 +71,7 @@ func (l *lan) add(name string, tune ...func(*grpcpeer.Config)) *station {
 	l.mu.Lock()
 	addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(1000+len(l.all)))
 	l.mu.Unlock()
-	s := &station{lan: l, addr: addr, listener: bufconn.Listen(64 << 10), dead: make(chan struct{})}
+	s := &station{lan: l, addr: addr, listener: newPipeListener(), dead: make(chan struct{})}
 	cfg := grpcpeer.Config{Identity: l.identity(name), Listener: s.listener, Name: name, Dial: s.dial}
 	for _, f := range tune {
 		f(&cfg)
@@ -180,22 +180,12 @@ func (s *station) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, erro
 	if to == nil || to.isDead() || s.isDead() {
 		return nil, errors.New("connection refused")
 	}
-	far, err := to.listener.DialContext(ctx)
+	far, err := to.listener.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ends := bufconn.Listen(64 << 10)
-	defer ends.Close()
-	accepted := make(chan net.Conn, 1)
-	go func() {
-		c, _ := ends.Accept()
-		accepted <- c
-	}()
-	near, err := ends.DialContext(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.lan.wire(s, to, <-accepted, far)
+	near, end := newPipe()
+	s.lan.wire(s, to, end, far)
 	return near, nil
 }
 

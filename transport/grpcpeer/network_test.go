@@ -107,6 +107,43 @@ func TestASilentNodeIsLostAfterThreeSecondsAndWhatWasAskedOfItFails(t *testing.T
 	})
 }
 
+func TestCallsFailInTimeEvenWhenTheWireIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		a, b := meet(t, l)
+		b.offers("stuck", stuck)
+		cut := time.Now()
+		l.Partition(b.id)
+		var wg sync.WaitGroup
+		for range 16 { // more than the connection holds
+			wg.Go(func() {
+				call := community.Call{Capability: "stuck", Payload: make([]byte, 64<<10)}
+				if _, err := a.network.Invoke(context.Background(), b.id, call); !errors.Is(err, community.ErrUnavailable) {
+					t.Errorf("got %v, want %v", err, community.ErrUnavailable)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(cut); took > 3*time.Second {
+			t.Errorf("the calls failed after %v, want 3s at the most", took)
+		}
+	})
+}
+
+func TestANodeThatNeverSaysAnythingIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		var seen events
+		sa := l.add("a", reporting(&seen))
+		sa.live("a")
+		sa.network.Sight(l.lies("eve", func(id *identity.Identity) *liar { return &liar{describe: honest(id)} }).hint())
+		time.Sleep(3100 * time.Millisecond)
+		if c, g := seen.count(grpcpeer.Connected), seen.count(grpcpeer.Lost); c != 2 || g != 1 {
+			t.Errorf("connected %d times and lost %d times in 3.1 s, want 2 and 1", c, g)
+		}
+	})
+}
+
 func TestACallFailsAtOnceWhenTheConnectionBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)

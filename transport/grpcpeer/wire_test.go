@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
@@ -256,7 +257,7 @@ func TestALargeMessageOfAForeignClientIsRefusedByTheServer(t *testing.T) {
 		l := newLAN(t)
 		s := l.add("a")
 		s.live("a").offers("echo", echo)
-		c := client(t, l.identity("rogue"), s.listener.DialContext)
+		c := client(t, l.identity("rogue"), s.listener.Dial)
 		for _, size := range []int{1<<20 + 1, 2 << 20} { // just over the payload's limit, and over the message's
 			if _, err := c.Invoke(t.Context(), &pb.InvokeRequest{Capability: "echo", Payload: make([]byte, size)}); status.Code(err) != codes.ResourceExhausted {
 				t.Errorf("%d bytes: got %v, want them refused", size, err)
@@ -264,6 +265,20 @@ func TestALargeMessageOfAForeignClientIsRefusedByTheServer(t *testing.T) {
 		}
 		if _, err := c.Invoke(t.Context(), &pb.InvokeRequest{Capability: "echo"}); err != nil {
 			t.Errorf("the next call: %v", err)
+		}
+	})
+}
+
+func TestTheEnvelopesDeadlineCountsWithoutOneOfGRPC(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		s := l.add("a")
+		s.live("a").offers("stuck", stuck)
+		c := client(t, l.identity("foreign"), s.listener.Dial)
+		began := time.Now()
+		_, err := c.Invoke(context.Background(), &pb.InvokeRequest{Capability: "stuck", Deadline: durationpb.New(time.Second)})
+		if took := time.Since(began); status.Code(err) != codes.DeadlineExceeded || took != time.Second {
+			t.Errorf("got %v after %v, want the deadline after 1s", err, took)
 		}
 	})
 }
@@ -298,7 +313,7 @@ func TestWhoDoesNotProveItselfInFiveSecondsIsCutOff(t *testing.T) {
 				l := newLAN(t)
 				s := l.add("a")
 				s.live("a")
-				conn, err := s.listener.Dial()
+				conn, err := s.listener.Dial(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -323,7 +338,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		rogue, friend := l.identity("rogue"), l.identity("friend")
 		ok := 0
 		for range 6 {
-			c := client(t, rogue, s.listener.DialContext)
+			c := client(t, rogue, s.listener.Dial)
 			if _, err := c.Describe(t.Context(), &pb.DescribeRequest{}); err == nil {
 				ok++
 			}
@@ -334,14 +349,14 @@ func TestConnectionsAreLimited(t *testing.T) {
 		if st, found := a.status("", grpcpeer.StateRefused); !found || !strings.Contains(st.Why, "too many connections") {
 			t.Errorf("nodes are %+v, want the reason", a.network.Nodes())
 		}
-		if _, err := client(t, friend, s.listener.DialContext).Describe(t.Context(), &pb.DescribeRequest{}); err != nil {
+		if _, err := client(t, friend, s.listener.Dial).Describe(t.Context(), &pb.DescribeRequest{}); err != nil {
 			t.Errorf("a friend was not let in: %v", err)
 		}
 		synctest.Wait()
 		// Silent connections take what is left until they are cut off; more are closed at once.
 		var silent []net.Conn
 		for range 12 {
-			c, err := s.listener.Dial()
+			c, err := s.listener.Dial(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -354,7 +369,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 			t.Errorf("a connection over the limit was kept for %v", took)
 		}
 		time.Sleep(6 * time.Second)
-		if _, err := client(t, friend, s.listener.DialContext).Describe(t.Context(), &pb.DescribeRequest{}); err != nil {
+		if _, err := client(t, friend, s.listener.Dial).Describe(t.Context(), &pb.DescribeRequest{}); err != nil {
 			t.Errorf("a friend was not let in after the silent ones were cut off: %v", err)
 		}
 		for _, c := range silent {
@@ -368,7 +383,7 @@ func TestWatchesOfOneConnectionAreLimited(t *testing.T) {
 		l := newLAN(t)
 		s := l.add("a")
 		s.live("a")
-		c := client(t, l.identity("rogue"), s.listener.DialContext)
+		c := client(t, l.identity("rogue"), s.listener.Dial)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for i := range 3 {
@@ -403,7 +418,7 @@ func TestAPanicIsOneFailedCall(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		c := client(t, l.identity("rogue"), s.listener.DialContext)
+		c := client(t, l.identity("rogue"), s.listener.Dial)
 		for range 3 {
 			if _, err := c.Invoke(t.Context(), &pb.InvokeRequest{}); status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
 				t.Errorf("got %v, want an internal error that says nothing", err)
