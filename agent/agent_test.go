@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"symbio/actor"
 	"symbio/agent"
 	"symbio/agent/llm"
+	"symbio/agent/llm/llmtest"
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/permission"
@@ -24,24 +24,11 @@ import (
 )
 
 // script is a model that answers by a function of what it is given.
-type script func(ctx context.Context, r llm.Request) (llm.Message, error)
-
-func (script) Name() string { return "script" }
-
-func (s script) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
-	return func(yield func(llm.Chunk, error) bool) {
-		m, err := s(ctx, r)
-		if err != nil {
-			yield(llm.Chunk{}, err)
-			return
-		}
-		for _, c := range m.Calls {
-			if !yield(llm.Chunk{Call: &c}, nil) {
-				return
-			}
-		}
-		yield(llm.Chunk{Text: m.Text, Stop: llm.StopEnd}, nil)
-	}
+func script(answer func(ctx context.Context, r llm.Request) (llm.Message, error)) llm.Model {
+	return llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+		m, err := answer(ctx, r)
+		return llm.Response{Message: m, Stop: llm.StopEnd}, err
+	})
 }
 
 func say(text string) (llm.Message, error) { return llm.Message{Text: text}, nil }
@@ -284,13 +271,13 @@ func TestAFailedTaskLeavesTheConversationWhole(t *testing.T) {
 }
 
 // spawner makes a model whose first agent does what plan says, and whose others answer done.
-func spawner(plan func(r llm.Request) (llm.Message, error)) script {
-	return func(_ context.Context, r llm.Request) (llm.Message, error) {
+func spawner(plan func(r llm.Request) (llm.Message, error)) llm.Model {
+	return script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 		if strings.Contains(r.System, "You are a sub-agent of") {
 			return say("done")
 		}
 		return plan(r)
-	}
+	})
 }
 
 func TestSubAgentsEndWithTheirParent(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -156,7 +157,7 @@ func (a *App) follow(ctx context.Context, client symbiov1.ControlClient, req *sy
 	if err != nil {
 		return err
 	}
-	answers := bufio.NewReader(a.In)
+	answers := a.typed()
 	for {
 		wire, err := stream.Recv()
 		if err != nil {
@@ -204,7 +205,7 @@ func (a *App) result(e node.Event) error {
 }
 
 // approve puts a decision to the person at the terminal. Whatever is not a yes is a no.
-func (a *App) approve(ctx context.Context, client symbiov1.ControlClient, answers *bufio.Reader, e node.Event) error {
+func (a *App) approve(ctx context.Context, client symbiov1.ControlClient, answers func(context.Context) (string, error), e node.Event) error {
 	var ask struct {
 		ID, Name, Tool, Why string
 		Args                json.RawMessage
@@ -213,11 +214,37 @@ func (a *App) approve(ctx context.Context, client symbiov1.ControlClient, answer
 		return fmt.Errorf("an approval: %w", err)
 	}
 	fmt.Fprintf(a.Err, "\n%s wants to use %s\n  %s\n  %s\nAllow it once? [y/N] ", printable(ask.Name), printable(ask.Tool), printable(string(ask.Args)), printable(ask.Why))
-	line, err := answers.ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	line, err := answers(ctx)
+	if err != nil {
 		return err
 	}
 	yes := strings.EqualFold(strings.TrimSpace(line), "y") || strings.EqualFold(strings.TrimSpace(line), "yes")
 	_, err = client.Answer(ctx, &symbiov1.AnswerRequest{Id: ask.ID, Allow: yes})
 	return err
+}
+
+// typed returns a function that waits for the next line of standard input, or for the end of ctx. At
+// the end of the input every line is empty. A read of a terminal cannot be interrupted: the one that
+// nobody waits for any longer ends with the process.
+func (a *App) typed() func(context.Context) (string, error) {
+	lines := make(chan string)
+	var reader errgroup.Group
+	start := sync.OnceFunc(func() {
+		reader.Go(func() error {
+			defer close(lines)
+			for in := bufio.NewScanner(a.In); in.Scan(); {
+				lines <- in.Text()
+			}
+			return nil
+		})
+	})
+	return func(ctx context.Context) (string, error) {
+		start()
+		select {
+		case line := <-lines:
+			return line, nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
 }

@@ -16,8 +16,9 @@ type approvals struct {
 	waiting map[string]chan bool // guarded by mu
 }
 
-// ask announces a decision as an event and waits for its answer, or for the end of the task.
-func (a *approvals) ask(ctx context.Context, events *Events, d tool.Decision) bool {
+// ask announces a decision of the agent of that name as an event and waits for its answer, or for
+// the end of the task.
+func (a *approvals) ask(ctx context.Context, events *Events, name string, d tool.Decision) bool {
 	answer := make(chan bool, 1)
 	a.mu.Lock()
 	a.last++
@@ -32,7 +33,7 @@ func (a *approvals) ask(ctx context.Context, events *Events, d tool.Decision) bo
 		defer a.mu.Unlock()
 		delete(a.waiting, id)
 	}()
-	events.Publish("approval", d.Agent, map[string]any{"id": id, "tool": d.Tool, "args": d.Args, "why": d.Verdict.Why})
+	events.Publish("approval", d.Agent, map[string]any{"id": id, "name": name, "tool": d.Tool, "args": d.Args, "why": d.Verdict.Why})
 	select {
 	case allow := <-answer:
 		return allow

@@ -18,7 +18,7 @@ func TestAnApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 		defer tap.Close()
 		ask := func(ctx context.Context) (id string, answer chan bool) {
 			answer = make(chan bool, 1)
-			go func() { answer <- a.ask(ctx, events, tool.Decision{Agent: "x", Tool: "Write"}) }()
+			go func() { answer <- a.ask(ctx, events, "x", tool.Decision{Agent: "x", Tool: "Write"}) }()
 			e, err := tap.Next(t.Context())
 			var f struct{ ID string }
 			if err != nil || e.Type != "approval" || json.Unmarshal(e.Data, &f) != nil {

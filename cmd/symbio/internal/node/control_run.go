@@ -58,7 +58,10 @@ func (c *control) Run(r *symbiov1.RunRequest, stream symbiov1.Control_RunServer)
 	defer tap.Close()
 	tree := &tree{members: map[string]bool{}}
 	if r.GetInteractive() {
-		order.Ask = func(ctx context.Context, d tool.Decision) bool { return n.approvals.ask(ctx, n.events, d) }
+		order.Ask = func(ctx context.Context, d tool.Decision) bool {
+			m, _ := n.community.Member(community.MemberID(d.Agent))
+			return n.approvals.ask(ctx, n.events, m.Name, d)
+		}
 	}
 	member, err := n.factory.Spawn(ctx, order)
 	if err != nil {
