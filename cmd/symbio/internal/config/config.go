@@ -58,8 +58,9 @@ type Capability struct {
 
 // Skills says where skills are looked for, beside the standard places.
 type Skills struct {
-	Enabled bool     `yaml:"enabled"`
-	Dirs    []string `yaml:"dirs"`
+	Enabled  bool     `yaml:"enabled"`
+	Discover bool     `yaml:"discover"` // look in the standard places
+	Dirs     []string `yaml:"dirs"`
 }
 
 // Default is the configuration of a node that was told nothing: loopback only, what would be asked
@@ -71,7 +72,7 @@ func Default() Config {
 		Model:       "auto",
 		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
-		Skills:      Skills{Enabled: true},
+		Skills:      Skills{Enabled: true, Discover: true},
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
 	}
 }

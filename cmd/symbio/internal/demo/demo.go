@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 	result := play.result()
 	result.Report, result.Summary = o.Report, summary
 	if _, err := os.Stat(o.Report); err != nil {
-		return Result{}, fmt.Errorf("the survey ended without a report: %w", err)
+		return Result{}, fmt.Errorf("the survey ended without a report: %s", summary)
 	}
 	return result, nil
 }

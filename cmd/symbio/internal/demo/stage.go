@@ -60,6 +60,7 @@ func prepare(dir string, o Options) (stage, error) {
 func (s stage) nodeA(agents string) map[string]any {
 	return map[string]any{
 		"node":        map[string]any{"name": "a"},
+		"skills":      map[string]any{"discover": false}, // the tour is the same, whatever skills the directory brings
 		"workspace":   s.options.Dir,
 		"agents":      agents,
 		"model":       "scripted:" + filepath.Join(s.dir, "survey.yaml"),

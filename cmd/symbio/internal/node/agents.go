@@ -76,7 +76,9 @@ func SkillsConfig(o Options) skills.Config {
 	if !o.Config.Skills.Enabled {
 		return skills.Config{}
 	}
-	cfg.Roots = skills.StandardRoots(o.Home, o.workspace(), o.Getenv)
+	if o.Config.Skills.Discover {
+		cfg.Roots = skills.StandardRoots(o.Home, o.workspace(), o.Getenv)
+	}
 	for _, dir := range o.Config.Skills.Dirs {
 		cfg.Roots = append(cfg.Roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
 	}
