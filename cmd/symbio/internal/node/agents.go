@@ -13,8 +13,8 @@ import (
 	"symbio/skills/bundled"
 )
 
-// workspace is the directory in which agents work.
-func (o Options) workspace() string {
+// Workspace is the directory in which agents work.
+func (o Options) Workspace() string {
 	dir := o.Config.Workspace
 	if dir == "" {
 		return o.Dir
@@ -76,7 +76,7 @@ func SkillsConfig(o Options) skills.Config {
 	if !o.Config.Skills.Enabled {
 		return skills.Config{}
 	}
-	cfg.Roots = skills.StandardRoots(o.Home, o.workspace(), o.Getenv)
+	cfg.Roots = skills.StandardRoots(o.Home, o.Workspace(), o.Getenv)
 	for _, dir := range o.Config.Skills.Dirs {
 		cfg.Roots = append(cfg.Roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
 	}
