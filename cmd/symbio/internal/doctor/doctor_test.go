@@ -133,7 +133,7 @@ func TestEachCheckFindsItsFaultAndNamesTheRemedy(t *testing.T) {
 
 		{"peer", "none", nil, nil},
 		{"peer", "here", peers("127.0.0.1:7", "[::1]:7"), []string{"ok|127.0.0.1:7 answers", "ok|[::1]:7 answers"}},
-		{"peer", "not running", func(w *World) { peers("127.0.0.1:7")(w); w.Dial = refuse(":7") }, []string{"fail|does not answer: 127.0.0.1:7: connection refused|symbio up"}},
+		{"peer", "not running", func(w *World) { peers("127.0.0.1:7")(w); w.Dial = refuse(":7") }, []string{"fail|127.0.0.1:7 does not answer: connection refused|symbio up"}},
 		{"peer", "unknown name", func(w *World) { lan(w); peers("kitchen:7")(w) }, []string{"fail|kitchen:7: its name cannot be looked up|discovery.peers"}},
 		{"peer", "by name, at its second address", func(w *World) {
 			lan(w)

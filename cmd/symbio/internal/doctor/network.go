@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -149,6 +150,10 @@ func (w *World) dial(ctx context.Context, addr string) error {
 	if err := w.Dial(ctx, addr); err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("nobody answered within %v", patience/2)
+		}
+		var op *net.OpError
+		if errors.As(err, &op) {
+			return op.Err // the rest of it is the address, which is said anyway
 		}
 		return err
 	}

@@ -92,7 +92,10 @@ func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 			return ok("%s answers at %s, after %.1f ms", who, a.addr, a.took.Seconds()*1000)
 		}
 		if first == nil {
-			first = fmt.Errorf("%s: %w", a.addr, a.err)
+			first = a.err
+			if a.addr != who {
+				first = fmt.Errorf("%s: %w", a.addr, a.err)
+			}
 		}
 	}
 	return fail(firewall, "%s does not answer: %v", who, first)
