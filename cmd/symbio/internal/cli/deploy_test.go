@@ -211,7 +211,7 @@ func TestTheUnitIsHardened(t *testing.T) {
 		}
 	}
 	script := read(t, "systemd/as-service")
-	for _, same := range []string{"DynamicUser=yes", "User=symbio", "StateDirectory=symbio symbio/work", "XDG_STATE_HOME=/var/lib", "XDG_CONFIG_HOME=/etc", "HOME=/etc/symbio"} {
+	for _, same := range []string{"DynamicUser=yes", "User=symbio", "StateDirectory=symbio symbio-work", "WorkingDirectory=/var/lib/symbio-work", "EnvironmentFile=-/etc/symbio/environment", "XDG_STATE_HOME=/var/lib", "XDG_CONFIG_HOME=/etc", "HOME=/etc/symbio"} {
 		if !strings.Contains(script, same) {
 			t.Errorf("as-service lacks %s, so it would see another state than the unit", same)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -118,32 +119,30 @@ func (w *World) name(ctx context.Context, name string) (out []Finding) {
 	} else if err != nil {
 		out = append(out, warn(fix, "%s: %v", name, err))
 	}
+	return append(out, w.listed(ctx, found[name])...)
+}
+
+// listed connects to all of a group.
+func (w *World) listed(ctx context.Context, group []discovery.Sighting) []Finding {
 	var keys []string
-	peers := map[string]discovery.Sighting{}
-	for _, s := range found[name] {
-		keys, peers[s.Key] = append(keys, s.Key), s
-	}
-	answers := 0
-	listed := each(keys, func(key string) []Finding {
-		var addrs []string
-		for _, a := range peers[key].Addrs {
+	addrs := map[string][]string{}
+	for _, s := range group {
+		keys = append(keys, s.Key)
+		for _, a := range s.Addrs {
 			if w.worthDialling(a.Addr()) {
-				addrs = append(addrs, a.String())
+				addrs[s.Key] = append(addrs[s.Key], a.String())
 			}
 		}
-		return []Finding{w.reach(ctx, key, addrs)}
-	})
-	for _, f := range listed {
-		if f.Status == OK {
-			answers++
+	}
+	out := each(keys, func(key string) []Finding { return []Finding{w.reach(ctx, key, addrs[key])} })
+	if slices.ContainsFunc(out, func(f Finding) bool { return f.Status == OK }) {
+		for i := range out {
+			if out[i].Status == Fail {
+				out[i].Status = Warn
+			}
 		}
 	}
-	for i := range listed {
-		if answers > 0 && listed[i].Status == Fail {
-			listed[i].Status = Warn
-		}
-	}
-	return append(out, listed...)
+	return out
 }
 
 // nodesSeen says whom the running nodes see and cannot talk to, and why.
