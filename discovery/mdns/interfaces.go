@@ -52,15 +52,18 @@ func (i iface) own(v6 bool) netip.Addr {
 
 // machine lists the interfaces that are up and have an address.
 func machine() ([]iface, error) {
+	all, err := everything()
+	return slices.DeleteFunc(all, func(i iface) bool { return i.idle() != "" }), err
+}
+
+// everything lists all interfaces.
+func everything() ([]iface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
 	var out []iface
 	for _, i := range all {
-		if i.Flags&net.FlagUp == 0 {
-			continue
-		}
 		addrs, err := i.Addrs()
 		if err != nil {
 			continue // it went away meanwhile; the next look will tell
@@ -71,9 +74,7 @@ func machine() ([]iface, error) {
 				n.prefixes = appendPrefix(n.prefixes, p)
 			}
 		}
-		if len(n.prefixes) > 0 {
-			out = append(out, n)
-		}
+		out = append(out, n)
 	}
 	return out, nil
 }
@@ -102,13 +103,10 @@ func choose(all []iface, loopback bool, allow, deny []string) view {
 	var v view
 	var loops, lan []iface
 	for _, i := range all {
-		switch {
-		case i.loopback():
+		if i.loopback() {
 			loops = append(loops, i)
 			v.loops = append(v.loops, i.Index)
-		case i.Flags&net.FlagMulticast == 0 || i.Flags&net.FlagPointToPoint != 0:
-		case len(allow) > 0 && !matches(allow, i.Name) || matches(deny, i.Name):
-		default:
+		} else if i.unfit(allow, deny) == "" {
 			lan = append(lan, i)
 		}
 	}
@@ -117,6 +115,32 @@ func choose(all []iface, loopback bool, allow, deny []string) view {
 		v.used = loops
 	}
 	return v
+}
+
+// idle says why nothing at all can come over an interface; "" if something can.
+func (i iface) idle() string {
+	switch {
+	case i.Flags&net.FlagUp == 0:
+		return "it is down"
+	case len(i.prefixes) == 0:
+		return "it has no address"
+	}
+	return ""
+}
+
+// unfit says why an interface that is not idle cannot carry multicast to neighbours, or must not; "" if it can.
+func (i iface) unfit(allow, deny []string) string {
+	switch {
+	case i.Flags&net.FlagMulticast == 0:
+		return "it does not carry multicast"
+	case i.Flags&net.FlagPointToPoint != 0:
+		return "it is a point-to-point link, such as a VPN"
+	case matches(deny, i.Name):
+		return "discovery.interfaces.deny names it"
+	case len(allow) > 0 && !matches(allow, i.Name):
+		return "discovery.interfaces.allow does not name it"
+	}
+	return ""
 }
 
 func matches(patterns []string, name string) bool {

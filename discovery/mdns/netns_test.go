@@ -77,6 +77,19 @@ func onASwitch(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
+func TestTheSelfTestHearsItselfOnTheLAN(t *testing.T) {
+	onASwitch(t, func(t *testing.T) {
+		command(t, "ip", "addr", "add", "10.7.0.1/24", "dev", "br0")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		took, err := mdns.SelfTest(ctx, mdns.Config{Allow: []string{"br0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("heard after %v", took)
+	})
+}
+
 // itself is this binary as another process, with new namespaces.
 func itself(part string, flags uintptr, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)

@@ -14,7 +14,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -108,35 +107,18 @@ func (s *Source) add(entry string) error {
 	if err != nil || port == 0 {
 		return fmt.Errorf("port %q is not a number from 1 to 65535", portText)
 	}
-	if ip, err := netip.ParseAddr(host); err == nil && (ip.Zone() == "" || hostName(ip.Zone())) {
+	if ip, err := netip.ParseAddr(host); err == nil && (ip.Zone() == "" || discovery.IsHostName(ip.Zone())) {
 		if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsMulticast() {
 			return fmt.Errorf("%s is not the address of a host", ip)
 		}
 		s.fixed = append(s.fixed, s.sighting(entry, []netip.AddrPort{netip.AddrPortFrom(ip, uint16(port))}, "configured"))
 		return nil
 	}
-	if !hostName(host) {
+	if !discovery.IsHostName(host) {
 		return fmt.Errorf("%q is neither an address nor a host name", host)
 	}
 	s.names = append(s.names, name{entry, host, uint16(port)})
 	return nil
-}
-
-// hostName says whether s can be a name in DNS: labels of letters, digits, hyphens and underscores.
-func hostName(s string) bool {
-	s = strings.TrimSuffix(s, ".")
-	if s == "" || len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		outside := strings.ContainsFunc(label, func(r rune) bool {
-			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-		})
-		if label == "" || len(label) > 63 || outside {
-			return false
-		}
-	}
-	return true
 }
 
 // Name returns "static".

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -436,4 +437,27 @@ func secrets(t *testing.T, files ...string) []string {
 			strings.Trim(fmt.Sprintf("%#v", seed[:4]), "[]byte{}"), base64.StdEncoding.EncodeToString(seed[:6]))
 	}
 	return all
+}
+
+func TestTheLifeOfAnAuthorityIsReadWithoutMakingOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "authority")
+	if _, _, err := identity.LocalAuthorityLife(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without an authority: %v, want fs.ErrNotExist", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("asking made %s", dir)
+	}
+	if _, err := identity.OpenLocalAuthority(dir); err != nil {
+		t.Fatal(err)
+	}
+	begins, ends, err := identity.LocalAuthorityLife(dir)
+	if now := time.Now(); err != nil || begins.After(now) || ends.Before(now.AddDate(9, 0, 0)) {
+		t.Errorf("life from %v to %v (%v), want from now on for about 10 years", begins, ends, err)
+	}
+	synctest.Test(t, func(t *testing.T) { // in a bubble it is the year 2000
+		begins, _, err := identity.LocalAuthorityLife(dir)
+		if err == nil || !strings.Contains(err.Error(), "check the clock") || !begins.After(time.Now()) {
+			t.Errorf("with a clock that is far behind: begins %v, error %v; want both", begins, err)
+		}
+	})
 }

@@ -72,7 +72,7 @@ other's capabilities.`,
 	root.AddCommand(
 		a.cmdDemo(), a.cmdUp(), a.cmdRun(),
 		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdInvoke(), a.cmdEvents(),
-		a.cmdSkills(), a.cmdPermissions(), a.cmdConfig(), a.cmdVersion(), a.cmdRender(),
+		a.cmdSkills(), a.cmdPermissions(), a.cmdDoctor(), a.cmdConfig(), a.cmdVersion(), a.cmdRender(),
 	)
 	return root
 }

@@ -3,9 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 
 	"symbio/agent/llm/provider"
+	"symbio/discovery/dns"
+	"symbio/discovery/static"
 	"symbio/security/permission"
 )
 
@@ -31,6 +34,7 @@ func (c Config) Check() error {
 		}
 		names[p.Name] = true
 	}
+	c.Discovery.check(bad)
 	if _, err := provider.Parse(c.Model); err != nil {
 		bad("model: %w", err)
 	}
@@ -46,4 +50,20 @@ func (c Config) Check() error {
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+func (d Discovery) check(bad func(string, ...any)) {
+	if _, err := static.New(static.Config{Peers: d.Peers}); err != nil {
+		bad("discovery.peers: %w", err)
+	}
+	if _, err := dns.New(dns.Config{Names: d.DNS}); err != nil {
+		bad("discovery.dns: %w", err)
+	}
+	for key, patterns := range map[string][]string{"allow": d.Interfaces.Allow, "deny": d.Interfaces.Deny} {
+		for _, p := range patterns {
+			if _, err := path.Match(p, ""); err != nil || p == "" {
+				bad("discovery.interfaces.%s: %q is no pattern for the names of interfaces, such as eth0 or docker*", key, p)
+			}
+		}
+	}
 }

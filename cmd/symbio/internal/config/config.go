@@ -40,8 +40,17 @@ type Node struct {
 
 // Discovery says how other nodes are found.
 type Discovery struct {
-	MDNS  bool     `yaml:"mdns"`
-	Peers []string `yaml:"peers"` // host:port each
+	MDNS       bool       `yaml:"mdns"`
+	Peers      []string   `yaml:"peers"` // host:port each
+	DNS        []string   `yaml:"dns"`   // _symbio._tcp.example or name:port each
+	Interfaces Interfaces `yaml:"interfaces"`
+}
+
+// Interfaces chooses among the LAN's network interfaces by name, with patterns as in path.Match. An
+// empty Allow allows all, and Deny wins. It is for mDNS; loopback is not the LAN's.
+type Interfaces struct {
+	Allow []string `yaml:"allow"`
+	Deny  []string `yaml:"deny"`
 }
 
 // Capability is something that the node offers to other nodes: a command or an agent.

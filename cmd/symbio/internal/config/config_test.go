@@ -36,6 +36,9 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 		"a perception's prefix":  {"capabilities: [{name: 'a b', exec: [x]}]\n", "letters, digits"},
 		"negative budget":        {"budget: {agents: -1}\n", "budget.agents is negative"},
 		"authorize by name":      {"authorize: [{from: kitchen, invoke: ['*']}]\n", "kitchen"},
+		"bad peer":               {"discovery: {peers: [kitchen]}\n", "kitchen"},
+		"bad name":               {"discovery: {dns: ['10.0.0.7:7946']}\n", "discovery.peers"},
+		"bad interface":          {"discovery: {interfaces: {deny: ['eth[']}}\n", "discovery.interfaces.deny"},
 		"two documents":          {"model: auto\n---\nmodel: auto\n", "more than one"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +68,7 @@ func TestWrittenRulesForCallersReplaceTheDefault(t *testing.T) {
 }
 
 func TestEachValueKnowsWhereItCameFrom(t *testing.T) {
-	c, from, err := config.Parse("f", []byte("node:\n  name: kitchen\nbudget: {wall: 5m}\ndiscovery:\n  peers:\n    - 10.0.0.7:7946\n"))
+	c, from, err := config.Parse("f", []byte("node:\n  name: kitchen\nbudget: {wall: 5m}\ndiscovery:\n  peers:\n    - 10.0.0.7:7946\n  dns: [_symbio._tcp.example]\n  interfaces: {deny: [docker*]}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +85,15 @@ func TestEachValueKnowsWhereItCameFrom(t *testing.T) {
 		got[v.Key] = v.String() + " from " + v.From
 	}
 	for key, want := range map[string]string{
-		"node.name":       "kitchen from f:2",
-		"node.listen":     "127.0.0.1:0 from default",
-		"model":           "auto from flag --model",
-		"budget.wall":     "5m0s from f:3",
-		"budget.depth":    "3 from default",
-		"discovery.peers": `["10.0.0.7:7946"] from f:6`,
+		"node.name":                  "kitchen from f:2",
+		"node.listen":                "127.0.0.1:0 from default",
+		"model":                      "auto from flag --model",
+		"budget.wall":                "5m0s from f:3",
+		"budget.depth":               "3 from default",
+		"discovery.dns":              `["_symbio._tcp.example"] from f:7`,
+		"discovery.interfaces.deny":  `["docker*"] from f:8`,
+		"discovery.interfaces.allow": `[] from default`,
+		"discovery.peers":            `["10.0.0.7:7946"] from f:6`,
 	} {
 		if got[key] != want {
 			t.Errorf("%s = %q, want %q", key, got[key], want)

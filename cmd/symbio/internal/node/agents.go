@@ -13,8 +13,8 @@ import (
 	"symbio/skills/bundled"
 )
 
-// workspace is the directory in which agents work.
-func (o Options) workspace() string {
+// Workspace is the directory in which agents work.
+func (o Options) Workspace() string {
 	dir := o.Config.Workspace
 	if dir == "" {
 		return o.Dir
@@ -77,7 +77,7 @@ func SkillsConfig(o Options) skills.Config {
 		return skills.Config{}
 	}
 	if o.Config.Skills.Discover {
-		cfg.Roots = skills.StandardRoots(o.Home, o.workspace(), o.Getenv)
+		cfg.Roots = skills.StandardRoots(o.Home, o.Workspace(), o.Getenv)
 	}
 	for _, dir := range o.Config.Skills.Dirs {
 		cfg.Roots = append(cfg.Roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})

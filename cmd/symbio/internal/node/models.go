@@ -24,8 +24,8 @@ func (n *Node) model(ctx context.Context, name string) (llm.Model, error) {
 	return from.Open(ctx, spec)
 }
 
-// webClient is how models are reached.
-func webClient() *http.Client {
+// WebClient is how models are reached.
+func WebClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = http.ProxyFromEnvironment
 	return &http.Client{Transport: transport}

@@ -165,10 +165,10 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 			return fmt.Errorf("skills: %w", err)
 		}
 	}
-	if n.files, err = builtin.Open(o.workspace(), o.Config.Directories...); err != nil {
+	if n.files, err = builtin.Open(o.Workspace(), o.Config.Directories...); err != nil {
 		return fmt.Errorf("the workspace: %w", err)
 	}
-	n.web = webClient()
+	n.web = WebClient()
 	n.factory = agent.NewFactory(agent.Config{
 		Community: n.community, Skills: n.skills, Tools: n.files.Tools(), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Logger: n.log,
 	})

@@ -9,6 +9,7 @@ import (
 	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
 	"symbio/discovery"
+	"symbio/discovery/dns"
 	"symbio/discovery/mdns"
 	"symbio/discovery/static"
 	"symbio/security/permission"
@@ -20,10 +21,20 @@ import (
 func sources(c config.Discovery, node, tag string, listen netip.AddrPort, log *slog.Logger) ([]discovery.Source, error) {
 	var out []discovery.Source
 	if c.MDNS {
-		out = append(out, mdns.New(mdns.Config{Node: node, Tag: tag, Port: listen.Port(), Loopback: listen.Addr().IsLoopback(), Logger: log}))
+		out = append(out, mdns.New(mdns.Config{
+			Node: node, Tag: tag, Port: listen.Port(), Loopback: listen.Addr().IsLoopback(),
+			Allow: c.Interfaces.Allow, Deny: c.Interfaces.Deny, Logger: log,
+		}))
 	}
 	if len(c.Peers) > 0 {
 		s, err := static.New(static.Config{Peers: c.Peers, Logger: log})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	if len(c.DNS) > 0 {
+		s, err := dns.New(dns.Config{Names: c.DNS, Logger: log})
 		if err != nil {
 			return nil, err
 		}

@@ -95,3 +95,44 @@ func TestANodeIsNamedAfterItsMachine(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatNodesKeepIsForTheirUserOnly(t *testing.T) {
+	s := State{Dir: filepath.Join(t.TempDir(), "deep", "state")}
+	if problems, err := s.Problems(); len(problems) > 0 || err != nil {
+		t.Errorf("before the first node: %v, %v; want nothing", problems, err)
+	}
+	release, err := s.Claim("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if err := errors.Join(os.Mkdir(s.Authority(), 0o700), os.WriteFile(s.Key("a"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(s.Authority(), "authority.pem")
+	if err := os.WriteFile(secret, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if problems, err := s.Problems(); len(problems) > 0 || err != nil {
+		t.Errorf("as nodes make it: %v, %v; want nothing", problems, err)
+	}
+	if info, err := os.Stat(secret); err != nil || openTo(info) == 0 {
+		t.Skip("this system has no modes of files")
+	}
+	for path, mode := range map[string]os.FileMode{s.Dir: 0o720, s.Authority(): 0o702, secret: 0o604, s.Key("a"): 0o660, filepath.Dir(s.Key("a")): 0o750} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := s.Problems()
+		if err != nil || len(problems) != 1 || problems[0].Path != path || !strings.HasPrefix(problems[0].Fix, "chmod ") {
+			t.Errorf("%s with mode %o: %v, %v; want one problem and its remedy", path, mode, problems, err)
+		}
+		if err := os.Chmod(path, info.Mode().Perm()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -13,3 +13,8 @@ func lock(f *os.File) error {
 
 // private trusts the access list that a user's profile directory hands down.
 func private(fs.FileInfo) bool { return true }
+
+// own, openTo and mayWrite trust it as well.
+func own(fs.FileInfo) bool           { return true }
+func openTo(fs.FileInfo) fs.FileMode { return 0 }
+func mayWrite(string) bool           { return true }

@@ -1,0 +1,272 @@
+// Package dns is a discovery source of names whose addresses come and go: a Kubernetes headless service, or a zone that
+// lists the nodes of a site.
+//
+// The one idea: a name stands for a group, and every answer of the name server is the whole group as it is now. An SRV
+// name ("_symbio._tcp.example") gives a peer for each target, with the port in the record; a "name:port" gives a peer
+// for each address. Names are looked up again and again; a peer that is missing from two answers in a row is gone.
+//
+// A look-up that fails loses nobody: only an answer can. That a name has no records is an answer too. Reports come
+// serially from Run; look-ups run beside each other, so a slow name delays no other. What a name server says is a hint
+// like any other, and bounded: at most 256 peers.
+//
+// It does not browse: DNS-SD's PTR records, and multicast, are for discovery/mdns.
+package dns
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"symbio/discovery"
+)
+
+const (
+	// maxNames bounds the entries: each stands for a whole group.
+	maxNames = 64
+	// maxPeers bounds the peers of all entries together: one that can be reached is enough.
+	maxPeers = 256
+	// maxMisses is how many answers in a row a peer must be missing from to be gone: one answer may come from a name
+	// server that is behind.
+	maxMisses = 2
+)
+
+// Resolver looks names up; *net.Resolver is one. LookupSRV is called with an empty service and proto.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+	LookupSRV(ctx context.Context, service, proto, name string) (cname string, records []*net.SRV, err error)
+}
+
+// Config sets up a Source. The zero value is usable: it has no names.
+type Config struct {
+	// Names are "_symbio._tcp.example" entries for SRV records, and "name:port" entries for A and AAAA records.
+	Names []string
+	// Every is how often names are looked up again. Default 10s: what a cluster's name server changes, changes within
+	// seconds, and one question in ten seconds is nothing to any of them.
+	Every time.Duration
+	// Timeout ends one look-up, targets of an SRV name included. Default 5s: the resolver's own limit for one server.
+	Timeout time.Duration
+	// Resolver looks the names up. Default: net.DefaultResolver.
+	Resolver Resolver
+	// Logger receives failed look-ups, once each time they begin to fail. Default: silent.
+	Logger *slog.Logger
+}
+
+// Source reports the peers that the configured names stand for. Its sightings claim no node: who is there shows when it
+// is dialled.
+type Source struct {
+	cfg     Config
+	entries []entry
+	refresh chan struct{}
+
+	mu    sync.Mutex
+	known map[string]*peer // guarded by mu; by key
+	errs  map[string]error // guarded by mu; what is wrong now, by entry
+	full  bool             // guarded by mu; a refusal has been logged
+}
+
+// peer is who was found, as last reported.
+type peer struct {
+	entry  string
+	addrs  []netip.AddrPort // sorted
+	misses int              // answers in a row that it was missing from
+}
+
+var (
+	_ discovery.Source      = (*Source)(nil)
+	_ discovery.Reconfirmer = (*Source)(nil)
+	_ discovery.Refresher   = (*Source)(nil)
+	_ discovery.Healther    = (*Source)(nil)
+)
+
+// New returns a Source of cfg.Names. An entry that is neither form is an error that names it. Nothing is looked up
+// before Run.
+func New(cfg Config) (*Source, error) {
+	if cfg.Every <= 0 {
+		cfg.Every = 10 * time.Second
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 5 * time.Second
+	}
+	if cfg.Resolver == nil {
+		cfg.Resolver = net.DefaultResolver
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(cfg.Names) > maxNames {
+		return nil, fmt.Errorf("dns: %d names are configured, at most %d make sense: each stands for a whole group", len(cfg.Names), maxNames)
+	}
+	s := &Source{cfg: cfg, refresh: make(chan struct{}, 1), known: map[string]*peer{}, errs: map[string]error{}}
+	for i, text := range cfg.Names {
+		if slices.Contains(cfg.Names[:i], text) {
+			continue
+		}
+		e, err := parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("dns: name %q: %w", text, err)
+		}
+		s.entries = append(s.entries, e)
+	}
+	return s, nil
+}
+
+// Name returns "dns".
+func (*Source) Name() string { return "dns" }
+
+// Refresh looks the names up again now.
+func (s *Source) Refresh() {
+	select {
+	case s.refresh <- struct{}{}:
+	default: // one is already due
+	}
+}
+
+// Reconfirm looks the names up again now, if key is a peer that one of them gave.
+func (s *Source) Reconfirm(key string) {
+	s.mu.Lock()
+	_, ours := s.known[key]
+	s.mu.Unlock()
+	if ours {
+		s.Refresh()
+	}
+}
+
+// Health names the entry that cannot be looked up now, or that nobody answers to, if there is one.
+func (s *Source) Health() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		if err := s.errs[e.text]; err != nil {
+			return fmt.Errorf("dns: looking up %q: %w; check the name, and that this machine's name server knows it", e.text, err)
+		}
+	}
+	return nil
+}
+
+// Run reports the peers until ctx ends.
+func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error {
+	s.mu.Lock()
+	clear(s.known)
+	s.mu.Unlock()
+	turn := time.NewTicker(s.cfg.Every)
+	defer turn.Stop()
+	for {
+		s.look(ctx, report)
+		// A failed dial asks for a look-up; many failed dials a second must not ask the name server as often.
+		if !sleep(ctx, min(time.Second, s.cfg.Every)) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-turn.C:
+		case <-s.refresh:
+		}
+	}
+}
+
+// look looks all names up at once and reports what is new in each answer as it comes.
+func (s *Source) look(ctx context.Context, report func(discovery.Sighting)) {
+	answers := make(chan answer, len(s.entries))
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	for _, e := range s.entries {
+		looking.Go(func() { answers <- s.lookUp(ctx, e) })
+	}
+	for range s.entries {
+		a := <-answers
+		if ctx.Err() != nil {
+			return
+		}
+		for _, sg := range s.take(a) {
+			if ctx.Err() != nil {
+				return
+			}
+			report(sg)
+		}
+	}
+}
+
+// take takes in an answer and returns what is news in it.
+func (s *Source) take(a answer) []discovery.Sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note(a)
+	news := s.miss(a) // first, so that who left makes room
+	for _, key := range slices.Sorted(maps.Keys(a.found)) {
+		if s.see(key, a.entry.text, a.found[key]) {
+			news = append(news, discovery.Sighting{Source: s.Name(), Key: key, Addrs: a.found[key], Why: "looked up"})
+		}
+	}
+	return news
+}
+
+// miss counts whom a whole answer does not list, and returns who is gone by that. The caller holds s.mu.
+func (s *Source) miss(a answer) (gone []discovery.Sighting) {
+	if !a.complete {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.known)) {
+		p := s.known[key]
+		if _, there := a.found[key]; p.entry != a.entry.text || there || a.unsure[key] {
+			continue
+		}
+		if p.misses++; p.misses >= maxMisses {
+			delete(s.known, key)
+			s.full = false
+			gone = append(gone, discovery.Sighting{Source: s.Name(), Key: key, Gone: true, Why: "no longer listed"})
+		}
+	}
+	return gone
+}
+
+// note keeps what is wrong with an entry, and logs it when that begins. The caller holds s.mu.
+func (s *Source) note(a answer) {
+	was := s.errs[a.entry.text]
+	s.errs[a.entry.text] = a.err
+	if a.err != nil && was == nil {
+		s.cfg.Logger.Warn("name was not found", "name", a.entry.text, "err", a.err)
+	}
+}
+
+// see keeps a peer and says whether it is news. The order of addresses is not: name servers rotate it. The caller holds
+// s.mu.
+func (s *Source) see(key, from string, addrs []netip.AddrPort) bool {
+	now := slices.SortedFunc(slices.Values(addrs), netip.AddrPort.Compare)
+	p := s.known[key]
+	if p == nil {
+		if len(s.known) >= maxPeers {
+			if !s.full {
+				s.full = true
+				s.cfg.Logger.Warn("names list too many peers, the rest is ignored", "name", from, "max", maxPeers)
+			}
+			return false
+		}
+		p = &peer{entry: from}
+		s.known[key] = p
+	}
+	p.misses = 0
+	if slices.Equal(p.addrs, now) {
+		return false
+	}
+	p.addrs = now
+	return true
+}
+
+// sleep waits for d and says whether ctx still lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

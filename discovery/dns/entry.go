@@ -1,0 +1,62 @@
+package dns
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"symbio/discovery"
+)
+
+// entry is a configured name.
+type entry struct {
+	text string
+	host string
+	port uint16 // 0: the records have ports, host is an SRV name
+}
+
+func (e entry) srv() bool { return e.port == 0 }
+
+// Check says what is wrong with an entry of Config.Names, nil if nothing is.
+func Check(name string) error {
+	_, err := parse(name)
+	return err
+}
+
+// parse reads an entry. What a name begins with decides: "_" is a service, which brings its port along.
+func parse(text string) (entry, error) {
+	if strings.HasPrefix(text, "_") {
+		return service(text)
+	}
+	host, portText, err := net.SplitHostPort(text)
+	if err != nil {
+		return entry{}, fmt.Errorf("want _symbio._tcp.example for SRV records, or name:port for addresses: %w", err)
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil || port == 0 {
+		return entry{}, fmt.Errorf("port %q is not a number from 1 to 65535", portText)
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return entry{}, errors.New("this is an address, not a name: write it under discovery.peers")
+	}
+	if !discovery.IsHostName(host) {
+		return entry{}, fmt.Errorf("%q is not a host name", host)
+	}
+	return entry{text, host, uint16(port)}, nil
+}
+
+func service(text string) (entry, error) {
+	labels := strings.Split(strings.TrimSuffix(text, "."), ".")
+	switch {
+	case strings.Contains(text, ":"):
+		return entry{}, errors.New("an SRV name has no port: its records do")
+	case !discovery.IsHostName(text):
+		return entry{}, errors.New("this is not a name in DNS")
+	case len(labels) < 3 || labels[0] == "_" || !strings.EqualFold(labels[1], "_tcp"):
+		return entry{}, errors.New("want _service._tcp.example, as in _symbio._tcp.example: nodes speak TCP")
+	}
+	return entry{text: text, host: text}, nil
+}

@@ -1,0 +1,125 @@
+package dns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"symbio/discovery"
+)
+
+// maxTargets bounds how many targets of one SRV name are looked up at the same time.
+const maxTargets = 16
+
+// answer is what one look-up of an entry brought.
+type answer struct {
+	entry    entry
+	complete bool // the whole group was listed: whoever is in neither map was missing from it
+	found    map[string][]netip.AddrPort
+	unsure   map[string]bool // listed, but the look-up of the addresses failed
+	err      error           // why somebody, or everybody, is not in found
+}
+
+// LookUp looks the names of cfg up once, now, and returns who is there as Run would report it, and what is wrong, per
+// name. It returns when all names have been answered or ctx ends.
+func LookUp(ctx context.Context, cfg Config) (peers map[string][]discovery.Sighting, wrong map[string]error, err error) {
+	s, err := New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	peers = map[string][]discovery.Sighting{}
+	s.look(ctx, func(sg discovery.Sighting) {
+		s.mu.Lock()
+		name := s.known[sg.Key].entry
+		s.mu.Unlock()
+		peers[name] = append(peers[name], sg)
+	})
+	maps.DeleteFunc(s.errs, func(_ string, err error) bool { return err == nil })
+	return peers, s.errs, ctx.Err()
+}
+
+func (s *Source) lookUp(ctx context.Context, e entry) answer {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	a := answer{entry: e, found: map[string][]netip.AddrPort{}, unsure: map[string]bool{}}
+	if e.srv() {
+		s.lookUpService(ctx, &a)
+	} else {
+		s.lookUpHost(ctx, &a)
+	}
+	if a.err == nil && len(a.found) == 0 {
+		a.err = errors.New("it has no records: nobody is there")
+	}
+	return a
+}
+
+// lookUpHost finds a peer for each address of a name.
+func (s *Source) lookUpHost(ctx context.Context, a *answer) {
+	ips, err := s.cfg.Resolver.LookupNetIP(ctx, "ip", a.entry.host)
+	a.err, a.complete = err, err == nil || noRecords(err)
+	for _, ip := range ips {
+		addr := netip.AddrPortFrom(ip.Unmap(), a.entry.port)
+		if ip.IsValid() && len(a.found) < maxPeers {
+			a.found[addr.String()+" of "+a.entry.text] = []netip.AddrPort{addr}
+		}
+	}
+}
+
+// lookUpService finds a peer for each target of an SRV name, with all the target's addresses.
+func (s *Source) lookUpService(ctx context.Context, a *answer) {
+	_, records, err := s.cfg.Resolver.LookupSRV(ctx, "", "", a.entry.host)
+	// The resolver leaves out records whose targets are no names, and says so in an error beside the rest.
+	a.err, a.complete = err, err == nil || noRecords(err)
+	var mu sync.Mutex // guards a's maps and its error
+	var looking errgroup.Group
+	looking.SetLimit(maxTargets)
+	asked := map[string]bool{}
+	for _, r := range records {
+		key := net.JoinHostPort(strings.ToLower(strings.TrimSuffix(r.Target, ".")), strconv.Itoa(int(r.Port))) + " of " + a.entry.text
+		// RFC 2782: the target "." means that the service is decidedly not there.
+		if !discovery.IsHostName(r.Target) || r.Port == 0 || asked[key] || len(asked) >= maxPeers {
+			continue
+		}
+		asked[key] = true
+		looking.Go(func() error {
+			ips, err := s.cfg.Resolver.LookupNetIP(ctx, "ip", r.Target)
+			mu.Lock()
+			defer mu.Unlock()
+			if addrs := dialable(ips, r.Port); len(addrs) > 0 {
+				a.found[key] = addrs
+				return nil
+			}
+			if err != nil && a.err == nil {
+				a.err = fmt.Errorf("its target %s: %w", r.Target, err)
+			}
+			a.unsure[key] = err != nil && !noRecords(err)
+			return nil
+		})
+	}
+	_ = looking.Wait() // what went wrong is in the answer
+}
+
+func dialable(ips []netip.Addr, port uint16) (out []netip.AddrPort) {
+	for _, ip := range ips {
+		addr := netip.AddrPortFrom(ip.Unmap(), port)
+		if ip.IsValid() && !slices.Contains(out, addr) && len(out) < discovery.MaxAddrs {
+			out = append(out, addr)
+		}
+	}
+	return out
+}
+
+// noRecords says that a name server answered, and that its answer is that there is nothing.
+func noRecords(err error) bool {
+	var e *net.DNSError
+	return errors.As(err, &e) && e.IsNotFound && !e.IsTimeout && !e.IsTemporary
+}

@@ -1,0 +1,115 @@
+package mdns
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"symbio/discovery"
+)
+
+// Interface is what a Source makes of one of the machine's network interfaces.
+type Interface struct {
+	Name     string
+	Addrs    []netip.Prefix
+	Loopback bool
+	// Used says that a Source with that configuration works on it; Why says why not.
+	Used bool
+	Why  string
+}
+
+// Survey says which of all this machine's interfaces a Source with cfg would use now, and why not the others. It sends
+// nothing.
+func Survey(cfg Config) ([]Interface, error) {
+	all, err := everything()
+	if err != nil {
+		return nil, fmt.Errorf("mdns: listing the network interfaces: %w", err)
+	}
+	return survey(all, cfg), nil
+}
+
+func survey(all []iface, cfg Config) []Interface {
+	up := slices.DeleteFunc(slices.Clone(all), func(i iface) bool { return i.idle() != "" })
+	used := choose(up, cfg.Loopback, cfg.Allow, cfg.Deny).used
+	out := make([]Interface, len(all))
+	for n, i := range all {
+		o := Interface{Name: i.Name, Addrs: i.prefixes, Loopback: i.loopback()}
+		o.Used = slices.ContainsFunc(used, func(u iface) bool { return u.Index == i.Index })
+		switch {
+		case o.Used:
+		case i.idle() != "":
+			o.Why = i.idle()
+		case i.loopback():
+			o.Why = "only nodes of this machine can be found on it"
+		case cfg.Loopback:
+			o.Why = "the node listens on loopback only"
+		default:
+			o.Why = i.unfit(cfg.Allow, cfg.Deny)
+		}
+		out[n] = o
+	}
+	return out
+}
+
+// Port says whether port 5353 can be had, per address family, together with other programs that use it, such as the
+// system's own responder. It sends nothing.
+func Port() (v4, v6 error) {
+	try := func(v6 bool) error {
+		s, err := openSocket(v6, port)
+		if err != nil {
+			return err
+		}
+		return s.close()
+	}
+	return try(false), try(true)
+}
+
+// SelfTest lets two sources find each other with real packets, on loopback, or on the interfaces that cfg chooses. It
+// returns how long that took, or why it did not happen before ctx ended. Of cfg only Loopback, Allow, Deny and Logger
+// count: the service is one that no node looks for, and what is announced leads nowhere.
+func SelfTest(ctx context.Context, cfg Config) (time.Duration, error) {
+	var salt [20]byte
+	if _, err := rand.Read(salt[:]); err != nil {
+		return 0, err
+	}
+	id := hex.EncodeToString(salt[:16])
+	cfg.Service = "_syt" + hex.EncodeToString(salt[16:]) + "._tcp"
+	cfg.Tag, cfg.Protocol = "", ""
+	cfg.Node, cfg.Port = id, 9 // the discard service: nobody is there
+	speaks := New(cfg)
+	cfg.Node, cfg.Port = strings.Repeat("0", len(id)), 0
+	looks := New(cfg)
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	begun, took := time.Now(), time.Duration(0)
+	roster := discovery.NewRoster(discovery.Config{Self: cfg.Node, Report: func(c discovery.Candidate) {
+		if c.Node == id && took == 0 {
+			took = time.Since(begun)
+			cancel()
+		}
+	}})
+	if err := roster.Run(ctx, looks, silent{speaks}); err != nil {
+		return 0, err
+	}
+	if took > 0 {
+		return took, nil
+	}
+	if err := errors.Join(speaks.Health(), looks.Health()); err != nil {
+		return 0, err
+	}
+	return 0, fmt.Errorf("mdns: what was announced was not heard within %v", time.Since(begun).Round(10*time.Millisecond))
+}
+
+// silent is a source whose sightings nobody wants.
+type silent struct{ *Source }
+
+func (s silent) Run(ctx context.Context, _ func(discovery.Sighting)) error {
+	return s.Source.Run(ctx, func(discovery.Sighting) {})
+}

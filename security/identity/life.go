@@ -1,0 +1,28 @@
+package identity
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// LocalAuthorityLife says from when to when the certificate of the local authority in dir is good, and, as the error,
+// why OpenLocalAuthority would not take it now; fs.ErrNotExist when there is none. It makes nothing.
+func LocalAuthorityLife(dir string) (begins, ends time.Time, err error) {
+	file := filepath.Join(dir, authorityFile)
+	data, err := readSecret(file)
+	if err != nil {
+		return begins, ends, err
+	}
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == certificateBlock {
+			begins, ends = c.NotBefore, c.NotAfter
+		}
+	}
+	if _, err := parseAuthority(data); err != nil {
+		return begins, ends, fmt.Errorf("%s %w", file, err)
+	}
+	return begins, ends, nil
+}
