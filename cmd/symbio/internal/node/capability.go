@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -40,7 +41,7 @@ func schema(v any) (json.RawMessage, error) {
 // commandProvider runs a command for each call.
 func (n *Node) commandProvider(c config.Capability) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
-		out, err := runCommand(ctx, c, s.Data)
+		out, err := runCommand(ctx, c, s.Data, n.opts.Config.Limits.Depth)
 		n.served(c.Name, s, err)
 		return community.Reply{Data: out, ContentType: "application/json"}, err
 	}
@@ -66,12 +67,32 @@ func (n *Node) oneTask(ctx context.Context, c config.Capability, def agent.Defin
 	}
 	s.Perception = m.Accepts[0]
 	reply, err := n.community.Send(ctx, m.ID, s)
+	if err == nil && c.Output != nil {
+		reply = asJSON(reply)
+	}
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if endErr := n.community.Terminate(endCtx, m.ID); endErr != nil {
 		n.log.Warn("agent of a capability not terminated", "agent", m.ID, "err", endErr)
 	}
 	return reply, err
+}
+
+// asJSON is what an agent wrote as an output schema needs it: JSON where it is JSON, in a code block too,
+// else the text as a JSON string.
+func asJSON(r community.Reply) community.Reply {
+	text := bytes.TrimSpace(r.Data)
+	if inner, ok := bytes.CutPrefix(text, []byte("```json")); ok {
+		text = bytes.TrimSpace(bytes.TrimSuffix(inner, []byte("```")))
+	}
+	if !json.Valid(text) {
+		quoted, err := json.Marshal(string(r.Data))
+		if err != nil {
+			return r
+		}
+		text = quoted
+	}
+	return community.Reply{Data: text, ContentType: "application/json"}
 }
 
 // served reports a call of another node that was answered here.
