@@ -48,14 +48,9 @@ func checkDepth(data []byte, most int) error {
 	return nil
 }
 
-// decoder reads one JSON value so that nobody who reads the same text can see another one in it: no
-// key twice, nothing after it. Numbers become int64 where they fit, else float64.
-type decoder struct {
-	*json.Decoder
-	fold bool // keys that differ only in case are the same: for what encoding/json decodes into a struct
-}
-
-// decode reads data. Empty data is null, as it is for whoever gets it.
+// decode reads one JSON value so that nobody who reads the same text can see another one in it: no key
+// twice, with fold none that differs only in case, and nothing after it. Numbers become int64 where
+// they fit, else float64. Empty data is null, as it is for whoever gets it.
 func decode(data []byte, depth int, fold bool) (any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
@@ -63,64 +58,117 @@ func decode(data []byte, depth int, fold bool) (any, error) {
 	if err := checkDepth(data, depth); err != nil {
 		return nil, err
 	}
-	// The whole text first: reading it token by token is laxer about what stands between them.
 	if !json.Valid(data) || !utf8.Valid(data) {
 		return nil, errors.New("it is not JSON")
 	}
-	d := decoder{json.NewDecoder(bytes.NewReader(data)), fold}
-	d.UseNumber()
-	return d.value()
+	return (&decoder{data: data, fold: fold}).value()
 }
 
-func (d decoder) value() (any, error) {
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := t.(type) {
-	case json.Delim:
-		if t == '{' {
-			return d.object()
-		}
-		list := []any{}
-		for d.More() {
-			v, err := d.value()
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err := d.Token()
-		return list, err
-	case json.Number:
-		return decodeNumber(t.String())
-	}
-	return t, nil
+// decoder walks over text that is known to be JSON. encoding/json's Decoder, the other way to see keys
+// that are there twice, takes several times as long.
+type decoder struct {
+	data []byte
+	at   int
+	fold bool
 }
 
-func (d decoder) object() (any, error) {
-	object := map[string]any{}
-	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
+// next skips white space, and returns what stands there.
+func (d *decoder) next() byte {
+	for {
+		switch c := d.data[d.at]; c {
+		case ' ', '\t', '\n', '\r':
+			d.at++
+		default:
+			return c
+		}
+	}
+}
+
+func (d *decoder) value() (any, error) {
+	switch d.next() {
+	case '{':
+		return d.object()
+	case '[':
+		return d.array()
+	case '"':
+		return d.text()
+	case 't':
+		d.at += len("true")
+		return true, nil
+	case 'f':
+		d.at += len("false")
+		return false, nil
+	case 'n':
+		d.at += len("null")
+		return nil, nil
+	}
+	begin := d.at
+	for d.at < len(d.data) && strings.IndexByte("+-.eE0123456789", d.data[d.at]) >= 0 {
+		d.at++
+	}
+	return decodeNumber(string(d.data[begin:d.at]))
+}
+
+func (d *decoder) array() (any, error) {
+	list := []any{}
+	for d.at++; d.next() != ']'; {
+		v, err := d.value()
 		if err != nil {
 			return nil, err
 		}
-		name, _ := t.(string)
+		list = append(list, v)
+		if d.next() == ',' {
+			d.at++
+		}
+	}
+	d.at++
+	return list, nil
+}
+
+func (d *decoder) object() (any, error) {
+	object := map[string]any{}
+	folded := map[string]bool{}
+	for d.at++; d.next() != '}'; {
+		name, err := d.text()
+		if err != nil {
+			return nil, err
+		}
 		_, twice := object[name]
 		if d.fold {
 			key := strings.ToLower(strings.ToUpper(name)) // as encoding/json folds: ſ is s
-			twice, seen[key] = seen[key], true
+			twice, folded[key] = folded[key], true
 		}
 		if twice {
 			return nil, fmt.Errorf("the key %q is there twice", name)
 		}
+		d.next()
+		d.at++ // the colon
 		if object[name], err = d.value(); err != nil {
 			return nil, err
 		}
+		if d.next() == ',' {
+			d.at++
+		}
 	}
-	_, err := d.Token()
-	return object, err
+	d.at++
+	return object, nil
+}
+
+func (d *decoder) text() (string, error) {
+	begin, escaped := d.at, false
+	for d.at++; d.data[d.at] != '"'; d.at++ {
+		if d.data[d.at] == '\\' {
+			escaped = true
+			d.at++
+		}
+	}
+	d.at++
+	if !escaped {
+		return string(d.data[begin+1 : d.at-1]), nil
+	}
+	var s string
+	err := json.Unmarshal(d.data[begin:d.at], &s)
+	return s, err
 }
 
 func decodeNumber(text string) (any, error) {

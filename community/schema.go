@@ -93,15 +93,15 @@ func (s *schema) check(data []byte, contentType string, depth int) (err error) {
 	if s.weight*len(data) > maxWork {
 		return errTooMuch
 	}
-	v, err := decode(data, depth, false)
-	if err != nil {
-		return err
-	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("it cannot be checked by its schema: %v", p)
 		}
 	}()
+	v, err := decode(data, depth, false)
+	if err != nil {
+		return err
+	}
 	if err := s.resolved.Validate(v); err != nil {
 		return errors.New(plainly(err.Error()))
 	}

@@ -1,12 +1,15 @@
 package community
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestSchemasThatCannotBeUsedSayWhy(t *testing.T) {
@@ -162,4 +165,50 @@ func FuzzSchema(f *testing.F) {
 			t.Errorf("%q is no JSON and fits", data)
 		}
 	})
+}
+
+// The decoder reads what encoding/json reads, and refuses only what is twice, too deep or too large.
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{
+		`{"a":[1,-2.5e3,true,false,null,"x"],"b":{}}`, " [ ] ", `{"a":1,"a":2}`, `{"\u0061":1,"b":"\ud800\"\\"}`, `[1.0,9223372036854775808,-0,1e400]`,
+		"[\t1 ,\n{ \"x\" : \"\u2028\" } ]", `"`, `[`, `{"a"`, `1 2`, `tru`, "\"\xff\"",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := decode(data, MaxDepth, false)
+		if err != nil || len(bytes.TrimSpace(data)) == 0 {
+			return
+		}
+		var want any
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		if err := d.Decode(&want); err != nil {
+			t.Fatalf("encoding/json reads none of what was read as %v: %v", got, err)
+		}
+		if diff := cmp.Diff(numbers(want), got); diff != "" {
+			t.Errorf("encoding/json reads it differently (-json +decode):\n%s", diff)
+		}
+	})
+}
+
+// numbers makes of each json.Number what decode makes of it.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		x, _ := v.Float64()
+		return x
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = numbers(v[k])
+		}
+	}
+	return v
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,6 +29,9 @@ func (n *Node) capability(c config.Capability) (community.Capability, community.
 		return out, n.commandProvider(c), nil
 	}
 	def, err := n.definition(c.Agent)
+	if out.Output != nil {
+		def.Instructions += "\n\nYour answer is read by a program: nothing but JSON that fits this JSON schema.\n" + string(out.Output)
+	}
 	return out, n.agentProvider(c, def), err
 }
 
@@ -41,7 +45,7 @@ func schema(v any) (json.RawMessage, error) {
 // commandProvider runs a command for each call.
 func (n *Node) commandProvider(c config.Capability) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
-		out, err := runCommand(ctx, c, s.Data, n.opts.Config.Limits.Depth)
+		out, err := runCommand(ctx, c, s.Data, cmp.Or(n.opts.Config.Limits.Depth, community.MaxDepth))
 		n.served(c.Name, s, err)
 		return community.Reply{Data: out, ContentType: "application/json"}, err
 	}

@@ -166,6 +166,9 @@ func (c *control) Call(ctx context.Context, r *symbiov1.CallRequest) (*symbiov1.
 	ctx, cancel := withTimeout(ctx, r.GetTimeout())
 	defer cancel()
 	reply, err := c.node.community.Invoke(ctx, m.ID, r.GetCapability(), community.Signal{Data: r.GetData(), ContentType: r.GetContentType()})
+	if errors.Is(err, community.ErrInvalid) {
+		err = fmt.Errorf("%w; `symbio capabilities %s --json` shows what it takes", err, r.GetCapability())
+	}
 	if err != nil {
 		return nil, toStatus(err)
 	}

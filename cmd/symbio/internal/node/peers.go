@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -113,7 +114,7 @@ type callEvent struct {
 // message may have, so that it is the community that refuses it, and counts whose it was.
 func peerLimits(l config.Limits) grpcpeer.Limits {
 	return grpcpeer.Limits{
-		Message:     l.Message + 64<<10,
+		Message:     cmp.Or(l.Message, 1<<20) + 64<<10,
 		Streams:     uint32(max(128, 2*l.NodeCalls)), // so that the community says busy, not gRPC
 		MaxDeadline: max(30*time.Minute, l.Call),
 		Connections: l.Connections, PerNode: l.PerNode, Handshakes: l.Handshakes,
