@@ -3,6 +3,7 @@ package community_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -150,14 +151,23 @@ func TestRefusalsAreToldButNotWithoutEnd(t *testing.T) {
 func TestVisitorsWithoutEndAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := run(t, community.Config{})
+		visitor := func(i int) community.NodeID { return community.NodeID(fmt.Sprintf("%032x", i)) }
 		for i := range 5000 {
-			p := community.Peer{ID: id[community.NodeID](string(rune('a'+i%26)) + time.Duration(i).String())}
+			p := community.Peer{ID: visitor(i)}
+			time.Sleep(time.Millisecond)
 			if _, err := c.Serve(t.Context(), p, community.Call{Capability: "x"}); err != community.ErrDenied {
 				t.Fatal(err)
 			}
 		}
 		if n := c.Refusals(c.Node())[community.RefusedDenied]; n != 5000 {
 			t.Errorf("%d were counted, want 5000", n)
+		}
+		known := 0
+		for i := range 5000 {
+			known += int(c.Refusals(visitor(i)).Total())
+		}
+		if known != 2048 || c.Refusals(visitor(4999)).Total() != 1 {
+			t.Errorf("%d of them are remembered, want the last 2048", known)
 		}
 	})
 }

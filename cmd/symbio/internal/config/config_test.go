@@ -36,6 +36,12 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 		"a perception's prefix":  {"capabilities: [{name: 'a b', exec: [x]}]\n", "letters, digits"},
 		"negative budget":        {"budget: {agents: -1}\n", "budget.agents is negative"},
 		"authorize by name":      {"authorize: [{from: kitchen, invoke: ['*']}]\n", "kitchen"},
+		"no limit":               {"limits: {rate: 0}\n", "limits.rate has to be above 0"},
+		"no number":              {"limits: {rate: .nan}\n", "limits.rate has to be above 0"},
+		"a huge message":         {"limits: {message: 1000000000}\n", "limits.message: at most 4194304 bytes"},
+		"an unknown limit":       {"limits: {rat: 1}\n", "line 1: unknown key rat"},
+		"negative concurrency":   {"capabilities: [{name: a, exec: [x], concurrency: -1}]\n", "the concurrency is negative"},
+		"a cluster's pattern":    {"authorize: [{from: cluster/*, invoke: ['*']}]\n", "cluster/NAME"},
 		"two documents":          {"model: auto\n---\nmodel: auto\n", "more than one"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,6 +93,8 @@ func TestEachValueKnowsWhereItCameFrom(t *testing.T) {
 		"model":           "auto from flag --model",
 		"budget.wall":     "5m0s from f:3",
 		"budget.depth":    "3 from default",
+		"limits.rate":     "50 from default",
+		"limits.call":     "5m0s from default",
 		"discovery.peers": `["10.0.0.7:7946"] from f:6`,
 	} {
 		if got[key] != want {
