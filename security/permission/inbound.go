@@ -16,8 +16,8 @@ import (
 type InboundRule struct {
 	// From says whose calls: "*" for every authenticated node, a node's id or the beginning of one
 	// with a *, "local" for nodes that this user's own authority vouches for, "cluster/NAME" for
-	// nodes that the cluster of that name vouches for, "role/NAME" for a role
-	// in the certificate. A node's name is never looked at: it can be any.
+	// nodes that the cluster of that name vouches for, "role/NAME" for a role in the certificate. A
+	// node's name is never looked at: it can be any.
 	From string `yaml:"from" json:"from"`
 	// Invoke are capabilities, Send perceptions; * stands for any characters.
 	Invoke []string `yaml:"invoke,omitempty" json:"invoke,omitempty"`
