@@ -60,7 +60,7 @@ func (g guard) Judge(c permission.Call) permission.Verdict { return g.life.chain
 func (a *Agent) tools() []tool.Tool {
 	cfg := a.life.factory.cfg
 	all := slices.Clone(cfg.Tools)
-	all = append(all, peer.Tools(cfg.Community, a.life.self)...)
+	all = append(all, peer.Tools(cfg.Community, a.life.self, guard{a.life})...)
 	if cfg.Skills != nil {
 		all = append(all, skill.Tool(cfg.Skills, string(a.life.self.ID), func(name string) {
 			a.report(Event{Type: EventSkill, Text: name})

@@ -14,6 +14,7 @@ import (
 	"symbio/actor"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 )
 
 // Config sets up a Community. The zero value is a node of its own with a random id.
@@ -33,6 +34,10 @@ type Config struct {
 	// the call without its payload, and the requesters with the peer itself in front. It may be
 	// called by many goroutines at once. Why it refused is logged here, never told to the peer.
 	Authorize func(Peer, Call) error
+	// Refused is told of calls of other nodes that were refused here: each at first, and of a peer that
+	// goes on and on one in a second. It may be called by many goroutines at once, and must not block.
+	// Default: they are only logged and counted.
+	Refused func(Refusal)
 	// Logger receives refusals and nodes that come and go. Default: silent.
 	Logger *slog.Logger
 
@@ -46,6 +51,14 @@ type Config struct {
 	// of all peers one agent may have; one more is ErrBusy. Defaults 64 and 16: one peer cannot take
 	// all there is, nor fill an agent's mailbox.
 	MaxNodeCalls, MaxAgentCalls int
+	// CallRate is how many calls a second of one peer are served in the long run, CallBurst how many
+	// of them may come at once; one more is ErrBusy. Defaults 50 and 100 (security.md 5.3); rate.Inf is
+	// no limit.
+	CallRate  rate.Limit
+	CallBurst int
+	// MaxDepth is how deep a JSON payload may be nested that is checked by a schema; a deeper one is
+	// ErrInvalid. Default 64, the constant MaxDepth.
+	MaxDepth int
 	// MaxCall is how long a call between nodes may take, when its caller gave no deadline or a later
 	// one. It is applied at both ends. Default 5 min.
 	MaxCall time.Duration
@@ -70,10 +83,13 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxNodeCalls, 64}, {&c.MaxAgentCalls, 16}} {
+	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxNodeCalls, 64}, {&c.MaxAgentCalls, 16}, {&c.CallBurst, 100}, {&c.MaxDepth, MaxDepth}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
+	}
+	if c.CallRate <= 0 {
+		c.CallRate = 50
 	}
 	for _, d := range []struct {
 		field *time.Duration
@@ -100,7 +116,7 @@ type Community struct {
 	system  *actor.System
 	started atomic.Bool
 	refused atomic.Uint64 // members and capabilities of peers
-	calls   traffic
+	calls   *traffic
 	expiry  chan struct{} // capacity 1: some neighbour's time to be forgotten has changed
 
 	spawning sync.WaitGroup // Spawns under way; Add is guarded by mu
@@ -109,7 +125,7 @@ type Community struct {
 	closing   bool                       // Run has begun to end; guarded by mu
 	births    int                        // Spawns under way; guarded by mu
 	residents map[MemberID]*resident     // our agents; guarded by mu
-	offers    map[string]offer           // our capabilities; guarded by mu
+	offers    map[string]*offer          // our capabilities; guarded by mu
 	remote    map[MemberID]Member        // members of other nodes; guarded by mu
 	nodes     map[NodeID]*neighbour      // other nodes, also those lost and not forgotten; guarded by mu
 	subs      map[*Subscription]struct{} // guarded by mu
@@ -117,13 +133,14 @@ type Community struct {
 
 // New returns a community with no members.
 func New(cfg Config) *Community {
+	full := cfg.withDefaults()
 	c := &Community{
-		cfg:       cfg.withDefaults(),
+		cfg:       full,
 		system:    cfg.System,
-		calls:     traffic{flying: map[NodeID]int{}},
+		calls:     newTraffic(full),
 		expiry:    make(chan struct{}, 1),
 		residents: map[MemberID]*resident{},
-		offers:    map[string]offer{},
+		offers:    map[string]*offer{},
 		remote:    map[MemberID]Member{},
 		nodes:     map[NodeID]*neighbour{},
 		subs:      map[*Subscription]struct{}{},

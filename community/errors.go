@@ -30,11 +30,13 @@ var (
 	ErrDenied = errors.New("denied")
 	// ErrTooLarge: the message is over the size limit.
 	ErrTooLarge = errors.New("message too large")
+	// ErrInvalid: the input does not fit what the capability says it takes. Nothing was done.
+	ErrInvalid = errors.New("invalid input")
 )
 
 // sentinels are all of them. The order is for an error that wraps several: the first one counts.
 var sentinels = [...]error{
-	ErrDenied, ErrTooLarge, ErrBusy, ErrStopped, ErrAgentFailed, ErrUnavailable,
+	ErrDenied, ErrTooLarge, ErrInvalid, ErrBusy, ErrStopped, ErrAgentFailed, ErrUnavailable,
 	ErrNotAccepted, ErrNotProvided, ErrRemoteMember, ErrLocalMember, ErrNotFound,
 }
 

@@ -17,7 +17,7 @@ const maxNodes = 1024
 type neighbour struct {
 	peer         Peer
 	lease        *Lease // the connection that counts; nil while there is none
-	capabilities map[string]Capability
+	capabilities map[string]*service
 	members      map[MemberID]struct{}
 	// forget is when the members are left; zero while they were confirmed by the lease.
 	forget time.Time
@@ -58,7 +58,7 @@ func (c *Community) Attach(p Peer) *Lease {
 	}
 	n := c.nodes[p.ID]
 	if n == nil {
-		n = &neighbour{capabilities: map[string]Capability{}, members: map[MemberID]struct{}{}}
+		n = &neighbour{capabilities: map[string]*service{}, members: map[MemberID]struct{}{}}
 		c.nodes[p.ID] = n
 	}
 	if n.lease != nil {
@@ -101,7 +101,7 @@ func (l *Lease) Snapshot(all Catalog) {
 	l.with(func(n *neighbour) {
 		c := l.c
 		c.setForget(n, time.Time{})
-		n.capabilities = capabilities
+		n.capabilities = renew(n.capabilities, capabilities)
 		for _, f := range faults {
 			c.refuse(l, f.Member, f.fault)
 		}

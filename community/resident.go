@@ -275,11 +275,14 @@ func (c *Community) stop(ctx context.Context, r *resident) error {
 	return nil
 }
 
+// errMailbox is ErrBusy of the agent's own mailbox, and not one that the agent met.
+var errMailbox = Explain(ErrBusy, "its mailbox is full")
+
 // explain turns the actor's errors into ours.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, actor.ErrBusy):
-		return ErrBusy
+		return errMailbox
 	case errors.Is(err, actor.ErrStopped), errors.Is(err, actor.ErrNoActor):
 		return ErrStopped
 	case errors.Is(err, actor.ErrPanicked):

@@ -63,13 +63,19 @@ func (c *Community) sendAway(ctx context.Context, id MemberID, s Signal) (Reply,
 // belongs to the member id: a node is the member whose id is the node's. Of payload, everything but
 // the Perception is sent.
 //
-// ErrLocalMember: id is a member of this node, or this node itself. ErrNotProvided before anything is
-// sent when id does not provide it. Otherwise as Send to a member of another node.
+// ErrLocalMember: id is a member of this node, or this node itself. Before anything is sent:
+// ErrNotProvided when id does not provide it, ErrInvalid when the payload does not fit the schema that
+// its node announced. ErrAgentFailed when the reply does not fit. A schema that cannot be used takes
+// anything. Otherwise as Send to a member of another node.
 func (c *Community) Invoke(ctx context.Context, id MemberID, capability string, payload Signal) (Reply, error) {
 	op := "invoke " + printable(capability) + " on"
+	var known *service
 	m, l, err := c.reach(id, func(m Member) error {
 		if !slices.Contains(m.Provides, capability) {
 			return ErrNotProvided
+		}
+		if m.ID == MemberID(m.Node) {
+			known = c.nodes[m.Node].capabilities[capability]
 		}
 		return nil
 	})
@@ -79,10 +85,22 @@ func (c *Community) Invoke(ctx context.Context, id MemberID, capability string, 
 	if err != nil {
 		return Reply{}, &Error{Op: op, Member: m.Name, Err: err}
 	}
-	return c.carry(ctx, op, m, l, capability, payload)
+	input, output := known.schemas(c.cfg.Logger, m.Node)
+	if err := input.check(payload.Data, payload.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
+		return Reply{}, &Error{Op: op, Member: m.Name, Err: Explain(ErrInvalid, "the input: "+err.Error())}
+	}
+	reply, err := c.carry(ctx, op, m, l, capability, payload)
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := output.check(reply.Data, reply.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
+		return Reply{}, &Error{Op: op, Member: m.Name, Err: Explain(ErrAgentFailed, "its answer does not fit its output schema: "+err.Error())}
+	}
+	return reply, nil
 }
 
-// reach returns a member of another node and the lease by which it can be reached now.
+// reach returns a member of another node and the lease by which it can be reached now. may looks at
+// the member under the lock.
 func (c *Community) reach(id MemberID, may func(Member) error) (Member, *Lease, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

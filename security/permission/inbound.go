@@ -15,8 +15,9 @@ import (
 // permissions of the one who does it.
 type InboundRule struct {
 	// From says whose calls: "*" for every authenticated node, a node's id or the beginning of one
-	// with a *, "local" for nodes that this user's own authority vouches for, "role/NAME" for a role
-	// in the certificate. A node's name is never looked at: it can be any.
+	// with a *, "local" for nodes that this user's own authority vouches for, "cluster/NAME" for
+	// nodes that the cluster of that name vouches for, "role/NAME" for a role in the certificate. A
+	// node's name is never looked at: it can be any.
 	From string `yaml:"from" json:"from"`
 	// Invoke are capabilities, Send perceptions; * stands for any characters.
 	Invoke []string `yaml:"invoke,omitempty" json:"invoke,omitempty"`
@@ -28,7 +29,7 @@ type InboundRule struct {
 // Principal is who calls, as their certificate proves it.
 type Principal struct {
 	Node      string // 32 hex digits
-	Authority string // who vouches: "local" is this user's own authority
+	Authority string // who vouches: "local" is this user's own authority, else the name of a cluster
 	Role      string
 }
 
@@ -71,13 +72,16 @@ func NewInbound(rules []InboundRule) (Inbound, error) {
 
 func (r InboundRule) check() error {
 	role, isRole := strings.CutPrefix(r.From, "role/")
+	cluster, isCluster := strings.CutPrefix(r.From, "cluster/")
 	switch {
 	case r.From == "":
-		return fmt.Errorf("from is missing: write \"*\", local, role/NAME or a node's id")
+		return fmt.Errorf("from is missing: write \"*\", local, cluster/NAME, role/NAME or a node's id")
 	case isRole && (role == "" || strings.ContainsAny(role, "*/ ")):
 		return fmt.Errorf("from %q: write role/NAME with one literal name", r.From)
-	case !isRole && r.From != "*" && r.From != "local" && strings.Trim(r.From, "0123456789abcdef*") != "":
-		return fmt.Errorf("from %q is no node id (lower-case hex digits), role/NAME, local or \"*\": a node's name proves nothing, use its id", r.From)
+	case isCluster && (cluster == "" || cluster == "local" || strings.ContainsAny(cluster, "*/ ")):
+		return fmt.Errorf("from %q: write cluster/NAME with one literal name; this user's own nodes are local", r.From)
+	case !isRole && !isCluster && r.From != "*" && r.From != "local" && strings.Trim(r.From, "0123456789abcdef*") != "":
+		return fmt.Errorf("from %q is no node id (lower-case hex digits), cluster/NAME, role/NAME, local or \"*\": a node's name proves nothing, use its id", r.From)
 	case len(r.Invoke)+len(r.Send)+len(r.Deny) == 0:
 		return fmt.Errorf("from %q gives nothing: write invoke, send or deny", r.From)
 	}
@@ -121,6 +125,32 @@ func (in Inbound) Judge(from Principal, kind CallKind, name string) Verdict {
 		Why: fmt.Sprintf("No authorize rule lets that node %s %q here.", kind, name)}
 }
 
+// JudgeChain decides a call that a node makes on behalf of others: every one of them has to be heard,
+// as if it had called itself (security.md 7.3). The caller is the first of the chain; the strictest
+// verdict counts. An empty chain is refused.
+//
+// Only the caller is proven. The others are what the caller says, so they can only take away: a caller
+// that leaves them out is heard for itself.
+func (in Inbound) JudgeChain(chain []Principal, kind CallKind, name string) Verdict {
+	if len(chain) == 0 {
+		return Verdict{Stage: StageDefault, Source: "authorize", Why: "Nobody calls."}
+	}
+	var first Verdict
+	for i, p := range chain {
+		v := in.Judge(p, kind, name)
+		if i == 0 {
+			first = v
+		}
+		if v.Action != Allow {
+			if i > 0 {
+				v.Why = fmt.Sprintf("The call is on behalf of node %.40q. %s", p.Node, v.Why)
+			}
+			return v
+		}
+	}
+	return first
+}
+
 // names finds the glob that means the name, when the rule is about the caller.
 func (r InboundRule) names(from Principal, globs []string, name string) string {
 	if !r.about(from) || name == "" {
@@ -140,6 +170,9 @@ func (r InboundRule) about(p Principal) bool {
 	}
 	if role, ok := strings.CutPrefix(r.From, "role/"); ok {
 		return p.Role == role
+	}
+	if cluster, ok := strings.CutPrefix(r.From, "cluster/"); ok {
+		return p.Authority == cluster
 	}
 	if r.From == "local" {
 		return p.Authority == "local"

@@ -76,6 +76,7 @@ func TestInboundRulesDecideWhoIsHeard(t *testing.T) {
 		{From: "ab12*", Invoke: []string{"*"}},
 		{From: "local", Send: []string{"*"}},
 		{From: "cd34", Deny: []string{"*"}},
+		{From: "cluster/home", Invoke: []string{"light.*"}, Deny: []string{"light.off"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +102,10 @@ func TestInboundRulesDecideWhoIsHeard(t *testing.T) {
 		{node("ee", "local", ""), permission.KindSend, "work", permission.Allow},
 		{node("cd34", "local", ""), permission.KindSend, "work", permission.Deny},
 		{node("", "local", ""), permission.KindSend, "work", permission.Deny},
+		{node("ff", "home", ""), permission.KindInvoke, "light.on", permission.Allow},
+		{node("ff", "home", ""), permission.KindInvoke, "light.off", permission.Deny},
+		{node("ff", "homes", ""), permission.KindInvoke, "light.on", permission.Deny},
+		{node("ff", "local", "home"), permission.KindInvoke, "light.on", permission.Deny},
 		{node("ff", "", ""), "terminate", "text.wc", permission.Deny},
 		{node("ff", "", ""), permission.KindInvoke, "", permission.Deny},
 	} {
@@ -111,6 +116,36 @@ func TestInboundRulesDecideWhoIsHeard(t *testing.T) {
 	deny, err := permission.NewInbound([]permission.InboundRule{{From: "*", Send: []string{"*"}, Deny: []string{"agent.perception.x"}}})
 	if v := deny.Judge(node("ff", "", ""), permission.KindInvoke, "agent.perception.x"); err != nil || v.Action != permission.Deny {
 		t.Errorf("a deny of the name on the wire: got %+v, %v", v, err)
+	}
+}
+
+func TestEveryNodeOfAChainHasToBeHeard(t *testing.T) {
+	in, err := permission.NewInbound([]permission.InboundRule{
+		{From: "local", Invoke: []string{"*"}}, {From: "ab", Invoke: []string{"text.*"}}, {From: "cd", Deny: []string{"text.secret"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := permission.Principal{Node: "aa", Authority: "local"}
+	guest, barred, unknown := permission.Principal{Node: "ab"}, permission.Principal{Node: "cd", Authority: "local"}, permission.Principal{Node: "ee"}
+	for _, c := range []struct {
+		chain []permission.Principal
+		name  string
+		want  permission.Action
+		says  string
+	}{
+		{nil, "text.wc", permission.Deny, "Nobody"},
+		{[]permission.Principal{mine}, "text.wc", permission.Allow, "from local"},
+		{[]permission.Principal{mine, guest}, "text.wc", permission.Allow, "from local"},
+		{[]permission.Principal{mine, guest}, "disk.wipe", permission.Deny, `on behalf of node "ab"`},
+		{[]permission.Principal{guest, mine}, "disk.wipe", permission.Deny, "No authorize rule"},
+		{[]permission.Principal{mine, unknown, guest}, "text.wc", permission.Deny, `"ee"`},
+		{[]permission.Principal{mine, barred}, "text.secret", permission.Deny, "refuses this call"},
+		{[]permission.Principal{mine, barred}, "text.wc", permission.Allow, "from local"},
+	} {
+		if v := in.JudgeChain(c.chain, permission.KindInvoke, c.name); v.Action != c.want || !strings.Contains(v.Why, c.says) {
+			t.Errorf("%v for %s: got %+v, want %v with %q", c.chain, c.name, v, c.want, c.says)
+		}
 	}
 }
 
@@ -131,7 +166,7 @@ func TestWithoutRulesOnlyOnesOwnNodesAreHeard(t *testing.T) {
 func TestInboundRulesHaveToBeClear(t *testing.T) {
 	for _, r := range []permission.InboundRule{
 		{}, {From: "*"}, {Invoke: []string{"x"}}, {From: "kitchen", Invoke: []string{"x"}}, {From: "AB12", Invoke: []string{"x"}},
-		{From: "role/", Invoke: []string{"x"}}, {From: "role/*", Invoke: []string{"x"}}, {From: "*", Invoke: []string{""}}, {From: "*", Send: []string{"a b"}},
+		{From: "role/", Invoke: []string{"x"}}, {From: "role/*", Invoke: []string{"x"}}, {From: "cluster/", Invoke: []string{"x"}}, {From: "cluster/local", Invoke: []string{"x"}}, {From: "cluster/*", Invoke: []string{"x"}}, {From: "*", Invoke: []string{""}}, {From: "*", Send: []string{"a b"}},
 	} {
 		in, err := permission.NewInbound([]permission.InboundRule{{From: "*", Invoke: []string{"*"}}, r})
 		if err == nil || !strings.Contains(err.Error(), "authorize rule 2") {

@@ -89,7 +89,7 @@ func TestWhatAStrangerExplainsIsCleaned(t *testing.T) {
 func TestForeignErrorsHaveAMeaning(t *testing.T) {
 	for code, want := range map[codes.Code]error{
 		codes.Unknown: community.ErrAgentFailed, codes.Internal: community.ErrAgentFailed, codes.DataLoss: community.ErrAgentFailed,
-		codes.InvalidArgument: community.ErrAgentFailed, codes.FailedPrecondition: community.ErrAgentFailed, codes.Aborted: community.ErrAgentFailed,
+		codes.InvalidArgument: community.ErrInvalid, codes.FailedPrecondition: community.ErrAgentFailed, codes.Aborted: community.ErrAgentFailed,
 		codes.ResourceExhausted: community.ErrTooLarge, codes.Unavailable: community.ErrUnavailable, codes.Unimplemented: community.ErrNotProvided,
 		codes.Unauthenticated: community.ErrDenied, codes.PermissionDenied: community.ErrDenied, codes.NotFound: community.ErrNotFound,
 		codes.DeadlineExceeded: context.DeadlineExceeded, codes.Canceled: context.Canceled, codes.Code(99): community.ErrAgentFailed,

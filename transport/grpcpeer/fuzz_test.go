@@ -15,6 +15,7 @@ import (
 
 	"path/filepath"
 
+	"golang.org/x/time/rate"
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
@@ -39,7 +40,7 @@ func desk(t testing.TB) (*server, context.Context) {
 	}
 	cfg := Config{Identity: id, Name: "desk"}
 	cfg.fill()
-	c := community.New(community.Config{Node: id.ID(), Authorize: func(community.Peer, community.Call) error { return nil }})
+	c := community.New(community.Config{Node: id.ID(), Authorize: func(community.Peer, community.Call) error { return nil }, CallRate: rate.Inf})
 	if err := c.Offer(community.Capability{Name: "echo"}, func(_ context.Context, s community.Signal) (community.Reply, error) {
 		return community.Reply{Data: s.Data}, nil
 	}); err != nil {

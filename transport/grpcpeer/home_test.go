@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"golang.org/x/time/rate"
 	"symbio/actor"
 	"symbio/community"
 	"symbio/discovery"
@@ -39,7 +40,7 @@ func live(t testing.TB, id community.NodeID, name string, n *grpcpeer.Network) *
 	sys := actor.NewSystem(actor.Config{})
 	h := &home{t: t, id: id, network: n, stop: stop}
 	h.Community = community.New(community.Config{Node: id, Name: name, Network: n, System: sys,
-		Authorize: func(community.Peer, community.Call) error { return nil }})
+		Authorize: func(community.Peer, community.Call) error { return nil }, CallRate: rate.Inf})
 	h.done.Go(func() {
 		if err := h.Run(ctx); err != nil {
 			t.Errorf("%s ended with %v", name, err)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	"symbio/community"
 	"symbio/discovery"
 	"symbio/security/identity"
@@ -56,7 +57,7 @@ func runChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	c := community.New(community.Config{Node: id.ID(), Name: "child", Network: n, Authorize: func(community.Peer, community.Call) error { return nil }})
+	c := community.New(community.Config{Node: id.ID(), Name: "child", Network: n, Authorize: func(community.Peer, community.Call) error { return nil }, CallRate: rate.Inf})
 	stuck := func(ctx context.Context, _ community.Signal) (community.Reply, error) {
 		fmt.Println("called")
 		return stuck(ctx, community.Signal{})

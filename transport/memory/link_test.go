@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
 	"symbio/community"
 	"symbio/transport/memory"
 )
@@ -21,6 +22,7 @@ func up(t *testing.T, h *memory.Hub, name string) (c *community.Community, stop 
 	c = community.New(community.Config{
 		Node: idOf(name), Name: name, Network: h.Node(idOf(name), name),
 		Authorize: func(community.Peer, community.Call) error { return nil },
+		CallRate:  rate.Inf,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

@@ -194,7 +194,7 @@ func errorsComeThrough(t *testing.T, l *lan) {
 	all := []error{
 		community.ErrNotFound, community.ErrRemoteMember, community.ErrLocalMember, community.ErrNotAccepted,
 		community.ErrNotProvided, community.ErrBusy, community.ErrStopped, community.ErrAgentFailed,
-		community.ErrUnavailable, community.ErrDenied, community.ErrTooLarge, context.DeadlineExceeded,
+		community.ErrUnavailable, community.ErrDenied, community.ErrTooLarge, community.ErrInvalid, context.DeadlineExceeded,
 	}
 	for _, want := range all {
 		answer = fmt.Errorf("secret: %w", want)

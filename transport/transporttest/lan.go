@@ -9,6 +9,8 @@ import (
 
 	"symbio/actor"
 	"symbio/community"
+
+	"golang.org/x/time/rate"
 )
 
 // lan is the communities of one case.
@@ -24,6 +26,7 @@ type place struct {
 	*community.Community
 	t    *testing.T
 	id   community.NodeID
+	end  community.Network // to call past the community
 	lan  *lan
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -36,13 +39,13 @@ func anybody(community.Peer, community.Call) error { return nil }
 func (l *lan) up(name string, tune ...func(*community.Config)) *place {
 	l.t.Helper()
 	end := l.fixture.Join(l.t, name)
-	cfg := community.Config{Node: end.ID, Name: name, Network: end.Network, Authorize: anybody,
+	cfg := community.Config{Node: end.ID, Name: name, Network: end.Network, Authorize: anybody, CallRate: rate.Inf, // what is about the rate sets one
 		System: actor.NewSystem(actor.Config{})}
 	for _, f := range tune {
 		f(&cfg)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	p := &place{Community: community.New(cfg), t: l.t, id: end.ID, lan: l, stop: stop}
+	p := &place{Community: community.New(cfg), t: l.t, id: end.ID, end: end.Network, lan: l, stop: stop}
 	p.done.Go(func() {
 		if err := p.Run(ctx); err != nil {
 			l.t.Errorf("the community of %s ended with %v", name, err)
@@ -116,9 +119,16 @@ func (p *place) node(other *place) community.Member {
 // offers makes a capability at the place, and waits until by sees it.
 func (p *place) offers(name string, provide community.Provider, by *place) community.Member {
 	p.t.Helper()
-	if err := p.Offer(community.Capability{Name: name}, provide); err != nil {
+	return p.offersAs(community.Capability{Name: name}, provide, by)
+}
+
+// offersAs is offers of a capability with all that can be said of it.
+func (p *place) offersAs(c community.Capability, provide community.Provider, by *place, opts ...community.OfferOption) community.Member {
+	p.t.Helper()
+	if err := p.Offer(c, provide, opts...); err != nil {
 		p.t.Fatal(err)
 	}
+	name := c.Name
 	by.sees("capability "+name, func([]community.Member) bool { return len(by.WhoProvides(name)) > 0 })
 	return by.node(p)
 }

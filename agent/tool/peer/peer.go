@@ -14,11 +14,13 @@ import (
 
 	"symbio/agent/tool"
 	"symbio/community"
+	"symbio/security/permission"
 )
 
 // Community is what these tools need; *community.Community is one.
 type Community interface {
 	Members() []community.Member
+	Capability(node community.NodeID, name string) (community.Capability, bool)
 	Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error)
 	Invoke(ctx context.Context, on community.MemberID, capability string, s community.Signal) (community.Reply, error)
 }
@@ -44,9 +46,10 @@ func requester(ctx context.Context) []string {
 	return chain
 }
 
-// Tools returns the tools for one agent, self.
-func Tools(c Community, self community.Member) []tool.Tool {
-	p := peers{c, self}
+// Tools returns the tools for one agent, self. What guard would deny it to invoke is not shown to it;
+// a nil guard shows no capability.
+func Tools(c Community, self community.Member, guard tool.Guard) []tool.Tool {
+	p := peers{c, self, guard}
 	return []tool.Tool{
 		tool.New(tool.Spec{Name: "find_members", Description: findText}, p.find),
 		tool.New(tool.Spec{Name: "send_signal", Description: sendText}, p.send),
@@ -57,6 +60,7 @@ func Tools(c Community, self community.Member) []tool.Tool {
 type peers struct {
 	community Community
 	self      community.Member
+	guard     tool.Guard
 }
 
 type findArgs struct {
@@ -71,11 +75,21 @@ type found struct {
 	Accepts   []string           `json:"accepts,omitempty"`
 	Provides  []string           `json:"provides,omitempty"`
 	Available bool               `json:"available"`
+	// Capability is the one that was asked for.
+	Capability *described `json:"capability,omitempty"`
+}
+
+// described is what a model needs to know to invoke a capability.
+type described struct {
+	Description string          `json:"description,omitempty"`
+	Input       json.RawMessage `json:"input_schema,omitempty"`
+	Idempotent  bool            `json:"idempotent,omitempty"`
 }
 
 func (p peers) find(_ context.Context, a findArgs) tool.Result {
 	list := []found{}
 	for _, m := range p.community.Members() {
+		m.Provides = p.usable(m.Provides)
 		if m.ID == p.self.ID || a.Accepts != "" && !slices.Contains(m.Accepts, a.Accepts) || a.Provides != "" && !slices.Contains(m.Provides, a.Provides) {
 			continue
 		}
@@ -83,13 +97,28 @@ func (p peers) find(_ context.Context, a findArgs) tool.Result {
 		if m.Node != p.self.Node {
 			where = "node " + string(m.Node)
 		}
-		list = append(list, found{m.ID, m.Name, where, m.Accepts, m.Provides, m.Available})
+		one := found{ID: m.ID, Name: m.Name, Where: where, Accepts: m.Accepts, Provides: m.Provides, Available: m.Available}
+		if c, ok := p.community.Capability(m.Node, a.Provides); ok && a.Provides != "" {
+			one.Capability = &described{c.Description, c.Input, c.Idempotent}
+		}
+		list = append(list, one)
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
 		return failed(err)
 	}
 	return tool.Result{Text: string(text)}
+}
+
+// usable are the capabilities that the agent may invoke, or may if a person says so.
+func (p peers) usable(names []string) (may []string) {
+	for _, name := range names {
+		call := permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": name}}
+		if p.guard != nil && p.guard.Judge(call).Action != permission.Deny {
+			may = append(may, name)
+		}
+	}
+	return may
 }
 
 type sendArgs struct {

@@ -440,7 +440,9 @@ type Node struct {
 	// Days that its certificate is still good for.
 	CertDays int32 `protobuf:"varint,8,opt,name=cert_days,json=certDays,proto3" json:"cert_days,omitempty"`
 	// Why it is in that state, for people.
-	Why           string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
+	Why string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
+	// How many of its calls were refused here, by the reason; of the node itself, of all nodes together.
+	Refused       map[string]uint64 `protobuf:"bytes,20,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -536,6 +538,13 @@ func (x *Node) GetWhy() string {
 		return x.Why
 	}
 	return ""
+}
+
+func (x *Node) GetRefused() map[string]uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
 }
 
 type NodesReply struct {
@@ -953,6 +962,172 @@ func (x *CallReply) GetNodeName() string {
 	return ""
 }
 
+type CapabilitiesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A capability's name; empty = all.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapabilitiesRequest) Reset() {
+	*x = CapabilitiesRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapabilitiesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapabilitiesRequest) ProtoMessage() {}
+
+func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
+func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CapabilitiesRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// OfferedCapability is a capability as one node sees it.
+type OfferedCapability struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Capability    *Capability            `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	NodeName      string                 `protobuf:"bytes,3,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	Local         bool                   `protobuf:"varint,4,opt,name=local,proto3" json:"local,omitempty"`
+	Available     bool                   `protobuf:"varint,5,opt,name=available,proto3" json:"available,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OfferedCapability) Reset() {
+	*x = OfferedCapability{}
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OfferedCapability) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OfferedCapability) ProtoMessage() {}
+
+func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OfferedCapability.ProtoReflect.Descriptor instead.
+func (*OfferedCapability) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *OfferedCapability) GetCapability() *Capability {
+	if x != nil {
+		return x.Capability
+	}
+	return nil
+}
+
+func (x *OfferedCapability) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *OfferedCapability) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *OfferedCapability) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+func (x *OfferedCapability) GetAvailable() bool {
+	if x != nil {
+		return x.Available
+	}
+	return false
+}
+
+type CapabilitiesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Capabilities  []*OfferedCapability   `protobuf:"bytes,1,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapabilitiesReply) Reset() {
+	*x = CapabilitiesReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapabilitiesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapabilitiesReply) ProtoMessage() {}
+
+func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapabilitiesReply.ProtoReflect.Descriptor instead.
+func (*CapabilitiesReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
 type EventsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Since         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
@@ -964,7 +1139,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1151,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1164,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
@@ -1028,7 +1203,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1215,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1228,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Event) GetTime() *timestamppb.Timestamp {
@@ -1110,7 +1285,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1297,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1310,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RunRequest) GetTask() string {
@@ -1192,7 +1367,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1379,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1392,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -1258,7 +1433,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1445,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1458,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -1308,7 +1483,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1495,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1508,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 type SkillsRequest struct {
@@ -1344,7 +1519,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1531,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1544,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 type Skill struct {
@@ -1387,7 +1562,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1574,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1587,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Skill) GetId() string {
@@ -1475,7 +1650,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1662,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1675,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -1546,7 +1721,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\amembers\x18\x03 \x03(\v2\x18.symbio.v1.LocatedMemberR\amembers\x12\x16\n" +
 	"\x06missed\x18\x04 \x01(\x04R\x06missed\x12\x10\n" +
 	"\x03why\x18\x05 \x01(\tR\x03why\"\x0e\n" +
-	"\fNodesRequest\"\xe6\x01\n" +
+	"\fNodesRequest\"\xda\x02\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1556,7 +1731,11 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\amembers\x18\x06 \x01(\rR\amembers\x12\x1a\n" +
 	"\bprotocol\x18\a \x01(\tR\bprotocol\x12\x1b\n" +
 	"\tcert_days\x18\b \x01(\x05R\bcertDays\x12\x10\n" +
-	"\x03why\x18\t \x01(\tR\x03why\"3\n" +
+	"\x03why\x18\t \x01(\tR\x03why\x126\n" +
+	"\arefused\x18\x14 \x03(\v2\x1c.symbio.v1.Node.RefusedEntryR\arefused\x1a:\n" +
+	"\fRefusedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"3\n" +
 	"\n" +
 	"NodesReply\x12%\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x0f.symbio.v1.NodeR\x05nodes\"8\n" +
@@ -1588,7 +1767,19 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\x1b\n" +
-	"\tnode_name\x18\x04 \x01(\tR\bnodeName\"m\n" +
+	"\tnode_name\x18\x04 \x01(\tR\bnodeName\")\n" +
+	"\x13CapabilitiesRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xaf\x01\n" +
+	"\x11OfferedCapability\x125\n" +
+	"\n" +
+	"capability\x18\x01 \x01(\v2\x15.symbio.v1.CapabilityR\n" +
+	"capability\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1b\n" +
+	"\tnode_name\x18\x03 \x01(\tR\bnodeName\x12\x14\n" +
+	"\x05local\x18\x04 \x01(\bR\x05local\x12\x1c\n" +
+	"\tavailable\x18\x05 \x01(\bR\tavailable\"U\n" +
+	"\x11CapabilitiesReply\x12@\n" +
+	"\fcapabilities\x18\x01 \x03(\v2\x1c.symbio.v1.OfferedCapabilityR\fcapabilities\"m\n" +
 	"\rEventsRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x14\n" +
@@ -1627,7 +1818,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06active\x18\a \x01(\bR\x06active\"O\n" +
 	"\vSkillsReply\x12(\n" +
 	"\x06skills\x18\x01 \x03(\v2\x10.symbio.v1.SkillR\x06skills\x12\x16\n" +
-	"\x06errors\x18\x02 \x03(\tR\x06errors2\xd1\x05\n" +
+	"\x06errors\x18\x02 \x03(\tR\x06errors2\x9f\x06\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -1636,7 +1827,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05Spawn\x12\x17.symbio.v1.SpawnRequest\x1a\x18.symbio.v1.LocatedMember\x12B\n" +
 	"\tTerminate\x12\x1b.symbio.v1.TerminateRequest\x1a\x18.symbio.v1.LocatedMember\x124\n" +
 	"\x04Send\x12\x16.symbio.v1.SendRequest\x1a\x14.symbio.v1.SendReply\x124\n" +
-	"\x04Call\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallReply\x126\n" +
+	"\x04Call\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallReply\x12L\n" +
+	"\fCapabilities\x12\x1e.symbio.v1.CapabilitiesRequest\x1a\x1c.symbio.v1.CapabilitiesReply\x126\n" +
 	"\x06Events\x12\x18.symbio.v1.EventsRequest\x1a\x10.symbio.v1.Event0\x01\x120\n" +
 	"\x03Run\x12\x15.symbio.v1.RunRequest\x1a\x10.symbio.v1.Event0\x01\x12:\n" +
 	"\x06Answer\x12\x18.symbio.v1.AnswerRequest\x1a\x16.symbio.v1.AnswerReply\x12:\n" +
@@ -1654,7 +1846,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: symbio.v1.StatusRequest
 	(*StatusReply)(nil),           // 1: symbio.v1.StatusReply
@@ -1671,63 +1863,73 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*SendReply)(nil),             // 12: symbio.v1.SendReply
 	(*CallRequest)(nil),           // 13: symbio.v1.CallRequest
 	(*CallReply)(nil),             // 14: symbio.v1.CallReply
-	(*EventsRequest)(nil),         // 15: symbio.v1.EventsRequest
-	(*Event)(nil),                 // 16: symbio.v1.Event
-	(*RunRequest)(nil),            // 17: symbio.v1.RunRequest
-	(*Budget)(nil),                // 18: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 19: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 20: symbio.v1.AnswerReply
-	(*SkillsRequest)(nil),         // 21: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 22: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 23: symbio.v1.SkillsReply
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*Member)(nil),                // 25: symbio.v1.Member
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*CapabilitiesRequest)(nil),   // 15: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),     // 16: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),     // 17: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),         // 18: symbio.v1.EventsRequest
+	(*Event)(nil),                 // 19: symbio.v1.Event
+	(*RunRequest)(nil),            // 20: symbio.v1.RunRequest
+	(*Budget)(nil),                // 21: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 22: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 23: symbio.v1.AnswerReply
+	(*SkillsRequest)(nil),         // 24: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 25: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 26: symbio.v1.SkillsReply
+	nil,                           // 27: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*Member)(nil),                // 29: symbio.v1.Member
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(*Capability)(nil),            // 31: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	24, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
-	25, // 1: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
+	28, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	29, // 1: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
 	3,  // 2: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	3,  // 3: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	3,  // 4: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	26, // 5: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
-	7,  // 6: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	26, // 7: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	26, // 8: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	24, // 9: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	24, // 10: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	18, // 11: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	26, // 12: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	22, // 13: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	0,  // 14: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	2,  // 15: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	2,  // 16: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	6,  // 17: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	9,  // 18: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	10, // 19: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	11, // 20: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	13, // 21: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	15, // 22: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	17, // 23: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
-	19, // 24: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	21, // 25: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	1,  // 26: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	4,  // 27: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	5,  // 28: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	8,  // 29: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	3,  // 30: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	3,  // 31: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	12, // 32: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	14, // 33: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	16, // 34: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	16, // 35: symbio.v1.Control.Run:output_type -> symbio.v1.Event
-	20, // 36: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	23, // 37: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	26, // [26:38] is the sub-list for method output_type
-	14, // [14:26] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	30, // 5: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
+	27, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	7,  // 7: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	30, // 8: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	30, // 9: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	31, // 10: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	16, // 11: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	28, // 12: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	28, // 13: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	21, // 14: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	30, // 15: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	25, // 16: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	0,  // 17: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	2,  // 18: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	2,  // 19: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	6,  // 20: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	9,  // 21: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	10, // 22: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	11, // 23: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	13, // 24: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	15, // 25: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	18, // 26: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	20, // 27: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
+	22, // 28: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	24, // 29: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	1,  // 30: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	4,  // 31: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	5,  // 32: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	8,  // 33: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	3,  // 34: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	3,  // 35: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	12, // 36: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	14, // 37: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	17, // 38: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	19, // 39: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	19, // 40: symbio.v1.Control.Run:output_type -> symbio.v1.Event
+	23, // 41: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	26, // 42: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	30, // [30:43] is the sub-list for method output_type
+	17, // [17:30] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -1742,7 +1944,7 @@ func file_symbio_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	Control_Terminate_FullMethodName    = "/symbio.v1.Control/Terminate"
 	Control_Send_FullMethodName         = "/symbio.v1.Control/Send"
 	Control_Call_FullMethodName         = "/symbio.v1.Control/Call"
+	Control_Capabilities_FullMethodName = "/symbio.v1.Control/Capabilities"
 	Control_Events_FullMethodName       = "/symbio.v1.Control/Events"
 	Control_Run_FullMethodName          = "/symbio.v1.Control/Run"
 	Control_Answer_FullMethodName       = "/symbio.v1.Control/Answer"
@@ -57,6 +58,8 @@ type ControlClient interface {
 	Send(ctx context.Context, in *SendRequest, opts ...grpc.CallOption) (*SendReply, error)
 	// Call invokes a capability of another node.
 	Call(ctx context.Context, in *CallRequest, opts ...grpc.CallOption) (*CallReply, error)
+	// Capabilities says what the nodes offer, this one first.
+	Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesReply, error)
 	// Events sends what happens, from a time of the recent past on.
 	Events(ctx context.Context, in *EventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
 	// Run gives a task to an agent of its own and sends what happens until it is done. Ending the
@@ -165,6 +168,16 @@ func (c *controlClient) Call(ctx context.Context, in *CallRequest, opts ...grpc.
 	return out, nil
 }
 
+func (c *controlClient) Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CapabilitiesReply)
+	err := c.cc.Invoke(ctx, Control_Capabilities_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Events(ctx context.Context, in *EventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[1], Control_Events_FullMethodName, cOpts...)
@@ -245,6 +258,8 @@ type ControlServer interface {
 	Send(context.Context, *SendRequest) (*SendReply, error)
 	// Call invokes a capability of another node.
 	Call(context.Context, *CallRequest) (*CallReply, error)
+	// Capabilities says what the nodes offer, this one first.
+	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesReply, error)
 	// Events sends what happens, from a time of the recent past on.
 	Events(*EventsRequest, grpc.ServerStreamingServer[Event]) error
 	// Run gives a task to an agent of its own and sends what happens until it is done. Ending the
@@ -287,6 +302,9 @@ func (UnimplementedControlServer) Send(context.Context, *SendRequest) (*SendRepl
 }
 func (UnimplementedControlServer) Call(context.Context, *CallRequest) (*CallReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Call not implemented")
+}
+func (UnimplementedControlServer) Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Capabilities not implemented")
 }
 func (UnimplementedControlServer) Events(*EventsRequest, grpc.ServerStreamingServer[Event]) error {
 	return status.Error(codes.Unimplemented, "method Events not implemented")
@@ -458,6 +476,24 @@ func _Control_Call_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Capabilities_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CapabilitiesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Capabilities(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Capabilities_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Capabilities(ctx, req.(*CapabilitiesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Events_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(EventsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -550,6 +586,10 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Call",
 			Handler:    _Control_Call_Handler,
+		},
+		{
+			MethodName: "Capabilities",
+			Handler:    _Control_Capabilities_Handler,
 		},
 		{
 			MethodName: "Answer",

@@ -71,7 +71,7 @@ other's capabilities.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
 		a.cmdDemo(), a.cmdUp(), a.cmdRun(),
-		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdInvoke(), a.cmdEvents(),
+		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdInvoke(), a.cmdCapabilities(), a.cmdEvents(),
 		a.cmdSkills(), a.cmdPermissions(), a.cmdDoctor(), a.cmdConfig(), a.cmdVersion(), a.cmdRender(),
 	)
 	return root

@@ -20,7 +20,7 @@ func (a *App) cmdInvoke() *cobra.Command {
 standard input. Without --on, any available node that provides the capability is asked.`,
 		Example: `  symbio invoke node.info
   symbio invoke text.wordcount "how many words are these" --on kitchen
-  symbio members --provides text.wordcount     # who provides it`,
+  symbio capabilities text.wordcount --json    # who provides it, and what it takes`,
 		Args: rangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := a.payload(append(args, "")[1])

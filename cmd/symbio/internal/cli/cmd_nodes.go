@@ -20,6 +20,9 @@ type nodeJSON struct {
 	Protocol string  `json:"protocol"`
 	CertDays int     `json:"cert_days"`
 	Why      string  `json:"why,omitempty"`
+	// Refused counts the calls of that node that this one refused, by the reason; on the line of this
+	// node, of all nodes.
+	Refused map[string]uint64 `json:"refused"`
 }
 
 func (a *App) cmdNodes() *cobra.Command {
@@ -59,8 +62,12 @@ func (a *App) cmdNodes() *cobra.Command {
 }
 
 func toNode(n *symbiov1.Node) nodeJSON {
-	return nodeJSON{
+	out := nodeJSON{
 		ID: n.GetId(), Name: n.GetName(), State: n.GetState(), Addr: n.GetAddr(), Members: n.GetMembers(), Protocol: n.GetProtocol(), Why: n.GetWhy(),
-		RTT: float64(n.GetRtt().AsDuration().Microseconds()) / 1000, CertDays: int(n.GetCertDays()),
+		RTT: float64(n.GetRtt().AsDuration().Microseconds()) / 1000, CertDays: int(n.GetCertDays()), Refused: n.GetRefused(),
 	}
+	if out.Refused == nil {
+		out.Refused = map[string]uint64{}
+	}
+	return out
 }

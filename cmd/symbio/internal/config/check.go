@@ -31,6 +31,8 @@ func (c Config) Check() error {
 			bad("%s: give it either exec or agent", where)
 		case p.Timeout < 0:
 			bad("%s: the timeout is negative", where)
+		case p.Concurrency < 0:
+			bad("%s: the concurrency is negative", where)
 		}
 		names[p.Name] = true
 	}
@@ -48,6 +50,29 @@ func (c Config) Check() error {
 		if n < 0 {
 			bad("budget.%s is negative", key)
 		}
+	}
+	return errors.Join(append(wrong, c.Limits.check())...)
+}
+
+// maxMessage is what an event of the catalog, the largest message between nodes, leaves room for.
+const maxMessage = 4 << 20
+
+func (l Limits) check() error {
+	var wrong []error
+	for _, n := range []struct {
+		key   string
+		value float64
+	}{
+		{"message", float64(l.Message)}, {"node_calls", float64(l.NodeCalls)}, {"agent_calls", float64(l.AgentCalls)}, {"rate", l.Rate},
+		{"burst", float64(l.Burst)}, {"depth", float64(l.Depth)}, {"call", float64(l.Call)}, {"mailbox", float64(l.Mailbox)},
+		{"agents", float64(l.Agents)}, {"connections", float64(l.Connections)}, {"per_node", float64(l.PerNode)}, {"handshakes", float64(l.Handshakes)},
+	} {
+		if !(n.value > 0) { // not a number is neither
+			wrong = append(wrong, fmt.Errorf("limits.%s has to be above 0", n.key))
+		}
+	}
+	if l.Message > maxMessage {
+		wrong = append(wrong, fmt.Errorf("limits.message: at most %d bytes; more belongs in a file", maxMessage))
 	}
 	return errors.Join(wrong...)
 }

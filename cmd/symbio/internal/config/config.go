@@ -30,6 +30,24 @@ type Config struct {
 	Permissions  permission.Config        `yaml:"permissions"`
 	Skills       Skills                   `yaml:"skills"`
 	Budget       agent.Limits             `yaml:"budget"`
+	Limits       Limits                   `yaml:"limits"`
+}
+
+// Limits bound what other nodes can make this one do. What is over one is refused at once; `symbio
+// nodes --json` counts it.
+type Limits struct {
+	Message     int           `yaml:"message"`     // bytes of a payload
+	NodeCalls   int           `yaml:"node_calls"`  // of one node at a time
+	AgentCalls  int           `yaml:"agent_calls"` // of all nodes to one agent at a time
+	Rate        float64       `yaml:"rate"`        // calls a second of one node, in the long run
+	Burst       int           `yaml:"burst"`       // calls of one node at once, before the rate counts
+	Depth       int           `yaml:"depth"`       // of nested JSON
+	Call        time.Duration `yaml:"call"`        // how long a call may take
+	Mailbox     int           `yaml:"mailbox"`     // signals that wait for one agent
+	Agents      int           `yaml:"agents"`      // that live here
+	Connections int           `yaml:"connections"` // open at a time, proven or not
+	PerNode     int           `yaml:"per_node"`    // of them of one node
+	Handshakes  int           `yaml:"handshakes"`  // connections that are proving themselves at a time
 }
 
 // Node says what the node is called and where it listens.
@@ -62,7 +80,8 @@ type Capability struct {
 	Input       any           `yaml:"input"`
 	Output      any           `yaml:"output"`
 	Idempotent  bool          `yaml:"idempotent"`
-	Timeout     time.Duration `yaml:"timeout"` // 0 = a minute for commands, the budget's for agents
+	Timeout     time.Duration `yaml:"timeout"`     // 0 = a minute for commands, the budget's for agents
+	Concurrency int           `yaml:"concurrency"` // calls at a time; 0 = 16
 }
 
 // Skills says where skills are looked for, beside the standard places.
@@ -83,6 +102,11 @@ func Default() Config {
 		Permissions: permission.Config{Preset: "standard"},
 		Skills:      Skills{Enabled: true, Discover: true},
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
+		// The numbers and their reasons are those of community.Config, actor.Config and grpcpeer.Limits.
+		Limits: Limits{
+			Message: 1 << 20, NodeCalls: 64, AgentCalls: 16, Rate: 50, Burst: 100, Depth: 64, Call: 5 * time.Minute,
+			Mailbox: 1024, Agents: 10_000, Connections: 256, PerNode: 4, Handshakes: 32,
+		},
 	}
 }
 

@@ -39,6 +39,12 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 		"bad peer":               {"discovery: {peers: [kitchen]}\n", "kitchen"},
 		"bad name":               {"discovery: {dns: ['10.0.0.7:7946']}\n", "discovery.peers"},
 		"bad interface":          {"discovery: {interfaces: {deny: ['eth[']}}\n", "discovery.interfaces.deny"},
+		"no limit":               {"limits: {rate: 0}\n", "limits.rate has to be above 0"},
+		"no number":              {"limits: {rate: .nan}\n", "limits.rate has to be above 0"},
+		"a huge message":         {"limits: {message: 1000000000}\n", "limits.message: at most 4194304 bytes"},
+		"an unknown limit":       {"limits: {rat: 1}\n", "line 1: unknown key rat"},
+		"negative concurrency":   {"capabilities: [{name: a, exec: [x], concurrency: -1}]\n", "the concurrency is negative"},
+		"a cluster's pattern":    {"authorize: [{from: cluster/*, invoke: ['*']}]\n", "cluster/NAME"},
 		"two documents":          {"model: auto\n---\nmodel: auto\n", "more than one"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,6 +100,8 @@ func TestEachValueKnowsWhereItCameFrom(t *testing.T) {
 		"discovery.interfaces.deny":  `["docker*"] from f:8`,
 		"discovery.interfaces.allow": `[] from default`,
 		"discovery.peers":            `["10.0.0.7:7946"] from f:6`,
+		"limits.rate":                "50 from default",
+		"limits.call":                "5m0s from default",
 	} {
 		if got[key] != want {
 			t.Errorf("%s = %q, want %q", key, got[key], want)

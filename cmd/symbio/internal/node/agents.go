@@ -1,7 +1,9 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -54,17 +56,22 @@ func (n *Node) definition(name string) (agent.Definition, error) {
 	return agent.Definition{}, fmt.Errorf("agent definition %q: %w", name, community.ErrNotFound)
 }
 
+// concurrency is how many calls of one capability are served at a time, unless it says otherwise: each
+// is a process or an agent with a model.
+const concurrency = 16
+
 // offer offers the configured capabilities to other nodes, and node.info.
 func (n *Node) offer() error {
-	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true}
+	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
+		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
 	problems := []error{n.community.Offer(info, n.info)}
 	for _, c := range n.opts.Config.Capabilities {
 		capability, provider, err := n.capability(c)
 		if err == nil {
-			err = n.community.Offer(capability, provider)
+			err = n.community.Offer(capability, provider, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, concurrency)))
 		}
 		if err != nil {
-			problems = append(problems, fmt.Errorf("capability %s: %w", c.Name, err))
+			problems = append(problems, fmt.Errorf("capabilities: %s: %w", c.Name, err))
 		}
 	}
 	return errors.Join(problems...)

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +29,9 @@ func (n *Node) capability(c config.Capability) (community.Capability, community.
 		return out, n.commandProvider(c), nil
 	}
 	def, err := n.definition(c.Agent)
+	if out.Output != nil {
+		def.Instructions += "\n\nYour answer is read by a program: nothing but JSON that fits this JSON schema.\n" + string(out.Output)
+	}
 	return out, n.agentProvider(c, def), err
 }
 
@@ -40,7 +45,7 @@ func schema(v any) (json.RawMessage, error) {
 // commandProvider runs a command for each call.
 func (n *Node) commandProvider(c config.Capability) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
-		out, err := runCommand(ctx, c, s.Data)
+		out, err := runCommand(ctx, c, s.Data, cmp.Or(n.opts.Config.Limits.Depth, community.MaxDepth))
 		n.served(c.Name, s, err)
 		return community.Reply{Data: out, ContentType: "application/json"}, err
 	}
@@ -66,12 +71,32 @@ func (n *Node) oneTask(ctx context.Context, c config.Capability, def agent.Defin
 	}
 	s.Perception = m.Accepts[0]
 	reply, err := n.community.Send(ctx, m.ID, s)
+	if err == nil && c.Output != nil {
+		reply = asJSON(reply)
+	}
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if endErr := n.community.Terminate(endCtx, m.ID); endErr != nil {
 		n.log.Warn("agent of a capability not terminated", "agent", m.ID, "err", endErr)
 	}
 	return reply, err
+}
+
+// asJSON is what an agent wrote as an output schema needs it: JSON where it is JSON, in a code block too,
+// else the text as a JSON string.
+func asJSON(r community.Reply) community.Reply {
+	text := bytes.TrimSpace(r.Data)
+	if inner, ok := bytes.CutPrefix(text, []byte("```json")); ok {
+		text = bytes.TrimSpace(bytes.TrimSuffix(inner, []byte("```")))
+	}
+	if !json.Valid(text) {
+		quoted, err := json.Marshal(string(r.Data))
+		if err != nil {
+			return r
+		}
+		text = quoted
+	}
+	return community.Reply{Data: text, ContentType: "application/json"}
 }
 
 // served reports a call of another node that was answered here.

@@ -90,9 +90,33 @@ func (c *control) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.Node
 		out := &symbiov1.Node{
 			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, Rtt: durationpb.New(n.RTT),
 			Members: uint32(n.Members), Protocol: n.Protocol, Why: n.Why,
-			CertDays: int32(n.CertDaysLeft),
+			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint64{},
+		}
+		if n.ID != "" {
+			for reason, count := range c.node.community.Refusals(n.ID) {
+				out.Refused[string(reason)] = count
+			}
 		}
 		reply.Nodes = append(reply.Nodes, out)
+	}
+	return reply, nil
+}
+
+func (c *control) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest) (*symbiov1.CapabilitiesReply, error) {
+	reply := &symbiov1.CapabilitiesReply{}
+	for _, p := range c.node.community.Capabilities() {
+		if r.GetName() != "" && r.GetName() != p.Name {
+			continue
+		}
+		reply.Capabilities = append(reply.Capabilities, &symbiov1.OfferedCapability{
+			Capability: &symbiov1.Capability{
+				Name: p.Name, Description: p.Description, InputSchema: p.Input, OutputSchema: p.Output, Idempotent: p.Idempotent,
+			},
+			Node: string(p.Node), NodeName: p.NodeName, Local: p.Node == c.node.id, Available: p.Available,
+		})
+	}
+	if len(reply.Capabilities) == 0 && r.GetName() != "" {
+		return nil, toStatus(fmt.Errorf("capability %q: %w; `symbio capabilities` shows all", r.GetName(), community.ErrNotFound))
 	}
 	return reply, nil
 }
@@ -142,6 +166,9 @@ func (c *control) Call(ctx context.Context, r *symbiov1.CallRequest) (*symbiov1.
 	ctx, cancel := withTimeout(ctx, r.GetTimeout())
 	defer cancel()
 	reply, err := c.node.community.Invoke(ctx, m.ID, r.GetCapability(), community.Signal{Data: r.GetData(), ContentType: r.GetContentType()})
+	if errors.Is(err, community.ErrInvalid) {
+		err = fmt.Errorf("%w; `symbio capabilities %s --json` shows what it takes", err, r.GetCapability())
+	}
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -218,6 +245,7 @@ var statusOf = []struct {
 	{context.Canceled, codes.Canceled},
 	{errAmbiguous, codes.InvalidArgument},
 	{errWrong, codes.InvalidArgument},
+	{community.ErrInvalid, codes.InvalidArgument},
 	{community.ErrNotFound, codes.NotFound},
 	{community.ErrRemoteMember, codes.FailedPrecondition},
 	{community.ErrLocalMember, codes.FailedPrecondition},

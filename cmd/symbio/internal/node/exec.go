@@ -26,8 +26,9 @@ var execEnv = []string{"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "Syst
 
 // runCommand gives input to a capability's command and returns what it prints: JSON both ways. ctx
 // ends it. A command that fails, prints no JSON or too much of it is an error of the call, with the
-// start of what it said on standard error.
-func runCommand(ctx context.Context, c config.Capability, input []byte) ([]byte, error) {
+// start of what it said on standard error. Input that is no JSON, or nested more than depth deep, is
+// ErrInvalid.
+func runCommand(ctx context.Context, c config.Capability, input []byte, depth int) ([]byte, error) {
 	timeout := c.Timeout
 	if timeout == 0 {
 		timeout = execTimeout
@@ -37,8 +38,8 @@ func runCommand(ctx context.Context, c config.Capability, input []byte) ([]byte,
 	if len(bytes.TrimSpace(input)) == 0 {
 		input = []byte("null")
 	}
-	if !json.Valid(input) {
-		return nil, community.Explain(community.ErrAgentFailed, "the input is not JSON")
+	if err := community.CheckJSON(input, depth); err != nil {
+		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, c.Exec[0], c.Exec[1:]...)
 	cmd.Stdin = bytes.NewReader(input)

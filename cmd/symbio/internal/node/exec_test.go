@@ -21,7 +21,7 @@ func sh(t *testing.T, script string) config.Capability {
 }
 
 func TestACommandAnswersJSONWithJSON(t *testing.T) {
-	got, err := runCommand(t.Context(), sh(t, `read x; echo "{\"got\": $x}"`), []byte(`"hi"`+"\n"))
+	got, err := runCommand(t.Context(), sh(t, `read x; echo "{\"got\": $x}"`), []byte(`"hi"`+"\n"), 64)
 	if want := `{"got": "hi"}`; err != nil || string(got) != want {
 		t.Errorf("answer = %s, %v; want %s", got, err, want)
 	}
@@ -29,7 +29,7 @@ func TestACommandAnswersJSONWithJSON(t *testing.T) {
 
 func TestACommandGetsNoKeysOfThisProcess(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "secret")
-	got, err := runCommand(t.Context(), sh(t, `echo "\"$OPENAI_API_KEY\""`), nil)
+	got, err := runCommand(t.Context(), sh(t, `echo "\"$OPENAI_API_KEY\""`), nil, 64)
 	if err != nil || string(got) != `""` {
 		t.Errorf("the command sees %s, %v; want nothing", got, err)
 	}
@@ -46,11 +46,12 @@ func TestACommandThatFailsSaysHowAndNotWhere(t *testing.T) {
 		"missing":    {config.Capability{Name: "x", Exec: []string{"/secret/path/missing"}}, "1", community.ErrAgentFailed, "could not be started"},
 		"no JSON":    {sh(t, "echo hello"), "1", community.ErrAgentFailed, "did not print JSON"},
 		"too much":   {sh(t, "head -c 2000000 /dev/zero"), "1", community.ErrTooLarge, "more than 1024 KiB"},
-		"bad input":  {sh(t, "cat"), "{", community.ErrAgentFailed, "not JSON"},
+		"bad input":  {sh(t, "cat"), "{", community.ErrInvalid, "not JSON"},
+		"deep":       {sh(t, "cat"), strings.Repeat("[", 65) + strings.Repeat("]", 65), community.ErrInvalid, "more than 64 deep"},
 		"two values": {sh(t, "echo 1 2"), "1", community.ErrAgentFailed, "did not print JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := runCommand(t.Context(), test.c, []byte(test.input))
+			_, err := runCommand(t.Context(), test.c, []byte(test.input), 64)
 			said := community.Explanation(err)
 			if !errors.Is(err, test.want) || !strings.Contains(said, test.words) || strings.Contains(said, "/secret") {
 				t.Errorf("error = %v, told to the caller %q; want %v with %q and no path", err, said, test.want, test.words)
@@ -63,7 +64,7 @@ func TestACommandEndsWithItsCallAndItsChildrenWithIt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := runCommand(ctx, sh(t, "sleep 60 & sleep 60"), []byte("1"))
+	_, err := runCommand(ctx, sh(t, "sleep 60 & sleep 60"), []byte("1"), 64)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want the deadline", err)
 	}
@@ -72,7 +73,7 @@ func TestACommandEndsWithItsCallAndItsChildrenWithIt(t *testing.T) {
 	}
 	c := sh(t, "sleep 60")
 	c.Timeout = 100 * time.Millisecond
-	if _, err := runCommand(t.Context(), c, []byte("1")); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := runCommand(t.Context(), c, []byte("1"), 64); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want the capability's own time-out", err)
 	}
 }

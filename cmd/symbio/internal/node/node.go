@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/reflection"
 
@@ -144,7 +145,7 @@ func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("listening for other nodes: %w", err)
 	}
 	n.listen = listener.Addr().String()
-	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Logger: n.log, Report: n.reportNode}); err != nil {
+	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Limits: peerLimits(o.Config.Limits), Logger: n.log, Report: n.reportNode}); err != nil {
 		return nil, err // it has closed the listener
 	}
 	if err := n.parts(ctx, id, listener); err != nil {
@@ -155,10 +156,12 @@ func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 
 func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Listener) (err error) {
 	o := n.opts
-	n.system = actor.NewSystem(actor.Config{Logger: n.log})
+	l := o.Config.Limits
+	n.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: n.log})
 	n.community = community.New(community.Config{
-		Node: n.id, Name: n.name, System: n.system, Network: n.network, Authorize: n.authorize, Logger: n.log,
-		Drain: drain,
+		Node: n.id, Name: n.name, System: n.system, Network: n.network, Authorize: n.authorize, Refused: n.refused, Logger: n.log,
+		MaxAgents: l.Agents, MaxMessage: l.Message, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
+		CallRate: rate.Limit(l.Rate), CallBurst: l.Burst, MaxDepth: l.Depth, MaxCall: l.Call, Drain: drain,
 	})
 	if o.Config.Skills.Enabled {
 		if n.skills, err = skills.NewRegistry(n.system, SkillsConfig(o)); err != nil {

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/netip"
+	"regexp"
 	"strings"
+	"time"
 
 	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
@@ -70,17 +73,61 @@ func (n *Node) authorize(from community.Peer, c community.Call) error {
 	if perception, ok := strings.CutPrefix(name, community.PerceptionPrefix); ok {
 		kind, name = permission.KindSend, perception
 	}
-	v := n.inbound.Judge(permission.Principal{Node: string(from.ID), Authority: from.Authority, Role: from.Role}, kind, name)
+	v := n.inbound.JudgeChain(n.principals(from, c.Requester), kind, name)
 	if v.Action == permission.Allow {
 		return nil
 	}
-	n.events.Publish("refused", string(c.Member), callEvent{From: string(from.ID), Name: from.Name, Capability: c.Capability, Why: v.Why})
 	return errors.New(v.Why)
 }
 
+// principals are the caller, as its certificate proves it, and the other nodes on whose behalf it says
+// to call. Of those only an id is said; who vouches for them is known while they are connected here, and
+// else nobody does. What is no node, such as a user, is nobody to hear or not; and this node hears itself.
+func (n *Node) principals(from community.Peer, requester []string) []permission.Principal {
+	chain := []permission.Principal{{Node: string(from.ID), Authority: from.Authority, Role: from.Role}}
+	seen := map[string]bool{string(from.ID): true, string(n.id): true}
+	for _, r := range requester {
+		id, _, _ := strings.Cut(r, "/") // NODE or NODE/MEMBER
+		if seen[id] || !nodeID.MatchString(id) {
+			continue
+		}
+		seen[id] = true
+		p := permission.Principal{Node: id}
+		if known, ok := n.community.Peer(community.NodeID(id)); ok {
+			p.Authority, p.Role = known.Authority, known.Role
+		}
+		chain = append(chain, p)
+	}
+	return chain
+}
+
+var nodeID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// refused puts a call of another node that was refused into the event stream.
+func (n *Node) refused(r community.Refusal) {
+	n.events.Publish("refused", string(r.Call.Member), callEvent{
+		From: string(r.From.ID), Name: r.From.Name, Capability: r.Call.Capability, Requester: r.Call.Requester,
+		Reason: string(r.Reason), Why: r.Err.Error(), Omitted: r.Omitted,
+	})
+}
+
 type callEvent struct {
-	From       string `json:"from"`
-	Name       string `json:"name,omitempty"`
-	Capability string `json:"capability"`
-	Why        string `json:"why"`
+	From       string   `json:"from"`
+	Name       string   `json:"name,omitempty"`
+	Capability string   `json:"capability"`
+	Requester  []string `json:"requester,omitempty"`
+	Reason     string   `json:"reason"`
+	Why        string   `json:"why"`
+	Omitted    uint64   `json:"omitted,omitempty"` // refusals of that node since the last that was told
+}
+
+// peerLimits are the connections' part of the limits. The connections let a little more through than a
+// message may have, so that it is the community that refuses it, and counts whose it was.
+func peerLimits(l config.Limits) grpcpeer.Limits {
+	return grpcpeer.Limits{
+		Message:     cmp.Or(l.Message, 1<<20) + 64<<10,
+		Streams:     uint32(max(128, 2*l.NodeCalls)), // so that the community says busy, not gRPC
+		MaxDeadline: max(30*time.Minute, l.Call),
+		Connections: l.Connections, PerNode: l.PerNode, Handshakes: l.Handshakes,
+	}
 }

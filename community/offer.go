@@ -1,0 +1,198 @@
+package community
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Provider answers the calls of a capability that this node offers. payload has no Perception, and its
+// Data fits the capability's input schema. Many goroutines may call it at once, unless WithConcurrency
+// says how many; it must return when ctx ends. A panic is the caller's ErrAgentFailed, and costs
+// nobody else anything. Of an error, only what errors.go and Explain say reaches the caller.
+type Provider func(ctx context.Context, payload Signal) (Reply, error)
+
+// offer is a capability of ours.
+type offer struct {
+	Capability
+	provide       Provider
+	input, output *schema
+	timeout       time.Duration // 0 = Config.MaxCall alone
+	room          chan struct{} // as many as may call at once; nil = no limit of its own
+}
+
+// OfferOption changes how a capability is offered.
+type OfferOption func(*offer)
+
+// WithTimeout is how long a call of the capability may take; its caller gets context.DeadlineExceeded
+// then. Default: Config.MaxCall, which also bounds it.
+func WithTimeout(d time.Duration) OfferOption { return func(o *offer) { o.timeout = d } }
+
+// WithConcurrency is how many calls of the capability are served at a time; one more is ErrBusy at
+// once. Default: as many as Config.MaxNodeCalls of each node.
+func WithConcurrency(n int) OfferOption {
+	return func(o *offer) {
+		if n > 0 {
+			o.room = make(chan struct{}, n)
+		}
+	}
+}
+
+// Offer lets other nodes see a capability of this node, and call it as far as Config.Authorize allows.
+// Its name is like a perception's, and must not begin with PerceptionPrefix; the description may have
+// 4 KiB, each schema 16 KiB of JSON; there can be 256. To change one, Withdraw it first.
+//
+// The schemas are JSON schema, draft 2020-12 or draft-07, without references to other documents or to
+// themselves. Input that does not fit is ErrInvalid, at the caller before it is sent, and here again;
+// empty data counts as null. Output that does not fit is ErrAgentFailed. A schema that cannot be used
+// is an error of Offer.
+func (c *Community) Offer(capability Capability, provide Provider, opts ...OfferOption) error {
+	fail := func(err error) error {
+		return &Error{Op: "offer", Member: printable(capability.Name), Err: err}
+	}
+	if provide == nil {
+		return fail(errors.New("no provider: it answers the calls"))
+	}
+	if err := checkCapability(capability); err != nil {
+		return fail(err)
+	}
+	capability.Input, capability.Output = slices.Clone(capability.Input), slices.Clone(capability.Output)
+	o := &offer{Capability: capability, provide: provide}
+	for _, opt := range opts {
+		opt(o)
+	}
+	var err error
+	if o.input, err = compile(capability.Input); err != nil {
+		return fail(fmt.Errorf("input: %w", err))
+	}
+	if o.output, err = compile(capability.Output); err != nil {
+		return fail(fmt.Errorf("output: %w", err))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.offers[capability.Name]; ok {
+		return fail(errors.New("it is offered already: withdraw it first"))
+	}
+	if len(c.offers) >= maxCapabilities {
+		return fail(fmt.Errorf("%w: a node can offer %d capabilities", ErrBusy, maxCapabilities))
+	}
+	c.offers[capability.Name] = o
+	c.publishOffers()
+	return nil
+}
+
+// OfferFunc offers a Go function. Schemas that capability does not have are made from the types, as
+// encoding/json sees them: a struct's fields without omitempty are required, and a jsonschema tag
+// describes one. Otherwise as Offer.
+func OfferFunc[In, Out any](c *Community, capability Capability, f func(context.Context, In) (Out, error), opts ...OfferOption) error {
+	fail := func(err error) error {
+		return &Error{Op: "offer", Member: printable(capability.Name), Err: err}
+	}
+	var err error
+	if capability.Input == nil {
+		if capability.Input, err = schemaFor[In](); err != nil {
+			return fail(fmt.Errorf("input: %w", err))
+		}
+	}
+	if capability.Output == nil {
+		if capability.Output, err = schemaFor[Out](); err != nil {
+			return fail(fmt.Errorf("output: %w", err))
+		}
+	}
+	return c.Offer(capability, func(ctx context.Context, s Signal) (Reply, error) {
+		var in In
+		if len(s.Data) > 0 {
+			if err := json.Unmarshal(s.Data, &in); err != nil {
+				return Reply{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+			}
+		}
+		out, err := f(ctx, in)
+		if err != nil {
+			return Reply{}, err
+		}
+		data, err := json.Marshal(out)
+		return Reply{Data: data, ContentType: "application/json"}, err
+	}, opts...)
+}
+
+func schemaFor[T any]() (json.RawMessage, error) {
+	s, err := jsonschema.For[T](nil)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(s)
+}
+
+// Withdraw ends an Offer. Calls under way go on. ErrNotFound: there is no such offer.
+func (c *Community) Withdraw(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.offers[name]; !ok {
+		return &Error{Op: "withdraw", Member: printable(name), Err: ErrNotFound}
+	}
+	delete(c.offers, name)
+	c.publishOffers()
+	return nil
+}
+
+// provide answers a call to this node itself.
+func (in *inbound) provide(ctx context.Context, s Signal) (Reply, error) {
+	c := in.c
+	c.mu.RLock()
+	o, ok := c.offers[in.call.Capability]
+	closing := c.closing
+	c.mu.RUnlock()
+	switch {
+	case closing:
+		return Reply{}, ErrUnavailable
+	case !ok:
+		return Reply{}, ErrNotProvided
+	}
+	if o.room != nil {
+		select {
+		case o.room <- struct{}{}:
+			defer func() { <-o.room }()
+		default:
+			err := Explain(ErrBusy, fmt.Sprintf("%d calls of this capability are served at a time", cap(o.room)))
+			return Reply{}, in.refuse(RefusedCapability, err, err)
+		}
+	}
+	if err := o.input.check(s.Data, s.ContentType, c.cfg.MaxDepth); err != nil {
+		why, reason := ErrInvalid, RefusedInvalid
+		if errors.Is(err, errTooMuch) {
+			why, reason = ErrTooLarge, RefusedSize
+		}
+		err = Explain(why, "the input: "+err.Error())
+		return Reply{}, in.refuse(reason, err, err)
+	}
+	reply, err := o.run(ctx, c, s)
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := o.output.check(reply.Data, reply.ContentType, c.cfg.MaxDepth); err != nil {
+		c.cfg.Logger.Error("answer does not fit its schema", "capability", o.Name, "err", err)
+		return Reply{}, Explain(ErrAgentFailed, "its answer does not fit its output schema")
+	}
+	return reply, nil
+}
+
+// run has the provider answer, in its time.
+func (o *offer) run(ctx context.Context, c *Community, s Signal) (_ Reply, err error) {
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			c.cfg.Logger.Error("provider panicked", "capability", o.Name, "panic", fmt.Sprint(p))
+			err = ErrAgentFailed
+		}
+	}()
+	return o.provide(ctx, s)
+}

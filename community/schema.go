@@ -1,0 +1,296 @@
+package community
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/url"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// A schema may come from a stranger, and the library that checks by it has no bound of its own: a
+// schema that refers to itself in place never ends, one that refers to the same part twice at each
+// level takes time without end. So each schema is weighed before it is used: its parts, with what they
+// refer to in place of each reference. The time of a check is at most in proportion to the weight
+// times the size of what is checked.
+const (
+	maxWeight = 1 << 13 // some three times what 16 KiB without references can weigh
+	maxWork   = 1 << 27 // weight times bytes: well under a second, or 1 MiB by a schema of 128 parts
+)
+
+// schema is a JSON schema, ready to check by. A nil one takes anything.
+type schema struct {
+	resolved *jsonschema.Resolved
+	weight   int
+}
+
+// errTooMuch says that a value is too large to be checked in bounded time.
+var errTooMuch = errors.New("it is too large to be checked by its schema")
+
+// dialects are the versions of JSON schema that can be checked by; no $schema is the newest of them.
+var dialects = []string{"https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft-07/schema#"}
+
+// compile makes text usable. It fetches nothing: a schema that refers to another document is an error,
+// as is one that refers to itself, or is not clear.
+func compile(text json.RawMessage) (s *schema, err error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			s, err = nil, fmt.Errorf("the schema cannot be read: %v", p)
+		}
+	}()
+	v, err := decode(text, MaxDepth, true)
+	if err != nil {
+		return nil, fmt.Errorf("the schema: %w", err)
+	}
+	switch top := v.(type) {
+	case bool:
+	case map[string]any:
+		if named, ok := top["$schema"]; ok && !slices.ContainsFunc(dialects, func(d string) bool { return named == d }) {
+			return nil, fmt.Errorf("$schema is %v: known are %s", named, strings.Join(dialects, ", "))
+		}
+	default:
+		return nil, errors.New("a schema is an object, or true or false")
+	}
+	w := weigher{root: v, known: map[string]int{}}
+	weight, err := w.weigh(v, "", false)
+	if err != nil {
+		return nil, err
+	}
+	// The library gets what was weighed, not the text, in which it might see something else.
+	same, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var parsed jsonschema.Schema
+	if err := json.Unmarshal(same, &parsed); err != nil {
+		return nil, fmt.Errorf("the schema: %w", err)
+	}
+	resolved, err := parsed.Resolve(nil)
+	if err != nil {
+		return nil, fmt.Errorf("the schema: %w", err)
+	}
+	return &schema{resolved, weight}, nil
+}
+
+// check tells whether data fits, and if not, what does not and where. errTooMuch: that would take too
+// long to find out.
+func (s *schema) check(data []byte, contentType string, depth int) (err error) {
+	if s == nil {
+		return nil
+	}
+	if !isJSON(contentType) {
+		return fmt.Errorf("it is %s, and has to be JSON", printable(contentType))
+	}
+	if s.weight*len(data) > maxWork {
+		return errTooMuch
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it cannot be checked by its schema: %v", p)
+		}
+	}()
+	v, err := decode(data, depth, false)
+	if err != nil {
+		return err
+	}
+	if err := s.resolved.Validate(v); err != nil {
+		return errors.New(plainly(err.Error()))
+	}
+	return nil
+}
+
+func isJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
+}
+
+// plainly puts the library's words, "validating root: validating /properties/n: …", shorter: the
+// innermost place, and what is wrong there. It keeps both ends of what quotes a large value.
+func plainly(text string) string {
+	place := ""
+	for {
+		rest, ok := strings.CutPrefix(text, "validating ")
+		if !ok {
+			break
+		}
+		at, tail, ok := strings.Cut(rest, ": ")
+		if !ok {
+			break
+		}
+		if text = tail; at != "root" {
+			place = at + ": "
+		}
+	}
+	const head, tail = 60, 120
+	if len(text) > head+tail+len(" … ") {
+		text = strings.ToValidUTF8(text[:head], "") + " … " + strings.ToValidUTF8(text[len(text)-tail:], "")
+	}
+	return printable(place) + text
+}
+
+// weigher counts a schema's parts.
+type weigher struct {
+	root  any
+	known map[string]int // by reference; 0 while it is being weighed
+}
+
+// quoting are keywords whose values are data, in which a "type" may be anything. A property may have
+// such a name too, so that nothing that makes a schema safe may rest on it.
+var quoting = []string{"const", "enum", "default", "examples", "dependentRequired", "dependencies"}
+
+var errHeavy = fmt.Errorf("the schema has more than %d parts, counting what it refers to each time", maxWeight)
+
+func (w *weigher) weigh(v any, path string, quoted bool) (int, error) {
+	total := 1
+	add := func(n int, err error) error {
+		if err == nil && total+n > maxWeight {
+			err = errHeavy
+		}
+		total += n
+		return err
+	}
+	switch v := v.(type) {
+	case []any:
+		for i, item := range v {
+			if err := add(w.weigh(item, path+"/"+strconv.Itoa(i), quoted)); err != nil {
+				return 0, err
+			}
+		}
+	case map[string]any:
+		for key, item := range v {
+			at := path + "/" + key
+			if err := add(w.weigh(item, at, quoted || slices.Contains(quoting, key))); err != nil {
+				return 0, err
+			}
+			if err := add(w.keyword(key, item, path, at)); err != nil {
+				return 0, err
+			}
+			if key == "type" && !quoted {
+				if err := checkTypes(item, at); err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+	return total, nil
+}
+
+// keyword is what a keyword weighs beside its value, and whether it can be used. Keys are compared as
+// encoding/json does, without regard to case.
+func (w *weigher) keyword(key string, item any, path, at string) (int, error) {
+	text, isText := item.(string)
+	switch {
+	case isText && strings.EqualFold(key, "$ref"):
+		return w.reference(text, at)
+	case isText && (strings.EqualFold(key, "$dynamicRef") || strings.EqualFold(key, "$recursiveRef")):
+		return 0, fmt.Errorf("%s: only $ref can refer to something", printable(at))
+	case isText && path != "" && strings.EqualFold(key, "$id"):
+		return 0, fmt.Errorf("%s: a part of a schema cannot have a $id", printable(at))
+	case isText && strings.EqualFold(key, "pattern"):
+		return patternWeight(text), nil
+	case strings.EqualFold(key, "patternProperties"):
+		total := 0
+		of, _ := item.(map[string]any)
+		for pattern := range of {
+			total += patternWeight(pattern)
+		}
+		return total, nil
+	case strings.EqualFold(key, "uniqueItems"):
+		return 16, nil // each item is read once more, with all that is in it
+	}
+	return 0, nil
+}
+
+// checkTypes finds a type that nothing could ever have: a slip of the pen.
+func checkTypes(item any, at string) error {
+	names, ok := item.([]any)
+	if !ok {
+		names = []any{item}
+	}
+	for _, n := range names {
+		if n, ok := n.(string); ok && !slices.Contains([]string{"null", "boolean", "integer", "number", "string", "array", "object"}, n) {
+			return fmt.Errorf("%s: there is no type %q", printable(at), printable(n))
+		}
+	}
+	return nil
+}
+
+// reference weighs what a $ref stands for.
+func (w *weigher) reference(ref, at string) (int, error) {
+	if n, ok := w.known[ref]; ok {
+		if n == 0 {
+			return 0, fmt.Errorf("%s: the schema refers to itself, so that a check might not end", printable(at))
+		}
+		return n, nil
+	}
+	target, err := w.find(ref)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", printable(at), err)
+	}
+	w.known[ref] = 0
+	n, err := w.weigh(target, strings.TrimPrefix(ref, "#"), false)
+	w.known[ref] = n
+	return n, err
+}
+
+// find follows a JSON pointer within the schema.
+func (w *weigher) find(ref string) (any, error) {
+	u, err := url.Parse(ref)
+	if err != nil || !strings.HasPrefix(ref, "#") || u.Fragment != "" && u.Fragment[0] != '/' {
+		return nil, fmt.Errorf("$ref %q: only a place in the same schema can be referred to, as #/…; nothing is fetched", printable(ref))
+	}
+	v := w.root
+	if u.Fragment == "" {
+		return v, nil
+	}
+	for _, step := range strings.Split(u.Fragment[1:], "/") {
+		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
+		var ok bool
+		switch in := v.(type) {
+		case map[string]any:
+			v, ok = in[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if ok = err == nil && i >= 0 && i < len(in); ok {
+				v = in[i]
+			}
+		}
+		if !ok {
+			return nil, fmt.Errorf("$ref %q: there is no such place", printable(ref))
+		}
+	}
+	return v, nil
+}
+
+// patternWeight is the size of the program that a regular expression becomes: x{1000} is short, and a
+// thousand steps for each character.
+func patternWeight(pattern string) int {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0 // the library says what is wrong
+	}
+	return regexpWeight(re)
+}
+
+func regexpWeight(re *syntax.Regexp) int {
+	total := 1 + len(re.Rune)
+	for _, sub := range re.Sub {
+		total += regexpWeight(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		total *= max(re.Min, re.Max, 1)
+	}
+	return min(total, maxWeight+1)
+}
