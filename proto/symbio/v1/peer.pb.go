@@ -81,7 +81,9 @@ type DescribeRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Protocol *Version               `protobuf:"bytes,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// The caller's name, for people; proves nothing.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The newest list that the caller knows; none where there is no cluster.
+	Revocations   *Revocations `protobuf:"bytes,3,opt,name=revocations,proto3" json:"revocations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -130,15 +132,26 @@ func (x *DescribeRequest) GetName() string {
 	return ""
 }
 
+func (x *DescribeRequest) GetRevocations() *Revocations {
+	if x != nil {
+		return x.Revocations
+	}
+	return nil
+}
+
 type NodeDescriptor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The node's id; must be the one of its certificate.
-	Id            string   `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string   `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Protocol      *Version `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	Catalog       *Catalog `protobuf:"bytes,4,opt,name=catalog,proto3" json:"catalog,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id       string   `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name     string   `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Protocol *Version `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Catalog  *Catalog `protobuf:"bytes,4,opt,name=catalog,proto3" json:"catalog,omitempty"`
+	// The newest list that the node knows; none where there is no cluster.
+	Revocations *Revocations `protobuf:"bytes,5,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	// Whether it holds the cluster's authority, and so serves Join.
+	HoldsAuthority bool `protobuf:"varint,6,opt,name=holds_authority,json=holdsAuthority,proto3" json:"holds_authority,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *NodeDescriptor) Reset() {
@@ -197,6 +210,20 @@ func (x *NodeDescriptor) GetCatalog() *Catalog {
 		return x.Catalog
 	}
 	return nil
+}
+
+func (x *NodeDescriptor) GetRevocations() *Revocations {
+	if x != nil {
+		return x.Revocations
+	}
+	return nil
+}
+
+func (x *NodeDescriptor) GetHoldsAuthority() bool {
+	if x != nil {
+		return x.HoldsAuthority
+	}
+	return false
 }
 
 // Catalog is everything a node lets others see.
@@ -474,6 +501,7 @@ type CatalogEvent struct {
 	//	*CatalogEvent_Left
 	//	*CatalogEvent_Heartbeat
 	//	*CatalogEvent_Goodbye
+	//	*CatalogEvent_Revocations
 	Event         isCatalogEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -570,6 +598,15 @@ func (x *CatalogEvent) GetGoodbye() *Goodbye {
 	return nil
 }
 
+func (x *CatalogEvent) GetRevocations() *Revocations {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_Revocations); ok {
+			return x.Revocations
+		}
+	}
+	return nil
+}
+
 type isCatalogEvent_Event interface {
 	isCatalogEvent_Event()
 }
@@ -599,6 +636,11 @@ type CatalogEvent_Goodbye struct {
 	Goodbye *Goodbye `protobuf:"bytes,6,opt,name=goodbye,proto3,oneof"`
 }
 
+type CatalogEvent_Revocations struct {
+	// A newer list than the last one sent.
+	Revocations *Revocations `protobuf:"bytes,7,opt,name=revocations,proto3,oneof"`
+}
+
 func (*CatalogEvent_Snapshot) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Joined) isCatalogEvent_Event() {}
@@ -610,6 +652,8 @@ func (*CatalogEvent_Left) isCatalogEvent_Event() {}
 func (*CatalogEvent_Heartbeat) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Goodbye) isCatalogEvent_Event() {}
+
+func (*CatalogEvent_Revocations) isCatalogEvent_Event() {}
 
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -862,18 +906,21 @@ var File_symbio_v1_peer_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x14symbio/v1/peer.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\"5\n" +
+	"\x14symbio/v1/peer.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14symbio/v1/join.proto\"5\n" +
 	"\aVersion\x12\x14\n" +
 	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
-	"\x05minor\x18\x02 \x01(\rR\x05minor\"U\n" +
+	"\x05minor\x18\x02 \x01(\rR\x05minor\"\x8f\x01\n" +
 	"\x0fDescribeRequest\x12.\n" +
 	"\bprotocol\x18\x01 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\x92\x01\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
+	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\"\xf5\x01\n" +
 	"\x0eNodeDescriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
 	"\bprotocol\x18\x03 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12,\n" +
-	"\acatalog\x18\x04 \x01(\v2\x12.symbio.v1.CatalogR\acatalog\"q\n" +
+	"\acatalog\x18\x04 \x01(\v2\x12.symbio.v1.CatalogR\acatalog\x128\n" +
+	"\vrevocations\x18\x05 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12'\n" +
+	"\x0fholds_authority\x18\x06 \x01(\bR\x0eholdsAuthority\"q\n" +
 	"\aCatalog\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.symbio.v1.MemberR\amembers\x129\n" +
 	"\fcapabilities\x18\x02 \x03(\v2\x15.symbio.v1.CapabilityR\fcapabilities\"\x8e\x02\n" +
@@ -897,14 +944,15 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"idempotent\x18\x05 \x01(\bR\n" +
 	"idempotent\"\x0e\n" +
-	"\fWatchRequest\"\xa1\x02\n" +
+	"\fWatchRequest\"\xdd\x02\n" +
 	"\fCatalogEvent\x120\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x12.symbio.v1.CatalogH\x00R\bsnapshot\x12+\n" +
 	"\x06joined\x18\x02 \x01(\v2\x11.symbio.v1.MemberH\x00R\x06joined\x12-\n" +
 	"\aupdated\x18\x03 \x01(\v2\x11.symbio.v1.MemberH\x00R\aupdated\x12\x14\n" +
 	"\x04left\x18\x04 \x01(\tH\x00R\x04left\x124\n" +
 	"\theartbeat\x18\x05 \x01(\v2\x14.symbio.v1.HeartbeatH\x00R\theartbeat\x12.\n" +
-	"\agoodbye\x18\x06 \x01(\v2\x12.symbio.v1.GoodbyeH\x00R\agoodbyeB\a\n" +
+	"\agoodbye\x18\x06 \x01(\v2\x12.symbio.v1.GoodbyeH\x00R\agoodbye\x12:\n" +
+	"\vrevocations\x18\a \x01(\v2\x16.symbio.v1.RevocationsH\x00R\vrevocationsB\a\n" +
 	"\x05event\"\v\n" +
 	"\tHeartbeat\"!\n" +
 	"\aGoodbye\x12\x16\n" +
@@ -958,32 +1006,36 @@ var file_symbio_v1_peer_proto_goTypes = []any{
 	(*InvokeRequest)(nil),       // 10: symbio.v1.InvokeRequest
 	(*InvokeReply)(nil),         // 11: symbio.v1.InvokeReply
 	nil,                         // 12: symbio.v1.Member.MetadataEntry
-	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
+	(*Revocations)(nil),         // 13: symbio.v1.Revocations
+	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
 }
 var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
-	0,  // 1: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
-	3,  // 2: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	4,  // 3: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
-	5,  // 4: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	12, // 5: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	3,  // 6: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
-	4,  // 7: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
-	4,  // 8: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
-	8,  // 9: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
-	9,  // 10: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	13, // 11: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	1,  // 12: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	6,  // 13: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	10, // 14: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	2,  // 15: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	7,  // 16: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	11, // 17: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	15, // [15:18] is the sub-list for method output_type
-	12, // [12:15] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
+	0,  // 2: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
+	3,  // 3: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
+	13, // 4: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	4,  // 5: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
+	5,  // 6: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
+	12, // 7: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	3,  // 8: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
+	4,  // 9: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
+	4,  // 10: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
+	8,  // 11: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
+	9,  // 12: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
+	13, // 13: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	14, // 14: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	1,  // 15: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	6,  // 16: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	10, // 17: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	2,  // 18: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	7,  // 19: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	11, // 20: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	18, // [18:21] is the sub-list for method output_type
+	15, // [15:18] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -991,6 +1043,7 @@ func file_symbio_v1_peer_proto_init() {
 	if File_symbio_v1_peer_proto != nil {
 		return
 	}
+	file_symbio_v1_join_proto_init()
 	file_symbio_v1_peer_proto_msgTypes[7].OneofWrappers = []any{
 		(*CatalogEvent_Snapshot)(nil),
 		(*CatalogEvent_Joined)(nil),
@@ -998,6 +1051,7 @@ func file_symbio_v1_peer_proto_init() {
 		(*CatalogEvent_Left)(nil),
 		(*CatalogEvent_Heartbeat)(nil),
 		(*CatalogEvent_Goodbye)(nil),
+		(*CatalogEvent_Revocations)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
