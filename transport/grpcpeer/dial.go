@@ -93,7 +93,9 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	}
 	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: addr.String()}
 	l.certEnd = state.VerifiedChains[0][0].NotAfter
-	if err := l.describe(ctx, n.cfg.Protocol, n.cfg.Name); err != nil {
+	l.raw, l.heard = raw, n.hear
+	removed, _ := n.cfg.Identity.Revocations().Current()
+	if err := l.describe(ctx, n.cfg.Protocol, n.cfg.Name, removed); err != nil {
 		l.close()
 		if refused := w.refusal(); refused != nil {
 			return nil, refused
@@ -112,7 +114,7 @@ func refusalOf(err error) State {
 	}
 	for _, wrong := range []error{
 		identity.ErrOtherAuthority, identity.ErrExpired, identity.ErrNotYetValid, identity.ErrWrongNode, identity.ErrNotNode,
-		identity.ErrPlaintext, identity.ErrRejected, errForbidden, errNowhere, errSelf, errTwin,
+		identity.ErrPlaintext, identity.ErrRejected, identity.ErrRemoved, errForbidden, errNowhere, errSelf, errTwin,
 	} {
 		if errors.Is(err, wrong) {
 			return StateRefused

@@ -3,6 +3,7 @@ package grpcpeer
 import (
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -60,28 +61,55 @@ func (g *guest) Close() error {
 	return g.Conn.Close()
 }
 
-// crowd counts how many connections each identity has.
+// cut closes the connection without the goodbye of TLS, which waits up to 5 s for a node that does not
+// read.
+func (g *guest) cut() {
+	if t, ok := g.Conn.(interface{ NetConn() net.Conn }); ok {
+		t.NetConn().Close()
+	}
+	g.Close()
+}
+
+// crowd knows which connections each identity has.
 type crowd struct {
 	max int
 	mu  sync.Mutex
-	of  map[identity.NodeID]int // guarded by mu
+	of  map[identity.NodeID][]*guest // guarded by mu
 }
 
-// admit counts one more connection of id, unless it has enough; leave ends it.
-func (c *crowd) admit(id identity.NodeID) (leave func(), ok bool) {
+// admit takes one more connection of id, unless it has enough. Closing what it returns makes room.
+func (c *crowd) admit(id identity.NodeID, conn net.Conn) (*guest, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of[id] >= c.max {
+	if len(c.of[id]) >= c.max {
 		return nil, false
 	}
-	c.of[id]++
-	return sync.OnceFunc(func() {
+	g := &guest{Conn: conn}
+	g.leave = sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.of[id]--; c.of[id] <= 0 {
+		c.of[id] = slices.DeleteFunc(c.of[id], func(o *guest) bool { return o == g })
+		if len(c.of[id]) == 0 {
 			delete(c.of, id)
 		}
-	}), true
+	})
+	c.of[id] = append(c.of[id], g)
+	return g, true
+}
+
+// expel closes the connections of the nodes that were removed, below TLS and at once.
+func (c *crowd) expel(revoked *identity.Revocations) {
+	var out []*guest
+	c.mu.Lock()
+	for id, all := range c.of {
+		if revoked.Has(id) {
+			out = append(out, all...)
+		}
+	}
+	c.mu.Unlock()
+	for _, g := range out {
+		g.cut()
+	}
 }
 
 // caller is the proven other end of a connection that came in.
