@@ -81,7 +81,7 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 		return nil, err
 	}
 	if who.ID == n.self {
-		if own, ok := n.Addr().(*net.TCPAddr); ok && own.Port == int(addr.Port()) {
+		if n.isOwn(raw, addr) {
 			return nil, errSelf
 		}
 		return nil, errTwin
@@ -104,6 +104,17 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	}
 	l.since = time.Now()
 	return l, nil
+}
+
+// isOwn reports whether a connection to addr came back to this node: to its port, and, where that can be
+// told, from the address that it went to. Nodes on other machines may well have the same port.
+func (n *Network) isOwn(c net.Conn, addr netip.AddrPort) bool {
+	own, ok := n.Addr().(*net.TCPAddr)
+	if !ok || own.Port != int(addr.Port()) {
+		return false
+	}
+	from, ok := c.LocalAddr().(*net.TCPAddr)
+	return !ok || from.IP.IsLoopback() || from.AddrPort().Addr().Unmap() == addr.Addr().Unmap()
 }
 
 // refusalOf says whether an error means that somebody wrong answered, rather than nobody.

@@ -134,13 +134,15 @@ func (*StatusRequest) Descriptor() ([]byte, []int) {
 }
 
 type StatusReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Listen        string                 `protobuf:"bytes,3,opt,name=listen,proto3" json:"listen,omitempty"`
-	Pid           int64                  `protobuf:"varint,4,opt,name=pid,proto3" json:"pid,omitempty"`
-	Version       string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
-	Started       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started,proto3" json:"started,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Listen  string                 `protobuf:"bytes,3,opt,name=listen,proto3" json:"listen,omitempty"`
+	Pid     int64                  `protobuf:"varint,4,opt,name=pid,proto3" json:"pid,omitempty"`
+	Version string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	Started *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started,proto3" json:"started,omitempty"`
+	// Who vouches for the node: "local" or the name of its cluster.
+	Authority     string `protobuf:"bytes,7,opt,name=authority,proto3" json:"authority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -215,6 +217,13 @@ func (x *StatusReply) GetStarted() *timestamppb.Timestamp {
 		return x.Started
 	}
 	return nil
+}
+
+func (x *StatusReply) GetAuthority() string {
+	if x != nil {
+		return x.Authority
+	}
+	return ""
 }
 
 type MembersRequest struct {
@@ -1596,14 +1605,15 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x17symbio/v1/control.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/peer.proto\"\x0f\n" +
 	"\rReloadRequest\"\r\n" +
 	"\vReloadReply\"\x0f\n" +
-	"\rStatusRequest\"\xab\x01\n" +
+	"\rStatusRequest\"\xc9\x01\n" +
 	"\vStatusReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06listen\x18\x03 \x01(\tR\x06listen\x12\x10\n" +
 	"\x03pid\x18\x04 \x01(\x03R\x03pid\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x124\n" +
-	"\astarted\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"Z\n" +
+	"\astarted\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12\x1c\n" +
+	"\tauthority\x18\a \x01(\tR\tauthority\"Z\n" +
 	"\x0eMembersRequest\x12\x18\n" +
 	"\aaccepts\x18\x01 \x01(\tR\aaccepts\x12\x1a\n" +
 	"\bprovides\x18\x02 \x01(\tR\bprovides\x12\x12\n" +
