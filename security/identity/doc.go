@@ -11,6 +11,8 @@
 // key. A token is good once. Certificates last 7 days and are renewed at half of that for the same key. A
 // node that is removed is on a signed list that only grows, and that every handshake looks at.
 //
+// Each run of a node can sign that it goes on; by that two machines with a copy of one key are found out.
+//
 // What a certificate says is symbio://AUTHORITY/ROLE/ID. Rules about who may do what go by the id, by the
 // role that the token gave (role/NAME, "node" where it gave none), or by the authority "local", which is
 // the name of no cluster.

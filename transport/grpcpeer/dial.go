@@ -80,11 +80,8 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	if err != nil {
 		return nil, err
 	}
-	if who.ID == n.self {
-		if n.isOwn(raw, addr) {
-			return nil, errSelf
-		}
-		return nil, errTwin
+	if who.ID == n.self && n.isOwn(raw, addr) {
+		return nil, errSelf
 	}
 	w := newWire(conn, raw)
 	l, err := newLink(w, handed{state}, who.ID, n.cfg.Limits)
@@ -93,14 +90,17 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	}
 	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: addr.String()}
 	l.certEnd = state.VerifiedChains[0][0].NotAfter
-	l.raw, l.heard = raw, n.hear
-	removed, _ := n.cfg.Identity.Revocations().Current()
-	if err := l.describe(ctx, n.cfg.Protocol, n.cfg.Name, removed); err != nil {
+	l.raw, l.heard, l.alarmed = raw, n.hear, n.hearTwin
+	if err := l.describe(ctx, n.introduction()); err != nil {
 		l.close()
 		if refused := w.refusal(); refused != nil {
 			return nil, refused
 		}
-		return nil, err
+		return nil, n.heedTwin(err)
+	}
+	if who.ID == n.self { // which has not said that it is a twin
+		l.close()
+		return nil, errTwin
 	}
 	l.since = time.Now()
 	return l, nil

@@ -46,7 +46,8 @@ func desk(t testing.TB) (*server, context.Context) {
 		t.Fatal(err)
 	}
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: proof{who: &caller{Peer: identity.Peer{ID: someNode}}}})
-	return &server{cfg: cfg, host: c, leaving: context.Background(), hear: func(community.NodeID, *pb.Revocations) {}}, ctx
+	return &server{cfg: cfg, host: c, leaving: context.Background(), hear: func(community.NodeID, *pb.Revocations) {},
+		twin: func(context.Context, *caller, *pb.Run) error { return nil }, run: id.NewRun()}, ctx
 }
 
 // feed makes seeds of messages: whole, cut off, and nothing.
@@ -113,7 +114,7 @@ func FuzzCatalogEvent(f *testing.F) {
 			return
 		}
 		c := community.New(community.Config{})
-		told := census{lease: c.Attach(community.Peer{ID: someNode, Name: "n"}), members: map[community.MemberID]struct{}{}, heard: func(*pb.Revocations) {}}
+		told := census{lease: c.Attach(community.Peer{ID: someNode, Name: "n"}), members: map[community.MemberID]struct{}{}, heard: func(*pb.Revocations) {}, alarmed: func(*pb.Run) {}}
 		_ = told.apply(&m)
 		for _, m := range c.Members() {
 			if m.Node != someNode {
@@ -131,7 +132,7 @@ func FuzzNodeDescriptor(f *testing.F) {
 			return
 		}
 		l := &link{client: says{d: &m}, peer: community.Peer{ID: someNode}, heard: func(community.NodeID, *pb.Revocations) {}}
-		err := l.describe(context.Background(), Version{Major: 1}, "x", nil)
+		err := l.describe(context.Background(), &pb.DescribeRequest{Protocol: &pb.Version{Major: 1}})
 		if err == nil && (m.GetId() != string(someNode) || m.GetProtocol().GetMajor() != 1) {
 			t.Errorf("%v was taken for node %s", &m, someNode)
 		}

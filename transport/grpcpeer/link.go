@@ -19,11 +19,13 @@ import (
 // link is one connection to one proven node, from its handshake to its end. A broken link is never
 // mended: a new one takes its place.
 type link struct {
-	peer    community.Peer
-	conn    net.Conn // closing it ends everything at once
-	raw     net.Conn // the same below TLS
-	heard   func(from community.NodeID, list *pb.Revocations)
-	removed atomic.Bool // the node was removed from the cluster
+	peer     community.Peer
+	conn     net.Conn // closing it ends everything at once
+	raw      net.Conn // the same below TLS
+	heard    func(from community.NodeID, list *pb.Revocations)
+	alarmed  func(twin *pb.Run)
+	instance string      // of the node's process
+	removed  atomic.Bool // the node was removed from the cluster
 	// authority: the node holds the cluster's, as it says; what it signs shows whether it does.
 	authority bool
 	grpc      *grpc.ClientConn
@@ -151,7 +153,8 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 	if err != nil {
 		return l.ending(parent, &silent, lease)
 	}
-	told := census{lease: lease, members: map[community.MemberID]struct{}{}, heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }}
+	told := census{lease: lease, members: map[community.MemberID]struct{}{},
+		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed}
 	for {
 		event, err := stream.Recv()
 		if err != nil {
@@ -188,6 +191,7 @@ type census struct {
 	lease   *community.Lease
 	members map[community.MemberID]struct{}
 	heard   func(*pb.Revocations)
+	alarmed func(*pb.Run)
 }
 
 // apply hands over one event. A node that announces without end is an error, which ends the link.
@@ -218,6 +222,8 @@ func (c *census) apply(event *pb.CatalogEvent) error {
 		return bye
 	case *pb.CatalogEvent_Revocations:
 		c.heard(e.Revocations)
+	case *pb.CatalogEvent_Twin:
+		c.alarmed(e.Twin)
 	}
 	// A heartbeat needs nothing done, and an event of a later minor version is a sign of life too.
 	if len(c.members) > maxAnnounced {
@@ -227,24 +233,22 @@ func (c *census) apply(event *pb.CatalogEvent) error {
 }
 
 // describe asks the node who it is, and checks that it says what its certificate does.
-func (l *link) describe(ctx context.Context, self Version, name string, removed *pb.Revocations) error {
+func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	began := time.Now()
-	d, err := l.client.Describe(ctx, &pb.DescribeRequest{
-		Protocol: &pb.Version{Major: self.Major, Minor: self.Minor}, Name: name, Revocations: removed,
-	}, grpc.MaxCallRecvMsgSize(catalogSize))
+	d, err := l.client.Describe(ctx, self, grpc.MaxCallRecvMsgSize(catalogSize))
 	if err != nil {
 		return fmt.Errorf("ask the node to describe itself: %w", err)
 	}
 	l.rtt = time.Since(began)
 	l.protocol = Version{d.GetProtocol().GetMajor(), d.GetProtocol().GetMinor()}
 	l.peer.Name = clean(d.GetName())
-	l.authority = d.GetHoldsAuthority()
+	l.authority, l.instance = d.GetHoldsAuthority(), d.GetRun().GetInstance()
 	l.heard(l.peer.ID, d.GetRevocations())
 	if d.GetId() != string(l.peer.ID) {
 		return fmt.Errorf("%w: it calls itself another node than its certificate does", errForbidden)
 	}
-	if l.protocol.Major != self.Major {
-		return &incompatible{l.protocol, self}
+	if ours := self.GetProtocol(); l.protocol.Major != ours.GetMajor() {
+		return &incompatible{l.protocol, Version{ours.GetMajor(), ours.GetMinor()}}
 	}
 	return nil
 }

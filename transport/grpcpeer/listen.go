@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 )
 
@@ -119,4 +120,6 @@ type caller struct {
 	name atomic.Pointer[string] // as it said in Describe; proves nothing
 	// watches are the Watch streams open over the connection: each costs a subscription.
 	watches atomic.Int32
+	run     atomic.Pointer[pb.Run] // as it said in Describe
+	twin    atomic.Pointer[pb.Run] // to be told of
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,6 +15,7 @@ import (
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
+	"symbio/security/identity"
 )
 
 // server answers other nodes.
@@ -23,6 +25,10 @@ type server struct {
 	host community.Host // set before the first call
 	// leaving ends when this node says goodbye.
 	leaving context.Context
+	run     *identity.Run
+	// twin says whether a caller is a second node with one key.
+	twin     func(context.Context, *caller, *pb.Run) error
+	watching sync.Map // *caller -> nothing
 	// hear takes lists of removed nodes.
 	hear func(from community.NodeID, list *pb.Revocations)
 }
@@ -57,11 +63,15 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 	}
 	name := clean(r.GetName())
 	who.name.Store(&name)
+	if err := s.twin(ctx, who, r.GetRun()); err != nil {
+		return nil, err
+	}
 	s.hear(who.ID, r.GetRevocations())
 	removed, _ := s.cfg.Identity.Revocations().Current()
 	return &pb.NodeDescriptor{
 		Revocations:    removed,
 		HoldsAuthority: s.cfg.Identity.Cluster() != nil,
+		Run:            s.run.Mark(),
 
 		Id:       string(s.cfg.Identity.ID()),
 		Name:     s.cfg.Name,
@@ -123,6 +133,8 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 	if who.watches.Add(1) > maxWatches {
 		return toWire(community.ErrBusy)
 	}
+	s.watching.Store(who, nil)
+	defer s.watching.Delete(who)
 	ctx, stop := context.WithCancel(stream.Context())
 	defer stop()
 	defer context.AfterFunc(s.leaving, stop)()
@@ -135,6 +147,11 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 		if removed.GetEpoch() > epoch && begun {
 			epoch = removed.GetEpoch()
 			if err := stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Revocations{Revocations: removed}}); err != nil {
+				return err
+			}
+		}
+		if twin := who.twin.Swap(nil); twin != nil {
+			if err := stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Twin{Twin: twin}}); err != nil {
 				return err
 			}
 		}
