@@ -48,6 +48,7 @@ func TestScripts(t *testing.T) {
 			"node-kill": nodeKill,
 			"until":     until,
 			"status":    status,
+			"capture":   capture,
 
 			"for-each-command": forEachCommand,
 		},
@@ -184,6 +185,22 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(got) != args[0] {
 		ts.Fatalf("%v ended with status %d, want %s", args[1:], got, args[0])
 	}
+}
+
+// capture sets a variable to the first group of the regular expression in the last standard output.
+//
+//	capture NAME REGEXP
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: capture NAME REGEXP")
+	}
+	want, err := regexp.Compile(args[1])
+	ts.Check(err)
+	m := want.FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(m) != 2 {
+		ts.Fatalf("the output has no %s with one group:\n%s", args[1], ts.ReadFile("stdout"))
+	}
+	ts.Setenv(args[0], m[1])
 }
 
 // forEachCommand wants help with an example for each of the commands.

@@ -14,6 +14,7 @@ import (
 	"io"
 	"log/slog"
 	"math/big"
+	"net/url"
 	"path/filepath"
 	"time"
 )
@@ -31,12 +32,13 @@ const (
 	skew = 5 * time.Minute
 )
 
-// Authority signs the certificates of nodes.
+// Authority vouches for nodes: it signs their certificates where its key is, and is what they are
+// checked against everywhere else.
 type Authority struct {
 	name        string
 	tag         string
 	certificate *x509.Certificate
-	private     secret
+	private     secret // nil where this node only trusts the authority
 }
 
 // OpenLocalAuthority returns the local authority kept in dir, one per user and machine, and makes it
@@ -44,11 +46,14 @@ type Authority struct {
 // the same instant get the same one.
 func OpenLocalAuthority(dir string) (*Authority, error) {
 	file := filepath.Join(dir, authorityFile)
-	data, err := readOrCreate(file, newAuthority)
+	data, err := readOrCreate(file, func() ([]byte, error) { return newAuthority(Local) })
 	if err != nil {
 		return nil, fmt.Errorf("local authority: %w", err)
 	}
 	a, err := parseAuthority(data)
+	if err == nil && a.name != Local {
+		err = fmt.Errorf("is of cluster %s", a.name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("local authority: %s %w; move it away to get a new one, then restart this user's nodes on this machine", file, err)
 	}
@@ -70,7 +75,9 @@ func (a *Authority) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, a.Str
 // LogValue keeps the key out of logs.
 func (a *Authority) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-func newAuthority() ([]byte, error) {
+// newAuthority makes a key and a certificate. Ed25519, like the nodes' keys: one algorithm to read and
+// check, and its signatures need no randomness that a machine just started might lack.
+func newAuthority(name string) ([]byte, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
@@ -82,13 +89,18 @@ func newAuthority() ([]byte, error) {
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber:          newSerial(),
-		Subject:               pkix.Name{CommonName: "symbio " + Local + " " + tagOf(spki)},
+		Subject:               pkix.Name{CommonName: "symbio " + name + " " + tagOf(spki)},
 		NotBefore:             now.Add(-skew),
 		NotAfter:              now.Add(authorityLife),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true, // it signs nodes, never another authority
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	if name != Local {
+		template.URIs = []*url.URL{{Scheme: uriScheme, Host: name}}
+		template.PermittedDNSDomains = []string{name + "." + uriScheme} // it vouches for its own nodes only
+		template.PermittedDNSDomainsCritical = true
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	if err != nil {
@@ -114,8 +126,12 @@ func parseAuthority(data []byte) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holds a broken certificate: %w", err)
 	}
+	a, err := trust(certificate)
+	if err != nil {
+		return nil, err
+	}
 	switch now := time.Now(); {
-	case !certificate.IsCA || !private.Public().(ed25519.PublicKey).Equal(certificate.PublicKey):
+	case !private.Public().(ed25519.PublicKey).Equal(certificate.PublicKey):
 		return nil, errors.New("holds a certificate that is not of its key")
 	case now.After(certificate.NotAfter):
 		return nil, fmt.Errorf("ended on %s", certificate.NotAfter.Format(time.DateOnly))
@@ -123,7 +139,75 @@ func parseAuthority(data []byte) (*Authority, error) {
 		return nil, fmt.Errorf("begins on %s, and this machine's clock says %s: check the clock",
 			certificate.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
-	return &Authority{name: Local, tag: tagOf(certificate.RawSubjectPublicKeyInfo), certificate: certificate, private: seal(private)}, nil
+	a.private = seal(private)
+	return a, nil
+}
+
+// trust makes an authority without its key of the certificate of one.
+func trust(certificate *x509.Certificate) (*Authority, error) {
+	if _, ok := certificate.PublicKey.(ed25519.PublicKey); !ok || !certificate.IsCA {
+		return nil, errors.New("holds a certificate that is not of an authority")
+	}
+	name := Local
+	if len(certificate.URIs) > 0 {
+		u := certificate.URIs[0]
+		name = u.Host
+		if len(certificate.URIs) > 1 || *u != (url.URL{Scheme: uriScheme, Host: name}) || !label(name) || name == Local {
+			return nil, errors.New("holds a certificate that names no cluster")
+		}
+	}
+	return &Authority{name: name, tag: tagOf(certificate.RawSubjectPublicKeyInfo), certificate: certificate}, nil
+}
+
+// roots are what certificates of the authority are checked against.
+func (a *Authority) roots() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}
+
+// hash is what a token names the authority by.
+func (a *Authority) hash() [sha256.Size]byte { return sha256.Sum256(a.certificate.Raw) }
+
+// certify makes a certificate for a node's public key. Names come from the authority, never from a
+// request.
+func (a *Authority) certify(public ed25519.PublicKey, role string, now time.Time) (*x509.Certificate, error) {
+	if a.private == nil {
+		return nil, fmt.Errorf("%s: its key is not on this machine", a)
+	}
+	if now.After(a.certificate.NotAfter) {
+		return nil, fmt.Errorf("%s ended on %s: make a new one and restart", a, a.certificate.NotAfter.Format(time.DateOnly))
+	}
+	spki, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	return a.certifyAs(idOf(spki), public, role, now)
+}
+
+func (a *Authority) certifyAs(id NodeID, public ed25519.PublicKey, role string, now time.Time) (*x509.Certificate, error) {
+	template := &x509.Certificate{
+		SerialNumber: newSerial(),
+		Subject:      pkix.Name{CommonName: string(id)},
+		URIs:         []*url.URL{nodeURI(Peer{ID: id, Authority: a.name, Role: role})},
+		DNSNames:     []string{dnsName(id, a.name), dnsName("", a.name)},
+		NotBefore:    now.Add(-skew),
+		NotAfter:     now.Add(nodeLife),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if template.NotAfter.After(a.certificate.NotAfter) {
+		template.NotAfter = a.certificate.NotAfter
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, public, a.private())
+	if err != nil {
+		return nil, fmt.Errorf("sign the certificate of node %s: %w", id, err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("read the new certificate of node %s: %w", id, err)
+	}
+	return leaf, nil
 }
 
 func tagOf(spki []byte) string {

@@ -21,6 +21,22 @@ var (
 	ErrWrongNode = errors.New("another node answered")
 	// ErrNotNode: the certificate, though signed, is not one of a node.
 	ErrNotNode = errors.New("it is not a node")
+	// ErrRemoved: the node was removed from the cluster.
+	ErrRemoved = errors.New("it was removed from the cluster")
+	// ErrNoAuthority: the node that was asked to admit another one does not hold its cluster's authority.
+	ErrNoAuthority = errors.New("it does not hold a cluster's authority")
+	// ErrWrongCluster: the node that was asked to admit another one is not of the token's cluster.
+	ErrWrongCluster = errors.New("it is not of the cluster that the token is for")
+	// ErrSkew: the clocks of a joiner and the authority differ by more than certificates tolerate.
+	ErrSkew = errors.New("the clocks of the two machines differ too much")
+	// ErrTokenUnknown: no token of this cluster, or not proven to be held.
+	ErrTokenUnknown = errors.New("the cluster knows no such token")
+	// ErrTokenUsed: another node has joined with it.
+	ErrTokenUsed = errors.New("the token has been used")
+	// ErrTokenExpired: its time is over.
+	ErrTokenExpired = errors.New("the token has expired")
+	// ErrBadRequest: a join or renewal that asks for something that cannot be signed.
+	ErrBadRequest = errors.New("the certificate request is not one of a node's key")
 	// ErrPlaintext: the other side does not speak TLS.
 	ErrPlaintext = errors.New("it does not speak TLS")
 	// ErrRejected: the other side did not accept this node's certificate.
@@ -33,6 +49,7 @@ const (
 	alertCertificateExpired  = tls.AlertError(45)
 	alertUnknownAuthority    = tls.AlertError(48)
 	alertCertificateRequired = tls.AlertError(116)
+	alertNoProtocol          = tls.AlertError(120)
 )
 
 // Explain turns the error of a TLS handshake into one of this package's with words for people, or
@@ -57,7 +74,7 @@ func (i *Identity) Explain(err error) error {
 	case errors.As(err, &invalid):
 		return explainInvalid(invalid, time.Now())
 	case errors.As(err, &remote) && remote.Op == "remote error":
-		return explainAlert(remote.Err)
+		return i.explainAlert(remote.Err)
 	}
 	return err
 }
@@ -78,18 +95,23 @@ func explainInvalid(e x509.CertificateInvalidError, now time.Time) error {
 		return fmt.Errorf("%w: it begins at %s and the clock here says %s; check both clocks",
 			ErrNotYetValid, e.Cert.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
-	return fmt.Errorf("%w: it ended at %s and the clock here says %s; check both clocks, then restart that node",
+	return fmt.Errorf("%w: it ended at %s and the clock here says %s; check both clocks, then restart that node, or join it again if it is of a cluster",
 		ErrExpired, e.Cert.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 }
 
 // explainAlert tells alerts apart by their text, because crypto/tls keeps their type to itself.
-func explainAlert(err error) error {
+func (i *Identity) explainAlert(err error) error {
 	switch err.Error() {
+	case alertBadCertificate.Error():
+		if i.authority.name != Local {
+			return fmt.Errorf("%w: was this node removed from cluster %s?", ErrRejected, i.authority.name)
+		}
+		return fmt.Errorf("%w: %w", ErrRejected, err)
 	case alertUnknownAuthority.Error():
 		return fmt.Errorf("%w: this node is of another user, machine or cluster than it", ErrRejected)
 	case alertCertificateExpired.Error():
 		return fmt.Errorf("%w as expired or not yet valid; check both clocks", ErrRejected)
-	case alertBadCertificate.Error(), alertCertificateRequired.Error():
+	case alertCertificateRequired.Error():
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	}
 	return fmt.Errorf("the other side ended the handshake: %w", err)

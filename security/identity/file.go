@@ -33,7 +33,10 @@ func readOrCreate(file string, fresh func() ([]byte, error)) ([]byte, error) {
 }
 
 // readSecret reads a file that only its owner may read, in a folder that only its owner may change.
-func readSecret(file string) ([]byte, error) {
+func readSecret(file string) ([]byte, error) { return readFile(file, secretSize) }
+
+// readFile is readSecret for a file of up to size bytes.
+func readFile(file string, size int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -55,14 +58,31 @@ func readSecret(file string) ([]byte, error) {
 	} else if err := privateDir(filepath.Dir(file), dir); err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, secretSize+1))
+	data, err := io.ReadAll(io.LimitReader(f, size+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	if len(data) > secretSize {
-		return nil, fmt.Errorf("%s has over %d bytes, so it is not a key; move it away to get a new one", file, secretSize)
+	if int64(len(data)) > size {
+		return nil, fmt.Errorf("%s has over %d bytes, so it is not a key; move it away to get a new one", file, size)
 	}
 	return data, nil
+}
+
+// replace makes file hold data, whole or not at all, whatever it held before.
+func replace(file string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), file)
 }
 
 // writeOnce makes file with data in it, whole or not at all; fs.ErrExist when it is already there.

@@ -1,27 +1,29 @@
 package identity
 
 import (
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"sync"
 	"time"
 )
 
-// roleNode is the only role until clusters give others.
+// roleNode is the role of a node that was given no other.
 const roleNode = "node"
 
-// Identity is a node's key with a certificate that is kept fresh.
+// Identity is a node's key with a certificate that is kept fresh: by the authority where its key is
+// on this machine, else by whoever calls Renewed.
 type Identity struct {
 	key       *Key
 	authority *Authority
 	roots     *x509.CertPool
+	role      string
+	revoked   *Revocations // nil = nobody can be removed: the local authority
+	cluster   *Cluster     // nil unless the authority of a cluster is held here
+	file      string       // where a member keeps its certificate
 
 	mu      sync.Mutex
 	current *tls.Certificate // guarded by mu
@@ -33,9 +35,7 @@ func (a *Authority) Issue(k *Key) (*Identity, error) {
 	if a == nil || k == nil || k.private == nil {
 		return nil, errors.New("issue an identity: no key or no authority")
 	}
-	roots := x509.NewCertPool()
-	roots.AddCert(a.certificate)
-	i := &Identity{key: k, authority: a, roots: roots}
+	i := &Identity{key: k, authority: a, roots: a.roots(), role: roleNode}
 	if _, err := i.fresh(); err != nil {
 		return nil, err
 	}
@@ -45,11 +45,19 @@ func (a *Authority) Issue(k *Key) (*Identity, error) {
 // ID is the node's id.
 func (i *Identity) ID() NodeID { return i.key.id }
 
-// Authority is the name of who vouches for the node.
+// Authority is the name of who vouches for the node: Local, or the name of its cluster.
 func (i *Identity) Authority() string { return i.authority.name }
 
 // Tag is the authority's tag; see Authority.Tag.
 func (i *Identity) Tag() string { return i.authority.tag }
+
+// Cluster is the cluster whose authority is held on this machine, or nil: then others renew this
+// node's certificate, or the authority is the local one.
+func (i *Identity) Cluster() *Cluster { return i.cluster }
+
+// Revocations are the nodes that were removed from the cluster, as far as this node knows. They are
+// nil for the local authority, and a nil one has nobody.
+func (i *Identity) Revocations() *Revocations { return i.revoked }
 
 // NotAfter is when the certificate in use ends, unless it is renewed before.
 func (i *Identity) NotAfter() time.Time {
@@ -68,50 +76,30 @@ func (i *Identity) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, i.Stri
 // LogValue keeps keys out of logs.
 func (i *Identity) LogValue() slog.Value { return slog.StringValue(i.String()) }
 
-// fresh returns the certificate to show now.
+// fresh returns the certificate to show now. A member whose certificate has ended shows that one:
+// whoever it meets then says what is wrong.
 func (i *Identity) fresh() (*tls.Certificate, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := time.Now()
-	if c := i.current; c != nil {
-		half := c.Leaf.NotBefore.Add(c.Leaf.NotAfter.Sub(c.Leaf.NotBefore) / 2)
-		if now.Before(half) && now.After(c.Leaf.NotBefore) { // not before: the clock was set back
-			return c, nil
-		}
+	if c := i.current; c != nil && (i.authority.private == nil || !aged(c.Leaf, now)) {
+		return c, nil
 	}
-	c, err := i.authority.sign(i.key, roleNode, now)
+	leaf, err := i.authority.certify(i.key.public(), i.role, now)
 	if err != nil {
 		return nil, err
 	}
-	i.current = c
-	return c, nil
+	i.current = i.shown(leaf)
+	return i.current, nil
 }
 
-// sign makes the certificate of key k. Names come from the authority, never from a request.
-func (a *Authority) sign(k *Key, role string, now time.Time) (*tls.Certificate, error) {
-	if now.After(a.certificate.NotAfter) {
-		return nil, fmt.Errorf("%s ended on %s: make a new one and restart", a, a.certificate.NotAfter.Format(time.DateOnly))
-	}
-	template := &x509.Certificate{
-		SerialNumber: newSerial(),
-		Subject:      pkix.Name{CommonName: string(k.id)},
-		URIs:         []*url.URL{nodeURI(Peer{ID: k.id, Authority: a.name, Role: role})},
-		DNSNames:     []string{dnsName(k.id, a.name), dnsName("", a.name)},
-		NotBefore:    now.Add(-skew),
-		NotAfter:     now.Add(nodeLife),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	if template.NotAfter.After(a.certificate.NotAfter) {
-		template.NotAfter = a.certificate.NotAfter
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, k.private().Public(), a.private())
-	if err != nil {
-		return nil, fmt.Errorf("sign the certificate of node %s: %w", k.id, err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("read the new certificate of node %s: %w", k.id, err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: k.private(), Leaf: leaf}, nil
+// shown is a certificate of this node as TLS wants it.
+func (i *Identity) shown(leaf *x509.Certificate) *tls.Certificate {
+	return &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: i.key.private(), Leaf: leaf}
+}
+
+// aged reports whether a certificate has passed half its life, or the clock was set back to before it.
+func aged(leaf *x509.Certificate, now time.Time) bool {
+	half := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
+	return !now.Before(half) || !now.After(leaf.NotBefore)
 }

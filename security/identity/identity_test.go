@@ -154,7 +154,7 @@ func TestNodesThatStartAtOnceShareOneAuthority(t *testing.T) {
 	}
 }
 
-// TestMain lets the test below start this program as a process that only opens the authority.
+// TestMain lets tests start this program as a process that only opens an authority, or admits a node.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("SYMBIO_TEST_OPEN_AUTHORITY"); dir != "" {
 		a, err := identity.OpenLocalAuthority(dir)
@@ -163,6 +163,13 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Print(a.Tag())
+		os.Exit(0)
+	}
+	if dir := os.Getenv("SYMBIO_TEST_ADMIT"); dir != "" {
+		if err := admitOnce(dir, os.Getenv("SYMBIO_TEST_TOKEN")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		os.Exit(0)
 	}
 	os.Exit(m.Run())

@@ -34,11 +34,11 @@ func TestACertificateMustBeOfItsKey(t *testing.T) {
 	}
 	// Even the authority cannot give a node's id to another key.
 	forged := &Key{id: NodeID(strings.Repeat("ab", 16)), private: k.private}
-	c, err := a.sign(forged, roleNode, time.Now())
+	c, err := a.certifyAs(forged.id, k.public(), roleNode, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := peerOf(c.Leaf); !errors.Is(err, ErrNotNode) {
+	if p, err := peerOf(c); !errors.Is(err, ErrNotNode) {
 		t.Errorf("got %+v, %v; want %v", p, err, ErrNotNode)
 	}
 	if p, err := peerOf(&x509.Certificate{}); !errors.Is(err, ErrNotNode) {
@@ -80,8 +80,12 @@ func TestOnlyTheExactURINamesANode(t *testing.T) {
 }
 
 func FuzzKeyFile(f *testing.F) {
-	data, err := newAuthority()
+	data, err := newAuthority(Local)
 	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	if data, err = newAuthority("home"); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data)
@@ -94,7 +98,7 @@ func FuzzKeyFile(f *testing.F) {
 				t.Errorf("a key with a bad id: %v", err)
 			}
 		}
-		if a, err := parseAuthority(data); err == nil && (a.name != Local || len(a.tag) != 16) {
+		if a, err := parseAuthority(data); err == nil && (!label(a.name) || len(a.tag) != 16) {
 			t.Errorf("a broken authority was accepted: %v", a)
 		}
 	})
@@ -128,11 +132,11 @@ func FuzzCertificate(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	c, err := a.sign(k, roleNode, time.Now())
+	c, err := a.certify(k.public(), roleNode, time.Now())
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(c.Certificate[0])
+	f.Add(c.Raw)
 	f.Add(a.certificate.Raw)
 	f.Fuzz(func(t *testing.T, der []byte) {
 		c, err := x509.ParseCertificate(der)

@@ -55,6 +55,8 @@ func (k Key) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, k.String()) 
 // LogValue keeps the key out of logs.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
+func (k *Key) public() ed25519.PublicKey { return k.private().Public().(ed25519.PublicKey) }
+
 func newKey(private ed25519.PrivateKey) (*Key, error) {
 	spki, err := x509.MarshalPKIXPublicKey(private.Public())
 	if err != nil {

@@ -39,6 +39,8 @@ func (i *Identity) both(expect NodeID) *tls.Config {
 				return err
 			case p.Authority != i.authority.name:
 				return fmt.Errorf("%w: %s vouches for it, here it is %s", ErrOtherAuthority, p.Authority, i.authority.name)
+			case i.revoked.Has(p.ID):
+				return fmt.Errorf("%w: node %s", ErrRemoved, p.ID)
 			case expect != "" && p.ID != expect:
 				return fmt.Errorf("%w: %s answered where %s was expected", ErrWrongNode, p.ID, expect)
 			case s.NegotiatedProtocol != "h2":

@@ -15,9 +15,10 @@ import (
 // permissions of the one who does it.
 type InboundRule struct {
 	// From says whose calls: "*" for every authenticated node, a node's id or the beginning of one
-	// with a *, "local" for nodes that this user's own authority vouches for, "cluster/NAME" for
-	// nodes that the cluster of that name vouches for, "role/NAME" for a role in the certificate. A
-	// node's name is never looked at: it can be any.
+	// with a *, "local" for nodes that this user's own authority on this machine vouches for, which
+	// those of a cluster never are, "cluster/NAME" for nodes that the cluster of that name vouches for,
+	// "role/NAME" for a role in the certificate: the one that `symbio cluster token --role NAME` gave,
+	// "node" where it gave none. A node's name is never looked at: it can be any.
 	From string `yaml:"from" json:"from"`
 	// Invoke are capabilities, Send perceptions; * stands for any characters.
 	Invoke []string `yaml:"invoke,omitempty" json:"invoke,omitempty"`

@@ -171,6 +171,7 @@ func (n *Network) adopt(k *candidate, l *link) *link {
 
 // hold gives the node its lease and keeps it until the link ends. It returns how long to rest then.
 func (n *Network) hold(k *candidate, l *link) pause {
+	l.expelIf(n.cfg.Identity.Revocations()) // guard may have looked just before it could see this link
 	n.records.tell(Event{Kind: Connected, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr})
 	err := l.watch(n.life, n.host.Attach(l.peer))
 	state, kind, p := StateUnavailable, Lost, pause{least: firstBackOff, length: jitter(firstBackOff)}

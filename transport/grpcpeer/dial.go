@@ -80,11 +80,8 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	if err != nil {
 		return nil, err
 	}
-	if who.ID == n.self {
-		if own, ok := n.Addr().(*net.TCPAddr); ok && own.Port == int(addr.Port()) {
-			return nil, errSelf
-		}
-		return nil, errTwin
+	if who.ID == n.self && n.isOwn(raw, addr) {
+		return nil, errSelf
 	}
 	w := newWire(conn, raw)
 	l, err := newLink(w, handed{state}, who.ID, n.cfg.Limits)
@@ -93,15 +90,31 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	}
 	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: addr.String()}
 	l.certEnd = state.VerifiedChains[0][0].NotAfter
-	if err := l.describe(ctx, n.cfg.Protocol, n.cfg.Name); err != nil {
+	l.raw, l.heard, l.alarmed = raw, n.hear, n.hearTwin
+	if err := l.describe(ctx, n.introduction()); err != nil {
 		l.close()
 		if refused := w.refusal(); refused != nil {
 			return nil, refused
 		}
-		return nil, err
+		return nil, n.heedTwin(err)
+	}
+	if who.ID == n.self { // which has not said that it is a twin
+		l.close()
+		return nil, errTwin
 	}
 	l.since = time.Now()
 	return l, nil
+}
+
+// isOwn reports whether a connection to addr came back to this node: to its port, and, where that can be
+// told, from the address that it went to. Nodes on other machines may well have the same port.
+func (n *Network) isOwn(c net.Conn, addr netip.AddrPort) bool {
+	own, ok := n.Addr().(*net.TCPAddr)
+	if !ok || own.Port != int(addr.Port()) {
+		return false
+	}
+	from, ok := c.LocalAddr().(*net.TCPAddr)
+	return !ok || from.IP.IsLoopback() || from.AddrPort().Addr().Unmap() == addr.Addr().Unmap()
 }
 
 // refusalOf says whether an error means that somebody wrong answered, rather than nobody.
@@ -112,7 +125,7 @@ func refusalOf(err error) State {
 	}
 	for _, wrong := range []error{
 		identity.ErrOtherAuthority, identity.ErrExpired, identity.ErrNotYetValid, identity.ErrWrongNode, identity.ErrNotNode,
-		identity.ErrPlaintext, identity.ErrRejected, errForbidden, errNowhere, errSelf, errTwin,
+		identity.ErrPlaintext, identity.ErrRejected, identity.ErrRemoved, errForbidden, errNowhere, errSelf, errTwin,
 	} {
 		if errors.Is(err, wrong) {
 			return StateRefused

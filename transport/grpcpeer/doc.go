@@ -11,6 +11,10 @@
 // community, or its context's error, never later than its deadline, and within 100 ms of a broken
 // connection; it is sent at most once. Every method may be called from many goroutines.
 //
+// Nodes of a cluster also join and renew here: a connection that says so in its ALPN comes without a
+// certificate, and is handed to a server that knows the service Join and nothing else. Lists of removed
+// nodes travel on Describe and Watch; the connections of a node that is on one are closed at once.
+//
 // It does not decide what a proven peer may do (that is community.Host), find nodes (discovery), or
 // call a node back over the connection that the node opened.
 package grpcpeer

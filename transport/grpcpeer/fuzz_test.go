@@ -47,7 +47,8 @@ func desk(t testing.TB) (*server, context.Context) {
 		t.Fatal(err)
 	}
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: proof{who: &caller{Peer: identity.Peer{ID: someNode}}}})
-	return &server{cfg: cfg, host: c, leaving: context.Background()}, ctx
+	return &server{cfg: cfg, host: c, leaving: context.Background(), hear: func(community.NodeID, *pb.Revocations) {},
+		twin: func(context.Context, *caller, *pb.Run) error { return nil }, run: id.NewRun()}, ctx
 }
 
 // feed makes seeds of messages: whole, cut off, and nothing.
@@ -107,14 +108,14 @@ func FuzzCatalogEvent(f *testing.F) {
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{Joined: member}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Updated{Updated: member}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Left{Left: member.Id}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "x\x00"}}},
-		&pb.CatalogEvent{Event: &pb.CatalogEvent_Snapshot{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{}})
+		&pb.CatalogEvent{Event: &pb.CatalogEvent_Snapshot{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Revocations{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.CatalogEvent
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
 		c := community.New(community.Config{})
-		told := census{lease: c.Attach(community.Peer{ID: someNode, Name: "n"}), members: map[community.MemberID]struct{}{}}
+		told := census{lease: c.Attach(community.Peer{ID: someNode, Name: "n"}), members: map[community.MemberID]struct{}{}, heard: func(*pb.Revocations) {}, alarmed: func(*pb.Run) {}}
 		_ = told.apply(&m)
 		for _, m := range c.Members() {
 			if m.Node != someNode {
@@ -131,8 +132,8 @@ func FuzzNodeDescriptor(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		l := &link{client: says{d: &m}, peer: community.Peer{ID: someNode}}
-		err := l.describe(context.Background(), Version{Major: 1}, "x")
+		l := &link{client: says{d: &m}, peer: community.Peer{ID: someNode}, heard: func(community.NodeID, *pb.Revocations) {}}
+		err := l.describe(context.Background(), &pb.DescribeRequest{Protocol: &pb.Version{Major: 1}})
 		if err == nil && (m.GetId() != string(someNode) || m.GetProtocol().GetMajor() != 1) {
 			t.Errorf("%v was taken for node %s", &m, someNode)
 		}

@@ -19,9 +19,11 @@ import (
 
 // lan is a network in memory: nodes with certificates of one authority, and wires that can be cut.
 type lan struct {
-	t         testing.TB
-	dir       string
-	authority *identity.Authority
+	t          testing.TB
+	dir        string
+	authority  *identity.Authority
+	identities map[community.NodeID]*identity.Identity // of the stations; guarded by mu
+	cluster    *identity.Cluster                       // instead of authority, where there is one
 
 	mu    sync.Mutex
 	all   []*station
@@ -46,7 +48,7 @@ func newLAN(t testing.TB) *lan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lan{t: t, dir: dir, authority: a, apart: map[community.NodeID]bool{}, turn: make(chan struct{})}
+	l := &lan{t: t, dir: dir, authority: a, apart: map[community.NodeID]bool{}, identities: map[community.NodeID]*identity.Identity{}, turn: make(chan struct{})}
 	t.Cleanup(l.Heal) // last of all: wires that are cut end then
 	return l
 }
@@ -57,6 +59,9 @@ func (l *lan) identity(name string) *identity.Identity {
 	k, err := identity.LoadOrCreateKey(filepath.Join(l.dir, name, "key.pem"))
 	if err != nil {
 		l.t.Fatal(err)
+	}
+	if l.cluster != nil {
+		return l.member(k, name)
 	}
 	i, err := l.authority.Issue(k)
 	if err != nil {
@@ -83,6 +88,7 @@ func (l *lan) add(name string, tune ...func(*grpcpeer.Config)) *station {
 	s.id, s.network = cfg.Identity.ID(), n
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.identities[s.id] = cfg.Identity
 	l.all = append(l.all, s)
 	return s
 }

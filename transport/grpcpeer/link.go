@@ -13,6 +13,7 @@ import (
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
+	"symbio/security/identity"
 )
 
 // link is one connection to one proven node, from its handshake to its end. A broken link is never
@@ -20,17 +21,24 @@ import (
 type link struct {
 	peer     community.Peer
 	conn     net.Conn // closing it ends everything at once
-	grpc     *grpc.ClientConn
-	client   pb.PeerClient
-	limits   Limits
-	slots    chan struct{} // one per call in flight
-	closed   atomic.Bool   // no new calls: it ended, or the node said goodbye
-	ended    chan struct{} // closed when the link is no more
-	members  atomic.Int64
-	protocol Version
-	rtt      time.Duration
-	certEnd  time.Time
-	since    time.Time
+	raw      net.Conn // the same below TLS
+	heard    func(from community.NodeID, list *pb.Revocations)
+	alarmed  func(twin *pb.Run)
+	instance string      // of the node's process
+	removed  atomic.Bool // the node was removed from the cluster
+	// authority: the node holds the cluster's, as it says; what it signs shows whether it does.
+	authority bool
+	grpc      *grpc.ClientConn
+	client    pb.PeerClient
+	limits    Limits
+	slots     chan struct{} // one per call in flight
+	closed    atomic.Bool   // no new calls: it ended, or the node said goodbye
+	ended     chan struct{} // closed when the link is no more
+	members   atomic.Int64
+	protocol  Version
+	rtt       time.Duration
+	certEnd   time.Time
+	since     time.Time
 }
 
 var errSpent = errors.New("a link is one connection, and this one has ended")
@@ -143,13 +151,14 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 	defer context.AfterFunc(lease.Valid(), cancel)()
 	stream, err := l.client.Watch(ctx, &pb.WatchRequest{}, grpc.MaxCallRecvMsgSize(catalogSize))
 	if err != nil {
-		return ending(parent, &silent, lease)
+		return l.ending(parent, &silent, lease)
 	}
-	told := census{lease: lease, members: map[community.MemberID]struct{}{}}
+	told := census{lease: lease, members: map[community.MemberID]struct{}{},
+		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed}
 	for {
 		event, err := stream.Recv()
 		if err != nil {
-			return ending(parent, &silent, lease)
+			return l.ending(parent, &silent, lease)
 		}
 		watchdog.Reset(silence)
 		if err := told.apply(event); err != nil {
@@ -159,9 +168,14 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 	}
 }
 
-// end says why a Watch stream ended that nobody said goodbye on.
-func ending(ctx context.Context, silent *atomic.Bool, lease *community.Lease) error {
+// ending says why a Watch stream ended that nobody said goodbye on. The members of a node that was
+// removed do not come back, so that they are not waited for.
+func (l *link) ending(ctx context.Context, silent *atomic.Bool, lease *community.Lease) error {
 	switch {
+	case l.removed.Load():
+		bye := farewell{identity.ErrRemoved.Error()}
+		lease.Goodbye(bye.reason)
+		return bye
 	case ctx.Err() != nil:
 		return errStopping
 	case silent.Load():
@@ -176,6 +190,8 @@ func ending(ctx context.Context, silent *atomic.Bool, lease *community.Lease) er
 type census struct {
 	lease   *community.Lease
 	members map[community.MemberID]struct{}
+	heard   func(*pb.Revocations)
+	alarmed func(*pb.Run)
 }
 
 // apply hands over one event. A node that announces without end is an error, which ends the link.
@@ -204,6 +220,10 @@ func (c *census) apply(event *pb.CatalogEvent) error {
 		bye := farewell{clean(e.Goodbye.GetReason())}
 		c.lease.Goodbye(bye.reason)
 		return bye
+	case *pb.CatalogEvent_Revocations:
+		c.heard(e.Revocations)
+	case *pb.CatalogEvent_Twin:
+		c.alarmed(e.Twin)
 	}
 	// A heartbeat needs nothing done, and an event of a later minor version is a sign of life too.
 	if len(c.members) > maxAnnounced {
@@ -213,22 +233,22 @@ func (c *census) apply(event *pb.CatalogEvent) error {
 }
 
 // describe asks the node who it is, and checks that it says what its certificate does.
-func (l *link) describe(ctx context.Context, self Version, name string) error {
+func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	began := time.Now()
-	d, err := l.client.Describe(ctx, &pb.DescribeRequest{
-		Protocol: &pb.Version{Major: self.Major, Minor: self.Minor}, Name: name,
-	}, grpc.MaxCallRecvMsgSize(catalogSize))
+	d, err := l.client.Describe(ctx, self, grpc.MaxCallRecvMsgSize(catalogSize))
 	if err != nil {
 		return fmt.Errorf("ask the node to describe itself: %w", err)
 	}
 	l.rtt = time.Since(began)
 	l.protocol = Version{d.GetProtocol().GetMajor(), d.GetProtocol().GetMinor()}
 	l.peer.Name = clean(d.GetName())
+	l.authority, l.instance = d.GetHoldsAuthority(), d.GetRun().GetInstance()
+	l.heard(l.peer.ID, d.GetRevocations())
 	if d.GetId() != string(l.peer.ID) {
 		return fmt.Errorf("%w: it calls itself another node than its certificate does", errForbidden)
 	}
-	if l.protocol.Major != self.Major {
-		return &incompatible{l.protocol, self}
+	if ours := self.GetProtocol(); l.protocol.Major != ours.GetMajor() {
+		return &incompatible{l.protocol, Version{ours.GetMajor(), ours.GetMinor()}}
 	}
 	return nil
 }

@@ -3,9 +3,11 @@ package grpcpeer
 import (
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
+	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 )
 
@@ -23,7 +25,7 @@ func listen(cfg Config) (net.Listener, error) {
 	if ok && !tcp.IP.IsLoopback() && cfg.Identity.Authority() == identity.Local {
 		l.Close()
 		return nil, fmt.Errorf("listen for other nodes on %s: other machines reach that address, and this node has no cluster identity "+
-			"to tell friends from strangers there; listen on 127.0.0.1:%d, or make or join a cluster first", l.Addr(), tcp.Port)
+			"to tell friends from strangers there; listen on 127.0.0.1:%d, or make or join a cluster first (symbio cluster init, symbio join)", l.Addr(), tcp.Port)
 	}
 	return l, nil
 }
@@ -60,28 +62,55 @@ func (g *guest) Close() error {
 	return g.Conn.Close()
 }
 
-// crowd counts how many connections each identity has.
+// cut closes the connection without the goodbye of TLS, which waits up to 5 s for a node that does not
+// read.
+func (g *guest) cut() {
+	if t, ok := g.Conn.(interface{ NetConn() net.Conn }); ok {
+		t.NetConn().Close()
+	}
+	g.Close()
+}
+
+// crowd knows which connections each identity has.
 type crowd struct {
 	max int
 	mu  sync.Mutex
-	of  map[identity.NodeID]int // guarded by mu
+	of  map[identity.NodeID][]*guest // guarded by mu
 }
 
-// admit counts one more connection of id, unless it has enough; leave ends it.
-func (c *crowd) admit(id identity.NodeID) (leave func(), ok bool) {
+// admit takes one more connection of id, unless it has enough. Closing what it returns makes room.
+func (c *crowd) admit(id identity.NodeID, conn net.Conn) (*guest, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of[id] >= c.max {
+	if len(c.of[id]) >= c.max {
 		return nil, false
 	}
-	c.of[id]++
-	return sync.OnceFunc(func() {
+	g := &guest{Conn: conn}
+	g.leave = sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.of[id]--; c.of[id] <= 0 {
+		c.of[id] = slices.DeleteFunc(c.of[id], func(o *guest) bool { return o == g })
+		if len(c.of[id]) == 0 {
 			delete(c.of, id)
 		}
-	}), true
+	})
+	c.of[id] = append(c.of[id], g)
+	return g, true
+}
+
+// expel closes the connections of the nodes that were removed, below TLS and at once.
+func (c *crowd) expel(revoked *identity.Revocations) {
+	var out []*guest
+	c.mu.Lock()
+	for id, all := range c.of {
+		if revoked.Has(id) {
+			out = append(out, all...)
+		}
+	}
+	c.mu.Unlock()
+	for _, g := range out {
+		g.cut()
+	}
 }
 
 // caller is the proven other end of a connection that came in.
@@ -91,4 +120,6 @@ type caller struct {
 	name atomic.Pointer[string] // as it said in Describe; proves nothing
 	// watches are the Watch streams open over the connection: each costs a subscription.
 	watches atomic.Int32
+	run     atomic.Pointer[pb.Run] // as it said in Describe
+	twin    atomic.Pointer[pb.Run] // to be told of
 }

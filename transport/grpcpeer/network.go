@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"symbio/community"
+	"symbio/security/identity"
 )
 
 // Network connects a community to those of other nodes. Make it with New, give it to a community,
@@ -22,6 +23,10 @@ type Network struct {
 	listener net.Listener
 	server   *server
 	grpc     *grpc.Server
+	doors    *doorkeeper
+	run      *identity.Run
+	fatal    chan error // ends Run
+	gate     *gate      // nil unless a cluster's authority is held here
 	started  atomic.Bool
 	// search ends when Run is asked to: nobody is dialled any more. life ends when the goodbyes are
 	// said, and with it every connection.
@@ -55,12 +60,17 @@ func New(cfg Config) (*Network, error) {
 		newcomers:   make(chan struct{}, cfg.Limits.Dials),
 		knownFriend: make(chan struct{}, cfg.Limits.Dials),
 		candidates:  map[string]*candidate{},
+		run:         cfg.Identity.NewRun(),
+		fatal:       make(chan error, 1),
 	}
 	n.records = &records{report: cfg.Report, log: cfg.Logger, of: map[string]*record{}}
 	n.search, n.endSearch = context.WithCancel(context.Background())
 	n.life, n.endLife = context.WithCancel(context.Background())
 	n.server = &server{cfg: cfg, leaving: n.search}
-	n.grpc = newServer(cfg, n.server, newDoorkeeper(cfg.Identity, cfg.Limits, n.turnedAway))
+	n.server.hear, n.server.twin, n.server.run = n.hear, n.twin, n.run
+	n.gate = newGate(cfg, listener.Addr())
+	n.doors = newDoorkeeper(cfg.Identity, cfg.Limits, n.gate, n.turnedAway)
+	n.grpc = newServer(cfg, n.server, n.doors)
 	return n, nil
 }
 
@@ -78,15 +88,25 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	served := make(chan error, 1)
 	var serving sync.WaitGroup
 	serving.Go(func() { served <- n.grpc.Serve(n.listener) })
+	if n.gate != nil {
+		serving.Go(func() { _ = n.gate.grpc.Serve(n.gate) }) // ends when the gate is closed, with nothing to say
+	}
+	serving.Go(func() { n.guard(n.search) })
+	serving.Go(func() { n.renew(n.search) })
 	n.begin(host)
 
 	var err error
 	select {
 	case <-ctx.Done():
+	case err = <-n.fatal:
 	case err = <-served:
 		err = fmt.Errorf("serve other nodes on %s: %w", n.Addr(), err)
 	}
 	n.stopSearching()
+	if n.gate != nil {
+		n.gate.close()
+		n.gate.grpc.Stop()
+	}
 	late := time.AfterFunc(drainTime, n.grpc.Stop)
 	n.grpc.GracefulStop()
 	late.Stop()

@@ -45,6 +45,16 @@ func (e *events) count(k grpcpeer.EventKind) int {
 	return n
 }
 
+// last returns the newest event, empty when there was none.
+func (e *events) last() (ev grpcpeer.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.all) > 0 {
+		ev = e.all[len(e.all)-1]
+	}
+	return ev
+}
+
 func reporting(e *events) func(*grpcpeer.Config) {
 	return func(c *grpcpeer.Config) { c.Report = e.add }
 }

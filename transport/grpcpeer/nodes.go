@@ -82,16 +82,21 @@ func (r *records) put(key string, s NodeStatus) *record {
 // stranger remembers a connection that came in and was refused, and tells of it unless that was just
 // done: who knocks a thousand times fills no log.
 func (r *records) stranger(host, why string) {
+	r.note("stranger "+host, Event{Kind: Refused, Addr: host, Why: why})
+}
+
+// note is stranger for any event; key says which are the same.
+func (r *records) note(key string, e Event) {
 	now := time.Now()
 	r.mu.Lock()
-	one := r.put("stranger "+host, NodeStatus{State: StateRefused, Addr: host, Why: why, Since: now})
+	one := r.put(key, NodeStatus{State: StateRefused, Addr: e.Addr, Why: e.Why, Since: now})
 	again := now.Sub(one.told) < quiet
 	if !again {
 		one.told = now
 	}
 	r.mu.Unlock()
 	if !again {
-		r.tell(Event{Kind: Refused, Addr: host, Why: why})
+		r.tell(e)
 	}
 }
 

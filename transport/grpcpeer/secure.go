@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -22,18 +23,35 @@ var (
 
 // doorkeeper is the server's transport credentials: a handshake proves who a connection is of, once,
 // and that goes with each of its calls.
+//
+// A connection that was made for joining has no certificate. It is handed to the gate, whose gRPC server
+// knows no service but Join, and never comes to the server that these credentials are of.
 type doorkeeper struct {
 	credentials.TransportCredentials
 	room    chan struct{} // handshakes at once
 	crowd   *crowd
+	revoked *identity.Revocations
+	gate    *gate // nil: nobody joins here
 	refused func(addr net.Addr, why error)
 }
 
-func newDoorkeeper(id *identity.Identity, l Limits, refused func(net.Addr, error)) *doorkeeper {
+func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Addr, error)) *doorkeeper {
+	server := id.ServerTLS()
+	if g != nil {
+		joining := id.JoinTLS()
+		server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if slices.Contains(hello.SupportedProtos, identity.JoinProtocol) {
+				return joining, nil
+			}
+			return nil, nil
+		}
+	}
 	return &doorkeeper{
-		TransportCredentials: credentials.NewTLS(id.ServerTLS()),
+		TransportCredentials: credentials.NewTLS(server),
 		room:                 make(chan struct{}, l.Handshakes),
-		crowd:                &crowd{max: l.PerNode, of: map[identity.NodeID]int{}},
+		crowd:                &crowd{max: l.PerNode, of: map[identity.NodeID][]*guest{}},
+		revoked:              id.Revocations(),
+		gate:                 g,
 		refused: func(a net.Addr, err error) {
 			switch {
 			case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed): // it went away: a port scan, a node that stops
@@ -59,20 +77,41 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		d.refused(raw.RemoteAddr(), err)
 		return nil, nil, err
 	}
-	p, err := identity.PeerOf(info.(credentials.TLSInfo).State)
+	state := info.(credentials.TLSInfo).State
+	if state.NegotiatedProtocol == identity.JoinProtocol {
+		return nil, nil, d.letJoin(conn, state)
+	}
+	p, err := identity.PeerOf(state)
 	if err != nil {
 		d.refused(raw.RemoteAddr(), err)
 		conn.Close()
 		return nil, nil, err
 	}
-	leave, ok := d.crowd.admit(p.ID)
+	in, ok := d.crowd.admit(p.ID, conn)
 	if !ok {
 		d.refused(raw.RemoteAddr(), fmt.Errorf("%w: node %s", errCrowded, p.ID))
 		conn.Close()
 		return nil, nil, errCrowded
 	}
+	// Asked again now that who closes the connections of a removed node can see this one.
+	if d.revoked.Has(p.ID) {
+		d.refused(raw.RemoteAddr(), identity.ErrRemoved)
+		in.Close()
+		return nil, nil, identity.ErrRemoved
+	}
 	who := &caller{Peer: p, addr: raw.RemoteAddr().String()}
-	return &guest{Conn: conn, leave: leave}, proof{TLSInfo: info.(credentials.TLSInfo), who: who}, nil
+	return in, proof{TLSInfo: info.(credentials.TLSInfo), who: who}, nil
+}
+
+// letJoin hands over a connection whose other end has no certificate. Its error ends what gRPC does with
+// the connection here.
+func (d *doorkeeper) letJoin(conn net.Conn, state tls.ConnectionState) error {
+	if err := d.gate.take(&visitor{Conn: conn, state: state}); err != nil {
+		d.refused(conn.RemoteAddr(), err)
+		conn.Close()
+		return err
+	}
+	return credentials.ErrConnDispatched
 }
 
 func (d *doorkeeper) Clone() credentials.TransportCredentials { c := *d; return &c }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,6 +15,7 @@ import (
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
+	"symbio/security/identity"
 )
 
 // server answers other nodes.
@@ -23,6 +25,12 @@ type server struct {
 	host community.Host // set before the first call
 	// leaving ends when this node says goodbye.
 	leaving context.Context
+	run     *identity.Run
+	// twin says whether a caller is a second node with one key.
+	twin     func(context.Context, *caller, *pb.Run) error
+	watching sync.Map // *caller -> nothing
+	// hear takes lists of removed nodes.
+	hear func(from community.NodeID, list *pb.Revocations)
 }
 
 func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
@@ -42,6 +50,9 @@ func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
 		grpc.WaitForHandlers(true),
 	)
 	pb.RegisterPeerServer(g, s)
+	if c := cfg.Identity.Cluster(); c != nil {
+		pb.RegisterJoinServer(g, &renewDesk{cluster: c, log: cfg.Logger})
+	}
 	return g
 }
 
@@ -52,7 +63,16 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 	}
 	name := clean(r.GetName())
 	who.name.Store(&name)
+	if err := s.twin(ctx, who, r.GetRun()); err != nil {
+		return nil, err
+	}
+	s.hear(who.ID, r.GetRevocations())
+	removed, _ := s.cfg.Identity.Revocations().Current()
 	return &pb.NodeDescriptor{
+		Revocations:    removed,
+		HoldsAuthority: s.cfg.Identity.Cluster() != nil,
+		Run:            s.run.Mark(),
+
 		Id:       string(s.cfg.Identity.ID()),
 		Name:     s.cfg.Name,
 		Protocol: &pb.Version{Major: s.cfg.Protocol.Major, Minor: s.cfg.Protocol.Minor},
@@ -113,14 +133,32 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 	if who.watches.Add(1) > maxWatches {
 		return toWire(community.ErrBusy)
 	}
+	s.watching.Store(who, nil)
+	defer s.watching.Delete(who)
 	ctx, stop := context.WithCancel(stream.Context())
 	defer stop()
 	defer context.AfterFunc(s.leaving, stop)()
 	sub := s.host.SubscribeLocal()
 	defer sub.Close()
+	var epoch uint64 // of the list of removed nodes that was sent; none before the snapshot
+	begun := false
 	for {
+		removed, changed := s.cfg.Identity.Revocations().Current()
+		if removed.GetEpoch() > epoch && begun {
+			epoch = removed.GetEpoch()
+			if err := stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Revocations{Revocations: removed}}); err != nil {
+				return err
+			}
+		}
+		if twin := who.twin.Swap(nil); twin != nil {
+			if err := stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Twin{Twin: twin}}); err != nil {
+				return err
+			}
+		}
 		beat, cancel := context.WithTimeout(ctx, heartbeat)
+		hurry := context.AfterFunc(changed, cancel)
 		change, err := sub.Next(beat)
+		hurry()
 		cancel()
 		var event *pb.CatalogEvent
 		switch {
@@ -130,6 +168,8 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 			return stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}})
 		case ctx.Err() != nil:
 			return nil // the watcher is gone
+		case changed.Err() != nil:
+			continue
 		case errors.Is(err, context.DeadlineExceeded): // nothing has changed for a second
 			event = &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{Heartbeat: &pb.Heartbeat{}}}
 		default:
@@ -138,6 +178,7 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 		if err := stream.Send(event); err != nil {
 			return err
 		}
+		begun = true
 	}
 }
 

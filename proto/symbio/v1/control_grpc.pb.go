@@ -34,6 +34,7 @@ const (
 	Control_Run_FullMethodName          = "/symbio.v1.Control/Run"
 	Control_Answer_FullMethodName       = "/symbio.v1.Control/Answer"
 	Control_Skills_FullMethodName       = "/symbio.v1.Control/Skills"
+	Control_Reload_FullMethodName       = "/symbio.v1.Control/Reload"
 )
 
 // ControlClient is the client API for Control service.
@@ -69,6 +70,8 @@ type ControlClient interface {
 	Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerReply, error)
 	// Skills says which skills the node has.
 	Skills(ctx context.Context, in *SkillsRequest, opts ...grpc.CallOption) (*SkillsReply, error)
+	// Reload makes the node read again what the command line has written about its cluster.
+	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadReply, error)
 }
 
 type controlClient struct {
@@ -236,6 +239,16 @@ func (c *controlClient) Skills(ctx context.Context, in *SkillsRequest, opts ...g
 	return out, nil
 }
 
+func (c *controlClient) Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReloadReply)
+	err := c.cc.Invoke(ctx, Control_Reload_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControlServer is the server API for Control service.
 // All implementations must embed UnimplementedControlServer
 // for forward compatibility.
@@ -269,6 +282,8 @@ type ControlServer interface {
 	Answer(context.Context, *AnswerRequest) (*AnswerReply, error)
 	// Skills says which skills the node has.
 	Skills(context.Context, *SkillsRequest) (*SkillsReply, error)
+	// Reload makes the node read again what the command line has written about its cluster.
+	Reload(context.Context, *ReloadRequest) (*ReloadReply, error)
 	mustEmbedUnimplementedControlServer()
 }
 
@@ -317,6 +332,9 @@ func (UnimplementedControlServer) Answer(context.Context, *AnswerRequest) (*Answ
 }
 func (UnimplementedControlServer) Skills(context.Context, *SkillsRequest) (*SkillsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Skills not implemented")
+}
+func (UnimplementedControlServer) Reload(context.Context, *ReloadRequest) (*ReloadReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Reload not implemented")
 }
 func (UnimplementedControlServer) mustEmbedUnimplementedControlServer() {}
 func (UnimplementedControlServer) testEmbeddedByValue()                 {}
@@ -552,6 +570,24 @@ func _Control_Skills_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Reload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReloadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Reload(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Reload_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Reload(ctx, req.(*ReloadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Control_ServiceDesc is the grpc.ServiceDesc for Control service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -598,6 +634,10 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Skills",
 			Handler:    _Control_Skills_Handler,
+		},
+		{
+			MethodName: "Reload",
+			Handler:    _Control_Reload_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

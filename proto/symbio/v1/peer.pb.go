@@ -12,6 +12,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -81,7 +82,11 @@ type DescribeRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Protocol *Version               `protobuf:"bytes,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// The caller's name, for people; proves nothing.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The newest list that the caller knows; none where there is no cluster.
+	Revocations *Revocations `protobuf:"bytes,3,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	// The caller's process.
+	Run           *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -130,13 +135,33 @@ func (x *DescribeRequest) GetName() string {
 	return ""
 }
 
+func (x *DescribeRequest) GetRevocations() *Revocations {
+	if x != nil {
+		return x.Revocations
+	}
+	return nil
+}
+
+func (x *DescribeRequest) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 type NodeDescriptor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The node's id; must be the one of its certificate.
-	Id            string   `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string   `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Protocol      *Version `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	Catalog       *Catalog `protobuf:"bytes,4,opt,name=catalog,proto3" json:"catalog,omitempty"`
+	Id       string   `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name     string   `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Protocol *Version `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Catalog  *Catalog `protobuf:"bytes,4,opt,name=catalog,proto3" json:"catalog,omitempty"`
+	// The newest list that the node knows; none where there is no cluster.
+	Revocations *Revocations `protobuf:"bytes,5,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	// Whether it holds the cluster's authority, and so serves Join.
+	HoldsAuthority bool `protobuf:"varint,6,opt,name=holds_authority,json=holdsAuthority,proto3" json:"holds_authority,omitempty"`
+	// The node's process.
+	Run           *Run `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,6 +220,27 @@ func (x *NodeDescriptor) GetProtocol() *Version {
 func (x *NodeDescriptor) GetCatalog() *Catalog {
 	if x != nil {
 		return x.Catalog
+	}
+	return nil
+}
+
+func (x *NodeDescriptor) GetRevocations() *Revocations {
+	if x != nil {
+		return x.Revocations
+	}
+	return nil
+}
+
+func (x *NodeDescriptor) GetHoldsAuthority() bool {
+	if x != nil {
+		return x.HoldsAuthority
+	}
+	return false
+}
+
+func (x *NodeDescriptor) GetRun() *Run {
+	if x != nil {
+		return x.Run
 	}
 	return nil
 }
@@ -428,6 +474,78 @@ func (x *Capability) GetIdempotent() bool {
 	return false
 }
 
+// Run is one run of a node's process, as the node's key signs it. Two runs of one node that go on at the
+// same time are two machines with a copy of one key.
+type Run struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Another one for each run.
+	Instance string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Started  *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started,proto3" json:"started,omitempty"`
+	// When this was signed.
+	Now           *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`
+	Signature     []byte                 `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Run) Reset() {
+	*x = Run{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Run) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Run) ProtoMessage() {}
+
+func (x *Run) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Run.ProtoReflect.Descriptor instead.
+func (*Run) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Run) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *Run) GetStarted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Started
+	}
+	return nil
+}
+
+func (x *Run) GetNow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *Run) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 type WatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -436,7 +554,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[6]
+	mi := &file_symbio_v1_peer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +566,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[6]
+	mi := &file_symbio_v1_peer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +579,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{6}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{7}
 }
 
 type CatalogEvent struct {
@@ -474,6 +592,8 @@ type CatalogEvent struct {
 	//	*CatalogEvent_Left
 	//	*CatalogEvent_Heartbeat
 	//	*CatalogEvent_Goodbye
+	//	*CatalogEvent_Revocations
+	//	*CatalogEvent_Twin
 	Event         isCatalogEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -481,7 +601,7 @@ type CatalogEvent struct {
 
 func (x *CatalogEvent) Reset() {
 	*x = CatalogEvent{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[7]
+	mi := &file_symbio_v1_peer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +613,7 @@ func (x *CatalogEvent) String() string {
 func (*CatalogEvent) ProtoMessage() {}
 
 func (x *CatalogEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[7]
+	mi := &file_symbio_v1_peer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +626,7 @@ func (x *CatalogEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogEvent.ProtoReflect.Descriptor instead.
 func (*CatalogEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{7}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CatalogEvent) GetEvent() isCatalogEvent_Event {
@@ -570,6 +690,24 @@ func (x *CatalogEvent) GetGoodbye() *Goodbye {
 	return nil
 }
 
+func (x *CatalogEvent) GetRevocations() *Revocations {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_Revocations); ok {
+			return x.Revocations
+		}
+	}
+	return nil
+}
+
+func (x *CatalogEvent) GetTwin() *Run {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_Twin); ok {
+			return x.Twin
+		}
+	}
+	return nil
+}
+
 type isCatalogEvent_Event interface {
 	isCatalogEvent_Event()
 }
@@ -599,6 +737,16 @@ type CatalogEvent_Goodbye struct {
 	Goodbye *Goodbye `protobuf:"bytes,6,opt,name=goodbye,proto3,oneof"`
 }
 
+type CatalogEvent_Revocations struct {
+	// A newer list than the last one sent.
+	Revocations *Revocations `protobuf:"bytes,7,opt,name=revocations,proto3,oneof"`
+}
+
+type CatalogEvent_Twin struct {
+	// Another machine runs with the watcher's key, and was refused.
+	Twin *Run `protobuf:"bytes,8,opt,name=twin,proto3,oneof"`
+}
+
 func (*CatalogEvent_Snapshot) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Joined) isCatalogEvent_Event() {}
@@ -611,6 +759,10 @@ func (*CatalogEvent_Heartbeat) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Goodbye) isCatalogEvent_Event() {}
 
+func (*CatalogEvent_Revocations) isCatalogEvent_Event() {}
+
+func (*CatalogEvent_Twin) isCatalogEvent_Event() {}
+
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -619,7 +771,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[8]
+	mi := &file_symbio_v1_peer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +783,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[8]
+	mi := &file_symbio_v1_peer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +796,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{8}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{9}
 }
 
 // Goodbye is the last event of a node that stops on purpose.
@@ -657,7 +809,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[9]
+	mi := &file_symbio_v1_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +821,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[9]
+	mi := &file_symbio_v1_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +834,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -715,7 +867,7 @@ type InvokeRequest struct {
 
 func (x *InvokeRequest) Reset() {
 	*x = InvokeRequest{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[10]
+	mi := &file_symbio_v1_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +879,7 @@ func (x *InvokeRequest) String() string {
 func (*InvokeRequest) ProtoMessage() {}
 
 func (x *InvokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[10]
+	mi := &file_symbio_v1_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +892,7 @@ func (x *InvokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeRequest.ProtoReflect.Descriptor instead.
 func (*InvokeRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *InvokeRequest) GetCallId() string {
@@ -816,7 +968,7 @@ type InvokeReply struct {
 
 func (x *InvokeReply) Reset() {
 	*x = InvokeReply{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[11]
+	mi := &file_symbio_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +980,7 @@ func (x *InvokeReply) String() string {
 func (*InvokeReply) ProtoMessage() {}
 
 func (x *InvokeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[11]
+	mi := &file_symbio_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +993,7 @@ func (x *InvokeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeReply.ProtoReflect.Descriptor instead.
 func (*InvokeReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *InvokeReply) GetPayload() []byte {
@@ -862,18 +1014,23 @@ var File_symbio_v1_peer_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x14symbio/v1/peer.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\"5\n" +
+	"\x14symbio/v1/peer.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/join.proto\"5\n" +
 	"\aVersion\x12\x14\n" +
 	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
-	"\x05minor\x18\x02 \x01(\rR\x05minor\"U\n" +
+	"\x05minor\x18\x02 \x01(\rR\x05minor\"\xb1\x01\n" +
 	"\x0fDescribeRequest\x12.\n" +
 	"\bprotocol\x18\x01 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\x92\x01\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
+	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12 \n" +
+	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\"\x97\x02\n" +
 	"\x0eNodeDescriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
 	"\bprotocol\x18\x03 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12,\n" +
-	"\acatalog\x18\x04 \x01(\v2\x12.symbio.v1.CatalogR\acatalog\"q\n" +
+	"\acatalog\x18\x04 \x01(\v2\x12.symbio.v1.CatalogR\acatalog\x128\n" +
+	"\vrevocations\x18\x05 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12'\n" +
+	"\x0fholds_authority\x18\x06 \x01(\bR\x0eholdsAuthority\x12 \n" +
+	"\x03run\x18\a \x01(\v2\x0e.symbio.v1.RunR\x03run\"q\n" +
 	"\aCatalog\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.symbio.v1.MemberR\amembers\x129\n" +
 	"\fcapabilities\x18\x02 \x03(\v2\x15.symbio.v1.CapabilityR\fcapabilities\"\x8e\x02\n" +
@@ -896,15 +1053,22 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\routput_schema\x18\x04 \x01(\fR\foutputSchema\x12\x1e\n" +
 	"\n" +
 	"idempotent\x18\x05 \x01(\bR\n" +
-	"idempotent\"\x0e\n" +
-	"\fWatchRequest\"\xa1\x02\n" +
+	"idempotent\"\xa3\x01\n" +
+	"\x03Run\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x124\n" +
+	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12,\n" +
+	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1c\n" +
+	"\tsignature\x18\x04 \x01(\fR\tsignature\"\x0e\n" +
+	"\fWatchRequest\"\x83\x03\n" +
 	"\fCatalogEvent\x120\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x12.symbio.v1.CatalogH\x00R\bsnapshot\x12+\n" +
 	"\x06joined\x18\x02 \x01(\v2\x11.symbio.v1.MemberH\x00R\x06joined\x12-\n" +
 	"\aupdated\x18\x03 \x01(\v2\x11.symbio.v1.MemberH\x00R\aupdated\x12\x14\n" +
 	"\x04left\x18\x04 \x01(\tH\x00R\x04left\x124\n" +
 	"\theartbeat\x18\x05 \x01(\v2\x14.symbio.v1.HeartbeatH\x00R\theartbeat\x12.\n" +
-	"\agoodbye\x18\x06 \x01(\v2\x12.symbio.v1.GoodbyeH\x00R\agoodbyeB\a\n" +
+	"\agoodbye\x18\x06 \x01(\v2\x12.symbio.v1.GoodbyeH\x00R\agoodbye\x12:\n" +
+	"\vrevocations\x18\a \x01(\v2\x16.symbio.v1.RevocationsH\x00R\vrevocations\x12$\n" +
+	"\x04twin\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\x04twinB\a\n" +
 	"\x05event\"\v\n" +
 	"\tHeartbeat\"!\n" +
 	"\aGoodbye\x12\x16\n" +
@@ -943,47 +1107,58 @@ func file_symbio_v1_peer_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_peer_proto_rawDescData
 }
 
-var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_symbio_v1_peer_proto_goTypes = []any{
-	(*Version)(nil),             // 0: symbio.v1.Version
-	(*DescribeRequest)(nil),     // 1: symbio.v1.DescribeRequest
-	(*NodeDescriptor)(nil),      // 2: symbio.v1.NodeDescriptor
-	(*Catalog)(nil),             // 3: symbio.v1.Catalog
-	(*Member)(nil),              // 4: symbio.v1.Member
-	(*Capability)(nil),          // 5: symbio.v1.Capability
-	(*WatchRequest)(nil),        // 6: symbio.v1.WatchRequest
-	(*CatalogEvent)(nil),        // 7: symbio.v1.CatalogEvent
-	(*Heartbeat)(nil),           // 8: symbio.v1.Heartbeat
-	(*Goodbye)(nil),             // 9: symbio.v1.Goodbye
-	(*InvokeRequest)(nil),       // 10: symbio.v1.InvokeRequest
-	(*InvokeReply)(nil),         // 11: symbio.v1.InvokeReply
-	nil,                         // 12: symbio.v1.Member.MetadataEntry
-	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
+	(*Version)(nil),               // 0: symbio.v1.Version
+	(*DescribeRequest)(nil),       // 1: symbio.v1.DescribeRequest
+	(*NodeDescriptor)(nil),        // 2: symbio.v1.NodeDescriptor
+	(*Catalog)(nil),               // 3: symbio.v1.Catalog
+	(*Member)(nil),                // 4: symbio.v1.Member
+	(*Capability)(nil),            // 5: symbio.v1.Capability
+	(*Run)(nil),                   // 6: symbio.v1.Run
+	(*WatchRequest)(nil),          // 7: symbio.v1.WatchRequest
+	(*CatalogEvent)(nil),          // 8: symbio.v1.CatalogEvent
+	(*Heartbeat)(nil),             // 9: symbio.v1.Heartbeat
+	(*Goodbye)(nil),               // 10: symbio.v1.Goodbye
+	(*InvokeRequest)(nil),         // 11: symbio.v1.InvokeRequest
+	(*InvokeReply)(nil),           // 12: symbio.v1.InvokeReply
+	nil,                           // 13: symbio.v1.Member.MetadataEntry
+	(*Revocations)(nil),           // 14: symbio.v1.Revocations
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
 }
 var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
-	0,  // 1: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
-	3,  // 2: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	4,  // 3: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
-	5,  // 4: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	12, // 5: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	3,  // 6: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
-	4,  // 7: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
-	4,  // 8: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
-	8,  // 9: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
-	9,  // 10: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	13, // 11: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	1,  // 12: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	6,  // 13: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	10, // 14: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	2,  // 15: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	7,  // 16: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	11, // 17: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	15, // [15:18] is the sub-list for method output_type
-	12, // [12:15] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	14, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
+	6,  // 2: symbio.v1.DescribeRequest.run:type_name -> symbio.v1.Run
+	0,  // 3: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
+	3,  // 4: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
+	14, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	6,  // 6: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
+	4,  // 7: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
+	5,  // 8: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
+	13, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	15, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
+	15, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
+	3,  // 12: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
+	4,  // 13: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
+	4,  // 14: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
+	9,  // 15: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
+	10, // 16: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
+	14, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	6,  // 18: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
+	16, // 19: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	1,  // 20: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 21: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	11, // 22: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	2,  // 23: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 24: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	12, // 25: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	23, // [23:26] is the sub-list for method output_type
+	20, // [20:23] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -991,13 +1166,16 @@ func file_symbio_v1_peer_proto_init() {
 	if File_symbio_v1_peer_proto != nil {
 		return
 	}
-	file_symbio_v1_peer_proto_msgTypes[7].OneofWrappers = []any{
+	file_symbio_v1_join_proto_init()
+	file_symbio_v1_peer_proto_msgTypes[8].OneofWrappers = []any{
 		(*CatalogEvent_Snapshot)(nil),
 		(*CatalogEvent_Joined)(nil),
 		(*CatalogEvent_Updated)(nil),
 		(*CatalogEvent_Left)(nil),
 		(*CatalogEvent_Heartbeat)(nil),
 		(*CatalogEvent_Goodbye)(nil),
+		(*CatalogEvent_Revocations)(nil),
+		(*CatalogEvent_Twin)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1005,7 +1183,7 @@ func file_symbio_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_peer_proto_rawDesc), len(file_symbio_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

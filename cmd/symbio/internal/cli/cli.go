@@ -60,6 +60,7 @@ other's capabilities.`,
 		Example: `  symbio demo                 # the two-minute tour: no key, no network
   symbio up                   # run a node; a second one finds it
   symbio members              # who is here
+  symbio cluster init         # let nodes of other machines in
   symbio run "say hello"      # give a task to an agent`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -70,7 +71,7 @@ other's capabilities.`,
 	root.PersistentFlags().StringVar(&a.node, "node", "", "which of this machine's nodes to talk to (default: the only one)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
-		a.cmdDemo(), a.cmdUp(), a.cmdRun(),
+		a.cmdDemo(), a.cmdUp(), a.cmdRun(), a.cmdJoin(), a.cmdCluster(),
 		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdInvoke(), a.cmdCapabilities(), a.cmdEvents(),
 		a.cmdSkills(), a.cmdPermissions(), a.cmdDoctor(), a.cmdConfig(), a.cmdVersion(), a.cmdRender(),
 	)

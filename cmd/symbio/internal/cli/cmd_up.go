@@ -20,7 +20,7 @@ type nodeFlags struct {
 func (f *nodeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration file (default: symbio/symbio.yaml in your configuration directory)")
 	cmd.Flags().StringVar(&f.name, "name", "", "what to call the node (default: this machine's name)")
-	cmd.Flags().StringVar(&f.listen, "listen", "", "host:port to listen on for other nodes (default 127.0.0.1, any port)")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "host:port to listen on for other nodes (default 127.0.0.1, any port; in a cluster, what init or join was told)")
 	cmd.Flags().StringVar(&f.workspace, "workspace", "", "the directory in which agents work (default: here)")
 	cmd.Flags().StringArrayVar(&f.peers, "peer", nil, "host:port of a node to connect to; may be repeated")
 	cmd.Flags().BoolVar(&f.noMDNS, "no-mdns", false, "do not look for nodes by mDNS, and do not announce this one")
@@ -35,6 +35,9 @@ func (f *nodeFlags) apply(c *config.Config, from config.Origins) {
 	if f.listen != "" {
 		c.Node.Listen = f.listen
 		from.Set("node.listen", "flag --listen")
+	}
+	if _, said := from["node.listen"]; !said {
+		c.Node.Listen = "" // the node's cluster decides
 	}
 	if f.workspace != "" {
 		c.Workspace = f.workspace
@@ -56,7 +59,8 @@ func (a *App) cmdUp() *cobra.Command {
 		Use:   "up",
 		Short: "Run a node in the foreground, until Ctrl-C",
 		Long: `Run a node. Nodes of the same user on one machine find each other by mDNS and trust each other with
-no set-up. The node listens on loopback only, unless it is told otherwise.`,
+no set-up, and the node listens on loopback only. A node that has made or joined a cluster (symbio
+cluster init, symbio join) is a node of that cluster, and listens for the nodes of other machines.`,
 		Example: `  symbio up
   symbio up --name kitchen --config kitchen.yaml
   symbio up --peer 127.0.0.1:7946 --no-mdns`,

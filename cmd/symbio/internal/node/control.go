@@ -28,6 +28,7 @@ func (c *control) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.St
 	n := c.node
 	return &symbiov1.StatusReply{
 		Id: string(n.id), Name: n.name, Listen: n.listen, Pid: int64(n.pid), Version: n.opts.Version, Started: timestamppb.New(n.started),
+		Authority: n.self.Authority(),
 	}, nil
 }
 

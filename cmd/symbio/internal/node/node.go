@@ -68,6 +68,8 @@ type Node struct {
 	opts    Options
 	name    string
 	id      community.NodeID
+	self    *identity.Identity
+	reborn  chan struct{} // asks for a start under another identity
 	listen  string
 	pid     int
 	started time.Time
@@ -97,7 +99,18 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	n := &Node{opts: o, name: name, pid: os.Getpid(), started: time.Now(), log: o.Logger, events: NewEvents(name)}
+	events := NewEvents(name)
+	for {
+		err := live(ctx, o, name, events)
+		if !errors.Is(err, errOtherIdentity) {
+			return err
+		}
+	}
+}
+
+// live runs a node under the identity that it has now.
+func live(ctx context.Context, o Options, name string, events *Events) error {
+	n := &Node{opts: o, name: name, pid: os.Getpid(), started: time.Now(), log: o.Logger, events: events, reborn: make(chan struct{}, 1)}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
@@ -120,17 +133,17 @@ func claim(o Options) (name string, release func() error, err error) {
 		}
 		return name, release, err
 	}
-	return o.State.ClaimFree(nameOf(o.Host))
+	return o.State.ClaimFree(NameOf(o.Host))
 }
 
 // assemble makes the parts, each from those before it.
 func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 	o := n.opts
-	id, err := n.identity()
+	id, err := o.State.Identity(n.name)
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	n.id = id.ID()
+	n.self, n.id = id, id.ID()
 	if n.policy, err = o.Config.Permissions.Policy(); err != nil {
 		return nil, fmt.Errorf("permissions: %w", err)
 	}
@@ -140,7 +153,13 @@ func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 	if n.agents, err = n.definitions(); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", o.Config.Node.Listen)
+	at := o.Config.Node.Listen
+	if at == "" {
+		if at, err = o.State.ListenOf(n.name); err != nil {
+			return nil, err
+		}
+	}
+	listener, err := net.Listen("tcp", at)
 	if err != nil {
 		return nil, fmt.Errorf("listening for other nodes: %w", err)
 	}
@@ -218,6 +237,14 @@ func (n *Node) run(ctx context.Context, socket net.Listener) error {
 		tap := n.events.Subscribe(time.Time{})
 		part("watch", func(ctx context.Context) error { return watch(ctx, tap, n.opts.Watch) })
 	}
+	g.Go(func() error {
+		select {
+		case <-n.reborn:
+			return errOtherIdentity
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	if n.opts.Ready != nil {
 		if err := n.opts.Ready(Ready{n.name, n.id, n.listen, n.opts.State.Socket(n.name)}); err != nil {
 			g.Go(func() error { return err })

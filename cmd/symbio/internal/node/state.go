@@ -17,7 +17,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// State is the directory where a user's nodes keep what lasts: DIR/authority and DIR/nodes/NAME.
+// State is the directory where a user's nodes keep what lasts: DIR/authority, DIR/cluster
+// (of a cluster that was made here) and DIR/nodes/NAME.
 type State struct {
 	Dir string
 }
@@ -52,8 +53,8 @@ func (s State) Socket(name string) string {
 // Claim takes a node's name for this process until release is called. ErrRunning says that another
 // process has it. The name must be free of anything that a path could be made of.
 func (s State) Claim(name string) (release func() error, err error) {
-	if len(name) > 63 || !nodeName.MatchString(name) {
-		return nil, fmt.Errorf("node name %q: want up to 63 lower-case letters and digits, with single . _ or - between them", name)
+	if err := checkName(name); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(s.node(name), 0o700); err != nil {
 		return nil, err
@@ -66,6 +67,13 @@ func (s State) Claim(name string) (release func() error, err error) {
 		return nil, errors.Join(fmt.Errorf("node %q: %w", name, ErrRunning), f.Close())
 	}
 	return f.Close, nil // closing lets go of the lock, as the end of the process does
+}
+
+func checkName(name string) error {
+	if len(name) > 63 || !nodeName.MatchString(name) {
+		return fmt.Errorf("node name %q: want up to 63 lower-case letters and digits, with single . _ or - between them", name)
+	}
+	return nil
 }
 
 // ClaimFree takes the first free name of base, base-2, base-3 and so on.

@@ -90,7 +90,7 @@ func TestANodeIsNamedAfterItsMachine(t *testing.T) {
 	for host, want := range map[string]string{
 		"kitchen": "kitchen", "Kitchen.lan": "kitchen", "my_box": "my-box", "--x--y--": "x-y", "": "node", "台所": "node", strings.Repeat("a", 80): strings.Repeat("a", 50),
 	} {
-		if got := nameOf(host); got != want {
+		if got := NameOf(host); got != want {
 			t.Errorf("name of %q = %q, want %q", host, got, want)
 		}
 	}

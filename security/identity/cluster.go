@@ -1,0 +1,232 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	pb "symbio/proto/symbio/v1"
+)
+
+// ErrClusterExists says that this machine holds a cluster's authority already.
+var ErrClusterExists = errors.New("this machine holds the authority of a cluster already")
+
+// Cluster is a cluster whose authority is held here: it admits nodes, renews their certificates and
+// removes them. It is a directory, and several processes may use it at once.
+type Cluster struct {
+	authority *Authority
+	dir       string
+	revoked   *Revocations
+}
+
+// CreateCluster makes the authority of a new cluster in dir: one file with its key and certificate, mode
+// 0600, made once. The name is a lower-case label and not Local. Where there is one already, of whatever
+// name, the error is ErrClusterExists.
+func CreateCluster(dir, name string) (*Cluster, error) {
+	if !label(name) || name == Local {
+		return nil, fmt.Errorf("cluster name %q: want up to 63 lower-case letters, digits and - inside, and not %q", name, Local)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	data, err := newAuthority(name)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, authorityFile)
+	if err := writeOnce(file, data); errors.Is(err, fs.ErrExist) {
+		return nil, ErrClusterExists
+	} else if err != nil {
+		return nil, fmt.Errorf("write %s: %w", file, err)
+	}
+	return OpenCluster(dir)
+}
+
+// OpenCluster returns the cluster whose authority is in dir, or fs.ErrNotExist.
+func OpenCluster(dir string) (*Cluster, error) {
+	file := filepath.Join(dir, authorityFile)
+	data, err := readSecret(file)
+	if err != nil {
+		return nil, fmt.Errorf("cluster authority: %w", err)
+	}
+	a, err := parseAuthority(data)
+	if err == nil && a.name == Local {
+		err = errors.New("is of no cluster")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster authority: %s %w; restore it from a copy, or make the cluster anew", file, err)
+	}
+	r, err := openRevocations(a, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{authority: a, dir: dir, revoked: r}, nil
+}
+
+// Name is the cluster's name, which its nodes' certificates carry as their authority.
+func (c *Cluster) Name() string { return c.authority.name }
+
+// Tag is the authority's tag; see Authority.Tag.
+func (c *Cluster) Tag() string { return c.authority.tag }
+
+// Revocations are the nodes that were removed.
+func (c *Cluster) Revocations() *Revocations { return c.revoked }
+
+// Issue gives a node of this machine an identity in the cluster, with no token: who can read the
+// authority's key needs none.
+func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
+	if k != nil && c.revoked.Has(k.id) {
+		return nil, removedHere(c.authority.name)
+	}
+	i, err := c.authority.Issue(k)
+	if err != nil {
+		return nil, err
+	}
+	i.cluster, i.revoked = c, c.revoked
+	return i, c.record(i.current.Leaf, name)
+}
+
+func removedHere(cluster string) error {
+	return fmt.Errorf("this node: %w (%s); to take it back, move its folder away, so that it gets a new key, and join again", ErrRemoved, cluster)
+}
+
+// JoinTLS is the configuration for who asks to be admitted: TLS 1.3 without a client certificate, and
+// with the authority's certificate beside the node's, so that a joiner can find it by its hash.
+func (i *Identity) JoinTLS() *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		NextProtos:             []string{JoinProtocol},
+		SessionTicketsDisabled: true,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			c, err := i.fresh()
+			if err != nil {
+				return nil, err
+			}
+			both := *c
+			both.Certificate = [][]byte{c.Leaf.Raw, i.authority.certificate.Raw}
+			return &both, nil
+		},
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if s.NegotiatedProtocol != JoinProtocol {
+				return errors.New("the other side does not ask to join")
+			}
+			return nil
+		},
+	}
+}
+
+// Admit answers a request to join that came over the connection of that state. The error is one of this
+// package's, with words for the joiner; then the token is as it was.
+func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply, error) {
+	now := time.Now()
+	text, err := proofText(s, r.GetRequest())
+	if err != nil {
+		return nil, err
+	}
+	if len(r.GetTokenKey()) != ed25519.PublicKeySize || !ed25519.Verify(r.GetTokenKey(), text, r.GetProof()) {
+		return nil, ErrTokenUnknown
+	}
+	t, err := c.ticket(r.GetTokenKey())
+	if err != nil {
+		return nil, err
+	}
+	if off := r.GetClock().AsTime().Sub(now); off.Abs() > skew {
+		return nil, fmt.Errorf("%w: the joiner's says %s, the authority's %s, and up to %v are tolerated; set them, and the token is still good", ErrSkew,
+			r.GetClock().AsTime().UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), skew)
+	}
+	public, id, err := requested(r.GetRequest())
+	if err != nil {
+		return nil, err
+	}
+	if c.revoked.Has(id) {
+		return nil, removedHere(c.authority.name)
+	}
+	if err := c.redeem(t, id, now); err != nil {
+		return nil, err
+	}
+	leaf, err := c.authority.certify(public, t.Role, now)
+	if err != nil {
+		return nil, err
+	}
+	list, _ := c.revoked.Current()
+	return &pb.JoinReply{Certificate: leaf.Raw, Authority: c.authority.certificate.Raw, Revocations: list}, c.record(leaf, r.GetName())
+}
+
+// Renew answers the request of a proven node for its next certificate: for the same key, and in the
+// same role.
+func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
+	public, id, err := requested(r.GetRequest())
+	switch {
+	case err != nil:
+		return nil, err
+	case p.Authority != c.authority.name || id != p.ID:
+		return nil, fmt.Errorf("%w: a renewal keeps the node's key", ErrBadRequest)
+	case c.revoked.Has(id):
+		return nil, ErrRemoved
+	}
+	leaf, err := c.authority.certify(public, p.Role, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.RenewReply{Certificate: leaf.Raw}, c.record(leaf, "")
+}
+
+// Remove takes a node out of the cluster for good: its id goes on the list of the removed.
+func (c *Cluster) Remove(id NodeID) error {
+	for {
+		err := c.revoked.add(id)
+		if !errors.Is(err, errStale) {
+			return err
+		}
+		if err := c.revoked.Reload(); err != nil {
+			return err
+		}
+	}
+}
+
+// request makes a PKCS #10 request that proves to have the key and names nothing.
+func (k *Key) request() ([]byte, error) {
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, k.private())
+	if err != nil {
+		return nil, fmt.Errorf("ask for a certificate: %w", err)
+	}
+	return der, nil
+}
+
+// requested reads the key of a request, and the id that goes with it.
+func requested(der []byte) (ed25519.PublicKey, NodeID, error) {
+	r, err := x509.ParseCertificateRequest(der)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrBadRequest, err)
+	}
+	public, ok := r.PublicKey.(ed25519.PublicKey)
+	if !ok || r.CheckSignature() != nil {
+		return nil, "", ErrBadRequest
+	}
+	// Encoded again, so that no second spelling of a key gives it a second id.
+	spki, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil || !bytes.Equal(spki, r.RawSubjectPublicKeyInfo) {
+		return nil, "", ErrBadRequest
+	}
+	return public, idOf(spki), nil
+}
+
+// plain is what a node calls itself, fit to be shown.
+func plain(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, name)
+	return name[:min(len(name), 63)]
+}

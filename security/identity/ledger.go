@@ -1,0 +1,206 @@
+package identity
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Figures of tokens.
+const (
+	// TokenLife is how long a token is good unless it is made for another time.
+	TokenLife = time.Hour
+	// MaxTokenLife bounds it: a token that lies about is a door that stands open.
+	MaxTokenLife = 30 * 24 * time.Hour
+	// spent is how long a token that is over is remembered, so that who comes late hears why.
+	spent = 24 * time.Hour
+
+	usedEnd = ".used"
+)
+
+// ticket is what is kept of a token, in a file named by the hash of its public key.
+type ticket struct {
+	Role    string    `json:"role"`
+	Expires time.Time `json:"expires"`
+	file    string
+}
+
+// use says who joined with a token.
+type use struct {
+	Node NodeID `json:"node"`
+}
+
+// NewToken makes a token that lets one node join in a role ("" = node) until life is over (0 =
+// TokenLife). The authority's node must be reachable then; that it runs now is not needed.
+func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
+	if life == 0 {
+		life = TokenLife
+	}
+	if role == "" {
+		role = roleNode
+	}
+	if life < 0 || life > MaxTokenLife {
+		return Token{}, fmt.Errorf("a token is good for up to %v, not %v", MaxTokenLife, life)
+	}
+	if !label(role) {
+		return Token{}, fmt.Errorf("role %q: want lower-case letters, digits and - inside", role)
+	}
+	now := time.Now()
+	if err := c.tidy(now); err != nil {
+		return Token{}, err
+	}
+	t := newToken(c.authority.hash())
+	data, err := json.Marshal(ticket{Role: role, Expires: now.Add(life).UTC()})
+	if err != nil {
+		return Token{}, err
+	}
+	if err := replace(c.ticketFile(t.public()), data); err != nil {
+		return Token{}, fmt.Errorf("keep the token: %w", err)
+	}
+	return t, nil
+}
+
+func (c *Cluster) ticketFile(public ed25519.PublicKey) string {
+	sum := sha256.Sum256(public)
+	return filepath.Join(c.dir, "tokens", hex.EncodeToString(sum[:]))
+}
+
+func (c *Cluster) ticket(public ed25519.PublicKey) (t ticket, err error) {
+	t.file = c.ticketFile(public)
+	err = readJSON(t.file, &t)
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, ErrTokenUnknown
+	}
+	return t, err
+}
+
+// redeem uses the token up, for that node. Of several that try at the same instant, in this process or
+// another, one succeeds: the file that says who it was can be made once. A node whose answer was lost
+// may ask again while the token lasts.
+func (c *Cluster) redeem(t ticket, id NodeID, now time.Time) error {
+	if t.Expires.Before(now) {
+		return fmt.Errorf("%w: it ended at %s; get another with `symbio cluster token`", ErrTokenExpired, t.Expires.UTC().Format(time.RFC3339))
+	}
+	data, err := json.Marshal(use{Node: id})
+	if err != nil {
+		return err
+	}
+	err = writeOnce(t.file+usedEnd, data)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	var by use
+	if err := readJSON(t.file+usedEnd, &by); err != nil {
+		return err
+	}
+	if by.Node != id {
+		return fmt.Errorf("%w: each is good for one node; get another with `symbio cluster token`", ErrTokenUsed)
+	}
+	return nil
+}
+
+// tidy forgets tokens that have been over for a while.
+func (c *Cluster) tidy(now time.Time) error {
+	files, err := filepath.Glob(filepath.Join(c.dir, "tokens", strings.Repeat("?", 2*sha256.Size)))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		var t ticket
+		if err := readJSON(f, &t); err != nil || now.Sub(t.Expires) < spent {
+			continue
+		}
+		for _, old := range []string{f, f + usedEnd} {
+			if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// OpenTokens counts the tokens that a node could still join with.
+func (c *Cluster) OpenTokens() (n int, err error) {
+	files, err := filepath.Glob(filepath.Join(c.dir, "tokens", strings.Repeat("?", 2*sha256.Size)))
+	for _, f := range files {
+		var t ticket
+		if _, used := os.Stat(f + usedEnd); errors.Is(used, fs.ErrNotExist) && readJSON(f, &t) == nil && t.Expires.After(time.Now()) {
+			n++
+		}
+	}
+	return n, err
+}
+
+// Record is what the authority knows of a node that it has certified.
+type Record struct {
+	ID NodeID `json:"id"`
+	// Name is what the node called itself; it proves nothing.
+	Name string `json:"name"`
+	Role string `json:"role"`
+	// Joined is when it got its first certificate, Expires when its last one ends.
+	Joined  time.Time `json:"joined"`
+	Expires time.Time `json:"expires"`
+	Removed bool      `json:"-"`
+}
+
+// record notes that a certificate was made. "" keeps the name that is noted.
+func (c *Cluster) record(leaf *x509.Certificate, name string) error {
+	p, err := peerOf(leaf)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(c.dir, "nodes", string(p.ID)+".json")
+	r := Record{Joined: time.Now().UTC()}
+	if err := readJSON(file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if name = plain(name); name != "" {
+		r.Name = name
+	}
+	r.ID, r.Role, r.Expires = p.ID, p.Role, leaf.NotAfter.UTC()
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return replace(file, data)
+}
+
+// Nodes are the nodes that were ever certified, in the order in which they joined.
+func (c *Cluster) Nodes() ([]Record, error) {
+	files, err := filepath.Glob(filepath.Join(c.dir, "nodes", "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var all []Record
+	for _, f := range files {
+		var r Record
+		if err := readJSON(f, &r); err != nil {
+			return nil, err
+		}
+		r.Removed = c.revoked.Has(r.ID)
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b Record) int { return a.Joined.Compare(b.Joined) })
+	return all, nil
+}
+
+func readJSON(file string, v any) error {
+	data, err := readSecret(file)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%s is damaged; move it away: %w", file, err)
+	}
+	return nil
+}

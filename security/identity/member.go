@@ -1,0 +1,156 @@
+package identity
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	pb "symbio/proto/symbio/v1"
+)
+
+const memberFile = "member.pem"
+
+// Admission is a node's first certificate in a cluster, and what it needs to know of the cluster.
+type Admission struct {
+	Peer
+	NotAfter time.Time
+
+	leaf      *x509.Certificate
+	authority *Authority
+	removed   *pb.Revocations
+}
+
+// Save makes the node whose folder dir is a member, in place of what it was before.
+func (a *Admission) Save(dir string) error {
+	if err := saveMember(dir, a.leaf, a.authority); err != nil {
+		return err
+	}
+	r, err := openRevocations(a.authority, dir)
+	if err != nil {
+		return err
+	}
+	_, err = r.Update(a.removed)
+	return err
+}
+
+func saveMember(dir string, leaf *x509.Certificate, a *Authority) error {
+	data := pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: leaf.Raw})
+	data = append(data, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: a.certificate.Raw})...)
+	if err := replace(filepath.Join(dir, memberFile), data); err != nil {
+		return fmt.Errorf("keep the certificate: %w", err)
+	}
+	return nil
+}
+
+// OpenMember returns the identity that the node of key k has in a cluster whose authority is elsewhere,
+// as kept in dir; fs.ErrNotExist when it has joined none. ErrExpired and ErrRemoved say in words why it
+// is a member no more.
+func OpenMember(dir string, k *Key) (*Identity, error) {
+	file := filepath.Join(dir, memberFile)
+	leaf, a, err := readMember(file)
+	if err != nil {
+		return nil, err
+	}
+	i := &Identity{key: k, authority: a, roots: a.roots(), file: file}
+	p, err := a.verify(leaf, time.Now())
+	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) {
+		return nil, i.ended(invalid)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster certificate: %s: %w; join again", file, err)
+	}
+	if p.ID != k.id {
+		return nil, fmt.Errorf("cluster certificate: %s is of node %s, and this node's key makes it %s; join again", file, p.ID, k.id)
+	}
+	if i.revoked, err = openRevocations(a, dir); err != nil {
+		return nil, err
+	}
+	if i.revoked.Has(k.id) {
+		return nil, removedHere(a.name)
+	}
+	i.role, i.current = p.Role, i.shown(leaf)
+	return i, nil
+}
+
+// MemberOf says which cluster the node whose folder dir is has joined, whether or not it still may; ""
+// is none.
+func MemberOf(dir string) (name string, hash [32]byte, err error) {
+	_, a, err := readMember(filepath.Join(dir, memberFile))
+	if err != nil {
+		return "", hash, err
+	}
+	return a.name, a.hash(), nil
+}
+
+func readMember(file string) (leaf *x509.Certificate, a *Authority, err error) {
+	data, err := readSecret(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cluster certificate: %w", err)
+	}
+	first, rest := pem.Decode(data)
+	if first == nil {
+		return nil, nil, fmt.Errorf("cluster certificate: %s holds none; join again", file)
+	}
+	second, _ := pem.Decode(rest)
+	if second == nil {
+		return nil, nil, fmt.Errorf("cluster certificate: %s holds no authority; join again", file)
+	}
+	ca, err := x509.ParseCertificate(second.Bytes)
+	if err == nil {
+		leaf, err = x509.ParseCertificate(first.Bytes)
+	}
+	if err == nil {
+		a, err = trust(ca)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("cluster certificate: %s: %w; join again", file, err)
+	}
+	return leaf, a, nil
+}
+
+func (i *Identity) ended(e x509.CertificateInvalidError) error {
+	return fmt.Errorf("this node's certificate in cluster %s: %w; if the clock is right, it was off for too long: join again with a new token, `symbio cluster token` on the node that holds the authority",
+		i.authority.name, explainInvalid(e, time.Now()))
+}
+
+// Due reports whether it is time to ask the authority for the next certificate: half the life of the
+// one in use is over. It is never for a node that can sign its own.
+func (i *Identity) Due() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.file != "" && aged(i.current.Leaf, time.Now())
+}
+
+// RenewRequest asks the authority for the next certificate of the same key.
+func (i *Identity) RenewRequest() (*pb.RenewRequest, error) {
+	der, err := i.key.request()
+	return &pb.RenewRequest{Request: der}, err
+}
+
+// Renewed takes the next certificate into use, for every connection made from now on, and keeps it.
+func (i *Identity) Renewed(r *pb.RenewReply) error {
+	leaf, err := x509.ParseCertificate(r.GetCertificate())
+	if err != nil {
+		return fmt.Errorf("the new certificate: %w", err)
+	}
+	p, err := i.authority.verify(leaf, time.Now())
+	if err != nil {
+		return fmt.Errorf("the new certificate: %w", err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if p.ID != i.key.id || p.Role != i.role || !leaf.NotAfter.After(i.current.Leaf.NotAfter) {
+		return fmt.Errorf("the new certificate: %w: it is not the next one of this node", ErrNotNode)
+	}
+	i.current = i.shown(leaf)
+	if i.file == "" {
+		return nil
+	}
+	return saveMember(filepath.Dir(i.file), leaf, i.authority)
+}
+
+// TokenFits says whether the token is of the authority with that hash.
+func (t Token) Fits(hash [32]byte) bool { return t.hash == hash }

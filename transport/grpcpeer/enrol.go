@@ -1,0 +1,129 @@
+package grpcpeer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "symbio/proto/symbio/v1"
+	"symbio/security/identity"
+)
+
+// joinTimeout is how long a join may take: a handshake, one call, and the pause before a refusal.
+const joinTimeout = 10 * time.Second
+
+// Enrol asks the node at addr, which must hold the authority of the token's cluster, to make the node
+// of key k a member. Nothing is sent before the node there has proven to be of that cluster. name is
+// what people call the joining node. The errors are those of package identity, with words for people.
+// dial opens the connection; nil is TCP.
+func Enrol(ctx context.Context, addr string, token identity.Token, k *identity.Key, name string,
+	dial func(ctx context.Context, addr string) (net.Conn, error),
+) (*identity.Admission, error) {
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	if dial == nil {
+		dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}
+	}
+	raw, err := dial(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+	}
+	defer raw.Close()
+	conn := tls.Client(raw, token.ClientTLS())
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("ask %s: %w", addr, token.Explain(err))
+	}
+	state := conn.ConnectionState()
+	request, err := token.Request(state, k, name)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLink(conn, handed{state}, "join", Limits{Header: 8 << 10, Message: joinSize})
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	reply, err := pb.NewJoinClient(l.grpc).Join(ctx, request, grpc.MaxCallRecvMsgSize(catalogSize))
+	if err != nil {
+		return nil, fmt.Errorf("%s refused: %w", addr, joinRefused(err))
+	}
+	return token.Accept(reply, k)
+}
+
+// joinTable is how refusals cross from the authority to the joiner.
+var joinTable = []struct {
+	err    error
+	code   codes.Code
+	reason string
+}{
+	{identity.ErrTokenUsed, codes.PermissionDenied, "TOKEN_USED"},
+	{identity.ErrTokenExpired, codes.PermissionDenied, "TOKEN_EXPIRED"},
+	{identity.ErrTokenUnknown, codes.PermissionDenied, "TOKEN_UNKNOWN"},
+	{identity.ErrSkew, codes.FailedPrecondition, "CLOCK_SKEW"},
+	{identity.ErrRemoved, codes.PermissionDenied, "REMOVED"},
+	{identity.ErrBadRequest, codes.InvalidArgument, "BAD_REQUEST"},
+	{errTooOften, codes.ResourceExhausted, "TOO_OFTEN"},
+}
+
+// joinRefusal says to the joiner why, for the reasons that are meant for it.
+func joinRefusal(err error) error {
+	for _, r := range joinTable {
+		if !errors.Is(err, r.err) {
+			continue
+		}
+		s, detailed := status.New(r.code, err.Error()).WithDetails(&errdetails.ErrorInfo{Reason: r.reason, Domain: domain})
+		if detailed != nil {
+			return status.Error(r.code, err.Error())
+		}
+		return s.Err()
+	}
+	// What went wrong at the authority itself is in its log; a stranger learns nothing of it.
+	return status.Error(codes.Internal, "the authority could not answer; its log says why")
+}
+
+// joinRefused reads what joinRefusal said.
+func joinRefused(err error) error {
+	s, _ := status.FromError(err)
+	for _, d := range s.Details() {
+		info, ok := d.(*errdetails.ErrorInfo)
+		if !ok || info.GetDomain() != domain {
+			continue
+		}
+		for _, r := range joinTable {
+			if r.reason == info.GetReason() {
+				return &told{r.err, shorten(s.Message())}
+			}
+		}
+	}
+	return errors.New(shorten(s.Message()))
+}
+
+// told is an error in the words of the authority.
+type told struct {
+	err   error
+	words string
+}
+
+func (t *told) Error() string { return t.words }
+func (t *told) Unwrap() error { return t.err }
+
+// shorten makes what a stranger said fit to be shown: printable, on one line, and not without end.
+func shorten(words string) string {
+	var out strings.Builder
+	for len(words) > nameSize && out.Len() < 4*nameSize {
+		out.WriteString(clean(words[:nameSize]))
+		words = words[nameSize:]
+	}
+	return out.String() + clean(words)
+}

@@ -1,0 +1,232 @@
+package grpcpeer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
+
+	pb "symbio/proto/symbio/v1"
+	"symbio/security/identity"
+)
+
+// Limits of joining. A person pastes a line; whatever is faster is not a person.
+const (
+	joinSize     = 16 << 10               // of a message, in bytes
+	joinVisitors = 8                      // connections at once
+	joinLife     = 15 * time.Second       // of a connection
+	joinPause    = 300 * time.Millisecond // before a refusal is heard
+	joinPace     = 6 * time.Second        // between tries of one address, after
+	joinBurst    = 10                     // tries at once: together, 10 in a minute
+	joinHosts    = 256                    // addresses whose tries are counted one by one
+)
+
+var (
+	errGateFull = errors.New("too many nodes ask to join at once")
+	errTooOften = errors.New("too many tries to join; wait a minute")
+)
+
+// gate serves Join to who has no certificate, on the connections that the doorkeeper hands to it. It is
+// the listener of a gRPC server of its own.
+type gate struct {
+	addr    net.Addr
+	cluster *identity.Cluster
+	log     *slog.Logger
+	grpc    *grpc.Server
+	arrived chan net.Conn
+	room    chan struct{} // connections at once
+	shut    chan struct{}
+	close   func()
+	pace    pace
+}
+
+// newGate returns nil for a node that holds no cluster's authority.
+func newGate(cfg Config, addr net.Addr) *gate {
+	c := cfg.Identity.Cluster()
+	if c == nil {
+		return nil
+	}
+	g := &gate{
+		addr: addr, cluster: c, log: cfg.Logger, arrived: make(chan net.Conn), room: make(chan struct{}, joinVisitors), shut: make(chan struct{}),
+		pace: pace{of: map[string]*rate.Limiter{}},
+	}
+	g.close = sync.OnceFunc(func() { close(g.shut) })
+	g.grpc = grpc.NewServer(
+		grpc.Creds(shown{}),
+		grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)),
+		grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)),
+		grpc.MaxRecvMsgSize(joinSize),
+		grpc.MaxHeaderListSize(8<<10),
+		grpc.MaxConcurrentStreams(1),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: joinLife, MaxConnectionAgeGrace: time.Second}),
+		grpc.WaitForHandlers(true),
+	)
+	pb.RegisterJoinServer(g.grpc, g.desk())
+	return g
+}
+
+// take hands a connection to the server, or says why not.
+func (g *gate) take(v *visitor) error {
+	select {
+	case g.room <- struct{}{}:
+	default:
+		return errGateFull
+	}
+	in := &guest{Conn: v, leave: sync.OnceFunc(func() { <-g.room })}
+	select {
+	case g.arrived <- in:
+		return nil
+	case <-g.shut:
+		in.leave()
+		return net.ErrClosed
+	}
+}
+
+// Accept, Close and Addr make the gate a net.Listener.
+func (g *gate) Accept() (net.Conn, error) {
+	select {
+	case c := <-g.arrived:
+		return c, nil
+	case <-g.shut:
+		return nil, net.ErrClosed
+	}
+}
+
+func (g *gate) Close() error   { g.close(); return nil }
+func (g *gate) Addr() net.Addr { return g.addr }
+
+// visitor is a connection whose TLS handshake is done and whose other end has shown no certificate.
+type visitor struct {
+	net.Conn
+	state tls.ConnectionState
+}
+
+// shown is the transport credentials of the gate's server: the handshake is done.
+type shown struct{ handed }
+
+func (shown) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	g, ok := c.(*guest)
+	if !ok {
+		return nil, nil, errors.New("a connection that did not come through the door")
+	}
+	v, ok := g.Conn.(*visitor)
+	if !ok {
+		return nil, nil, errors.New("a connection that did not come to join")
+	}
+	return c, credentials.TLSInfo{State: v.state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}, nil
+}
+
+func (s shown) Clone() credentials.TransportCredentials { return s }
+
+// joinDesk answers who has no certificate yet.
+type joinDesk struct {
+	pb.UnimplementedJoinServer
+	gate *gate
+}
+
+func (g *gate) desk() *joinDesk { return &joinDesk{gate: g} }
+
+func (d *joinDesk) Join(ctx context.Context, r *pb.JoinRequest) (*pb.JoinReply, error) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil, joinRefusal(identity.ErrTokenUnknown)
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return nil, joinRefusal(identity.ErrTokenUnknown)
+	}
+	reply, err := d.admit(p.Addr, info.State, r)
+	if err == nil {
+		d.gate.log.Info("node joined the cluster", "addr", p.Addr)
+		return reply, nil
+	}
+	d.gate.log.Warn("join refused", "addr", p.Addr, "err", err)
+	wait := time.NewTimer(joinPause)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+	case <-d.gate.shut:
+	}
+	return nil, joinRefusal(err)
+}
+
+func (d *joinDesk) admit(from net.Addr, state tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply, error) {
+	if !d.gate.pace.allow(hostOf(from), time.Now()) {
+		return nil, errTooOften
+	}
+	return d.gate.cluster.Admit(state, r)
+}
+
+// renewDesk answers nodes that have a certificate, on the server of Peer.
+type renewDesk struct {
+	pb.UnimplementedJoinServer
+	cluster *identity.Cluster
+	log     *slog.Logger
+}
+
+func (d *renewDesk) Renew(ctx context.Context, r *pb.RenewRequest) (*pb.RenewReply, error) {
+	who, ok := callerOf(ctx)
+	if !ok {
+		return nil, joinRefusal(identity.ErrBadRequest)
+	}
+	reply, err := d.cluster.Renew(who.Peer, r)
+	if err != nil {
+		d.log.Warn("renewal refused", "node", who.ID, "err", err)
+		return nil, joinRefusal(err)
+	}
+	return reply, nil
+}
+
+// pace counts the tries to join by address. When there are more addresses than it counts, the rest
+// share one count.
+type pace struct {
+	mu sync.Mutex
+	of map[string]*rate.Limiter // guarded by mu
+}
+
+func (p *pace) allow(host string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.of[host]
+	if l == nil && len(p.of) >= joinHosts {
+		p.forget(now)
+	}
+	if l == nil && len(p.of) >= joinHosts {
+		host = ""
+		l = p.of[host]
+	}
+	if l == nil {
+		l = rate.NewLimiter(rate.Every(joinPace), joinBurst)
+		p.of[host] = l
+	}
+	return l.AllowN(now, 1)
+}
+
+// forget drops the addresses that have not tried for so long that it makes no difference. The caller
+// holds p.mu.
+func (p *pace) forget(now time.Time) {
+	for host, l := range p.of {
+		if l.TokensAt(now) >= joinBurst {
+			delete(p.of, host)
+		}
+	}
+}
+
+func hostOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return host
+}
