@@ -23,6 +23,7 @@ type joinJSON struct {
 
 func (a *App) cmdJoin() *cobra.Command {
 	var listen, file string
+	var ifNeeded bool
 	cmd := &cobra.Command{
 		Use:   "join TOKEN ADDRESS",
 		Short: "Make this node a member of a cluster",
@@ -48,6 +49,10 @@ From then on symbio up runs as a node of the cluster, and listens for the nodes 
 			if err != nil {
 				return err
 			}
+			if i := state.Belongs(name, token); ifNeeded && i != nil {
+				fmt.Fprintf(a.Err, "node %s (%s) is a member of cluster %s already\n", name, i.ID(), i.Authority())
+				return nil
+			}
 			joined, err := state.JoinCluster(cmd.Context(), name, listen, args[1], token)
 			if err != nil {
 				return joinStatus(err)
@@ -65,6 +70,7 @@ From then on symbio up runs as a node of the cluster, and listens for the nodes 
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "host:port on which this node listens for others (default as for symbio cluster init)")
 	cmd.Flags().StringVar(&file, "config", "", "the configuration that names the node, as for symbio up")
+	cmd.Flags().BoolVar(&ifNeeded, "if-needed", false, "do nothing when this node is a member of that cluster, with a certificate still good")
 	return cmd
 }
 

@@ -22,21 +22,6 @@ import (
 // deploy is the folder with what starts symbio elsewhere.
 const deploy = "../../../../deploy"
 
-// notYet are commands that deploy names and the command line does not have, each with the reason. Empty it as they come.
-var notYet = map[string]string{
-	"cluster": "identity of a cluster is being built beside this",
-	"join":    "identity of a cluster is being built beside this",
-}
-
-func TestWhatIsNotThereYetIsStillNotThere(t *testing.T) {
-	root := new(App).root()
-	for name, why := range notYet {
-		if cmd, _, err := root.Find([]string{name}); err == nil && cmd != root {
-			t.Errorf("symbio %s is there: take it out of notYet (%s)", name, why)
-		}
-	}
-}
-
 func TestDeployNamesOnlyCommandsAndFlagsThatExist(t *testing.T) {
 	calls := map[string][][]string{
 		"README.md":               readmeCalls(t),
@@ -62,9 +47,6 @@ func TestDeployNamesOnlyCommandsAndFlagsThatExist(t *testing.T) {
 func wellFormed(args []string) error {
 	root := new(App).root()
 	cmd, rest, err := root.Find(args)
-	if len(args) > 0 && notYet[args[0]] != "" && cmd == root {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

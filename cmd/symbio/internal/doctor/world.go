@@ -62,7 +62,9 @@ type Peer struct {
 // RealWorld is this machine.
 func RealWorld(o node.Options) *World {
 	return &World{
-		Options:  o,
+		Options:   o,
+		Clustered: o.State.InCluster(o.NodeName()) == nil,
+
 		Now:      time.Now,
 		Built:    built(),
 		Survey:   mdns.Survey,

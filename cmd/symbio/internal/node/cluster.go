@@ -195,6 +195,23 @@ func (s State) JoinCluster(ctx context.Context, name, listen, addr string, token
 	return a, a.Save(s.member(name))
 }
 
+// Belongs returns the identity of the node of that name when it is a member of the token's cluster
+// already, with a certificate that is still good; nil when it has to join.
+func (s State) Belongs(name string, token identity.Token) *identity.Identity {
+	if _, hash, err := identity.MemberOf(s.member(name)); err != nil || !token.Fits(hash) {
+		return nil
+	}
+	key, err := identity.LoadOrCreateKey(s.Key(name))
+	if err != nil {
+		return nil
+	}
+	i, err := identity.OpenMember(s.member(name), key)
+	if err != nil {
+		return nil
+	}
+	return i
+}
+
 // OwnIDs are the ids of this user's nodes on this machine.
 func (s State) OwnIDs() (map[identity.NodeID]string, error) {
 	files, err := filepath.Glob(filepath.Join(s.Dir, "nodes", "*", "key.pem"))

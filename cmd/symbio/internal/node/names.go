@@ -1,8 +1,14 @@
 package node
 
-import (
-	"strings"
-)
+import "strings"
+
+// NodeName is what the node is called that these options describe, unless the name is taken.
+func (o Options) NodeName() string {
+	if o.Config.Node.Name != "" {
+		return o.Config.Node.Name
+	}
+	return NameOf(o.Host)
+}
 
 // NameOf makes a node's name of a machine's: its first label, in lower case.
 func NameOf(host string) string {

@@ -23,6 +23,7 @@ func (s State) Problems() ([]Problem, error) {
 	p.look(s.Dir, true, writable)
 	p.look(s.Authority(), true, writable)
 	p.look(filepath.Join(s.Authority(), "authority.pem"), false, any)
+	p.look(s.cluster(), true, any) // the authority of a cluster that was made here
 	p.look(filepath.Join(s.Dir, "nodes"), true, writable)
 	entries, err := os.ReadDir(filepath.Join(s.Dir, "nodes"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -31,6 +32,7 @@ func (s State) Problems() ([]Problem, error) {
 	for _, e := range entries {
 		p.look(s.node(e.Name()), true, any) // the control socket is in it
 		p.look(s.Key(e.Name()), false, any)
+		p.look(s.member(e.Name()), true, any)
 	}
 	return p.found, errors.Join(p.errs...)
 }
