@@ -161,7 +161,7 @@ func (a *App) offerToken(ctx context.Context, state node.State, member string, l
 	if !up && strings.HasSuffix(addr, ":PORT") {
 		fmt.Fprintf(a.Err, "node %s is not running, and takes any port: PORT is the one that symbio up then prints\n", member)
 	} else if !up {
-		fmt.Fprintf(a.Err, "node %s is not running; the one that joins needs it: symbio up\n", member)
+		fmt.Fprintf(a.Err, "node %s is not running, and the one that joins needs it\n", member)
 	}
 	fmt.Fprintf(a.Err, "on the other machine, once, within %v:\n", life)
 	_, err = fmt.Fprintln(a.Out, out.Join)
@@ -195,8 +195,15 @@ func (a *App) joinAddress(ctx context.Context, state node.State, member string) 
 	return net.JoinHostPort(host, port), up, nil
 }
 
-// lanAddress is this machine's address for others on its LAN: a private IPv4 one if there is one.
+// lanAddress is this machine's address for others on its LAN: the one from which it would reach the rest
+// of the world, else a private IPv4 one if there is one.
 func lanAddress() string {
+	if c, err := net.Dial("udp4", "192.0.2.1:9"); err == nil { // asks the routing table; nothing is sent
+		defer c.Close()
+		if a, ok := c.LocalAddr().(*net.UDPAddr); ok && !a.IP.IsLoopback() && !a.IP.IsLinkLocalUnicast() {
+			return a.IP.String()
+		}
+	}
 	best, rank := "127.0.0.1", 0
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -229,6 +236,13 @@ func (a *App) tellNode(ctx context.Context, state node.State, name, cluster stri
 		return fmt.Errorf("what was written is kept, but node %s, which is running, could not take it up: %s", name, words(ctx, err))
 	}
 	if !running {
+		flag := ""
+		if a.node != "" {
+			flag = " --name " + name
+		}
+		if !a.json {
+			fmt.Fprintf(a.Err, "start it with: symbio up%s\n", flag)
+		}
 		return nil
 	}
 	conn, err := state.Dial(name)

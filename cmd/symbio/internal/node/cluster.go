@@ -99,12 +99,16 @@ func (s State) OpenCluster() (*identity.Cluster, error) {
 	return c, err
 }
 
-// Identity is that of the node of that name: of the cluster that was made on this machine or that the
-// node has joined, else of the user's own authority on this machine.
+// Identity is that of the node of that name: of the cluster that the node has joined or that was made on
+// this machine, else of the user's own authority on this machine.
 func (s State) Identity(name string) (*identity.Identity, error) {
 	key, err := identity.LoadOrCreateKey(s.Key(name))
 	if err != nil {
 		return nil, err
+	}
+	i, err := identity.OpenMember(s.member(name), key) // first: a node that has joined stays where it is
+	if !errors.Is(err, fs.ErrNotExist) {
+		return i, err
 	}
 	c, err := s.OpenCluster()
 	if err == nil {
@@ -112,10 +116,6 @@ func (s State) Identity(name string) (*identity.Identity, error) {
 	}
 	if !errors.Is(err, ErrNoAuthority) {
 		return nil, err
-	}
-	i, err := identity.OpenMember(s.member(name), key)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return i, err
 	}
 	authority, err := identity.OpenLocalAuthority(s.Authority())
 	if err != nil {
