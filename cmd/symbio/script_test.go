@@ -18,6 +18,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv("SYMBIO_TEST_CLUSTER_ROLE") == "host" { // lan_test.go
+		beHost()
+		return
+	}
 	testscript.Main(m, map[string]func(){"symbio": func() { os.Exit(run()) }})
 }
 

@@ -28,6 +28,12 @@ func up(t *testing.T, state string) *process {
 	t.Helper()
 	cmd := exec.Command("symbio", "up", "--json")
 	cmd.Env = append(os.Environ(), "HOME="+state, "XDG_STATE_HOME="+state, "XDG_CONFIG_HOME="+state)
+	return started(t, cmd)
+}
+
+// started starts a node and reads what it prints.
+func started(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
 	cmd.Stderr = io.Discard
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -54,6 +60,16 @@ func up(t *testing.T, state string) *process {
 		cmd.Wait()
 	})
 	return p
+}
+
+// ended wants the node to end cleanly, and waits for it.
+func (p *process) ended(t *testing.T) {
+	t.Helper()
+	for range p.lines { // until there are no more
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
 }
 
 // expect waits for a line that fits.
@@ -115,9 +131,5 @@ func TestANodeEndsAtOnceOnSIGINT(t *testing.T) {
 	if late := gone.Time.Sub(at); late > 2*time.Second {
 		t.Errorf("the goodbye took %v", late)
 	}
-	for range b.lines { // until it has ended
-	}
-	if err := b.cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
-	}
+	b.ended(t)
 }

@@ -177,7 +177,7 @@ func (n *Network) hold(k *candidate, l *link) pause {
 	state, kind, p := StateUnavailable, Lost, pause{least: firstBackOff, length: jitter(firstBackOff)}
 	switch {
 	case isFarewell(err):
-		state, kind, p.length = StateLeft, Left, jitter(maxBackOff)
+		state, kind, p.length = StateLeft, Left, jitter(farewellPause)
 	case refusalOf(err) != "":
 		state, kind, p.length, p.stubborn = refusalOf(err), Refused, refusedPause, true
 	}

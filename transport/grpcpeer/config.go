@@ -79,6 +79,9 @@ const (
 	firstBackOff = 100 * time.Millisecond
 	// maxBackOff leaves a second to connect within the 5 s in which a healed partition is whole.
 	maxBackOff = 4 * time.Second
+	// farewellPause is how long a node that said goodbye is left alone. It may be starting again: within
+	// the second that a goodbye of mDNS takes, nothing but a dial tells.
+	farewellPause = 500 * time.Millisecond
 	// refusedPause is how long a node that answered wrongly is left alone, unless its address changes.
 	refusedPause = 30 * time.Second
 	// farewells is how many dials a node that was connected and is announced as gone still gets: a
