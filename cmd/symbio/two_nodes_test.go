@@ -104,7 +104,7 @@ func TestTwoNodesFindEachOtherAndNoticeADeath(t *testing.T) {
 	}
 	at := time.Now()
 	met := a.expect(t, "b joined", func(l line) bool { return l.Type == "joined" && l.Name == other.Name && !l.Local })
-	if late := met.Time.Sub(at); late > 2*time.Second {
+	if late := met.Time.Sub(at); late > slow*2*time.Second {
 		t.Errorf("a saw b %v after it was ready, want within 2s", late)
 	}
 	at = time.Now()
@@ -112,7 +112,7 @@ func TestTwoNodesFindEachOtherAndNoticeADeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := a.expect(t, "b became unavailable", func(l line) bool { return l.Type == "became unavailable" && l.Name == other.Name })
-	if late := lost.Time.Sub(at); late > 3*time.Second {
+	if late := lost.Time.Sub(at); late > slow*3*time.Second {
 		t.Errorf("a noticed the death of b after %v, want within 3s", late)
 	}
 }
@@ -128,7 +128,7 @@ func TestANodeEndsAtOnceOnSIGINT(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := a.expect(t, "b left", func(l line) bool { return l.Type == "left" && l.Name == other.Name })
-	if late := gone.Time.Sub(at); late > 2*time.Second {
+	if late := gone.Time.Sub(at); late > slow*2*time.Second {
 		t.Errorf("the goodbye took %v", late)
 	}
 	b.ended(t)
