@@ -91,4 +91,7 @@ type caller struct {
 	name atomic.Pointer[string] // as it said in Describe; proves nothing
 	// watches are the Watch streams open over the connection: each costs a subscription.
 	watches atomic.Int32
+	lanes   laneSet
+	// calls are the calls under way over the lanes.
+	calls atomic.Int64
 }
