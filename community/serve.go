@@ -100,7 +100,7 @@ func (c *Community) serve(ctx context.Context, from Peer, call Call) (Reply, err
 		return Reply{}, Explain(ErrBusy, "too many calls of this node at a time")
 	}
 	defer c.calls.leave(from.ID)
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.MaxCall)
+	ctx, cancel := c.capped(ctx)
 	defer cancel()
 	s := Signal{Data: call.Payload, ContentType: call.ContentType, Requester: call.Requester}
 	if call.Member == "" || call.Member == MemberID(c.cfg.Node) {

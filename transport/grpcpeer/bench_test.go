@@ -108,7 +108,7 @@ func forget() {
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 }
 
-// range of ways to call.
+// way is one of the ways to make a call; it returns how long the answer is.
 type way struct {
 	name string
 	call func(ctx context.Context, payload []byte) (int, error)
@@ -133,7 +133,6 @@ func newRig(b *testing.B) *rig {
 	b.Helper()
 	l := newLAN(b)
 	c := l.child(benchEnv + "=1")
-	id := community.MemberID(c.hint.Node)
 	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", c.floors) }
 	r := &rig{child: c, ways: make([]way, 4)}
 	for i, version := range []grpcpeer.Version{overLink: {Major: 1, Minor: 1}, overInvoke: {Major: 1}} {
@@ -153,7 +152,6 @@ func newRig(b *testing.B) *rig {
 		return len(reply.GetPayload()), err
 	}}
 	r.ways[plainStream] = way{"stream", bareStream(b, client(b, l.identity("streaming"), dial))}
-	_ = id
 	return r
 }
 

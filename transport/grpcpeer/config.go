@@ -51,7 +51,8 @@ type Limits struct {
 	// which case more wait at the caller, or all over Link, in which case more are ErrBusy. Default
 	// 128: twice the calls a community admits from one node, so that it, not gRPC, says busy.
 	Streams uint32
-	// Calls is how many calls this node has open to another one; more are refused with ErrBusy.
+	// Calls is how many calls this node has open to another one; more are refused with ErrBusy. A call
+	// that was given up counts until the node has answered it.
 	// Default 120: below the other side's Streams, so that nothing waits there unseen.
 	Calls int
 	// Connections is how many connections are open here, proven or not. Default 256.
@@ -89,6 +90,12 @@ const (
 	connectTimeout   = 2 * time.Second // TCP: long enough for a second SYN
 	handshakeTimeout = 5 * time.Second
 	drainTime        = time.Second
+
+	// What may come in before it is read. Without them gRPC looks for the best by pinging, for each
+	// message while little goes on, which makes a short call take half as long again, and lets one
+	// stream hold 16 MiB.
+	streamWindow = 1 << 20
+	connWindow   = 4 << 20
 
 	envelopeRoom = 64 << 10 // what a request may have besides its payload
 	catalogSize  = 8 << 20  // one event of a Watch stream

@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// shortest is what a payload may have to go over the short lane, in bytes: one of HTTP/2's frames.
-	shortest = 16 << 10
+	// shortSize is what a payload may have to go over the short lane, in bytes: one of HTTP/2's frames.
+	shortSize = 16 << 10
 	// envelopeSize is what a call or an answer may have besides its payload to go over a lane.
 	envelopeSize = 16 << 10
 	// overhead is what a call or an answer costs besides its strings and payload, about.
@@ -52,6 +52,8 @@ type fastpath struct {
 	last    uint64                     // id; guarded by mu
 }
 
+var errStuck = fmt.Errorf("%w: it answers calls that it has not read", errForbidden)
+
 var errNoLink = fmt.Errorf("%w: it says it speaks Link and does not", errForbidden)
 
 // openFastpath opens both lanes, by the end of ctx. most is what the node says it takes.
@@ -61,7 +63,7 @@ func openFastpath(ctx context.Context, client pb.PeerClient, limits Limits, most
 	// A node may let no more streams begin; that must not hold up more than this link.
 	defer context.AfterFunc(ctx, func() { p.lose(context.Cause(ctx)) })()
 	for lane := range p.lanes {
-		stream, err := client.Link(p.broken)
+		stream, err := client.Link(p.broken, grpc.ForceCodecV2(newCodec()))
 		if err == nil {
 			err = stream.Send(&pb.Frame{Open: &pb.Open{Bulk: lane == bulk, MaxMessage: uint64(limits.Message)}})
 		}
@@ -70,6 +72,8 @@ func openFastpath(ctx context.Context, client pb.PeerClient, limits Limits, most
 			return nil, fmt.Errorf("open the fast path: %w", err)
 		}
 		out := newOutbox(stream.Send, 0)
+		out.stuck = time.AfterFunc(time.Hour, func() { p.end(errStuck) })
+		out.stuck.Stop()
 		p.lanes[lane] = out
 		p.loops.Go(out.run)
 		p.loops.Go(func() { p.receive(stream) })
@@ -160,7 +164,7 @@ func (p *fastpath) invoke(ctx context.Context, call community.Call, size int) (*
 	}
 	at, _ := ctx.Deadline()
 	out := p.lanes[short]
-	if len(call.Payload) > shortest {
+	if len(call.Payload) > shortSize {
 		out = p.lanes[bulk]
 	}
 	out.put(item{call: &pb.Call{Id: id, Request: requestTo(call, time.Until(at))}, size: len(call.Payload) + size}, alone)

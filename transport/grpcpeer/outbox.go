@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	pb "symbio/proto/symbio/v1"
 )
@@ -16,6 +17,10 @@ type outbox struct {
 	// room is how many bytes may wait before put makes its caller wait too; 0 = callers are bounded
 	// by something else, and never wait.
 	room int
+
+	// stuck, if any, is started while a caller of put sends. A call that is alone finds the stream
+	// empty, if the node has read what it answered; who answers without reading would hold it up.
+	stuck *time.Timer
 
 	mu      sync.Mutex
 	work    sync.Cond // for who sends: there is something to send, nobody sends any more, or it closed
@@ -66,6 +71,10 @@ func (o *outbox) put(i item, alone bool) {
 	}
 	var one pb.Frame
 	pack(&one, i)
+	if o.stuck != nil {
+		o.stuck.Reset(silence)
+		defer o.stuck.Stop()
+	}
 	o.dispatch(&one)
 }
 

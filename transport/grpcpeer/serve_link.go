@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"google.golang.org/grpc"
@@ -36,11 +37,12 @@ func (s *server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error
 	if !who.lanes.open(lane, out) {
 		return toWire(community.ErrBusy)
 	}
-	d := &clerk{server: s, who: who, lane: lane, out: out, most: messageSize(frame.GetOpen().GetMaxMessage()), calls: map[uint64]context.CancelFunc{}}
+	d := &clerk{server: s, who: who, lane: lane, out: out, most: messageSize(frame.GetOpen().GetMaxMessage()), calls: map[uint64]context.CancelFunc{}, jobs: make(chan job)}
+	ctx, cancel := context.WithCancel(stream.Context())
 	d.running.Go(out.run)
-	defer d.close()
+	defer d.close(cancel)
 	for {
-		if err := d.take(stream.Context(), frame); err != nil {
+		if err := d.take(ctx, frame); err != nil {
 			return err
 		}
 		if frame, err = stream.Recv(); err != nil {
@@ -85,18 +87,29 @@ type clerk struct {
 	out     *outbox
 	most    int // bytes of a payload that the caller takes
 	running sync.WaitGroup
+	jobs    chan job     // to who is idle
+	idle    atomic.Int32 // how many that are
 
 	mu    sync.Mutex
 	calls map[uint64]context.CancelFunc // under way; guarded by mu
 }
 
+// job is a call to serve.
+type job struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	id     uint64
+	call   *pb.InvokeRequest
+}
+
+// maxIdle is how many goroutines of a lane stay for the next call. A fresh one would have to grow its
+// stack first, which costs more than the call.
+const maxIdle = 64
+
 // close ends the calls of a lane and returns when they have ended. Nobody sends on the stream then.
-func (d *clerk) close() {
-	d.mu.Lock()
-	for _, cancel := range d.calls {
-		cancel()
-	}
-	d.mu.Unlock()
+func (d *clerk) close(cancel context.CancelFunc) {
+	cancel()
+	close(d.jobs)
 	d.who.lanes.close(d.lane)
 	d.out.close()
 	d.running.Wait()
@@ -138,8 +151,26 @@ func (d *clerk) begin(ctx context.Context, c *pb.Call) error {
 		d.who.calls.Add(-1)
 		return errTwice
 	}
-	d.running.Go(func() { d.serve(ctx, id, r, cancel) })
+	j := job{ctx, cancel, id, r}
+	select {
+	case d.jobs <- j:
+	default:
+		d.running.Go(func() { d.work(j) })
+	}
 	return nil
+}
+
+// work serves a call, and then others while there are not too many who do.
+func (d *clerk) work(j job) {
+	for ok := true; ok; {
+		d.serve(j)
+		if d.idle.Add(1) <= maxIdle {
+			j, ok = <-d.jobs
+		} else {
+			ok = false
+		}
+		d.idle.Add(-1)
+	}
 }
 
 // note makes a call one that can be cancelled.
@@ -154,14 +185,14 @@ func (d *clerk) note(id uint64, cancel context.CancelFunc) bool {
 }
 
 // serve answers one call. It counts until its answer is on its way.
-func (d *clerk) serve(ctx context.Context, id uint64, r *pb.InvokeRequest, cancel context.CancelFunc) {
-	i := d.answer(ctx, id, r)
-	cancel()
+func (d *clerk) serve(j job) {
+	i := d.answer(j.ctx, j.id, j.call)
+	j.cancel()
 	d.mu.Lock()
-	delete(d.calls, id)
+	delete(d.calls, j.id)
 	d.mu.Unlock()
 	out := d.out
-	if len(i.answer.GetPayload()) > shortest {
+	if len(i.answer.GetPayload()) > shortSize {
 		if o := d.who.lanes.bulk(); o != nil {
 			out = o
 		}

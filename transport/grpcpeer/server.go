@@ -33,8 +33,11 @@ func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
 		grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)),
 		grpc.MaxRecvMsgSize(l.Message+envelopeRoom),
 		grpc.MaxSendMsgSize(catalogSize),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxHeaderListSize(l.Header),
 		grpc.MaxConcurrentStreams(l.Streams),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -90,7 +93,7 @@ func (c *caller) peer() community.Peer {
 	return p
 }
 
-// bounded gives the call the shortest of the caller's deadline, as gRPC and as the envelope say it,
+// bounded gives the call the shortSize of the caller's deadline, as gRPC and as the envelope say it,
 // and this node's own.
 func (s *server) bounded(ctx context.Context, r *pb.InvokeRequest) (context.Context, context.CancelFunc) {
 	limit := s.limitOf(r)

@@ -138,7 +138,7 @@ type NodeDescriptor struct {
 	Protocol *Version `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Catalog  *Catalog `protobuf:"bytes,4,opt,name=catalog,proto3" json:"catalog,omitempty"`
 	// The longest payload that it takes over Link, in bytes; 0 = 1 MiB.
-	MaxMessage    uint64 `protobuf:"varint,5,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
+	MaxMessage    uint64 `protobuf:"varint,7,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1199,7 +1199,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
 	"\bprotocol\x18\x03 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12,\n" +
 	"\acatalog\x18\x04 \x01(\v2\x12.symbio.v1.CatalogR\acatalog\x12\x1f\n" +
-	"\vmax_message\x18\x05 \x01(\x04R\n" +
+	"\vmax_message\x18\a \x01(\x04R\n" +
 	"maxMessage\"q\n" +
 	"\aCatalog\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.symbio.v1.MemberR\amembers\x129\n" +
