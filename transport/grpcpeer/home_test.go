@@ -16,7 +16,6 @@ import (
 
 	"symbio/actor"
 	"symbio/community"
-	"symbio/discovery"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
@@ -185,9 +184,4 @@ func (l *lan) servesTLS(id *identity.Identity, cfg *tls.Config, p pb.PeerServer)
 // honest describes a node as it should be.
 func honest(id *identity.Identity) *pb.NodeDescriptor {
 	return &pb.NodeDescriptor{Id: string(id.ID()), Name: "liar", Protocol: &pb.Version{Major: 1}}
-}
-
-// hintOf is what discovery would say of a home on a real socket.
-func hintOf(h *home) discovery.Candidate {
-	return discovery.Candidate{Key: string(h.id), Node: string(h.id), Addrs: []netip.AddrPort{netip.MustParseAddrPort(h.network.Addr().String())}}
 }
