@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Send gives a signal to a member, here or on another node, and waits for the reply. s.Data and the
@@ -146,7 +147,7 @@ func (c *Community) carry(ctx context.Context, op string, m Member, l *Lease, ca
 	if m.ID == MemberID(m.Node) {
 		call.Member = ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.MaxCall)
+	ctx, cancel := c.capped(ctx)
 	defer cancel()
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
@@ -163,4 +164,12 @@ func (c *Community) carry(ctx context.Context, op string, m Member, l *Lease, ca
 		return fail(fmt.Errorf("%w: the reply has %d bytes, at most %d may come in", ErrTooLarge, len(reply.Data), c.cfg.MaxMessage))
 	}
 	return reply, nil
+}
+
+// capped applies Config.MaxCall. A context that ends before has all it needs.
+func (c *Community) capped(ctx context.Context) (context.Context, context.CancelFunc) {
+	if at, ok := ctx.Deadline(); ok && time.Until(at) <= c.cfg.MaxCall {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.cfg.MaxCall)
 }

@@ -57,7 +57,7 @@ func (in *inbound) serve(ctx context.Context) (Reply, error) {
 		return refuse(RefusedNode, Explain(ErrBusy, "too many calls of this node at a time"))
 	}
 	defer c.calls.leave(in.visitor)
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.MaxCall)
+	ctx, cancel := c.capped(ctx)
 	defer cancel()
 	s := Signal{Data: call.Payload, ContentType: call.ContentType, Requester: call.Requester}
 	if call.Member == "" || call.Member == MemberID(c.cfg.Node) {

@@ -1,10 +1,21 @@
+//go:build unix
+
 package grpcpeer_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"net"
+	"os"
+	"runtime/debug"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,109 +24,324 @@ import (
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
+	"symbio/security/identity"
+	"symbio/transport/grpcpeer"
 )
 
-// floor is a plain gRPC unary echo over mutual TLS: what a call between nodes cannot do without.
+const (
+	// benchEnv makes a child serve the floors, too, and as many calls at a time as a benchmark makes.
+	benchEnv = "SYMBIO_TEST_BENCH"
+	crowded  = 2048
+)
+
+// floor is what plain gRPC does with its defaults: a unary echo, and a bare stream that echoes frames.
 type floor struct{ pb.UnimplementedPeerServer }
 
 func (floor) Invoke(_ context.Context, r *pb.InvokeRequest) (*pb.InvokeReply, error) {
 	return &pb.InvokeReply{Payload: r.GetPayload()}, nil
 }
 
-func plain(b *testing.B, l *lan) func(context.Context) error {
-	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(l.identity("server").ServerTLS())))
-	pb.RegisterPeerServer(g, floor{})
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = g.Serve(listener) })
-	b.Cleanup(func() { g.Stop(); wg.Wait() })
-	c := client(b, l.identity("client"), func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
-	})
-	request := &pb.InvokeRequest{Capability: "echo", Payload: make([]byte, 100)}
-	return func(ctx context.Context) error {
-		_, err := c.Invoke(ctx, request)
-		return err
+func (floor) Link(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
+	for {
+		f, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		c := f.GetCalls()[0]
+		if err := s.Send(&pb.Frame{Answers: []*pb.Answer{{Id: c.GetId(), Payload: c.GetRequest().GetPayload()}}}); err != nil {
+			return err
+		}
 	}
 }
 
-// BenchmarkInvoke compares a call from one community to another, each in this process, with the floor,
-// and the floor with a deadline, which every call between nodes has. Rounds of each take turns, so that
-// what else the machine does falls on all; figures are medians.
-func BenchmarkInvoke(b *testing.B) {
-	l := newLAN(b)
-	a, other := l.onLoopback("a"), l.onLoopback("b")
-	other.offers("echo", echo)
-	a.network.Sight(hintOf(other))
-	a.sees("the capability", func([]community.Member) bool { return len(a.WhoProvides("echo")) == 1 })
-	ctx, payload, base := context.Background(), make([]byte, 100), plain(b, l)
-	ways := []func() error{
-		func() error {
-			_, err := a.Invoke(ctx, community.MemberID(other.id), "echo", community.Signal{Data: payload})
-			return err
-		},
-		func() error { return base(ctx) },
-		func() error {
-			ctx, cancel := context.WithTimeout(ctx, time.Minute)
-			defer cancel()
-			return base(ctx)
-		},
+// serveFloors serves them in a child until it ends.
+func serveFloors(id *identity.Identity) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
 	}
-	for range 500 { // warm up
-		for _, way := range ways {
-			if err := way(); err != nil {
-				b.Fatal(err)
+	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(id.ServerTLS())))
+	pb.RegisterPeerServer(g, floor{})
+	go func() { _ = g.Serve(listener) }()
+	fmt.Println(listener.Addr())
+}
+
+// worker is an agent that answers at once.
+type worker struct{}
+
+func (worker) Perceptions() []string { return []string{"work"} }
+
+func (worker) Receive(_ context.Context, s community.Signal) (community.Reply, error) {
+	return community.Reply{Data: s.Data}, nil
+}
+
+// spent is what a process has used.
+type spent struct {
+	CPU  time.Duration
+	Peak int // KiB of memory
+}
+
+func used() spent {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	all, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(all), "VmHWM:")
+	peak := 0
+	if f := strings.Fields(rest); len(f) > 0 {
+		peak, _ = strconv.Atoi(f[0])
+	}
+	return spent{time.Duration(r.Utime.Nano() + r.Stime.Nano()), peak}
+}
+
+// usage is a capability of the child: what it has used. Any payload makes the peak begin anew.
+func usage(_ context.Context, s community.Signal) (community.Reply, error) {
+	if len(s.Data) > 0 {
+		forget()
+	}
+	b, err := json.Marshal(used())
+	return community.Reply{Data: b}, err
+}
+
+// forget makes the peak of this process's memory begin anew.
+func forget() {
+	debug.FreeOSMemory()
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
+}
+
+// way is one of the ways to make a call; it returns how long the answer is.
+type way struct {
+	name string
+	call func(ctx context.Context, payload []byte) (int, error)
+}
+
+// rig is a node in a process of its own, and the ways to call it from this one.
+type rig struct {
+	child *child
+	home  *home
+	ways  []way
+}
+
+// Ways in the order of rig.ways.
+const (
+	overLink = iota
+	overInvoke
+	plainUnary
+	plainStream
+)
+
+func newRig(b *testing.B) *rig {
+	b.Helper()
+	l := newLAN(b)
+	c := l.child(benchEnv + "=1")
+	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", c.floors) }
+	r := &rig{child: c, ways: make([]way, 4)}
+	for i, version := range []grpcpeer.Version{overLink: {Major: 1, Minor: 1}, overInvoke: {Major: 1}} {
+		h := l.onLoopback(fmt.Sprint("caller", i), func(cfg *grpcpeer.Config) { cfg.Protocol, cfg.Limits.Calls = version, crowded })
+		h.network.Sight(c.hint)
+		h.sees("the agent", func([]community.Member) bool { return len(h.WhoCanReceive("work")) == 1 })
+		agent := h.WhoCanReceive("work")[0].ID
+		r.ways[i] = way{[]string{"link", "invoke"}[i], func(ctx context.Context, payload []byte) (int, error) {
+			reply, err := h.Send(ctx, agent, community.Signal{Perception: "work", Data: payload})
+			return len(reply.Data), err
+		}}
+		r.home = h
+	}
+	unary := client(b, l.identity("plain"), dial)
+	r.ways[plainUnary] = way{"unary", func(ctx context.Context, payload []byte) (int, error) {
+		reply, err := unary.Invoke(ctx, &pb.InvokeRequest{Capability: "echo", Payload: payload})
+		return len(reply.GetPayload()), err
+	}}
+	r.ways[plainStream] = way{"stream", bareStream(b, client(b, l.identity("streaming"), dial))}
+	return r
+}
+
+// bareStream makes calls over one stream, a message each, found again by id.
+func bareStream(b *testing.B, c pb.PeerClient) func(context.Context, []byte) (int, error) {
+	b.Helper()
+	s, err := c.Link(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	var last atomic.Uint64
+	var sending sync.Mutex
+	var waiting sync.Map
+	go func() {
+		for {
+			f, err := s.Recv()
+			if err != nil {
+				return
 			}
+			w, _ := waiting.LoadAndDelete(f.GetAnswers()[0].GetId())
+			w.(chan int) <- len(f.GetAnswers()[0].GetPayload())
+		}
+	}()
+	return func(_ context.Context, payload []byte) (int, error) {
+		id, answer := last.Add(1), make(chan int, 1)
+		waiting.Store(id, answer)
+		sending.Lock()
+		err := s.Send(&pb.Frame{Calls: []*pb.Call{{Id: id, Request: &pb.InvokeRequest{Capability: "echo", Payload: payload}}}})
+		sending.Unlock()
+		if err != nil {
+			return 0, err
+		}
+		return <-answer, nil
+	}
+}
+
+// cpu is what both processes have used.
+func (r *rig) cpu(b *testing.B) time.Duration {
+	return used().CPU + r.child.usage(b, r.home, "").CPU
+}
+
+func (c *child) usage(b *testing.B, h *home, reset string) (s spent) {
+	b.Helper()
+	reply, err := h.Invoke(b.Context(), community.MemberID(c.hint.Node), "usage", community.Signal{Data: []byte(reset)})
+	if err == nil {
+		err = json.Unmarshal(reply.Data, &s)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// figure is what one round of one way took.
+type figure struct{ p50, call, cpu time.Duration }
+
+// BenchmarkCalls compares a call to an agent of a node in another process, over Link and over Invoke, with
+// plain gRPC. Rounds of each take turns, so that what else the machine does falls on all; figures are
+// medians, and the spread of a ratio is from its lower to its upper quartile.
+func BenchmarkCalls(b *testing.B) {
+	r := newRig(b)
+	for _, size := range []int{100, 64 << 10} {
+		for _, callers := range []int{1, 64, 1000} {
+			calls := 20000
+			switch {
+			case callers == 1:
+				calls = 500
+			case size > 1000:
+				calls = 2000
+			}
+			b.Run(fmt.Sprintf("%dB/callers=%d", size, callers), func(b *testing.B) {
+				payload := bytes.Repeat([]byte("x"), size)
+				took := make([][]figure, len(r.ways))
+				for round := 0; b.Loop(); round++ {
+					for i := range r.ways {
+						w := (i + round) % len(r.ways) // not always after the same one
+						took[w] = append(took[w], r.round(b, r.ways[w], payload, callers, calls))
+					}
+				}
+				b.ReportMetric(0, "ns/op")
+				for i, w := range r.ways {
+					report(b, w.name, took[i], took[plainUnary])
+				}
+			})
 		}
 	}
-	for _, c := range []struct {
-		name           string
-		callers, calls int
-	}{{"sequential", 1, 10}, {"callers=64", 64, 50}} {
-		b.Run(c.name, func(b *testing.B) {
-			took := make([][]time.Duration, len(ways))
-			for round := 0; b.Loop(); round++ {
-				for i := range ways {
-					if round%2 == 1 { // not always after the same one
-						i = len(ways) - 1 - i
-					}
-					took[i] = append(took[i], crowd(b, c.callers, c.calls, ways[i]))
+}
+
+func report(b *testing.B, name string, of, floor []figure) {
+	for _, m := range []struct {
+		name string
+		of   func(figure) float64
+	}{
+		{"p50", func(f figure) float64 { return float64(f.p50) }},
+		{"rate", func(f figure) float64 { return 1 / float64(f.call) }},
+		{"cpu", func(f figure) float64 { return float64(f.cpu) }},
+	} {
+		ratios := make([]float64, len(of))
+		for i := range of {
+			ratios[i] = m.of(of[i]) / m.of(floor[i])
+		}
+		slices.Sort(ratios)
+		if name != "unary" {
+			b.ReportMetric(ratios[len(ratios)/2], name+"-"+m.name+"-x-unary")
+			b.Logf("%s %s: %.2f (%.2f to %.2f) of plain unary's", name, m.name, ratios[len(ratios)/2], ratios[len(ratios)/4], ratios[len(ratios)*3/4])
+		}
+	}
+	calls := make([]float64, len(of))
+	p50, cpu := make([]float64, len(of)), make([]float64, len(of))
+	for i, f := range of {
+		calls[i], p50[i], cpu[i] = 1/f.call.Seconds(), f.p50.Seconds()*1e6, f.cpu.Seconds()*1e6
+	}
+	for _, s := range [][]float64{calls, p50, cpu} {
+		slices.Sort(s)
+	}
+	b.Logf("%s: %.0f calls/s, p50 %.0f us, CPU %.1f us", name, calls[len(of)/2], p50[len(of)/2], cpu[len(of)/2])
+}
+
+// round makes calls from some callers at once.
+func (r *rig) round(b *testing.B, w way, payload []byte, callers, calls int) figure {
+	var wg sync.WaitGroup
+	took := make([]time.Duration, callers*(calls/callers))
+	cpu, began := r.cpu(b), time.Now()
+	for c := range callers {
+		wg.Go(func() {
+			for i := range calls / callers {
+				start := time.Now()
+				if n, err := w.call(b.Context(), payload); err != nil || n != len(payload) {
+					b.Errorf("%s: %d bytes, %v", w.name, n, err)
+					return
 				}
+				took[c*(calls/callers)+i] = time.Since(start)
 			}
-			ours, floor, deadline := median(took[0]), median(took[1]), median(took[2])
-			b.ReportMetric(float64(ours)/float64(floor), "x-floor")
-			b.ReportMetric(float64(deadline)/float64(floor), "x-floor-of-deadline")
-			b.ReportMetric(float64(c.callers*c.calls)/ours.Seconds(), "calls/s")
-			b.ReportMetric(float64(c.callers*c.calls)/floor.Seconds(), "floor-calls/s")
+		})
+	}
+	wg.Wait()
+	each := time.Since(began) / time.Duration(len(took))
+	cpu = r.cpu(b) - cpu
+	slices.Sort(took)
+	return figure{took[len(took)/2], each, cpu / time.Duration(len(took))}
+}
+
+// BenchmarkMemory is what each process needs at the most for 1000 callers of 64 KiB. Link goes first:
+// what unary calls leave behind would count for it.
+func BenchmarkMemory(b *testing.B) {
+	r := newRig(b)
+	payload := make([]byte, 64<<10)
+	for _, w := range []int{overLink, plainUnary} {
+		b.Run(r.ways[w].name, func(b *testing.B) {
+			caller, callee := 0, 0
+			for b.Loop() {
+				forget()
+				r.child.usage(b, r.home, "forget")
+				r.round(b, r.ways[w], payload, 1000, 4000)
+				caller, callee = max(caller, used().Peak), max(callee, r.child.usage(b, r.home, "").Peak)
+			}
+			b.ReportMetric(float64(caller)/1024, "caller-MiB")
+			b.ReportMetric(float64(callee)/1024, "callee-MiB")
 		})
 	}
 }
 
-// crowd is how long some callers take for some calls each.
-func crowd(b *testing.B, callers, calls int, call func() error) time.Duration {
-	var wg sync.WaitGroup
-	many := func() {
-		for range calls {
-			if err := call(); err != nil {
-				b.Error(err)
-				return
-			}
+// BenchmarkFrozen is how much a node grows that goes on calling one that is stopped, for two of the
+// three seconds until it is taken for lost: 1000 callers of 64 KiB who wait 50 ms each.
+func BenchmarkFrozen(b *testing.B) {
+	grown := 0
+	for b.Loop() {
+		r := newRig(b)
+		payload := make([]byte, 64<<10)
+		r.round(b, r.ways[overLink], payload, 64, 640)
+		_ = r.child.Process.Signal(syscall.SIGSTOP)
+		forget()
+		before := used().Peak
+		over := time.Now().Add(2 * time.Second)
+		var wg sync.WaitGroup
+		var calls atomic.Int64
+		for range 1000 {
+			wg.Go(func() {
+				for time.Now().Before(over) {
+					ctx, cancel := context.WithTimeout(b.Context(), 50*time.Millisecond)
+					_, _ = r.ways[overLink].call(ctx, payload)
+					cancel()
+					calls.Add(1)
+				}
+			})
 		}
+		wg.Wait()
+		grown = max(grown, used().Peak-before)
+		_ = r.child.Process.Signal(syscall.SIGCONT)
+		b.ReportMetric(float64(calls.Load()), "calls")
 	}
-	began := time.Now()
-	for range callers - 1 {
-		wg.Go(many)
-	}
-	many()
-	wg.Wait()
-	return time.Since(began)
-}
-
-func median(d []time.Duration) time.Duration {
-	slices.Sort(d)
-	return d[len(d)/2]
+	b.ReportMetric(float64(grown)/1024, "growth-MiB")
 }

@@ -27,7 +27,7 @@ type Config struct {
 	Listener net.Listener
 	// Name is the node's name for people; other nodes see it.
 	Name string
-	// Protocol is this node's version. Default 1.0.
+	// Protocol is this node's version. Default 1.1; with 1.0 it makes no use of Link.
 	Protocol Version
 	// Limits bound what other nodes can make this one do.
 	Limits Limits
@@ -47,10 +47,12 @@ type Limits struct {
 	Message int
 	// Header is the size of the headers of a call. Default 64 KiB.
 	Header uint32
-	// Streams is how many calls one connection may have open here; more wait at the caller. Default
+	// Streams is how many calls one connection may have open here, each in a stream of its own, in
+	// which case more wait at the caller, or all over Link, in which case more are ErrBusy. Default
 	// 128: twice the calls a community admits from one node, so that it, not gRPC, says busy.
 	Streams uint32
-	// Calls is how many calls this node has open to another one; more are refused with ErrBusy.
+	// Calls is how many calls this node has open to another one; more are refused with ErrBusy. A call
+	// that was given up counts until the node has answered it.
 	// Default 120: below the other side's Streams, so that nothing waits there unseen.
 	Calls int
 	// Connections is how many connections are open here, proven or not. Default 256.
@@ -92,6 +94,12 @@ const (
 	handshakeTimeout = 5 * time.Second
 	drainTime        = time.Second
 
+	// What may come in before it is read. Without them gRPC looks for the best by pinging, for each
+	// message while little goes on, which makes a short call take half as long again, and lets one
+	// stream hold 16 MiB.
+	streamWindow = 1 << 20
+	connWindow   = 4 << 20
+
 	envelopeRoom = 64 << 10 // what a request may have besides its payload
 	catalogSize  = 8 << 20  // one event of a Watch stream
 	maxAnnounced = 4096     // members that one node has at a time; a community keeps fewer
@@ -103,7 +111,7 @@ func (c *Config) fill() {
 		c.Listen = "127.0.0.1:0"
 	}
 	if c.Protocol == (Version{}) {
-		c.Protocol = Version{Major: 1}
+		c.Protocol = Version{Major: 1, Minor: linkMinor}
 	}
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {

@@ -6,6 +6,11 @@
 // opens that node's lease, and hands the lease what the node's Watch stream says, until the stream
 // breaks, is silent for 3 s, or says goodbye. A new connection is a new lease.
 //
+// Calls go over two Link streams of that connection, one for short and one for long messages, when the
+// node speaks version 1.1: a call that is alone is sent at once, and what waits while a message is
+// being sent goes together in the next. A lane that ends fails its calls and ends the connection. To
+// older nodes, and when a call's envelope is too large for a lane, a call is an Invoke of its own.
+//
 // Guarantees: at most one outgoing connection per node identity. Events of one node reach its lease in
 // order and from one goroutine, and none after its end. A call ends with a reply, an error of package
 // community, or its context's error, never later than its deadline, and within 100 ms of a broken

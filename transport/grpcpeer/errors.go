@@ -3,12 +3,14 @@ package grpcpeer
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"symbio/community"
+	pb "symbio/proto/symbio/v1"
 )
 
 // domain marks the error details that are ours.
@@ -73,16 +75,38 @@ func rows(all ...row) []row {
 // toWire turns what a community said into what the other node hears: a code, a reason, a constant text,
 // and what was meant for it (community.Explain). What else err says stays here.
 func toWire(err error) error {
-	for _, r := range table {
-		if !errors.Is(err, r.err) {
-			continue
-		}
-		if why := community.Explanation(err); why != "" {
-			return explained(r, why).Err()
-		}
-		return r.sent.Err()
+	r := rowOf(err)
+	if why := community.Explanation(err); why != "" {
+		return explained(r, why).Err()
 	}
-	return toWire(community.ErrAgentFailed)
+	return r.sent.Err()
+}
+
+// rowOf is the first row that err wraps. What no row knows is the agent's own.
+func rowOf(err error) row {
+	for _, r := range table {
+		if errors.Is(err, r.err) {
+			return r
+		}
+	}
+	return rowOf(community.ErrAgentFailed)
+}
+
+// failureTo is toWire for an answer on a Link stream.
+func failureTo(err error) *pb.Failure {
+	r := rowOf(err)
+	return &pb.Failure{Code: uint32(r.code), Reason: r.reason, Explanation: strings.ToValidUTF8(community.Explanation(err), "")}
+}
+
+// fromFailure is fromWire for an answer on a Link stream.
+func fromFailure(f *pb.Failure) error {
+	code := codes.Code(f.GetCode())
+	for _, r := range table {
+		if r.reason == f.GetReason() && r.code == code {
+			return explain(r.err, f.GetExplanation())
+		}
+	}
+	return withoutReason(code)
 }
 
 // explained is the row's status with words for people, in the detail so that they can be told from
@@ -112,7 +136,11 @@ func fromWire(err error) error {
 			}
 		}
 	}
-	if known, ok := untyped[s.Code()]; ok {
+	return withoutReason(s.Code())
+}
+
+func withoutReason(code codes.Code) error {
+	if known, ok := untyped[code]; ok {
 		return known
 	}
 	return community.ErrAgentFailed

@@ -1,9 +1,13 @@
 package grpcpeer
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -216,4 +220,135 @@ func TestMessagesWithoutContentsAreNoPanic(t *testing.T) {
 	for _, m := range []*pb.Catalog{nil, {}, {Members: []*pb.Member{nil}, Capabilities: []*pb.Capability{nil}}} {
 		_ = catalogFrom(m)
 	}
+}
+
+// A frame means what protobuf says it means, however long its payloads are.
+func FuzzFrameCodec(f *testing.F) {
+	payload := bytes.Repeat([]byte("x"), long)
+	request := &pb.InvokeRequest{CallId: "1", Capability: "echo", Payload: payload, Requester: []string{"a"}, Deadline: durationpb.New(time.Second)}
+	feed(f, &pb.Frame{Open: &pb.Open{Bulk: true}, Cancels: []uint64{1}, Calls: []*pb.Call{{Id: 300, Request: request}, {Id: 2}}},
+		&pb.Frame{Answers: []*pb.Answer{{Id: 1 << 40, Payload: payload, ContentType: "x"}, {Failure: &pb.Failure{Code: 5}}}})
+	c := newCodec()
+	c.long = long
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var want, got pb.Frame
+		wantErr, gotErr := proto.Unmarshal(b, &want), c.readFrame(b, &got)
+		if (wantErr == nil) != (gotErr == nil) {
+			t.Fatalf("got %v, protobuf says %v", gotErr, wantErr)
+		}
+		if wantErr != nil {
+			return
+		}
+		inOrder(&want)
+		inOrder(&got)
+		if !proto.Equal(&want, &got) {
+			t.Fatalf("got %v, want %v", &got, &want)
+		}
+		sent, err := c.Marshal(&want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back pb.Frame
+		if err := c.Unmarshal(sent, &back); err != nil {
+			t.Fatal(err)
+		}
+		inOrder(&back)
+		if !proto.Equal(&want, &back) {
+			t.Fatalf("sent %v, read %v", &want, &back)
+		}
+	})
+}
+
+// long is a payload worth the trouble here, so that fuzzing has short ones.
+const long = 16
+
+func encoded(m proto.Message) []byte {
+	b, _ := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	return b
+}
+
+// inOrder sorts entries, whose order is nothing.
+func inOrder(f *pb.Frame) {
+	slices.SortFunc(f.Calls, func(a, b *pb.Call) int { return bytes.Compare(encoded(a), encoded(b)) })
+	slices.SortFunc(f.Answers, func(a, b *pb.Answer) int { return bytes.Compare(encoded(a), encoded(b)) })
+}
+
+// FuzzFrame gives a server whatever frames a proven node may send.
+func FuzzFrame(f *testing.F) {
+	call := func(id uint64, capability string) *pb.Call {
+		return &pb.Call{Id: id, Request: &pb.InvokeRequest{Capability: capability, Payload: []byte("x"), Deadline: durationpb.New(time.Second)}}
+	}
+	feed(f, &pb.Frame{}, &pb.Frame{Open: &pb.Open{Bulk: true, MaxMessage: 1 << 63}, Calls: []*pb.Call{call(1, "echo"), call(2, "")}, Cancels: []uint64{1, 9}},
+		&pb.Frame{Calls: []*pb.Call{call(1, "echo"), call(1, "echo"), {}, {Id: 3}}}, &pb.Frame{Answers: []*pb.Answer{{Id: 1}}})
+	s, ctx := desk(f)
+	s.cfg.Limits.Streams = 16
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pb.Frame
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		who, _ := callerOf(ctx)
+		own := &caller{Peer: who.Peer}
+		in := &frames{ctx: peer.NewContext(context.Background(), &peer.Peer{AuthInfo: proof{who: own}}), in: []*pb.Frame{&m}}
+		_ = s.Link(in)
+		if own.calls.Load() != 0 || own.lanes.all != [lanes]*outbox{} {
+			t.Errorf("after the end %d calls and lanes %v are left", own.calls.Load(), own.lanes.all)
+		}
+		answered := map[uint64]int{}
+		for _, a := range in.out {
+			if answered[a.GetId()]++; answered[a.GetId()] > len(m.Calls) {
+				t.Errorf("call %d of %v was answered too often", a.GetId(), &m)
+			}
+		}
+	})
+}
+
+// FuzzAnswers gives a caller whatever frames a node may answer with.
+func FuzzAnswers(f *testing.F) {
+	feed(f, &pb.Frame{}, &pb.Frame{Answers: []*pb.Answer{{Id: 1, Payload: []byte("x")}, {Id: 1}, {Id: 2}}},
+		&pb.Frame{Answers: []*pb.Answer{{Id: 1, Failure: &pb.Failure{Code: 1 << 31, Reason: "BUSY", Explanation: "x\x1b"}}}},
+		&pb.Frame{Answers: []*pb.Answer{{Id: 1, Payload: make([]byte, 100)}}})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pb.Frame
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		answer := make(chan *pb.Answer, 1)
+		p := &fastpath{waiting: map[uint64]chan *pb.Answer{1: answer}}
+		p.deliver(m.GetAnswers())
+		select {
+		case a := <-answer:
+			l := &link{limits: Limits{Message: 64}}
+			if r, err := l.read(a); err == nil && len(r.Data) > 64 || err != nil && strings.ContainsRune(err.Error(), 0x1b) {
+				t.Errorf("got %d bytes, %q", len(r.Data), err)
+			}
+		default:
+		}
+	})
+}
+
+// frames is a Link stream that a test fills.
+type frames struct {
+	ears
+	ctx context.Context
+	in  []*pb.Frame
+	mu  sync.Mutex
+	out []*pb.Answer // guarded by mu
+}
+
+func (s *frames) Context() context.Context { return s.ctx }
+
+func (s *frames) Recv() (*pb.Frame, error) {
+	if len(s.in) == 0 {
+		return nil, io.EOF
+	}
+	defer func() { s.in = s.in[1:] }()
+	return s.in[0], nil
+}
+
+func (s *frames) Send(f *pb.Frame) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out = append(s.out, f.GetAnswers()...)
+	return nil
 }

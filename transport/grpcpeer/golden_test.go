@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files that do not exist yet")
 
-// TestBytesOfOlderNodesStayReadable reads what version 1.0 sent. A golden file is never changed: other
+// TestBytesOfOlderNodesStayReadable reads what versions 1.0 and 1.1 sent. A golden file is never changed: other
 // machines still send those bytes.
 func TestBytesOfOlderNodesStayReadable(t *testing.T) {
 	member := &pb.Member{
@@ -42,10 +42,18 @@ func TestBytesOfOlderNodesStayReadable(t *testing.T) {
 		"event_updated":   &pb.CatalogEvent{Event: &pb.CatalogEvent_Updated{Updated: member}},
 		"event_left":      &pb.CatalogEvent{Event: &pb.CatalogEvent_Left{Left: member.Id}},
 		"event_heartbeat": &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{Heartbeat: &pb.Heartbeat{}}},
-		"event_goodbye":   &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}},
+		"frame_calls": &pb.Frame{Open: &pb.Open{Bulk: true, MaxMessage: 1 << 20}, Cancels: []uint64{7, 300}, Calls: []*pb.Call{
+			{Id: 300, Request: &pb.InvokeRequest{CallId: "c-1", Capability: "text.count", Payload: []byte("a b"), Deadline: durationpb.New(time.Second)}}}},
+		"frame_answers": &pb.Frame{Answers: []*pb.Answer{{Id: 300, Payload: []byte("2"), ContentType: "text/plain"},
+			{Id: 7, Failure: &pb.Failure{Code: 5, Reason: "NOT_FOUND", Explanation: "gone"}}}},
+		"event_goodbye": &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join("testdata", "wire", name+"_1.0.hex")
+			version := "_1.0"
+			if strings.HasPrefix(name, "frame") {
+				version = "_1.1"
+			}
+			file := filepath.Join("testdata", "wire", name+version+".hex")
 			if *update {
 				writeGolden(t, file, want)
 			}
@@ -65,7 +73,7 @@ func TestBytesOfOlderNodesStayReadable(t *testing.T) {
 				t.Errorf("the bytes mean something else now (-want +got):\n%s", diff)
 			}
 			if len(got.ProtoReflect().GetUnknown()) > 0 {
-				t.Error("a field of version 1.0 is not known any more")
+				t.Error("a field of an older version is not known any more")
 			}
 		})
 	}

@@ -21,6 +21,7 @@ import (
 type lan struct {
 	t          testing.TB
 	dir        string
+	tune       func(*grpcpeer.Config) // of every Network; may be nil
 	authority  *identity.Authority
 	identities map[community.NodeID]*identity.Identity // of the stations; guarded by mu
 	cluster    *identity.Cluster                       // instead of authority, where there is one
@@ -78,6 +79,9 @@ func (l *lan) add(name string, tune ...func(*grpcpeer.Config)) *station {
 	l.mu.Unlock()
 	s := &station{lan: l, addr: addr, listener: newPipeListener(), dead: make(chan struct{})}
 	cfg := grpcpeer.Config{Identity: l.identity(name), Listener: s.listener, Name: name, Dial: s.dial}
+	if l.tune != nil {
+		tune = append(tune, l.tune)
+	}
 	for _, f := range tune {
 		f(&cfg)
 	}

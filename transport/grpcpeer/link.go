@@ -31,7 +31,8 @@ type link struct {
 	grpc      *grpc.ClientConn
 	client    pb.PeerClient
 	limits    Limits
-	slots     chan struct{} // one per call in flight
+	slots     chan struct{} // one per call in flight that has a stream of its own
+	fast      *fastpath     // nil = the node does not speak Link
 	closed    atomic.Bool   // no new calls: it ended, or the node said goodbye
 	ended     chan struct{} // closed when the link is no more
 	members   atomic.Int64
@@ -60,6 +61,8 @@ func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) 
 		grpc.WithDisableRetry(), // at most once
 		grpc.WithDisableServiceConfig(),
 		grpc.WithNoProxy(),
+		grpc.WithInitialWindowSize(streamWindow),
+		grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithMaxHeaderListSize(limits.Header),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(
@@ -80,6 +83,9 @@ func (l *link) close() {
 	l.closed.Store(true)
 	l.conn.Close()
 	l.grpc.Close()
+	if l.fast != nil {
+		l.fast.close()
+	}
 }
 
 func (l *link) invoke(ctx context.Context, call community.Call) (community.Reply, error) {
@@ -89,6 +95,18 @@ func (l *link) invoke(ctx context.Context, call community.Call) (community.Reply
 	if len(call.Payload) > l.limits.Message {
 		return community.Reply{}, community.ErrTooLarge
 	}
+	if size, ok := envelope(call); ok && l.fast != nil {
+		answer, err := l.fast.invoke(ctx, call, size)
+		if err != nil {
+			return community.Reply{}, err
+		}
+		return l.read(answer)
+	}
+	return l.invokeAlone(ctx, call)
+}
+
+// invokeAlone carries a call in a stream of its own.
+func (l *link) invokeAlone(ctx context.Context, call community.Call) (community.Reply, error) {
 	select {
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()
@@ -104,6 +122,21 @@ func (l *link) invoke(ctx context.Context, call community.Call) (community.Reply
 		return community.Reply{}, community.ErrTooLarge
 	}
 	return community.Reply{Data: reply.GetPayload(), ContentType: reply.GetContentType()}, nil
+}
+
+// read turns an answer over Link into what its caller gets.
+func (l *link) read(a *pb.Answer) (community.Reply, error) {
+	if f := a.GetFailure(); f != nil {
+		err := fromFailure(f)
+		if errors.Is(err, context.Canceled) { // by the other node, not by the caller
+			err = community.ErrUnavailable
+		}
+		return community.Reply{}, err
+	}
+	if len(a.GetPayload()) > l.limits.Message {
+		return community.Reply{}, community.ErrTooLarge
+	}
+	return community.Reply{Data: a.GetPayload(), ContentType: a.GetContentType()}, nil
 }
 
 // why says how a call failed: the caller's own end comes first, then the link's, then what was answered.
@@ -149,6 +182,9 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 	defer watchdog.Stop()
 	// A lease that the community has ended is one that nobody listens to.
 	defer context.AfterFunc(lease.Valid(), cancel)()
+	if l.fast != nil {
+		defer context.AfterFunc(l.fast.broken, cancel)()
+	}
 	stream, err := l.client.Watch(ctx, &pb.WatchRequest{}, grpc.MaxCallRecvMsgSize(catalogSize))
 	if err != nil {
 		return l.ending(parent, &silent, lease)
@@ -182,6 +218,8 @@ func (l *link) ending(ctx context.Context, silent *atomic.Bool, lease *community
 		return errSilent
 	case lease.Valid().Err() != nil:
 		return context.Cause(lease.Valid())
+	case l.fast != nil && l.fast.broken.Err() != nil:
+		return context.Cause(l.fast.broken)
 	}
 	return errBroken
 }
@@ -232,7 +270,8 @@ func (c *census) apply(event *pb.CatalogEvent) error {
 	return nil
 }
 
-// describe asks the node who it is, and checks that it says what its certificate does.
+// describe asks the node who it is, checks that it says what its certificate does, and opens the fast
+// path when both speak it.
 func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	began := time.Now()
 	d, err := l.client.Describe(ctx, self, grpc.MaxCallRecvMsgSize(catalogSize))
@@ -250,7 +289,11 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	if ours := self.GetProtocol(); l.protocol.Major != ours.GetMajor() {
 		return &incompatible{l.protocol, Version{ours.GetMajor(), ours.GetMinor()}}
 	}
-	return nil
+	if min(l.protocol.Minor, self.GetProtocol().GetMinor()) < linkMinor {
+		return nil
+	}
+	l.fast, err = openFastpath(ctx, l.client, l.limits, d.GetMaxMessage())
+	return err
 }
 
 // incompatible is a node of another major version.

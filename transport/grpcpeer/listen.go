@@ -122,4 +122,7 @@ type caller struct {
 	watches atomic.Int32
 	run     atomic.Pointer[pb.Run] // as it said in Describe
 	twin    atomic.Pointer[pb.Run] // to be told of
+	lanes   laneSet
+	// calls are the calls under way over the lanes.
+	calls atomic.Int64
 }

@@ -134,7 +134,8 @@ func (n *Network) stopSearching() {
 }
 
 // Invoke carries one call to a connected node and waits for its answer. Without a deadline in ctx it
-// has the one of Limits. ErrBusy: too many calls to that node are open already.
+// has the one of Limits. ErrBusy: too many calls to that node are open already. Nobody may change the
+// payload afterwards: a long one is not copied.
 func (n *Network) Invoke(ctx context.Context, node community.NodeID, call community.Call) (community.Reply, error) {
 	l, ok := n.links.Load(node)
 	if !ok {

@@ -41,8 +41,11 @@ func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
 		grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)),
 		grpc.MaxRecvMsgSize(l.Message+envelopeRoom),
 		grpc.MaxSendMsgSize(catalogSize),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxHeaderListSize(l.Header),
 		grpc.MaxConcurrentStreams(l.Streams),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -77,6 +80,8 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 		Name:     s.cfg.Name,
 		Protocol: &pb.Version{Major: s.cfg.Protocol.Major, Minor: s.cfg.Protocol.Minor},
 		Catalog:  catalogTo(s.host.Catalog()),
+
+		MaxMessage: uint64(s.cfg.Limits.Message),
 	}, nil
 }
 
@@ -108,18 +113,24 @@ func (c *caller) peer() community.Peer {
 	return p
 }
 
-// bounded gives the call the shortest of the caller's deadline, as gRPC and as the envelope say it,
+// bounded gives the call the shortSize of the caller's deadline, as gRPC and as the envelope say it,
 // and this node's own.
 func (s *server) bounded(ctx context.Context, r *pb.InvokeRequest) (context.Context, context.CancelFunc) {
-	limit := s.cfg.Limits.MaxDeadline
-	if d := r.GetDeadline(); d.IsValid() {
-		limit = min(limit, d.AsDuration())
-	}
+	limit := s.limitOf(r)
 	// gRPC rounds up to a millisecond; a timer for that would be for nothing.
 	if at, ok := ctx.Deadline(); ok && time.Until(at) <= limit+time.Millisecond {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, limit)
+}
+
+// limitOf is how long the envelope and this node let a call take.
+func (s *server) limitOf(r *pb.InvokeRequest) time.Duration {
+	limit := s.cfg.Limits.MaxDeadline
+	if d := r.GetDeadline(); d.IsValid() {
+		limit = min(limit, d.AsDuration())
+	}
+	return limit
 }
 
 // Watch tells one other node about this one until either stops. When the watcher is too slow, its

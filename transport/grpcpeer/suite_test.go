@@ -3,6 +3,7 @@ package grpcpeer_test
 import (
 	"testing"
 
+	"symbio/transport/grpcpeer"
 	"symbio/transport/transporttest"
 )
 
@@ -10,5 +11,17 @@ func TestTransportSuite(t *testing.T) {
 	transporttest.Run(t, transporttest.Suite{
 		Bubble: true,
 		New:    func(t *testing.T) transporttest.Fixture { return newLAN(t) },
+	})
+}
+
+// Nodes that do not speak Link keep the same promises.
+func TestTransportSuiteWithoutLink(t *testing.T) {
+	transporttest.Run(t, transporttest.Suite{
+		Bubble: true,
+		New: func(t *testing.T) transporttest.Fixture {
+			l := newLAN(t)
+			l.tune = func(c *grpcpeer.Config) { c.Protocol = grpcpeer.Version{Major: 1} }
+			return l
+		},
 	})
 }

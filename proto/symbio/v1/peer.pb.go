@@ -161,7 +161,9 @@ type NodeDescriptor struct {
 	// Whether it holds the cluster's authority, and so serves Join.
 	HoldsAuthority bool `protobuf:"varint,6,opt,name=holds_authority,json=holdsAuthority,proto3" json:"holds_authority,omitempty"`
 	// The node's process.
-	Run           *Run `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
+	Run *Run `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
+	// The longest payload that it takes over Link, in bytes; 0 = 1 MiB.
+	MaxMessage    uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -243,6 +245,13 @@ func (x *NodeDescriptor) GetRun() *Run {
 		return x.Run
 	}
 	return nil
+}
+
+func (x *NodeDescriptor) GetMaxMessage() uint64 {
+	if x != nil {
+		return x.MaxMessage
+	}
+	return 0
 }
 
 // Catalog is everything a node lets others see.
@@ -1010,6 +1019,322 @@ func (x *InvokeReply) GetContentType() string {
 	return ""
 }
 
+// Frame is what waits to be sent on a Link stream, together. Its calls come before its cancels.
+type Frame struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the first frame of the client, and only there.
+	Open  *Open   `protobuf:"bytes,1,opt,name=open,proto3" json:"open,omitempty"`
+	Calls []*Call `protobuf:"bytes,2,rep,name=calls,proto3" json:"calls,omitempty"`
+	// Answers to calls of either stream of the connection.
+	Answers []*Answer `protobuf:"bytes,3,rep,name=answers,proto3" json:"answers,omitempty"`
+	// Ids of calls of the same stream whose answer nobody waits for any more. They are answered all the
+	// same, so that both sides count the calls under way alike.
+	Cancels       []uint64 `protobuf:"varint,4,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Frame) Reset() {
+	*x = Frame{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Frame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Frame) ProtoMessage() {}
+
+func (x *Frame) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Frame.ProtoReflect.Descriptor instead.
+func (*Frame) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Frame) GetOpen() *Open {
+	if x != nil {
+		return x.Open
+	}
+	return nil
+}
+
+func (x *Frame) GetCalls() []*Call {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *Frame) GetAnswers() []*Answer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+func (x *Frame) GetCancels() []uint64 {
+	if x != nil {
+		return x.Cancels
+	}
+	return nil
+}
+
+// Open says what a Link stream is for.
+type Open struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The stream is the one for long messages, in both directions.
+	Bulk bool `protobuf:"varint,1,opt,name=bulk,proto3" json:"bulk,omitempty"`
+	// The longest payload that the client takes, in bytes; 0 = 1 MiB.
+	MaxMessage    uint64 `protobuf:"varint,2,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Open) Reset() {
+	*x = Open{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Open) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Open) ProtoMessage() {}
+
+func (x *Open) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Open.ProtoReflect.Descriptor instead.
+func (*Open) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Open) GetBulk() bool {
+	if x != nil {
+		return x.Bulk
+	}
+	return false
+}
+
+func (x *Open) GetMaxMessage() uint64 {
+	if x != nil {
+		return x.MaxMessage
+	}
+	return 0
+}
+
+// Call is one call over a Link stream.
+type Call struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unlike that of any other call under way over the connection.
+	Id            uint64         `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Request       *InvokeRequest `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Call) Reset() {
+	*x = Call{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Call) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Call) ProtoMessage() {}
+
+func (x *Call) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Call.ProtoReflect.Descriptor instead.
+func (*Call) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Call) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Call) GetRequest() *InvokeRequest {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+// Answer ends the call of that id; there is exactly one for each.
+type Answer struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Payload     []byte                 `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
+	ContentType string                 `protobuf:"bytes,3,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// Set when the call failed.
+	Failure       *Failure `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Answer) Reset() {
+	*x = Answer{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Answer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Answer) ProtoMessage() {}
+
+func (x *Answer) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
+func (*Answer) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Answer) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Answer) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *Answer) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *Answer) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+// Failure says why a call failed, as the status of an Invoke does.
+type Failure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A gRPC code, not 0.
+	Code uint32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	// Tells apart failures that share a code.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Words for people, "" if none.
+	Explanation   string `protobuf:"bytes,3,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Failure) Reset() {
+	*x = Failure{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Failure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Failure) ProtoMessage() {}
+
+func (x *Failure) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Failure.ProtoReflect.Descriptor instead.
+func (*Failure) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Failure) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *Failure) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Failure) GetExplanation() string {
+	if x != nil {
+		return x.Explanation
+	}
+	return ""
+}
+
 var File_symbio_v1_peer_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_peer_proto_rawDesc = "" +
@@ -1022,7 +1347,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\bprotocol\x18\x01 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
 	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12 \n" +
-	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\"\x97\x02\n" +
+	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\"\xb8\x02\n" +
 	"\x0eNodeDescriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
@@ -1030,7 +1355,9 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\acatalog\x18\x04 \x01(\v2\x12.symbio.v1.CatalogR\acatalog\x128\n" +
 	"\vrevocations\x18\x05 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12'\n" +
 	"\x0fholds_authority\x18\x06 \x01(\bR\x0eholdsAuthority\x12 \n" +
-	"\x03run\x18\a \x01(\v2\x0e.symbio.v1.RunR\x03run\"q\n" +
+	"\x03run\x18\a \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x1f\n" +
+	"\vmax_message\x18\b \x01(\x04R\n" +
+	"maxMessage\"q\n" +
 	"\aCatalog\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.symbio.v1.MemberR\amembers\x129\n" +
 	"\fcapabilities\x18\x02 \x03(\v2\x15.symbio.v1.CapabilityR\fcapabilities\"\x8e\x02\n" +
@@ -1089,11 +1416,33 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"tracestate\"J\n" +
 	"\vInvokeReply\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType2\xc2\x01\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x9a\x01\n" +
+	"\x05Frame\x12#\n" +
+	"\x04open\x18\x01 \x01(\v2\x0f.symbio.v1.OpenR\x04open\x12%\n" +
+	"\x05calls\x18\x02 \x03(\v2\x0f.symbio.v1.CallR\x05calls\x12+\n" +
+	"\aanswers\x18\x03 \x03(\v2\x11.symbio.v1.AnswerR\aanswers\x12\x18\n" +
+	"\acancels\x18\x04 \x03(\x04R\acancels\";\n" +
+	"\x04Open\x12\x12\n" +
+	"\x04bulk\x18\x01 \x01(\bR\x04bulk\x12\x1f\n" +
+	"\vmax_message\x18\x02 \x01(\x04R\n" +
+	"maxMessage\"J\n" +
+	"\x04Call\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x122\n" +
+	"\arequest\x18\x02 \x01(\v2\x18.symbio.v1.InvokeRequestR\arequest\"\x83\x01\n" +
+	"\x06Answer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
+	"\apayload\x18\x02 \x01(\fR\apayload\x12!\n" +
+	"\fcontent_type\x18\x03 \x01(\tR\vcontentType\x12,\n" +
+	"\afailure\x18\x04 \x01(\v2\x12.symbio.v1.FailureR\afailure\"W\n" +
+	"\aFailure\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\rR\x04code\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12 \n" +
+	"\vexplanation\x18\x03 \x01(\tR\vexplanation2\xf2\x01\n" +
 	"\x04Peer\x12A\n" +
 	"\bDescribe\x12\x1a.symbio.v1.DescribeRequest\x1a\x19.symbio.v1.NodeDescriptor\x12;\n" +
 	"\x05Watch\x12\x17.symbio.v1.WatchRequest\x1a\x17.symbio.v1.CatalogEvent0\x01\x12:\n" +
-	"\x06Invoke\x12\x18.symbio.v1.InvokeRequest\x1a\x16.symbio.v1.InvokeReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
+	"\x06Invoke\x12\x18.symbio.v1.InvokeRequest\x1a\x16.symbio.v1.InvokeReply\x12.\n" +
+	"\x04Link\x12\x10.symbio.v1.Frame\x1a\x10.symbio.v1.Frame(\x010\x01B!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
 
 var (
 	file_symbio_v1_peer_proto_rawDescOnce sync.Once
@@ -1107,7 +1456,7 @@ func file_symbio_v1_peer_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_peer_proto_rawDescData
 }
 
-var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Version)(nil),               // 0: symbio.v1.Version
 	(*DescribeRequest)(nil),       // 1: symbio.v1.DescribeRequest
@@ -1122,43 +1471,55 @@ var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Goodbye)(nil),               // 10: symbio.v1.Goodbye
 	(*InvokeRequest)(nil),         // 11: symbio.v1.InvokeRequest
 	(*InvokeReply)(nil),           // 12: symbio.v1.InvokeReply
-	nil,                           // 13: symbio.v1.Member.MetadataEntry
-	(*Revocations)(nil),           // 14: symbio.v1.Revocations
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	(*Frame)(nil),                 // 13: symbio.v1.Frame
+	(*Open)(nil),                  // 14: symbio.v1.Open
+	(*Call)(nil),                  // 15: symbio.v1.Call
+	(*Answer)(nil),                // 16: symbio.v1.Answer
+	(*Failure)(nil),               // 17: symbio.v1.Failure
+	nil,                           // 18: symbio.v1.Member.MetadataEntry
+	(*Revocations)(nil),           // 19: symbio.v1.Revocations
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
 }
 var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
-	14, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
+	19, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
 	6,  // 2: symbio.v1.DescribeRequest.run:type_name -> symbio.v1.Run
 	0,  // 3: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
 	3,  // 4: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	14, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	19, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
 	6,  // 6: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
 	4,  // 7: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
 	5,  // 8: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	13, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	15, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
-	15, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
+	18, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	20, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
+	20, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
 	3,  // 12: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
 	4,  // 13: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
 	4,  // 14: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
 	9,  // 15: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
 	10, // 16: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	14, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	19, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
 	6,  // 18: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
-	16, // 19: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	1,  // 20: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	7,  // 21: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	11, // 22: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	2,  // 23: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	8,  // 24: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	12, // 25: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	23, // [23:26] is the sub-list for method output_type
-	20, // [20:23] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	21, // 19: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	14, // 20: symbio.v1.Frame.open:type_name -> symbio.v1.Open
+	15, // 21: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
+	16, // 22: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
+	11, // 23: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
+	17, // 24: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
+	1,  // 25: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 26: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	11, // 27: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	13, // 28: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
+	2,  // 29: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 30: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	12, // 31: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	13, // 32: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
+	29, // [29:33] is the sub-list for method output_type
+	25, // [25:29] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -1183,7 +1544,7 @@ func file_symbio_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_peer_proto_rawDesc), len(file_symbio_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

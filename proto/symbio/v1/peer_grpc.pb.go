@@ -24,6 +24,7 @@ const (
 	Peer_Describe_FullMethodName = "/symbio.v1.Peer/Describe"
 	Peer_Watch_FullMethodName    = "/symbio.v1.Peer/Watch"
 	Peer_Invoke_FullMethodName   = "/symbio.v1.Peer/Invoke"
+	Peer_Link_FullMethodName     = "/symbio.v1.Peer/Link"
 )
 
 // PeerClient is the client API for Peer service.
@@ -39,6 +40,11 @@ type PeerClient interface {
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CatalogEvent], error)
 	// Invoke is one call with one answer.
 	Invoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (*InvokeReply, error)
+	// Link carries many calls over one stream, for a node of version 1.1 or later: calls and cancels go
+	// to the server, answers come back in any order. A connection has one such stream, or two: one for
+	// short messages and one for long ones, so that the short ones do not wait behind them. All calls of
+	// a stream that ends end with it.
+	Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Frame, Frame], error)
 }
 
 type peerClient struct {
@@ -88,6 +94,19 @@ func (c *peerClient) Invoke(ctx context.Context, in *InvokeRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *peerClient) Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Frame, Frame], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Peer_ServiceDesc.Streams[1], Peer_Link_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Frame, Frame]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Peer_LinkClient = grpc.BidiStreamingClient[Frame, Frame]
+
 // PeerServer is the server API for Peer service.
 // All implementations must embed UnimplementedPeerServer
 // for forward compatibility.
@@ -101,6 +120,11 @@ type PeerServer interface {
 	Watch(*WatchRequest, grpc.ServerStreamingServer[CatalogEvent]) error
 	// Invoke is one call with one answer.
 	Invoke(context.Context, *InvokeRequest) (*InvokeReply, error)
+	// Link carries many calls over one stream, for a node of version 1.1 or later: calls and cancels go
+	// to the server, answers come back in any order. A connection has one such stream, or two: one for
+	// short messages and one for long ones, so that the short ones do not wait behind them. All calls of
+	// a stream that ends end with it.
+	Link(grpc.BidiStreamingServer[Frame, Frame]) error
 	mustEmbedUnimplementedPeerServer()
 }
 
@@ -119,6 +143,9 @@ func (UnimplementedPeerServer) Watch(*WatchRequest, grpc.ServerStreamingServer[C
 }
 func (UnimplementedPeerServer) Invoke(context.Context, *InvokeRequest) (*InvokeReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Invoke not implemented")
+}
+func (UnimplementedPeerServer) Link(grpc.BidiStreamingServer[Frame, Frame]) error {
+	return status.Error(codes.Unimplemented, "method Link not implemented")
 }
 func (UnimplementedPeerServer) mustEmbedUnimplementedPeerServer() {}
 func (UnimplementedPeerServer) testEmbeddedByValue()              {}
@@ -188,6 +215,13 @@ func _Peer_Invoke_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Peer_Link_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PeerServer).Link(&grpc.GenericServerStream[Frame, Frame]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Peer_LinkServer = grpc.BidiStreamingServer[Frame, Frame]
+
 // Peer_ServiceDesc is the grpc.ServiceDesc for Peer service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -209,6 +243,12 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Watch",
 			Handler:       _Peer_Watch_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Link",
+			Handler:       _Peer_Link_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "symbio/v1/peer.proto",

@@ -1,0 +1,176 @@
+package grpcpeer
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	pb "symbio/proto/symbio/v1"
+)
+
+// outbox gathers what waits for one Link stream. Who is alone sends at once; otherwise what gathers
+// while one message is being sent goes together in the next. Nothing waits for company.
+type outbox struct {
+	send func(*pb.Frame) error // blocks while the stream is full, fails when it has ended
+
+	// room is how many bytes may wait before put makes its caller wait too; 0 = callers are bounded
+	// by something else, and never wait.
+	room int
+
+	// stuck, if any, is started while a caller of put sends. A call that is alone finds the stream
+	// empty, if the node has read what it answered; who answers without reading would hold it up.
+	stuck *time.Timer
+
+	mu      sync.Mutex
+	work    sync.Cond // for who sends: there is something to send, nobody sends any more, or it closed
+	space   sync.Cond // for who waits for room
+	queue   []item    // guarded by mu
+	bytes   int       // of queue; guarded by mu
+	sending bool      // somebody is in send; guarded by mu
+	closed  bool      // guarded by mu
+}
+
+// item is a call, an answer, or the cancellation of a call.
+type item struct {
+	call   *pb.Call
+	answer *pb.Answer
+	cancel uint64
+	size   int
+}
+
+// together is how many bytes go in one message, unless one item alone has more: enough to make the
+// cost of a message small, and not so many that the first waits for the last.
+const together = 64 << 10
+
+func newOutbox(send func(*pb.Frame) error, room int) *outbox {
+	o := &outbox{send: send, room: room}
+	o.work.L, o.space.L = &o.mu, &o.mu
+	return o
+}
+
+// put hands an item to the stream. alone says that nothing else is under way, so that sending it at
+// once costs nobody else anything. An item put after close, or not sent before it, is lost: whoever
+// closes an outbox fails the calls.
+func (o *outbox) put(i item, alone bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.room > 0 && o.bytes >= o.room && !o.closed {
+		o.space.Wait()
+	}
+	if o.closed {
+		return
+	}
+	if !alone || o.sending || len(o.queue) > 0 {
+		o.queue = append(o.queue, i)
+		o.bytes += i.size
+		if !o.sending {
+			o.work.Signal()
+		}
+		return
+	}
+	var one pb.Frame
+	pack(&one, i)
+	if o.stuck != nil {
+		o.stuck.Reset(silence)
+		defer o.stuck.Stop()
+	}
+	o.dispatch(&one)
+}
+
+// withdraw takes back a call that was not sent yet.
+func (o *outbox) withdraw(id uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at := slices.IndexFunc(o.queue, func(i item) bool { return i.call.GetId() == id })
+	if at < 0 {
+		return false
+	}
+	o.bytes -= o.queue[at].size
+	o.queue = slices.Delete(o.queue, at, at+1)
+	return true
+}
+
+// run sends what gathers, until close.
+func (o *outbox) run() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var frame pb.Frame
+	for {
+		for !o.closed && (o.sending || len(o.queue) == 0) {
+			o.work.Wait()
+		}
+		if o.closed {
+			return
+		}
+		// Who is ready to run may have something to send, too: let them, once. With nobody ready this
+		// returns at once.
+		o.mu.Unlock()
+		runtime.Gosched()
+		o.mu.Lock()
+		if o.sending || !o.take(&frame) {
+			continue
+		}
+		o.dispatch(&frame)
+		clear(frame.Calls)
+		clear(frame.Answers)
+	}
+}
+
+// take moves as many items into an empty frame as go together. The caller holds o.mu.
+func (o *outbox) take(f *pb.Frame) bool {
+	f.Calls, f.Answers, f.Cancels = f.Calls[:0], f.Answers[:0], f.Cancels[:0]
+	n, bytes := 0, 0
+	for _, i := range o.queue {
+		if n > 0 && bytes+i.size > together {
+			break
+		}
+		pack(f, i)
+		bytes += i.size
+		n++
+	}
+	o.queue = slices.Delete(o.queue, 0, n)
+	o.bytes -= bytes
+	if n > 0 && o.room > 0 {
+		o.space.Broadcast()
+	}
+	return n > 0
+}
+
+// dispatch sends without holding o.mu, which the caller holds. What goes wrong is the stream's end,
+// and its reader is told why.
+func (o *outbox) dispatch(f *pb.Frame) {
+	o.sending = true
+	o.mu.Unlock()
+	_ = o.send(f)
+	o.mu.Lock()
+	o.sending = false
+	if len(o.queue) > 0 || o.closed {
+		o.work.Broadcast()
+	}
+}
+
+// close drops what waits, and returns when nobody sends any more. The stream must have ended, or end
+// without the caller.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.queue, o.bytes = nil, 0
+	o.work.Broadcast()
+	o.space.Broadcast()
+	for o.sending {
+		o.work.Wait()
+	}
+}
+
+func pack(f *pb.Frame, i item) {
+	switch {
+	case i.call != nil:
+		f.Calls = append(f.Calls, i.call)
+	case i.answer != nil:
+		f.Answers = append(f.Answers, i.answer)
+	default:
+		f.Cancels = append(f.Cancels, i.cancel)
+	}
+}
