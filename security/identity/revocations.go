@@ -218,7 +218,12 @@ func (r *Revocations) read(epoch uint64) (*pb.Revocations, error) {
 	return list, nil
 }
 
-// write keeps a list, and forgets those before it. The caller holds r.mu.
+// keptLists is how many lists stay in the directory. A process that is behind by fewer finds the file
+// of the epoch that it would write, and so knows that it is.
+const keptLists = 16
+
+// write keeps a list, and forgets old ones. fs.ErrExist says that another process has kept one of that
+// epoch or a later one. The caller holds r.mu.
 func (r *Revocations) write(list *pb.Revocations) error {
 	data, err := proto.Marshal(list)
 	if err != nil {
@@ -231,13 +236,18 @@ func (r *Revocations) write(list *pb.Revocations) error {
 		return err
 	}
 	epochs, err := r.kept()
-	for _, e := range epochs {
-		if e < list.GetEpoch() {
-			err = errors.Join(err, os.Remove(r.file(e)))
-		}
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another process was faster
+	for _, e := range epochs {
+		switch {
+		case e > list.GetEpoch():
+			return errors.Join(fs.ErrExist, os.Remove(r.file(list.GetEpoch())))
+		case e+keptLists <= list.GetEpoch():
+			if removeErr := os.Remove(r.file(e)); !errors.Is(removeErr, fs.ErrNotExist) { // another process may be faster
+				err = errors.Join(err, removeErr)
+			}
+		}
 	}
 	return err
 }
