@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -19,6 +20,7 @@ type process struct {
 type line struct {
 	Time              time.Time
 	Type, Node, Name  string
+	Agent             string
 	Local             bool
 	ID, Listen, State string
 }
@@ -117,19 +119,24 @@ func TestTwoNodesFindEachOtherAndNoticeADeath(t *testing.T) {
 	}
 }
 
-// A stop says goodbye and ends in time, also while an agent is at work.
-func TestANodeEndsAtOnceOnSIGINT(t *testing.T) {
+// A stop says goodbye and ends in time, whoever asks for it: a person, a service manager, or the terminal
+// that is closed.
+func TestANodeEndsAtOnceOnASignal(t *testing.T) {
 	state := shortDir(t)
-	a, b := up(t, state), up(t, state)
-	other := b.expect(t, "ready", func(l line) bool { return l.Type == "ready" })
-	a.expect(t, "b joined", func(l line) bool { return l.Type == "joined" && l.Name == other.Name && !l.Local })
-	at := time.Now()
-	if err := b.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
+	a := up(t, state)
+	a.expect(t, "ready", func(l line) bool { return l.Type == "ready" })
+	for _, ask := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		b := up(t, state)
+		other := b.expect(t, "ready", func(l line) bool { return l.Type == "ready" })
+		a.expect(t, "b joined", func(l line) bool { return l.Type == "joined" && l.Name == other.Name && !l.Local })
+		at := time.Now()
+		if err := b.cmd.Process.Signal(ask); err != nil {
+			t.Fatal(err)
+		}
+		gone := a.expect(t, "b left", func(l line) bool { return l.Type == "left" && l.Name == other.Name })
+		if late := gone.Time.Sub(at); late > slow*2*time.Second {
+			t.Errorf("%v: the goodbye took %v", ask, late)
+		}
+		b.ended(t)
 	}
-	gone := a.expect(t, "b left", func(l line) bool { return l.Type == "left" && l.Name == other.Name })
-	if late := gone.Time.Sub(at); late > slow*2*time.Second {
-		t.Errorf("the goodbye took %v", late)
-	}
-	b.ended(t)
 }

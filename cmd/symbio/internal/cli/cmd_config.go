@@ -21,11 +21,36 @@ Read is --config FILE, else symbio/symbio.yaml in your configuration directory.`
 			if err != nil {
 				return err
 			}
+			if err := a.clusterListen(file, &c, from); err != nil {
+				return err
+			}
 			return a.printConfig(c, from)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "the file to read")
 	return cmd
+}
+
+// clusterListen puts in where a node of a cluster listens, if the configuration does not say.
+func (a *App) clusterListen(file string, c *config.Config, from config.Origins) error {
+	if _, told := from["node.listen"]; told {
+		return nil
+	}
+	state, err := a.state()
+	if err != nil {
+		return err
+	}
+	name, err := a.memberName(file)
+	if err != nil {
+		return err
+	}
+	at, err := state.ListenOf(name)
+	if err != nil || at == c.Node.Listen {
+		return err
+	}
+	c.Node.Listen = at
+	from.Set("node.listen", "the cluster of node "+name)
+	return nil
 }
 
 func (a *App) printConfig(c config.Config, from config.Origins) error {

@@ -154,7 +154,7 @@ func (c *control) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.
 	defer cancel()
 	reply, err := c.node.community.Send(ctx, m.ID, community.Signal{Perception: r.GetPerception(), Data: r.GetData(), ContentType: r.GetContentType()})
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, toStatus(c.advised(err, m, "send", r.GetPerception()))
 	}
 	return &symbiov1.SendReply{Data: reply.Data, ContentType: reply.ContentType}, nil
 }
@@ -167,11 +167,8 @@ func (c *control) Call(ctx context.Context, r *symbiov1.CallRequest) (*symbiov1.
 	ctx, cancel := withTimeout(ctx, r.GetTimeout())
 	defer cancel()
 	reply, err := c.node.community.Invoke(ctx, m.ID, r.GetCapability(), community.Signal{Data: r.GetData(), ContentType: r.GetContentType()})
-	if errors.Is(err, community.ErrInvalid) {
-		err = fmt.Errorf("%w; `symbio capabilities %s --json` shows what it takes", err, r.GetCapability())
-	}
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, toStatus(c.advised(err, m, "invoke", r.GetCapability()))
 	}
 	return &symbiov1.CallReply{Data: reply.Data, ContentType: reply.ContentType, Node: string(m.Node), NodeName: c.node.nodeName(m.Node)}, nil
 }
