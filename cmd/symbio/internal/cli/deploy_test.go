@@ -110,9 +110,9 @@ func readmeCalls(t *testing.T) (calls [][]string) {
 
 func TestThePageShowsConfigurationsThatCanBeRead(t *testing.T) {
 	page := read(t, "README.md")
-	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```|echo '(node:.*?)'").FindAllStringSubmatch(page, -1)
-	if len(shown) < 2 {
-		t.Fatalf("found %d, want 2 or more", len(shown))
+	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```|echo '([a-z]+:.*?)'").FindAllStringSubmatch(page, -1)
+	if len(shown) < 3 {
+		t.Fatalf("found %d, want 3 or more", len(shown))
 	}
 	for _, m := range shown {
 		if _, _, err := config.Parse("README.md", []byte(m[1]+m[2])); err != nil {
