@@ -28,8 +28,8 @@ const simulationSeed = "SYMBIO_SIMULATION_SEED"
 // What a simulated node may take, in bytes of heap and in goroutines, for each other node: its lease, its
 // members, and both ends of the streams.
 const (
-	heapPerLease       = 16 << 10
-	goroutinesPerLease = 4
+	heapPerLease       = 10 << 10
+	goroutinesPerLease = 3
 )
 
 // forget is how long the members of lost nodes stay in the simulation: longer than it takes to come back
