@@ -29,7 +29,7 @@ const simulationSeed = "SYMBIO_SIMULATION_SEED"
 // members, and both ends of the streams.
 const (
 	heapPerLease       = 10 << 10
-	goroutinesPerLease = 3
+	goroutinesPerLease = 5
 )
 
 // forget is how long the members of lost nodes stay in the simulation: longer than it takes to come back

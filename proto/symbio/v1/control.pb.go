@@ -525,7 +525,7 @@ type Node struct {
 	// How many of its calls were refused here, by the reason; of the node itself, of all nodes together.
 	Refused map[string]uint64 `protobuf:"bytes,20,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Of this node only: what its process takes now.
-	Process       *Process `protobuf:"bytes,30,opt,name=process,proto3" json:"process,omitempty"`
+	Process       *Process `protobuf:"bytes,50,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1889,7 +1889,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tcert_days\x18\b \x01(\x05R\bcertDays\x12\x10\n" +
 	"\x03why\x18\t \x01(\tR\x03why\x126\n" +
 	"\arefused\x18\x14 \x03(\v2\x1c.symbio.v1.Node.RefusedEntryR\arefused\x12,\n" +
-	"\aprocess\x18\x1e \x01(\v2\x12.symbio.v1.ProcessR\aprocess\x1a:\n" +
+	"\aprocess\x182 \x01(\v2\x12.symbio.v1.ProcessR\aprocess\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"U\n" +
