@@ -117,18 +117,21 @@ type Community struct {
 	started atomic.Bool
 	refused atomic.Uint64 // members and capabilities of peers
 	calls   *traffic
-	expiry  chan struct{} // capacity 1: some neighbour's time to be forgotten has changed
+	expiry  chan struct{} // capacity 1: some neighbour is to be forgotten sooner than awaited
 
 	spawning sync.WaitGroup // Spawns under way; Add is guarded by mu
 
 	mu        sync.RWMutex
-	closing   bool                       // Run has begun to end; guarded by mu
-	births    int                        // Spawns under way; guarded by mu
-	residents map[MemberID]*resident     // our agents; guarded by mu
-	offers    map[string]*offer          // our capabilities; guarded by mu
-	remote    map[MemberID]Member        // members of other nodes; guarded by mu
-	nodes     map[NodeID]*neighbour      // other nodes, also those lost and not forgotten; guarded by mu
-	subs      map[*Subscription]struct{} // guarded by mu
+	closing   bool                   // Run has begun to end; guarded by mu
+	births    int                    // Spawns under way; guarded by mu
+	residents map[MemberID]*resident // our agents; guarded by mu
+	offers    map[string]*offer      // our capabilities; guarded by mu
+	remote    map[MemberID]Member    // members of other nodes; guarded by mu
+	nodes     map[NodeID]*neighbour  // other nodes, also those lost and not forgotten; guarded by mu
+	// subs are the subscriptions to this node's own changes under true, those to all under false.
+	subs map[bool]map[*Subscription]struct{} // guarded by mu
+	// awaited is when forgetting looks next at whom to forget; zero: in an hour. guarded by mu
+	awaited time.Time
 }
 
 // New returns a community with no members.
@@ -143,7 +146,7 @@ func New(cfg Config) *Community {
 		offers:    map[string]*offer{},
 		remote:    map[MemberID]Member{},
 		nodes:     map[NodeID]*neighbour{},
-		subs:      map[*Subscription]struct{}{},
+		subs:      map[bool]map[*Subscription]struct{}{true: {}, false: {}},
 	}
 	if c.system == nil {
 		c.system = actor.NewSystem(actor.Config{Logger: cfg.Logger})
@@ -218,8 +221,10 @@ func (c *Community) end() {
 	for id := range c.nodes {
 		c.drop(id, "this node left the network")
 	}
-	for s := range c.subs {
-		s.finish()
+	for _, subs := range c.subs {
+		for s := range subs {
+			s.finish()
+		}
+		clear(subs)
 	}
-	clear(c.subs)
 }

@@ -220,9 +220,14 @@ func (c *Community) drop(id NodeID, why string) {
 // sortedIDs are n's members in an order that does not depend on the map.
 func sortedIDs(n *neighbour) []MemberID { return slices.Sorted(maps.Keys(n.members)) }
 
-// setForget needs c.mu.
+// setForget needs c.mu. Of many nodes that come or go at a time, only the first wakes forgetting, which
+// looks at them all.
 func (c *Community) setForget(n *neighbour, at time.Time) {
 	n.forget = at
+	if at.IsZero() || !c.awaited.IsZero() && !at.Before(c.awaited) {
+		return
+	}
+	c.awaited = at
 	select {
 	case c.expiry <- struct{}{}:
 	default:
@@ -252,6 +257,7 @@ func (c *Community) forgetting(ctx context.Context) error {
 func (c *Community) forget(now time.Time) (next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer func() { c.awaited = next }()
 	for id, n := range c.nodes {
 		switch {
 		case n.forget.IsZero():

@@ -51,7 +51,7 @@ func onASwitch(t *testing.T, test func(t *testing.T)) {
 			t.Skipf("needs %s to lay out a LAN", program)
 		}
 	}
-	out, err := namespace("switch", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=4m").CombinedOutput()
+	out, err := namespace("switch", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+longest(t).String()).CombinedOutput()
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
 		t.Skipf("this user may not make network namespaces here: %v", err)
 	}

@@ -23,6 +23,15 @@ type nodeJSON struct {
 	// Refused counts the calls of that node that this one refused, by the reason; on the line of this
 	// node, of all nodes.
 	Refused map[string]uint64 `json:"refused"`
+	// Process is what this node takes of its machine; the other lines have none.
+	Process *processJSON `json:"process,omitempty"`
+}
+
+// processJSON is in bytes; heap is what was in use after the latest garbage collection.
+type processJSON struct {
+	Goroutines uint64 `json:"goroutines"`
+	Heap       uint64 `json:"heap"`
+	Memory     uint64 `json:"memory"`
 }
 
 func (a *App) cmdNodes() *cobra.Command {
@@ -68,6 +77,9 @@ func toNode(n *symbiov1.Node) nodeJSON {
 	}
 	if out.Refused == nil {
 		out.Refused = map[string]uint64{}
+	}
+	if p := n.GetProcess(); p != nil {
+		out.Process = &processJSON{p.GetGoroutines(), p.GetHeap(), p.GetMemory()}
 	}
 	return out
 }

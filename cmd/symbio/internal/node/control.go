@@ -16,6 +16,7 @@ import (
 	"symbio/agent"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/transport/grpcpeer"
 )
 
 // control answers the command line. It only translates: every decision is made by a part of the node.
@@ -97,6 +98,9 @@ func (c *control) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.Node
 			for reason, count := range c.node.community.Refusals(n.ID) {
 				out.Refused[string(reason)] = count
 			}
+		}
+		if n.State == grpcpeer.StateSelf {
+			out.Process = process()
 		}
 		reply.Nodes = append(reply.Nodes, out)
 	}
