@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"symbio/community"
@@ -165,6 +166,7 @@ func (n *Network) adopt(k *candidate, l *link) *link {
 		return other.(*link)
 	}
 	n.links.Store(l.peer.ID, l)
+	n.circle.turned()
 	k.status = NodeStatus{ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, Since: l.since}
 	return nil
 }
@@ -173,7 +175,7 @@ func (n *Network) adopt(k *candidate, l *link) *link {
 func (n *Network) hold(k *candidate, l *link) pause {
 	l.expelIf(n.cfg.Identity.Revocations()) // guard may have looked just before it could see this link
 	n.records.tell(Event{Kind: Connected, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr})
-	err := l.watch(n.life, n.host.Attach(l.peer))
+	err := n.stay(l)
 	state, kind, p := StateUnavailable, Lost, pause{least: firstBackOff, length: jitter(firstBackOff)}
 	switch {
 	case isFarewell(err):
@@ -183,6 +185,7 @@ func (n *Network) hold(k *candidate, l *link) pause {
 	}
 	n.mu.Lock()
 	n.links.Delete(l.peer.ID)
+	n.circle.turned()
 	k.status.State, k.status.Why, k.status.Since = state, err.Error(), time.Now()
 	status := k.status
 	n.mu.Unlock()
@@ -193,6 +196,20 @@ func (n *Network) hold(k *candidate, l *link) pause {
 	}
 	n.records.tell(Event{Kind: kind, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr, Why: err.Error()})
 	return p
+}
+
+// stay keeps the link and what goes with it until it ends, and returns why it did.
+func (n *Network) stay(l *link) error {
+	n.introduced.stays(l.peer.ID)
+	defer func() { n.introduced.leaves(l.peer.ID, l.removed.Load()) }()
+	var offering sync.WaitGroup
+	defer offering.Wait()
+	ctx, stop := context.WithCancel(n.search)
+	defer stop()
+	if l.addr.IsValid() {
+		offering.Go(func() { n.offers(ctx, l) })
+	}
+	return l.watch(n.life, n.host.Attach(l.peer))
 }
 
 // missed notes why a dial made no link, and returns how long to rest.

@@ -83,15 +83,30 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	if who.ID == n.self && n.isOwn(raw, addr) {
 		return nil, errSelf
 	}
-	w := newWire(conn, raw)
+	return n.meet(ctx, newWire(conn, raw), state, addr)
+}
+
+// meet makes a link of a connection whose handshake is done, and asks the node to describe itself. The
+// address is the one that was dialled; none when the node opened the connection.
+func (n *Network) meet(ctx context.Context, w *wire, state tls.ConnectionState, addr netip.AddrPort) (*link, error) {
+	who, err := identity.PeerOf(state)
+	if err != nil {
+		return nil, err
+	}
 	l, err := newLink(w, handed{state}, who.ID, n.cfg.Limits)
 	if err != nil {
 		return nil, err
 	}
-	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: addr.String()}
+	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: w.RemoteAddr().String()}
+	if l.addr = addr; addr.IsValid() {
+		l.peer.Addr = addr.String()
+	}
 	l.certEnd = state.VerifiedChains[0][0].NotAfter
-	l.raw, l.heard, l.alarmed = raw, n.hear, n.hearTwin
-	if err := l.describe(ctx, n.introduction()); err != nil {
+	l.raw, l.heard, l.alarmed = w.raw, n.hear, n.hearTwin
+	l.introduced = n.introduced.hear
+	self := n.introduction()
+	self.Port = n.portAt(w.LocalAddr())
+	if err := l.describe(ctx, self); err != nil {
 		l.close()
 		if refused := w.refusal(); refused != nil {
 			return nil, refused

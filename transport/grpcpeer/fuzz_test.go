@@ -52,7 +52,8 @@ func desk(t testing.TB) (*server, context.Context) {
 	}
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: proof{who: &caller{Peer: identity.Peer{ID: someNode}}}})
 	return &server{cfg: cfg, host: c, leaving: context.Background(), hear: func(community.NodeID, *pb.Revocations) {},
-		twin: func(context.Context, *caller, *pb.Run) error { return nil }, run: id.NewRun()}, ctx
+		twin: func(context.Context, *caller, *pb.Run) error { return nil }, run: id.NewRun(),
+		called: func(*caller, uint32) {}, news: func(*caller) *news { return &news{at: time.Now().Add(time.Hour)} }}, ctx
 }
 
 // feed makes seeds of messages: whole, cut off, and nothing.
