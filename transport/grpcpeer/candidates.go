@@ -22,6 +22,7 @@ type candidate struct {
 	// guarded by Network.mu
 	claimed community.NodeID // "" = unknown
 	addrs   []netip.AddrPort
+	sources []string
 	gone    bool
 	fresh   bool             // its addresses are others than at the last dial
 	proven  community.NodeID // who answered last
@@ -53,7 +54,7 @@ func (n *Network) Sight(hint discovery.Candidate) {
 	k.gone = hint.Gone
 	if !hint.Gone {
 		k.fresh = k.fresh || k.claimed != community.NodeID(hint.Node) || !slices.Equal(k.addrs, hint.Addrs)
-		k.claimed, k.addrs = community.NodeID(hint.Node), slices.Clone(hint.Addrs)
+		k.claimed, k.addrs, k.sources = community.NodeID(hint.Node), slices.Clone(hint.Addrs), hint.Sources
 	}
 	select {
 	case k.kick <- struct{}{}:
@@ -85,6 +86,14 @@ func (n *Network) room() bool {
 type target struct {
 	claimed, proven community.NodeID
 	addrs           []netip.AddrPort
+	hearsay         bool
+	news            <-chan struct{} // for hearsay: there may be something better to go by; else nil
+}
+
+// hearsay reports whether nobody but other nodes says that the candidate is there, and it never was. The
+// caller holds Network.mu.
+func (k *candidate) hearsay() bool {
+	return k.proven == "" && len(k.sources) == 1 && k.sources[0] == introducedName
 }
 
 // next says what to dial, or that the candidate is not worth pursuing any more.
@@ -98,7 +107,11 @@ func (n *Network) next(k *candidate) (target, bool) {
 		return target{}, false
 	}
 	k.fresh = false
-	return target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs)}, true
+	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), hearsay: k.hearsay()}
+	if t.hearsay {
+		t.news = k.kick
+	}
+	return t, true
 }
 
 // pursue dials the candidate, keeps the link while it lasts, and tries again, until the candidate is
@@ -115,6 +128,9 @@ func (n *Network) pursue(k *candidate) {
 		}
 		dialled := time.Now()
 		l, err := n.dial(t)
+		if errors.Is(err, errNews) {
+			continue
+		}
 		if err != nil {
 			n.rest(k, dialled, n.missed(k, t, err))
 			continue
@@ -226,6 +242,9 @@ func (n *Network) missed(k *candidate, t target, err error) pause {
 		p.length, p.stubborn = refusedPause, true
 	default:
 		p.length = backOff(k.fails)
+		if k.hearsay() && k.fails > farewells {
+			p.length = jitter(min(maxBackOff<<min(k.fails-farewells, 16), hearsayBackOff))
+		}
 		if k.status.State == StateLeft {
 			state = StateLeft // that nobody answers is as it should be
 		}
@@ -299,17 +318,23 @@ func backOff(fails int) time.Duration {
 func jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d/5+1) }
 
 // slot waits for leave to dial. Nodes that were connected before have places of their own, so that a
-// flood of false hints does not keep them apart.
-func (n *Network) slot(ctx context.Context, t target) (release func(), ok bool) {
+// flood of false hints does not keep them apart; and what others say has, so that it keeps nobody apart
+// that discovery finds by itself.
+func (n *Network) slot(ctx context.Context, t target) (release func(), err error) {
 	places := n.newcomers
-	if t.proven != "" {
+	switch {
+	case t.proven != "":
 		places = n.knownFriend
+	case t.hearsay:
+		places = n.hearsay
 	}
 	select {
 	case places <- struct{}{}:
-		return func() { <-places }, true
+		return func() { <-places }, nil
+	case <-t.news:
+		return nil, errNews
 	case <-ctx.Done():
-		return nil, false
+		return nil, ctx.Err()
 	}
 }
 

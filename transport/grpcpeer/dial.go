@@ -15,15 +15,16 @@ import (
 
 var (
 	errNowhere = errors.New("none of its addresses can be reached from here; a node without a cluster identity meets nodes of this machine only")
+	errNews    = errors.New("something else was said of it meanwhile")
 	errSelf    = errors.New("this node itself answers there")
 	errTwin    = errors.New("a node with this node's own identity answers there: was its folder copied? Give one of the two a new key")
 )
 
 // dial tries the addresses in turn until a node proves who it is.
 func (n *Network) dial(t target) (*link, error) {
-	release, ok := n.slot(n.search, t)
-	if !ok {
-		return nil, n.search.Err()
+	release, err := n.slot(n.search, t)
+	if err != nil {
+		return nil, err
 	}
 	defer release()
 	if t.claimed != "" {

@@ -38,6 +38,7 @@ type Network struct {
 	endSearch, endLife     context.CancelFunc
 	pursuits               sync.WaitGroup // Add is guarded by mu
 	newcomers, knownFriend chan struct{}  // dials at once: to strangers, to nodes that were connected before
+	hearsay                chan struct{}  // the same to strangers of whom others say that they are there
 	records                *records
 	links                  sync.Map // community.NodeID -> *link; written under mu
 
@@ -65,6 +66,7 @@ func New(cfg Config) (*Network, error) {
 		listener:    &door{Listener: listener, room: make(chan struct{}, cfg.Limits.Connections)},
 		newcomers:   make(chan struct{}, cfg.Limits.Dials),
 		knownFriend: make(chan struct{}, cfg.Limits.Dials),
+		hearsay:     make(chan struct{}, cfg.Limits.Dials),
 		candidates:  map[string]*candidate{},
 		run:         cfg.Identity.NewRun(),
 		fatal:       make(chan error, 1),
