@@ -157,7 +157,9 @@ func (w *news) unlinked(now time.Time) bool {
 
 // wasCalled takes the port at which a caller says that it can be dialled: a hint about itself.
 func (n *Network) wasCalled(who *caller, port uint32) {
-	who.port.Store(port)
+	if port != 0 { // else it was said before, or never is
+		who.port.Store(port)
+	}
 	from, err := netip.ParseAddrPort(who.addr)
 	if err != nil || port == 0 || port > 65535 || who.ID == n.self {
 		return
