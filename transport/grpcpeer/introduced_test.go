@@ -294,3 +294,31 @@ func TestANewOfferCutsTheOldOne(t *testing.T) {
 		t.Errorf("%v is kept of connections that have ended", c.of)
 	}
 }
+
+// at is a listener with an address.
+type at string
+
+func (at) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+func (at) Close() error              { return nil }
+func (a at) Addr() net.Addr          { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(string(a))) }
+
+func TestAPortIsSaidOnlyWhereItCanBeDialled(t *testing.T) {
+	for _, c := range []struct {
+		listens, from string
+		want          uint32
+	}{
+		{"10.0.0.1:7946", "10.0.0.1:40000", 7946},
+		{"10.0.0.1:7946", "10.0.0.2:40000", 0},
+		{"127.0.0.1:7946", "127.0.0.1:40000", 7946},
+		{"127.0.0.1:7946", "10.0.0.1:40000", 0},
+		{"0.0.0.0:7946", "10.0.0.1:40000", 7946},
+		{"0.0.0.0:7946", "[fd00::1]:40000", 0},
+		{"[::]:7946", "10.0.0.1:40000", 7946},
+		{"[::]:7946", "[fd00::1]:40000", 7946},
+	} {
+		n := &Network{listener: at(c.listens)}
+		if got := n.portAt(at(c.from).Addr()); got != c.want {
+			t.Errorf("listening on %s, connected from %s: said port %d, want %d", c.listens, c.from, got, c.want)
+		}
+	}
+}
