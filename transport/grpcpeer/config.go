@@ -64,7 +64,8 @@ type Limits struct {
 	Handshakes int
 	// Candidates is how many hints of nodes are kept. Default 4096, as discovery does.
 	Candidates int
-	// Dials is how many of them are dialled at once. Default 8.
+	// Dials is how many of them are dialled at once, and as many again that were connected before, and
+	// that were only introduced. Default 8.
 	Dials int
 	// Deadline is for calls whose caller gave none; a community gives all of them one. Default 2 min.
 	Deadline time.Duration
@@ -81,6 +82,9 @@ const (
 	firstBackOff = 100 * time.Millisecond
 	// maxBackOff leaves a second to connect within the 5 s in which a healed partition is whole.
 	maxBackOff = 4 * time.Second
+	// hearsayBackOff is the longest pause for somebody of whom only others say that it is there, and at whose
+	// address nobody has ever answered: it may be one that only they can reach.
+	hearsayBackOff = 10 * time.Minute
 	// farewellPause is how long a node that said goodbye is left alone. It may be starting again: within
 	// the second that a goodbye of mDNS takes, nothing but a dial tells.
 	farewellPause = 500 * time.Millisecond

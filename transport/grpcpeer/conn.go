@@ -1,7 +1,6 @@
 package grpcpeer
 
 import (
-	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -12,7 +11,7 @@ import (
 // wire is the TLS connection of a link. It remembers what gRPC tells as text only: the alert by which
 // the other side ended it.
 type wire struct {
-	*tls.Conn
+	net.Conn
 	raw    net.Conn
 	heard  chan struct{} // closed when the first read has ended
 	hear   func()        // closes heard, once
@@ -20,7 +19,7 @@ type wire struct {
 	alert  atomic.Pointer[net.OpError]
 }
 
-func newWire(c *tls.Conn, raw net.Conn) *wire {
+func newWire(c net.Conn, raw net.Conn) *wire {
 	w := &wire{Conn: c, raw: raw, heard: make(chan struct{})}
 	w.hear = sync.OnceFunc(func() { close(w.heard) })
 	return w

@@ -15,15 +15,16 @@ import (
 
 var (
 	errNowhere = errors.New("none of its addresses can be reached from here; a node without a cluster identity meets nodes of this machine only")
+	errNews    = errors.New("something else was said of it meanwhile")
 	errSelf    = errors.New("this node itself answers there")
 	errTwin    = errors.New("a node with this node's own identity answers there: was its folder copied? Give one of the two a new key")
 )
 
 // dial tries the addresses in turn until a node proves who it is.
 func (n *Network) dial(t target) (*link, error) {
-	release, ok := n.slot(n.search, t)
-	if !ok {
-		return nil, n.search.Err()
+	release, err := n.slot(n.search, t)
+	if err != nil {
+		return nil, err
 	}
 	defer release()
 	if t.claimed != "" {
@@ -83,15 +84,30 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	if who.ID == n.self && n.isOwn(raw, addr) {
 		return nil, errSelf
 	}
-	w := newWire(conn, raw)
+	return n.meet(ctx, newWire(conn, raw), state, addr)
+}
+
+// meet makes a link of a connection whose handshake is done, and asks the node to describe itself. The
+// address is the one that was dialled; none when the node opened the connection.
+func (n *Network) meet(ctx context.Context, w *wire, state tls.ConnectionState, addr netip.AddrPort) (*link, error) {
+	who, err := identity.PeerOf(state)
+	if err != nil {
+		return nil, err
+	}
 	l, err := newLink(w, handed{state}, who.ID, n.cfg.Limits)
 	if err != nil {
 		return nil, err
 	}
-	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: addr.String()}
+	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: w.RemoteAddr().String()}
+	if l.addr = addr; addr.IsValid() {
+		l.peer.Addr = addr.String()
+	}
 	l.certEnd = state.VerifiedChains[0][0].NotAfter
-	l.raw, l.heard, l.alarmed = raw, n.hear, n.hearTwin
-	if err := l.describe(ctx, n.introduction()); err != nil {
+	l.raw, l.heard, l.alarmed = w.raw, n.hear, n.hearTwin
+	l.introduced = n.introduced.hear
+	self := n.introduction()
+	self.Port = n.portAt(w.LocalAddr())
+	if err := l.describe(ctx, self); err != nil {
 		l.close()
 		if refused := w.refusal(); refused != nil {
 			return nil, refused

@@ -44,6 +44,15 @@ const (
 	StateLeft         State = "left"         // it said goodbye
 )
 
+// Via is how a connected node is reached.
+type Via string
+
+// The ways to a node.
+const (
+	ViaDialled  Via = "dialled"
+	ViaReversed Via = "reversed" // over a connection that it opened, because it could not be dialled
+)
+
 // NodeStatus is what is known of a node, for people.
 type NodeStatus struct {
 	// ID is proven for the states self, connected and left; else it is only claimed, or "".
@@ -51,6 +60,10 @@ type NodeStatus struct {
 	Name  string
 	State State
 	Addr  string
+	// Via is how a connected node is reached.
+	Via Via
+	// Sources are the discovery sources that say where it may be.
+	Sources []string
 	// Why says why it is not connected.
 	Why string
 	// RTT is how long the node took to describe itself, catalog included.

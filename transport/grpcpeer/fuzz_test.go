@@ -52,7 +52,8 @@ func desk(t testing.TB) (*server, context.Context) {
 	}
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: proof{who: &caller{Peer: identity.Peer{ID: someNode}}}})
 	return &server{cfg: cfg, host: c, leaving: context.Background(), hear: func(community.NodeID, *pb.Revocations) {},
-		twin: func(context.Context, *caller, *pb.Run) error { return nil }, run: id.NewRun()}, ctx
+		twin: func(context.Context, *caller, *pb.Run) error { return nil }, run: id.NewRun(),
+		called: func(*caller, uint32) {}, news: func(*caller) *news { return &news{at: time.Now().Add(time.Hour)} }}, ctx
 }
 
 // feed makes seeds of messages: whole, cut off, and nothing.
@@ -87,7 +88,7 @@ func FuzzInvokeRequest(f *testing.F) {
 }
 
 func FuzzDescribeRequest(f *testing.F) {
-	feed(f, &pb.DescribeRequest{}, &pb.DescribeRequest{Name: "x\x1b[31m", Protocol: &pb.Version{Major: 1}})
+	feed(f, &pb.DescribeRequest{}, &pb.DescribeRequest{Port: 1 << 31}, &pb.DescribeRequest{Name: "x\x1b[31m", Protocol: &pb.Version{Major: 1}})
 	s, ctx := desk(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.DescribeRequest
@@ -112,6 +113,8 @@ func FuzzCatalogEvent(f *testing.F) {
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{Joined: member}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Updated{Updated: member}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Left{Left: member.Id}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "x\x00"}}},
+		&pb.CatalogEvent{Event: &pb.CatalogEvent_Unlinked{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Introductions{}},
+		&pb.CatalogEvent{Event: &pb.CatalogEvent_Introductions{Introductions: presents(someID(2), "10.0.0.1:1")}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Snapshot{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Revocations{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.CatalogEvent
@@ -119,7 +122,8 @@ func FuzzCatalogEvent(f *testing.F) {
 			return
 		}
 		c := community.New(community.Config{})
-		told := census{lease: c.Attach(community.Peer{ID: someNode, Name: "n"}), members: map[community.MemberID]struct{}{}, heard: func(*pb.Revocations) {}, alarmed: func(*pb.Run) {}}
+		told := census{lease: c.Attach(community.Peer{ID: someNode, Name: "n"}), members: map[community.MemberID]struct{}{}, heard: func(*pb.Revocations) {}, alarmed: func(*pb.Run) {}, unlinked: make(chan struct{}, 1),
+			introduced: func(said *pb.Introductions) { newIntroduced(someID(0)).hear(from(1, ""), said) }}
 		_ = told.apply(&m)
 		for _, m := range c.Members() {
 			if m.Node != someNode {

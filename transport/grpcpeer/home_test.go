@@ -135,6 +135,7 @@ type liar struct {
 	describe *pb.NodeDescriptor
 	events   []*pb.CatalogEvent
 	invoke   func(context.Context, *pb.InvokeRequest) (*pb.InvokeReply, error)
+	each     func() *pb.CatalogEvent // second; nil = nothing
 }
 
 func (l *liar) Describe(context.Context, *pb.DescribeRequest) (*pb.NodeDescriptor, error) {
@@ -147,8 +148,21 @@ func (l *liar) Watch(_ *pb.WatchRequest, s grpc.ServerStreamingServer[pb.Catalog
 			return err
 		}
 	}
-	<-s.Context().Done()
-	return nil
+	beat := time.NewTicker(time.Second)
+	defer beat.Stop()
+	for {
+		select {
+		case <-s.Context().Done():
+			return nil
+		case <-beat.C:
+		}
+		if l.each == nil {
+			continue
+		}
+		if err := s.Send(l.each()); err != nil {
+			return err
+		}
+	}
 }
 
 func (l *liar) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeReply, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +21,9 @@ import (
 // mended: a new one takes its place.
 type link struct {
 	peer     community.Peer
-	conn     net.Conn // closing it ends everything at once
-	raw      net.Conn // the same below TLS
+	addr     netip.AddrPort // that was dialled; none = the connection is reversed
+	conn     net.Conn       // closing it ends everything at once
+	raw      net.Conn       // the same below TLS
 	heard    func(from community.NodeID, list *pb.Revocations)
 	alarmed  func(twin *pb.Run)
 	instance string      // of the node's process
@@ -31,22 +33,25 @@ type link struct {
 	grpc      *grpc.ClientConn
 	client    pb.PeerClient
 	limits    Limits
-	slots     chan struct{} // one per call in flight that has a stream of its own
-	fast      *fastpath     // nil = the node does not speak Link
-	closed    atomic.Bool   // no new calls: it ended, or the node said goodbye
-	ended     chan struct{} // closed when the link is no more
-	members   atomic.Int64
-	protocol  Version
-	rtt       time.Duration
-	certEnd   time.Time
-	since     time.Time
+	// unlinked has something when the node says that it cannot call this one; capacity 1.
+	unlinked   chan struct{}
+	introduced func(introducer *link, said *pb.Introductions)
+	slots      chan struct{} // one per call in flight that has a stream of its own
+	fast       *fastpath     // nil = the node does not speak Link
+	closed     atomic.Bool   // no new calls: it ended, or the node said goodbye
+	ended      chan struct{} // closed when the link is no more
+	members    atomic.Int64
+	protocol   Version
+	rtt        time.Duration
+	certEnd    time.Time
+	since      time.Time
 }
 
 var errSpent = errors.New("a link is one connection, and this one has ended")
 
 // newLink makes gRPC use a connection whose handshake is done, once.
 func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) (*link, error) {
-	l := &link{conn: conn, limits: limits, slots: make(chan struct{}, limits.Calls), ended: make(chan struct{})}
+	l := &link{conn: conn, limits: limits, slots: make(chan struct{}, limits.Calls), ended: make(chan struct{}), unlinked: make(chan struct{}, 1)}
 	var spent atomic.Bool
 	var err error
 	l.grpc, err = grpc.NewClient("passthrough:///"+string(node),
@@ -190,7 +195,8 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 		return l.ending(parent, &silent, lease)
 	}
 	told := census{lease: lease, members: map[community.MemberID]struct{}{},
-		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed}
+		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed,
+		introduced: func(said *pb.Introductions) { l.introduced(l, said) }, unlinked: l.unlinked}
 	for {
 		event, err := stream.Recv()
 		if err != nil {
@@ -230,6 +236,9 @@ type census struct {
 	members map[community.MemberID]struct{}
 	heard   func(*pb.Revocations)
 	alarmed func(*pb.Run)
+
+	introduced func(*pb.Introductions)
+	unlinked   chan<- struct{}
 }
 
 // apply hands over one event. A node that announces without end is an error, which ends the link.
@@ -262,6 +271,13 @@ func (c *census) apply(event *pb.CatalogEvent) error {
 		c.heard(e.Revocations)
 	case *pb.CatalogEvent_Twin:
 		c.alarmed(e.Twin)
+	case *pb.CatalogEvent_Introductions:
+		c.introduced(e.Introductions)
+	case *pb.CatalogEvent_Unlinked:
+		select {
+		case c.unlinked <- struct{}{}:
+		default:
+		}
 	}
 	// A heartbeat needs nothing done, and an event of a later minor version is a sign of life too.
 	if len(c.members) > maxAnnounced {

@@ -123,6 +123,7 @@ type caller struct {
 	run     atomic.Pointer[pb.Run] // as it said in Describe
 	twin    atomic.Pointer[pb.Run] // to be told of
 	lanes   laneSet
+	port    atomic.Uint32 // at which it can be dialled, as it said in Describe; 0 = none
 	// calls are the calls under way over the lanes.
 	calls atomic.Int64
 }

@@ -27,19 +27,26 @@ type Network struct {
 	run      *identity.Run
 	fatal    chan error // ends Run
 	gate     *gate      // nil unless a cluster's authority is held here
-	started  atomic.Bool
+	// callbacks are the connections that this node opened in order to be called over them.
+	callbacks  *callbacks
+	introduced *Introduced
+	circle     circle
+	started    atomic.Bool
 	// search ends when Run is asked to: nobody is dialled any more. life ends when the goodbyes are
 	// said, and with it every connection.
 	search, life           context.Context
 	endSearch, endLife     context.CancelFunc
 	pursuits               sync.WaitGroup // Add is guarded by mu
 	newcomers, knownFriend chan struct{}  // dials at once: to strangers, to nodes that were connected before
+	hearsay                chan struct{}  // the same to strangers of whom others say that they are there
 	records                *records
 	links                  sync.Map // community.NodeID -> *link; written under mu
 
 	mu         sync.Mutex
 	host       community.Host        // set by Run; guarded by mu
 	candidates map[string]*candidate // by key; guarded by mu
+	// reversing are the nodes that have opened a connection which is not their link yet; guarded by mu.
+	reversing map[community.NodeID]bool
 }
 
 // New binds the listener and returns a Network that does nothing until Run. It is an error to listen
@@ -59,9 +66,13 @@ func New(cfg Config) (*Network, error) {
 		listener:    &door{Listener: listener, room: make(chan struct{}, cfg.Limits.Connections)},
 		newcomers:   make(chan struct{}, cfg.Limits.Dials),
 		knownFriend: make(chan struct{}, cfg.Limits.Dials),
+		hearsay:     make(chan struct{}, cfg.Limits.Dials),
 		candidates:  map[string]*candidate{},
 		run:         cfg.Identity.NewRun(),
 		fatal:       make(chan error, 1),
+		callbacks:   newCallbacks(listener.Addr()),
+		introduced:  newIntroduced(cfg.Identity.ID()),
+		reversing:   map[community.NodeID]bool{},
 	}
 	n.records = &records{report: cfg.Report, log: cfg.Logger, of: map[string]*record{}}
 	n.search, n.endSearch = context.WithCancel(context.Background())
@@ -69,7 +80,10 @@ func New(cfg Config) (*Network, error) {
 	n.server = &server{cfg: cfg, leaving: n.search}
 	n.server.hear, n.server.twin, n.server.run = n.hear, n.twin, n.run
 	n.gate = newGate(cfg, listener.Addr())
+	n.server.news = n.newsFor
+	n.server.called = n.wasCalled
 	n.doors = newDoorkeeper(cfg.Identity, cfg.Limits, n.gate, n.turnedAway)
+	n.doors.reversed = n.takeReversed
 	n.grpc = newServer(cfg, n.server, n.doors)
 	return n, nil
 }
@@ -91,6 +105,7 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	if n.gate != nil {
 		serving.Go(func() { _ = n.gate.grpc.Serve(n.gate) }) // ends when the gate is closed, with nothing to say
 	}
+	serving.Go(func() { _ = n.grpc.Serve(n.callbacks) }) // ends with the server, with nothing to say
 	serving.Go(func() { n.guard(n.search) })
 	serving.Go(func() { n.renew(n.search) })
 	n.begin(host)

@@ -116,10 +116,16 @@ func (n *Network) Nodes() []NodeStatus {
 		CertDaysLeft: daysUntil(n.cfg.Identity.NotAfter()),
 	}}
 	listed := map[community.NodeID]bool{n.self: true}
+	sources := n.sourcesOf()
 	n.links.Range(func(_, v any) bool {
 		l := v.(*link)
 		listed[l.peer.ID] = true
+		via := ViaDialled
+		if !l.addr.IsValid() {
+			via = ViaReversed
+		}
 		all = append(all, NodeStatus{
+			Via: via, Sources: sources[l.peer.ID],
 			ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, RTT: l.rtt, Members: int(l.members.Load()),
 			Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.certEnd), Since: l.since,
 		})
@@ -134,7 +140,9 @@ func (n *Network) Nodes() []NodeStatus {
 		if k.status.ID != "" {
 			listed[k.status.ID] = true
 		}
-		all = append(all, k.status)
+		status := k.status
+		status.Sources = k.sources
+		all = append(all, status)
 	}
 	n.mu.Unlock()
 	n.records.mu.Lock()
@@ -148,6 +156,25 @@ func (n *Network) Nodes() []NodeStatus {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Addr, b.Addr))
 	})
 	return all
+}
+
+// sourcesOf says which discovery sources see a node, under whatever key.
+func (n *Network) sourcesOf() map[community.NodeID][]string {
+	out := map[community.NodeID][]string{}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, k := range n.candidates {
+		id := cmp.Or(k.proven, k.claimed)
+		for _, s := range k.sources {
+			if id != "" && !k.gone && !slices.Contains(out[id], s) {
+				out[id] = append(out[id], s)
+			}
+		}
+	}
+	for _, all := range out {
+		slices.Sort(all)
+	}
+	return out
 }
 
 func daysUntil(t time.Time) int { return max(0, int(time.Until(t)/(24*time.Hour))) }

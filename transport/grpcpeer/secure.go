@@ -33,18 +33,24 @@ type doorkeeper struct {
 	revoked *identity.Revocations
 	gate    *gate // nil: nobody joins here
 	refused func(addr net.Addr, why error)
+	// reversed takes a connection over which this node is to call who opened it.
+	reversed func(conn, raw net.Conn, state tls.ConnectionState) error
 }
 
 func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Addr, error)) *doorkeeper {
-	server := id.ServerTLS()
+	server, reversed := id.ServerTLS(), id.ReverseServerTLS()
+	var joining *tls.Config // nil: nobody joins here
 	if g != nil {
-		joining := id.JoinTLS()
-		server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			if slices.Contains(hello.SupportedProtos, identity.JoinProtocol) {
-				return joining, nil
-			}
-			return nil, nil
+		joining = id.JoinTLS()
+	}
+	server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		switch {
+		case slices.Contains(hello.SupportedProtos, identity.JoinProtocol):
+			return joining, nil
+		case slices.Contains(hello.SupportedProtos, identity.ReverseProtocol):
+			return reversed, nil
 		}
+		return nil, nil
 	}
 	return &doorkeeper{
 		TransportCredentials: credentials.NewTLS(server),
@@ -65,6 +71,9 @@ func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Ad
 }
 
 func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if o, ok := raw.(*offered); ok {
+		return d.admit(o, o, o.info())
+	}
 	select {
 	case d.room <- struct{}{}:
 		defer func() { <-d.room }()
@@ -81,7 +90,15 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 	if state.NegotiatedProtocol == identity.JoinProtocol {
 		return nil, nil, d.letJoin(conn, state)
 	}
-	p, err := identity.PeerOf(state)
+	if state.NegotiatedProtocol == identity.ReverseProtocol {
+		return nil, nil, d.turn(conn, raw, state)
+	}
+	return d.admit(conn, raw, info.(credentials.TLSInfo))
+}
+
+// admit lets in a connection whose other end has proven who it is.
+func (d *doorkeeper) admit(conn, raw net.Conn, info credentials.TLSInfo) (net.Conn, credentials.AuthInfo, error) {
+	p, err := identity.PeerOf(info.State)
 	if err != nil {
 		d.refused(raw.RemoteAddr(), err)
 		conn.Close()
@@ -100,7 +117,7 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		return nil, nil, identity.ErrRemoved
 	}
 	who := &caller{Peer: p, addr: raw.RemoteAddr().String()}
-	return in, proof{TLSInfo: info.(credentials.TLSInfo), who: who}, nil
+	return in, proof{TLSInfo: info, who: who}, nil
 }
 
 // letJoin hands over a connection whose other end has no certificate. Its error ends what gRPC does with

@@ -31,6 +31,10 @@ type server struct {
 	watching sync.Map // *caller -> nothing
 	// hear takes lists of removed nodes.
 	hear func(from community.NodeID, list *pb.Revocations)
+	// called takes the port at which a caller says that it can be dialled.
+	called func(who *caller, port uint32)
+	// news makes what a watcher is told besides the catalog.
+	news func(who *caller) *news
 }
 
 func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
@@ -70,6 +74,7 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 		return nil, err
 	}
 	s.hear(who.ID, r.GetRevocations())
+	s.called(who, r.GetPort())
 	removed, _ := s.cfg.Identity.Revocations().Current()
 	return &pb.NodeDescriptor{
 		Revocations:    removed,
@@ -153,6 +158,7 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 	defer sub.Close()
 	var epoch uint64 // of the list of removed nodes that was sent; none before the snapshot
 	begun := false
+	news := s.news(who)
 	for {
 		removed, changed := s.cfg.Identity.Revocations().Current()
 		if removed.GetEpoch() > epoch && begun {
@@ -164,6 +170,13 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 		if twin := who.twin.Swap(nil); twin != nil {
 			if err := stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Twin{Twin: twin}}); err != nil {
 				return err
+			}
+		}
+		if begun {
+			for _, e := range news.due(time.Now()) {
+				if err := stream.Send(e); err != nil {
+					return err
+				}
 			}
 		}
 		beat, cancel := context.WithTimeout(ctx, heartbeat)

@@ -41,6 +41,7 @@ type Hub struct {
 	apart   map[community.NodeID]int   // which side of the partition, 0 = the main one; guarded by mu
 	sides   int                        // guarded by mu
 	frozen  map[community.NodeID]bool  // guarded by mu
+	shut    map[string]bool            // by name; guarded by mu
 	chance  map[way]*rand.Rand         // guarded by mu
 	alive   []*Node                    // the nodes that live, sorted; nil = to be made anew; guarded by mu
 	came    chan struct{}              // closed and made anew when nodes come or go; guarded by mu
@@ -66,6 +67,7 @@ func NewHub(cfg Config) *Hub {
 		nodes:   map[community.NodeID]*Node{},
 		apart:   map[community.NodeID]int{},
 		frozen:  map[community.NodeID]bool{},
+		shut:    map[string]bool{},
 		chance:  map[way]*rand.Rand{},
 		came:    make(chan struct{}),
 		changed: make(chan struct{}),
@@ -117,6 +119,31 @@ func (h *Hub) Freeze(id community.NodeID) {
 // Wake undoes Freeze.
 func (h *Hub) Wake(id community.NodeID) {
 	h.change(func() { delete(h.frozen, id) })
+}
+
+// OnlyDialsOut lets nobody reach the nodes of that name, now or later, who is not reached by them first, as a
+// NAT or a firewall would.
+func (h *Hub) OnlyDialsOut(name string) {
+	h.population(func() { h.shut[name] = true })
+}
+
+// lets reports whether a node may be reached by another, and when that may change; gone says that it is not
+// on the LAN any more.
+func (h *Hub) lets(to, from *Node) (ok, gone bool, changed <-chan struct{}) {
+	h.mu.Lock()
+	shut, gone, changed := h.shut[to.name], h.nodes[to.id] != to || to.dead(), h.came
+	h.mu.Unlock()
+	return !shut || to.reaches(from.id), gone, changed
+}
+
+// reached wakes those who may be let in now that a node has reached another, if anybody only dials out.
+func (h *Hub) reached() {
+	h.mu.Lock()
+	shut := len(h.shut) > 0
+	h.mu.Unlock()
+	if shut {
+		h.population(func() {})
+	}
 }
 
 // change changes what gets through, and wakes whoever waits for that.

@@ -61,6 +61,9 @@ func (l *link) snap() {
 // watch keeps a stream to p until ctx ends or p is gone.
 func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 	for ctx.Err() == nil && !n.dead() && !p.dead() {
+		if !n.welcome(ctx, p) {
+			return
+		}
 		l := n.hub.link(p, n)
 		if !l.dial(ctx) {
 			continue
@@ -72,6 +75,7 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 		n.mu.Lock()
 		n.links[p.id] = l
 		n.mu.Unlock()
+		n.hub.reached()
 		gone := l.follow(ctx, lease)
 		n.mu.Lock()
 		if n.links[p.id] == l {
@@ -83,6 +87,30 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 			return
 		}
 	}
+}
+
+// welcome waits until n may reach p, and reports whether that came to be.
+func (n *Node) welcome(ctx context.Context, p *Node) bool {
+	for {
+		ok, gone, changed := n.hub.lets(p, n)
+		if ok || gone {
+			return ok && !gone
+		}
+		select {
+		case <-changed:
+		case <-n.killed:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// reaches reports whether the node reads a stream of another.
+func (n *Node) reaches(id community.NodeID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.links[id] != nil
 }
 
 // tell runs on the watched node: it says all there is to know, until that node ends. The node's heart

@@ -33,7 +33,7 @@ type Suite struct {
 }
 
 // Fixture is a network for the nodes of one case. What more it can do it says by implementing
-// Killer, Partitioner or Freezer; a case that needs what it cannot do is skipped, with the reason.
+// Killer, Partitioner, Freezer or Shutter; a case that needs what it cannot do is skipped, with the reason.
 type Fixture interface {
 	// Join makes the network end of the node called name, and sees to it that it and every other
 	// node of this fixture find each other, sooner or later. The suite calls Network.Run on it once,
@@ -67,6 +67,12 @@ type Partitioner interface {
 type Freezer interface {
 	Freeze(id community.NodeID)
 	Wake(id community.NodeID)
+}
+
+// Shutter is a Fixture that can forbid one direction, as a NAT or a firewall would.
+type Shutter interface {
+	// OnlyDialsOut lets nobody open a connection to the node of that name, which may join later.
+	OnlyDialsOut(name string)
 }
 
 // Run runs every case as a subtest of t.
@@ -123,4 +129,6 @@ var cases = []struct {
 	{"KilledComesBackWithTheSameID", killedComesBackWithTheSameID},
 	{"FrozenComesBackAsItWas", frozenComesBackAsItWas},
 	{"PartitionHeals", partitionHeals},
+	{"WhoOnlyDialsOutIsCalled", whoOnlyDialsOutIsCalled},
+	{"WhoOnlyDialsOutIsLostAndComesBack", whoOnlyDialsOutIsLostAndComesBack},
 }

@@ -142,7 +142,9 @@ type StatusReply struct {
 	Version string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	Started *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started,proto3" json:"started,omitempty"`
 	// Who vouches for the node: "local" or the name of its cluster.
-	Authority     string `protobuf:"bytes,7,opt,name=authority,proto3" json:"authority,omitempty"`
+	Authority string `protobuf:"bytes,7,opt,name=authority,proto3" json:"authority,omitempty"`
+	// Where its hints about other nodes come from.
+	Sources       []*SourceHealth `protobuf:"bytes,30,rep,name=sources,proto3" json:"sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -226,6 +228,67 @@ func (x *StatusReply) GetAuthority() string {
 	return ""
 }
 
+func (x *StatusReply) GetSources() []*SourceHealth {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+// SourceHealth says whether a discovery source works.
+type SourceHealth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What was tried, why it failed and what to do, a line each; empty while it works.
+	Problems      []string `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceHealth) Reset() {
+	*x = SourceHealth{}
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceHealth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceHealth) ProtoMessage() {}
+
+func (x *SourceHealth) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceHealth.ProtoReflect.Descriptor instead.
+func (*SourceHealth) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SourceHealth) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SourceHealth) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
 type MembersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Filters; empty = all.
@@ -239,7 +302,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -251,7 +314,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -264,7 +327,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MembersRequest) GetAccepts() string {
@@ -300,7 +363,7 @@ type LocatedMember struct {
 
 func (x *LocatedMember) Reset() {
 	*x = LocatedMember{}
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -312,7 +375,7 @@ func (x *LocatedMember) String() string {
 func (*LocatedMember) ProtoMessage() {}
 
 func (x *LocatedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -325,7 +388,7 @@ func (x *LocatedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocatedMember.ProtoReflect.Descriptor instead.
 func (*LocatedMember) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LocatedMember) GetMember() *Member {
@@ -358,7 +421,7 @@ type MembersReply struct {
 
 func (x *MembersReply) Reset() {
 	*x = MembersReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -370,7 +433,7 @@ func (x *MembersReply) String() string {
 func (*MembersReply) ProtoMessage() {}
 
 func (x *MembersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -383,7 +446,7 @@ func (x *MembersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReply.ProtoReflect.Descriptor instead.
 func (*MembersReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MembersReply) GetMembers() []*LocatedMember {
@@ -409,7 +472,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +484,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +497,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MemberChange) GetKind() string {
@@ -480,7 +543,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +555,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +568,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 type Node struct {
@@ -525,14 +588,18 @@ type Node struct {
 	// How many of its calls were refused here, by the reason; of the node itself, of all nodes together.
 	Refused map[string]uint64 `protobuf:"bytes,20,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Of this node only: what its process takes now.
-	Process       *Process `protobuf:"bytes,50,opt,name=process,proto3" json:"process,omitempty"`
+	Process *Process `protobuf:"bytes,50,opt,name=process,proto3" json:"process,omitempty"`
+	// How it is reached: dialled, or reversed = over a connection that it opened. Empty when not connected.
+	Via string `protobuf:"bytes,30,opt,name=via,proto3" json:"via,omitempty"`
+	// The discovery sources that say where it may be.
+	Sources       []string `protobuf:"bytes,31,rep,name=sources,proto3" json:"sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +611,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +624,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Node) GetId() string {
@@ -637,6 +704,20 @@ func (x *Node) GetProcess() *Process {
 	return nil
 }
 
+func (x *Node) GetVia() string {
+	if x != nil {
+		return x.Via
+	}
+	return ""
+}
+
+func (x *Node) GetSources() []string {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
 // Process is what a running node takes of its machine. A node that is left alone for long takes the same.
 type Process struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -651,7 +732,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +744,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +757,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Process) GetGoroutines() uint64 {
@@ -709,7 +790,7 @@ type NodesReply struct {
 
 func (x *NodesReply) Reset() {
 	*x = NodesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +802,7 @@ func (x *NodesReply) String() string {
 func (*NodesReply) ProtoMessage() {}
 
 func (x *NodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +815,7 @@ func (x *NodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesReply.ProtoReflect.Descriptor instead.
 func (*NodesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodesReply) GetNodes() []*Node {
@@ -754,7 +835,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +847,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +860,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SpawnRequest) GetAgent() string {
@@ -806,7 +887,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +899,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +912,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TerminateRequest) GetMember() string {
@@ -854,7 +935,7 @@ type SendRequest struct {
 
 func (x *SendRequest) Reset() {
 	*x = SendRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +947,7 @@ func (x *SendRequest) String() string {
 func (*SendRequest) ProtoMessage() {}
 
 func (x *SendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +960,7 @@ func (x *SendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRequest.ProtoReflect.Descriptor instead.
 func (*SendRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SendRequest) GetMember() string {
@@ -927,7 +1008,7 @@ type SendReply struct {
 
 func (x *SendReply) Reset() {
 	*x = SendReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1020,7 @@ func (x *SendReply) String() string {
 func (*SendReply) ProtoMessage() {}
 
 func (x *SendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1033,7 @@ func (x *SendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendReply.ProtoReflect.Descriptor instead.
 func (*SendReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SendReply) GetData() []byte {
@@ -983,7 +1064,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1076,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1089,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CallRequest) GetCapability() string {
@@ -1059,7 +1140,7 @@ type CallReply struct {
 
 func (x *CallReply) Reset() {
 	*x = CallReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1152,7 @@ func (x *CallReply) String() string {
 func (*CallReply) ProtoMessage() {}
 
 func (x *CallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1165,7 @@ func (x *CallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallReply.ProtoReflect.Descriptor instead.
 func (*CallReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CallReply) GetData() []byte {
@@ -1125,7 +1206,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1218,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1231,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CapabilitiesRequest) GetName() string {
@@ -1174,7 +1255,7 @@ type OfferedCapability struct {
 
 func (x *OfferedCapability) Reset() {
 	*x = OfferedCapability{}
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1267,7 @@ func (x *OfferedCapability) String() string {
 func (*OfferedCapability) ProtoMessage() {}
 
 func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1280,7 @@ func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferedCapability.ProtoReflect.Descriptor instead.
 func (*OfferedCapability) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OfferedCapability) GetCapability() *Capability {
@@ -1246,7 +1327,7 @@ type CapabilitiesReply struct {
 
 func (x *CapabilitiesReply) Reset() {
 	*x = CapabilitiesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1339,7 @@ func (x *CapabilitiesReply) String() string {
 func (*CapabilitiesReply) ProtoMessage() {}
 
 func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1352,7 @@ func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesReply.ProtoReflect.Descriptor instead.
 func (*CapabilitiesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
@@ -1292,7 +1373,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1385,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1398,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
@@ -1356,7 +1437,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1449,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1462,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Event) GetTime() *timestamppb.Timestamp {
@@ -1438,7 +1519,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1531,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1544,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunRequest) GetTask() string {
@@ -1520,7 +1601,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1613,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1626,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -1586,7 +1667,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1679,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1692,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -1636,7 +1717,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1729,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1742,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 type SkillsRequest struct {
@@ -1672,7 +1753,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1765,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1778,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 type Skill struct {
@@ -1715,7 +1796,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1808,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1821,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Skill) GetId() string {
@@ -1803,7 +1884,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +1896,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +1909,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -1852,7 +1933,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x17symbio/v1/control.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/peer.proto\"\x0f\n" +
 	"\rReloadRequest\"\r\n" +
 	"\vReloadReply\"\x0f\n" +
-	"\rStatusRequest\"\xc9\x01\n" +
+	"\rStatusRequest\"\xfc\x01\n" +
 	"\vStatusReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -1860,7 +1941,11 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03pid\x18\x04 \x01(\x03R\x03pid\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x124\n" +
 	"\astarted\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12\x1c\n" +
-	"\tauthority\x18\a \x01(\tR\tauthority\"Z\n" +
+	"\tauthority\x18\a \x01(\tR\tauthority\x121\n" +
+	"\asources\x18\x1e \x03(\v2\x17.symbio.v1.SourceHealthR\asources\">\n" +
+	"\fSourceHealth\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bproblems\x18\x02 \x03(\tR\bproblems\"Z\n" +
 	"\x0eMembersRequest\x12\x18\n" +
 	"\aaccepts\x18\x01 \x01(\tR\aaccepts\x12\x1a\n" +
 	"\bprovides\x18\x02 \x01(\tR\bprovides\x12\x12\n" +
@@ -1877,7 +1962,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\amembers\x18\x03 \x03(\v2\x18.symbio.v1.LocatedMemberR\amembers\x12\x16\n" +
 	"\x06missed\x18\x04 \x01(\x04R\x06missed\x12\x10\n" +
 	"\x03why\x18\x05 \x01(\tR\x03why\"\x0e\n" +
-	"\fNodesRequest\"\x88\x03\n" +
+	"\fNodesRequest\"\xb4\x03\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1889,7 +1974,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tcert_days\x18\b \x01(\x05R\bcertDays\x12\x10\n" +
 	"\x03why\x18\t \x01(\tR\x03why\x126\n" +
 	"\arefused\x18\x14 \x03(\v2\x1c.symbio.v1.Node.RefusedEntryR\arefused\x12,\n" +
-	"\aprocess\x182 \x01(\v2\x12.symbio.v1.ProcessR\aprocess\x1a:\n" +
+	"\aprocess\x182 \x01(\v2\x12.symbio.v1.ProcessR\aprocess\x12\x10\n" +
+	"\x03via\x18\x1e \x01(\tR\x03via\x12\x18\n" +
+	"\asources\x18\x1f \x03(\tR\asources\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"U\n" +
@@ -2010,96 +2097,98 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*ReloadRequest)(nil),         // 0: symbio.v1.ReloadRequest
 	(*ReloadReply)(nil),           // 1: symbio.v1.ReloadReply
 	(*StatusRequest)(nil),         // 2: symbio.v1.StatusRequest
 	(*StatusReply)(nil),           // 3: symbio.v1.StatusReply
-	(*MembersRequest)(nil),        // 4: symbio.v1.MembersRequest
-	(*LocatedMember)(nil),         // 5: symbio.v1.LocatedMember
-	(*MembersReply)(nil),          // 6: symbio.v1.MembersReply
-	(*MemberChange)(nil),          // 7: symbio.v1.MemberChange
-	(*NodesRequest)(nil),          // 8: symbio.v1.NodesRequest
-	(*Node)(nil),                  // 9: symbio.v1.Node
-	(*Process)(nil),               // 10: symbio.v1.Process
-	(*NodesReply)(nil),            // 11: symbio.v1.NodesReply
-	(*SpawnRequest)(nil),          // 12: symbio.v1.SpawnRequest
-	(*TerminateRequest)(nil),      // 13: symbio.v1.TerminateRequest
-	(*SendRequest)(nil),           // 14: symbio.v1.SendRequest
-	(*SendReply)(nil),             // 15: symbio.v1.SendReply
-	(*CallRequest)(nil),           // 16: symbio.v1.CallRequest
-	(*CallReply)(nil),             // 17: symbio.v1.CallReply
-	(*CapabilitiesRequest)(nil),   // 18: symbio.v1.CapabilitiesRequest
-	(*OfferedCapability)(nil),     // 19: symbio.v1.OfferedCapability
-	(*CapabilitiesReply)(nil),     // 20: symbio.v1.CapabilitiesReply
-	(*EventsRequest)(nil),         // 21: symbio.v1.EventsRequest
-	(*Event)(nil),                 // 22: symbio.v1.Event
-	(*RunRequest)(nil),            // 23: symbio.v1.RunRequest
-	(*Budget)(nil),                // 24: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 25: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 26: symbio.v1.AnswerReply
-	(*SkillsRequest)(nil),         // 27: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 28: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 29: symbio.v1.SkillsReply
-	nil,                           // 30: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*Member)(nil),                // 32: symbio.v1.Member
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*Capability)(nil),            // 34: symbio.v1.Capability
+	(*SourceHealth)(nil),          // 4: symbio.v1.SourceHealth
+	(*MembersRequest)(nil),        // 5: symbio.v1.MembersRequest
+	(*LocatedMember)(nil),         // 6: symbio.v1.LocatedMember
+	(*MembersReply)(nil),          // 7: symbio.v1.MembersReply
+	(*MemberChange)(nil),          // 8: symbio.v1.MemberChange
+	(*NodesRequest)(nil),          // 9: symbio.v1.NodesRequest
+	(*Node)(nil),                  // 10: symbio.v1.Node
+	(*Process)(nil),               // 11: symbio.v1.Process
+	(*NodesReply)(nil),            // 12: symbio.v1.NodesReply
+	(*SpawnRequest)(nil),          // 13: symbio.v1.SpawnRequest
+	(*TerminateRequest)(nil),      // 14: symbio.v1.TerminateRequest
+	(*SendRequest)(nil),           // 15: symbio.v1.SendRequest
+	(*SendReply)(nil),             // 16: symbio.v1.SendReply
+	(*CallRequest)(nil),           // 17: symbio.v1.CallRequest
+	(*CallReply)(nil),             // 18: symbio.v1.CallReply
+	(*CapabilitiesRequest)(nil),   // 19: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),     // 20: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),     // 21: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),         // 22: symbio.v1.EventsRequest
+	(*Event)(nil),                 // 23: symbio.v1.Event
+	(*RunRequest)(nil),            // 24: symbio.v1.RunRequest
+	(*Budget)(nil),                // 25: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 26: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 27: symbio.v1.AnswerReply
+	(*SkillsRequest)(nil),         // 28: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 29: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 30: symbio.v1.SkillsReply
+	nil,                           // 31: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*Member)(nil),                // 33: symbio.v1.Member
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*Capability)(nil),            // 35: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	31, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
-	32, // 1: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
-	5,  // 2: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
-	5,  // 3: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
-	5,  // 4: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	33, // 5: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
-	30, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
-	10, // 7: symbio.v1.Node.process:type_name -> symbio.v1.Process
-	9,  // 8: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	33, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	33, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	34, // 11: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	19, // 12: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	31, // 13: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	31, // 14: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	24, // 15: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	33, // 16: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	28, // 17: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	2,  // 18: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	4,  // 19: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	4,  // 20: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	8,  // 21: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	12, // 22: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	13, // 23: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	14, // 24: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	16, // 25: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	18, // 26: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	21, // 27: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	23, // 28: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
-	25, // 29: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	27, // 30: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	0,  // 31: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	3,  // 32: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	6,  // 33: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	7,  // 34: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	11, // 35: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	5,  // 36: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	5,  // 37: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	15, // 38: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	17, // 39: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 40: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	22, // 41: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	22, // 42: symbio.v1.Control.Run:output_type -> symbio.v1.Event
-	26, // 43: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	29, // 44: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	1,  // 45: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	32, // [32:46] is the sub-list for method output_type
-	18, // [18:32] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	32, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	4,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
+	33, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
+	6,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
+	6,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
+	6,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
+	34, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
+	31, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	11, // 8: symbio.v1.Node.process:type_name -> symbio.v1.Process
+	10, // 9: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	34, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	34, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	35, // 12: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	20, // 13: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	32, // 14: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	32, // 15: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	25, // 16: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	34, // 17: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	29, // 18: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	2,  // 19: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	5,  // 20: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	5,  // 21: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	9,  // 22: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	13, // 23: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	14, // 24: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	15, // 25: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	17, // 26: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 27: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	22, // 28: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	24, // 29: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
+	26, // 30: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	28, // 31: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	0,  // 32: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	3,  // 33: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	7,  // 34: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	8,  // 35: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	12, // 36: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	6,  // 37: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	6,  // 38: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	16, // 39: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	18, // 40: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	21, // 41: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	23, // 42: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	23, // 43: symbio.v1.Control.Run:output_type -> symbio.v1.Event
+	27, // 44: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	30, // 45: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	1,  // 46: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	33, // [33:47] is the sub-list for method output_type
+	19, // [19:33] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -2114,7 +2203,7 @@ func file_symbio_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -86,7 +86,10 @@ type DescribeRequest struct {
 	// The newest list that the caller knows; none where there is no cluster.
 	Revocations *Revocations `protobuf:"bytes,3,opt,name=revocations,proto3" json:"revocations,omitempty"`
 	// The caller's process.
-	Run           *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
+	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
+	// The port at which the caller can be dialled at the address that its connection comes from, as far as
+	// it knows; 0 = it cannot be dialled there.
+	Port          uint32 `protobuf:"varint,30,opt,name=port,proto3" json:"port,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -147,6 +150,13 @@ func (x *DescribeRequest) GetRun() *Run {
 		return x.Run
 	}
 	return nil
+}
+
+func (x *DescribeRequest) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
 }
 
 type NodeDescriptor struct {
@@ -603,6 +613,8 @@ type CatalogEvent struct {
 	//	*CatalogEvent_Goodbye
 	//	*CatalogEvent_Revocations
 	//	*CatalogEvent_Twin
+	//	*CatalogEvent_Introductions
+	//	*CatalogEvent_Unlinked
 	Event         isCatalogEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -717,6 +729,24 @@ func (x *CatalogEvent) GetTwin() *Run {
 	return nil
 }
 
+func (x *CatalogEvent) GetIntroductions() *Introductions {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_Introductions); ok {
+			return x.Introductions
+		}
+	}
+	return nil
+}
+
+func (x *CatalogEvent) GetUnlinked() *Unlinked {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_Unlinked); ok {
+			return x.Unlinked
+		}
+	}
+	return nil
+}
+
 type isCatalogEvent_Event interface {
 	isCatalogEvent_Event()
 }
@@ -756,6 +786,16 @@ type CatalogEvent_Twin struct {
 	Twin *Run `protobuf:"bytes,8,opt,name=twin,proto3,oneof"`
 }
 
+type CatalogEvent_Introductions struct {
+	// Whom else the node is linked with.
+	Introductions *Introductions `protobuf:"bytes,30,opt,name=introductions,proto3,oneof"`
+}
+
+type CatalogEvent_Unlinked struct {
+	// The node is not linked with the watcher.
+	Unlinked *Unlinked `protobuf:"bytes,31,opt,name=unlinked,proto3,oneof"`
+}
+
 func (*CatalogEvent_Snapshot) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Joined) isCatalogEvent_Event() {}
@@ -772,6 +812,168 @@ func (*CatalogEvent_Revocations) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Twin) isCatalogEvent_Event() {}
 
+func (*CatalogEvent_Introductions) isCatalogEvent_Event() {}
+
+func (*CatalogEvent_Unlinked) isCatalogEvent_Event() {}
+
+// Unlinked says that the node has no connection over which to call the watcher, and would take one that the
+// watcher opens for it: a reversed connection, of the TLS protocol symbio-reverse/1. Over it the watcher
+// answers, and the node calls. It is repeated while it is true.
+type Unlinked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unlinked) Reset() {
+	*x = Unlinked{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unlinked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unlinked) ProtoMessage() {}
+
+func (x *Unlinked) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unlinked.ProtoReflect.Descriptor instead.
+func (*Unlinked) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{9}
+}
+
+// Introductions are nodes of the same cluster that the sender has dialled and is linked with, at most 256
+// at a time. They are hints: who answers at an address, its certificate says.
+type Introductions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was said before on other streams counts no more; in the first event of a stream.
+	All   bool            `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"`
+	Nodes []*Introduction `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Ids of nodes that the sender is linked with no more.
+	Gone          []string `protobuf:"bytes,3,rep,name=gone,proto3" json:"gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Introductions) Reset() {
+	*x = Introductions{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Introductions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Introductions) ProtoMessage() {}
+
+func (x *Introductions) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Introductions.ProtoReflect.Descriptor instead.
+func (*Introductions) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Introductions) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *Introductions) GetNodes() []*Introduction {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *Introductions) GetGone() []string {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+// Introduction is one node that the sender is linked with.
+type Introduction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The node's id.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// host:port with an address, not a name; at most 4.
+	Addrs         []string `protobuf:"bytes,2,rep,name=addrs,proto3" json:"addrs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Introduction) Reset() {
+	*x = Introduction{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Introduction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Introduction) ProtoMessage() {}
+
+func (x *Introduction) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Introduction.ProtoReflect.Descriptor instead.
+func (*Introduction) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Introduction) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Introduction) GetAddrs() []string {
+	if x != nil {
+		return x.Addrs
+	}
+	return nil
+}
+
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -780,7 +982,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[9]
+	mi := &file_symbio_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +994,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[9]
+	mi := &file_symbio_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +1007,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 // Goodbye is the last event of a node that stops on purpose.
@@ -818,7 +1020,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[10]
+	mi := &file_symbio_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +1032,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[10]
+	mi := &file_symbio_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +1045,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -876,7 +1078,7 @@ type InvokeRequest struct {
 
 func (x *InvokeRequest) Reset() {
 	*x = InvokeRequest{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[11]
+	mi := &file_symbio_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1090,7 @@ func (x *InvokeRequest) String() string {
 func (*InvokeRequest) ProtoMessage() {}
 
 func (x *InvokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[11]
+	mi := &file_symbio_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1103,7 @@ func (x *InvokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeRequest.ProtoReflect.Descriptor instead.
 func (*InvokeRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *InvokeRequest) GetCallId() string {
@@ -977,7 +1179,7 @@ type InvokeReply struct {
 
 func (x *InvokeReply) Reset() {
 	*x = InvokeReply{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[12]
+	mi := &file_symbio_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1191,7 @@ func (x *InvokeReply) String() string {
 func (*InvokeReply) ProtoMessage() {}
 
 func (x *InvokeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[12]
+	mi := &file_symbio_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1204,7 @@ func (x *InvokeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeReply.ProtoReflect.Descriptor instead.
 func (*InvokeReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *InvokeReply) GetPayload() []byte {
@@ -1036,7 +1238,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[13]
+	mi := &file_symbio_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1250,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[13]
+	mi := &file_symbio_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1263,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Frame) GetOpen() *Open {
@@ -1105,7 +1307,7 @@ type Open struct {
 
 func (x *Open) Reset() {
 	*x = Open{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[14]
+	mi := &file_symbio_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1319,7 @@ func (x *Open) String() string {
 func (*Open) ProtoMessage() {}
 
 func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[14]
+	mi := &file_symbio_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1332,7 @@ func (x *Open) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Open.ProtoReflect.Descriptor instead.
 func (*Open) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Open) GetBulk() bool {
@@ -1159,7 +1361,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[15]
+	mi := &file_symbio_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1373,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[15]
+	mi := &file_symbio_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1386,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1215,7 +1417,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	mi := &file_symbio_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1429,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	mi := &file_symbio_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1442,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -1286,7 +1488,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	mi := &file_symbio_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1500,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	mi := &file_symbio_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1513,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Failure) GetCode() uint32 {
@@ -1342,12 +1544,13 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x14symbio/v1/peer.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/join.proto\"5\n" +
 	"\aVersion\x12\x14\n" +
 	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
-	"\x05minor\x18\x02 \x01(\rR\x05minor\"\xb1\x01\n" +
+	"\x05minor\x18\x02 \x01(\rR\x05minor\"\xc5\x01\n" +
 	"\x0fDescribeRequest\x12.\n" +
 	"\bprotocol\x18\x01 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
 	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12 \n" +
-	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\"\xb8\x02\n" +
+	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x12\n" +
+	"\x04port\x18\x1e \x01(\rR\x04port\"\xb8\x02\n" +
 	"\x0eNodeDescriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
@@ -1386,7 +1589,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12,\n" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1c\n" +
 	"\tsignature\x18\x04 \x01(\fR\tsignature\"\x0e\n" +
-	"\fWatchRequest\"\x83\x03\n" +
+	"\fWatchRequest\"\xf8\x03\n" +
 	"\fCatalogEvent\x120\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x12.symbio.v1.CatalogH\x00R\bsnapshot\x12+\n" +
 	"\x06joined\x18\x02 \x01(\v2\x11.symbio.v1.MemberH\x00R\x06joined\x12-\n" +
@@ -1395,8 +1598,19 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\theartbeat\x18\x05 \x01(\v2\x14.symbio.v1.HeartbeatH\x00R\theartbeat\x12.\n" +
 	"\agoodbye\x18\x06 \x01(\v2\x12.symbio.v1.GoodbyeH\x00R\agoodbye\x12:\n" +
 	"\vrevocations\x18\a \x01(\v2\x16.symbio.v1.RevocationsH\x00R\vrevocations\x12$\n" +
-	"\x04twin\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\x04twinB\a\n" +
-	"\x05event\"\v\n" +
+	"\x04twin\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\x04twin\x12@\n" +
+	"\rintroductions\x18\x1e \x01(\v2\x18.symbio.v1.IntroductionsH\x00R\rintroductions\x121\n" +
+	"\bunlinked\x18\x1f \x01(\v2\x13.symbio.v1.UnlinkedH\x00R\bunlinkedB\a\n" +
+	"\x05event\"\n" +
+	"\n" +
+	"\bUnlinked\"d\n" +
+	"\rIntroductions\x12\x10\n" +
+	"\x03all\x18\x01 \x01(\bR\x03all\x12-\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x17.symbio.v1.IntroductionR\x05nodes\x12\x12\n" +
+	"\x04gone\x18\x03 \x03(\tR\x04gone\"4\n" +
+	"\fIntroduction\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"\v\n" +
 	"\tHeartbeat\"!\n" +
 	"\aGoodbye\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xb4\x02\n" +
@@ -1456,7 +1670,7 @@ func file_symbio_v1_peer_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_peer_proto_rawDescData
 }
 
-var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Version)(nil),               // 0: symbio.v1.Version
 	(*DescribeRequest)(nil),       // 1: symbio.v1.DescribeRequest
@@ -1467,59 +1681,65 @@ var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Run)(nil),                   // 6: symbio.v1.Run
 	(*WatchRequest)(nil),          // 7: symbio.v1.WatchRequest
 	(*CatalogEvent)(nil),          // 8: symbio.v1.CatalogEvent
-	(*Heartbeat)(nil),             // 9: symbio.v1.Heartbeat
-	(*Goodbye)(nil),               // 10: symbio.v1.Goodbye
-	(*InvokeRequest)(nil),         // 11: symbio.v1.InvokeRequest
-	(*InvokeReply)(nil),           // 12: symbio.v1.InvokeReply
-	(*Frame)(nil),                 // 13: symbio.v1.Frame
-	(*Open)(nil),                  // 14: symbio.v1.Open
-	(*Call)(nil),                  // 15: symbio.v1.Call
-	(*Answer)(nil),                // 16: symbio.v1.Answer
-	(*Failure)(nil),               // 17: symbio.v1.Failure
-	nil,                           // 18: symbio.v1.Member.MetadataEntry
-	(*Revocations)(nil),           // 19: symbio.v1.Revocations
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*Unlinked)(nil),              // 9: symbio.v1.Unlinked
+	(*Introductions)(nil),         // 10: symbio.v1.Introductions
+	(*Introduction)(nil),          // 11: symbio.v1.Introduction
+	(*Heartbeat)(nil),             // 12: symbio.v1.Heartbeat
+	(*Goodbye)(nil),               // 13: symbio.v1.Goodbye
+	(*InvokeRequest)(nil),         // 14: symbio.v1.InvokeRequest
+	(*InvokeReply)(nil),           // 15: symbio.v1.InvokeReply
+	(*Frame)(nil),                 // 16: symbio.v1.Frame
+	(*Open)(nil),                  // 17: symbio.v1.Open
+	(*Call)(nil),                  // 18: symbio.v1.Call
+	(*Answer)(nil),                // 19: symbio.v1.Answer
+	(*Failure)(nil),               // 20: symbio.v1.Failure
+	nil,                           // 21: symbio.v1.Member.MetadataEntry
+	(*Revocations)(nil),           // 22: symbio.v1.Revocations
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
 }
 var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
-	19, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
+	22, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
 	6,  // 2: symbio.v1.DescribeRequest.run:type_name -> symbio.v1.Run
 	0,  // 3: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
 	3,  // 4: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	19, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	22, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
 	6,  // 6: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
 	4,  // 7: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
 	5,  // 8: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	18, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	20, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
-	20, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
+	21, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	23, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
+	23, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
 	3,  // 12: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
 	4,  // 13: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
 	4,  // 14: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
-	9,  // 15: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
-	10, // 16: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	19, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	12, // 15: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
+	13, // 16: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
+	22, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
 	6,  // 18: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
-	21, // 19: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	14, // 20: symbio.v1.Frame.open:type_name -> symbio.v1.Open
-	15, // 21: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
-	16, // 22: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
-	11, // 23: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
-	17, // 24: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
-	1,  // 25: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	7,  // 26: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	11, // 27: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	13, // 28: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
-	2,  // 29: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	8,  // 30: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	12, // 31: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	13, // 32: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
-	29, // [29:33] is the sub-list for method output_type
-	25, // [25:29] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	10, // 19: symbio.v1.CatalogEvent.introductions:type_name -> symbio.v1.Introductions
+	9,  // 20: symbio.v1.CatalogEvent.unlinked:type_name -> symbio.v1.Unlinked
+	11, // 21: symbio.v1.Introductions.nodes:type_name -> symbio.v1.Introduction
+	24, // 22: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	17, // 23: symbio.v1.Frame.open:type_name -> symbio.v1.Open
+	18, // 24: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
+	19, // 25: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
+	14, // 26: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
+	20, // 27: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
+	1,  // 28: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 29: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	14, // 30: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	16, // 31: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
+	2,  // 32: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 33: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	15, // 34: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	16, // 35: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
+	32, // [32:36] is the sub-list for method output_type
+	28, // [28:32] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -1537,6 +1757,8 @@ func file_symbio_v1_peer_proto_init() {
 		(*CatalogEvent_Goodbye)(nil),
 		(*CatalogEvent_Revocations)(nil),
 		(*CatalogEvent_Twin)(nil),
+		(*CatalogEvent_Introductions)(nil),
+		(*CatalogEvent_Unlinked)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1544,7 +1766,7 @@ func file_symbio_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_peer_proto_rawDesc), len(file_symbio_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,7 +29,7 @@ func (c *control) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.St
 	n := c.node
 	return &symbiov1.StatusReply{
 		Id: string(n.id), Name: n.name, Listen: n.listen, Pid: int64(n.pid), Version: n.opts.Version, Started: timestamppb.New(n.started),
-		Authority: n.self.Authority(),
+		Authority: n.self.Authority(), Sources: n.health(),
 	}, nil
 }
 
@@ -92,7 +92,7 @@ func (c *control) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.Node
 		out := &symbiov1.Node{
 			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, Rtt: durationpb.New(n.RTT),
 			Members: uint32(n.Members), Protocol: n.Protocol, Why: n.Why,
-			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint64{},
+			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint64{}, Via: string(n.Via), Sources: n.Sources,
 		}
 		if n.ID != "" {
 			for reason, count := range c.node.community.Refusals(n.ID) {

@@ -209,6 +209,7 @@ func (n *Node) discover(id *identity.Identity, listener net.Listener) error {
 	}
 	n.roster = discovery.NewRoster(discovery.Config{Self: string(n.id), Tag: id.Tag(), Report: n.network.Sight, Logger: n.log})
 	n.sources, err = sources(n.opts.Config.Discovery, string(n.id), id.Tag(), addr, n.log)
+	n.sources = append(n.sources, n.network.Introduced()) // the last to be believed
 	return err
 }
 
