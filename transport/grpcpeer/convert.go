@@ -23,6 +23,8 @@ func requestTo(c community.Call, left time.Duration) *pb.InvokeRequest {
 		ContentType: c.ContentType,
 		Requester:   c.Requester,
 		Deadline:    durationpb.New(left),
+		Traceparent: c.Trace.Parent(),
+		Tracestate:  c.Trace.State(),
 	}
 }
 
@@ -34,6 +36,7 @@ func callFrom(r *pb.InvokeRequest) community.Call {
 		Payload:     r.GetPayload(),
 		ContentType: r.GetContentType(),
 		Requester:   r.GetRequester(),
+		Trace:       community.ParseTrace(r.GetTraceparent(), r.GetTracestate()),
 	}
 }
 

@@ -901,10 +901,13 @@ type CallRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
 	// A member's or node's id or name; empty = whoever provides it.
-	On            string               `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
-	Data          []byte               `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	ContentType   string               `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	Timeout       *durationpb.Duration `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	On          string               `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
+	Data        []byte               `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	ContentType string               `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	Timeout     *durationpb.Duration `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// W3C trace context of the caller, if it has one.
+	Traceparent   string `protobuf:"bytes,20,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Tracestate    string `protobuf:"bytes,21,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -974,6 +977,128 @@ func (x *CallRequest) GetTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *CallRequest) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *CallRequest) GetTracestate() string {
+	if x != nil {
+		return x.Tracestate
+	}
+	return ""
+}
+
+// CallEvent is what is heard of a capability's call.
+type CallEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*CallEvent_Progress
+	//	*CallEvent_Chunk
+	//	*CallEvent_Reply
+	Event isCallEvent_Event `protobuf_oneof:"event"`
+	// How many reports of progress were left out since the event before.
+	Missed        uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallEvent) Reset() {
+	*x = CallEvent{}
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallEvent) ProtoMessage() {}
+
+func (x *CallEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallEvent.ProtoReflect.Descriptor instead.
+func (*CallEvent) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *CallEvent) GetEvent() isCallEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *CallEvent) GetProgress() *Progress {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *CallEvent) GetChunk() *Chunk {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Chunk); ok {
+			return x.Chunk
+		}
+	}
+	return nil
+}
+
+func (x *CallEvent) GetReply() *CallReply {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Reply); ok {
+			return x.Reply
+		}
+	}
+	return nil
+}
+
+func (x *CallEvent) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+type isCallEvent_Event interface {
+	isCallEvent_Event()
+}
+
+type CallEvent_Progress struct {
+	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
+}
+
+type CallEvent_Chunk struct {
+	Chunk *Chunk `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+}
+
+type CallEvent_Reply struct {
+	Reply *CallReply `protobuf:"bytes,3,opt,name=reply,proto3,oneof"`
+}
+
+func (*CallEvent_Progress) isCallEvent_Event() {}
+
+func (*CallEvent_Chunk) isCallEvent_Event() {}
+
+func (*CallEvent_Reply) isCallEvent_Event() {}
+
 type CallReply struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Data        []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -987,7 +1112,7 @@ type CallReply struct {
 
 func (x *CallReply) Reset() {
 	*x = CallReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1124,7 @@ func (x *CallReply) String() string {
 func (*CallReply) ProtoMessage() {}
 
 func (x *CallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1137,7 @@ func (x *CallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallReply.ProtoReflect.Descriptor instead.
 func (*CallReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CallReply) GetData() []byte {
@@ -1053,7 +1178,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1190,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1203,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CapabilitiesRequest) GetName() string {
@@ -1102,7 +1227,7 @@ type OfferedCapability struct {
 
 func (x *OfferedCapability) Reset() {
 	*x = OfferedCapability{}
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1239,7 @@ func (x *OfferedCapability) String() string {
 func (*OfferedCapability) ProtoMessage() {}
 
 func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1252,7 @@ func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferedCapability.ProtoReflect.Descriptor instead.
 func (*OfferedCapability) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OfferedCapability) GetCapability() *Capability {
@@ -1174,7 +1299,7 @@ type CapabilitiesReply struct {
 
 func (x *CapabilitiesReply) Reset() {
 	*x = CapabilitiesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1311,7 @@ func (x *CapabilitiesReply) String() string {
 func (*CapabilitiesReply) ProtoMessage() {}
 
 func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1324,7 @@ func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesReply.ProtoReflect.Descriptor instead.
 func (*CapabilitiesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
@@ -1220,7 +1345,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1357,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1370,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
@@ -1284,7 +1409,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1421,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1434,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Event) GetTime() *timestamppb.Timestamp {
@@ -1366,7 +1491,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1503,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1516,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunRequest) GetTask() string {
@@ -1448,7 +1573,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1585,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1598,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -1514,7 +1639,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1651,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1664,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -1564,7 +1689,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +1701,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +1714,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 type SkillsRequest struct {
@@ -1600,7 +1725,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1737,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1750,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 type Skill struct {
@@ -1643,7 +1768,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1780,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1793,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Skill) GetId() string {
@@ -1731,7 +1856,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +1868,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +1881,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -1838,7 +1963,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"B\n" +
 	"\tSendReply\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xa9\x01\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xeb\x01\n" +
 	"\vCallRequest\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -1846,7 +1971,17 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x02on\x18\x02 \x01(\tR\x02on\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x123\n" +
-	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"s\n" +
+	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12 \n" +
+	"\vtraceparent\x18\x14 \x01(\tR\vtraceparent\x12\x1e\n" +
+	"\n" +
+	"tracestate\x18\x15 \x01(\tR\n" +
+	"tracestate\"\xb7\x01\n" +
+	"\tCallEvent\x121\n" +
+	"\bprogress\x18\x01 \x01(\v2\x13.symbio.v1.ProgressH\x00R\bprogress\x12(\n" +
+	"\x05chunk\x18\x02 \x01(\v2\x10.symbio.v1.ChunkH\x00R\x05chunk\x12,\n" +
+	"\x05reply\x18\x03 \x01(\v2\x14.symbio.v1.CallReplyH\x00R\x05reply\x12\x16\n" +
+	"\x06missed\x18\x04 \x01(\x04R\x06missedB\a\n" +
+	"\x05event\"s\n" +
 	"\tCallReply\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x12\n" +
@@ -1902,7 +2037,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06active\x18\a \x01(\bR\x06active\"O\n" +
 	"\vSkillsReply\x12(\n" +
 	"\x06skills\x18\x01 \x03(\v2\x10.symbio.v1.SkillR\x06skills\x12\x16\n" +
-	"\x06errors\x18\x02 \x03(\tR\x06errors2\xdb\x06\n" +
+	"\x06errors\x18\x02 \x03(\tR\x06errors2\x99\a\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -1911,7 +2046,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05Spawn\x12\x17.symbio.v1.SpawnRequest\x1a\x18.symbio.v1.LocatedMember\x12B\n" +
 	"\tTerminate\x12\x1b.symbio.v1.TerminateRequest\x1a\x18.symbio.v1.LocatedMember\x124\n" +
 	"\x04Send\x12\x16.symbio.v1.SendRequest\x1a\x14.symbio.v1.SendReply\x124\n" +
-	"\x04Call\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallReply\x12L\n" +
+	"\x04Call\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallReply\x12<\n" +
+	"\n" +
+	"CallStream\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallEvent0\x01\x12L\n" +
 	"\fCapabilities\x12\x1e.symbio.v1.CapabilitiesRequest\x1a\x1c.symbio.v1.CapabilitiesReply\x126\n" +
 	"\x06Events\x12\x18.symbio.v1.EventsRequest\x1a\x10.symbio.v1.Event0\x01\x120\n" +
 	"\x03Run\x12\x15.symbio.v1.RunRequest\x1a\x10.symbio.v1.Event0\x01\x12:\n" +
@@ -1931,7 +2068,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*ReloadRequest)(nil),         // 0: symbio.v1.ReloadRequest
 	(*ReloadReply)(nil),           // 1: symbio.v1.ReloadReply
@@ -1949,76 +2086,84 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*SendRequest)(nil),           // 13: symbio.v1.SendRequest
 	(*SendReply)(nil),             // 14: symbio.v1.SendReply
 	(*CallRequest)(nil),           // 15: symbio.v1.CallRequest
-	(*CallReply)(nil),             // 16: symbio.v1.CallReply
-	(*CapabilitiesRequest)(nil),   // 17: symbio.v1.CapabilitiesRequest
-	(*OfferedCapability)(nil),     // 18: symbio.v1.OfferedCapability
-	(*CapabilitiesReply)(nil),     // 19: symbio.v1.CapabilitiesReply
-	(*EventsRequest)(nil),         // 20: symbio.v1.EventsRequest
-	(*Event)(nil),                 // 21: symbio.v1.Event
-	(*RunRequest)(nil),            // 22: symbio.v1.RunRequest
-	(*Budget)(nil),                // 23: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 24: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 25: symbio.v1.AnswerReply
-	(*SkillsRequest)(nil),         // 26: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 27: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 28: symbio.v1.SkillsReply
-	nil,                           // 29: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*Member)(nil),                // 31: symbio.v1.Member
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
-	(*Capability)(nil),            // 33: symbio.v1.Capability
+	(*CallEvent)(nil),             // 16: symbio.v1.CallEvent
+	(*CallReply)(nil),             // 17: symbio.v1.CallReply
+	(*CapabilitiesRequest)(nil),   // 18: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),     // 19: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),     // 20: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),         // 21: symbio.v1.EventsRequest
+	(*Event)(nil),                 // 22: symbio.v1.Event
+	(*RunRequest)(nil),            // 23: symbio.v1.RunRequest
+	(*Budget)(nil),                // 24: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 25: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 26: symbio.v1.AnswerReply
+	(*SkillsRequest)(nil),         // 27: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 28: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 29: symbio.v1.SkillsReply
+	nil,                           // 30: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*Member)(nil),                // 32: symbio.v1.Member
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*Progress)(nil),              // 34: symbio.v1.Progress
+	(*Chunk)(nil),                 // 35: symbio.v1.Chunk
+	(*Capability)(nil),            // 36: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	30, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
-	31, // 1: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
+	31, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	32, // 1: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
 	5,  // 2: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	5,  // 3: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	5,  // 4: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	32, // 5: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
-	29, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	33, // 5: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
+	30, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	9,  // 7: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	32, // 8: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	32, // 9: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	33, // 10: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	18, // 11: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	30, // 12: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	30, // 13: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	23, // 14: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	32, // 15: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	27, // 16: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	2,  // 17: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	4,  // 18: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	4,  // 19: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	8,  // 20: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	11, // 21: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	12, // 22: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	13, // 23: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	15, // 24: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	17, // 25: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	20, // 26: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	22, // 27: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
-	24, // 28: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	26, // 29: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	0,  // 30: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	3,  // 31: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	6,  // 32: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	7,  // 33: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	10, // 34: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	5,  // 35: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	5,  // 36: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	14, // 37: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	16, // 38: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	19, // 39: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	21, // 40: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	21, // 41: symbio.v1.Control.Run:output_type -> symbio.v1.Event
-	25, // 42: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	28, // 43: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	1,  // 44: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	31, // [31:45] is the sub-list for method output_type
-	17, // [17:31] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	33, // 8: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	33, // 9: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	34, // 10: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	35, // 11: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	17, // 12: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	36, // 13: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	19, // 14: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	31, // 15: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	31, // 16: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	24, // 17: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	33, // 18: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	28, // 19: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	2,  // 20: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	4,  // 21: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	4,  // 22: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	8,  // 23: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	11, // 24: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	12, // 25: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	13, // 26: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	15, // 27: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	15, // 28: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	18, // 29: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	21, // 30: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	23, // 31: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
+	25, // 32: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	27, // 33: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	0,  // 34: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	3,  // 35: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	6,  // 36: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	7,  // 37: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	10, // 38: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	5,  // 39: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	5,  // 40: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	14, // 41: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	17, // 42: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	16, // 43: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	20, // 44: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	22, // 45: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	22, // 46: symbio.v1.Control.Run:output_type -> symbio.v1.Event
+	26, // 47: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	29, // 48: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	1,  // 49: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	35, // [35:50] is the sub-list for method output_type
+	20, // [20:35] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -2027,13 +2172,18 @@ func file_symbio_v1_control_proto_init() {
 		return
 	}
 	file_symbio_v1_peer_proto_init()
+	file_symbio_v1_control_proto_msgTypes[16].OneofWrappers = []any{
+		(*CallEvent_Progress)(nil),
+		(*CallEvent_Chunk)(nil),
+		(*CallEvent_Reply)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,7 +30,7 @@ import (
 )
 
 // Protocol is the version of the wire between nodes that this build speaks.
-const Protocol = "1.1"
+const Protocol = "1.2"
 
 // stopTimeout is how long a stop may take; after it the node ends with what it could not finish.
 const stopTimeout = 5 * time.Second
