@@ -36,7 +36,7 @@ func (h *house) Send(context.Context, community.MemberID, community.Signal) (com
 	return community.Reply{}, errors.New("not in this test")
 }
 
-func (h *house) Invoke(_ context.Context, _ community.MemberID, name string, s community.Signal) (community.Reply, error) {
+func (h *house) InvokeStream(_ context.Context, _ community.MemberID, name string, s community.Signal, heard func(community.Update)) (community.Reply, error) {
 	h.invoked = append(h.invoked, name)
 	if name == "oven.heat" {
 		return community.Reply{}, community.Explain(community.ErrInvalid, "the input: /properties/heat: too hot")
