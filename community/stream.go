@@ -56,7 +56,10 @@ func (h *hearing) take(u Update) {
 		h.told++
 		flood = float64(h.told) > 2*(progressBurst+progressRate*time.Since(h.began).Seconds())
 	}
-	if u.Output != nil || flood {
+	switch {
+	case flood:
+		h.spent += floodCost
+	case u.Output != nil:
 		h.spent += len(u.Output) + pieceCost
 	}
 	switch {

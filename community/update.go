@@ -34,6 +34,7 @@ const (
 	waitingOutput   = 64 << 10 // bytes of output that wait before Emit does
 	pieceSize       = 32 << 10 // bytes of output in one Update
 	pieceCost       = 32       // bytes that an Update counts as beside its output
+	floodCost       = 1 << 10  // and what a report does that a node should have left out
 	maxPartial      = 16 << 20 // default of Config.MaxPartial
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -63,10 +64,7 @@ func (s *server) InvokeStream(r *pb.InvokeRequest, stream grpc.ServerStreamingSe
 	}
 	ctx, cancel := s.bounded(stream.Context(), r)
 	defer cancel()
-	call := callFrom(r)
-	// A stream that has ended needs no handling here: the call's context has ended with it.
-	call.Listen = func(u community.Update) { _ = stream.Send(eventOf(u)) }
-	reply, err := s.host.Serve(ctx, who.peer(), call)
+	reply, err := s.narrate(ctx, who, r, stream)
 	switch {
 	case err != nil:
 		return toWire(err)
@@ -74,6 +72,28 @@ func (s *server) InvokeStream(r *pb.InvokeRequest, stream grpc.ServerStreamingSe
 		return toWire(community.ErrTooLarge)
 	}
 	return stream.Send(&pb.InvokeEvent{Event: &pb.InvokeEvent_Reply{Reply: &pb.InvokeReply{Payload: reply.Data, ContentType: reply.ContentType}}})
+}
+
+// narrate serves a call and sends its updates. Only a goroutine of its own waits for a caller that does
+// not read: the call itself ends with ctx, and counts no longer.
+func (s *server) narrate(ctx context.Context, who *caller, r *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) (community.Reply, error) {
+	events := make(chan *pb.InvokeEvent)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for e := range events {
+			_ = stream.Send(e) // one that has ended has ended ctx, too
+		}
+	})
+	defer sending.Wait()
+	defer close(events)
+	call := callFrom(r)
+	call.Listen = func(u community.Update) {
+		select {
+		case events <- eventOf(u):
+		case <-ctx.Done():
+		}
+	}
+	return s.host.Serve(ctx, who.peer(), call)
 }
 
 func eventOf(u community.Update) *pb.InvokeEvent {
