@@ -47,9 +47,6 @@ type hearing struct {
 // take passes an update on. What is more progress than a node sends that keeps to the rate is left out,
 // and counts as output, so that it comes to an end.
 func (h *hearing) take(u Update) {
-	if h.failed != nil {
-		return
-	}
 	h.missed += u.Missed
 	flood := false
 	if u.Output == nil {

@@ -49,7 +49,7 @@ func TestBytesOfOlderNodesStayReadable(t *testing.T) {
 		"stream_progress": &pb.InvokeEvent{Missed: 300, Event: &pb.InvokeEvent_Progress{Progress: &pb.Progress{Message: "half of it", Done: 50, Total: 100}}},
 		"stream_chunk":    &pb.InvokeEvent{Event: &pb.InvokeEvent_Chunk{Chunk: &pb.Chunk{Data: []byte("Once"), ContentType: "text/plain"}}},
 		"stream_reply":    &pb.InvokeEvent{Event: &pb.InvokeEvent_Reply{Reply: &pb.InvokeReply{Payload: []byte("done"), ContentType: "text/plain"}}},
-		"event_goodbye": &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}},
+		"event_goodbye":   &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			version := "_1.0"

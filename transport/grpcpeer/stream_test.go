@@ -123,6 +123,9 @@ func TestAListenedCallHasOneEndWhateverItsNodeSends(t *testing.T) {
 				if string(r.Data) != tt.data || !errors.Is(err, tt.want) {
 					t.Errorf("got %q, %v, want %q, %v", r.Data, err, tt.data, tt.want)
 				}
+				if name == "no answer" && !strings.Contains(err.Error(), "without an answer") {
+					t.Errorf("got %v, which does not say what was wrong", err)
+				}
 				synctest.Wait()
 				if s, ok := a.status(eve, grpcpeer.StateConnected); !ok {
 					t.Errorf("the connection did not outlive the call: %+v", s)
