@@ -139,13 +139,14 @@ func TestAListenedCallHasOneEndWhateverItsNodeSends(t *testing.T) {
 func TestWhoDoesNotReadHoldsUpItsOwnCallOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := serving(t)
-		reported, ended := 0, make(chan error, 1)
+		var reported atomic.Int32
+		ended := make(chan error, 1)
 		h.offers("hasty", func(ctx context.Context, _ community.Signal) (community.Reply, error) {
 			for range 1000 {
-				for range 100 {
+				for range 20 {
 					community.Report(ctx, community.Progress{Message: strings.Repeat("x", 400)})
 				}
-				reported += 100
+				reported.Add(20)
 				time.Sleep(time.Millisecond)
 			}
 			err := community.Emit(ctx, make([]byte, 8<<20), "")
@@ -158,8 +159,8 @@ func TestWhoDoesNotReadHoldsUpItsOwnCallOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
-		if reported != 100_000 {
-			t.Errorf("the provider has made %d reports", reported)
+		if n := reported.Load(); n != 20_000 {
+			t.Errorf("the provider has made %d reports", n)
 		}
 		for range 10 {
 			if r, err := c.Invoke(bounded(t), &pb.InvokeRequest{Capability: "echo", Payload: []byte("x")}); err != nil || string(r.GetPayload()) != "x" {
@@ -210,9 +211,9 @@ func TestListenedCallsAreLimitedAndGivenBack(t *testing.T) {
 		l := newLAN(t)
 		l.tune = func(c *grpcpeer.Config) { c.Limits.Calls = 2 }
 		a, b := meet(t, l)
-		begun := 0
+		var begun atomic.Int32
 		b.offers("stuck", func(ctx context.Context, s community.Signal) (community.Reply, error) {
-			begun++
+			begun.Add(1)
 			return stuck(ctx, s)
 		})
 		for range 3 {
@@ -234,8 +235,8 @@ func TestListenedCallsAreLimitedAndGivenBack(t *testing.T) {
 			calls.Wait()
 			synctest.Wait()
 		}
-		if begun != 6 {
-			t.Errorf("%d calls were begun, want 6", begun)
+		if n := begun.Load(); n != 6 {
+			t.Errorf("%d calls were begun, want 6", n)
 		}
 	})
 }
