@@ -57,7 +57,7 @@ func (in *inbound) narrate(ctx context.Context, s Signal) (Reply, error) {
 func (f *feed) run(ctx context.Context) {
 	pace := rate.NewLimiter(progressRate, progressBurst)
 	for ctx.Err() == nil {
-		u, found, changed := f.take(pace)
+		u, found, early, changed := f.take(pace)
 		switch {
 		case found:
 			f.listen(u)
@@ -65,28 +65,30 @@ func (f *feed) run(ctx context.Context) {
 		case changed == nil:
 			return
 		}
-		// A report that is too early waits for its time, for a newer one, or for the end.
-		soon := time.NewTimer(time.Second / progressRate)
+		var soon <-chan time.Time
+		if early {
+			soon = time.After(time.Second / progressRate)
+		}
 		select {
 		case <-changed:
-		case <-soon.C:
+		case <-soon:
 		case <-ctx.Done():
 		}
-		soon.Stop()
 	}
 }
 
 // take returns what is to be told next, or what to wait for; nothing to wait for = nothing will come.
-// Progress that is too early is left out when there is something newer.
-func (f *feed) take(pace *rate.Limiter) (u Update, found bool, changed <-chan struct{}) {
+// Progress that is too early is left out when there is something newer, and otherwise waits for that, for
+// the end, or for its time.
+func (f *feed) take(pace *rate.Limiter) (next Update, found, early bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.queue) > 0 {
 		u := f.queue[0]
 		last := len(f.queue) == 1
-		early := u.Output == nil && !(last && f.closed) && !pace.Allow()
+		early = u.Output == nil && !(last && f.closed) && !pace.Allow()
 		if early && last {
-			return Update{}, false, f.changed
+			return Update{}, false, true, f.changed
 		}
 		f.drop(0)
 		if early {
@@ -95,13 +97,13 @@ func (f *feed) take(pace *rate.Limiter) (u Update, found bool, changed <-chan st
 		}
 		u.Missed, f.missed = f.missed, 0
 		f.wake()
-		return u, true, nil
+		return u, true, false, nil
 	}
 	if f.closed {
 		f.drained = true
-		return Update{}, false, nil
+		return Update{}, false, false, nil
 	}
-	return Update{}, false, f.changed
+	return Update{}, false, false, f.changed
 }
 
 // drop takes the i-th update out of the queue. The caller holds f.mu.

@@ -67,10 +67,11 @@ func (h *hearing) take(u Update) {
 	case flood:
 		h.missed++
 		return
-	case u.Output != nil && len(u.Output) == 0:
-		return
 	}
 	u.ContentType, u.Progress = tidyType(u.ContentType), u.Progress.tidied()
+	if len(u.Output) == 0 && u.Progress == (Progress{}) {
+		return // it says nothing
+	}
 	u.Missed, h.missed = h.missed, 0
 	h.heard(u)
 }
