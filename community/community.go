@@ -47,6 +47,9 @@ type Config struct {
 	// MaxMessage is the size in bytes of a payload that may come in or go out between nodes, calls
 	// and replies alike; a larger one is ErrTooLarge. Default 1 MiB.
 	MaxMessage int
+	// MaxPartial is how much output of one call may go ahead of its answer between nodes, in bytes, in and
+	// out; more ends the call with ErrTooLarge. Default 16 MiB: a long report, not a file.
+	MaxPartial int
 	// MaxNodeCalls is how many calls of one peer are served at a time, MaxAgentCalls how many calls
 	// of all peers one agent may have; one more is ErrBusy. Defaults 64 and 16: one peer cannot take
 	// all there is, nor fill an agent's mailbox.
@@ -83,7 +86,7 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxNodeCalls, 64}, {&c.MaxAgentCalls, 16}, {&c.CallBurst, 100}, {&c.MaxDepth, MaxDepth}} {
+	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxPartial, maxPartial}, {&c.MaxNodeCalls, 64}, {&c.MaxAgentCalls, 16}, {&c.CallBurst, 100}, {&c.MaxDepth, MaxDepth}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}

@@ -52,4 +52,11 @@ type Call struct {
 	ContentType string
 	// Requester is the chain of who acts on whose behalf, the origin first.
 	Requester []string
+	// Trace is the trace that the call is part of.
+	Trace Trace
+	// Listen is nil, or wants to hear of the call before its answer. Network.Invoke calls it from within,
+	// one update at a time, in order; it may block, and must not hold up other calls then. A Network that
+	// cannot carry updates answers without. For Host.Serve it is the Network's way to the caller: it
+	// blocks while the caller takes no more, until the call's context ends.
+	Listen func(Update)
 }

@@ -57,7 +57,7 @@ func (c *Community) sendAway(ctx context.Context, id MemberID, s Signal) (Reply,
 	if err != nil {
 		return Reply{}, &Error{Op: op, Member: m.Name, Err: err}
 	}
-	return c.carry(ctx, op, m, l, PerceptionPrefix+s.Perception, s)
+	return c.carry(ctx, op, m, l, PerceptionPrefix+s.Perception, s, nil)
 }
 
 // Invoke calls a capability that another node provides, and waits for the reply. The capability
@@ -69,6 +69,10 @@ func (c *Community) sendAway(ctx context.Context, id MemberID, s Signal) (Reply,
 // its node announced. ErrAgentFailed when the reply does not fit. A schema that cannot be used takes
 // anything. Otherwise as Send to a member of another node.
 func (c *Community) Invoke(ctx context.Context, id MemberID, capability string, payload Signal) (Reply, error) {
+	return c.invoke(ctx, id, capability, payload, nil)
+}
+
+func (c *Community) invoke(ctx context.Context, id MemberID, capability string, payload Signal, listen func(Update)) (Reply, error) {
 	op := "invoke " + printable(capability) + " on"
 	var known *service
 	m, l, err := c.reach(id, func(m Member) error {
@@ -90,7 +94,7 @@ func (c *Community) Invoke(ctx context.Context, id MemberID, capability string, 
 	if err := input.check(payload.Data, payload.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
 		return Reply{}, &Error{Op: op, Member: m.Name, Err: Explain(ErrInvalid, "the input: "+err.Error())}
 	}
-	reply, err := c.carry(ctx, op, m, l, capability, payload)
+	reply, err := c.carry(ctx, op, m, l, capability, payload, listen)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -135,7 +139,7 @@ func (c *Community) local(id MemberID) (Member, bool) {
 
 // carry sends a call to another node. It fails as soon as the lease is retired, and what comes after
 // that does not count.
-func (c *Community) carry(ctx context.Context, op string, m Member, l *Lease, capability string, s Signal) (Reply, error) {
+func (c *Community) carry(ctx context.Context, op string, m Member, l *Lease, capability string, s Signal, listen func(Update)) (Reply, error) {
 	fail := func(err error) (Reply, error) { return Reply{}, &Error{Op: op, Member: m.Name, Err: err} }
 	if len(s.Data) > c.cfg.MaxMessage {
 		return fail(fmt.Errorf("%w: %d bytes, at most %d may leave this node", ErrTooLarge, len(s.Data), c.cfg.MaxMessage))
@@ -143,7 +147,7 @@ func (c *Community) carry(ctx context.Context, op string, m Member, l *Lease, ca
 	if err := ctx.Err(); err != nil {
 		return fail(context.Cause(ctx))
 	}
-	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester}
+	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester, Trace: TraceOf(ctx), Listen: l.listening(listen)}
 	if m.ID == MemberID(m.Node) {
 		call.Member = ""
 	}

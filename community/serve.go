@@ -30,7 +30,7 @@ func (c *Community) Serve(ctx context.Context, from Peer, call Call) (Reply, err
 	}
 	if err != nil {
 		c.cfg.Logger.Debug("call failed", "node", from.ID, "call", printable(call.ID), "member", printable(string(call.Member)),
-			"capability", printable(call.Capability), "err", err)
+			"capability", printable(call.Capability), "trace", call.Trace.String(), "err", err)
 		return Reply{}, publicError(err)
 	}
 	return reply, nil
@@ -59,7 +59,19 @@ func (in *inbound) serve(ctx context.Context) (Reply, error) {
 	defer c.calls.leave(in.visitor)
 	ctx, cancel := c.capped(ctx)
 	defer cancel()
+	if call.Trace != (Trace{}) {
+		ctx = WithTrace(ctx, call.Trace)
+	}
 	s := Signal{Data: call.Payload, ContentType: call.ContentType, Requester: call.Requester}
+	if call.Listen != nil {
+		return in.narrate(ctx, s)
+	}
+	return in.give(ctx, s)
+}
+
+// give gives a call that may be made to whom it is for.
+func (in *inbound) give(ctx context.Context, s Signal) (Reply, error) {
+	c, call := in.c, &in.call
 	if call.Member == "" || call.Member == MemberID(c.cfg.Node) {
 		return in.provide(ctx, s)
 	}
@@ -76,7 +88,7 @@ func (c *Community) allow(from Peer, call Call) (err error) {
 			err = fmt.Errorf("the authoriser panicked: %v", p)
 		}
 	}()
-	call.Payload = nil
+	call.Payload, call.Listen = nil, nil
 	return c.cfg.Authorize(from, call)
 }
 

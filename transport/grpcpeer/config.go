@@ -27,7 +27,8 @@ type Config struct {
 	Listener net.Listener
 	// Name is the node's name for people; other nodes see it.
 	Name string
-	// Protocol is this node's version. Default 1.1; with 1.0 it makes no use of Link.
+	// Protocol is this node's version. Default 1.2; with 1.1 it makes no use of InvokeStream,
+	// with 1.0 none of Link either.
 	Protocol Version
 	// Limits bound what other nodes can make this one do.
 	Limits Limits
@@ -115,7 +116,7 @@ func (c *Config) fill() {
 		c.Listen = "127.0.0.1:0"
 	}
 	if c.Protocol == (Version{}) {
-		c.Protocol = Version{Major: 1, Minor: linkMinor}
+		c.Protocol = Version{Major: 1, Minor: streamMinor}
 	}
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {

@@ -163,11 +163,54 @@ func FuzzInvokeReply(f *testing.F) {
 	})
 }
 
+func FuzzInvokeEvent(f *testing.F) {
+	feed(f, &pb.InvokeEvent{}, &pb.InvokeEvent{Missed: 1, Event: &pb.InvokeEvent_Progress{Progress: &pb.Progress{Message: "x", Done: 1, Total: 2}}},
+		&pb.InvokeEvent{Event: &pb.InvokeEvent_Chunk{Chunk: &pb.Chunk{Data: []byte("x"), ContentType: "text/plain"}}},
+		&pb.InvokeEvent{Event: &pb.InvokeEvent_Reply{Reply: &pb.InvokeReply{Payload: []byte("x")}}})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pb.InvokeEvent
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		heard := 0
+		l := &link{client: says{e: &m}, limits: Limits{Message: 64}, slots: make(chan struct{}, 1), streams: true}
+		r, err := l.invoke(context.Background(), community.Call{Listen: func(u community.Update) {
+			heard++
+			if (u.Output != nil) != (m.GetChunk() != nil) {
+				t.Errorf("%v was heard as %+v", &m, u)
+			}
+		}})
+		answered := m.GetReply() != nil
+		if (err == nil) != (answered && len(r.Data) == len(m.GetReply().GetPayload())) || answered == (heard == 1) || heard > 1 {
+			t.Errorf("%v: got %d updates, %d bytes, %v", &m, heard, len(r.Data), err)
+		}
+	})
+}
+
+// once is a stream of one event.
+type once struct {
+	grpc.ServerStreamingClient[pb.InvokeEvent]
+	e *pb.InvokeEvent
+}
+
+func (o *once) Recv() (*pb.InvokeEvent, error) {
+	e := o.e
+	if o.e = nil; e == nil {
+		return nil, io.EOF
+	}
+	return e, nil
+}
+
 // says is a client whose server answers what the test wants.
 type says struct {
 	pb.PeerClient
 	d *pb.NodeDescriptor
 	r *pb.InvokeReply
+	e *pb.InvokeEvent
+}
+
+func (s says) InvokeStream(context.Context, *pb.InvokeRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.InvokeEvent], error) {
+	return &once{e: s.e}, nil
 }
 
 func (s says) Describe(context.Context, *pb.DescribeRequest, ...grpc.CallOption) (*pb.NodeDescriptor, error) {
@@ -186,11 +229,15 @@ type ears struct {
 
 func (e ears) Context() context.Context     { return e.ctx }
 func (e ears) Send(*pb.CatalogEvent) error  { return nil }
+func (e tongue) Send(*pb.InvokeEvent) error { return nil }
 func (e ears) SetHeader(metadata.MD) error  { return nil }
 func (e ears) SendHeader(metadata.MD) error { return nil }
 func (e ears) SetTrailer(metadata.MD)       {}
 func (e ears) SendMsg(any) error            { return nil }
 func (e ears) RecvMsg(any) error            { return nil }
+
+// tongue is ears for updates of a call.
+type tongue struct{ ears }
 
 func TestMessagesWithoutContentsAreNoPanic(t *testing.T) {
 	s, ctx := desk(t)
@@ -199,6 +246,9 @@ func TestMessagesWithoutContentsAreNoPanic(t *testing.T) {
 	}
 	if _, err := s.Describe(ctx, nil); err != nil {
 		t.Errorf("describe for an absent request: %v", err)
+	}
+	if err := s.InvokeStream(nil, tongue{ears{ctx: ctx}}); err == nil {
+		t.Error("an absent request was served to a listener")
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
@@ -213,6 +263,9 @@ func TestMessagesWithoutContentsAreNoPanic(t *testing.T) {
 	} {
 		if _, err := s.Invoke(nobody, &pb.InvokeRequest{Capability: "echo"}); err == nil {
 			t.Errorf("%s: invoke was served", name)
+		}
+		if err := s.InvokeStream(&pb.InvokeRequest{Capability: "echo"}, tongue{ears{ctx: nobody}}); err == nil {
+			t.Errorf("%s: invoke was served to a listener", name)
 		}
 		if _, err := s.Describe(nobody, &pb.DescribeRequest{}); err == nil {
 			t.Errorf("%s: describe was served", name)

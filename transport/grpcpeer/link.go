@@ -38,6 +38,7 @@ type link struct {
 	introduced func(introducer *link, said *pb.Introductions)
 	slots      chan struct{} // one per call in flight that has a stream of its own
 	fast       *fastpath     // nil = the node does not speak Link
+	streams    bool          // the node speaks InvokeStream
 	closed     atomic.Bool   // no new calls: it ended, or the node said goodbye
 	ended      chan struct{} // closed when the link is no more
 	members    atomic.Int64
@@ -99,6 +100,9 @@ func (l *link) invoke(ctx context.Context, call community.Call) (community.Reply
 	}
 	if len(call.Payload) > l.limits.Message {
 		return community.Reply{}, community.ErrTooLarge
+	}
+	if call.Listen != nil && l.streams {
+		return l.invokeStream(ctx, call)
 	}
 	if size, ok := envelope(call); ok && l.fast != nil {
 		answer, err := l.fast.invoke(ctx, call, size)
@@ -305,7 +309,9 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	if ours := self.GetProtocol(); l.protocol.Major != ours.GetMajor() {
 		return &incompatible{l.protocol, Version{ours.GetMajor(), ours.GetMinor()}}
 	}
-	if min(l.protocol.Minor, self.GetProtocol().GetMinor()) < linkMinor {
+	minor := min(l.protocol.Minor, self.GetProtocol().GetMinor())
+	l.streams = minor >= streamMinor
+	if minor < linkMinor {
 		return nil
 	}
 	l.fast, err = openFastpath(ctx, l.client, l.limits, d.GetMaxMessage())

@@ -301,6 +301,15 @@ func (l *link) dial(ctx context.Context) bool {
 	return l.pass(ctx, l.to, l.from, delay) == nil
 }
 
+// arrive waits as long as an update of a call takes to the caller. A lost one is sent again.
+func (l *link) arrive(ctx context.Context) error {
+	delay, lost := l.hub.draw(l.from.id, l.to.id, streams)
+	if lost {
+		delay += retransmit
+	}
+	return l.pass(ctx, l.from, l.to, delay)
+}
+
 // transit waits as long as a call, or its answer, takes from a to b; nil says that it has arrived.
 func (l *link) transit(ctx context.Context, a, b *Node) error {
 	delay, lost := l.hub.draw(a.id, b.id, calls)

@@ -131,23 +131,39 @@ func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.C
 	answered := make(chan answer, 1)
 	over := make(chan struct{})
 	defer close(over)
+	listen, updates := call.Listen, make(chan community.Update)
+	if listen != nil {
+		call.Listen = func(u community.Update) {
+			select {
+			case updates <- u:
+			case <-over:
+			}
+		}
+	}
 	call.Payload = append([]byte(nil), call.Payload...)
 	if !l.from.start(func(alive context.Context, host community.Host) {
 		answered <- serve(ctx, alive, over, host, n.peer(), call)
 	}) {
 		return community.Reply{}, errReset
 	}
-	select {
-	case a := <-answered:
-		if err := l.transit(ctx, l.from, n); err != nil {
-			return community.Reply{}, err
+	for {
+		select {
+		case u := <-updates:
+			if err := l.arrive(ctx); err != nil {
+				return community.Reply{}, err
+			}
+			listen(u)
+		case a := <-answered:
+			if err := l.transit(ctx, l.from, n); err != nil {
+				return community.Reply{}, err
+			}
+			a.reply.Data = append([]byte(nil), a.reply.Data...)
+			return a.reply, a.err
+		case <-ctx.Done():
+			return community.Reply{}, ctx.Err()
+		case <-l.broken:
+			return community.Reply{}, errReset
 		}
-		a.reply.Data = append([]byte(nil), a.reply.Data...)
-		return a.reply, a.err
-	case <-ctx.Done():
-		return community.Reply{}, ctx.Err()
-	case <-l.broken:
-		return community.Reply{}, errReset
 	}
 }
 

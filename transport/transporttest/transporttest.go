@@ -12,6 +12,7 @@
 package transporttest
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,9 @@ type Suite struct {
 	// Slack is added to every bound on time. Default: 10 ms in a bubble, because what is due at the
 	// very bound is in time, else 2 s, because a busy machine is slow.
 	Slack time.Duration
+	// Silent says that the nodes speak a protocol without updates of calls under way: who listens gets
+	// the answer alone.
+	Silent bool
 	// New makes a network with no nodes. Clean up through t.Cleanup; the suite ends the nodes
 	// before that.
 	New func(t *testing.T) Fixture
@@ -84,7 +88,11 @@ func Run(t *testing.T, s Suite) {
 	default:
 		s.Slack = 2 * time.Second
 	}
-	for _, c := range cases {
+	all := slices.Concat(cases, streamCases)
+	if s.Silent {
+		all = append(slices.Clone(cases), testCase{"ListenersGetTheAnswer", listenersGetTheAnswer})
+	}
+	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			one := func(t *testing.T) {
 				l := &lan{t: t, fixture: s.New(t), slack: s.Slack}
@@ -100,16 +108,19 @@ func Run(t *testing.T, s Suite) {
 	}
 }
 
-// cases are the suite, simplest first.
-var cases = []struct {
+type testCase struct {
 	name string
 	run  func(t *testing.T, l *lan)
-}{
+}
+
+// cases are the suite, simplest first.
+var cases = []testCase{
 	{"CatalogIsSeen", catalogIsSeen},
 	{"ChangesAreSeen", changesAreSeen},
 	{"LargeCatalogIsSeen", largeCatalogIsSeen},
 	{"SendIsAnswered", sendIsAnswered},
 	{"InvokeIsAnswered", invokeIsAnswered},
+	{"TraceTravels", traceTravels},
 	{"CallsGoBothWays", callsGoBothWays},
 	{"ManyCallersAtOnce", manyCallersAtOnce},
 	{"CancellationReachesTheAgent", cancellationReachesTheAgent},

@@ -1054,10 +1054,13 @@ type CallRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
 	// A member's or node's id or name; empty = whoever provides it.
-	On            string               `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
-	Data          []byte               `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	ContentType   string               `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	Timeout       *durationpb.Duration `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	On          string               `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
+	Data        []byte               `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	ContentType string               `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	Timeout     *durationpb.Duration `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// W3C trace context of the caller, if it has one.
+	Traceparent   string `protobuf:"bytes,20,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Tracestate    string `protobuf:"bytes,21,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1127,6 +1130,128 @@ func (x *CallRequest) GetTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *CallRequest) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *CallRequest) GetTracestate() string {
+	if x != nil {
+		return x.Tracestate
+	}
+	return ""
+}
+
+// CallEvent is what is heard of a capability's call.
+type CallEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*CallEvent_Progress
+	//	*CallEvent_Chunk
+	//	*CallEvent_Reply
+	Event isCallEvent_Event `protobuf_oneof:"event"`
+	// How many reports of progress were left out since the event before.
+	Missed        uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallEvent) Reset() {
+	*x = CallEvent{}
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallEvent) ProtoMessage() {}
+
+func (x *CallEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallEvent.ProtoReflect.Descriptor instead.
+func (*CallEvent) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CallEvent) GetEvent() isCallEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *CallEvent) GetProgress() *Progress {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *CallEvent) GetChunk() *Chunk {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Chunk); ok {
+			return x.Chunk
+		}
+	}
+	return nil
+}
+
+func (x *CallEvent) GetReply() *CallReply {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Reply); ok {
+			return x.Reply
+		}
+	}
+	return nil
+}
+
+func (x *CallEvent) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+type isCallEvent_Event interface {
+	isCallEvent_Event()
+}
+
+type CallEvent_Progress struct {
+	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
+}
+
+type CallEvent_Chunk struct {
+	Chunk *Chunk `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+}
+
+type CallEvent_Reply struct {
+	Reply *CallReply `protobuf:"bytes,3,opt,name=reply,proto3,oneof"`
+}
+
+func (*CallEvent_Progress) isCallEvent_Event() {}
+
+func (*CallEvent_Chunk) isCallEvent_Event() {}
+
+func (*CallEvent_Reply) isCallEvent_Event() {}
+
 type CallReply struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Data        []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -1140,7 +1265,7 @@ type CallReply struct {
 
 func (x *CallReply) Reset() {
 	*x = CallReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1277,7 @@ func (x *CallReply) String() string {
 func (*CallReply) ProtoMessage() {}
 
 func (x *CallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1290,7 @@ func (x *CallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallReply.ProtoReflect.Descriptor instead.
 func (*CallReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CallReply) GetData() []byte {
@@ -1206,7 +1331,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1343,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1356,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CapabilitiesRequest) GetName() string {
@@ -1255,7 +1380,7 @@ type OfferedCapability struct {
 
 func (x *OfferedCapability) Reset() {
 	*x = OfferedCapability{}
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1392,7 @@ func (x *OfferedCapability) String() string {
 func (*OfferedCapability) ProtoMessage() {}
 
 func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1405,7 @@ func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferedCapability.ProtoReflect.Descriptor instead.
 func (*OfferedCapability) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OfferedCapability) GetCapability() *Capability {
@@ -1327,7 +1452,7 @@ type CapabilitiesReply struct {
 
 func (x *CapabilitiesReply) Reset() {
 	*x = CapabilitiesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1464,7 @@ func (x *CapabilitiesReply) String() string {
 func (*CapabilitiesReply) ProtoMessage() {}
 
 func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1477,7 @@ func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesReply.ProtoReflect.Descriptor instead.
 func (*CapabilitiesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
@@ -1373,7 +1498,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1510,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1523,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
@@ -1437,7 +1562,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1574,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1587,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Event) GetTime() *timestamppb.Timestamp {
@@ -1519,7 +1644,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1656,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1669,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunRequest) GetTask() string {
@@ -1601,7 +1726,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1738,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1751,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -1667,7 +1792,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1804,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1817,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -1717,7 +1842,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1854,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1867,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 type SkillsRequest struct {
@@ -1753,7 +1878,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +1890,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +1903,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 type Skill struct {
@@ -1796,7 +1921,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +1933,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +1946,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Skill) GetId() string {
@@ -1884,7 +2009,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +2021,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2034,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -2004,7 +2129,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"B\n" +
 	"\tSendReply\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xa9\x01\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xeb\x01\n" +
 	"\vCallRequest\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -2012,7 +2137,17 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x02on\x18\x02 \x01(\tR\x02on\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x123\n" +
-	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"s\n" +
+	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12 \n" +
+	"\vtraceparent\x18\x14 \x01(\tR\vtraceparent\x12\x1e\n" +
+	"\n" +
+	"tracestate\x18\x15 \x01(\tR\n" +
+	"tracestate\"\xb7\x01\n" +
+	"\tCallEvent\x121\n" +
+	"\bprogress\x18\x01 \x01(\v2\x13.symbio.v1.ProgressH\x00R\bprogress\x12(\n" +
+	"\x05chunk\x18\x02 \x01(\v2\x10.symbio.v1.ChunkH\x00R\x05chunk\x12,\n" +
+	"\x05reply\x18\x03 \x01(\v2\x14.symbio.v1.CallReplyH\x00R\x05reply\x12\x16\n" +
+	"\x06missed\x18\x04 \x01(\x04R\x06missedB\a\n" +
+	"\x05event\"s\n" +
 	"\tCallReply\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x12\n" +
@@ -2068,7 +2203,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06active\x18\a \x01(\bR\x06active\"O\n" +
 	"\vSkillsReply\x12(\n" +
 	"\x06skills\x18\x01 \x03(\v2\x10.symbio.v1.SkillR\x06skills\x12\x16\n" +
-	"\x06errors\x18\x02 \x03(\tR\x06errors2\xdb\x06\n" +
+	"\x06errors\x18\x02 \x03(\tR\x06errors2\x99\a\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -2077,7 +2212,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05Spawn\x12\x17.symbio.v1.SpawnRequest\x1a\x18.symbio.v1.LocatedMember\x12B\n" +
 	"\tTerminate\x12\x1b.symbio.v1.TerminateRequest\x1a\x18.symbio.v1.LocatedMember\x124\n" +
 	"\x04Send\x12\x16.symbio.v1.SendRequest\x1a\x14.symbio.v1.SendReply\x124\n" +
-	"\x04Call\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallReply\x12L\n" +
+	"\x04Call\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallReply\x12<\n" +
+	"\n" +
+	"CallStream\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallEvent0\x01\x12L\n" +
 	"\fCapabilities\x12\x1e.symbio.v1.CapabilitiesRequest\x1a\x1c.symbio.v1.CapabilitiesReply\x126\n" +
 	"\x06Events\x12\x18.symbio.v1.EventsRequest\x1a\x10.symbio.v1.Event0\x01\x120\n" +
 	"\x03Run\x12\x15.symbio.v1.RunRequest\x1a\x10.symbio.v1.Event0\x01\x12:\n" +
@@ -2097,7 +2234,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*ReloadRequest)(nil),         // 0: symbio.v1.ReloadRequest
 	(*ReloadReply)(nil),           // 1: symbio.v1.ReloadReply
@@ -2117,78 +2254,86 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*SendRequest)(nil),           // 15: symbio.v1.SendRequest
 	(*SendReply)(nil),             // 16: symbio.v1.SendReply
 	(*CallRequest)(nil),           // 17: symbio.v1.CallRequest
-	(*CallReply)(nil),             // 18: symbio.v1.CallReply
-	(*CapabilitiesRequest)(nil),   // 19: symbio.v1.CapabilitiesRequest
-	(*OfferedCapability)(nil),     // 20: symbio.v1.OfferedCapability
-	(*CapabilitiesReply)(nil),     // 21: symbio.v1.CapabilitiesReply
-	(*EventsRequest)(nil),         // 22: symbio.v1.EventsRequest
-	(*Event)(nil),                 // 23: symbio.v1.Event
-	(*RunRequest)(nil),            // 24: symbio.v1.RunRequest
-	(*Budget)(nil),                // 25: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 26: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 27: symbio.v1.AnswerReply
-	(*SkillsRequest)(nil),         // 28: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 29: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 30: symbio.v1.SkillsReply
-	nil,                           // 31: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*Member)(nil),                // 33: symbio.v1.Member
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
-	(*Capability)(nil),            // 35: symbio.v1.Capability
+	(*CallEvent)(nil),             // 18: symbio.v1.CallEvent
+	(*CallReply)(nil),             // 19: symbio.v1.CallReply
+	(*CapabilitiesRequest)(nil),   // 20: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),     // 21: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),     // 22: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),         // 23: symbio.v1.EventsRequest
+	(*Event)(nil),                 // 24: symbio.v1.Event
+	(*RunRequest)(nil),            // 25: symbio.v1.RunRequest
+	(*Budget)(nil),                // 26: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 27: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 28: symbio.v1.AnswerReply
+	(*SkillsRequest)(nil),         // 29: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 30: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 31: symbio.v1.SkillsReply
+	nil,                           // 32: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*Member)(nil),                // 34: symbio.v1.Member
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*Progress)(nil),              // 36: symbio.v1.Progress
+	(*Chunk)(nil),                 // 37: symbio.v1.Chunk
+	(*Capability)(nil),            // 38: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	32, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	33, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	4,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	33, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
+	34, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
 	6,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	6,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	6,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	34, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
-	31, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	35, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
+	32, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	11, // 8: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	10, // 9: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	34, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	34, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	35, // 12: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	20, // 13: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	32, // 14: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	32, // 15: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	25, // 16: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	34, // 17: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	29, // 18: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	2,  // 19: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	5,  // 20: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	5,  // 21: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	9,  // 22: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	13, // 23: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	14, // 24: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	15, // 25: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	17, // 26: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 27: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	22, // 28: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	24, // 29: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
-	26, // 30: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	28, // 31: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	0,  // 32: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	3,  // 33: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	7,  // 34: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	8,  // 35: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	12, // 36: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	6,  // 37: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	6,  // 38: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	16, // 39: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	18, // 40: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	21, // 41: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	23, // 42: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	23, // 43: symbio.v1.Control.Run:output_type -> symbio.v1.Event
-	27, // 44: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	30, // 45: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	1,  // 46: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	33, // [33:47] is the sub-list for method output_type
-	19, // [19:33] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	35, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	35, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	36, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	37, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	19, // 14: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	38, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	21, // 16: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	33, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	33, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	26, // 19: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	35, // 20: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	30, // 21: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	2,  // 22: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	5,  // 23: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	5,  // 24: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	9,  // 25: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	13, // 26: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	14, // 27: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	15, // 28: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	17, // 29: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	17, // 30: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	20, // 31: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	23, // 32: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	25, // 33: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
+	27, // 34: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	29, // 35: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	0,  // 36: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	3,  // 37: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	7,  // 38: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	8,  // 39: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	12, // 40: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	6,  // 41: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	6,  // 42: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	16, // 43: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	19, // 44: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	18, // 45: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	22, // 46: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	24, // 47: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	24, // 48: symbio.v1.Control.Run:output_type -> symbio.v1.Event
+	28, // 49: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	31, // 50: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	1,  // 51: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	37, // [37:52] is the sub-list for method output_type
+	22, // [22:37] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -2197,13 +2342,18 @@ func file_symbio_v1_control_proto_init() {
 		return
 	}
 	file_symbio_v1_peer_proto_init()
+	file_symbio_v1_control_proto_msgTypes[18].OneofWrappers = []any{
+		(*CallEvent_Progress)(nil),
+		(*CallEvent_Chunk)(nil),
+		(*CallEvent_Reply)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

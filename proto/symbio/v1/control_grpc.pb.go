@@ -29,6 +29,7 @@ const (
 	Control_Terminate_FullMethodName    = "/symbio.v1.Control/Terminate"
 	Control_Send_FullMethodName         = "/symbio.v1.Control/Send"
 	Control_Call_FullMethodName         = "/symbio.v1.Control/Call"
+	Control_CallStream_FullMethodName   = "/symbio.v1.Control/CallStream"
 	Control_Capabilities_FullMethodName = "/symbio.v1.Control/Capabilities"
 	Control_Events_FullMethodName       = "/symbio.v1.Control/Events"
 	Control_Run_FullMethodName          = "/symbio.v1.Control/Run"
@@ -59,6 +60,9 @@ type ControlClient interface {
 	Send(ctx context.Context, in *SendRequest, opts ...grpc.CallOption) (*SendReply, error)
 	// Call invokes a capability of another node.
 	Call(ctx context.Context, in *CallRequest, opts ...grpc.CallOption) (*CallReply, error)
+	// CallStream is Call for who wants to hear meanwhile how far it is, and parts of its output. The last
+	// event is the answer. Ending the call cancels what the other node does.
+	CallStream(ctx context.Context, in *CallRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CallEvent], error)
 	// Capabilities says what the nodes offer, this one first.
 	Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesReply, error)
 	// Events sends what happens, from a time of the recent past on.
@@ -171,6 +175,25 @@ func (c *controlClient) Call(ctx context.Context, in *CallRequest, opts ...grpc.
 	return out, nil
 }
 
+func (c *controlClient) CallStream(ctx context.Context, in *CallRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CallEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[1], Control_CallStream_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CallRequest, CallEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_CallStreamClient = grpc.ServerStreamingClient[CallEvent]
+
 func (c *controlClient) Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CapabilitiesReply)
@@ -183,7 +206,7 @@ func (c *controlClient) Capabilities(ctx context.Context, in *CapabilitiesReques
 
 func (c *controlClient) Events(ctx context.Context, in *EventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[1], Control_Events_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[2], Control_Events_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +225,7 @@ type Control_EventsClient = grpc.ServerStreamingClient[Event]
 
 func (c *controlClient) Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[2], Control_Run_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[3], Control_Run_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -271,6 +294,9 @@ type ControlServer interface {
 	Send(context.Context, *SendRequest) (*SendReply, error)
 	// Call invokes a capability of another node.
 	Call(context.Context, *CallRequest) (*CallReply, error)
+	// CallStream is Call for who wants to hear meanwhile how far it is, and parts of its output. The last
+	// event is the answer. Ending the call cancels what the other node does.
+	CallStream(*CallRequest, grpc.ServerStreamingServer[CallEvent]) error
 	// Capabilities says what the nodes offer, this one first.
 	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesReply, error)
 	// Events sends what happens, from a time of the recent past on.
@@ -317,6 +343,9 @@ func (UnimplementedControlServer) Send(context.Context, *SendRequest) (*SendRepl
 }
 func (UnimplementedControlServer) Call(context.Context, *CallRequest) (*CallReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Call not implemented")
+}
+func (UnimplementedControlServer) CallStream(*CallRequest, grpc.ServerStreamingServer[CallEvent]) error {
+	return status.Error(codes.Unimplemented, "method CallStream not implemented")
 }
 func (UnimplementedControlServer) Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Capabilities not implemented")
@@ -494,6 +523,17 @@ func _Control_Call_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_CallStream_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(CallRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControlServer).CallStream(m, &grpc.GenericServerStream[CallRequest, CallEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_CallStreamServer = grpc.ServerStreamingServer[CallEvent]
+
 func _Control_Capabilities_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CapabilitiesRequest)
 	if err := dec(in); err != nil {
@@ -644,6 +684,11 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchMembers",
 			Handler:       _Control_WatchMembers_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "CallStream",
+			Handler:       _Control_CallStream_Handler,
 			ServerStreams: true,
 		},
 		{

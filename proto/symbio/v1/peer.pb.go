@@ -1221,6 +1221,231 @@ func (x *InvokeReply) GetContentType() string {
 	return ""
 }
 
+// InvokeEvent is what is heard of one call.
+type InvokeEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*InvokeEvent_Progress
+	//	*InvokeEvent_Chunk
+	//	*InvokeEvent_Reply
+	Event isInvokeEvent_Event `protobuf_oneof:"event"`
+	// How many reports of progress were left out since the event before.
+	Missed        uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InvokeEvent) Reset() {
+	*x = InvokeEvent{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InvokeEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InvokeEvent) ProtoMessage() {}
+
+func (x *InvokeEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InvokeEvent.ProtoReflect.Descriptor instead.
+func (*InvokeEvent) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *InvokeEvent) GetEvent() isInvokeEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *InvokeEvent) GetProgress() *Progress {
+	if x != nil {
+		if x, ok := x.Event.(*InvokeEvent_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *InvokeEvent) GetChunk() *Chunk {
+	if x != nil {
+		if x, ok := x.Event.(*InvokeEvent_Chunk); ok {
+			return x.Chunk
+		}
+	}
+	return nil
+}
+
+func (x *InvokeEvent) GetReply() *InvokeReply {
+	if x != nil {
+		if x, ok := x.Event.(*InvokeEvent_Reply); ok {
+			return x.Reply
+		}
+	}
+	return nil
+}
+
+func (x *InvokeEvent) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+type isInvokeEvent_Event interface {
+	isInvokeEvent_Event()
+}
+
+type InvokeEvent_Progress struct {
+	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
+}
+
+type InvokeEvent_Chunk struct {
+	Chunk *Chunk `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+}
+
+type InvokeEvent_Reply struct {
+	// The answer; nothing counts that comes after it.
+	Reply *InvokeReply `protobuf:"bytes,3,opt,name=reply,proto3,oneof"`
+}
+
+func (*InvokeEvent_Progress) isInvokeEvent_Event() {}
+
+func (*InvokeEvent_Chunk) isInvokeEvent_Event() {}
+
+func (*InvokeEvent_Reply) isInvokeEvent_Event() {}
+
+// Progress says how far a call is.
+type Progress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One line for people.
+	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// How much is done, of how much in all; a total of 0 = not known.
+	Done          float64 `protobuf:"fixed64,2,opt,name=done,proto3" json:"done,omitempty"`
+	Total         float64 `protobuf:"fixed64,3,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Progress) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Progress) GetDone() float64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *Progress) GetTotal() float64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+// Chunk is a part of a call's output, to be put behind those before it.
+type Chunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	ContentType   string                 `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Chunk) Reset() {
+	*x = Chunk{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Chunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Chunk) ProtoMessage() {}
+
+func (x *Chunk) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
+func (*Chunk) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Chunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Chunk) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
 // Frame is what waits to be sent on a Link stream, together. Its calls come before its cancels.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1238,7 +1463,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	mi := &file_symbio_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1475,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	mi := &file_symbio_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1488,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Frame) GetOpen() *Open {
@@ -1307,7 +1532,7 @@ type Open struct {
 
 func (x *Open) Reset() {
 	*x = Open{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	mi := &file_symbio_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1544,7 @@ func (x *Open) String() string {
 func (*Open) ProtoMessage() {}
 
 func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	mi := &file_symbio_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1557,7 @@ func (x *Open) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Open.ProtoReflect.Descriptor instead.
 func (*Open) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Open) GetBulk() bool {
@@ -1361,7 +1586,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[18]
+	mi := &file_symbio_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1598,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[18]
+	mi := &file_symbio_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1611,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1417,7 +1642,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[19]
+	mi := &file_symbio_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1654,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[19]
+	mi := &file_symbio_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1667,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -1488,7 +1713,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[20]
+	mi := &file_symbio_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1725,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[20]
+	mi := &file_symbio_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1738,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Failure) GetCode() uint32 {
@@ -1630,6 +1855,19 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"tracestate\"J\n" +
 	"\vInvokeReply\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xbb\x01\n" +
+	"\vInvokeEvent\x121\n" +
+	"\bprogress\x18\x01 \x01(\v2\x13.symbio.v1.ProgressH\x00R\bprogress\x12(\n" +
+	"\x05chunk\x18\x02 \x01(\v2\x10.symbio.v1.ChunkH\x00R\x05chunk\x12.\n" +
+	"\x05reply\x18\x03 \x01(\v2\x16.symbio.v1.InvokeReplyH\x00R\x05reply\x12\x16\n" +
+	"\x06missed\x18\x04 \x01(\x04R\x06missedB\a\n" +
+	"\x05event\"N\n" +
+	"\bProgress\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\x01R\x04done\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x01R\x05total\">\n" +
+	"\x05Chunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x9a\x01\n" +
 	"\x05Frame\x12#\n" +
 	"\x04open\x18\x01 \x01(\v2\x0f.symbio.v1.OpenR\x04open\x12%\n" +
@@ -1651,12 +1889,13 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12 \n" +
-	"\vexplanation\x18\x03 \x01(\tR\vexplanation2\xf2\x01\n" +
+	"\vexplanation\x18\x03 \x01(\tR\vexplanation2\xb6\x02\n" +
 	"\x04Peer\x12A\n" +
 	"\bDescribe\x12\x1a.symbio.v1.DescribeRequest\x1a\x19.symbio.v1.NodeDescriptor\x12;\n" +
 	"\x05Watch\x12\x17.symbio.v1.WatchRequest\x1a\x17.symbio.v1.CatalogEvent0\x01\x12:\n" +
 	"\x06Invoke\x12\x18.symbio.v1.InvokeRequest\x1a\x16.symbio.v1.InvokeReply\x12.\n" +
-	"\x04Link\x12\x10.symbio.v1.Frame\x1a\x10.symbio.v1.Frame(\x010\x01B!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
+	"\x04Link\x12\x10.symbio.v1.Frame\x1a\x10.symbio.v1.Frame(\x010\x01\x12B\n" +
+	"\fInvokeStream\x12\x18.symbio.v1.InvokeRequest\x1a\x16.symbio.v1.InvokeEvent0\x01B!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
 
 var (
 	file_symbio_v1_peer_proto_rawDescOnce sync.Once
@@ -1670,7 +1909,7 @@ func file_symbio_v1_peer_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_peer_proto_rawDescData
 }
 
-var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Version)(nil),               // 0: symbio.v1.Version
 	(*DescribeRequest)(nil),       // 1: symbio.v1.DescribeRequest
@@ -1688,58 +1927,66 @@ var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Goodbye)(nil),               // 13: symbio.v1.Goodbye
 	(*InvokeRequest)(nil),         // 14: symbio.v1.InvokeRequest
 	(*InvokeReply)(nil),           // 15: symbio.v1.InvokeReply
-	(*Frame)(nil),                 // 16: symbio.v1.Frame
-	(*Open)(nil),                  // 17: symbio.v1.Open
-	(*Call)(nil),                  // 18: symbio.v1.Call
-	(*Answer)(nil),                // 19: symbio.v1.Answer
-	(*Failure)(nil),               // 20: symbio.v1.Failure
-	nil,                           // 21: symbio.v1.Member.MetadataEntry
-	(*Revocations)(nil),           // 22: symbio.v1.Revocations
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*InvokeEvent)(nil),           // 16: symbio.v1.InvokeEvent
+	(*Progress)(nil),              // 17: symbio.v1.Progress
+	(*Chunk)(nil),                 // 18: symbio.v1.Chunk
+	(*Frame)(nil),                 // 19: symbio.v1.Frame
+	(*Open)(nil),                  // 20: symbio.v1.Open
+	(*Call)(nil),                  // 21: symbio.v1.Call
+	(*Answer)(nil),                // 22: symbio.v1.Answer
+	(*Failure)(nil),               // 23: symbio.v1.Failure
+	nil,                           // 24: symbio.v1.Member.MetadataEntry
+	(*Revocations)(nil),           // 25: symbio.v1.Revocations
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
 }
 var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
-	22, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
+	25, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
 	6,  // 2: symbio.v1.DescribeRequest.run:type_name -> symbio.v1.Run
 	0,  // 3: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
 	3,  // 4: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	22, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	25, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
 	6,  // 6: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
 	4,  // 7: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
 	5,  // 8: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	21, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	23, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
-	23, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
+	24, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	26, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
+	26, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
 	3,  // 12: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
 	4,  // 13: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
 	4,  // 14: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
 	12, // 15: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
 	13, // 16: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	22, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	25, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
 	6,  // 18: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
 	10, // 19: symbio.v1.CatalogEvent.introductions:type_name -> symbio.v1.Introductions
 	9,  // 20: symbio.v1.CatalogEvent.unlinked:type_name -> symbio.v1.Unlinked
 	11, // 21: symbio.v1.Introductions.nodes:type_name -> symbio.v1.Introduction
-	24, // 22: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	17, // 23: symbio.v1.Frame.open:type_name -> symbio.v1.Open
-	18, // 24: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
-	19, // 25: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
-	14, // 26: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
-	20, // 27: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
-	1,  // 28: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	7,  // 29: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	14, // 30: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	16, // 31: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
-	2,  // 32: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	8,  // 33: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	15, // 34: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	16, // 35: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
-	32, // [32:36] is the sub-list for method output_type
-	28, // [28:32] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	27, // 22: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	17, // 23: symbio.v1.InvokeEvent.progress:type_name -> symbio.v1.Progress
+	18, // 24: symbio.v1.InvokeEvent.chunk:type_name -> symbio.v1.Chunk
+	15, // 25: symbio.v1.InvokeEvent.reply:type_name -> symbio.v1.InvokeReply
+	20, // 26: symbio.v1.Frame.open:type_name -> symbio.v1.Open
+	21, // 27: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
+	22, // 28: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
+	14, // 29: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
+	23, // 30: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
+	1,  // 31: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 32: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	14, // 33: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	19, // 34: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
+	14, // 35: symbio.v1.Peer.InvokeStream:input_type -> symbio.v1.InvokeRequest
+	2,  // 36: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 37: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	15, // 38: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	19, // 39: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
+	16, // 40: symbio.v1.Peer.InvokeStream:output_type -> symbio.v1.InvokeEvent
+	36, // [36:41] is the sub-list for method output_type
+	31, // [31:36] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -1760,13 +2007,18 @@ func file_symbio_v1_peer_proto_init() {
 		(*CatalogEvent_Introductions)(nil),
 		(*CatalogEvent_Unlinked)(nil),
 	}
+	file_symbio_v1_peer_proto_msgTypes[16].OneofWrappers = []any{
+		(*InvokeEvent_Progress)(nil),
+		(*InvokeEvent_Chunk)(nil),
+		(*InvokeEvent_Reply)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_peer_proto_rawDesc), len(file_symbio_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -163,20 +163,6 @@ func (c *control) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.
 	return &symbiov1.SendReply{Data: reply.Data, ContentType: reply.ContentType}, nil
 }
 
-func (c *control) Call(ctx context.Context, r *symbiov1.CallRequest) (*symbiov1.CallReply, error) {
-	m, err := c.provider(r.GetCapability(), r.GetOn())
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	ctx, cancel := withTimeout(ctx, r.GetTimeout())
-	defer cancel()
-	reply, err := c.node.community.Invoke(ctx, m.ID, r.GetCapability(), community.Signal{Data: r.GetData(), ContentType: r.GetContentType()})
-	if err != nil {
-		return nil, toStatus(c.advised(err, m, "invoke", r.GetCapability()))
-	}
-	return &symbiov1.CallReply{Data: reply.Data, ContentType: reply.ContentType, Node: string(m.Node), NodeName: c.node.nodeName(m.Node)}, nil
-}
-
 // provider is who is to do a capability: the member or node that on names, else any that can.
 func (c *control) provider(capability, on string) (community.Member, error) {
 	if on != "" {

@@ -30,7 +30,7 @@ import (
 )
 
 // Protocol is the version of the wire between nodes that this build speaks.
-const Protocol = "1.1"
+const Protocol = "1.2"
 
 // stopTimeout is how long a stop may take; after it the node ends with what it could not finish.
 const stopTimeout = 5 * time.Second
@@ -179,7 +179,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	n.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: n.log})
 	n.community = community.New(community.Config{
 		Node: n.id, Name: n.name, System: n.system, Network: n.network, Authorize: n.authorize, Refused: n.refused, Logger: n.log,
-		MaxAgents: l.Agents, MaxMessage: l.Message, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
+		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Partial, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
 		CallRate: rate.Limit(l.Rate), CallBurst: l.Burst, MaxDepth: l.Depth, MaxCall: l.Call, Drain: drain,
 	})
 	if o.Config.Skills.Enabled {

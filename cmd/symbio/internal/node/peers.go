@@ -107,7 +107,7 @@ var nodeID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 func (n *Node) refused(r community.Refusal) {
 	n.events.Publish("refused", string(r.Call.Member), callEvent{
 		From: string(r.From.ID), Name: r.From.Name, Capability: r.Call.Capability, Requester: r.Call.Requester,
-		Reason: string(r.Reason), Why: r.Err.Error(), Omitted: r.Omitted,
+		Reason: string(r.Reason), Why: r.Err.Error(), Omitted: r.Omitted, Trace: r.Call.Trace.String(),
 	})
 }
 
@@ -118,6 +118,7 @@ type callEvent struct {
 	Requester  []string `json:"requester,omitempty"`
 	Reason     string   `json:"reason"`
 	Why        string   `json:"why"`
+	Trace      string   `json:"trace,omitempty"`   // the id
 	Omitted    uint64   `json:"omitted,omitempty"` // refusals of that node since the last that was told
 }
 
