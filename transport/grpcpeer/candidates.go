@@ -183,7 +183,7 @@ func (n *Network) hold(k *candidate, l *link) pause {
 	}
 	n.mu.Lock()
 	n.links.Delete(l.peer.ID)
-	k.status.State, k.status.Why, k.status.Since = state, err.Error(), time.Now()
+	k.status.State, k.status.Why, k.status.Since, k.status.Authority = state, err.Error(), time.Now(), l.authority.Load()
 	status := k.status
 	n.mu.Unlock()
 	close(l.ended)

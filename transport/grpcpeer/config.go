@@ -29,6 +29,9 @@ type Config struct {
 	Name string
 	// Protocol is this node's version. Default 1.1; with 1.0 it makes no use of Link.
 	Protocol Version
+	// Authority is the directory for the cluster's authority, should a node that holds it give it to this
+	// one. Default: this node takes none.
+	Authority string
 	// Limits bound what other nodes can make this one do.
 	Limits Limits
 	// Dial opens the connection to an address. Default: TCP.

@@ -71,6 +71,7 @@ func (n *Network) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, 
 
 // greet makes the TLS handshake and asks the node to describe itself.
 func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
+	shown := n.cfg.Identity.NotAfter() // of the certificate that the handshake shows, or of one before it
 	conn := tls.Client(raw, n.cfg.Identity.ClientTLS(expect))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
@@ -89,7 +90,10 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 		return nil, err
 	}
 	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: addr.String()}
-	l.certEnd = state.VerifiedChains[0][0].NotAfter
+	leaf := state.VerifiedChains[0][0]
+	l.half = leaf.NotAfter.Sub(leaf.NotBefore) / 2
+	l.theirs.extend(leaf.NotAfter)
+	l.ours.extend(shown)
 	l.raw, l.heard, l.alarmed = raw, n.hear, n.hearTwin
 	if err := l.describe(ctx, n.introduction()); err != nil {
 		l.close()

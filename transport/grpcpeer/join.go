@@ -39,7 +39,7 @@ var (
 // the listener of a gRPC server of its own.
 type gate struct {
 	addr    net.Addr
-	cluster *identity.Cluster
+	self    *identity.Identity
 	log     *slog.Logger
 	grpc    *grpc.Server
 	arrived chan net.Conn
@@ -49,14 +49,14 @@ type gate struct {
 	pace    pace
 }
 
-// newGate returns nil for a node that holds no cluster's authority.
+// newGate returns nil for a node that is of no cluster. Nobody comes to that of a node that does not hold
+// its cluster's authority, but it may be entrusted with that.
 func newGate(cfg Config, addr net.Addr) *gate {
-	c := cfg.Identity.Cluster()
-	if c == nil {
+	if cfg.Identity.Authority() == identity.Local {
 		return nil
 	}
 	g := &gate{
-		addr: addr, cluster: c, log: cfg.Logger, arrived: make(chan net.Conn), room: make(chan struct{}, joinVisitors), shut: make(chan struct{}),
+		addr: addr, self: cfg.Identity, log: cfg.Logger, arrived: make(chan net.Conn), room: make(chan struct{}, joinVisitors), shut: make(chan struct{}),
 		pace: pace{of: map[string]*rate.Limiter{}},
 	}
 	g.close = sync.OnceFunc(func() { close(g.shut) })
@@ -165,14 +165,18 @@ func (d *joinDesk) admit(from net.Addr, state tls.ConnectionState, r *pb.JoinReq
 	if !d.gate.pace.allow(hostOf(from), time.Now()) {
 		return nil, errTooOften
 	}
-	return d.gate.cluster.Admit(state, r)
+	c := d.gate.self.Cluster()
+	if c == nil {
+		return nil, identity.ErrNoAuthority
+	}
+	return c.Admit(state, r)
 }
 
 // renewDesk answers nodes that have a certificate, on the server of Peer.
 type renewDesk struct {
 	pb.UnimplementedJoinServer
-	cluster *identity.Cluster
-	log     *slog.Logger
+	self *identity.Identity
+	log  *slog.Logger
 }
 
 func (d *renewDesk) Renew(ctx context.Context, r *pb.RenewRequest) (*pb.RenewReply, error) {
@@ -180,7 +184,11 @@ func (d *renewDesk) Renew(ctx context.Context, r *pb.RenewRequest) (*pb.RenewRep
 	if !ok {
 		return nil, joinRefusal(identity.ErrBadRequest)
 	}
-	reply, err := d.cluster.Renew(who.Peer, r)
+	c := d.self.Cluster()
+	if c == nil {
+		return nil, joinRefusal(identity.ErrNoAuthority)
+	}
+	reply, err := c.Renew(who.Peer, r)
 	if err != nil {
 		d.log.Warn("renewal refused", "node", who.ID, "err", err)
 		return nil, joinRefusal(err)

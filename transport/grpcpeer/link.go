@@ -22,24 +22,28 @@ type link struct {
 	peer     community.Peer
 	conn     net.Conn // closing it ends everything at once
 	raw      net.Conn // the same below TLS
-	heard    func(from community.NodeID, list *pb.Revocations)
+	heard    func(from community.NodeID, lists ...*pb.Revocations)
 	alarmed  func(twin *pb.Run)
 	instance string      // of the node's process
 	removed  atomic.Bool // the node was removed from the cluster
+	lapsed   atomic.Bool // its certificate has ended
 	// authority: the node holds the cluster's, as it says; what it signs shows whether it does.
-	authority bool
-	grpc      *grpc.ClientConn
-	client    pb.PeerClient
-	limits    Limits
-	slots     chan struct{} // one per call in flight that has a stream of its own
-	fast      *fastpath     // nil = the node does not speak Link
-	closed    atomic.Bool   // no new calls: it ended, or the node said goodbye
-	ended     chan struct{} // closed when the link is no more
-	members   atomic.Int64
-	protocol  Version
-	rtt       time.Duration
-	certEnd   time.Time
-	since     time.Time
+	authority atomic.Bool
+	// theirs and ours are until when the certificates are good that each end has shown; half is half the
+	// life of the node's.
+	theirs, ours term
+	half         time.Duration
+	grpc         *grpc.ClientConn
+	client       pb.PeerClient
+	limits       Limits
+	slots        chan struct{} // one per call in flight that has a stream of its own
+	fast         *fastpath     // nil = the node does not speak Link
+	closed       atomic.Bool   // no new calls: it ended, or the node said goodbye
+	ended        chan struct{} // closed when the link is no more
+	members      atomic.Int64
+	protocol     Version
+	rtt          time.Duration
+	since        time.Time
 }
 
 var errSpent = errors.New("a link is one connection, and this one has ended")
@@ -190,7 +194,7 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 		return l.ending(parent, &silent, lease)
 	}
 	told := census{lease: lease, members: map[community.MemberID]struct{}{},
-		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed}
+		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed, holds: l.authority.Store}
 	for {
 		event, err := stream.Recv()
 		if err != nil {
@@ -212,6 +216,8 @@ func (l *link) ending(ctx context.Context, silent *atomic.Bool, lease *community
 		bye := farewell{identity.ErrRemoved.Error()}
 		lease.Goodbye(bye.reason)
 		return bye
+	case l.lapsed.Load():
+		return errLapsed
 	case ctx.Err() != nil:
 		return errStopping
 	case silent.Load():
@@ -230,6 +236,7 @@ type census struct {
 	members map[community.MemberID]struct{}
 	heard   func(*pb.Revocations)
 	alarmed func(*pb.Run)
+	holds   func(bool)
 }
 
 // apply hands over one event. A node that announces without end is an error, which ends the link.
@@ -262,6 +269,8 @@ func (c *census) apply(event *pb.CatalogEvent) error {
 		c.heard(e.Revocations)
 	case *pb.CatalogEvent_Twin:
 		c.alarmed(e.Twin)
+	case *pb.CatalogEvent_HoldsAuthority:
+		c.holds(e.HoldsAuthority)
 	}
 	// A heartbeat needs nothing done, and an event of a later minor version is a sign of life too.
 	if len(c.members) > maxAnnounced {
@@ -281,8 +290,9 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	l.rtt = time.Since(began)
 	l.protocol = Version{d.GetProtocol().GetMajor(), d.GetProtocol().GetMinor()}
 	l.peer.Name = clean(d.GetName())
-	l.authority, l.instance = d.GetHoldsAuthority(), d.GetRun().GetInstance()
-	l.heard(l.peer.ID, d.GetRevocations())
+	l.authority.Store(d.GetHoldsAuthority())
+	l.instance = d.GetRun().GetInstance()
+	l.heard(l.peer.ID, append(d.GetMoreRevocations(), d.GetRevocations())...)
 	if d.GetId() != string(l.peer.ID) {
 		return fmt.Errorf("%w: it calls itself another node than its certificate does", errForbidden)
 	}

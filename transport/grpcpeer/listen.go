@@ -55,6 +55,7 @@ func (d *door) Accept() (net.Conn, error) {
 type guest struct {
 	net.Conn
 	leave func()
+	term  *term // nil until it is proven who it is
 }
 
 func (g *guest) Close() error {
@@ -85,7 +86,7 @@ func (c *crowd) admit(id identity.NodeID, conn net.Conn) (*guest, bool) {
 	if len(c.of[id]) >= c.max {
 		return nil, false
 	}
-	g := &guest{Conn: conn}
+	g := &guest{Conn: conn, term: new(term)}
 	g.leave = sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -121,8 +122,11 @@ type caller struct {
 	// watches are the Watch streams open over the connection: each costs a subscription.
 	watches atomic.Int32
 	run     atomic.Pointer[pb.Run] // as it said in Describe
-	twin    atomic.Pointer[pb.Run] // to be told of
-	lanes   laneSet
+	term    *term
+	// recipient is for an authority that the caller is about to send.
+	recipient atomic.Pointer[identity.Recipient]
+	twin      atomic.Pointer[pb.Run] // to be told of
+	lanes     laneSet
 	// calls are the calls under way over the lanes.
 	calls atomic.Int64
 }

@@ -67,7 +67,7 @@ func New(cfg Config) (*Network, error) {
 	n.search, n.endSearch = context.WithCancel(context.Background())
 	n.life, n.endLife = context.WithCancel(context.Background())
 	n.server = &server{cfg: cfg, leaving: n.search}
-	n.server.hear, n.server.twin, n.server.run = n.hear, n.twin, n.run
+	n.server.hear, n.server.twin, n.server.run, n.server.tell = n.hear, n.twin, n.run, n.records.tell
 	n.gate = newGate(cfg, listener.Addr())
 	n.doors = newDoorkeeper(cfg.Identity, cfg.Limits, n.gate, n.turnedAway)
 	n.grpc = newServer(cfg, n.server, n.doors)

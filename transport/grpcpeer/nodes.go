@@ -43,6 +43,8 @@ func (r *records) tell(e Event) {
 		r.log.Info("node connected", attrs...)
 	case Left:
 		r.log.Info("node left", append(attrs, "why", e.Why)...)
+	case Entrusted:
+		r.log.Warn("entrusted with the cluster's authority", attrs...)
 	case Lost:
 		r.log.Warn("node lost", append(attrs, "why", e.Why)...)
 	case Refused:
@@ -113,7 +115,7 @@ func (n *Network) turnedAway(from net.Addr, why error) {
 func (n *Network) Nodes() []NodeStatus {
 	all := []NodeStatus{{
 		ID: n.self, Name: n.cfg.Name, State: StateSelf, Addr: n.Addr().String(), Protocol: n.cfg.Protocol.String(),
-		CertDaysLeft: daysUntil(n.cfg.Identity.NotAfter()),
+		CertDaysLeft: daysUntil(n.cfg.Identity.NotAfter()), Authority: n.cfg.Identity.Cluster() != nil,
 	}}
 	listed := map[community.NodeID]bool{n.self: true}
 	n.links.Range(func(_, v any) bool {
@@ -121,7 +123,7 @@ func (n *Network) Nodes() []NodeStatus {
 		listed[l.peer.ID] = true
 		all = append(all, NodeStatus{
 			ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, RTT: l.rtt, Members: int(l.members.Load()),
-			Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.certEnd), Since: l.since,
+			Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.theirs.end()), Since: l.since, Authority: l.authority.Load(),
 		})
 		return true
 	})

@@ -40,7 +40,7 @@ func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Ad
 	if g != nil {
 		joining := id.JoinTLS()
 		server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			if slices.Contains(hello.SupportedProtos, identity.JoinProtocol) {
+			if id.Cluster() != nil && slices.Contains(hello.SupportedProtos, identity.JoinProtocol) {
 				return joining, nil
 			}
 			return nil, nil
@@ -99,7 +99,8 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		in.Close()
 		return nil, nil, identity.ErrRemoved
 	}
-	who := &caller{Peer: p, addr: raw.RemoteAddr().String()}
+	who := &caller{Peer: p, addr: raw.RemoteAddr().String(), term: in.term}
+	in.term.extend(state.VerifiedChains[0][0].NotAfter)
 	return in, proof{TLSInfo: info.(credentials.TLSInfo), who: who}, nil
 }
 

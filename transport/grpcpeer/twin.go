@@ -116,9 +116,10 @@ func (n *Network) end(err error) {
 
 // introduction is what this node says of itself to one that it calls.
 func (n *Network) introduction() *pb.DescribeRequest {
-	removed, _ := n.cfg.Identity.Revocations().Current()
+	removed, more := listsOf(n.cfg.Identity)
 	return &pb.DescribeRequest{
-		Protocol: &pb.Version{Major: n.cfg.Protocol.Major, Minor: n.cfg.Protocol.Minor}, Name: n.cfg.Name, Revocations: removed, Run: n.run.Mark(),
+		Protocol: &pb.Version{Major: n.cfg.Protocol.Major, Minor: n.cfg.Protocol.Minor}, Name: n.cfg.Name, Run: n.run.Mark(),
+		Revocations: removed, MoreRevocations: more,
 	}
 }
 

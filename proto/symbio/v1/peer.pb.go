@@ -86,9 +86,11 @@ type DescribeRequest struct {
 	// The newest list that the caller knows; none where there is no cluster.
 	Revocations *Revocations `protobuf:"bytes,3,opt,name=revocations,proto3" json:"revocations,omitempty"`
 	// The caller's process.
-	Run           *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
+	// Further lists that the caller knows, which were made without knowing of the newest one.
+	MoreRevocations []*Revocations `protobuf:"bytes,40,rep,name=more_revocations,json=moreRevocations,proto3" json:"more_revocations,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *DescribeRequest) Reset() {
@@ -149,6 +151,13 @@ func (x *DescribeRequest) GetRun() *Run {
 	return nil
 }
 
+func (x *DescribeRequest) GetMoreRevocations() []*Revocations {
+	if x != nil {
+		return x.MoreRevocations
+	}
+	return nil
+}
+
 type NodeDescriptor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The node's id; must be the one of its certificate.
@@ -163,9 +172,11 @@ type NodeDescriptor struct {
 	// The node's process.
 	Run *Run `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
 	// The longest payload that it takes over Link, in bytes; 0 = 1 MiB.
-	MaxMessage    uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxMessage uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
+	// Further lists that the node knows, which were made without knowing of the newest one.
+	MoreRevocations []*Revocations `protobuf:"bytes,40,rep,name=more_revocations,json=moreRevocations,proto3" json:"more_revocations,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *NodeDescriptor) Reset() {
@@ -252,6 +263,13 @@ func (x *NodeDescriptor) GetMaxMessage() uint64 {
 		return x.MaxMessage
 	}
 	return 0
+}
+
+func (x *NodeDescriptor) GetMoreRevocations() []*Revocations {
+	if x != nil {
+		return x.MoreRevocations
+	}
+	return nil
 }
 
 // Catalog is everything a node lets others see.
@@ -603,6 +621,7 @@ type CatalogEvent struct {
 	//	*CatalogEvent_Goodbye
 	//	*CatalogEvent_Revocations
 	//	*CatalogEvent_Twin
+	//	*CatalogEvent_HoldsAuthority
 	Event         isCatalogEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -717,6 +736,15 @@ func (x *CatalogEvent) GetTwin() *Run {
 	return nil
 }
 
+func (x *CatalogEvent) GetHoldsAuthority() bool {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_HoldsAuthority); ok {
+			return x.HoldsAuthority
+		}
+	}
+	return false
+}
+
 type isCatalogEvent_Event interface {
 	isCatalogEvent_Event()
 }
@@ -747,13 +775,18 @@ type CatalogEvent_Goodbye struct {
 }
 
 type CatalogEvent_Revocations struct {
-	// A newer list than the last one sent.
+	// A list that was not sent before.
 	Revocations *Revocations `protobuf:"bytes,7,opt,name=revocations,proto3,oneof"`
 }
 
 type CatalogEvent_Twin struct {
 	// Another machine runs with the watcher's key, and was refused.
 	Twin *Run `protobuf:"bytes,8,opt,name=twin,proto3,oneof"`
+}
+
+type CatalogEvent_HoldsAuthority struct {
+	// The node holds the cluster's authority from now on.
+	HoldsAuthority bool `protobuf:"varint,40,opt,name=holds_authority,json=holdsAuthority,proto3,oneof"`
 }
 
 func (*CatalogEvent_Snapshot) isCatalogEvent_Event() {}
@@ -771,6 +804,8 @@ func (*CatalogEvent_Goodbye) isCatalogEvent_Event() {}
 func (*CatalogEvent_Revocations) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Twin) isCatalogEvent_Event() {}
+
+func (*CatalogEvent_HoldsAuthority) isCatalogEvent_Event() {}
 
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1342,12 +1377,13 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x14symbio/v1/peer.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/join.proto\"5\n" +
 	"\aVersion\x12\x14\n" +
 	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
-	"\x05minor\x18\x02 \x01(\rR\x05minor\"\xb1\x01\n" +
+	"\x05minor\x18\x02 \x01(\rR\x05minor\"\xf4\x01\n" +
 	"\x0fDescribeRequest\x12.\n" +
 	"\bprotocol\x18\x01 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
 	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12 \n" +
-	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\"\xb8\x02\n" +
+	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\x12A\n" +
+	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"\xfb\x02\n" +
 	"\x0eNodeDescriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
@@ -1357,7 +1393,8 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x0fholds_authority\x18\x06 \x01(\bR\x0eholdsAuthority\x12 \n" +
 	"\x03run\x18\a \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x1f\n" +
 	"\vmax_message\x18\b \x01(\x04R\n" +
-	"maxMessage\"q\n" +
+	"maxMessage\x12A\n" +
+	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"q\n" +
 	"\aCatalog\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.symbio.v1.MemberR\amembers\x129\n" +
 	"\fcapabilities\x18\x02 \x03(\v2\x15.symbio.v1.CapabilityR\fcapabilities\"\x8e\x02\n" +
@@ -1386,7 +1423,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12,\n" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1c\n" +
 	"\tsignature\x18\x04 \x01(\fR\tsignature\"\x0e\n" +
-	"\fWatchRequest\"\x83\x03\n" +
+	"\fWatchRequest\"\xae\x03\n" +
 	"\fCatalogEvent\x120\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x12.symbio.v1.CatalogH\x00R\bsnapshot\x12+\n" +
 	"\x06joined\x18\x02 \x01(\v2\x11.symbio.v1.MemberH\x00R\x06joined\x12-\n" +
@@ -1395,7 +1432,8 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\theartbeat\x18\x05 \x01(\v2\x14.symbio.v1.HeartbeatH\x00R\theartbeat\x12.\n" +
 	"\agoodbye\x18\x06 \x01(\v2\x12.symbio.v1.GoodbyeH\x00R\agoodbye\x12:\n" +
 	"\vrevocations\x18\a \x01(\v2\x16.symbio.v1.RevocationsH\x00R\vrevocations\x12$\n" +
-	"\x04twin\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\x04twinB\a\n" +
+	"\x04twin\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\x04twin\x12)\n" +
+	"\x0fholds_authority\x18( \x01(\bH\x00R\x0eholdsAuthorityB\a\n" +
 	"\x05event\"\v\n" +
 	"\tHeartbeat\"!\n" +
 	"\aGoodbye\x12\x16\n" +
@@ -1485,41 +1523,43 @@ var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
 	19, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
 	6,  // 2: symbio.v1.DescribeRequest.run:type_name -> symbio.v1.Run
-	0,  // 3: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
-	3,  // 4: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	19, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
-	6,  // 6: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
-	4,  // 7: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
-	5,  // 8: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	18, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	20, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
-	20, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
-	3,  // 12: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
-	4,  // 13: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
-	4,  // 14: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
-	9,  // 15: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
-	10, // 16: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	19, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
-	6,  // 18: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
-	21, // 19: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	14, // 20: symbio.v1.Frame.open:type_name -> symbio.v1.Open
-	15, // 21: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
-	16, // 22: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
-	11, // 23: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
-	17, // 24: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
-	1,  // 25: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	7,  // 26: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	11, // 27: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	13, // 28: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
-	2,  // 29: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	8,  // 30: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	12, // 31: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	13, // 32: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
-	29, // [29:33] is the sub-list for method output_type
-	25, // [25:29] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	19, // 3: symbio.v1.DescribeRequest.more_revocations:type_name -> symbio.v1.Revocations
+	0,  // 4: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
+	3,  // 5: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
+	19, // 6: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	6,  // 7: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
+	19, // 8: symbio.v1.NodeDescriptor.more_revocations:type_name -> symbio.v1.Revocations
+	4,  // 9: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
+	5,  // 10: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
+	18, // 11: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	20, // 12: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
+	20, // 13: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
+	3,  // 14: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
+	4,  // 15: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
+	4,  // 16: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
+	9,  // 17: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
+	10, // 18: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
+	19, // 19: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	6,  // 20: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
+	21, // 21: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	14, // 22: symbio.v1.Frame.open:type_name -> symbio.v1.Open
+	15, // 23: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
+	16, // 24: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
+	11, // 25: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
+	17, // 26: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
+	1,  // 27: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 28: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	11, // 29: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	13, // 30: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
+	2,  // 31: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 32: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	12, // 33: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	13, // 34: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
+	31, // [31:35] is the sub-list for method output_type
+	27, // [27:31] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -1537,6 +1577,7 @@ func file_symbio_v1_peer_proto_init() {
 		(*CatalogEvent_Goodbye)(nil),
 		(*CatalogEvent_Revocations)(nil),
 		(*CatalogEvent_Twin)(nil),
+		(*CatalogEvent_HoldsAuthority)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
