@@ -23,6 +23,8 @@ type nodeJSON struct {
 	// Refused counts the calls of that node that this one refused, by the reason; on the line of this
 	// node, of all nodes.
 	Refused map[string]uint64 `json:"refused"`
+	// Authority says that it holds the cluster's authority; of another node, as it says.
+	Authority bool `json:"authority,omitempty"`
 }
 
 func (a *App) cmdNodes() *cobra.Command {
@@ -64,7 +66,7 @@ func (a *App) cmdNodes() *cobra.Command {
 func toNode(n *symbiov1.Node) nodeJSON {
 	out := nodeJSON{
 		ID: n.GetId(), Name: n.GetName(), State: n.GetState(), Addr: n.GetAddr(), Members: n.GetMembers(), Protocol: n.GetProtocol(), Why: n.GetWhy(),
-		RTT: float64(n.GetRtt().AsDuration().Microseconds()) / 1000, CertDays: int(n.GetCertDays()), Refused: n.GetRefused(),
+		RTT: float64(n.GetRtt().AsDuration().Microseconds()) / 1000, CertDays: int(n.GetCertDays()), Refused: n.GetRefused(), Authority: n.GetHoldsAuthority(),
 	}
 	if out.Refused == nil {
 		out.Refused = map[string]uint64{}
