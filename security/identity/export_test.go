@@ -4,4 +4,6 @@ package identity
 func Reopen(dir string, i *Identity) (*Identity, error) { return OpenMember(dir, i.key) }
 
 // ReopenAt is Reopen on the machine that holds c.
-func ReopenAt(c *Cluster, dir string, i *Identity) (*Identity, error) { return c.OpenMember(dir, i.key) }
+func ReopenAt(c *Cluster, dir string, i *Identity) (*Identity, error) {
+	return c.OpenMember(dir, i.key)
+}

@@ -65,6 +65,14 @@ type Limits struct {
 	PerNode int
 	// Handshakes is how many connections may be proving themselves at once. Default 32.
 	Handshakes int
+	// HandshakeRate is how many connections of one address may fail to prove themselves in a second, in the
+	// long run, before those that come from there are refused. Default 5. HandshakeBurst is how many may at
+	// once, or may be about to. Default 20: as many nodes as start together on one machine.
+	HandshakeRate  float64
+	HandshakeBurst int
+	// Joins is how many tries to join one address may make in a minute. Default 10: a person pastes a line;
+	// whatever is faster is not a person.
+	Joins int
 	// Candidates is how many hints of nodes are kept. Default 4096, as discovery does.
 	Candidates int
 	// Dials is how many of them are dialled at once. Default 8.
@@ -135,13 +143,16 @@ func (c *Config) fill() {
 	orDefault(&l.Connections, 256)
 	orDefault(&l.PerNode, 4)
 	orDefault(&l.Handshakes, 32)
+	orDefault(&l.HandshakeRate, 5)
+	orDefault(&l.HandshakeBurst, 20)
+	orDefault(&l.Joins, 10)
 	orDefault(&l.Candidates, 4096)
 	orDefault(&l.Dials, 8)
 	orDefault(&l.Deadline, 2*time.Minute)
 	orDefault(&l.MaxDeadline, 30*time.Minute)
 }
 
-func orDefault[N int | uint32 | time.Duration](n *N, value N) {
+func orDefault[N int | uint32 | float64 | time.Duration](n *N, value N) {
 	if *n <= 0 {
 		*n = value
 	}

@@ -33,7 +33,14 @@ func listen(cfg Config) (net.Listener, error) {
 // door is a listener that lets in no more than a number of connections; others are closed at once.
 type door struct {
 	net.Listener
-	room chan struct{}
+	room    chan struct{}
+	refused func(addr net.Addr, why error)
+	excuses sync.WaitGroup // connections that are told that there is no room
+	telling chan struct{}  // how many at once
+}
+
+func newDoor(l net.Listener, most int, refused func(net.Addr, error)) *door {
+	return &door{Listener: l, room: make(chan struct{}, most), refused: refused, telling: make(chan struct{}, 8)}
 }
 
 func (d *door) Accept() (net.Conn, error) {
@@ -46,8 +53,23 @@ func (d *door) Accept() (net.Conn, error) {
 		case d.room <- struct{}{}:
 			return &guest{Conn: c, leave: sync.OnceFunc(func() { <-d.room })}, nil
 		default:
-			c.Close()
+			d.refused(c.RemoteAddr(), errFull)
+			d.turnAway(c)
 		}
+	}
+}
+
+// turnAway closes a connection, and tells it why unless many are being told.
+func (d *door) turnAway(c net.Conn) {
+	select {
+	case d.telling <- struct{}{}:
+		d.excuses.Go(func() {
+			defer func() { <-d.telling }()
+			sorry(c)
+			c.Close()
+		})
+	default:
+		c.Close()
 	}
 }
 

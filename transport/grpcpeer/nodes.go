@@ -2,6 +2,7 @@ package grpcpeer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -103,6 +104,9 @@ func (r *records) note(key string, e Event) {
 }
 
 func (n *Network) turnedAway(from net.Addr, why error) {
+	var of crowded
+	errors.As(why, &of)
+	n.tally.add(reasonOf(why), of.node)
 	host := from.String()
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h // each try has a port of its own

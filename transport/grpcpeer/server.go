@@ -34,10 +34,11 @@ type server struct {
 	tell func(Event)
 }
 
-func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
+func newServer(cfg Config, s *server, creds *doorkeeper, scales *scales) *grpc.Server {
 	l := cfg.Limits
 	g := grpc.NewServer(
 		grpc.Creds(creds),
+		grpc.StatsHandler(scales),
 		grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)),
 		grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)),
 		grpc.MaxRecvMsgSize(l.Message+envelopeRoom),

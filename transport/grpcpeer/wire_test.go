@@ -61,7 +61,8 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 		t.Skip("opens sockets on 127.0.0.1")
 	}
 	l, elsewhere := newLAN(t), newLAN(t)
-	victim := l.onLoopback("victim")
+	// All come from one address: the limit for that has tests of its own.
+	victim := l.onLoopback("victim", func(c *grpcpeer.Config) { c.Limits.HandshakeBurst = 1000 })
 	victim.offers("echo", echo)
 	addr := victim.network.Addr().String()
 	friend := client(t, l.identity("friend"), tcp(victim))

@@ -97,6 +97,9 @@ func (c *control) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.Node
 			for reason, count := range c.node.community.Refusals(n.ID) {
 				out.Refused[string(reason)] = count
 			}
+			for reason, count := range c.node.network.Refusals(n.ID) {
+				out.Refused[string(reason)] += count
+			}
 		}
 		reply.Nodes = append(reply.Nodes, out)
 	}

@@ -129,5 +129,6 @@ func peerLimits(l config.Limits) grpcpeer.Limits {
 		Streams:     uint32(max(128, 2*l.NodeCalls)), // so that the community says busy, not gRPC
 		MaxDeadline: max(30*time.Minute, l.Call),
 		Connections: l.Connections, PerNode: l.PerNode, Handshakes: l.Handshakes,
+		HandshakeRate: l.HandshakeRate, HandshakeBurst: l.HandshakeBurst, Joins: l.Joins,
 	}
 }
