@@ -207,7 +207,7 @@ func (n *Node) discover(id *identity.Identity, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
-	n.roster = discovery.NewRoster(discovery.Config{Self: string(n.id), Tag: id.Tag(), Report: n.network.Sight, Logger: n.log})
+	n.roster = discovery.NewRoster(discovery.Config{Self: string(n.id), Here: here(addr.Port()), Tag: id.Tag(), Report: n.network.Sight, Logger: n.log})
 	n.sources, err = sources(n.opts.Config.Discovery, string(n.id), id.Tag(), addr, n.log)
 	return err
 }
