@@ -18,7 +18,12 @@
 //
 // Nodes of a cluster also join and renew here: a connection that says so in its ALPN comes without a
 // certificate, and is handed to a server that knows the service Join and nothing else. Lists of removed
-// nodes travel on Describe and Watch; the connections of a node that is on one are closed at once.
+// nodes travel on Describe and Watch; the connections of a node that is on one are closed at once. A node
+// that holds the cluster's authority can give it to another one (Promote). A connection is closed when a
+// certificate that it rests on has ended; nodes show their newer ones over the connections that are open.
+//
+// What is over a limit is refused at once, told to the other side where TLS or gRPC can, and counted
+// (Refusals).
 //
 // It does not decide what a proven peer may do (that is community.Host), find nodes (discovery), or
 // call a node back over the connection that the node opened.
