@@ -230,6 +230,15 @@ func TestRemovalsMadeInTwoPlacesAllHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	type friend struct {
+		*identity.Identity
+		dir string
+	}
+	var friends []friend // who joined before anybody was removed, and so knows of none
+	for range 5 {
+		i, dir := f.join(t, "")
+		friends = append(friends, friend{i, dir})
+	}
 	var gone []identity.NodeID
 	remove := func(c founded) *pb.Revocations {
 		t.Helper()
@@ -256,14 +265,15 @@ func TestRemovalsMadeInTwoPlacesAllHold(t *testing.T) {
 	for name, order := range map[string][]*pb.Revocations{
 		"as made": {a1, b1, b2}, "the other way": {b2, b1, a1}, "the newest first": {b2, a1}, "the same epoch": {b1, a1, b2},
 	} {
-		node, dir := f.join(t, "")
+		node, dir := friends[0], friends[0].dir
+		friends = friends[1:]
 		for _, list := range order {
 			if _, err := node.Revocations().Update(list); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		all(name, node.Revocations())
-		again, err := openList(t, dir, node)
+		again, err := openList(t, dir, node.Identity)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +294,7 @@ func TestRemovalsMadeInTwoPlacesAllHold(t *testing.T) {
 		t.Errorf("the two have %v and %v, want one list, the same", one, other)
 	}
 	all("the first", f.Revocations())
-	third, _ := f.join(t, "")
+	third := friends[0]
 	for _, list := range []*pb.Revocations{a1, b2, one[0], b1} {
 		if _, err := third.Revocations().Update(list); err != nil {
 			t.Error(err)

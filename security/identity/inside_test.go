@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"crypto/ed25519"
+	"crypto/hpke"
 	"crypto/x509"
 	"errors"
 	"net/url"
@@ -8,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	pb "symbio/proto/symbio/v1"
 )
 
 func TestExplainTellsEarlyFromLate(t *testing.T) {
@@ -188,5 +192,40 @@ func TestAClockMayBeFiveMinutesWrong(t *testing.T) {
 		if _, err := a.verify(leaf, made.Add(off)); (err == nil) != ok {
 			t.Errorf("%v after it was made: %v; want it taken: %t", off, err, ok)
 		}
+	}
+}
+
+// A key that somebody else signed as if it were the node's is not sealed to.
+func TestTheAuthorityIsSealedToTheKeyOfThatNodeOnly(t *testing.T) {
+	c, err := CreateCluster(filepath.Join(t.TempDir(), "cluster"), "home")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys [3]*Key
+	for i := range keys {
+		if keys[i], err = LoadOrCreateKey(filepath.Join(t.TempDir(), "node", "key.pem")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed, bob, eve := keys[0], keys[1], keys[2]
+	sealTo, err := hpke.MLKEM768X25519().GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepared := func(signer *Key, of *Key) *pb.PrepareReply {
+		spki, err := x509.MarshalPKIXPublicKey(of.public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := sealTo.PublicKey().Bytes()
+		return &pb.PrepareReply{Key: key, NodeKey: spki, Signature: ed25519.Sign(signer.private(), entrustText(c.authority, seed.id, bob.id, key))}
+	}
+	for name, p := range map[string]*pb.PrepareReply{"eve's key, signed by eve": prepared(eve, eve), "bob's key, signed by eve": prepared(eve, bob)} {
+		if _, err := c.Entrust(seed.id, bob.id, p); !errors.Is(err, ErrWrongNode) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrWrongNode)
+		}
+	}
+	if _, err := c.Entrust(seed.id, bob.id, prepared(bob, bob)); err != nil {
+		t.Errorf("bob's own: %v", err)
 	}
 }

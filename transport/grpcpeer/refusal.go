@@ -123,8 +123,8 @@ func (s *scales) HandleRPC(ctx context.Context, r stats.RPCStats) {
 		return
 	}
 	said := status.Convert(end.Error)
-	// What this program refuses has details, and was counted where that was done.
-	if said.Code() != codes.ResourceExhausted || len(said.Details()) > 0 || !strings.Contains(said.Message(), "received message") {
+	// gRPC has no other mark of it. What this program refuses was counted where that was done.
+	if said.Code() != codes.ResourceExhausted || !strings.Contains(said.Message(), "received message larger") {
 		return
 	}
 	who, ok := callerOf(ctx)

@@ -29,10 +29,11 @@ func (l *lan) joinAt(s *station, token identity.Token, name string) (*identity.A
 func TestAPromotedNodeServesTheClusterWhenTheFirstIsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
-		carlID := l.identity("carl")
+		carlID, bobID := l.identity("carl"), l.identity("bob")
 		time.Sleep(84*time.Hour - 5*time.Minute) // almost half its life
 		var heard events
-		first, second := l.add(seed), l.add("bob", l.takes("bob"), reporting(&heard))
+		first := l.add(seed)
+		second := l.add("bob", l.takes("bob"), reporting(&heard), func(c *grpcpeer.Config) { c.Identity = bobID })
 		third := l.add("carl", func(c *grpcpeer.Config) { c.Identity = carlID })
 		f, b, c := first.live(seed), second.live("bob"), third.live("carl")
 		for _, s := range []*station{first, second, third} {
@@ -67,6 +68,9 @@ func TestAPromotedNodeServesTheClusterWhenTheFirstIsOff(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if !carlID.NotAfter().After(before) {
 			t.Error("carl's certificate was not renewed by bob")
+		}
+		if bobID.Due() {
+			t.Error("bob did not renew its own certificate")
 		}
 		held, err := identity.OpenCluster(filepath.Join(l.dir, "bob", "cluster"))
 		if err != nil {

@@ -137,6 +137,7 @@ func TestTwoNodesWithOneKeyAndNobodyElseFindOut(t *testing.T) {
 		defer cancel()
 		go func() { done <- l.runTwin(ctx, "bob") }()
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		bob.network.Sight(l.all[len(l.all)-1].hint())
 		if err := <-done; !errors.Is(err, grpcpeer.ErrTwin) {
 			t.Errorf("the later one, which was seen, ended with %v, want %v", err, grpcpeer.ErrTwin)
