@@ -79,8 +79,18 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 	}
 	refused := func(t *testing.T, why string) {
 		t.Helper()
-		if s, ok := victim.status("", grpcpeer.StateRefused); !ok || !strings.Contains(s.Why, why) || s.Addr != "127.0.0.1" {
-			t.Errorf("nodes are %+v, want one refused because %q", victim.network.Nodes(), why)
+		// The other side hears that it is refused a moment before it is noted here.
+		ctx, look := bounded(t), time.NewTicker(time.Millisecond)
+		defer look.Stop()
+		for {
+			if s, ok := victim.status("", grpcpeer.StateRefused); ok && strings.Contains(s.Why, why) && s.Addr == "127.0.0.1" {
+				return
+			}
+			select {
+			case <-look.C:
+			case <-ctx.Done():
+				t.Fatalf("nodes are %+v, want one refused because %q", victim.network.Nodes(), why)
+			}
 		}
 	}
 	raw := func(t *testing.T, b []byte) {
