@@ -12,8 +12,11 @@ import (
 
 // Config sets up a Roster. The zero value is usable: it reports to nobody.
 type Config struct {
-	// Self is this node's id; sightings of it are dropped.
+	// Self is this node's id; sightings of it are dropped, as far as Here does not say otherwise.
 	Self string
+	// Here says whether an address is this node's own. Sightings of Self at other addresses are passed on: somebody
+	// with a copy of this node's key may be there. It is called from Run. Default: every address is.
+	Here func(netip.AddrPort) bool
 	// Tag is this node's cluster tag; sightings that claim another one are dropped. A sighting without a tag passes:
 	// not every source can know it. Default "": no filter.
 	Tag string
@@ -88,6 +91,9 @@ func NewRoster(cfg Config) *Roster {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Here == nil {
+		cfg.Here = func(netip.AddrPort) bool { return true }
 	}
 	if cfg.Status == nil {
 		log := cfg.Logger
@@ -181,6 +187,9 @@ func (r *Roster) merge(source int, s Sighting) []Candidate {
 	defer r.mu.Unlock()
 	from := origin{source, s.Key}
 	s.Addrs = usable(s.Addrs)
+	if s.Node != "" && s.Node == r.cfg.Self {
+		s.Addrs = slices.DeleteFunc(s.Addrs, r.cfg.Here)
+	}
 	key := s.Node
 	if key == "" {
 		key = s.Key
@@ -200,9 +209,6 @@ func (r *Roster) merge(source int, s Sighting) []Candidate {
 
 // foreign says that a sighting is of nobody this node would talk to.
 func (r *Roster) foreign(s Sighting) bool {
-	if s.Node != "" && s.Node == r.cfg.Self {
-		return true
-	}
 	return s.Tag != "" && r.cfg.Tag != "" && s.Tag != r.cfg.Tag
 }
 

@@ -159,6 +159,24 @@ func TestRosterDropsItselfAndOtherClusters(t *testing.T) {
 	})
 }
 
+func TestRosterPassesOnThatThisNodeIsSomewhereElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hub discoverytest.Hub
+		own := netip.MustParseAddrPort("10.0.0.1:1")
+		b := run(t, discovery.Config{Self: "me", Here: func(a netip.AddrPort) bool { return a == own }}, hub.Source(discovery.Sighting{}))
+		defer b.stop()
+
+		hub.Appear(seen("me", "10.0.0.1:1"))
+		b.expect()
+		hub.Appear(seen("me", "10.0.0.1:1", "10.0.0.2:1"))
+		b.expect(found("me", "10.0.0.2:1"))
+		hub.Appear(seen("me", "10.0.0.1:1"))
+		b.expect(gone("me"))
+		hub.Appear(seen("ann", "10.0.0.1:1")) // who claims another name at this node's address is dialled, and found out
+		b.expect(found("ann", "10.0.0.1:1"))
+	})
+}
+
 func TestRosterDropsWhatCannotBeDialled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hub discoverytest.Hub

@@ -224,6 +224,32 @@ func TestItDoesNotSeeItselfNorOtherServices(t *testing.T) {
 	}
 }
 
+// What is said in this node's own name about addresses that are not its own comes from a copy of its key, or from
+// somebody who lies; the one that dials finds out.
+func TestItSeesItselfWhereItIsNot(t *testing.T) {
+	b := newBench()
+	b.receive(noon, b.from("10.0.0.1", announcement(1, "10.0.0.1", "10.0.0.9")))
+	if got, want := b.addrs(), "[10.0.0.9:7001]"; got != want {
+		t.Errorf("a record of its own with a strange address: %s, want %s", got, want)
+	}
+	b = newBench()
+	b.receive(noon, b.from("10.0.0.9", announcement(1)))
+	if got, want := b.addrs(), "[10.0.0.9:7001]"; got != want {
+		t.Errorf("its own name from elsewhere: %s, want %s", got, want)
+	}
+	b = newBench()
+	other := announcement(1)
+	for _, rr := range other {
+		if txt, ok := rr.(*dns.TXT); ok {
+			txt.Txt[1] = "id=" + id(2)
+		}
+	}
+	b.receive(noon, b.from("10.0.0.9", other))
+	if len(b.said) > 0 {
+		t.Errorf("another id under its own name: it said %+v, want nothing", b.said)
+	}
+}
+
 func TestSeveralInstancesInOnePacketAreAllSeen(t *testing.T) {
 	b := newBench()
 	var rrs []dns.RR

@@ -32,9 +32,10 @@ type candidate struct {
 }
 
 // Sight takes a hint that somebody may be at some addresses, or is there no more. It returns at once.
-// A hint never closes or redirects a connection, and no more than Limits.Candidates are kept.
+// A hint never closes or redirects a connection, and no more than Limits.Candidates are kept. A hint that this
+// node itself is somewhere else is looked into, seldom: somebody may have a copy of its key.
 func (n *Network) Sight(hint discovery.Candidate) {
-	if hint.Key == "" || hint.Node == string(n.self) {
+	if hint.Key == "" {
 		return
 	}
 	n.mu.Lock()
@@ -202,7 +203,7 @@ func (n *Network) hold(k *candidate, l *link) pause {
 	n.mu.Lock()
 	n.links.Delete(l.peer.ID)
 	n.circle.turned()
-	k.status.State, k.status.Why, k.status.Since = state, err.Error(), time.Now()
+	k.status.State, k.status.Why, k.status.Since, k.status.Authority = state, err.Error(), time.Now(), l.authority.Load()
 	status := k.status
 	n.mu.Unlock()
 	close(l.ended)
@@ -248,6 +249,9 @@ func (n *Network) missed(k *candidate, t target, err error) pause {
 		if k.status.State == StateLeft {
 			state = StateLeft // that nobody answers is as it should be
 		}
+	}
+	if k.claimed == n.self {
+		p = mirrorPause(k.fails)
 	}
 	if k.status.State != state {
 		k.status.Since = time.Now()

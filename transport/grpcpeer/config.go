@@ -30,6 +30,9 @@ type Config struct {
 	// Protocol is this node's version. Default 1.2; with 1.1 it makes no use of InvokeStream,
 	// with 1.0 none of Link either.
 	Protocol Version
+	// Authority is the directory for the cluster's authority, should a node that holds it give it to this
+	// one. Default: this node takes none.
+	Authority string
 	// Limits bound what other nodes can make this one do.
 	Limits Limits
 	// Dial opens the connection to an address. Default: TCP.
@@ -63,6 +66,14 @@ type Limits struct {
 	PerNode int
 	// Handshakes is how many connections may be proving themselves at once. Default 32.
 	Handshakes int
+	// HandshakeRate is how many connections of one address may fail to prove themselves in a second, in the
+	// long run, before those that come from there are refused. Default 5. HandshakeBurst is how many may at
+	// once, or may be about to. Default 20: as many nodes as start together on one machine.
+	HandshakeRate  float64
+	HandshakeBurst int
+	// Joins is how many tries to join one address may make in a minute. Default 10: a person pastes a line;
+	// whatever is faster is not a person.
+	Joins int
 	// Candidates is how many hints of nodes are kept. Default 4096, as discovery does.
 	Candidates int
 	// Dials is how many of them are dialled at once, and as many again that were connected before, and
@@ -137,13 +148,16 @@ func (c *Config) fill() {
 	orDefault(&l.Connections, 256)
 	orDefault(&l.PerNode, 4)
 	orDefault(&l.Handshakes, 32)
+	orDefault(&l.HandshakeRate, 5)
+	orDefault(&l.HandshakeBurst, 20)
+	orDefault(&l.Joins, 10)
 	orDefault(&l.Candidates, 4096)
 	orDefault(&l.Dials, 8)
 	orDefault(&l.Deadline, 2*time.Minute)
 	orDefault(&l.MaxDeadline, 30*time.Minute)
 }
 
-func orDefault[N int | uint32 | time.Duration](n *N, value N) {
+func orDefault[N int | uint32 | float64 | time.Duration](n *N, value N) {
 	if *n <= 0 {
 		*n = value
 	}

@@ -72,6 +72,7 @@ func (n *Network) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, 
 
 // greet makes the TLS handshake and asks the node to describe itself.
 func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
+	shown := n.cfg.Identity.NotAfter() // of the certificate that the handshake shows, or of one before it
 	conn := tls.Client(raw, n.cfg.Identity.ClientTLS(expect))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
@@ -84,12 +85,13 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	if who.ID == n.self && n.isOwn(raw, addr) {
 		return nil, errSelf
 	}
-	return n.meet(ctx, newWire(conn, raw), state, addr)
+	return n.meet(ctx, newWire(conn, raw), state, addr, shown)
 }
 
 // meet makes a link of a connection whose handshake is done, and asks the node to describe itself. The
-// address is the one that was dialled; none when the node opened the connection.
-func (n *Network) meet(ctx context.Context, w *wire, state tls.ConnectionState, addr netip.AddrPort) (*link, error) {
+// address is the one that was dialled; none when the node opened the connection. shown is the end of the
+// certificate that this node has shown.
+func (n *Network) meet(ctx context.Context, w *wire, state tls.ConnectionState, addr netip.AddrPort, shown time.Time) (*link, error) {
 	who, err := identity.PeerOf(state)
 	if err != nil {
 		return nil, err
@@ -102,7 +104,10 @@ func (n *Network) meet(ctx context.Context, w *wire, state tls.ConnectionState, 
 	if l.addr = addr; addr.IsValid() {
 		l.peer.Addr = addr.String()
 	}
-	l.certEnd = state.VerifiedChains[0][0].NotAfter
+	leaf := state.VerifiedChains[0][0]
+	l.half = leaf.NotAfter.Sub(leaf.NotBefore) / 2
+	l.theirs.extend(leaf.NotAfter)
+	l.ours.extend(shown)
 	l.raw, l.heard, l.alarmed = w.raw, n.hear, n.hearTwin
 	l.introduced = n.introduced.hear
 	self := n.introduction()

@@ -20,7 +20,12 @@
 //
 // Nodes of a cluster also join and renew here: a connection that says so in its ALPN comes without a
 // certificate, and is handed to a server that knows the service Join and nothing else. Lists of removed
-// nodes travel on Describe and Watch; the connections of a node that is on one are closed at once.
+// nodes travel on Describe and Watch; the connections of a node that is on one are closed at once. A node
+// that holds the cluster's authority can give it to another one (Promote). A connection is closed when a
+// certificate that it rests on has ended; nodes show their newer ones over the connections that are open.
+//
+// What is over a limit is refused at once, told to the other side where TLS or gRPC can, and counted
+// (Refusals).
 //
 // A node that can only dial out is called all the same: it opens a second connection to the node that
 // says that it cannot call it, both prove who they are as on any other, and then who accepted it calls

@@ -15,6 +15,7 @@ const (
 	Lost        EventKind = "lost"        // its connection broke or fell silent
 	Left        EventKind = "left"        // it said goodbye
 	Refused     EventKind = "refused"     // somebody who is not a node this one can talk to, in either direction
+	Entrusted   EventKind = "entrusted"   // a node gave this one the cluster's authority
 	Unreachable EventKind = "unreachable" // nobody answered at a candidate's addresses; Key is for Roster.Failed
 )
 
@@ -72,6 +73,8 @@ type NodeStatus struct {
 	Protocol string
 	// CertDaysLeft is how long the certificate that it showed is still good.
 	CertDaysLeft int
+	// Authority says that it holds the cluster's authority, or that it did when it was connected.
+	Authority bool
 	// Since is when the state began.
 	Since time.Time
 }

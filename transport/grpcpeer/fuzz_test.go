@@ -51,7 +51,7 @@ func desk(t testing.TB) (*server, context.Context) {
 		t.Fatal(err)
 	}
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: proof{who: &caller{Peer: identity.Peer{ID: someNode}}}})
-	return &server{cfg: cfg, host: c, leaving: context.Background(), hear: func(community.NodeID, *pb.Revocations) {},
+	return &server{cfg: cfg, host: c, leaving: context.Background(), hear: func(community.NodeID, ...*pb.Revocations) {},
 		twin: func(context.Context, *caller, *pb.Run) error { return nil }, run: id.NewRun(),
 		called: func(*caller, uint32) {}, news: func(*caller) *news { return &news{at: time.Now().Add(time.Hour)} }}, ctx
 }
@@ -140,7 +140,7 @@ func FuzzNodeDescriptor(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		l := &link{client: says{d: &m}, peer: community.Peer{ID: someNode}, heard: func(community.NodeID, *pb.Revocations) {}}
+		l := &link{client: says{d: &m}, peer: community.Peer{ID: someNode}, heard: func(community.NodeID, ...*pb.Revocations) {}}
 		err := l.describe(context.Background(), &pb.DescribeRequest{Protocol: &pb.Version{Major: 1}})
 		if err == nil && (m.GetId() != string(someNode) || m.GetProtocol().GetMajor() != 1) {
 			t.Errorf("%v was taken for node %s", &m, someNode)

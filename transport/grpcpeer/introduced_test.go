@@ -316,7 +316,7 @@ func TestAPortIsSaidOnlyWhereItCanBeDialled(t *testing.T) {
 		{"[::]:7946", "10.0.0.1:40000", 7946},
 		{"[::]:7946", "[fd00::1]:40000", 7946},
 	} {
-		n := &Network{listener: at(c.listens)}
+		n := &Network{listener: newDoor(at(c.listens), 1, nil)}
 		if got := n.portAt(at(c.from).Addr()); got != c.want {
 			t.Errorf("listening on %s, connected from %s: said port %d, want %d", c.listens, c.from, got, c.want)
 		}

@@ -24,15 +24,20 @@ type link struct {
 	addr     netip.AddrPort // that was dialled; none = the connection is reversed
 	conn     net.Conn       // closing it ends everything at once
 	raw      net.Conn       // the same below TLS
-	heard    func(from community.NodeID, list *pb.Revocations)
+	heard    func(from community.NodeID, lists ...*pb.Revocations)
 	alarmed  func(twin *pb.Run)
 	instance string      // of the node's process
 	removed  atomic.Bool // the node was removed from the cluster
+	lapsed   atomic.Bool // its certificate has ended
 	// authority: the node holds the cluster's, as it says; what it signs shows whether it does.
-	authority bool
-	grpc      *grpc.ClientConn
-	client    pb.PeerClient
-	limits    Limits
+	authority atomic.Bool
+	// theirs and ours are until when the certificates are good that each end has shown; half is half the
+	// life of the node's.
+	theirs, ours term
+	half         time.Duration
+	grpc         *grpc.ClientConn
+	client       pb.PeerClient
+	limits       Limits
 	// unlinked has something when the node says that it cannot call this one; capacity 1.
 	unlinked   chan struct{}
 	introduced func(introducer *link, said *pb.Introductions)
@@ -44,7 +49,6 @@ type link struct {
 	members    atomic.Int64
 	protocol   Version
 	rtt        time.Duration
-	certEnd    time.Time
 	since      time.Time
 }
 
@@ -199,7 +203,7 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 		return l.ending(parent, &silent, lease)
 	}
 	told := census{lease: lease, members: map[community.MemberID]struct{}{},
-		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed,
+		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed, holds: l.authority.Store,
 		introduced: func(said *pb.Introductions) { l.introduced(l, said) }, unlinked: l.unlinked}
 	for {
 		event, err := stream.Recv()
@@ -222,6 +226,8 @@ func (l *link) ending(ctx context.Context, silent *atomic.Bool, lease *community
 		bye := farewell{identity.ErrRemoved.Error()}
 		lease.Goodbye(bye.reason)
 		return bye
+	case l.lapsed.Load():
+		return errLapsed
 	case ctx.Err() != nil:
 		return errStopping
 	case silent.Load():
@@ -243,6 +249,7 @@ type census struct {
 
 	introduced func(*pb.Introductions)
 	unlinked   chan<- struct{}
+	holds      func(bool)
 }
 
 // apply hands over one event. A node that announces without end is an error, which ends the link.
@@ -282,6 +289,8 @@ func (c *census) apply(event *pb.CatalogEvent) error {
 		case c.unlinked <- struct{}{}:
 		default:
 		}
+	case *pb.CatalogEvent_HoldsAuthority:
+		c.holds(e.HoldsAuthority)
 	}
 	// A heartbeat needs nothing done, and an event of a later minor version is a sign of life too.
 	if len(c.members) > maxAnnounced {
@@ -301,8 +310,9 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	l.rtt = time.Since(began)
 	l.protocol = Version{d.GetProtocol().GetMajor(), d.GetProtocol().GetMinor()}
 	l.peer.Name = clean(d.GetName())
-	l.authority, l.instance = d.GetHoldsAuthority(), d.GetRun().GetInstance()
-	l.heard(l.peer.ID, d.GetRevocations())
+	l.authority.Store(d.GetHoldsAuthority())
+	l.instance = d.GetRun().GetInstance()
+	l.heard(l.peer.ID, append(d.GetMoreRevocations(), d.GetRevocations())...)
 	if d.GetId() != string(l.peer.ID) {
 		return fmt.Errorf("%w: it calls itself another node than its certificate does", errForbidden)
 	}

@@ -20,13 +20,14 @@ import (
 type Network struct {
 	cfg      Config
 	self     community.NodeID
-	listener net.Listener
+	listener *door
 	server   *server
 	grpc     *grpc.Server
 	doors    *doorkeeper
 	run      *identity.Run
 	fatal    chan error // ends Run
-	gate     *gate      // nil unless a cluster's authority is held here
+	gate     *gate      // nil unless of a cluster
+	tally    *tally
 	// callbacks are the connections that this node opened in order to be called over them.
 	callbacks  *callbacks
 	introduced *Introduced
@@ -63,7 +64,7 @@ func New(cfg Config) (*Network, error) {
 	n := &Network{
 		cfg:         cfg,
 		self:        cfg.Identity.ID(),
-		listener:    &door{Listener: listener, room: make(chan struct{}, cfg.Limits.Connections)},
+		tally:       newTally(),
 		newcomers:   make(chan struct{}, cfg.Limits.Dials),
 		knownFriend: make(chan struct{}, cfg.Limits.Dials),
 		hearsay:     make(chan struct{}, cfg.Limits.Dials),
@@ -78,13 +79,13 @@ func New(cfg Config) (*Network, error) {
 	n.search, n.endSearch = context.WithCancel(context.Background())
 	n.life, n.endLife = context.WithCancel(context.Background())
 	n.server = &server{cfg: cfg, leaving: n.search}
-	n.server.hear, n.server.twin, n.server.run = n.hear, n.twin, n.run
-	n.gate = newGate(cfg, listener.Addr())
-	n.server.news = n.newsFor
-	n.server.called = n.wasCalled
+	n.server.hear, n.server.twin, n.server.run, n.server.tell = n.hear, n.twin, n.run, n.records.tell
+	n.server.news, n.server.called = n.newsFor, n.wasCalled
+	n.listener = newDoor(listener, cfg.Limits.Connections, n.turnedAway)
+	n.gate = newGate(cfg, listener.Addr(), n.tally)
 	n.doors = newDoorkeeper(cfg.Identity, cfg.Limits, n.gate, n.turnedAway)
 	n.doors.reversed = n.takeReversed
-	n.grpc = newServer(cfg, n.server, n.doors)
+	n.grpc = newServer(cfg, n.server, n.doors, &scales{n.tally, n.records.tell, cfg.Limits.Message + envelopeRoom})
 	return n, nil
 }
 
@@ -126,6 +127,7 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	n.grpc.GracefulStop()
 	late.Stop()
 	serving.Wait()
+	n.listener.excuses.Wait()
 	n.endLife()
 	n.pursuits.Wait()
 	return err

@@ -2,6 +2,7 @@ package grpcpeer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -43,6 +44,8 @@ func (r *records) tell(e Event) {
 		r.log.Info("node connected", attrs...)
 	case Left:
 		r.log.Info("node left", append(attrs, "why", e.Why)...)
+	case Entrusted:
+		r.log.Warn("entrusted with the cluster's authority", attrs...)
 	case Lost:
 		r.log.Warn("node lost", append(attrs, "why", e.Why)...)
 	case Refused:
@@ -101,6 +104,9 @@ func (r *records) note(key string, e Event) {
 }
 
 func (n *Network) turnedAway(from net.Addr, why error) {
+	var of crowded
+	errors.As(why, &of)
+	n.tally.add(reasonOf(why), of.node)
 	host := from.String()
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h // each try has a port of its own
@@ -113,7 +119,7 @@ func (n *Network) turnedAway(from net.Addr, why error) {
 func (n *Network) Nodes() []NodeStatus {
 	all := []NodeStatus{{
 		ID: n.self, Name: n.cfg.Name, State: StateSelf, Addr: n.Addr().String(), Protocol: n.cfg.Protocol.String(),
-		CertDaysLeft: daysUntil(n.cfg.Identity.NotAfter()),
+		CertDaysLeft: daysUntil(n.cfg.Identity.NotAfter()), Authority: n.cfg.Identity.Cluster() != nil,
 	}}
 	listed := map[community.NodeID]bool{n.self: true}
 	sources := n.sourcesOf()
@@ -127,7 +133,7 @@ func (n *Network) Nodes() []NodeStatus {
 		all = append(all, NodeStatus{
 			Via: via, Sources: sources[l.peer.ID],
 			ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, RTT: l.rtt, Members: int(l.members.Load()),
-			Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.certEnd), Since: l.since,
+			Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.theirs.end()), Since: l.since, Authority: l.authority.Load(),
 		})
 		return true
 	})

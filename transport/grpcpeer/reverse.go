@@ -65,7 +65,7 @@ func (n *Network) callable(id community.NodeID) bool {
 // reverse greets the node over the connection that it opened, and keeps the link until it ends.
 func (n *Network) reverse(id community.NodeID, w *wire, state tls.ConnectionState) {
 	ctx, cancel := context.WithTimeout(n.search, handshakeTimeout)
-	l, err := n.meet(ctx, w, state, netip.AddrPort{})
+	l, err := n.meet(ctx, w, state, netip.AddrPort{}, n.cfg.Identity.NotAfter())
 	cancel()
 	k := &candidate{claimed: id, kick: make(chan struct{}, 1)} // of nobody's hint; nothing is dialled for it
 	var other *link

@@ -200,8 +200,9 @@ func TestOffersWithoutEndAreBounded(t *testing.T) {
 			}
 			t.Cleanup(func() { raw.Close() })
 			c := tls.Client(raw, eve.ReverseClientTLS(a.id))
-			if err := c.HandshakeContext(t.Context()); err != nil {
-				t.Fatal(err)
+			if err := c.HandshakeContext(t.Context()); err != nil { // too many of one address
+				silent++
+				continue
 			}
 			_ = c.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 			var b [1]byte

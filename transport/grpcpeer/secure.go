@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -19,6 +20,8 @@ import (
 var (
 	errCrowded = errors.New("it has too many connections to this node already")
 	errRush    = errors.New("too many connections prove themselves at once")
+	errPace    = errors.New("too many connections from there that proved nothing")
+	errFull    = errors.New("too many connections are open here")
 )
 
 // doorkeeper is the server's transport credentials: a handshake proves who a connection is of, once,
@@ -29,6 +32,7 @@ var (
 type doorkeeper struct {
 	credentials.TransportCredentials
 	room    chan struct{} // handshakes at once
+	pace    *pace         // handshakes that proved nothing, by address
 	crowd   *crowd
 	revoked *identity.Revocations
 	gate    *gate // nil: nobody joins here
@@ -45,7 +49,7 @@ func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Ad
 	}
 	server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		switch {
-		case slices.Contains(hello.SupportedProtos, identity.JoinProtocol):
+		case joining != nil && id.Cluster() != nil && slices.Contains(hello.SupportedProtos, identity.JoinProtocol):
 			return joining, nil
 		case slices.Contains(hello.SupportedProtos, identity.ReverseProtocol):
 			return reversed, nil
@@ -55,6 +59,7 @@ func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Ad
 	return &doorkeeper{
 		TransportCredentials: credentials.NewTLS(server),
 		room:                 make(chan struct{}, l.Handshakes),
+		pace:                 newPace(l.HandshakeRate, l.HandshakeBurst),
 		crowd:                &crowd{max: l.PerNode, of: map[identity.NodeID][]*guest{}},
 		revoked:              id.Revocations(),
 		gate:                 g,
@@ -78,8 +83,10 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 	case d.room <- struct{}{}:
 		defer func() { <-d.room }()
 	default:
-		d.refused(raw.RemoteAddr(), errRush)
-		return nil, nil, errRush
+		return nil, nil, d.noRoom(raw, errRush)
+	}
+	if !d.pace.allow(hostOf(raw.RemoteAddr()), time.Now()) {
+		return nil, nil, d.noRoom(raw, errPace)
 	}
 	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
@@ -104,9 +111,10 @@ func (d *doorkeeper) admit(conn, raw net.Conn, info credentials.TLSInfo) (net.Co
 		conn.Close()
 		return nil, nil, err
 	}
+	d.pace.forgive(hostOf(raw.RemoteAddr()), time.Now())
 	in, ok := d.crowd.admit(p.ID, conn)
 	if !ok {
-		d.refused(raw.RemoteAddr(), fmt.Errorf("%w: node %s", errCrowded, p.ID))
+		d.refused(raw.RemoteAddr(), crowded{p.ID})
 		conn.Close()
 		return nil, nil, errCrowded
 	}
@@ -116,8 +124,16 @@ func (d *doorkeeper) admit(conn, raw net.Conn, info credentials.TLSInfo) (net.Co
 		in.Close()
 		return nil, nil, identity.ErrRemoved
 	}
-	who := &caller{Peer: p, addr: raw.RemoteAddr().String()}
+	in.term.extend(info.State.VerifiedChains[0][0].NotAfter)
+	who := &caller{Peer: p, addr: raw.RemoteAddr().String(), term: in.term}
 	return in, proof{TLSInfo: info, who: who}, nil
+}
+
+// noRoom refuses a connection before its handshake.
+func (d *doorkeeper) noRoom(raw net.Conn, why error) error {
+	d.refused(raw.RemoteAddr(), why)
+	sorry(raw)
+	return why
 }
 
 // letJoin hands over a connection whose other end has no certificate. Its error ends what gRPC does with

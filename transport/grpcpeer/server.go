@@ -30,17 +30,19 @@ type server struct {
 	twin     func(context.Context, *caller, *pb.Run) error
 	watching sync.Map // *caller -> nothing
 	// hear takes lists of removed nodes.
-	hear func(from community.NodeID, list *pb.Revocations)
+	hear func(from community.NodeID, lists ...*pb.Revocations)
 	// called takes the port at which a caller says that it can be dialled.
 	called func(who *caller, port uint32)
 	// news makes what a watcher is told besides the catalog.
 	news func(who *caller) *news
+	tell func(Event)
 }
 
-func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
+func newServer(cfg Config, s *server, creds *doorkeeper, scales *scales) *grpc.Server {
 	l := cfg.Limits
 	g := grpc.NewServer(
 		grpc.Creds(creds),
+		grpc.StatsHandler(scales),
 		grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)),
 		grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)),
 		grpc.MaxRecvMsgSize(l.Message+envelopeRoom),
@@ -57,9 +59,10 @@ func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
 		grpc.WaitForHandlers(true),
 	)
 	pb.RegisterPeerServer(g, s)
-	if c := cfg.Identity.Cluster(); c != nil {
-		pb.RegisterJoinServer(g, &renewDesk{cluster: c, log: cfg.Logger})
+	if cfg.Identity.Authority() != identity.Local {
+		pb.RegisterJoinServer(g, &renewDesk{self: cfg.Identity, log: cfg.Logger})
 	}
+	pb.RegisterTrustServer(g, &trustDesk{cfg: cfg, tell: s.tell})
 	return g
 }
 
@@ -73,13 +76,14 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 	if err := s.twin(ctx, who, r.GetRun()); err != nil {
 		return nil, err
 	}
-	s.hear(who.ID, r.GetRevocations())
+	s.hear(who.ID, append(r.GetMoreRevocations(), r.GetRevocations())...)
 	s.called(who, r.GetPort())
-	removed, _ := s.cfg.Identity.Revocations().Current()
+	removed, more := listsOf(s.cfg.Identity)
 	return &pb.NodeDescriptor{
-		Revocations:    removed,
-		HoldsAuthority: s.cfg.Identity.Cluster() != nil,
-		Run:            s.run.Mark(),
+		Revocations:     removed,
+		MoreRevocations: more,
+		HoldsAuthority:  s.cfg.Identity.Cluster() != nil,
+		Run:             s.run.Mark(),
 
 		Id:       string(s.cfg.Identity.ID()),
 		Name:     s.cfg.Name,
@@ -156,16 +160,13 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 	defer context.AfterFunc(s.leaving, stop)()
 	sub := s.host.SubscribeLocal()
 	defer sub.Close()
-	var epoch uint64 // of the list of removed nodes that was sent; none before the snapshot
+	board := bulletin{identity: s.cfg.Identity}
 	begun := false
 	news := s.news(who)
 	for {
-		removed, changed := s.cfg.Identity.Revocations().Current()
-		if removed.GetEpoch() > epoch && begun {
-			epoch = removed.GetEpoch()
-			if err := stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Revocations{Revocations: removed}}); err != nil {
-				return err
-			}
+		changed, err := board.send(stream, begun) // nothing before the snapshot
+		if err != nil {
+			return err
 		}
 		if twin := who.twin.Swap(nil); twin != nil {
 			if err := stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Twin{Twin: twin}}); err != nil {

@@ -25,6 +25,87 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type PromoteRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of a connected node.
+	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteRequest) Reset() {
+	*x = PromoteRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteRequest) ProtoMessage() {}
+
+func (x *PromoteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteRequest.ProtoReflect.Descriptor instead.
+func (*PromoteRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *PromoteRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type PromoteReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteReply) Reset() {
+	*x = PromoteReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteReply) ProtoMessage() {}
+
+func (x *PromoteReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteReply.ProtoReflect.Descriptor instead.
+func (*PromoteReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
 type ReloadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -33,7 +114,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	mi := &file_symbio_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +126,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	mi := &file_symbio_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +139,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{0}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 type ReloadReply struct {
@@ -69,7 +150,7 @@ type ReloadReply struct {
 
 func (x *ReloadReply) Reset() {
 	*x = ReloadReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	mi := &file_symbio_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -81,7 +162,7 @@ func (x *ReloadReply) String() string {
 func (*ReloadReply) ProtoMessage() {}
 
 func (x *ReloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	mi := &file_symbio_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -94,7 +175,7 @@ func (x *ReloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadReply.ProtoReflect.Descriptor instead.
 func (*ReloadReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 type StatusRequest struct {
@@ -105,7 +186,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -117,7 +198,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -130,7 +211,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 type StatusReply struct {
@@ -151,7 +232,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -163,7 +244,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -176,7 +257,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StatusReply) GetId() string {
@@ -247,7 +328,7 @@ type SourceHealth struct {
 
 func (x *SourceHealth) Reset() {
 	*x = SourceHealth{}
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -259,7 +340,7 @@ func (x *SourceHealth) String() string {
 func (*SourceHealth) ProtoMessage() {}
 
 func (x *SourceHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -272,7 +353,7 @@ func (x *SourceHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceHealth.ProtoReflect.Descriptor instead.
 func (*SourceHealth) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SourceHealth) GetName() string {
@@ -302,7 +383,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +395,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,7 +408,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MembersRequest) GetAccepts() string {
@@ -363,7 +444,7 @@ type LocatedMember struct {
 
 func (x *LocatedMember) Reset() {
 	*x = LocatedMember{}
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +456,7 @@ func (x *LocatedMember) String() string {
 func (*LocatedMember) ProtoMessage() {}
 
 func (x *LocatedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +469,7 @@ func (x *LocatedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocatedMember.ProtoReflect.Descriptor instead.
 func (*LocatedMember) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LocatedMember) GetMember() *Member {
@@ -421,7 +502,7 @@ type MembersReply struct {
 
 func (x *MembersReply) Reset() {
 	*x = MembersReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -433,7 +514,7 @@ func (x *MembersReply) String() string {
 func (*MembersReply) ProtoMessage() {}
 
 func (x *MembersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -446,7 +527,7 @@ func (x *MembersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReply.ProtoReflect.Descriptor instead.
 func (*MembersReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MembersReply) GetMembers() []*LocatedMember {
@@ -472,7 +553,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +565,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +578,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MemberChange) GetKind() string {
@@ -543,7 +624,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +636,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +649,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 type Node struct {
@@ -592,14 +673,16 @@ type Node struct {
 	// How it is reached: dialled, or reversed = over a connection that it opened. Empty when not connected.
 	Via string `protobuf:"bytes,30,opt,name=via,proto3" json:"via,omitempty"`
 	// The discovery sources that say where it may be.
-	Sources       []string `protobuf:"bytes,31,rep,name=sources,proto3" json:"sources,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Sources []string `protobuf:"bytes,31,rep,name=sources,proto3" json:"sources,omitempty"`
+	// Whether it holds the cluster's authority; of another node, as it says.
+	HoldsAuthority bool `protobuf:"varint,40,opt,name=holds_authority,json=holdsAuthority,proto3" json:"holds_authority,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -611,7 +694,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -624,7 +707,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Node) GetId() string {
@@ -718,6 +801,13 @@ func (x *Node) GetSources() []string {
 	return nil
 }
 
+func (x *Node) GetHoldsAuthority() bool {
+	if x != nil {
+		return x.HoldsAuthority
+	}
+	return false
+}
+
 // Process is what a running node takes of its machine. A node that is left alone for long takes the same.
 type Process struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -732,7 +822,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +834,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +847,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Process) GetGoroutines() uint64 {
@@ -790,7 +880,7 @@ type NodesReply struct {
 
 func (x *NodesReply) Reset() {
 	*x = NodesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +892,7 @@ func (x *NodesReply) String() string {
 func (*NodesReply) ProtoMessage() {}
 
 func (x *NodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +905,7 @@ func (x *NodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesReply.ProtoReflect.Descriptor instead.
 func (*NodesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodesReply) GetNodes() []*Node {
@@ -835,7 +925,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -847,7 +937,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -860,7 +950,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SpawnRequest) GetAgent() string {
@@ -887,7 +977,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +989,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +1002,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TerminateRequest) GetMember() string {
@@ -935,7 +1025,7 @@ type SendRequest struct {
 
 func (x *SendRequest) Reset() {
 	*x = SendRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1037,7 @@ func (x *SendRequest) String() string {
 func (*SendRequest) ProtoMessage() {}
 
 func (x *SendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1050,7 @@ func (x *SendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRequest.ProtoReflect.Descriptor instead.
 func (*SendRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SendRequest) GetMember() string {
@@ -1008,7 +1098,7 @@ type SendReply struct {
 
 func (x *SendReply) Reset() {
 	*x = SendReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1110,7 @@ func (x *SendReply) String() string {
 func (*SendReply) ProtoMessage() {}
 
 func (x *SendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1123,7 @@ func (x *SendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendReply.ProtoReflect.Descriptor instead.
 func (*SendReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SendReply) GetData() []byte {
@@ -1067,7 +1157,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1169,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1182,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CallRequest) GetCapability() string {
@@ -1161,7 +1251,7 @@ type CallEvent struct {
 
 func (x *CallEvent) Reset() {
 	*x = CallEvent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1263,7 @@ func (x *CallEvent) String() string {
 func (*CallEvent) ProtoMessage() {}
 
 func (x *CallEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1276,7 @@ func (x *CallEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallEvent.ProtoReflect.Descriptor instead.
 func (*CallEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CallEvent) GetEvent() isCallEvent_Event {
@@ -1265,7 +1355,7 @@ type CallReply struct {
 
 func (x *CallReply) Reset() {
 	*x = CallReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1367,7 @@ func (x *CallReply) String() string {
 func (*CallReply) ProtoMessage() {}
 
 func (x *CallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1380,7 @@ func (x *CallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallReply.ProtoReflect.Descriptor instead.
 func (*CallReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CallReply) GetData() []byte {
@@ -1331,7 +1421,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1433,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1446,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CapabilitiesRequest) GetName() string {
@@ -1380,7 +1470,7 @@ type OfferedCapability struct {
 
 func (x *OfferedCapability) Reset() {
 	*x = OfferedCapability{}
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1482,7 @@ func (x *OfferedCapability) String() string {
 func (*OfferedCapability) ProtoMessage() {}
 
 func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1495,7 @@ func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferedCapability.ProtoReflect.Descriptor instead.
 func (*OfferedCapability) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OfferedCapability) GetCapability() *Capability {
@@ -1452,7 +1542,7 @@ type CapabilitiesReply struct {
 
 func (x *CapabilitiesReply) Reset() {
 	*x = CapabilitiesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1554,7 @@ func (x *CapabilitiesReply) String() string {
 func (*CapabilitiesReply) ProtoMessage() {}
 
 func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1567,7 @@ func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesReply.ProtoReflect.Descriptor instead.
 func (*CapabilitiesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
@@ -1498,7 +1588,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1600,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1613,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
@@ -1562,7 +1652,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1664,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1677,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Event) GetTime() *timestamppb.Timestamp {
@@ -1644,7 +1734,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1746,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1759,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RunRequest) GetTask() string {
@@ -1726,7 +1816,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1828,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1841,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -1792,7 +1882,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +1894,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +1907,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -1842,7 +1932,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +1944,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +1957,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 type SkillsRequest struct {
@@ -1878,7 +1968,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +1980,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +1993,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 type Skill struct {
@@ -1921,7 +2011,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2023,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2036,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Skill) GetId() string {
@@ -2009,7 +2099,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2111,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2124,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -2055,7 +2145,10 @@ var File_symbio_v1_control_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x17symbio/v1/control.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/peer.proto\"\x0f\n" +
+	"\x17symbio/v1/control.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/peer.proto\"$\n" +
+	"\x0ePromoteRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
+	"\fPromoteReply\"\x0f\n" +
 	"\rReloadRequest\"\r\n" +
 	"\vReloadReply\"\x0f\n" +
 	"\rStatusRequest\"\xfc\x01\n" +
@@ -2087,7 +2180,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\amembers\x18\x03 \x03(\v2\x18.symbio.v1.LocatedMemberR\amembers\x12\x16\n" +
 	"\x06missed\x18\x04 \x01(\x04R\x06missed\x12\x10\n" +
 	"\x03why\x18\x05 \x01(\tR\x03why\"\x0e\n" +
-	"\fNodesRequest\"\xb4\x03\n" +
+	"\fNodesRequest\"\xdd\x03\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -2101,7 +2194,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\arefused\x18\x14 \x03(\v2\x1c.symbio.v1.Node.RefusedEntryR\arefused\x12,\n" +
 	"\aprocess\x182 \x01(\v2\x12.symbio.v1.ProcessR\aprocess\x12\x10\n" +
 	"\x03via\x18\x1e \x01(\tR\x03via\x12\x18\n" +
-	"\asources\x18\x1f \x03(\tR\asources\x1a:\n" +
+	"\asources\x18\x1f \x03(\tR\asources\x12'\n" +
+	"\x0fholds_authority\x18( \x01(\bR\x0eholdsAuthority\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"U\n" +
@@ -2203,7 +2297,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06active\x18\a \x01(\bR\x06active\"O\n" +
 	"\vSkillsReply\x12(\n" +
 	"\x06skills\x18\x01 \x03(\v2\x10.symbio.v1.SkillR\x06skills\x12\x16\n" +
-	"\x06errors\x18\x02 \x03(\tR\x06errors2\x99\a\n" +
+	"\x06errors\x18\x02 \x03(\tR\x06errors2\xd8\a\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -2220,7 +2314,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03Run\x12\x15.symbio.v1.RunRequest\x1a\x10.symbio.v1.Event0\x01\x12:\n" +
 	"\x06Answer\x12\x18.symbio.v1.AnswerRequest\x1a\x16.symbio.v1.AnswerReply\x12:\n" +
 	"\x06Skills\x12\x18.symbio.v1.SkillsRequest\x1a\x16.symbio.v1.SkillsReply\x12:\n" +
-	"\x06Reload\x12\x18.symbio.v1.ReloadRequest\x1a\x16.symbio.v1.ReloadReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
+	"\x06Reload\x12\x18.symbio.v1.ReloadRequest\x1a\x16.symbio.v1.ReloadReply\x12=\n" +
+	"\aPromote\x12\x19.symbio.v1.PromoteRequest\x1a\x17.symbio.v1.PromoteReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
 
 var (
 	file_symbio_v1_control_proto_rawDescOnce sync.Once
@@ -2234,103 +2329,107 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_symbio_v1_control_proto_goTypes = []any{
-	(*ReloadRequest)(nil),         // 0: symbio.v1.ReloadRequest
-	(*ReloadReply)(nil),           // 1: symbio.v1.ReloadReply
-	(*StatusRequest)(nil),         // 2: symbio.v1.StatusRequest
-	(*StatusReply)(nil),           // 3: symbio.v1.StatusReply
-	(*SourceHealth)(nil),          // 4: symbio.v1.SourceHealth
-	(*MembersRequest)(nil),        // 5: symbio.v1.MembersRequest
-	(*LocatedMember)(nil),         // 6: symbio.v1.LocatedMember
-	(*MembersReply)(nil),          // 7: symbio.v1.MembersReply
-	(*MemberChange)(nil),          // 8: symbio.v1.MemberChange
-	(*NodesRequest)(nil),          // 9: symbio.v1.NodesRequest
-	(*Node)(nil),                  // 10: symbio.v1.Node
-	(*Process)(nil),               // 11: symbio.v1.Process
-	(*NodesReply)(nil),            // 12: symbio.v1.NodesReply
-	(*SpawnRequest)(nil),          // 13: symbio.v1.SpawnRequest
-	(*TerminateRequest)(nil),      // 14: symbio.v1.TerminateRequest
-	(*SendRequest)(nil),           // 15: symbio.v1.SendRequest
-	(*SendReply)(nil),             // 16: symbio.v1.SendReply
-	(*CallRequest)(nil),           // 17: symbio.v1.CallRequest
-	(*CallEvent)(nil),             // 18: symbio.v1.CallEvent
-	(*CallReply)(nil),             // 19: symbio.v1.CallReply
-	(*CapabilitiesRequest)(nil),   // 20: symbio.v1.CapabilitiesRequest
-	(*OfferedCapability)(nil),     // 21: symbio.v1.OfferedCapability
-	(*CapabilitiesReply)(nil),     // 22: symbio.v1.CapabilitiesReply
-	(*EventsRequest)(nil),         // 23: symbio.v1.EventsRequest
-	(*Event)(nil),                 // 24: symbio.v1.Event
-	(*RunRequest)(nil),            // 25: symbio.v1.RunRequest
-	(*Budget)(nil),                // 26: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 27: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 28: symbio.v1.AnswerReply
-	(*SkillsRequest)(nil),         // 29: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 30: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 31: symbio.v1.SkillsReply
-	nil,                           // 32: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*Member)(nil),                // 34: symbio.v1.Member
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(*Progress)(nil),              // 36: symbio.v1.Progress
-	(*Chunk)(nil),                 // 37: symbio.v1.Chunk
-	(*Capability)(nil),            // 38: symbio.v1.Capability
+	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
+	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
+	(*ReloadRequest)(nil),         // 2: symbio.v1.ReloadRequest
+	(*ReloadReply)(nil),           // 3: symbio.v1.ReloadReply
+	(*StatusRequest)(nil),         // 4: symbio.v1.StatusRequest
+	(*StatusReply)(nil),           // 5: symbio.v1.StatusReply
+	(*SourceHealth)(nil),          // 6: symbio.v1.SourceHealth
+	(*MembersRequest)(nil),        // 7: symbio.v1.MembersRequest
+	(*LocatedMember)(nil),         // 8: symbio.v1.LocatedMember
+	(*MembersReply)(nil),          // 9: symbio.v1.MembersReply
+	(*MemberChange)(nil),          // 10: symbio.v1.MemberChange
+	(*NodesRequest)(nil),          // 11: symbio.v1.NodesRequest
+	(*Node)(nil),                  // 12: symbio.v1.Node
+	(*Process)(nil),               // 13: symbio.v1.Process
+	(*NodesReply)(nil),            // 14: symbio.v1.NodesReply
+	(*SpawnRequest)(nil),          // 15: symbio.v1.SpawnRequest
+	(*TerminateRequest)(nil),      // 16: symbio.v1.TerminateRequest
+	(*SendRequest)(nil),           // 17: symbio.v1.SendRequest
+	(*SendReply)(nil),             // 18: symbio.v1.SendReply
+	(*CallRequest)(nil),           // 19: symbio.v1.CallRequest
+	(*CallEvent)(nil),             // 20: symbio.v1.CallEvent
+	(*CallReply)(nil),             // 21: symbio.v1.CallReply
+	(*CapabilitiesRequest)(nil),   // 22: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),     // 23: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),     // 24: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),         // 25: symbio.v1.EventsRequest
+	(*Event)(nil),                 // 26: symbio.v1.Event
+	(*RunRequest)(nil),            // 27: symbio.v1.RunRequest
+	(*Budget)(nil),                // 28: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 29: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 30: symbio.v1.AnswerReply
+	(*SkillsRequest)(nil),         // 31: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 32: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 33: symbio.v1.SkillsReply
+	nil,                           // 34: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*Member)(nil),                // 36: symbio.v1.Member
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*Progress)(nil),              // 38: symbio.v1.Progress
+	(*Chunk)(nil),                 // 39: symbio.v1.Chunk
+	(*Capability)(nil),            // 40: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	33, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
-	4,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	34, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
-	6,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
-	6,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
-	6,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	35, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
-	32, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
-	11, // 8: symbio.v1.Node.process:type_name -> symbio.v1.Process
-	10, // 9: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	35, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	35, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	36, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	37, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
-	19, // 14: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	38, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	21, // 16: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	33, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	33, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	26, // 19: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	35, // 20: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	30, // 21: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	2,  // 22: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	5,  // 23: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	5,  // 24: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	9,  // 25: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	13, // 26: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	14, // 27: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	15, // 28: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	17, // 29: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	17, // 30: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	20, // 31: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	23, // 32: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	25, // 33: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
-	27, // 34: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	29, // 35: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	0,  // 36: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	3,  // 37: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	7,  // 38: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	8,  // 39: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	12, // 40: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	6,  // 41: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	6,  // 42: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	16, // 43: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	19, // 44: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	18, // 45: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	22, // 46: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	24, // 47: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	24, // 48: symbio.v1.Control.Run:output_type -> symbio.v1.Event
-	28, // 49: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	31, // 50: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	1,  // 51: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	37, // [37:52] is the sub-list for method output_type
-	22, // [22:37] is the sub-list for method input_type
+	35, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
+	36, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
+	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
+	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
+	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
+	37, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
+	34, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	13, // 8: symbio.v1.Node.process:type_name -> symbio.v1.Process
+	12, // 9: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	37, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	37, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	38, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	39, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	21, // 14: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	40, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	23, // 16: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	35, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	35, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	28, // 19: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	37, // 20: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	32, // 21: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	4,  // 22: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 23: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 24: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 25: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 26: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 27: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 28: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 29: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 30: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 31: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 32: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	27, // 33: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
+	29, // 34: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	31, // 35: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	2,  // 36: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 37: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 38: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 39: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 40: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 41: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 42: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 43: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 44: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 45: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 46: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 47: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 48: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 49: symbio.v1.Control.Run:output_type -> symbio.v1.Event
+	30, // 50: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	33, // 51: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	3,  // 52: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 53: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	38, // [38:54] is the sub-list for method output_type
+	22, // [22:38] is the sub-list for method input_type
 	22, // [22:22] is the sub-list for extension type_name
 	22, // [22:22] is the sub-list for extension extendee
 	0,  // [0:22] is the sub-list for field type_name
@@ -2342,7 +2441,7 @@ func file_symbio_v1_control_proto_init() {
 		return
 	}
 	file_symbio_v1_peer_proto_init()
-	file_symbio_v1_control_proto_msgTypes[18].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[20].OneofWrappers = []any{
 		(*CallEvent_Progress)(nil),
 		(*CallEvent_Chunk)(nil),
 		(*CallEvent_Reply)(nil),
@@ -2353,7 +2452,7 @@ func file_symbio_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

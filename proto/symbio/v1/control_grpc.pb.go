@@ -36,6 +36,7 @@ const (
 	Control_Answer_FullMethodName       = "/symbio.v1.Control/Answer"
 	Control_Skills_FullMethodName       = "/symbio.v1.Control/Skills"
 	Control_Reload_FullMethodName       = "/symbio.v1.Control/Reload"
+	Control_Promote_FullMethodName      = "/symbio.v1.Control/Promote"
 )
 
 // ControlClient is the client API for Control service.
@@ -76,6 +77,8 @@ type ControlClient interface {
 	Skills(ctx context.Context, in *SkillsRequest, opts ...grpc.CallOption) (*SkillsReply, error)
 	// Reload makes the node read again what the command line has written about its cluster.
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadReply, error)
+	// Promote gives the cluster's authority, which this node holds, to another node.
+	Promote(ctx context.Context, in *PromoteRequest, opts ...grpc.CallOption) (*PromoteReply, error)
 }
 
 type controlClient struct {
@@ -272,6 +275,16 @@ func (c *controlClient) Reload(ctx context.Context, in *ReloadRequest, opts ...g
 	return out, nil
 }
 
+func (c *controlClient) Promote(ctx context.Context, in *PromoteRequest, opts ...grpc.CallOption) (*PromoteReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PromoteReply)
+	err := c.cc.Invoke(ctx, Control_Promote_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControlServer is the server API for Control service.
 // All implementations must embed UnimplementedControlServer
 // for forward compatibility.
@@ -310,6 +323,8 @@ type ControlServer interface {
 	Skills(context.Context, *SkillsRequest) (*SkillsReply, error)
 	// Reload makes the node read again what the command line has written about its cluster.
 	Reload(context.Context, *ReloadRequest) (*ReloadReply, error)
+	// Promote gives the cluster's authority, which this node holds, to another node.
+	Promote(context.Context, *PromoteRequest) (*PromoteReply, error)
 	mustEmbedUnimplementedControlServer()
 }
 
@@ -364,6 +379,9 @@ func (UnimplementedControlServer) Skills(context.Context, *SkillsRequest) (*Skil
 }
 func (UnimplementedControlServer) Reload(context.Context, *ReloadRequest) (*ReloadReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reload not implemented")
+}
+func (UnimplementedControlServer) Promote(context.Context, *PromoteRequest) (*PromoteReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Promote not implemented")
 }
 func (UnimplementedControlServer) mustEmbedUnimplementedControlServer() {}
 func (UnimplementedControlServer) testEmbeddedByValue()                 {}
@@ -628,6 +646,24 @@ func _Control_Reload_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Promote_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromoteRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Promote(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Promote_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Promote(ctx, req.(*PromoteRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Control_ServiceDesc is the grpc.ServiceDesc for Control service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -678,6 +714,10 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Reload",
 			Handler:    _Control_Reload_Handler,
+		},
+		{
+			MethodName: "Promote",
+			Handler:    _Control_Promote_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -89,9 +89,11 @@ type DescribeRequest struct {
 	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
 	// The port at which the caller can be dialled at the address that its connection comes from, as far as
 	// it knows; 0 = it cannot be dialled there.
-	Port          uint32 `protobuf:"varint,30,opt,name=port,proto3" json:"port,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Port uint32 `protobuf:"varint,30,opt,name=port,proto3" json:"port,omitempty"`
+	// Further lists that the caller knows, which were made without knowing of the newest one.
+	MoreRevocations []*Revocations `protobuf:"bytes,40,rep,name=more_revocations,json=moreRevocations,proto3" json:"more_revocations,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *DescribeRequest) Reset() {
@@ -159,6 +161,13 @@ func (x *DescribeRequest) GetPort() uint32 {
 	return 0
 }
 
+func (x *DescribeRequest) GetMoreRevocations() []*Revocations {
+	if x != nil {
+		return x.MoreRevocations
+	}
+	return nil
+}
+
 type NodeDescriptor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The node's id; must be the one of its certificate.
@@ -173,9 +182,11 @@ type NodeDescriptor struct {
 	// The node's process.
 	Run *Run `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
 	// The longest payload that it takes over Link, in bytes; 0 = 1 MiB.
-	MaxMessage    uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxMessage uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
+	// Further lists that the node knows, which were made without knowing of the newest one.
+	MoreRevocations []*Revocations `protobuf:"bytes,40,rep,name=more_revocations,json=moreRevocations,proto3" json:"more_revocations,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *NodeDescriptor) Reset() {
@@ -262,6 +273,13 @@ func (x *NodeDescriptor) GetMaxMessage() uint64 {
 		return x.MaxMessage
 	}
 	return 0
+}
+
+func (x *NodeDescriptor) GetMoreRevocations() []*Revocations {
+	if x != nil {
+		return x.MoreRevocations
+	}
+	return nil
 }
 
 // Catalog is everything a node lets others see.
@@ -615,6 +633,7 @@ type CatalogEvent struct {
 	//	*CatalogEvent_Twin
 	//	*CatalogEvent_Introductions
 	//	*CatalogEvent_Unlinked
+	//	*CatalogEvent_HoldsAuthority
 	Event         isCatalogEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -747,6 +766,15 @@ func (x *CatalogEvent) GetUnlinked() *Unlinked {
 	return nil
 }
 
+func (x *CatalogEvent) GetHoldsAuthority() bool {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_HoldsAuthority); ok {
+			return x.HoldsAuthority
+		}
+	}
+	return false
+}
+
 type isCatalogEvent_Event interface {
 	isCatalogEvent_Event()
 }
@@ -777,7 +805,7 @@ type CatalogEvent_Goodbye struct {
 }
 
 type CatalogEvent_Revocations struct {
-	// A newer list than the last one sent.
+	// A list that was not sent before.
 	Revocations *Revocations `protobuf:"bytes,7,opt,name=revocations,proto3,oneof"`
 }
 
@@ -794,6 +822,11 @@ type CatalogEvent_Introductions struct {
 type CatalogEvent_Unlinked struct {
 	// The node is not linked with the watcher.
 	Unlinked *Unlinked `protobuf:"bytes,31,opt,name=unlinked,proto3,oneof"`
+}
+
+type CatalogEvent_HoldsAuthority struct {
+	// The node holds the cluster's authority from now on.
+	HoldsAuthority bool `protobuf:"varint,40,opt,name=holds_authority,json=holdsAuthority,proto3,oneof"`
 }
 
 func (*CatalogEvent_Snapshot) isCatalogEvent_Event() {}
@@ -815,6 +848,8 @@ func (*CatalogEvent_Twin) isCatalogEvent_Event() {}
 func (*CatalogEvent_Introductions) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Unlinked) isCatalogEvent_Event() {}
+
+func (*CatalogEvent_HoldsAuthority) isCatalogEvent_Event() {}
 
 // Unlinked says that the node has no connection over which to call the watcher, and would take one that the
 // watcher opens for it: a reversed connection, of the TLS protocol symbio-reverse/1. Over it the watcher
@@ -1769,13 +1804,14 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x14symbio/v1/peer.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/join.proto\"5\n" +
 	"\aVersion\x12\x14\n" +
 	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
-	"\x05minor\x18\x02 \x01(\rR\x05minor\"\xc5\x01\n" +
+	"\x05minor\x18\x02 \x01(\rR\x05minor\"\x88\x02\n" +
 	"\x0fDescribeRequest\x12.\n" +
 	"\bprotocol\x18\x01 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
 	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12 \n" +
 	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x12\n" +
-	"\x04port\x18\x1e \x01(\rR\x04port\"\xb8\x02\n" +
+	"\x04port\x18\x1e \x01(\rR\x04port\x12A\n" +
+	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"\xfb\x02\n" +
 	"\x0eNodeDescriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
@@ -1785,7 +1821,8 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x0fholds_authority\x18\x06 \x01(\bR\x0eholdsAuthority\x12 \n" +
 	"\x03run\x18\a \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x1f\n" +
 	"\vmax_message\x18\b \x01(\x04R\n" +
-	"maxMessage\"q\n" +
+	"maxMessage\x12A\n" +
+	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"q\n" +
 	"\aCatalog\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.symbio.v1.MemberR\amembers\x129\n" +
 	"\fcapabilities\x18\x02 \x03(\v2\x15.symbio.v1.CapabilityR\fcapabilities\"\x8e\x02\n" +
@@ -1814,7 +1851,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12,\n" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1c\n" +
 	"\tsignature\x18\x04 \x01(\fR\tsignature\"\x0e\n" +
-	"\fWatchRequest\"\xf8\x03\n" +
+	"\fWatchRequest\"\xa3\x04\n" +
 	"\fCatalogEvent\x120\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x12.symbio.v1.CatalogH\x00R\bsnapshot\x12+\n" +
 	"\x06joined\x18\x02 \x01(\v2\x11.symbio.v1.MemberH\x00R\x06joined\x12-\n" +
@@ -1825,7 +1862,8 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\vrevocations\x18\a \x01(\v2\x16.symbio.v1.RevocationsH\x00R\vrevocations\x12$\n" +
 	"\x04twin\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\x04twin\x12@\n" +
 	"\rintroductions\x18\x1e \x01(\v2\x18.symbio.v1.IntroductionsH\x00R\rintroductions\x121\n" +
-	"\bunlinked\x18\x1f \x01(\v2\x13.symbio.v1.UnlinkedH\x00R\bunlinkedB\a\n" +
+	"\bunlinked\x18\x1f \x01(\v2\x13.symbio.v1.UnlinkedH\x00R\bunlinked\x12)\n" +
+	"\x0fholds_authority\x18( \x01(\bH\x00R\x0eholdsAuthorityB\a\n" +
 	"\x05event\"\n" +
 	"\n" +
 	"\bUnlinked\"d\n" +
@@ -1944,49 +1982,51 @@ var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
 	25, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
 	6,  // 2: symbio.v1.DescribeRequest.run:type_name -> symbio.v1.Run
-	0,  // 3: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
-	3,  // 4: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	25, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
-	6,  // 6: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
-	4,  // 7: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
-	5,  // 8: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	24, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	26, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
-	26, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
-	3,  // 12: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
-	4,  // 13: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
-	4,  // 14: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
-	12, // 15: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
-	13, // 16: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	25, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
-	6,  // 18: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
-	10, // 19: symbio.v1.CatalogEvent.introductions:type_name -> symbio.v1.Introductions
-	9,  // 20: symbio.v1.CatalogEvent.unlinked:type_name -> symbio.v1.Unlinked
-	11, // 21: symbio.v1.Introductions.nodes:type_name -> symbio.v1.Introduction
-	27, // 22: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	17, // 23: symbio.v1.InvokeEvent.progress:type_name -> symbio.v1.Progress
-	18, // 24: symbio.v1.InvokeEvent.chunk:type_name -> symbio.v1.Chunk
-	15, // 25: symbio.v1.InvokeEvent.reply:type_name -> symbio.v1.InvokeReply
-	20, // 26: symbio.v1.Frame.open:type_name -> symbio.v1.Open
-	21, // 27: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
-	22, // 28: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
-	14, // 29: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
-	23, // 30: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
-	1,  // 31: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	7,  // 32: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	14, // 33: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	19, // 34: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
-	14, // 35: symbio.v1.Peer.InvokeStream:input_type -> symbio.v1.InvokeRequest
-	2,  // 36: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	8,  // 37: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	15, // 38: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	19, // 39: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
-	16, // 40: symbio.v1.Peer.InvokeStream:output_type -> symbio.v1.InvokeEvent
-	36, // [36:41] is the sub-list for method output_type
-	31, // [31:36] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	25, // 3: symbio.v1.DescribeRequest.more_revocations:type_name -> symbio.v1.Revocations
+	0,  // 4: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
+	3,  // 5: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
+	25, // 6: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	6,  // 7: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
+	25, // 8: symbio.v1.NodeDescriptor.more_revocations:type_name -> symbio.v1.Revocations
+	4,  // 9: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
+	5,  // 10: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
+	24, // 11: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	26, // 12: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
+	26, // 13: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
+	3,  // 14: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
+	4,  // 15: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
+	4,  // 16: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
+	12, // 17: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
+	13, // 18: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
+	25, // 19: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	6,  // 20: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
+	10, // 21: symbio.v1.CatalogEvent.introductions:type_name -> symbio.v1.Introductions
+	9,  // 22: symbio.v1.CatalogEvent.unlinked:type_name -> symbio.v1.Unlinked
+	11, // 23: symbio.v1.Introductions.nodes:type_name -> symbio.v1.Introduction
+	27, // 24: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	17, // 25: symbio.v1.InvokeEvent.progress:type_name -> symbio.v1.Progress
+	18, // 26: symbio.v1.InvokeEvent.chunk:type_name -> symbio.v1.Chunk
+	15, // 27: symbio.v1.InvokeEvent.reply:type_name -> symbio.v1.InvokeReply
+	20, // 28: symbio.v1.Frame.open:type_name -> symbio.v1.Open
+	21, // 29: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
+	22, // 30: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
+	14, // 31: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
+	23, // 32: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
+	1,  // 33: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 34: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	14, // 35: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	19, // 36: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
+	14, // 37: symbio.v1.Peer.InvokeStream:input_type -> symbio.v1.InvokeRequest
+	2,  // 38: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 39: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	15, // 40: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	19, // 41: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
+	16, // 42: symbio.v1.Peer.InvokeStream:output_type -> symbio.v1.InvokeEvent
+	38, // [38:43] is the sub-list for method output_type
+	33, // [33:38] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -2006,6 +2046,7 @@ func file_symbio_v1_peer_proto_init() {
 		(*CatalogEvent_Twin)(nil),
 		(*CatalogEvent_Introductions)(nil),
 		(*CatalogEvent_Unlinked)(nil),
+		(*CatalogEvent_HoldsAuthority)(nil),
 	}
 	file_symbio_v1_peer_proto_msgTypes[16].OneofWrappers = []any{
 		(*InvokeEvent_Progress)(nil),

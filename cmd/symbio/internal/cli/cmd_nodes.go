@@ -30,6 +30,8 @@ type nodeJSON struct {
 	Via string `json:"via,omitempty"`
 	// Sources are what discovery sees it by: mdns, static, dns, introduced.
 	Sources []string `json:"sources"`
+	// Authority says that it holds the cluster's authority; of another node, as it says.
+	Authority bool `json:"authority,omitempty"`
 }
 
 // processJSON is in bytes; heap is what was in use after the latest garbage collection.
@@ -79,7 +81,7 @@ func toNode(n *symbiov1.Node) nodeJSON {
 	out := nodeJSON{
 		ID: n.GetId(), Name: n.GetName(), State: n.GetState(), Addr: n.GetAddr(), Members: n.GetMembers(), Protocol: n.GetProtocol(), Why: n.GetWhy(),
 		RTT: float64(n.GetRtt().AsDuration().Microseconds()) / 1000, CertDays: int(n.GetCertDays()), Refused: n.GetRefused(),
-		Via: n.GetVia(), Sources: n.GetSources(),
+		Via: n.GetVia(), Sources: n.GetSources(), Authority: n.GetHoldsAuthority(),
 	}
 	if out.Refused == nil {
 		out.Refused = map[string]uint64{}

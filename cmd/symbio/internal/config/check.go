@@ -68,6 +68,7 @@ func (l Limits) check() error {
 		{"message", float64(l.Message)}, {"partial", float64(l.Partial)}, {"node_calls", float64(l.NodeCalls)}, {"agent_calls", float64(l.AgentCalls)}, {"rate", l.Rate},
 		{"burst", float64(l.Burst)}, {"depth", float64(l.Depth)}, {"call", float64(l.Call)}, {"mailbox", float64(l.Mailbox)},
 		{"agents", float64(l.Agents)}, {"connections", float64(l.Connections)}, {"per_node", float64(l.PerNode)}, {"handshakes", float64(l.Handshakes)},
+		{"handshake_rate", l.HandshakeRate}, {"handshake_burst", float64(l.HandshakeBurst)}, {"joins", float64(l.Joins)},
 	} {
 		if !(n.value > 0) { // not a number is neither
 			wrong = append(wrong, fmt.Errorf("limits.%s has to be above 0", n.key))

@@ -49,6 +49,10 @@ type Limits struct {
 	Connections int           `yaml:"connections"` // open at a time, proven or not
 	PerNode     int           `yaml:"per_node"`    // of them of one node
 	Handshakes  int           `yaml:"handshakes"`  // connections that are proving themselves at a time
+
+	HandshakeRate  float64 `yaml:"handshake_rate"`  // connections of one address that prove nothing, a second, in the long run
+	HandshakeBurst int     `yaml:"handshake_burst"` // of them at once, before the rate counts
+	Joins          int     `yaml:"joins"`           // tries of one address to join the cluster, a minute
 }
 
 // Node says what the node is called and where it listens.
@@ -110,6 +114,7 @@ func Default() Config {
 		Limits: Limits{
 			Message: 1 << 20, Partial: 16 << 20, NodeCalls: 64, AgentCalls: 16, Rate: 50, Burst: 100, Depth: 64, Call: 5 * time.Minute,
 			Mailbox: 1024, Agents: 10_000, Connections: 256, PerNode: 4, Handshakes: 32,
+			HandshakeRate: 5, HandshakeBurst: 20, Joins: 10,
 		},
 	}
 }

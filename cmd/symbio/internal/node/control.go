@@ -92,11 +92,14 @@ func (c *control) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.Node
 		out := &symbiov1.Node{
 			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, Rtt: durationpb.New(n.RTT),
 			Members: uint32(n.Members), Protocol: n.Protocol, Why: n.Why,
-			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint64{}, Via: string(n.Via), Sources: n.Sources,
+			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint64{}, Via: string(n.Via), Sources: n.Sources, HoldsAuthority: n.Authority,
 		}
 		if n.ID != "" {
 			for reason, count := range c.node.community.Refusals(n.ID) {
 				out.Refused[string(reason)] = count
+			}
+			for reason, count := range c.node.network.Refusals(n.ID) {
+				out.Refused[string(reason)] += count
 			}
 		}
 		if n.State == grpcpeer.StateSelf {

@@ -164,7 +164,7 @@ func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("listening for other nodes: %w", err)
 	}
 	n.listen = listener.Addr().String()
-	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Limits: peerLimits(o.Config.Limits), Logger: n.log, Report: n.reportNode}); err != nil {
+	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Authority: o.State.cluster(), Limits: peerLimits(o.Config.Limits), Logger: n.log, Report: n.reportNode}); err != nil {
 		return nil, err // it has closed the listener
 	}
 	if err := n.parts(ctx, id, listener); err != nil {
@@ -207,7 +207,7 @@ func (n *Node) discover(id *identity.Identity, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
-	n.roster = discovery.NewRoster(discovery.Config{Self: string(n.id), Tag: id.Tag(), Report: n.network.Sight, Logger: n.log})
+	n.roster = discovery.NewRoster(discovery.Config{Self: string(n.id), Here: here(addr.Port()), Tag: id.Tag(), Report: n.network.Sight, Logger: n.log})
 	n.sources, err = sources(n.opts.Config.Discovery, string(n.id), id.Tag(), addr, n.log)
 	n.sources = append(n.sources, n.network.Introduced()) // the last to be believed
 	return err

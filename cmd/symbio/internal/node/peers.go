@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"net"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +46,23 @@ func sources(c config.Discovery, node, tag string, listen netip.AddrPort, log *s
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// here says whether an address is one of this machine, at the port where this node listens.
+func here(port uint16) func(netip.AddrPort) bool {
+	return func(a netip.AddrPort) bool {
+		if a.Port() != port {
+			return false
+		}
+		if a.Addr().IsLoopback() {
+			return true
+		}
+		all, err := net.InterfaceAddrs()
+		return err != nil || slices.ContainsFunc(all, func(one net.Addr) bool {
+			p, err := netip.ParsePrefix(one.String())
+			return err == nil && p.Addr().Unmap() == a.Addr().WithZone("").Unmap()
+		})
+	}
 }
 
 // reportNode puts what happens to connections into the event stream, and tells discovery of
@@ -130,5 +149,6 @@ func peerLimits(l config.Limits) grpcpeer.Limits {
 		Streams:     uint32(max(128, 2*l.NodeCalls)), // so that the community says busy, not gRPC
 		MaxDeadline: max(30*time.Minute, l.Call),
 		Connections: l.Connections, PerNode: l.PerNode, Handshakes: l.Handshakes,
+		HandshakeRate: l.HandshakeRate, HandshakeBurst: l.HandshakeBurst, Joins: l.Joins,
 	}
 }
