@@ -21,6 +21,7 @@ type line struct {
 	Type, Node, Name  string
 	Local             bool
 	ID, Listen, State string
+	Agent, Addr, Why  string
 }
 
 // up starts a node with no flags but the one that makes it print.

@@ -231,7 +231,7 @@ func (b *browser) alive(now time.Time, c *claim, in packet) {
 func (b *browser) placesOf(now time.Time, c *claim, in packet) []place {
 	var out []place
 	add := func(a netip.Addr, direct bool) {
-		a, ok := b.view.dialable(a, in.iface)
+		a, ok := dialable(a, in.iface)
 		at := netip.AddrPortFrom(a, c.port)
 		if ok && len(out) < discovery.MaxAddrs && !slices.ContainsFunc(out, func(p place) bool { return p.addr == at }) {
 			out = append(out, place{at, in.iface.Index, direct, now})

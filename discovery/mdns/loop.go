@@ -12,7 +12,9 @@ import (
 )
 
 const (
-	lookEvery   = 2 * time.Second        // at the interfaces: 0.13 ms of work, and soon enough for a cable
+	// lookEvery is how often to look at the interfaces: 0.13 ms of work. Of the five seconds in which neighbours are to
+	// meet again, a dial of the old address may take two.
+	lookEvery   = time.Second
 	firstSpread = 120 * time.Millisecond // before the first query on a LAN: many nodes may start at once
 	goodbyeGap  = 100 * time.Millisecond // between two goodbyes: one may be lost
 

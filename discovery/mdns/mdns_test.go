@@ -345,7 +345,8 @@ func TestTheSleepWatchComparesClocks(t *testing.T) {
 		want        bool
 	}{
 		{2 * time.Second, 2 * time.Second, false},
-		{time.Hour, time.Hour, false},
+		{4 * time.Second, 4 * time.Second, false}, // the machine is busy
+		{time.Hour, time.Hour, true},              // the process was stopped
 		{time.Hour, time.Second, true},
 		{3 * time.Second, 2 * time.Second, false}, // the clock was set
 		{-time.Hour, 2 * time.Second, false},

@@ -82,6 +82,7 @@ func (n *Network) room() bool {
 
 // target is what to dial, as known at one moment.
 type target struct {
+	of              *candidate
 	claimed, proven community.NodeID
 	addrs           []netip.AddrPort
 }
@@ -100,6 +101,13 @@ func (n *Network) next(k *candidate) (target, bool) {
 	return target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs)}, true
 }
 
+// moved reports whether the candidate is not said to be at that address any more.
+func (n *Network) moved(k *candidate, a netip.AddrPort) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !slices.Contains(k.addrs, a)
+}
+
 // pursue dials the candidate, keeps the link while it lasts, and tries again, until the candidate is
 // gone or the network ends.
 func (n *Network) pursue(k *candidate) {
@@ -113,6 +121,7 @@ func (n *Network) pursue(k *candidate) {
 			continue
 		}
 		dialled := time.Now()
+		t.of = k
 		l, err := n.dial(t)
 		if err != nil {
 			n.rest(k, dialled, n.missed(k, t, err))

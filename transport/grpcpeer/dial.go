@@ -37,6 +37,9 @@ func (n *Network) dial(t target) (*link, error) {
 	}
 	var firstErr error
 	for _, a := range addrs {
+		if firstErr != nil && n.moved(t.of, a) {
+			continue // each address where nobody is any more takes two seconds
+		}
 		l, err := n.dialOne(a, t.claimed)
 		if err == nil {
 			return l, nil
