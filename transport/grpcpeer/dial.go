@@ -21,6 +21,11 @@ var (
 
 // dial tries the addresses in turn until a node proves who it is.
 func (n *Network) dial(t target) (*link, error) {
+	leave, err := n.lines.enter(n.search, t)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	release, ok := n.slot(n.search, t)
 	if !ok {
 		return nil, n.search.Err()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,8 @@ type Network struct {
 	search, life           context.Context
 	endSearch, endLife     context.CancelFunc
 	pursuits               sync.WaitGroup // Add is guarded by mu
-	newcomers, knownFriend chan struct{}  // dials at once: to strangers, to nodes that were connected before
+	lines                  lines
+	newcomers, knownFriend chan struct{} // dials at once: to strangers, to nodes that were connected before
 	records                *records
 	links                  sync.Map // community.NodeID -> *link; written under mu
 
@@ -59,6 +61,7 @@ func New(cfg Config) (*Network, error) {
 		listener:    &door{Listener: listener, room: make(chan struct{}, cfg.Limits.Connections)},
 		newcomers:   make(chan struct{}, cfg.Limits.Dials),
 		knownFriend: make(chan struct{}, cfg.Limits.Dials),
+		lines:       lines{at: map[netip.Addr]*line{}},
 		candidates:  map[string]*candidate{},
 		run:         cfg.Identity.NewRun(),
 		fatal:       make(chan error, 1),
