@@ -100,7 +100,7 @@ func TestNodesOnALANThatLosesPackets(t *testing.T) {
 				}
 			}
 		}
-		within(t, "each has seen each other in spite of the loss", last, time.Now(), 15*time.Second)
+		within(t, "each has seen each other in spite of the loss", last, time.Now(), limit)
 
 		end := make(chan struct{})
 		done := a.calls(8, "slow", "b", end)

@@ -33,13 +33,13 @@ func TestAnswersByUnicastAreSpreadAmongManyNeighbours(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 
-				var at []time.Duration
+				at := make(chan time.Duration, 10)
 				h := c.iface
 				h.prefixes = []netip.Prefix{netip.PrefixFrom(neighbour, 8)}
 				var asked time.Time
 				asker, err := n.host(h).open(choose([]iface{h}, h.loopback(), nil, nil), func(in packet) {
 					if in.unicast && in.msg.Response {
-						at = append(at, time.Since(asked))
+						at <- time.Since(asked)
 					}
 				})
 				if err != nil {
@@ -55,7 +55,11 @@ func TestAnswersByUnicastAreSpreadAmongManyNeighbours(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				synctest.Wait()
-				if diff := cmp.Diff([]time.Duration{c.want, c.want}, at); diff != "" {
+				var got []time.Duration
+				for len(at) > 0 {
+					got = append(got, <-at)
+				}
+				if diff := cmp.Diff([]time.Duration{c.want, c.want}, got); diff != "" {
 					t.Errorf("answers after (-want +got):\n%s", diff)
 				}
 			})
