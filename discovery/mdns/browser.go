@@ -237,7 +237,7 @@ func (b *browser) alive(now time.Time, c *claim, in packet) {
 func (b *browser) placesOf(now time.Time, c *claim, in packet) []place {
 	var out []place
 	add := func(a netip.Addr, direct bool) {
-		a, ok := b.view.dialable(a, in.iface)
+		a, ok := dialable(a, in.iface)
 		at := netip.AddrPortFrom(a, c.port)
 		if b.mine(c) && c.port == b.me.port && slices.ContainsFunc(b.view.used, func(i iface) bool { return i.owns(a) }) {
 			return

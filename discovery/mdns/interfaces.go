@@ -180,9 +180,9 @@ func (v view) arrived(index int, from netip.Addr) (iface, bool) {
 }
 
 // dialable returns the address under which a may be dialled, when a packet that came over i speaks of it. A packet must
-// not make us try hosts that it could not reach itself, so a is an address of a neighbour or nothing; a loopback address
-// makes sense only for a packet that came over loopback.
-func (v view) dialable(a netip.Addr, i iface) (netip.Addr, bool) {
+// not make us try hosts that it could not reach itself, so a is an address of a neighbour on that interface or nothing; a
+// loopback address makes sense only for a packet that came over loopback.
+func dialable(a netip.Addr, i iface) (netip.Addr, bool) {
 	a = a.Unmap()
 	switch {
 	case !a.IsValid() || a.IsUnspecified() || a.IsMulticast():
@@ -192,5 +192,5 @@ func (v view) dialable(a netip.Addr, i iface) (netip.Addr, bool) {
 	case a.IsLinkLocalUnicast() && a.Is6():
 		return a.WithZone(i.Name), i.holds(a)
 	}
-	return a, slices.ContainsFunc(v.used, func(u iface) bool { return u.holds(a) })
+	return a, i.holds(a)
 }

@@ -85,6 +85,7 @@ func (n *Network) room() bool {
 
 // target is what to dial, as known at one moment.
 type target struct {
+	of              *candidate
 	claimed, proven community.NodeID
 	addrs           []netip.AddrPort
 	hearsay         bool
@@ -115,6 +116,13 @@ func (n *Network) next(k *candidate) (target, bool) {
 	return t, true
 }
 
+// moved reports whether the candidate is not said to be at that address any more.
+func (n *Network) moved(k *candidate, a netip.AddrPort) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !slices.Contains(k.addrs, a)
+}
+
 // pursue dials the candidate, keeps the link while it lasts, and tries again, until the candidate is
 // gone or the network ends.
 func (n *Network) pursue(k *candidate) {
@@ -128,6 +136,7 @@ func (n *Network) pursue(k *candidate) {
 			continue
 		}
 		dialled := time.Now()
+		t.of = k
 		l, err := n.dial(t)
 		if errors.Is(err, errNews) {
 			continue

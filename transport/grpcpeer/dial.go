@@ -22,6 +22,11 @@ var (
 
 // dial tries the addresses in turn until a node proves who it is.
 func (n *Network) dial(t target) (*link, error) {
+	leave, err := n.lines.enter(n.search, t)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	release, err := n.slot(n.search, t)
 	if err != nil {
 		return nil, err
@@ -38,6 +43,9 @@ func (n *Network) dial(t target) (*link, error) {
 	}
 	var firstErr error
 	for _, a := range addrs {
+		if firstErr != nil && n.moved(t.of, a) {
+			continue // each address where nobody is any more takes two seconds
+		}
 		l, err := n.dialOne(a, t.claimed)
 		if err == nil {
 			return l, nil

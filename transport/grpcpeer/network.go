@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,7 @@ type Network struct {
 	pursuits               sync.WaitGroup // Add is guarded by mu
 	newcomers, knownFriend chan struct{}  // dials at once: to strangers, to nodes that were connected before
 	hearsay                chan struct{}  // the same to strangers of whom others say that they are there
+	lines                  lines
 	records                *records
 	links                  sync.Map // community.NodeID -> *link; written under mu
 
@@ -68,6 +70,7 @@ func New(cfg Config) (*Network, error) {
 		newcomers:   make(chan struct{}, cfg.Limits.Dials),
 		knownFriend: make(chan struct{}, cfg.Limits.Dials),
 		hearsay:     make(chan struct{}, cfg.Limits.Dials),
+		lines:       lines{at: map[netip.Addr]*line{}},
 		candidates:  map[string]*candidate{},
 		run:         cfg.Identity.NewRun(),
 		fatal:       make(chan error, 1),
