@@ -90,7 +90,7 @@ func (s *soaked) signal(sig syscall.Signal) {
 // the machine cannot tell.
 func (s *soaked) segment(bridge string) {
 	s.t.Helper()
-	ip(s.t, "link", "set", "p"+strconv.Itoa(s.number), "master", bridge)
+	ip(s.t, "link", "set", s.port("eth0"), "master", bridge)
 }
 
 // sees returns the names of the nodes that the node can call now, sorted.
@@ -200,6 +200,7 @@ type soak struct {
 // answer or typed error and in time, the others go on, all are whole again soon after, and nothing
 // grows. It takes 20 s; `make soak` takes ten minutes.
 func TestSixNodesUnderLoadAndFaults(t *testing.T) {
+	t.Parallel() // with the other one that takes long
 	onASwitch(t, func(t *testing.T) {
 		span, every, hold := 20*time.Second, 3*time.Second, 1500*time.Millisecond
 		if text := os.Getenv(soakSpan); text != "" {
