@@ -3,6 +3,8 @@ package actor
 import (
 	"context"
 	"sync/atomic"
+
+	"symbio/actor/term"
 )
 
 // A call is what Proto.Actor carries: a message on its way to one actor, and the way back for the
@@ -47,11 +49,14 @@ func (c *call) finish(value any, err error) {
 // wait returns the answer, or the cause of the asker's context. A call that is still queued when halt
 // is closed comes back as ErrStopped at once, however long the one before it takes.
 func (c *call) wait(halt <-chan struct{}) (any, error) {
+	asker, late := term.Ends(c.ctx)
 	for {
 		select {
 		case o := <-c.answer:
 			return o.value, o.err
-		case <-c.ctx.Done():
+		case <-asker:
+			return nil, context.Cause(c.ctx)
+		case <-late:
 			return nil, context.Cause(c.ctx)
 		case <-halt:
 			if c.withdraw() {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"symbio/actor/term"
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 )
@@ -142,8 +143,9 @@ func (p *fastpath) deliver(answers []*pb.Answer) {
 // envelope is the size of what a call has besides its payload, and whether it can go over a lane. A
 // call that cannot goes by itself, where it cannot break the lane for others.
 func envelope(c community.Call) (size int, ok bool) {
-	size, ok = overhead, true
-	for _, s := range append([]string{c.ID, string(c.Member), c.Capability, c.ContentType}, c.Requester...) {
+	size = overhead + len(c.ID) + len(c.Member) + len(c.Capability) + len(c.ContentType)
+	ok = utf8.ValidString(c.ID) && utf8.ValidString(string(c.Member)) && utf8.ValidString(c.Capability) && utf8.ValidString(c.ContentType)
+	for _, s := range c.Requester {
 		size += len(s) + 2
 		ok = ok && utf8.ValidString(s)
 	}
@@ -168,16 +170,18 @@ func (p *fastpath) invoke(ctx context.Context, call community.Call, size int) (*
 		out = p.lanes[bulk]
 	}
 	out.put(item{call: &pb.Call{Id: id, Request: requestTo(call, time.Until(at))}, size: len(call.Payload) + size}, alone)
+	asker, late := term.Ends(ctx)
 	select {
 	case a := <-w:
 		if a == nil {
 			return nil, community.ErrUnavailable
 		}
 		return a, nil
-	case <-ctx.Done():
-		p.abandon(id, out)
-		return nil, context.Cause(ctx)
+	case <-asker:
+	case <-late:
 	}
+	p.abandon(id, out)
+	return nil, context.Cause(ctx)
 }
 
 // enter counts a call in. alone: no other one is under way, so that nothing sent before is waiting to
