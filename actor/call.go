@@ -13,7 +13,8 @@ type call struct {
 	ref    *Ref
 	ctx    context.Context
 	msg    any
-	answer chan outcome // capacity 1; nil for a Tell
+	answer chan outcome // capacity 1; nil for a Tell and a Post
+	done   func(error)  // of a Post
 	// refused is set before the call is queued, by the goroutine that sends it.
 	refused error
 	state   atomic.Int32
@@ -35,11 +36,22 @@ func (c *call) begin() bool {
 	return c.ctx.Err() == nil && c.state.CompareAndSwap(waiting, begun)
 }
 
+// lapse answers a call that did not begin, if somebody is still to be told.
+func (c *call) lapse() {
+	if c.done != nil {
+		c.done(context.Cause(c.ctx))
+	}
+}
+
 // withdraw reports whether Receive will never see the call.
 func (c *call) withdraw() bool { return c.state.CompareAndSwap(waiting, withdrawn) }
 
 // finish answers the call. Only the first answer counts; it never blocks.
 func (c *call) finish(value any, err error) {
+	if c.done != nil {
+		c.done(err)
+		return
+	}
 	select {
 	case c.answer <- outcome{value, err}:
 	default:

@@ -99,12 +99,14 @@ func (i *invoker) InvokeUserMessage(msg any) {
 		}
 	case c.begin():
 		i.actor.InvokeUserMessage(c)
+	default:
+		c.lapse()
 	}
 }
 
 // turnAway answers a call that was queued when the actor stopped.
 func (i *invoker) turnAway(c *call) {
-	if c.answer == nil {
+	if c.answer == nil && c.done == nil {
 		i.sys.dead(c)
 		return
 	}

@@ -81,6 +81,22 @@ func (r *Ref) Tell(msg any) error {
 	return c.refused
 }
 
+// Post is Ask for who does not wait. Unless it returns an error, which is ErrBusy, ErrStopped or
+// ErrNoActor as for Ask, done is called once: with the error that Ask would have returned, or nil. It is
+// called by the actor, before it goes on, so it must neither block nor panic. Nobody gives up waiting
+// for a Post: when ctx ends, a message that is still queued comes to done in its turn, unhandled.
+func (r *Ref) Post(ctx context.Context, msg any, done func(error)) error {
+	if r == nil || r.sys == nil {
+		return ErrNoActor
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	c := &call{ref: r, ctx: ctx, msg: msg, done: done}
+	r.sys.root.Send(r.pid, c)
+	return c.refused
+}
+
 // Stop ends the actor and returns when it has ended. New messages are refused from now on, queued ones
 // are answered with ErrStopped, and the one in flight may finish. When ctx ends first, the context of
 // the one in flight is cancelled with the cause ErrStopped, and Stop returns an error that wraps the
@@ -207,7 +223,7 @@ func (r *Ref) explain(c *call, err error) error {
 	if r.killed.Load() && errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)
 	}
-	if c.answer == nil {
+	if c.answer == nil && c.done == nil {
 		r.sys.cfg.Logger.Debug("nobody waits for this error", "actor", r.name, "err", err)
 	}
 	return err

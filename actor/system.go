@@ -282,7 +282,9 @@ func (s *System) forget(r *Ref) {
 func (s *System) undelivered(msg any) {
 	if c, ok := msg.(*call); ok {
 		c.refused = errEnded
-		s.dead(c)
+		if c.done == nil {
+			s.dead(c)
+		}
 	}
 }
 
