@@ -80,13 +80,19 @@ func TestAFrameHasSoManyEntriesAndNoMore(t *testing.T) {
 	calls := func(n int) *pb.Frame { return &pb.Frame{Calls: make([]*pb.Call, n)} }
 	answers := func(n int) *pb.Frame { return &pb.Frame{Answers: make([]*pb.Answer, n)} }
 	cancels := func(n int) *pb.Frame { return &pb.Frame{Cancels: make([]uint64, n)} }
+	sends := func(n int) *pb.Frame { return &pb.Frame{Sends: make([]*pb.InvokeRequest, n)} }
+	receipts := func(n int) *pb.Frame {
+		return &pb.Frame{Receipt: &pb.Receipt{Undelivered: make([]*pb.Undelivered, n)}}
+	}
 	requesters := func(n int) *pb.Frame {
 		return &pb.Frame{Calls: []*pb.Call{{Request: &pb.InvokeRequest{Requester: make([]string, n/2)}}, {Request: &pb.InvokeRequest{Requester: make([]string, n-n/2)}}}}
 	}
 	for name, c := range map[string]struct {
 		frame func(int) *pb.Frame
 		most  int
-	}{"calls": {calls, maxEntries}, "answers": {answers, maxEntries}, "cancels": {cancels, maxEntries}, "requesters": {requesters, maxRequesters}} {
+	}{"calls": {calls, maxEntries},
+		"answers": {answers, maxEntries}, "cancels": {cancels, maxEntries}, "sends": {sends, maxEntries},
+		"receipts": {receipts, maxEntries}, "requesters": {requesters, maxRequesters}} {
 		for n, want := range map[int]error{c.most: nil, c.most + 2: errFull, 400_000: errFull} {
 			f := c.frame(n)
 			f.Open = &pb.Open{Bulk: true}
@@ -98,7 +104,7 @@ func TestAFrameHasSoManyEntriesAndNoMore(t *testing.T) {
 			if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, &got); !errors.Is(err, want) {
 				t.Errorf("%d %s: got %v, want %v", n, name, err, want)
 			}
-			if held := len(got.Calls) + len(got.Answers) + len(got.Cancels); held > maxEntries+2 {
+			if held := len(got.Calls) + len(got.Answers) + len(got.Cancels) + len(got.Sends) + len(got.GetReceipt().GetUndelivered()); held > maxEntries+2 {
 				t.Errorf("%d %s: %d were read before it was refused", n, name, held)
 			}
 		}

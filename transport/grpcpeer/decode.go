@@ -51,6 +51,19 @@ func (c codec) decode(b []byte, f *pb.Frame) error {
 				return err
 			}
 			f.Calls = append(f.Calls, call)
+		case v.is(frameSends):
+			h := &heldCall{}
+			if err := r.request(v.bytes, h); err != nil {
+				return err
+			}
+			f.Sends = append(f.Sends, &h.request)
+		case v.is(frameReceipt):
+			if f.Receipt == nil {
+				f.Receipt = &pb.Receipt{}
+			}
+			if err := r.receipt(v.bytes, f.Receipt); err != nil {
+				return err
+			}
 		case v.is(frameAnswers):
 			answer, err := r.answer(v.bytes)
 			if err != nil {
@@ -176,6 +189,30 @@ func (r *reader) answer(b []byte) (*pb.Answer, error) {
 		}
 	}
 	return a, nil
+}
+
+func (r *reader) receipt(b []byte, to *pb.Receipt) error {
+	for len(b) > 0 {
+		v, rest, err := next(b)
+		if err != nil {
+			return err
+		}
+		b = rest
+		switch {
+		case v.field == receiptOver && v.kind == protowire.VarintType:
+			to.Over = v.number
+		case v.is(receiptUndelivered):
+			if len(to.Undelivered) == maxEntries {
+				return errFull
+			}
+			u := &pb.Undelivered{}
+			if err := merge(v.bytes, u); err != nil {
+				return err
+			}
+			to.Undelivered = append(to.Undelivered, u)
+		}
+	}
+	return nil
 }
 
 // payload is a copy, unless the bytes are long, and most of their buffer: what is kept of one payload

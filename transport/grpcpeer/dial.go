@@ -90,7 +90,7 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	}
 	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: addr.String()}
 	l.certEnd = state.VerifiedChains[0][0].NotAfter
-	l.raw, l.heard, l.alarmed = raw, n.hear, n.hearTwin
+	l.raw, l.heard, l.alarmed, l.undelivered = raw, n.hear, n.hearTwin, n.server.undelivered
 	if err := l.describe(ctx, n.introduction()); err != nil {
 		l.close()
 		if refused := w.refusal(); refused != nil {

@@ -11,7 +11,7 @@ import (
 
 // The fields of a frame, by their numbers. A test knows when one is missing.
 const (
-	frameOpen, frameCalls, frameAnswers, frameCancels protowire.Number = 1, 2, 3, 4
+	frameOpen, frameCalls, frameAnswers, frameCancels, frameSends, frameReceipt protowire.Number = 1, 2, 3, 4, 10, 11
 
 	callID, callRequest protowire.Number = 1, 2
 
@@ -19,6 +19,8 @@ const (
 	requestRequester, requestParent, requestState protowire.Number = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 	answerID, answerBytes, answerType, answerFailure protowire.Number = 1, 2, 3, 4
+
+	receiptOver, receiptUndelivered protowire.Number = 1, 2
 
 	durationSeconds, durationNanos protowire.Number = 1, 2
 )
@@ -41,6 +43,12 @@ func (c codec) encode(f *pb.Frame) (mem.BufferSlice, error) {
 			size -= n
 		}
 	}
+	for _, r := range f.Sends {
+		size += sizeRequest(r) + 16
+		if n := len(r.GetPayload()); n >= c.long {
+			size -= n
+		}
+	}
 	for _, a := range f.Answers {
 		size += sizeAnswer(a) + 32
 		if n := len(a.GetPayload()); n >= c.long {
@@ -57,6 +65,17 @@ func (c codec) encode(f *pb.Frame) (mem.BufferSlice, error) {
 	}
 	for _, call := range f.Calls {
 		w.call(call)
+	}
+	for _, r := range f.Sends {
+		w.entry(frameSends, sizeRequest(r))
+		w.request(r)
+	}
+	if f.Receipt != nil {
+		receipt, err := pbf.Marshal(f.Receipt)
+		if err != nil {
+			return nil, err
+		}
+		w.bytes(frameReceipt, receipt)
 	}
 	for _, a := range f.Answers {
 		if err := w.answer(a); err != nil {
@@ -83,11 +102,16 @@ func (w *writer) call(c *pb.Call) {
 	if c.GetId() != 0 {
 		w.number(callID, c.Id)
 	}
-	if c.GetRequest() == nil {
+	if c.GetRequest() != nil {
+		w.entry(callRequest, request)
+		w.request(c.Request)
+	}
+}
+
+func (w *writer) request(r *pb.InvokeRequest) {
+	if r == nil {
 		return
 	}
-	w.entry(callRequest, request)
-	r := c.Request
 	w.text(requestID, r.CallId)
 	w.text(requestMember, r.Member)
 	w.text(requestCapability, r.Capability)

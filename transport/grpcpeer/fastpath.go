@@ -40,8 +40,11 @@ const (
 type fastpath struct {
 	calls int // at a time
 	most  int // bytes of a payload that the node takes
-	lanes [lanes]*outbox
-	loops sync.WaitGroup
+	sends int // at a time; 0 = the node takes none
+	// report is told of sends that came to nothing.
+	report func(community.Undelivered)
+	lanes  [lanes]*outbox
+	loops  sync.WaitGroup
 	// broken ends when a lane has, and with it all calls.
 	broken context.Context
 	lose   context.CancelCauseFunc
@@ -51,15 +54,17 @@ type fastpath struct {
 	// works on them. nil when a lane has ended. guarded by mu
 	waiting map[uint64]chan *pb.Answer // capacity 1; nil comes when the lane has ended
 	last    uint64                     // id; guarded by mu
+	told    int                        // sends of which the node has not said that they are over; guarded by mu
 }
 
 var errStuck = fmt.Errorf("%w: it answers calls that it has not read", errForbidden)
 
 var errNoLink = fmt.Errorf("%w: it says it speaks Link and does not", errForbidden)
 
-// openFastpath opens both lanes, by the end of ctx. most is what the node says it takes.
-func openFastpath(ctx context.Context, client pb.PeerClient, limits Limits, most uint64) (*fastpath, error) {
-	p := &fastpath{calls: limits.Calls, most: messageSize(most), waiting: map[uint64]chan *pb.Answer{}}
+// openFastpath opens both lanes, by the end of ctx. node is what the node says it takes.
+func openFastpath(ctx context.Context, client pb.PeerClient, limits Limits, node *pb.NodeDescriptor, report func(community.Undelivered)) (*fastpath, error) {
+	p := &fastpath{calls: limits.Calls, most: messageSize(node.GetMaxMessage()), waiting: map[uint64]chan *pb.Answer{},
+		sends: int(min(uint64(limits.Calls), node.GetMaxSends())), report: report}
 	p.broken, p.lose = context.WithCancelCause(context.Background())
 	// A node may let no more streams begin; that must not hold up more than this link.
 	defer context.AfterFunc(ctx, func() { p.lose(context.Cause(ctx)) })()
@@ -105,11 +110,14 @@ func (p *fastpath) close() {
 func (p *fastpath) end(why error) {
 	p.lose(why)
 	p.mu.Lock()
-	all := p.waiting
-	p.waiting = nil
+	all, told := p.waiting, p.told
+	p.waiting, p.told = nil, 0
 	p.mu.Unlock()
 	for _, w := range all {
 		w <- nil
+	}
+	if told > 0 {
+		p.report(community.Undelivered{Count: uint64(told), Err: community.ErrUnavailable})
 	}
 }
 
@@ -125,6 +133,9 @@ func (p *fastpath) receive(stream grpc.BidiStreamingClient[pb.Frame, pb.Frame]) 
 			return
 		}
 		p.deliver(f.GetAnswers())
+		if r := f.GetReceipt(); r != nil {
+			p.settle(r)
+		}
 	}
 }
 

@@ -19,13 +19,16 @@ import (
 // link is one connection to one proven node, from its handshake to its end. A broken link is never
 // mended: a new one takes its place.
 type link struct {
-	peer     community.Peer
-	conn     net.Conn // closing it ends everything at once
-	raw      net.Conn // the same below TLS
-	heard    func(from community.NodeID, list *pb.Revocations)
-	alarmed  func(twin *pb.Run)
-	instance string      // of the node's process
-	removed  atomic.Bool // the node was removed from the cluster
+	peer    community.Peer
+	conn    net.Conn // closing it ends everything at once
+	raw     net.Conn // the same below TLS
+	heard   func(from community.NodeID, list *pb.Revocations)
+	alarmed func(twin *pb.Run)
+	// undelivered is told of sends that came to nothing.
+	undelivered func(community.Undelivered)
+	courier     *courier    // for a node that knows no sends
+	instance    string      // of the node's process
+	removed     atomic.Bool // the node was removed from the cluster
 	// authority: the node holds the cluster's, as it says; what it signs shows whether it does.
 	authority bool
 	grpc      *grpc.ClientConn
@@ -47,6 +50,7 @@ var errSpent = errors.New("a link is one connection, and this one has ended")
 // newLink makes gRPC use a connection whose handshake is done, once.
 func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) (*link, error) {
 	l := &link{conn: conn, limits: limits, slots: make(chan struct{}, limits.Calls), ended: make(chan struct{})}
+	l.courier = newCourier(l)
 	var spent atomic.Bool
 	var err error
 	l.grpc, err = grpc.NewClient("passthrough:///"+string(node),
@@ -86,6 +90,7 @@ func (l *link) close() {
 	if l.fast != nil {
 		l.fast.close()
 	}
+	l.courier.close()
 }
 
 func (l *link) invoke(ctx context.Context, call community.Call) (community.Reply, error) {
@@ -292,7 +297,10 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	if min(l.protocol.Minor, self.GetProtocol().GetMinor()) < linkMinor {
 		return nil
 	}
-	l.fast, err = openFastpath(ctx, l.client, l.limits, d.GetMaxMessage())
+	l.fast, err = openFastpath(ctx, l.client, l.limits, d, func(u community.Undelivered) {
+		u.Node = l.peer.ID
+		l.undelivered(u)
+	})
 	return err
 }
 

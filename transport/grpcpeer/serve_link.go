@@ -38,7 +38,7 @@ func (s *server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error
 	if !who.lanes.open(lane, out) {
 		return toWire(community.ErrBusy)
 	}
-	d := &clerk{server: s, who: who, lane: lane, out: out, most: messageSize(frame.GetOpen().GetMaxMessage()), calls: map[uint64]*term.Term{}, jobs: make(chan job)}
+	d := &clerk{server: s, who: who, lane: lane, out: out, receipts: receipts{out: out}, most: messageSize(frame.GetOpen().GetMaxMessage()), calls: map[uint64]*term.Term{}, jobs: make(chan job)}
 	ctx, cancel := context.WithCancel(stream.Context())
 	d.running.Go(out.run)
 	defer d.close(cancel)
@@ -88,9 +88,11 @@ type clerk struct {
 	out     *outbox
 	most    int // bytes of a payload that the caller takes
 	running sync.WaitGroup
-	terms   term.Set     // of the calls
-	jobs    chan job     // to who is idle
-	idle    atomic.Int32 // how many that are
+	// receipts outlives the lane while agents have signals that came over it.
+	receipts receipts
+	terms    term.Set     // of the calls
+	jobs     chan job     // to who is idle
+	idle     atomic.Int32 // how many that are
 
 	mu    sync.Mutex
 	calls map[uint64]*term.Term // under way; guarded by mu
@@ -123,6 +125,9 @@ func (d *clerk) take(ctx context.Context, f *pb.Frame) error {
 		if err := d.begin(ctx, c); err != nil {
 			return err
 		}
+	}
+	for _, r := range f.GetSends() {
+		d.takeSend(r)
 	}
 	if len(f.GetCancels()) == 0 {
 		return nil
@@ -223,6 +228,38 @@ func (d *clerk) answer(ctx context.Context, id uint64, r *pb.InvokeRequest) (i i
 		return failed(id, community.ErrAgentFailed)
 	}
 	return item{answer: &pb.Answer{Id: id, Payload: reply.Data, ContentType: reply.ContentType}, size: overhead + len(reply.Data) + len(reply.ContentType)}
+}
+
+// takeSend hands a send on at once, so that they stay in order, and nobody waits for what becomes of it.
+func (d *clerk) takeSend(r *pb.InvokeRequest) {
+	member, capability := r.GetMember(), r.GetCapability()
+	over := func(err error) {
+		d.who.calls.Add(-1)
+		d.receipts.over(member, capability, err)
+	}
+	var err error
+	switch {
+	case d.who.calls.Add(1) > int64(d.cfg.Limits.Streams):
+		err = community.Explain(community.ErrBusy, "too many calls of this node at a time")
+	case len(r.GetPayload()) > d.cfg.Limits.Message:
+		err = community.ErrTooLarge
+	default:
+		err = d.hand(r, over)
+	}
+	if err != nil {
+		over(err)
+	}
+}
+
+// hand gives a send to the host. One that panics has not taken it.
+func (d *clerk) hand(r *pb.InvokeRequest, over func(error)) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.cfg.Logger.Error("send panicked", "method", pb.Peer_Link_FullMethodName, "panic", p, "stack", string(debug.Stack()))
+			err = community.ErrAgentFailed
+		}
+	}()
+	return d.host.Take(d.who.peer(), callFrom(r), over)
 }
 
 func failed(id uint64, err error) item {

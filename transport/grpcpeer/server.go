@@ -82,6 +82,7 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 		Catalog:  catalogTo(s.host.Catalog()),
 
 		MaxMessage: uint64(s.cfg.Limits.Message),
+		MaxSends:   uint64(s.cfg.Limits.Streams) / 2,
 	}, nil
 }
 
@@ -104,6 +105,9 @@ func (s *server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeRep
 	}
 	return &pb.InvokeReply{Payload: reply.Data, ContentType: reply.ContentType}, nil
 }
+
+// undelivered is for the links of this node.
+func (s *server) undelivered(u community.Undelivered) { s.host.NotDelivered(u) }
 
 func (c *caller) peer() community.Peer {
 	p := community.Peer{ID: c.ID, Authority: c.Authority, Role: c.Role, Addr: c.addr}

@@ -18,6 +18,7 @@ type link struct {
 	to     *Node      // watches, and reads the events
 	events chan event // sent by from
 	broken chan struct{}
+	sends  *sends
 
 	mu   sync.Mutex
 	last time.Time // when the latest event arrives; guarded by mu
@@ -33,7 +34,7 @@ type event struct {
 // watch keeps a stream to p until ctx ends or p is gone.
 func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 	for ctx.Err() == nil && !n.dead() && !p.dead() {
-		l := &link{hub: n.hub, from: p, to: n, events: make(chan event, 256), broken: make(chan struct{})}
+		l := &link{hub: n.hub, from: p, to: n, events: make(chan event, 256), broken: make(chan struct{}), sends: newSends()}
 		if !l.dial(ctx) {
 			continue
 		}
@@ -44,6 +45,8 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 		n.mu.Lock()
 		n.links[p.id] = l
 		n.mu.Unlock()
+		var carrying sync.WaitGroup
+		carrying.Go(l.carry)
 		gone := l.follow(ctx, lease)
 		n.mu.Lock()
 		if n.links[p.id] == l {
@@ -51,6 +54,7 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 		}
 		n.mu.Unlock()
 		close(l.broken)
+		carrying.Wait()
 		if gone {
 			return
 		}

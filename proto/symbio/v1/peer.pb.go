@@ -163,7 +163,9 @@ type NodeDescriptor struct {
 	// The node's process.
 	Run *Run `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
 	// The longest payload that it takes over Link, in bytes; 0 = 1 MiB.
-	MaxMessage    uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
+	MaxMessage uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
+	// How many sends over Link may be on their way to it; 0 = it knows none.
+	MaxSends      uint64 `protobuf:"varint,10,opt,name=max_sends,json=maxSends,proto3" json:"max_sends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -250,6 +252,13 @@ func (x *NodeDescriptor) GetRun() *Run {
 func (x *NodeDescriptor) GetMaxMessage() uint64 {
 	if x != nil {
 		return x.MaxMessage
+	}
+	return 0
+}
+
+func (x *NodeDescriptor) GetMaxSends() uint64 {
+	if x != nil {
+		return x.MaxSends
 	}
 	return 0
 }
@@ -1019,7 +1028,9 @@ func (x *InvokeReply) GetContentType() string {
 	return ""
 }
 
-// Frame is what waits to be sent on a Link stream, together. Its calls come before its cancels.
+// Frame is what waits to be sent on a Link stream, together. Its calls come before its cancels. It has
+// at most 1024 calls, sends, answers, cancels and undelivered together, and 4096 requesters; one that
+// has more ends the stream.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the first frame of the client, and only there.
@@ -1029,7 +1040,12 @@ type Frame struct {
 	Answers []*Answer `protobuf:"bytes,3,rep,name=answers,proto3" json:"answers,omitempty"`
 	// Ids of calls of the same stream whose answer nobody waits for any more. They are answered all the
 	// same, so that both sides count the calls under way alike.
-	Cancels       []uint64 `protobuf:"varint,4,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
+	Cancels []uint64 `protobuf:"varint,4,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
+	// Calls that nobody waits for: their deadline is of no effect and they get no answer. They reach a
+	// member in their order. They go over the stream for long messages, where there is one.
+	Sends []*InvokeRequest `protobuf:"bytes,10,rep,name=sends,proto3" json:"sends,omitempty"`
+	// What became of sends of the same stream.
+	Receipt       *Receipt `protobuf:"bytes,11,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1092,6 +1108,145 @@ func (x *Frame) GetCancels() []uint64 {
 	return nil
 }
 
+func (x *Frame) GetSends() []*InvokeRequest {
+	if x != nil {
+		return x.Sends
+	}
+	return nil
+}
+
+func (x *Frame) GetReceipt() *Receipt {
+	if x != nil {
+		return x.Receipt
+	}
+	return nil
+}
+
+// Receipt makes room for further sends.
+type Receipt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many sends are over, however they ended, since the last receipt.
+	Over uint64 `protobuf:"varint,1,opt,name=over,proto3" json:"over,omitempty"`
+	// Those of them that were refused, or failed.
+	Undelivered   []*Undelivered `protobuf:"bytes,2,rep,name=undelivered,proto3" json:"undelivered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Receipt) Reset() {
+	*x = Receipt{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Receipt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Receipt) ProtoMessage() {}
+
+func (x *Receipt) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
+func (*Receipt) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Receipt) GetOver() uint64 {
+	if x != nil {
+		return x.Over
+	}
+	return 0
+}
+
+func (x *Receipt) GetUndelivered() []*Undelivered {
+	if x != nil {
+		return x.Undelivered
+	}
+	return nil
+}
+
+// Undelivered is sends that came to the same end.
+type Undelivered struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whom they were for; both empty when there were too many kinds to tell them apart.
+	Member        string   `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Capability    string   `protobuf:"bytes,2,opt,name=capability,proto3" json:"capability,omitempty"`
+	Failure       *Failure `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	Count         uint64   `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Undelivered) Reset() {
+	*x = Undelivered{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Undelivered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Undelivered) ProtoMessage() {}
+
+func (x *Undelivered) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Undelivered.ProtoReflect.Descriptor instead.
+func (*Undelivered) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Undelivered) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *Undelivered) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *Undelivered) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+func (x *Undelivered) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // Open says what a Link stream is for.
 type Open struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1105,7 +1260,7 @@ type Open struct {
 
 func (x *Open) Reset() {
 	*x = Open{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[14]
+	mi := &file_symbio_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1272,7 @@ func (x *Open) String() string {
 func (*Open) ProtoMessage() {}
 
 func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[14]
+	mi := &file_symbio_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1285,7 @@ func (x *Open) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Open.ProtoReflect.Descriptor instead.
 func (*Open) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Open) GetBulk() bool {
@@ -1159,7 +1314,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[15]
+	mi := &file_symbio_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1326,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[15]
+	mi := &file_symbio_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1339,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1215,7 +1370,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	mi := &file_symbio_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1382,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	mi := &file_symbio_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1395,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -1286,7 +1441,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	mi := &file_symbio_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1453,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	mi := &file_symbio_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1466,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Failure) GetCode() uint32 {
@@ -1347,7 +1502,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\bprotocol\x18\x01 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
 	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12 \n" +
-	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\"\xb8\x02\n" +
+	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\"\xd5\x02\n" +
 	"\x0eNodeDescriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
@@ -1357,7 +1512,9 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x0fholds_authority\x18\x06 \x01(\bR\x0eholdsAuthority\x12 \n" +
 	"\x03run\x18\a \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x1f\n" +
 	"\vmax_message\x18\b \x01(\x04R\n" +
-	"maxMessage\"q\n" +
+	"maxMessage\x12\x1b\n" +
+	"\tmax_sends\x18\n" +
+	" \x01(\x04R\bmaxSends\"q\n" +
 	"\aCatalog\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.symbio.v1.MemberR\amembers\x129\n" +
 	"\fcapabilities\x18\x02 \x03(\v2\x15.symbio.v1.CapabilityR\fcapabilities\"\x8e\x02\n" +
@@ -1416,12 +1573,25 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"tracestate\"J\n" +
 	"\vInvokeReply\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x9a\x01\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xf8\x01\n" +
 	"\x05Frame\x12#\n" +
 	"\x04open\x18\x01 \x01(\v2\x0f.symbio.v1.OpenR\x04open\x12%\n" +
 	"\x05calls\x18\x02 \x03(\v2\x0f.symbio.v1.CallR\x05calls\x12+\n" +
 	"\aanswers\x18\x03 \x03(\v2\x11.symbio.v1.AnswerR\aanswers\x12\x18\n" +
-	"\acancels\x18\x04 \x03(\x04R\acancels\";\n" +
+	"\acancels\x18\x04 \x03(\x04R\acancels\x12.\n" +
+	"\x05sends\x18\n" +
+	" \x03(\v2\x18.symbio.v1.InvokeRequestR\x05sends\x12,\n" +
+	"\areceipt\x18\v \x01(\v2\x12.symbio.v1.ReceiptR\areceipt\"W\n" +
+	"\aReceipt\x12\x12\n" +
+	"\x04over\x18\x01 \x01(\x04R\x04over\x128\n" +
+	"\vundelivered\x18\x02 \x03(\v2\x16.symbio.v1.UndeliveredR\vundelivered\"\x89\x01\n" +
+	"\vUndelivered\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x02 \x01(\tR\n" +
+	"capability\x12,\n" +
+	"\afailure\x18\x03 \x01(\v2\x12.symbio.v1.FailureR\afailure\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x04R\x05count\";\n" +
 	"\x04Open\x12\x12\n" +
 	"\x04bulk\x18\x01 \x01(\bR\x04bulk\x12\x1f\n" +
 	"\vmax_message\x18\x02 \x01(\x04R\n" +
@@ -1456,7 +1626,7 @@ func file_symbio_v1_peer_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_peer_proto_rawDescData
 }
 
-var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Version)(nil),               // 0: symbio.v1.Version
 	(*DescribeRequest)(nil),       // 1: symbio.v1.DescribeRequest
@@ -1472,54 +1642,60 @@ var file_symbio_v1_peer_proto_goTypes = []any{
 	(*InvokeRequest)(nil),         // 11: symbio.v1.InvokeRequest
 	(*InvokeReply)(nil),           // 12: symbio.v1.InvokeReply
 	(*Frame)(nil),                 // 13: symbio.v1.Frame
-	(*Open)(nil),                  // 14: symbio.v1.Open
-	(*Call)(nil),                  // 15: symbio.v1.Call
-	(*Answer)(nil),                // 16: symbio.v1.Answer
-	(*Failure)(nil),               // 17: symbio.v1.Failure
-	nil,                           // 18: symbio.v1.Member.MetadataEntry
-	(*Revocations)(nil),           // 19: symbio.v1.Revocations
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*Receipt)(nil),               // 14: symbio.v1.Receipt
+	(*Undelivered)(nil),           // 15: symbio.v1.Undelivered
+	(*Open)(nil),                  // 16: symbio.v1.Open
+	(*Call)(nil),                  // 17: symbio.v1.Call
+	(*Answer)(nil),                // 18: symbio.v1.Answer
+	(*Failure)(nil),               // 19: symbio.v1.Failure
+	nil,                           // 20: symbio.v1.Member.MetadataEntry
+	(*Revocations)(nil),           // 21: symbio.v1.Revocations
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
-	19, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
+	21, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
 	6,  // 2: symbio.v1.DescribeRequest.run:type_name -> symbio.v1.Run
 	0,  // 3: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
 	3,  // 4: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	19, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	21, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
 	6,  // 6: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
 	4,  // 7: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
 	5,  // 8: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	18, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	20, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
-	20, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
+	20, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	22, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
+	22, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
 	3,  // 12: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
 	4,  // 13: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
 	4,  // 14: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
 	9,  // 15: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
 	10, // 16: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	19, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	21, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
 	6,  // 18: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
-	21, // 19: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	14, // 20: symbio.v1.Frame.open:type_name -> symbio.v1.Open
-	15, // 21: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
-	16, // 22: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
-	11, // 23: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
-	17, // 24: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
-	1,  // 25: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	7,  // 26: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	11, // 27: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	13, // 28: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
-	2,  // 29: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	8,  // 30: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	12, // 31: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	13, // 32: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
-	29, // [29:33] is the sub-list for method output_type
-	25, // [25:29] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	23, // 19: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	16, // 20: symbio.v1.Frame.open:type_name -> symbio.v1.Open
+	17, // 21: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
+	18, // 22: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
+	11, // 23: symbio.v1.Frame.sends:type_name -> symbio.v1.InvokeRequest
+	14, // 24: symbio.v1.Frame.receipt:type_name -> symbio.v1.Receipt
+	15, // 25: symbio.v1.Receipt.undelivered:type_name -> symbio.v1.Undelivered
+	19, // 26: symbio.v1.Undelivered.failure:type_name -> symbio.v1.Failure
+	11, // 27: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
+	19, // 28: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
+	1,  // 29: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 30: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	11, // 31: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	13, // 32: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
+	2,  // 33: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 34: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	12, // 35: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	13, // 36: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
+	33, // [33:37] is the sub-list for method output_type
+	29, // [29:33] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -1544,7 +1720,7 @@ func file_symbio_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_peer_proto_rawDesc), len(file_symbio_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
