@@ -71,7 +71,8 @@ func (n *Network) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, 
 
 // greet makes the TLS handshake and asks the node to describe itself.
 func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
-	conn := tls.Client(raw, n.cfg.Identity.ClientTLS(expect))
+	below := newBatch(raw)
+	conn := tls.Client(below, n.cfg.Identity.ClientTLS(expect))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	if who.ID == n.self && n.isOwn(raw, addr) {
 		return nil, errSelf
 	}
-	w := newWire(conn, raw)
+	w := newWire(conn, below)
 	l, err := newLink(w, handed{state}, who.ID, n.cfg.Limits)
 	if err != nil {
 		return nil, err

@@ -67,6 +67,7 @@ func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) 
 		grpc.WithNoProxy(),
 		grpc.WithInitialWindowSize(streamWindow),
 		grpc.WithInitialConnWindowSize(connWindow),
+		grpc.WithWriteBufferSize(chunk),
 		grpc.WithMaxHeaderListSize(limits.Header),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(

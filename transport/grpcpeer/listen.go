@@ -55,6 +55,14 @@ func (d *door) Accept() (net.Conn, error) {
 type guest struct {
 	net.Conn
 	leave func()
+	below *batch // under Conn, if it is TLS
+}
+
+func (g *guest) Write(p []byte) (int, error) {
+	if g.below == nil {
+		return g.Conn.Write(p)
+	}
+	return g.below.together(g.Conn, p)
 }
 
 func (g *guest) Close() error {
@@ -79,13 +87,13 @@ type crowd struct {
 }
 
 // admit takes one more connection of id, unless it has enough. Closing what it returns makes room.
-func (c *crowd) admit(id identity.NodeID, conn net.Conn) (*guest, bool) {
+func (c *crowd) admit(id identity.NodeID, conn net.Conn, below *batch) (*guest, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.of[id]) >= c.max {
 		return nil, false
 	}
-	g := &guest{Conn: conn}
+	g := &guest{Conn: conn, below: below}
 	g.leave = sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -72,7 +72,8 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		d.refused(raw.RemoteAddr(), errRush)
 		return nil, nil, errRush
 	}
-	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
+	below := newBatch(raw)
+	conn, info, err := d.TransportCredentials.ServerHandshake(below)
 	if err != nil {
 		d.refused(raw.RemoteAddr(), err)
 		return nil, nil, err
@@ -87,7 +88,7 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		conn.Close()
 		return nil, nil, err
 	}
-	in, ok := d.crowd.admit(p.ID, conn)
+	in, ok := d.crowd.admit(p.ID, conn, below)
 	if !ok {
 		d.refused(raw.RemoteAddr(), fmt.Errorf("%w: node %s", errCrowded, p.ID))
 		conn.Close()
