@@ -132,6 +132,9 @@ func (in *inbound) take(done func(error)) error {
 	r, s, err := in.find()
 	if err != nil {
 		in.c.calls.leave(in.visitor)
+		if in.call.Member == "" { // who wants a capability waits for what it says
+			err = ErrNotProvided
+		}
 		return err
 	}
 	leave := func() {

@@ -234,4 +234,3 @@ func (f slow) Receive(ctx context.Context, _ community.Signal) (community.Reply,
 	f(ctx)
 	return community.Reply{}, nil
 }
-

@@ -91,7 +91,7 @@ func tellThatFailsIsReported(t *testing.T, l *lan) {
 		{community.Call{Member: community.MemberID(a.id), Capability: community.PerceptionPrefix + "work"}, community.ErrNotFound},
 		{community.Call{Member: worker, Capability: community.PerceptionPrefix + "play"}, community.ErrNotAccepted},
 		{community.Call{Member: worker, Capability: "work"}, community.ErrNotProvided},
-		{community.Call{Capability: "work"}, community.ErrNotFound},
+		{community.Call{Capability: "work"}, community.ErrNotProvided},
 	} {
 		if err := a.end.Tell(b.id, c.call); err != nil {
 			t.Fatal(err)
