@@ -137,24 +137,26 @@ func (in *inbound) take(done func(error)) error {
 		}
 		return err
 	}
-	leave := func() {
-		r.inbound.Add(-1)
-		in.c.calls.leave(in.visitor)
-	}
 	err = r.post(s, func(err error) {
-		leave()
+		in.leave(r)
 		if err != nil {
 			err = in.failed(err)
 		}
 		done(err)
 	})
 	if err != nil {
-		leave()
+		in.leave(r)
 	}
 	if err == errMailbox {
 		return in.refuse(RefusedAgent, err, err)
 	}
 	return err
+}
+
+// leave is for a signal that r is through with.
+func (in *inbound) leave(r *resident) {
+	r.inbound.Add(-1)
+	in.c.calls.leave(in.visitor)
 }
 
 // failed logs why a call came to nothing, and returns what its caller may know of it.

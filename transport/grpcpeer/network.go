@@ -150,7 +150,7 @@ func (n *Network) Invoke(ctx context.Context, node community.NodeID, call commun
 }
 
 // Tell puts one call on its way to a connected node. ErrBusy: as many as Limits.Calls, or half of the
-// node's Limits.Streams, are not over yet, or 256 KiB of them are not sent. ErrTooLarge is also for what is
+// node's Limits.Streams, are not over yet, or 1 MiB of them is not sent. ErrTooLarge is also for what is
 // too long besides the payload. Nobody may change the payload afterwards. A node that knows no sends
 // gets calls, one after the other.
 func (n *Network) Tell(node community.NodeID, call community.Call) error {

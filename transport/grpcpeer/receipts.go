@@ -84,8 +84,9 @@ func (p *fastpath) tell(call community.Call, size int) error {
 	return nil
 }
 
-// unsent is how many bytes of sends may wait for the stream: enough to keep it busy.
-const unsent = 4 * together
+// unsent is how many bytes of sends may wait for the stream: enough to keep it busy for as long as
+// somebody who was refused waits before trying again.
+const unsent = 1 << 20
 
 // settle makes room for further sends, and reports those that came to nothing. What a node says
 // beyond what was sent is nothing.
