@@ -38,6 +38,9 @@ type Config struct {
 	// goes on and on one in a second. It may be called by many goroutines at once, and must not block.
 	// Default: they are only logged and counted.
 	Refused func(Refusal)
+	// Undelivered is told of signals of Tell that were not handled, or perhaps not. It may be called by
+	// many goroutines at once, and must not block. Default: they are only logged and counted.
+	Undelivered func(Undelivered)
 	// Logger receives refusals and nodes that come and go. Default: silent.
 	Logger *slog.Logger
 
@@ -120,6 +123,7 @@ type Community struct {
 	started atomic.Bool
 	refused atomic.Uint64 // members and capabilities of peers
 	calls   *traffic
+	tells   tells
 	expiry  chan struct{} // capacity 1: some neighbour is to be forgotten sooner than awaited
 
 	spawning sync.WaitGroup // Spawns under way; Add is guarded by mu
@@ -144,6 +148,7 @@ func New(cfg Config) *Community {
 		cfg:       full,
 		system:    cfg.System,
 		calls:     newTraffic(full),
+		tells:     tells{logged: rate.NewLimiter(rate.Every(toldEach), toldBurst)},
 		expiry:    make(chan struct{}, 1),
 		residents: map[MemberID]*resident{},
 		offers:    map[string]*offer{},
@@ -219,6 +224,7 @@ func (c *Community) wind() error {
 
 // end forgets the other nodes and ends the subscriptions.
 func (c *Community) end() {
+	c.tells.under.End(ErrStopped)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id := range c.nodes {

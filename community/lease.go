@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"symbio/actor/term"
 )
 
 // maxNodes is how many other nodes a community knows; each may take the memory of check.go.
@@ -36,7 +38,8 @@ type Lease struct {
 	// valid ends when the lease is retired, with why as its cause.
 	valid  context.Context
 	retire context.CancelCauseFunc
-	logged int // refusals; guarded by c.mu
+	calls  term.Set // that go to the peer
+	logged int      // refusals; guarded by c.mu
 }
 
 // errNewer retires a lease whose node has connected anew.
@@ -49,6 +52,7 @@ func (c *Community) Attach(p Peer) *Lease {
 	l := &Lease{c: c, peer: p}
 	l.peer.Name = printable(p.Name)
 	l.valid, l.retire = context.WithCancelCause(context.Background())
+	context.AfterFunc(l.valid, func() { l.calls.End(ErrUnavailable) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.welcome(p); err != nil {

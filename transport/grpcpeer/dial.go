@@ -81,7 +81,8 @@ func (n *Network) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, 
 // greet makes the TLS handshake and asks the node to describe itself.
 func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
 	shown := n.cfg.Identity.NotAfter() // of the certificate that the handshake shows, or of one before it
-	conn := tls.Client(raw, n.cfg.Identity.ClientTLS(expect))
+	below := newBatch(raw)
+	conn := tls.Client(below, n.cfg.Identity.ClientTLS(expect))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	if who.ID == n.self && n.isOwn(raw, addr) {
 		return nil, errSelf
 	}
-	return n.meet(ctx, newWire(conn, raw), state, addr, shown)
+	return n.meet(ctx, newWire(conn, below), state, addr, shown)
 }
 
 // meet makes a link of a connection whose handshake is done, and asks the node to describe itself. The
@@ -116,7 +117,7 @@ func (n *Network) meet(ctx context.Context, w *wire, state tls.ConnectionState, 
 	l.half = leaf.NotAfter.Sub(leaf.NotBefore) / 2
 	l.theirs.extend(leaf.NotAfter)
 	l.ours.extend(shown)
-	l.raw, l.heard, l.alarmed = w.raw, n.hear, n.hearTwin
+	l.raw, l.heard, l.alarmed, l.undelivered = w.raw, n.hear, n.hearTwin, n.server.undelivered
 	l.introduced = n.introduced.hear
 	self := n.introduction()
 	self.Port = n.portAt(w.LocalAddr())

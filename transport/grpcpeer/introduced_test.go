@@ -279,7 +279,7 @@ func TestANewOfferCutsTheOldOne(t *testing.T) {
 		near, end := net.Pipe()
 		far = append(far, end)
 		go c.Accept()
-		if err := c.serve(t.Context(), someID(1+i/2), tls.Client(near, &tls.Config{})); err != nil {
+		if err := c.serve(t.Context(), someID(1+i/2), tls.Client(near, &tls.Config{}), newBatch(near)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,20 +20,23 @@ import (
 // link is one connection to one proven node, from its handshake to its end. A broken link is never
 // mended: a new one takes its place.
 type link struct {
-	peer     community.Peer
-	addr     netip.AddrPort // that was dialled; none = the connection is reversed
-	conn     net.Conn       // closing it ends everything at once
-	raw      net.Conn       // the same below TLS
-	heard    func(from community.NodeID, lists ...*pb.Revocations)
-	alarmed  func(twin *pb.Run)
-	instance string      // of the node's process
-	removed  atomic.Bool // the node was removed from the cluster
-	lapsed   atomic.Bool // its certificate has ended
+	peer    community.Peer
+	addr    netip.AddrPort // that was dialled; none = the connection is reversed
+	conn    net.Conn       // closing it ends everything at once
+	raw     net.Conn       // the same below TLS
+	heard   func(from community.NodeID, lists ...*pb.Revocations)
+	alarmed func(twin *pb.Run)
+	// undelivered is told of sends that came to nothing.
+	undelivered func(community.Undelivered)
+	courier     *courier    // for a node that knows no sends
+	instance    string      // of the node's process
+	removed     atomic.Bool // the node was removed from the cluster
+	lapsed      atomic.Bool // its certificate has ended
 	// authority: the node holds the cluster's, as it says; what it signs shows whether it does.
 	authority atomic.Bool
 	// theirs and ours are until when the certificates are good that each end has shown; half is half the
 	// life of the node's.
-	theirs, ours term
+	theirs, ours validity
 	half         time.Duration
 	grpc         *grpc.ClientConn
 	client       pb.PeerClient
@@ -57,6 +60,7 @@ var errSpent = errors.New("a link is one connection, and this one has ended")
 // newLink makes gRPC use a connection whose handshake is done, once.
 func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) (*link, error) {
 	l := &link{conn: conn, limits: limits, slots: make(chan struct{}, limits.Calls), ended: make(chan struct{}), unlinked: make(chan struct{}, 1)}
+	l.courier = newCourier(l)
 	var spent atomic.Bool
 	var err error
 	l.grpc, err = grpc.NewClient("passthrough:///"+string(node),
@@ -73,6 +77,7 @@ func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) 
 		grpc.WithNoProxy(),
 		grpc.WithInitialWindowSize(streamWindow),
 		grpc.WithInitialConnWindowSize(connWindow),
+		grpc.WithWriteBufferSize(chunk),
 		grpc.WithMaxHeaderListSize(limits.Header),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(
@@ -96,6 +101,7 @@ func (l *link) close() {
 	if l.fast != nil {
 		l.fast.close()
 	}
+	l.courier.close()
 }
 
 func (l *link) invoke(ctx context.Context, call community.Call) (community.Reply, error) {
@@ -324,7 +330,10 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	if minor < linkMinor {
 		return nil
 	}
-	l.fast, err = openFastpath(ctx, l.client, l.limits, d.GetMaxMessage())
+	l.fast, err = openFastpath(ctx, l.client, l.limits, d, func(u community.Undelivered) {
+		u.Node = l.peer.ID
+		l.undelivered(u)
+	})
 	return err
 }
 

@@ -77,7 +77,15 @@ func (d *door) turnAway(c net.Conn) {
 type guest struct {
 	net.Conn
 	leave func()
-	term  *term // nil until it is proven who it is
+	term  *validity // nil until it is proven who it is
+	below *batch    // under Conn, if it is TLS
+}
+
+func (g *guest) Write(p []byte) (int, error) {
+	if g.below == nil {
+		return g.Conn.Write(p)
+	}
+	return g.below.together(g.Conn, p)
 }
 
 func (g *guest) Close() error {
@@ -102,13 +110,13 @@ type crowd struct {
 }
 
 // admit takes one more connection of id, unless it has enough. Closing what it returns makes room.
-func (c *crowd) admit(id identity.NodeID, conn net.Conn) (*guest, bool) {
+func (c *crowd) admit(id identity.NodeID, conn net.Conn, below *batch) (*guest, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.of[id]) >= c.max {
 		return nil, false
 	}
-	g := &guest{Conn: conn, term: new(term)}
+	g := &guest{Conn: conn, below: below, term: new(validity)}
 	g.leave = sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -144,7 +152,7 @@ type caller struct {
 	// watches are the Watch streams open over the connection: each costs a subscription.
 	watches atomic.Int32
 	run     atomic.Pointer[pb.Run] // as it said in Describe
-	term    *term
+	term    *validity
 	// recipient is for an authority that the caller is about to send.
 	recipient atomic.Pointer[identity.Recipient]
 	twin      atomic.Pointer[pb.Run] // to be told of

@@ -168,3 +168,15 @@ func (n *Network) Invoke(ctx context.Context, node community.NodeID, call commun
 	}
 	return l.(*link).invoke(ctx, call)
 }
+
+// Tell puts one call on its way to a connected node. ErrBusy: as many as Limits.Calls, or half of the
+// node's Limits.Streams, are not over yet, or 1 MiB of them is not sent. ErrTooLarge is also for what is
+// too long besides the payload. Nobody may change the payload afterwards. A node that knows no sends
+// gets calls, one after the other.
+func (n *Network) Tell(node community.NodeID, call community.Call) error {
+	l, ok := n.links.Load(node)
+	if !ok {
+		return community.ErrUnavailable
+	}
+	return l.(*link).tell(call)
+}

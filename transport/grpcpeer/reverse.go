@@ -35,7 +35,7 @@ var errLinked = errors.New("this node has a connection to that one already")
 
 // takeReversed makes a connection that its other end opened in order to be called this node's link to
 // that one. An error leaves the connection to the caller.
-func (n *Network) takeReversed(conn, raw net.Conn, state tls.ConnectionState) error {
+func (n *Network) takeReversed(conn net.Conn, below *batch, state tls.ConnectionState) error {
 	who, err := identity.PeerOf(state)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (n *Network) takeReversed(conn, raw net.Conn, state tls.ConnectionState) er
 		return errLinked
 	}
 	n.reversing[who.ID] = true
-	n.pursuits.Go(func() { n.reverse(who.ID, newWire(conn, raw), state) })
+	n.pursuits.Go(func() { n.reverse(who.ID, newWire(conn, below), state) })
 	return nil
 }
 
@@ -129,12 +129,13 @@ func (n *Network) offer(ctx context.Context, l *link) error {
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", l.addr, err)
 	}
-	conn := tls.Client(raw, n.cfg.Identity.ReverseClientTLS(l.peer.ID))
+	below := newBatch(raw)
+	conn := tls.Client(below, n.cfg.Identity.ReverseClientTLS(l.peer.ID))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		return fmt.Errorf("greet %s: %w", l.addr, n.cfg.Identity.Explain(err))
 	}
-	return n.callbacks.serve(ctx, l.peer.ID, conn)
+	return n.callbacks.serve(ctx, l.peer.ID, conn, below)
 }
 
 // callbacks is the listener of the connections that this node opened in order to be called over them.
@@ -155,8 +156,8 @@ func newCallbacks(addr net.Addr) *callbacks {
 }
 
 // serve hands a connection to the server, and cuts the one that the node had before.
-func (c *callbacks) serve(ctx context.Context, id community.NodeID, conn *tls.Conn) error {
-	o := &offered{Conn: conn}
+func (c *callbacks) serve(ctx context.Context, id community.NodeID, conn *tls.Conn, below *batch) error {
+	o := &offered{Conn: conn, below: below}
 	o.leave = func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -198,6 +199,7 @@ func (c *callbacks) Addr() net.Addr { return c.addr }
 // offered is a connection that this node opened, whose handshake is done, and over which it serves.
 type offered struct {
 	*tls.Conn
+	below *batch
 	leave func()
 }
 
@@ -213,8 +215,8 @@ func (o *offered) info() credentials.TLSInfo {
 
 // turn hands over a connection on which this node is to call. Its error ends what gRPC does with the
 // connection here; that a node offers one that is not needed is nobody's fault.
-func (d *doorkeeper) turn(conn, raw net.Conn, state tls.ConnectionState) error {
-	if err := d.reversed(conn, raw, state); err != nil {
+func (d *doorkeeper) turn(conn net.Conn, below *batch, state tls.ConnectionState) error {
+	if err := d.reversed(conn, below, state); err != nil {
 		conn.Close()
 		return err
 	}

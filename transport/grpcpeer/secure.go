@@ -38,7 +38,7 @@ type doorkeeper struct {
 	gate    *gate // nil: nobody joins here
 	refused func(addr net.Addr, why error)
 	// reversed takes a connection over which this node is to call who opened it.
-	reversed func(conn, raw net.Conn, state tls.ConnectionState) error
+	reversed func(conn net.Conn, below *batch, state tls.ConnectionState) error
 }
 
 func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Addr, error)) *doorkeeper {
@@ -77,7 +77,7 @@ func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Ad
 
 func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if o, ok := raw.(*offered); ok {
-		return d.admit(o, o, o.info())
+		return d.admit(o, o, o.below, o.info())
 	}
 	select {
 	case d.room <- struct{}{}:
@@ -88,7 +88,8 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 	if !d.pace.allow(hostOf(raw.RemoteAddr()), time.Now()) {
 		return nil, nil, d.noRoom(raw, errPace)
 	}
-	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
+	below := newBatch(raw)
+	conn, info, err := d.TransportCredentials.ServerHandshake(below)
 	if err != nil {
 		d.refused(raw.RemoteAddr(), err)
 		return nil, nil, err
@@ -98,13 +99,13 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		return nil, nil, d.letJoin(conn, state)
 	}
 	if state.NegotiatedProtocol == identity.ReverseProtocol {
-		return nil, nil, d.turn(conn, raw, state)
+		return nil, nil, d.turn(conn, below, state)
 	}
-	return d.admit(conn, raw, info.(credentials.TLSInfo))
+	return d.admit(conn, raw, below, info.(credentials.TLSInfo))
 }
 
 // admit lets in a connection whose other end has proven who it is.
-func (d *doorkeeper) admit(conn, raw net.Conn, info credentials.TLSInfo) (net.Conn, credentials.AuthInfo, error) {
+func (d *doorkeeper) admit(conn, raw net.Conn, below *batch, info credentials.TLSInfo) (net.Conn, credentials.AuthInfo, error) {
 	p, err := identity.PeerOf(info.State)
 	if err != nil {
 		d.refused(raw.RemoteAddr(), err)
@@ -112,7 +113,7 @@ func (d *doorkeeper) admit(conn, raw net.Conn, info credentials.TLSInfo) (net.Co
 		return nil, nil, err
 	}
 	d.pace.forgive(hostOf(raw.RemoteAddr()), time.Now())
-	in, ok := d.crowd.admit(p.ID, conn)
+	in, ok := d.crowd.admit(p.ID, conn, below)
 	if !ok {
 		d.refused(raw.RemoteAddr(), crowded{p.ID})
 		conn.Close()

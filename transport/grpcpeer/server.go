@@ -52,6 +52,7 @@ func newServer(cfg Config, s *server, creds *doorkeeper, scales *scales) *grpc.S
 		grpc.MaxConcurrentStreams(l.Streams),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(connWindow),
+		grpc.WriteBufferSize(chunk),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -91,6 +92,7 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 		Catalog:  catalogTo(s.host.Catalog()),
 
 		MaxMessage: uint64(s.cfg.Limits.Message),
+		MaxSends:   uint64(s.cfg.Limits.Streams) / 2,
 	}, nil
 }
 
@@ -113,6 +115,9 @@ func (s *server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeRep
 	}
 	return &pb.InvokeReply{Payload: reply.Data, ContentType: reply.ContentType}, nil
 }
+
+// undelivered is for the links of this node.
+func (s *server) undelivered(u community.Undelivered) { s.host.NotDelivered(u) }
 
 func (c *caller) peer() community.Peer {
 	p := community.Peer{ID: c.ID, Authority: c.Authority, Role: c.Role, Addr: c.addr}

@@ -24,12 +24,13 @@ type link struct {
 	broken  chan struct{}
 	room    chan struct{} // capacity 1: an event has arrived while there were too many
 	arrival *time.Timer   // of the first event that is on its way
+	sends   *sends
 
 	mu    sync.Mutex
 	queue []event                 // on their way, in the order of their arrival; guarded by mu
 	last  time.Time               // when the latest event arrives; guarded by mu
 	sub   *community.Subscription // what the watched node tells by; guarded by mu
-	over  bool                    // guarded by mu
+	ended bool                    // guarded by mu
 }
 
 // event is something that a node says of itself, on its way.
@@ -40,7 +41,7 @@ type event struct {
 }
 
 func (h *Hub) link(from, to *Node) *link {
-	l := &link{hub: h, from: from, to: to, broken: make(chan struct{}), room: make(chan struct{}, 1), arrival: time.NewTimer(0)}
+	l := &link{hub: h, from: from, to: to, broken: make(chan struct{}), room: make(chan struct{}, 1), arrival: time.NewTimer(0), sends: newSends()}
 	l.arrival.Stop()
 	return l
 }
@@ -48,7 +49,7 @@ func (h *Hub) link(from, to *Node) *link {
 // snap breaks the link.
 func (l *link) snap() {
 	l.mu.Lock()
-	l.over, l.queue = true, nil
+	l.ended, l.queue = true, nil
 	sub := l.sub
 	l.mu.Unlock()
 	l.arrival.Stop()
@@ -76,6 +77,8 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 		n.links[p.id] = l
 		n.mu.Unlock()
 		n.hub.reached()
+		var carrying sync.WaitGroup
+		carrying.Go(l.carry)
 		gone := l.follow(ctx, lease)
 		n.mu.Lock()
 		if n.links[p.id] == l {
@@ -83,6 +86,7 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 		}
 		n.mu.Unlock()
 		l.snap()
+		carrying.Wait()
 		if gone {
 			return
 		}
@@ -120,9 +124,9 @@ func (l *link) tell(ctx context.Context, host community.Host) {
 	defer sub.Close()
 	l.mu.Lock()
 	l.sub = sub
-	over := l.over
+	ended := l.ended
 	l.mu.Unlock()
-	if over {
+	if ended {
 		return
 	}
 	l.from.tells(l, true)
@@ -207,7 +211,7 @@ func (l *link) send(e event) {
 func (l *link) post(e event, delay time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over {
+	if l.ended {
 		return true // nobody will miss it
 	}
 	if len(l.queue) >= waiting {

@@ -183,6 +183,8 @@ type NodeDescriptor struct {
 	Run *Run `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
 	// The longest payload that it takes over Link, in bytes; 0 = 1 MiB.
 	MaxMessage uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
+	// How many sends over Link may be on their way to it; 0 = it knows none.
+	MaxSends uint64 `protobuf:"varint,10,opt,name=max_sends,json=maxSends,proto3" json:"max_sends,omitempty"`
 	// Further lists that the node knows, which were made without knowing of the newest one.
 	MoreRevocations []*Revocations `protobuf:"bytes,40,rep,name=more_revocations,json=moreRevocations,proto3" json:"more_revocations,omitempty"`
 	unknownFields   protoimpl.UnknownFields
@@ -271,6 +273,13 @@ func (x *NodeDescriptor) GetRun() *Run {
 func (x *NodeDescriptor) GetMaxMessage() uint64 {
 	if x != nil {
 		return x.MaxMessage
+	}
+	return 0
+}
+
+func (x *NodeDescriptor) GetMaxSends() uint64 {
+	if x != nil {
+		return x.MaxSends
 	}
 	return 0
 }
@@ -1481,7 +1490,9 @@ func (x *Chunk) GetContentType() string {
 	return ""
 }
 
-// Frame is what waits to be sent on a Link stream, together. Its calls come before its cancels.
+// Frame is what waits to be sent on a Link stream, together. Its calls come before its cancels. It has
+// at most 1024 calls, sends, answers, cancels and undelivered together, and 4096 requesters; one that
+// has more ends the stream.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the first frame of the client, and only there.
@@ -1491,7 +1502,12 @@ type Frame struct {
 	Answers []*Answer `protobuf:"bytes,3,rep,name=answers,proto3" json:"answers,omitempty"`
 	// Ids of calls of the same stream whose answer nobody waits for any more. They are answered all the
 	// same, so that both sides count the calls under way alike.
-	Cancels       []uint64 `protobuf:"varint,4,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
+	Cancels []uint64 `protobuf:"varint,4,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
+	// Calls that nobody waits for: their deadline is of no effect and they get no answer. They reach a
+	// member in their order. They go over the stream for long messages, where there is one.
+	Sends []*InvokeRequest `protobuf:"bytes,10,rep,name=sends,proto3" json:"sends,omitempty"`
+	// What became of sends of the same stream.
+	Receipt       *Receipt `protobuf:"bytes,11,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1554,6 +1570,145 @@ func (x *Frame) GetCancels() []uint64 {
 	return nil
 }
 
+func (x *Frame) GetSends() []*InvokeRequest {
+	if x != nil {
+		return x.Sends
+	}
+	return nil
+}
+
+func (x *Frame) GetReceipt() *Receipt {
+	if x != nil {
+		return x.Receipt
+	}
+	return nil
+}
+
+// Receipt makes room for further sends.
+type Receipt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many sends are over, however they ended, since the last receipt.
+	Over uint64 `protobuf:"varint,1,opt,name=over,proto3" json:"over,omitempty"`
+	// Those of them that were refused, or failed.
+	Undelivered   []*Undelivered `protobuf:"bytes,2,rep,name=undelivered,proto3" json:"undelivered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Receipt) Reset() {
+	*x = Receipt{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Receipt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Receipt) ProtoMessage() {}
+
+func (x *Receipt) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
+func (*Receipt) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Receipt) GetOver() uint64 {
+	if x != nil {
+		return x.Over
+	}
+	return 0
+}
+
+func (x *Receipt) GetUndelivered() []*Undelivered {
+	if x != nil {
+		return x.Undelivered
+	}
+	return nil
+}
+
+// Undelivered is sends that came to the same end.
+type Undelivered struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whom they were for; both empty when there were too many kinds to tell them apart.
+	Member        string   `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Capability    string   `protobuf:"bytes,2,opt,name=capability,proto3" json:"capability,omitempty"`
+	Failure       *Failure `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	Count         uint64   `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Undelivered) Reset() {
+	*x = Undelivered{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Undelivered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Undelivered) ProtoMessage() {}
+
+func (x *Undelivered) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Undelivered.ProtoReflect.Descriptor instead.
+func (*Undelivered) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Undelivered) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *Undelivered) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *Undelivered) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+func (x *Undelivered) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // Open says what a Link stream is for.
 type Open struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1567,7 +1722,7 @@ type Open struct {
 
 func (x *Open) Reset() {
 	*x = Open{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[20]
+	mi := &file_symbio_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1734,7 @@ func (x *Open) String() string {
 func (*Open) ProtoMessage() {}
 
 func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[20]
+	mi := &file_symbio_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1747,7 @@ func (x *Open) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Open.ProtoReflect.Descriptor instead.
 func (*Open) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Open) GetBulk() bool {
@@ -1621,7 +1776,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[21]
+	mi := &file_symbio_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1788,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[21]
+	mi := &file_symbio_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1801,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1677,7 +1832,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[22]
+	mi := &file_symbio_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1844,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[22]
+	mi := &file_symbio_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1857,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -1748,7 +1903,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[23]
+	mi := &file_symbio_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1915,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[23]
+	mi := &file_symbio_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1928,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Failure) GetCode() uint32 {
@@ -1811,7 +1966,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12 \n" +
 	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x12\n" +
 	"\x04port\x18\x1e \x01(\rR\x04port\x12A\n" +
-	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"\xfb\x02\n" +
+	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"\x98\x03\n" +
 	"\x0eNodeDescriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
@@ -1821,7 +1976,9 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x0fholds_authority\x18\x06 \x01(\bR\x0eholdsAuthority\x12 \n" +
 	"\x03run\x18\a \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x1f\n" +
 	"\vmax_message\x18\b \x01(\x04R\n" +
-	"maxMessage\x12A\n" +
+	"maxMessage\x12\x1b\n" +
+	"\tmax_sends\x18\n" +
+	" \x01(\x04R\bmaxSends\x12A\n" +
 	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"q\n" +
 	"\aCatalog\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.symbio.v1.MemberR\amembers\x129\n" +
@@ -1906,12 +2063,25 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x05total\x18\x03 \x01(\x01R\x05total\">\n" +
 	"\x05Chunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x9a\x01\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xf8\x01\n" +
 	"\x05Frame\x12#\n" +
 	"\x04open\x18\x01 \x01(\v2\x0f.symbio.v1.OpenR\x04open\x12%\n" +
 	"\x05calls\x18\x02 \x03(\v2\x0f.symbio.v1.CallR\x05calls\x12+\n" +
 	"\aanswers\x18\x03 \x03(\v2\x11.symbio.v1.AnswerR\aanswers\x12\x18\n" +
-	"\acancels\x18\x04 \x03(\x04R\acancels\";\n" +
+	"\acancels\x18\x04 \x03(\x04R\acancels\x12.\n" +
+	"\x05sends\x18\n" +
+	" \x03(\v2\x18.symbio.v1.InvokeRequestR\x05sends\x12,\n" +
+	"\areceipt\x18\v \x01(\v2\x12.symbio.v1.ReceiptR\areceipt\"W\n" +
+	"\aReceipt\x12\x12\n" +
+	"\x04over\x18\x01 \x01(\x04R\x04over\x128\n" +
+	"\vundelivered\x18\x02 \x03(\v2\x16.symbio.v1.UndeliveredR\vundelivered\"\x89\x01\n" +
+	"\vUndelivered\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x02 \x01(\tR\n" +
+	"capability\x12,\n" +
+	"\afailure\x18\x03 \x01(\v2\x12.symbio.v1.FailureR\afailure\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x04R\x05count\";\n" +
 	"\x04Open\x12\x12\n" +
 	"\x04bulk\x18\x01 \x01(\bR\x04bulk\x12\x1f\n" +
 	"\vmax_message\x18\x02 \x01(\x04R\n" +
@@ -1947,7 +2117,7 @@ func file_symbio_v1_peer_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_peer_proto_rawDescData
 }
 
-var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Version)(nil),               // 0: symbio.v1.Version
 	(*DescribeRequest)(nil),       // 1: symbio.v1.DescribeRequest
@@ -1969,64 +2139,70 @@ var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Progress)(nil),              // 17: symbio.v1.Progress
 	(*Chunk)(nil),                 // 18: symbio.v1.Chunk
 	(*Frame)(nil),                 // 19: symbio.v1.Frame
-	(*Open)(nil),                  // 20: symbio.v1.Open
-	(*Call)(nil),                  // 21: symbio.v1.Call
-	(*Answer)(nil),                // 22: symbio.v1.Answer
-	(*Failure)(nil),               // 23: symbio.v1.Failure
-	nil,                           // 24: symbio.v1.Member.MetadataEntry
-	(*Revocations)(nil),           // 25: symbio.v1.Revocations
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*Receipt)(nil),               // 20: symbio.v1.Receipt
+	(*Undelivered)(nil),           // 21: symbio.v1.Undelivered
+	(*Open)(nil),                  // 22: symbio.v1.Open
+	(*Call)(nil),                  // 23: symbio.v1.Call
+	(*Answer)(nil),                // 24: symbio.v1.Answer
+	(*Failure)(nil),               // 25: symbio.v1.Failure
+	nil,                           // 26: symbio.v1.Member.MetadataEntry
+	(*Revocations)(nil),           // 27: symbio.v1.Revocations
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
 }
 var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
-	25, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
+	27, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
 	6,  // 2: symbio.v1.DescribeRequest.run:type_name -> symbio.v1.Run
-	25, // 3: symbio.v1.DescribeRequest.more_revocations:type_name -> symbio.v1.Revocations
+	27, // 3: symbio.v1.DescribeRequest.more_revocations:type_name -> symbio.v1.Revocations
 	0,  // 4: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
 	3,  // 5: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	25, // 6: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	27, // 6: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
 	6,  // 7: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
-	25, // 8: symbio.v1.NodeDescriptor.more_revocations:type_name -> symbio.v1.Revocations
+	27, // 8: symbio.v1.NodeDescriptor.more_revocations:type_name -> symbio.v1.Revocations
 	4,  // 9: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
 	5,  // 10: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	24, // 11: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	26, // 12: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
-	26, // 13: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
+	26, // 11: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	28, // 12: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
+	28, // 13: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
 	3,  // 14: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
 	4,  // 15: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
 	4,  // 16: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
 	12, // 17: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
 	13, // 18: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	25, // 19: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	27, // 19: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
 	6,  // 20: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
 	10, // 21: symbio.v1.CatalogEvent.introductions:type_name -> symbio.v1.Introductions
 	9,  // 22: symbio.v1.CatalogEvent.unlinked:type_name -> symbio.v1.Unlinked
 	11, // 23: symbio.v1.Introductions.nodes:type_name -> symbio.v1.Introduction
-	27, // 24: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	29, // 24: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
 	17, // 25: symbio.v1.InvokeEvent.progress:type_name -> symbio.v1.Progress
 	18, // 26: symbio.v1.InvokeEvent.chunk:type_name -> symbio.v1.Chunk
 	15, // 27: symbio.v1.InvokeEvent.reply:type_name -> symbio.v1.InvokeReply
-	20, // 28: symbio.v1.Frame.open:type_name -> symbio.v1.Open
-	21, // 29: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
-	22, // 30: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
-	14, // 31: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
-	23, // 32: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
-	1,  // 33: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	7,  // 34: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	14, // 35: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	19, // 36: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
-	14, // 37: symbio.v1.Peer.InvokeStream:input_type -> symbio.v1.InvokeRequest
-	2,  // 38: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	8,  // 39: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	15, // 40: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	19, // 41: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
-	16, // 42: symbio.v1.Peer.InvokeStream:output_type -> symbio.v1.InvokeEvent
-	38, // [38:43] is the sub-list for method output_type
-	33, // [33:38] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	22, // 28: symbio.v1.Frame.open:type_name -> symbio.v1.Open
+	23, // 29: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
+	24, // 30: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
+	14, // 31: symbio.v1.Frame.sends:type_name -> symbio.v1.InvokeRequest
+	20, // 32: symbio.v1.Frame.receipt:type_name -> symbio.v1.Receipt
+	21, // 33: symbio.v1.Receipt.undelivered:type_name -> symbio.v1.Undelivered
+	25, // 34: symbio.v1.Undelivered.failure:type_name -> symbio.v1.Failure
+	14, // 35: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
+	25, // 36: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
+	1,  // 37: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 38: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	14, // 39: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	19, // 40: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
+	14, // 41: symbio.v1.Peer.InvokeStream:input_type -> symbio.v1.InvokeRequest
+	2,  // 42: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 43: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	15, // 44: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	19, // 45: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
+	16, // 46: symbio.v1.Peer.InvokeStream:output_type -> symbio.v1.InvokeEvent
+	42, // [42:47] is the sub-list for method output_type
+	37, // [37:42] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -2059,7 +2235,7 @@ func file_symbio_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_peer_proto_rawDesc), len(file_symbio_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

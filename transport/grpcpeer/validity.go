@@ -19,16 +19,16 @@ import (
 
 var errLapsed = errors.New("its certificate ended while it was connected")
 
-// term is until when a certificate that a connection rests on is good. It only grows.
-type term struct{ seconds atomic.Int64 }
+// validity is until when a certificate that a connection rests on is good. It only grows.
+type validity struct{ seconds atomic.Int64 }
 
-func (t *term) extend(end time.Time) {
-	for was := t.seconds.Load(); end.Unix() > was && !t.seconds.CompareAndSwap(was, end.Unix()); {
-		was = t.seconds.Load()
+func (v *validity) extend(end time.Time) {
+	for was := v.seconds.Load(); end.Unix() > was && !v.seconds.CompareAndSwap(was, end.Unix()); {
+		was = v.seconds.Load()
 	}
 }
 
-func (t *term) end() time.Time { return time.Unix(t.seconds.Load(), 0) }
+func (v *validity) end() time.Time { return time.Unix(v.seconds.Load(), 0) }
 
 // showAll shows this node's certificate over each link that rests on an older one, and asks for that of each
 // node whose own has passed half its life.
