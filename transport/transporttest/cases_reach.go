@@ -48,6 +48,7 @@ func whoOnlyDialsOutIsLostAndComesBack(t *testing.T, l *lan) {
 	}
 	m := b.spawns("worker", echo)
 	a.finds("worker")
+	b.seesWithin(healBound, "the other node", here(community.MemberID(a.id)))
 	parts.Partition(b.id)
 	a.seesWithin(silenceBound, "that the worker is unavailable", away(m.ID))
 	b.seesWithin(silenceBound, "that the other node is unavailable", away(community.MemberID(a.id)))
