@@ -1013,12 +1013,14 @@ func (x *TerminateRequest) GetMember() string {
 }
 
 type SendRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Member        string                 `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
-	Perception    string                 `protobuf:"bytes,2,opt,name=perception,proto3" json:"perception,omitempty"`
-	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	ContentType   string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	Timeout       *durationpb.Duration   `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Member      string                 `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Perception  string                 `protobuf:"bytes,2,opt,name=perception,proto3" json:"perception,omitempty"`
+	Data        []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	ContentType string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	Timeout     *durationpb.Duration   `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// Nobody waits for an answer: it returns as soon as the signal is on its way.
+	NoReply       bool `protobuf:"varint,60,opt,name=no_reply,json=noReply,proto3" json:"no_reply,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1086,6 +1088,13 @@ func (x *SendRequest) GetTimeout() *durationpb.Duration {
 		return x.Timeout
 	}
 	return nil
+}
+
+func (x *SendRequest) GetNoReply() bool {
+	if x != nil {
+		return x.NoReply
+	}
+	return false
 }
 
 type SendReply struct {
@@ -2212,7 +2221,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"*\n" +
 	"\x10TerminateRequest\x12\x16\n" +
-	"\x06member\x18\x01 \x01(\tR\x06member\"\xb1\x01\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\"\xcc\x01\n" +
 	"\vSendRequest\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\tR\x06member\x12\x1e\n" +
 	"\n" +
@@ -2220,7 +2229,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"perception\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x123\n" +
-	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"B\n" +
+	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x19\n" +
+	"\bno_reply\x18< \x01(\bR\anoReply\"B\n" +
 	"\tSendReply\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xeb\x01\n" +

@@ -159,7 +159,13 @@ func (c *control) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.
 	}
 	ctx, cancel := withTimeout(ctx, r.GetTimeout())
 	defer cancel()
-	reply, err := c.node.community.Send(ctx, m.ID, community.Signal{Perception: r.GetPerception(), Data: r.GetData(), ContentType: r.GetContentType()})
+	signal := community.Signal{Perception: r.GetPerception(), Data: r.GetData(), ContentType: r.GetContentType()}
+	var reply community.Reply
+	if r.GetNoReply() {
+		err = c.node.community.Tell(ctx, m.ID, signal)
+	} else {
+		reply, err = c.node.community.Send(ctx, m.ID, signal)
+	}
 	if err != nil {
 		return nil, toStatus(c.advised(err, m, "send", r.GetPerception()))
 	}

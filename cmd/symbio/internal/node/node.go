@@ -178,7 +178,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	l := o.Config.Limits
 	n.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: n.log})
 	n.community = community.New(community.Config{
-		Node: n.id, Name: n.name, System: n.system, Network: n.network, Authorize: n.authorize, Refused: n.refused, Logger: n.log,
+		Node: n.id, Name: n.name, System: n.system, Network: n.network, Authorize: n.authorize, Refused: n.refused, Undelivered: n.undelivered, Logger: n.log,
 		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Partial, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
 		CallRate: rate.Limit(l.Rate), CallBurst: l.Burst, MaxDepth: l.Depth, MaxCall: l.Call, Drain: drain,
 	})

@@ -130,6 +130,21 @@ func (n *Node) refused(r community.Refusal) {
 	})
 }
 
+// undelivered puts into the event stream what became of signals that nobody waited for.
+func (n *Node) undelivered(u community.Undelivered) {
+	n.events.Publish("undelivered", string(u.Member), undeliveredEvent{
+		To: string(u.Node), Name: n.nodeName(u.Node), Perception: u.Perception, Count: u.Count, Why: u.Err.Error(),
+	})
+}
+
+type undeliveredEvent struct {
+	To         string `json:"to"`
+	Name       string `json:"name,omitempty"`
+	Perception string `json:"perception,omitempty"`
+	Count      uint64 `json:"count"`
+	Why        string `json:"why"`
+}
+
 type callEvent struct {
 	From       string   `json:"from"`
 	Name       string   `json:"name,omitempty"`
