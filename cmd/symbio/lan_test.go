@@ -193,6 +193,7 @@ func TestThreeMachinesOnALANBecomeOneCluster(t *testing.T) {
 		listen := func(h *host) string { return fmt.Sprintf("10.77.0.%d:7946", h.number) }
 		a.symbio("cluster", "init", "--name", "lab", "--node", a.name(), "--listen", listen(a))
 		nodes := map[*host]*process{a: a.up()}
+		nodes[a].expect(t, "ready", func(l line) bool { return l.Type == "ready" })
 		for _, h := range []*host{b, c} {
 			line := a.symbio("cluster", "token", "--node", a.name())
 			pasted := regexp.MustCompile(`symbio (join SYM1-\S+ \S+)`).FindStringSubmatch(line)
