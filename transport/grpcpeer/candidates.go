@@ -98,6 +98,15 @@ func (k *candidate) hearsay() bool {
 	return k.proven == "" && len(k.sources) == 1 && k.sources[0] == introducedName
 }
 
+// announcedName is the source that anybody on the network can feed (discovery/mdns).
+const announcedName = "mdns"
+
+// strange reports whether the candidate was never reached, and only what anybody on the network may say
+// speaks of it. The caller holds Network.mu.
+func (k *candidate) strange() bool {
+	return k.proven == "" && len(k.sources) > 0 && !slices.ContainsFunc(k.sources, func(s string) bool { return s != introducedName && s != announcedName })
+}
+
 // next says what to dial, or that the candidate is not worth pursuing any more.
 func (n *Network) next(k *candidate) (target, bool) {
 	n.mu.Lock()
@@ -250,10 +259,17 @@ func (n *Network) missed(k *candidate, t target, err error) pause {
 	case refusal != "":
 		state, kind = refusal, Refused
 		p.length, p.stubborn = refusedPause, true
+		if k.strange() {
+			p.length = min(refusedPause<<min(k.fails-1, 16), maxRefusedPause)
+		}
 	default:
 		p.length = backOff(k.fails)
-		if k.hearsay() && k.fails > farewells {
-			p.length = jitter(min(maxBackOff<<min(k.fails-farewells, 16), hearsayBackOff))
+		if k.strange() && k.fails > farewells {
+			most := strangerBackOff
+			if k.hearsay() {
+				most = hearsayBackOff
+			}
+			p.length = jitter(min(maxBackOff<<min(k.fails-farewells, 16), most))
 		}
 		if k.status.State == StateLeft {
 			state = StateLeft // that nobody answers is as it should be

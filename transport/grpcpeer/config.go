@@ -94,6 +94,9 @@ const (
 	firstBackOff = 100 * time.Millisecond
 	// maxBackOff leaves a second to connect within the 5 s in which a healed partition is whole.
 	maxBackOff = 4 * time.Second
+	// strangerBackOff is the longest pause for somebody who was never reached and whom only mDNS speaks of
+	// (security: anybody on the LAN may claim anything there); a new announcement ends it.
+	strangerBackOff = 5 * time.Minute
 	// hearsayBackOff is the longest pause for somebody of whom only others say that it is there, and at whose
 	// address nobody has ever answered: it may be one that only they can reach.
 	hearsayBackOff = 10 * time.Minute
@@ -102,6 +105,8 @@ const (
 	farewellPause = 500 * time.Millisecond
 	// refusedPause is how long a node that answered wrongly is left alone, unless its address changes.
 	refusedPause = 30 * time.Second
+	// maxRefusedPause is for a stranger who goes on answering wrongly; the pauses double up to it.
+	maxRefusedPause = time.Hour
 	// farewells is how many dials a node that was connected and is announced as gone still gets: a
 	// forged goodbye must not part two nodes whose connection broke just then.
 	farewells = 10
