@@ -89,11 +89,11 @@ func (s *Set) Specs() []llm.ToolSpec {
 
 // job is a call on its way.
 type job struct {
-	call   llm.ToolCall
-	inv    Invocation
-	except *permission.Except
-	result Result
-	ready  bool // decided and approved, the tool may run
+	call    llm.ToolCall
+	inv     Invocation
+	verdict permission.Verdict
+	result  Result
+	ready   bool // decided and approved, the tool may run
 }
 
 // Run runs the calls of one turn and returns a result for each, in their order. Calls that may run
@@ -201,7 +201,7 @@ func (s *Set) decide(ctx context.Context, j *job) {
 		j.result.Text = refusal(d, s.cfg.Ask != nil)
 		return
 	}
-	j.except, j.ready = d.Verdict.Except, true
+	j.verdict, j.ready = d.Verdict, true
 }
 
 func (s *Set) run(ctx context.Context, j *job) {
@@ -210,7 +210,7 @@ func (s *Set) run(ctx context.Context, j *job) {
 		return
 	}
 	ctx = context.WithValue(ctx, dirKey{}, s.cfg.Dir)
-	ctx = context.WithValue(ctx, exceptKey{}, j.except)
+	ctx = context.WithValue(ctx, verdictKey{}, j.verdict)
 	j.result = j.inv.Run(ctx)
 }
 
@@ -235,8 +235,8 @@ func ended(ctx context.Context, name string) string {
 }
 
 type (
-	dirKey    struct{}
-	exceptKey struct{}
+	dirKey     struct{}
+	verdictKey struct{}
 )
 
 // Dir is the working directory that the guard took a call's relative paths to be relative to; a tool
@@ -247,7 +247,13 @@ func Dir(ctx context.Context) string {
 }
 
 // Except is what a tool that walks directories has to leave out. nil is nothing.
-func Except(ctx context.Context) *permission.Except {
-	e, _ := ctx.Value(exceptKey{}).(*permission.Except)
-	return e
+func Except(ctx context.Context) *permission.Except { return verdictOf(ctx).Except }
+
+// Reach is where a tool that makes requests may connect to; it has to ask for each connection. nil is
+// the web ports of public addresses.
+func Reach(ctx context.Context) *permission.Dial { return verdictOf(ctx).Dial }
+
+func verdictOf(ctx context.Context) permission.Verdict {
+	v, _ := ctx.Value(verdictKey{}).(permission.Verdict)
+	return v
 }
