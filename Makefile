@@ -1,10 +1,10 @@
 # `make help` lists what there is.
 GO      ?= go
 TOOL     = $(GO) tool -modfile=.tools/go.mod
-PROTOS   = symbio/v1/join.proto symbio/v1/peer.proto symbio/v1/control.proto
+PROTOS   = symbio/v1/join.proto symbio/v1/peer.proto symbio/v1/trust.proto symbio/v1/control.proto
 TARGETS  = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
-.PHONY: help generate build test lint bench demo cross
+.PHONY: help generate build test lint bench soak demo cross
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ lint: ## gofmt, vet, staticcheck
 
 bench: ## every figure, as a ratio to a floor measured in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
+
+soak: ## ten minutes of six nodes under load, of which one after another is killed, frozen or cut off
+	SYMBIO_SOAK=10m $(GO) test -run '^TestSixNodesUnderLoadAndFaults$$' -count 1 -timeout 15m -v ./cmd/symbio
 
 demo: ## two nodes, one community, a survey of this directory
 	$(GO) run ./cmd/symbio demo

@@ -3,6 +3,8 @@ package actor
 import (
 	"context"
 	"sync/atomic"
+
+	"symbio/actor/term"
 )
 
 // A call is what Proto.Actor carries: a message on its way to one actor, and the way back for the
@@ -11,7 +13,8 @@ type call struct {
 	ref    *Ref
 	ctx    context.Context
 	msg    any
-	answer chan outcome // capacity 1; nil for a Tell
+	answer chan outcome // capacity 1; nil for a Tell and a Post
+	done   func(error)  // of a Post
 	// refused is set before the call is queued, by the goroutine that sends it.
 	refused error
 	state   atomic.Int32
@@ -33,11 +36,22 @@ func (c *call) begin() bool {
 	return c.ctx.Err() == nil && c.state.CompareAndSwap(waiting, begun)
 }
 
+// lapse answers a call that did not begin, if somebody is still to be told.
+func (c *call) lapse() {
+	if c.done != nil {
+		c.done(context.Cause(c.ctx))
+	}
+}
+
 // withdraw reports whether Receive will never see the call.
 func (c *call) withdraw() bool { return c.state.CompareAndSwap(waiting, withdrawn) }
 
 // finish answers the call. Only the first answer counts; it never blocks.
 func (c *call) finish(value any, err error) {
+	if c.done != nil {
+		c.done(err)
+		return
+	}
 	select {
 	case c.answer <- outcome{value, err}:
 	default:
@@ -47,11 +61,14 @@ func (c *call) finish(value any, err error) {
 // wait returns the answer, or the cause of the asker's context. A call that is still queued when halt
 // is closed comes back as ErrStopped at once, however long the one before it takes.
 func (c *call) wait(halt <-chan struct{}) (any, error) {
+	asker, late := term.Ends(c.ctx)
 	for {
 		select {
 		case o := <-c.answer:
 			return o.value, o.err
-		case <-c.ctx.Done():
+		case <-asker:
+			return nil, context.Cause(c.ctx)
+		case <-late:
 			return nil, context.Cause(c.ctx)
 		case <-halt:
 			if c.withdraw() {

@@ -99,12 +99,14 @@ func (i *invoker) InvokeUserMessage(msg any) {
 		}
 	case c.begin():
 		i.actor.InvokeUserMessage(c)
+	default:
+		c.lapse()
 	}
 }
 
 // turnAway answers a call that was queued when the actor stopped.
 func (i *invoker) turnAway(c *call) {
-	if c.answer == nil {
+	if c.answer == nil && c.done == nil {
 		i.sys.dead(c)
 		return
 	}
@@ -158,24 +160,3 @@ func (shell) Receive(c proto.Context) {
 		call.ref.receive(call, func(err error) { c.(proto.MessageInvoker).EscalateFailure(err, nil) })
 	}
 }
-
-// dispatcher runs mailboxes on goroutines that Shutdown waits for.
-type dispatcher struct{ sys *System }
-
-// Schedule starts work on a mailbox. A Receive that ends its goroutine (as a failing test does) leaves
-// the mailbox locked; going on with it on another goroutine unlocks it.
-func (d dispatcher) Schedule(work func()) {
-	d.sys.running.Go(func() {
-		completed := false
-		defer func() {
-			if !completed {
-				d.Schedule(work)
-			}
-		}()
-		work()
-		completed = true
-	})
-}
-
-// Throughput is Proto.Actor's default: how many messages are handled before others get their turn.
-func (dispatcher) Throughput() int { return 300 }

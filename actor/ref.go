@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	proto "github.com/asynkron/protoactor-go/actor"
+
+	"symbio/actor/term"
 )
 
 // Ref is a handle on an actor. It stays valid, and refuses, when the actor has ended; it never reaches
@@ -29,7 +31,7 @@ type Ref struct {
 	ended    bool // Proto.Actor has stopped it; what is queued is still to be answered
 
 	killed  atomic.Bool
-	current atomic.Pointer[context.CancelCauseFunc] // ends the context of the call in flight
+	current atomic.Pointer[term.Term] // the context of the call in flight
 
 	mu   sync.Mutex
 	over bool          // all is done, and done is closed or will not be made; guarded by mu
@@ -75,6 +77,22 @@ func (r *Ref) Tell(msg any) error {
 		return ErrNoActor
 	}
 	c := &call{ref: r, ctx: context.Background(), msg: msg}
+	r.sys.root.Send(r.pid, c)
+	return c.refused
+}
+
+// Post is Ask for who does not wait. Unless it returns an error, which is ErrBusy, ErrStopped or
+// ErrNoActor as for Ask, done is called once: with the error that Ask would have returned, or nil. It is
+// called by the actor, before it goes on, so it must neither block nor panic. Nobody gives up waiting
+// for a Post: when ctx ends, a message that is still queued comes to done in its turn, unhandled.
+func (r *Ref) Post(ctx context.Context, msg any, done func(error)) error {
+	if r == nil || r.sys == nil {
+		return ErrNoActor
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	c := &call{ref: r, ctx: ctx, msg: msg, done: done}
 	r.sys.root.Send(r.pid, c)
 	return c.refused
 }
@@ -148,8 +166,8 @@ func (r *Ref) await(ctx context.Context) error {
 // kill ends the context of the call in flight, and of one that begins now.
 func (r *Ref) kill() {
 	r.killed.Store(true)
-	if cancel := r.current.Load(); cancel != nil {
-		(*cancel)(ErrStopped)
+	if ctx := r.current.Load(); ctx != nil {
+		ctx.End(ErrStopped)
 	}
 }
 
@@ -170,10 +188,10 @@ func (r *Ref) incarnate() (b Behavior, err error) {
 // receive lets the behavior handle c. When it panics (or ends its goroutine) the asker is told at once,
 // and the error is given to fail before anything else runs.
 func (r *Ref) receive(c *call, fail func(error)) {
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	r.current.Store(&cancel)
+	ctx := term.New(c.ctx)
+	r.current.Store(ctx)
 	if r.killed.Load() {
-		cancel(ErrStopped)
+		ctx.End(ErrStopped)
 	}
 	returned := false
 	defer func() {
@@ -186,7 +204,7 @@ func (r *Ref) receive(c *call, fail func(error)) {
 		}
 		r.current.Store(nil)
 		err := &PanicError{r.name, v, debug.Stack()}
-		cancel(err)
+		ctx.End(err)
 		c.finish(nil, err)
 		fail(err)
 	}()
@@ -197,7 +215,7 @@ func (r *Ref) receive(c *call, fail func(error)) {
 		err = r.explain(c, err)
 	}
 	c.finish(value, err)
-	cancel(nil)
+	ctx.Close()
 }
 
 // explain turns a cancellation that the asker knows nothing of into ErrStopped.
@@ -205,7 +223,7 @@ func (r *Ref) explain(c *call, err error) error {
 	if r.killed.Load() && errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)
 	}
-	if c.answer == nil {
+	if c.answer == nil && c.done == nil {
 		r.sys.cfg.Logger.Debug("nobody waits for this error", "actor", r.name, "err", err)
 	}
 	return err

@@ -101,7 +101,8 @@ type System struct {
 	deadLog     throttle
 	shut        sync.Once
 
-	running sync.WaitGroup // mailboxes that are being worked off
+	workers *dispatcher
+	running sync.WaitGroup // the goroutines of workers
 	timers  sync.WaitGroup // restarts that wait for their back-off
 	births  sync.WaitGroup // actors between admission and being in place; Add is guarded by mu
 
@@ -113,6 +114,7 @@ type System struct {
 // NewSystem returns a System without actors.
 func NewSystem(cfg Config) *System {
 	s := &System{cfg: cfg.withDefaults(), actors: map[string]*Ref{}}
+	s.workers = newDispatcher(&s.running)
 	s.engine = proto.NewActorSystem(
 		proto.WithLoggerFactory(func(*proto.ActorSystem) *slog.Logger { return engineLogger(s.cfg.Logger) }),
 		proto.WithDeadLetterRequestLogging(false),
@@ -125,7 +127,7 @@ func NewSystem(cfg Config) *System {
 	s.root = s.engine.Root.Copy().WithGuardian(&supervisor{s})
 	s.props = proto.PropsFromProducer(func() proto.Actor { return shell{} },
 		proto.WithMailbox(func() proto.Mailbox { return newMailbox(s) }),
-		proto.WithDispatcher(dispatcher{s}))
+		proto.WithDispatcher(s.workers))
 	return s
 }
 
@@ -234,6 +236,9 @@ func (s *System) reserve(r *Ref) error {
 	if _, taken := s.actors[r.name]; taken {
 		return ErrNameTaken
 	}
+	if len(s.actors) == 0 {
+		s.workers.open()
+	}
 	s.actors[r.name] = r
 	return nil
 }
@@ -268,14 +273,18 @@ func (s *System) find(id string) *Ref {
 func (s *System) forget(r *Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.actors, r.name)
+	if delete(s.actors, r.name); len(s.actors) == 0 {
+		s.workers.close()
+	}
 }
 
 // undelivered takes what Proto.Actor found no actor for. It runs on the sender's goroutine.
 func (s *System) undelivered(msg any) {
 	if c, ok := msg.(*call); ok {
 		c.refused = errEnded
-		s.dead(c)
+		if c.done == nil {
+			s.dead(c)
+		}
 	}
 }
 

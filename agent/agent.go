@@ -47,6 +47,9 @@ func newAgent(l *life) *Agent {
 		Dir:     l.factory.cfg.Dir,
 		Decided: a.decided,
 		Ask:     l.ask,
+		Progress: func(c llm.ToolCall, p community.Progress) {
+			a.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
+		},
 	}, a.tools()...)
 	return a
 }
@@ -104,9 +107,12 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 		return "", err
 	}
 	messages := append(slices.Clone(a.history), llm.Message{Role: llm.User, Text: task})
+	said := false // in an earlier turn
 	for turn := 1; turn <= a.life.def.MaxTurns; turn++ {
 		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.specs()}), func(c llm.Chunk) {
 			if c.Text != "" {
+				a.say(ctx, c.Text, said)
+				said = false
 				a.report(Event{Type: EventText, Turn: turn, Text: c.Text})
 			}
 		})
@@ -114,6 +120,7 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 			return "", fmt.Errorf("turn %d of the model: %w", turn, causeOf(ctx, err))
 		}
 		a.report(Event{Type: EventTurn, Turn: turn, Usage: &answer.Usage})
+		said = said || answer.Message.Text != ""
 		messages = append(messages, answer.Message)
 		if len(answer.Message.Calls) == 0 {
 			return a.finish(messages, answer)
@@ -124,6 +131,15 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%w: %d, the limit of definition %s", ErrTurns, a.life.def.MaxTurns, a.life.def.Name)
+}
+
+// say gives a piece of the model's text to who listens to the task, each turn's on lines of its own. What
+// goes wrong there ends ctx, too.
+func (a *Agent) say(ctx context.Context, text string, newTurn bool) {
+	if newTurn {
+		text = "\n\n" + text
+	}
+	_ = community.Emit(ctx, []byte(text), "text/plain")
 }
 
 // finish remembers the exchange and returns its answer; an answer that was cut is none.
@@ -154,8 +170,10 @@ func recent(messages []llm.Message) []llm.Message {
 func (a *Agent) call(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 	for _, c := range calls {
 		a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
+		community.Report(ctx, community.Progress{Message: "asks for " + c.Name})
 	}
-	results := a.set.Run(ctx, calls)
+	// What others do for these calls, sub-agents too, they report to this agent, not to its caller.
+	results := a.set.Run(community.Silent(ctx), calls)
 	for _, r := range results {
 		a.report(Event{Type: EventResult, Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError})
 	}

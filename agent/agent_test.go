@@ -61,7 +61,7 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 	t.Helper()
 	h := &house{t: t}
 	system := actor.NewSystem(actor.Config{})
-	h.community = community.New(community.Config{System: system, Drain: time.Second})
+	h.community = community.New(community.Config{System: system, Drain: time.Second, Authorize: func(community.Peer, community.Call) error { return nil }})
 	var err error
 	h.skills, err = skills.NewRegistry(system, skills.Config{Bundled: fstest.MapFS{
 		"notes/SKILL.md": {Data: []byte("---\nname: notes\ndescription: Takes notes.\nallowed-tools: slow\n---\nWrite it down.\n")},

@@ -16,6 +16,7 @@ const (
 	EventText     EventType = "text"        // a piece of the model's text: Text
 	EventCall     EventType = "tool_call"   // the model asks for a tool: Tool, Call, Args
 	EventDecision EventType = "decision"    // the guard decided: Tool, Call, Args, Verdict, Approved, Stage, Rule, Source, Why
+	EventProgress EventType = "progress"    // how far a tool is: Tool, Call, Text, Done, Total
 	EventResult   EventType = "tool_result" // what came of it: Tool, Call, Text, Failed
 	EventTurn     EventType = "turn"        // the model answered: Turn, Usage
 	EventSpawned  EventType = "spawned"     // it made a copy: Member, Text = why
@@ -46,4 +47,7 @@ type Event struct {
 	Why      string             `json:"why,omitempty"`
 	Member   community.MemberID `json:"member,omitempty"`
 	Usage    *llm.Usage         `json:"usage,omitempty"`
+	// Done and Total are how much is done, of how much; no Total = not known.
+	Done  float64 `json:"done,omitempty"`
+	Total float64 `json:"total,omitempty"`
 }

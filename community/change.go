@@ -71,7 +71,7 @@ func (c *Community) subscribe(own bool) *Subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.add(c.picture(s, Snapshot))
-	c.subs[s] = struct{}{}
+	c.subs[own][s] = struct{}{}
 	return s
 }
 
@@ -100,7 +100,7 @@ func (s *Subscription) Next(ctx context.Context) (Change, error) {
 // wait in Next.
 func (s *Subscription) Close() {
 	s.c.mu.Lock()
-	delete(s.c.subs, s)
+	delete(s.c.subs[s.own], s)
 	s.c.mu.Unlock()
 	s.mu.Lock()
 	s.queue, s.missed = nil, 0
@@ -171,8 +171,11 @@ func (s *Subscription) wake() {
 // publish tells the subscribers; local says that the change is of this node. It needs c.mu, so that
 // the order of changes is the order in which they happened.
 func (c *Community) publish(ch Change, local bool) {
-	for s := range c.subs {
-		if local || !s.own {
+	for s := range c.subs[false] {
+		s.add(ch)
+	}
+	if local {
+		for s := range c.subs[true] { // one for each other node, so that a change of theirs must not look at it
 			s.add(ch)
 		}
 	}
@@ -180,10 +183,8 @@ func (c *Community) publish(ch Change, local bool) {
 
 // publishOffers tells other nodes that our capabilities have changed. It needs c.mu.
 func (c *Community) publishOffers() {
-	for s := range c.subs {
-		if s.own {
-			s.add(c.picture(s, Snapshot))
-		}
+	for s := range c.subs[true] {
+		s.add(c.picture(s, Snapshot))
 	}
 }
 

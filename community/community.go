@@ -38,6 +38,9 @@ type Config struct {
 	// goes on and on one in a second. It may be called by many goroutines at once, and must not block.
 	// Default: they are only logged and counted.
 	Refused func(Refusal)
+	// Undelivered is told of signals of Tell that were not handled, or perhaps not. It may be called by
+	// many goroutines at once, and must not block. Default: they are only logged and counted.
+	Undelivered func(Undelivered)
 	// Logger receives refusals and nodes that come and go. Default: silent.
 	Logger *slog.Logger
 
@@ -47,6 +50,9 @@ type Config struct {
 	// MaxMessage is the size in bytes of a payload that may come in or go out between nodes, calls
 	// and replies alike; a larger one is ErrTooLarge. Default 1 MiB.
 	MaxMessage int
+	// MaxPartial is how much output of one call may go ahead of its answer between nodes, in bytes, in and
+	// out; more ends the call with ErrTooLarge. Default 16 MiB: a long report, not a file.
+	MaxPartial int
 	// MaxNodeCalls is how many calls of one peer are served at a time, MaxAgentCalls how many calls
 	// of all peers one agent may have; one more is ErrBusy. Defaults 64 and 16: one peer cannot take
 	// all there is, nor fill an agent's mailbox.
@@ -83,7 +89,7 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxNodeCalls, 64}, {&c.MaxAgentCalls, 16}, {&c.CallBurst, 100}, {&c.MaxDepth, MaxDepth}} {
+	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxPartial, maxPartial}, {&c.MaxNodeCalls, 64}, {&c.MaxAgentCalls, 16}, {&c.CallBurst, 100}, {&c.MaxDepth, MaxDepth}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
@@ -117,18 +123,22 @@ type Community struct {
 	started atomic.Bool
 	refused atomic.Uint64 // members and capabilities of peers
 	calls   *traffic
-	expiry  chan struct{} // capacity 1: some neighbour's time to be forgotten has changed
+	tells   tells
+	expiry  chan struct{} // capacity 1: some neighbour is to be forgotten sooner than awaited
 
 	spawning sync.WaitGroup // Spawns under way; Add is guarded by mu
 
 	mu        sync.RWMutex
-	closing   bool                       // Run has begun to end; guarded by mu
-	births    int                        // Spawns under way; guarded by mu
-	residents map[MemberID]*resident     // our agents; guarded by mu
-	offers    map[string]*offer          // our capabilities; guarded by mu
-	remote    map[MemberID]Member        // members of other nodes; guarded by mu
-	nodes     map[NodeID]*neighbour      // other nodes, also those lost and not forgotten; guarded by mu
-	subs      map[*Subscription]struct{} // guarded by mu
+	closing   bool                   // Run has begun to end; guarded by mu
+	births    int                    // Spawns under way; guarded by mu
+	residents map[MemberID]*resident // our agents; guarded by mu
+	offers    map[string]*offer      // our capabilities; guarded by mu
+	remote    map[MemberID]Member    // members of other nodes; guarded by mu
+	nodes     map[NodeID]*neighbour  // other nodes, also those lost and not forgotten; guarded by mu
+	// subs are the subscriptions to this node's own changes under true, those to all under false.
+	subs map[bool]map[*Subscription]struct{} // guarded by mu
+	// awaited is when forgetting looks next at whom to forget; zero: in an hour. guarded by mu
+	awaited time.Time
 }
 
 // New returns a community with no members.
@@ -138,12 +148,13 @@ func New(cfg Config) *Community {
 		cfg:       full,
 		system:    cfg.System,
 		calls:     newTraffic(full),
+		tells:     tells{logged: rate.NewLimiter(rate.Every(toldEach), toldBurst)},
 		expiry:    make(chan struct{}, 1),
 		residents: map[MemberID]*resident{},
 		offers:    map[string]*offer{},
 		remote:    map[MemberID]Member{},
 		nodes:     map[NodeID]*neighbour{},
-		subs:      map[*Subscription]struct{}{},
+		subs:      map[bool]map[*Subscription]struct{}{true: {}, false: {}},
 	}
 	if c.system == nil {
 		c.system = actor.NewSystem(actor.Config{Logger: cfg.Logger})
@@ -213,13 +224,16 @@ func (c *Community) wind() error {
 
 // end forgets the other nodes and ends the subscriptions.
 func (c *Community) end() {
+	c.tells.under.End(ErrStopped)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id := range c.nodes {
 		c.drop(id, "this node left the network")
 	}
-	for s := range c.subs {
-		s.finish()
+	for _, subs := range c.subs {
+		for s := range subs {
+			s.finish()
+		}
+		clear(subs)
 	}
-	clear(c.subs)
 }

@@ -22,7 +22,8 @@
 // the order in which they were accepted. Changes reach each subscriber in the order in which they
 // happened; one who falls behind is told so, and given the whole list anew. All methods may be
 // called by many goroutines at once, also from within an agent's Receive. Nothing is delivered
-// twice, and nothing is retried. A provider sees only input that fits the schema it announced.
+// twice, and nothing is retried. A provider sees only input that fits the schema it announced. Who listens
+// to a call (InvokeStream) holds up nobody but that call's output.
 //
 // What it does not do: find nodes, prove who they are, or carry bytes (that is the Network), decide
 // what an agent may do with tools (security/permission), or remember anything after Run has ended.

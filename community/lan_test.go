@@ -78,6 +78,7 @@ func id[T ~string](s string) T { return T(s + strings.Repeat("0", 32-len(s))) }
 // wire is a Network that does what the test says.
 type wire struct {
 	invoke func(context.Context, community.NodeID, community.Call) (community.Reply, error)
+	tell   func(community.NodeID, community.Call) error
 }
 
 func (w *wire) Run(ctx context.Context, _ community.Host) error { <-ctx.Done(); return nil }
@@ -87,6 +88,13 @@ func (w *wire) Invoke(ctx context.Context, node community.NodeID, call community
 		return community.Reply{}, errors.New("the test's network carries nothing")
 	}
 	return w.invoke(ctx, node, call)
+}
+
+func (w *wire) Tell(node community.NodeID, call community.Call) error {
+	if w.tell == nil {
+		return errors.New("the test's network carries nothing")
+	}
+	return w.tell(node, call)
 }
 
 // pending are the changes that a subscriber can have without waiting.

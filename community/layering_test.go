@@ -21,7 +21,7 @@ var lines = map[string][]string{
 	"discovery":               {},
 	"community":               {"actor", "security"},
 	"skills":                  {"actor", "security/permission"},
-	"transport":               {"proto", "community", "discovery", "security/identity"},
+	"transport":               {"proto", "community", "discovery", "security/identity", "actor/term"},
 	"transport/transporttest": {"actor", "community", "security/identity"}, // it builds communities to talk over the transport
 	"agent/llm":               {"security"},
 	"agent/tool":              {"agent/llm", "security", "skills", "community"},

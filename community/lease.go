@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"symbio/actor/term"
 )
 
 // maxNodes is how many other nodes a community knows; each may take the memory of check.go.
@@ -36,7 +38,8 @@ type Lease struct {
 	// valid ends when the lease is retired, with why as its cause.
 	valid  context.Context
 	retire context.CancelCauseFunc
-	logged int // refusals; guarded by c.mu
+	calls  term.Set // that go to the peer
+	logged int      // refusals; guarded by c.mu
 }
 
 // errNewer retires a lease whose node has connected anew.
@@ -49,6 +52,7 @@ func (c *Community) Attach(p Peer) *Lease {
 	l := &Lease{c: c, peer: p}
 	l.peer.Name = printable(p.Name)
 	l.valid, l.retire = context.WithCancelCause(context.Background())
+	context.AfterFunc(l.valid, func() { l.calls.End(ErrUnavailable) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.welcome(p); err != nil {
@@ -220,9 +224,14 @@ func (c *Community) drop(id NodeID, why string) {
 // sortedIDs are n's members in an order that does not depend on the map.
 func sortedIDs(n *neighbour) []MemberID { return slices.Sorted(maps.Keys(n.members)) }
 
-// setForget needs c.mu.
+// setForget needs c.mu. Of many nodes that come or go at a time, only the first wakes forgetting, which
+// looks at them all.
 func (c *Community) setForget(n *neighbour, at time.Time) {
 	n.forget = at
+	if at.IsZero() || !c.awaited.IsZero() && !at.Before(c.awaited) {
+		return
+	}
+	c.awaited = at
 	select {
 	case c.expiry <- struct{}{}:
 	default:
@@ -252,6 +261,7 @@ func (c *Community) forgetting(ctx context.Context) error {
 func (c *Community) forget(now time.Time) (next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer func() { c.awaited = next }()
 	for id, n := range c.nodes {
 		switch {
 		case n.forget.IsZero():

@@ -88,6 +88,30 @@ func TestALostNodeIsForgottenAfterAWhile(t *testing.T) {
 	})
 }
 
+// A node is forgotten each time that it is lost, also when somebody looked in vain for whom to forget
+// meanwhile.
+func TestANodeThatCameBackIsForgottenWhenItIsLostAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := withPeer(t, &wire{})
+		for range 3 {
+			l.Lost(errors.New("three heartbeats were missed"))
+			time.Sleep(29 * time.Second)
+			l = c.Attach(l.Peer())
+			l.Snapshot(community.Catalog{Members: []community.Member{remote(l.Peer().ID, id[community.MemberID]("b1"), "ben")}})
+			time.Sleep(time.Minute)
+			if _, ok := c.Member(id[community.MemberID]("b1")); !ok {
+				t.Fatal("it was forgotten although it came back")
+			}
+		}
+		l.Lost(errors.New("three heartbeats were missed"))
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if m, ok := c.Member(id[community.MemberID]("b1")); ok {
+			t.Errorf("%s is still known 30s after its node was lost", m.Name)
+		}
+	})
+}
+
 func TestAPeerThatConnectsButSaysNothingLosesItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := withPeer(t, &wire{})

@@ -14,6 +14,12 @@ type Network interface {
 	// Invoke carries one call to a node and waits for the answer. It returns ErrUnavailable when the
 	// node is not connected or is lost meanwhile, and otherwise the errors of this package or ctx's.
 	Invoke(ctx context.Context, node NodeID, call Call) (Reply, error)
+	// Tell sends one call to a node and does not wait: nil says that it was put on its way. It never
+	// blocks. Calls to one member arrive in the order of their Tells, each at most once. ErrBusy: too
+	// much is on its way to that node; ErrUnavailable and ErrTooLarge as for Invoke. What became of a
+	// call that was not handled the Host is told (NotDelivered): also of those that were on their way
+	// when the connection ended, of which nobody knows.
+	Tell(node NodeID, call Call) error
 }
 
 // Host is what a Network needs of the community it serves; *Community is one.
@@ -26,6 +32,13 @@ type Host interface {
 	// Serve answers a call from an authenticated peer: authorised before anything else, then
 	// delivered to the member or the capability.
 	Serve(ctx context.Context, from Peer, call Call) (Reply, error)
+	// Take is Serve for a call whose caller does not wait: authorised and limited as Serve does, before
+	// anything else, then put into the member's mailbox. It does not block. When it returns nil, done
+	// is called once, when the member is through with it: with nil, or an error fit for the peer. done
+	// is called by the member's actor and must not block.
+	Take(from Peer, call Call, done func(error)) error
+	// NotDelivered tells that calls of this node's Tell came to nothing, or perhaps did.
+	NotDelivered(Undelivered)
 	// Attach begins the lease of a newly connected peer, and retires any earlier one of that node.
 	Attach(p Peer) *Lease
 }
@@ -52,4 +65,11 @@ type Call struct {
 	ContentType string
 	// Requester is the chain of who acts on whose behalf, the origin first.
 	Requester []string
+	// Trace is the trace that the call is part of.
+	Trace Trace
+	// Listen is nil, or wants to hear of the call before its answer. Network.Invoke calls it from within,
+	// one update at a time, in order; it may block, and must not hold up other calls then. A Network that
+	// cannot carry updates answers without. For Host.Serve it is the Network's way to the caller: it
+	// blocks while the caller takes no more, until the call's context ends.
+	Listen func(Update)
 }

@@ -154,9 +154,9 @@ func (in *inbound) refuse(why Reason, err, answer error) error {
 		return answer
 	}
 	call := in.call
-	call.Payload = nil
+	call.Payload, call.Listen = nil, nil
 	in.c.cfg.Logger.Warn("call refused", "node", in.from.ID, "reason", why, "member", printable(string(call.Member)),
-		"capability", printable(call.Capability), "err", err, "omitted", omitted)
+		"capability", printable(call.Capability), "trace", call.Trace.String(), "err", err, "omitted", omitted)
 	if in.c.cfg.Refused != nil {
 		in.c.cfg.Refused(Refusal{From: in.from, Call: call, Reason: why, Err: err, Omitted: omitted})
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/url"
 	"regexp/syntax"
@@ -169,8 +170,8 @@ func (w *weigher) weigh(v any, path string, quoted bool) (int, error) {
 			}
 		}
 	case map[string]any:
-		for key, item := range v {
-			at := path + "/" + key
+		for _, key := range slices.Sorted(maps.Keys(v)) { // so that of two faults it is the same one each time
+			item, at := v[key], path+"/"+key
 			if err := add(w.weigh(item, at, quoted || slices.Contains(quoting, key))); err != nil {
 				return 0, err
 			}

@@ -47,7 +47,7 @@ func (r *resident) deliver(ctx context.Context, s Signal) (Reply, error) {
 }
 
 func (c *Community) sendAway(ctx context.Context, id MemberID, s Signal) (Reply, error) {
-	op := "send " + printable(s.Perception) + " to"
+	op := deed{"send", s.Perception, "to"}
 	m, l, err := c.reach(id, func(m Member) error {
 		if !slices.Contains(m.Accepts, s.Perception) {
 			return ErrNotAccepted
@@ -55,9 +55,9 @@ func (c *Community) sendAway(ctx context.Context, id MemberID, s Signal) (Reply,
 		return nil
 	})
 	if err != nil {
-		return Reply{}, &Error{Op: op, Member: m.Name, Err: err}
+		return Reply{}, op.failed(m, err)
 	}
-	return c.carry(ctx, op, m, l, PerceptionPrefix+s.Perception, s)
+	return c.carry(ctx, op, m, l, PerceptionPrefix+s.Perception, s, nil)
 }
 
 // Invoke calls a capability that another node provides, and waits for the reply. The capability
@@ -69,7 +69,11 @@ func (c *Community) sendAway(ctx context.Context, id MemberID, s Signal) (Reply,
 // its node announced. ErrAgentFailed when the reply does not fit. A schema that cannot be used takes
 // anything. Otherwise as Send to a member of another node.
 func (c *Community) Invoke(ctx context.Context, id MemberID, capability string, payload Signal) (Reply, error) {
-	op := "invoke " + printable(capability) + " on"
+	return c.invoke(ctx, id, capability, payload, nil)
+}
+
+func (c *Community) invoke(ctx context.Context, id MemberID, capability string, payload Signal, listen func(Update)) (Reply, error) {
+	op := deed{"invoke", capability, "on"}
 	var known *service
 	m, l, err := c.reach(id, func(m Member) error {
 		if !slices.Contains(m.Provides, capability) {
@@ -84,20 +88,27 @@ func (c *Community) Invoke(ctx context.Context, id MemberID, capability string, 
 		m, err = local, ErrLocalMember
 	}
 	if err != nil {
-		return Reply{}, &Error{Op: op, Member: m.Name, Err: err}
+		return Reply{}, op.failed(m, err)
 	}
 	input, output := known.schemas(c.cfg.Logger, m.Node)
 	if err := input.check(payload.Data, payload.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
-		return Reply{}, &Error{Op: op, Member: m.Name, Err: Explain(ErrInvalid, "the input: "+err.Error())}
+		return Reply{}, op.failed(m, Explain(ErrInvalid, "the input: "+err.Error()))
 	}
-	reply, err := c.carry(ctx, op, m, l, capability, payload)
+	reply, err := c.carry(ctx, op, m, l, capability, payload, listen)
 	if err != nil {
 		return Reply{}, err
 	}
 	if err := output.check(reply.Data, reply.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
-		return Reply{}, &Error{Op: op, Member: m.Name, Err: Explain(ErrAgentFailed, "its answer does not fit its output schema: "+err.Error())}
+		return Reply{}, op.failed(m, Explain(ErrAgentFailed, "its answer does not fit its output schema: "+err.Error()))
 	}
 	return reply, nil
+}
+
+// deed is what is tried on a member; it is put into words when it fails.
+type deed struct{ verb, what, how string }
+
+func (d deed) failed(m Member, err error) error {
+	return &Error{Op: d.verb + " " + printable(d.what) + " " + d.how, Member: m.Name, Err: err}
 }
 
 // reach returns a member of another node and the lease by which it can be reached now. may looks at
@@ -135,28 +146,25 @@ func (c *Community) local(id MemberID) (Member, bool) {
 
 // carry sends a call to another node. It fails as soon as the lease is retired, and what comes after
 // that does not count.
-func (c *Community) carry(ctx context.Context, op string, m Member, l *Lease, capability string, s Signal) (Reply, error) {
-	fail := func(err error) (Reply, error) { return Reply{}, &Error{Op: op, Member: m.Name, Err: err} }
+func (c *Community) carry(ctx context.Context, op deed, m Member, l *Lease, capability string, s Signal, listen func(Update)) (Reply, error) {
+	fail := func(err error) (Reply, error) { return Reply{}, op.failed(m, err) }
 	if len(s.Data) > c.cfg.MaxMessage {
 		return fail(fmt.Errorf("%w: %d bytes, at most %d may leave this node", ErrTooLarge, len(s.Data), c.cfg.MaxMessage))
 	}
 	if err := ctx.Err(); err != nil {
 		return fail(context.Cause(ctx))
 	}
-	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester}
+	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester, Trace: TraceOf(ctx), Listen: l.listening(listen)}
 	if m.ID == MemberID(m.Node) {
 		call.Member = ""
 	}
-	ctx, cancel := c.capped(ctx)
-	defer cancel()
-	ctx, lost := context.WithCancelCause(ctx)
-	defer lost(nil)
-	defer context.AfterFunc(l.valid, func() { lost(ErrUnavailable) })()
-	reply, err := c.cfg.Network.Invoke(ctx, m.Node, call)
+	under := l.calls.Begin(ctx, c.cfg.MaxCall)
+	defer under.Close()
+	reply, err := c.cfg.Network.Invoke(under, m.Node, call)
 	switch {
 	case l.valid.Err() != nil:
 		return fail(fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(l.valid)))
-	case errors.Is(err, context.Canceled) && ctx.Err() == nil:
+	case errors.Is(err, context.Canceled) && under.Err() == nil:
 		return fail(fmt.Errorf("%w: its node gave up", ErrUnavailable)) // it is ending
 	case err != nil:
 		return fail(err)

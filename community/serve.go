@@ -29,16 +29,32 @@ func (c *Community) Serve(ctx context.Context, from Peer, call Call) (Reply, err
 		err = in.refuse(RefusedSize, err, err)
 	}
 	if err != nil {
-		c.cfg.Logger.Debug("call failed", "node", from.ID, "call", printable(call.ID), "member", printable(string(call.Member)),
-			"capability", printable(call.Capability), "err", err)
-		return Reply{}, publicError(err)
+		return Reply{}, in.failed(err)
 	}
 	return reply, nil
 }
 
 func (in *inbound) serve(ctx context.Context) (Reply, error) {
 	c, call := in.c, &in.call
-	refuse := func(why Reason, err error) (Reply, error) { return Reply{}, in.refuse(why, err, err) }
+	if err := in.admit(); err != nil {
+		return Reply{}, err
+	}
+	defer c.calls.leave(in.visitor)
+	ctx, cancel := c.capped(ctx)
+	defer cancel()
+	if call.Trace != (Trace{}) {
+		ctx = WithTrace(ctx, call.Trace)
+	}
+	if call.Listen != nil {
+		return in.narrate(ctx, in.signal())
+	}
+	return in.give(ctx, in.signal())
+}
+
+// admit looks at everything but whom the call is for. Who is let in leaves again.
+func (in *inbound) admit() error {
+	c, call := in.c, &in.call
+	refuse := func(why Reason, err error) error { return in.refuse(why, err, err) }
 	allowed := false
 	if in.visitor, allowed = c.calls.arrive(in.from.ID); !allowed {
 		return refuse(RefusedRate, Explain(ErrBusy, "too many calls of this node in a short time"))
@@ -51,19 +67,25 @@ func (in *inbound) serve(ctx context.Context) (Reply, error) {
 	}
 	call.Requester = append([]string{string(in.from.ID)}, call.Requester...)
 	if err := c.allow(in.from, *call); err != nil {
-		return Reply{}, in.refuse(RefusedDenied, err, ErrDenied)
+		return in.refuse(RefusedDenied, err, ErrDenied)
 	}
 	if !c.calls.enter(in.visitor, c.cfg.MaxNodeCalls) {
 		return refuse(RefusedNode, Explain(ErrBusy, "too many calls of this node at a time"))
 	}
-	defer c.calls.leave(in.visitor)
-	ctx, cancel := c.capped(ctx)
-	defer cancel()
-	s := Signal{Data: call.Payload, ContentType: call.ContentType, Requester: call.Requester}
+	return nil
+}
+
+// give gives a call that may be made to whom it is for.
+func (in *inbound) give(ctx context.Context, s Signal) (Reply, error) {
+	c, call := in.c, &in.call
 	if call.Member == "" || call.Member == MemberID(c.cfg.Node) {
 		return in.provide(ctx, s)
 	}
-	return in.accept(ctx, s)
+	return in.accept(ctx)
+}
+
+func (in *inbound) signal() Signal {
+	return Signal{Data: in.call.Payload, ContentType: in.call.ContentType, Requester: in.call.Requester}
 }
 
 // allow asks Config.Authorize. A nil one, a broken one and a node that is ending allow nothing.
@@ -76,12 +98,27 @@ func (c *Community) allow(from Peer, call Call) (err error) {
 			err = fmt.Errorf("the authoriser panicked: %v", p)
 		}
 	}()
-	call.Payload = nil
+	call.Payload, call.Listen = nil, nil
 	return c.cfg.Authorize(from, call)
 }
 
 // accept gives a signal of a peer to one of our agents.
-func (in *inbound) accept(ctx context.Context, s Signal) (Reply, error) {
+func (in *inbound) accept(ctx context.Context) (Reply, error) {
+	r, s, err := in.find()
+	if err != nil {
+		return Reply{}, err
+	}
+	defer r.inbound.Add(-1)
+	reply, err := r.deliver(ctx, s)
+	if err == errMailbox {
+		return Reply{}, in.refuse(RefusedAgent, err, err)
+	}
+	return reply, err
+}
+
+// find returns the agent that a signal is for, with the signal counted among those of peers that the
+// agent has, or why it gets none.
+func (in *inbound) find() (r *resident, s Signal, err error) {
 	c := in.c
 	c.mu.RLock()
 	r, ok := c.residents[in.call.Member]
@@ -89,23 +126,20 @@ func (in *inbound) accept(ctx context.Context, s Signal) (Reply, error) {
 	c.mu.RUnlock()
 	switch {
 	case closing:
-		return Reply{}, ErrUnavailable
+		return nil, s, ErrUnavailable
 	case !ok:
-		return Reply{}, ErrNotFound
+		return nil, s, ErrNotFound
 	}
+	s = in.signal()
 	if s.Perception, ok = strings.CutPrefix(in.call.Capability, PerceptionPrefix); !ok {
-		return Reply{}, ErrNotProvided
+		return nil, s, ErrNotProvided
 	}
-	defer r.inbound.Add(-1)
 	if int(r.inbound.Add(1)) > c.cfg.MaxAgentCalls {
+		r.inbound.Add(-1)
 		err := Explain(ErrBusy, "too many calls of other nodes at a time")
-		return Reply{}, in.refuse(RefusedAgent, err, err)
+		return nil, s, in.refuse(RefusedAgent, err, err)
 	}
-	reply, err := r.deliver(ctx, s)
-	if err == errMailbox {
-		return Reply{}, in.refuse(RefusedAgent, err, err)
-	}
-	return reply, err
+	return r, s, nil
 }
 
 // checkCapability tells whether a capability is fit to be offered, by us or by a peer.

@@ -421,3 +421,4 @@ func (b broken) Run(context.Context, community.Host) error { return b.err }
 func (b broken) Invoke(context.Context, community.NodeID, community.Call) (community.Reply, error) {
 	return community.Reply{}, community.ErrUnavailable
 }
+func (b broken) Tell(community.NodeID, community.Call) error { return community.ErrUnavailable }

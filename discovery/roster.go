@@ -12,8 +12,11 @@ import (
 
 // Config sets up a Roster. The zero value is usable: it reports to nobody.
 type Config struct {
-	// Self is this node's id; sightings of it are dropped.
+	// Self is this node's id; sightings of it are dropped, as far as Here does not say otherwise.
 	Self string
+	// Here says whether an address is this node's own. Sightings of Self at other addresses are passed on: somebody
+	// with a copy of this node's key may be there. It is called from Run. Default: every address is.
+	Here func(netip.AddrPort) bool
 	// Tag is this node's cluster tag; sightings that claim another one are dropped. A sighting without a tag passes:
 	// not every source can know it. Default "": no filter.
 	Tag string
@@ -37,6 +40,8 @@ type Candidate struct {
 	Node string
 	// Addrs are where it may be reached, best first, at most MaxAddrs. Empty when it is gone.
 	Addrs []netip.AddrPort
+	// Sources are the names of the sources that see it, in their order.
+	Sources []string
 	// Gone says that the last source that saw it has lost it.
 	Gone bool
 }
@@ -65,6 +70,7 @@ type record struct {
 	node  string
 	said  map[origin]Sighting
 	addrs []netip.AddrPort // as last reported
+	names []string         // of its sources, as last reported
 }
 
 // event is what a source's goroutine hands to Run: a sighting, or that the source ended.
@@ -85,6 +91,9 @@ func NewRoster(cfg Config) *Roster {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Here == nil {
+		cfg.Here = func(netip.AddrPort) bool { return true }
 	}
 	if cfg.Status == nil {
 		log := cfg.Logger
@@ -178,6 +187,9 @@ func (r *Roster) merge(source int, s Sighting) []Candidate {
 	defer r.mu.Unlock()
 	from := origin{source, s.Key}
 	s.Addrs = usable(s.Addrs)
+	if s.Node != "" && s.Node == r.cfg.Self {
+		s.Addrs = slices.DeleteFunc(s.Addrs, r.cfg.Here)
+	}
 	key := s.Node
 	if key == "" {
 		key = s.Key
@@ -197,9 +209,6 @@ func (r *Roster) merge(source int, s Sighting) []Candidate {
 
 // foreign says that a sighting is of nobody this node would talk to.
 func (r *Roster) foreign(s Sighting) bool {
-	if s.Node != "" && s.Node == r.cfg.Self {
-		return true
-	}
 	return s.Tag != "" && r.cfg.Tag != "" && s.Tag != r.cfg.Tag
 }
 
@@ -241,19 +250,29 @@ func (r *Roster) refuse(source int) {
 	}
 }
 
-// changes returns the candidate if its addresses are not what was last reported.
+// changes returns the candidate if its addresses or sources are not what was last reported.
 func (r *Roster) changes(key string, rec *record) []Candidate {
-	addrs := rec.merged()
-	if slices.Equal(addrs, rec.addrs) {
+	from := rec.origins()
+	addrs, names := rec.merged(from), r.names(from)
+	if slices.Equal(addrs, rec.addrs) && slices.Equal(names, rec.names) {
 		return nil
 	}
-	rec.addrs = addrs
-	return []Candidate{{Key: key, Node: rec.node, Addrs: slices.Clone(addrs)}}
+	rec.addrs, rec.names = addrs, names
+	return []Candidate{{Key: key, Node: rec.node, Addrs: slices.Clone(addrs), Sources: slices.Clone(names)}}
 }
 
-// merged takes turns: the best address of each source in the order of the sources, then the second best, so that no
-// source, however many addresses it was made to believe, pushes out those of another.
-func (rec *record) merged() []netip.AddrPort {
+// names returns the names of the sources of sightings, each once.
+func (r *Roster) names(from []origin) (out []string) {
+	for _, o := range from {
+		if name := r.sources[o.source].Name(); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// origins returns where the record's sightings come from, the better source first.
+func (rec *record) origins() []origin {
 	from := make([]origin, 0, len(rec.said))
 	for o := range rec.said {
 		from = append(from, o)
@@ -261,6 +280,12 @@ func (rec *record) merged() []netip.AddrPort {
 	slices.SortFunc(from, func(a, b origin) int {
 		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.key, b.key))
 	})
+	return from
+}
+
+// merged takes turns: the best address of each source in the order of the sources, then the second best, so that no
+// source, however many addresses it was made to believe, pushes out those of another.
+func (rec *record) merged(from []origin) []netip.AddrPort {
 	var out []netip.AddrPort
 	for turn := range MaxAddrs {
 		for _, o := range from {

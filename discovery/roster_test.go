@@ -46,6 +46,9 @@ func (b *board) expect(want ...discovery.Candidate) {
 	synctest.Wait()
 	got := b.all
 	b.all = nil
+	for i := range got {
+		got[i].Sources = nil // TestRosterSaysWhichSourcesSeeACandidate
+	}
 	slices.SortStableFunc(got, func(x, y discovery.Candidate) int { return cmp.Compare(x.Key, y.Key) })
 	if diff := gocmp.Diff(want, got, gocmp.Comparer(func(x, y netip.AddrPort) bool { return x == y })); diff != "" {
 		b.t.Errorf("reported (-want +got):\n%s", diff)
@@ -88,6 +91,36 @@ func TestRosterLosesACandidateOnlyWhenEverySourceLostIt(t *testing.T) {
 	})
 }
 
+// called is a source by another name.
+type called struct {
+	discovery.Source
+	name string
+}
+
+func (c called) Name() string { return c.name }
+
+func TestRosterSaysWhichSourcesSeeACandidate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var near, far discoverytest.Hub
+		b := run(t, discovery.Config{}, called{near.Source(discovery.Sighting{}), "near"}, called{far.Source(discovery.Sighting{}), "far"})
+		defer b.stop()
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if len(b.all) != 1 || !slices.Equal(b.all[0].Sources, want) {
+				t.Errorf("reported %+v, want one candidate with sources %v", b.all, want)
+			}
+			b.all = nil
+		}
+		far.Appear(seen("ann", "10.0.0.1:1"))
+		expect("far")
+		near.Appear(seen("ann", "10.0.0.1:1"))
+		expect("near", "far")
+		far.Vanish("ann")
+		expect("near")
+	})
+}
+
 func TestRosterReportsOnlyChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hub discoverytest.Hub
@@ -123,6 +156,24 @@ func TestRosterDropsItselfAndOtherClusters(t *testing.T) {
 		theirs.Tag = "theirs" // it has joined another cluster
 		hub.Appear(theirs)
 		b.expect(gone("bob"))
+	})
+}
+
+func TestRosterPassesOnThatThisNodeIsSomewhereElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hub discoverytest.Hub
+		own := netip.MustParseAddrPort("10.0.0.1:1")
+		b := run(t, discovery.Config{Self: "me", Here: func(a netip.AddrPort) bool { return a == own }}, hub.Source(discovery.Sighting{}))
+		defer b.stop()
+
+		hub.Appear(seen("me", "10.0.0.1:1"))
+		b.expect()
+		hub.Appear(seen("me", "10.0.0.1:1", "10.0.0.2:1"))
+		b.expect(found("me", "10.0.0.2:1"))
+		hub.Appear(seen("me", "10.0.0.1:1"))
+		b.expect(gone("me"))
+		hub.Appear(seen("ann", "10.0.0.1:1")) // who claims another name at this node's address is dialled, and found out
+		b.expect(found("ann", "10.0.0.1:1"))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"symbio/agent/llm"
+	"symbio/community"
 	"symbio/security/permission"
 )
 
@@ -44,6 +45,9 @@ type SetConfig struct {
 	// Ask asks a person and waits for the answer; it has to return when ctx ends. It is asked one call
 	// at a time. Default: nobody to ask, which is a no (security.md 8.6).
 	Ask func(ctx context.Context, d Decision) bool
+	// Progress hears how far a call is that runs, as its tool says (Report). It may be called by many
+	// goroutines at once, and must not block. Default: nobody.
+	Progress func(call llm.ToolCall, p community.Progress)
 	// Parallel is how many calls of a turn run at once. Default 8: enough to hide the waiting of
 	// small file and network calls, few enough for a laptop.
 	Parallel int
@@ -211,6 +215,9 @@ func (s *Set) run(ctx context.Context, j *job) {
 	}
 	ctx = context.WithValue(ctx, dirKey{}, s.cfg.Dir)
 	ctx = context.WithValue(ctx, verdictKey{}, j.verdict)
+	if s.cfg.Progress != nil {
+		ctx = context.WithValue(ctx, progressKey{}, func(p community.Progress) { s.cfg.Progress(j.call, p) })
+	}
 	j.result = j.inv.Run(ctx)
 }
 
@@ -235,8 +242,9 @@ func ended(ctx context.Context, name string) string {
 }
 
 type (
-	dirKey     struct{}
-	verdictKey struct{}
+	dirKey      struct{}
+	verdictKey  struct{}
+	progressKey struct{}
 )
 
 // Dir is the working directory that the guard took a call's relative paths to be relative to; a tool
@@ -256,4 +264,12 @@ func Reach(ctx context.Context) *permission.Dial { return verdictOf(ctx).Dial }
 func verdictOf(ctx context.Context) permission.Verdict {
 	v, _ := ctx.Value(verdictKey{}).(permission.Verdict)
 	return v
+}
+
+// Report tells whoever watches the agent how far the call is that ctx was given to. It does not reach the
+// model: that reads the result alone.
+func Report(ctx context.Context, p community.Progress) {
+	if tell, _ := ctx.Value(progressKey{}).(func(community.Progress)); tell != nil {
+		tell(p)
+	}
 }

@@ -3,9 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,12 +19,20 @@ import (
 )
 
 // lanRole tells a process of this test binary which part of a LAN it plays: "switch" runs the test in
-// a namespace of its own, "host" is a namespace that waits for its end.
+// a namespace of its own, "host" is a namespace that waits for its end, "rogue" lies to its neighbours.
 const lanRole = "SYMBIO_TEST_CLUSTER_ROLE"
 
-// beHost is a machine that does nothing but exist, until its input ends.
-func beHost() {
-	_, _ = bytes.NewBuffer(nil).ReadFrom(os.Stdin)
+// playRole plays the part that this process was started for, if it was for one that is not a test.
+func playRole() bool {
+	switch os.Getenv(lanRole) {
+	case "host":
+		_, _ = io.Copy(io.Discard, os.Stdin) // it does nothing but exist, until its input ends
+	case "rogue":
+		beRogue(os.Stdin, os.Stdout)
+	default:
+		return false
+	}
+	return true
 }
 
 // host is a machine on the test's switch.
@@ -38,8 +46,7 @@ type host struct {
 // onASwitch runs test in a network namespace with a bridge, as root or in a user namespace.
 func onASwitch(t *testing.T, test func(t *testing.T)) {
 	if os.Getenv(lanRole) == "switch" {
-		ip(t, "link", "add", "br0", "type", "bridge", "stp_state", "0", "mcast_snooping", "0")
-		ip(t, "link", "set", "br0", "up")
+		addBridge(t, "br0")
 		test(t)
 		return
 	}
@@ -51,7 +58,7 @@ func onASwitch(t *testing.T, test func(t *testing.T)) {
 			t.Skipf("needs %s to lay out a LAN", program)
 		}
 	}
-	out, err := namespace("switch", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=4m").CombinedOutput()
+	out, err := namespace("switch", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+longest(t).String()).CombinedOutput()
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
 		t.Skipf("this user may not make network namespaces here: %v", err)
 	}
@@ -59,6 +66,13 @@ func onASwitch(t *testing.T, test func(t *testing.T)) {
 	if err != nil {
 		t.Errorf("the test in its namespace: %v", err)
 	}
+}
+
+// addBridge adds a LAN to the switch that has no machines yet.
+func addBridge(t *testing.T, name string) {
+	t.Helper()
+	ip(t, "link", "add", name, "type", "bridge", "stp_state", "0", "mcast_snooping", "0")
+	ip(t, "link", "set", name, "up")
 }
 
 // namespace is this binary as another process, in a network namespace of its own.
@@ -84,6 +98,14 @@ func ip(t *testing.T, args ...string) {
 // plugIn makes a machine with an address on the switch and no default route.
 func plugIn(t *testing.T, number int) *host {
 	t.Helper()
+	h := boot(t, number)
+	h.plug("br0", "eth0", fmt.Sprintf("10.77.0.%d/24", number))
+	return h
+}
+
+// boot makes a machine that has only loopback.
+func boot(t *testing.T, number int) *host {
+	t.Helper()
 	cmd := namespace("host")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -94,15 +116,36 @@ func plugIn(t *testing.T, number int) *host {
 	}
 	t.Cleanup(func() { stdin.Close(); cmd.Wait() })
 	h := &host{t: t, number: number, pid: cmd.Process.Pid, state: shortDir(t)}
-	n := strconv.Itoa(number)
-	ip(t, "link", "add", "p"+n, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(h.pid))
-	ip(t, "link", "set", "p"+n, "master", "br0", "up")
-	for _, args := range [][]string{{"link", "set", "lo", "up"}, {"addr", "add", "10.77.0." + n + "/24", "dev", "eth0"}, {"link", "set", "eth0", "up"}} {
-		if out, err := h.inside(append([]string{"ip"}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("host %d: ip %v: %v\n%s", number, args, err, out)
-		}
-	}
+	h.run("ip", "link", "set", "lo", "up")
+	h.run("sh", "-c", "echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad") // its addresses are good at once
 	return h
+}
+
+// plug connects the machine to a bridge, over an interface with these addresses.
+func (h *host) plug(bridge, dev string, addrs ...string) {
+	h.t.Helper()
+	ip(h.t, "link", "add", h.port(dev), "type", "veth", "peer", "name", dev, "netns", strconv.Itoa(h.pid))
+	ip(h.t, "link", "set", h.port(dev), "master", bridge, "up")
+	for _, a := range addrs {
+		h.run("ip", "addr", "add", a, "dev", dev)
+	}
+	h.run("ip", "link", "set", dev, "up")
+}
+
+// unplug takes the interface away, as when a USB adapter is pulled.
+func (h *host) unplug(dev string) { h.t.Helper(); ip(h.t, "link", "del", h.port(dev)) }
+
+// port is the other end of the machine's interface, on the switch.
+func (h *host) port(dev string) string { return fmt.Sprintf("p%d%s", h.number, dev) }
+
+// run runs a command on that machine and wants it to succeed.
+func (h *host) run(args ...string) string {
+	h.t.Helper()
+	out, err := h.inside(args...).CombinedOutput()
+	if err != nil {
+		h.t.Fatalf("host %d: %s: %v\n%s", h.number, strings.Join(args, " "), err, out)
+	}
+	return string(out)
 }
 
 // inside is a command on that machine, with a home of its own there.
@@ -115,11 +158,7 @@ func (h *host) inside(args ...string) *exec.Cmd {
 // symbio runs a command of the program on that machine and wants it to succeed.
 func (h *host) symbio(args ...string) string {
 	h.t.Helper()
-	out, err := h.inside(append([]string{"symbio"}, args...)...).CombinedOutput()
-	if err != nil {
-		h.t.Fatalf("host %d: symbio %s: %v\n%s", h.number, strings.Join(args, " "), err, out)
-	}
-	return string(out)
+	return h.run(append([]string{"symbio"}, args...)...)
 }
 
 func (h *host) name() string { return "host" + strconv.Itoa(h.number) }
@@ -133,7 +172,7 @@ func (h *host) up() *process {
 // cable pulls the machine's cable or plugs it in again.
 func (h *host) cable(in bool) {
 	h.t.Helper()
-	ip(h.t, "link", "set", "p"+strconv.Itoa(h.number), map[bool]string{true: "up", false: "down"}[in])
+	ip(h.t, "link", "set", h.port("eth0"), map[bool]string{true: "up", false: "down"}[in])
 }
 
 // within prints how long something took, and wants it to keep the promise.
@@ -154,6 +193,7 @@ func TestThreeMachinesOnALANBecomeOneCluster(t *testing.T) {
 		listen := func(h *host) string { return fmt.Sprintf("10.77.0.%d:7946", h.number) }
 		a.symbio("cluster", "init", "--name", "lab", "--node", a.name(), "--listen", listen(a))
 		nodes := map[*host]*process{a: a.up()}
+		nodes[a].expect(t, "ready", func(l line) bool { return l.Type == "ready" })
 		for _, h := range []*host{b, c} {
 			line := a.symbio("cluster", "token", "--node", a.name())
 			pasted := regexp.MustCompile(`symbio (join SYM1-\S+ \S+)`).FindStringSubmatch(line)

@@ -18,8 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv("SYMBIO_TEST_CLUSTER_ROLE") == "host" { // lan_test.go
-		beHost()
+	if playRole() { // on a LAN of namespaces
 		return
 	}
 	testscript.Main(m, map[string]func(){"symbio": func() { os.Exit(run()) }})

@@ -20,9 +20,9 @@ type process struct {
 type line struct {
 	Time              time.Time
 	Type, Node, Name  string
-	Agent             string
 	Local             bool
 	ID, Listen, State string
+	Agent, Addr, Why  string
 }
 
 // up starts a node with no flags but the one that makes it print.

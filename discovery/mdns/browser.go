@@ -190,13 +190,19 @@ func (p *peer) due() time.Time {
 func (b *browser) receive(now time.Time, in packet) {
 	for _, c := range claims(in.msg, b.me.service) {
 		switch {
-		case b.me.port != 0 && c.instance == b.me.id[:instanceLn]:
+		case b.mine(c) && c.txt.id != b.me.id: // nor is this node another one
 		case c.ttl == 0:
 			b.goodbye(now, c)
 		case c.alive():
 			b.alive(now, c, in)
 		}
 	}
+}
+
+// mine reports whether a claim is in this node's name. It is this node's own when it is about its own addresses;
+// else somebody has a copy of its key, or says so.
+func (b *browser) mine(c *claim) bool {
+	return b.me.port != 0 && c.instance == b.me.id[:instanceLn]
 }
 
 func (b *browser) alive(now time.Time, c *claim, in packet) {
@@ -231,8 +237,11 @@ func (b *browser) alive(now time.Time, c *claim, in packet) {
 func (b *browser) placesOf(now time.Time, c *claim, in packet) []place {
 	var out []place
 	add := func(a netip.Addr, direct bool) {
-		a, ok := b.view.dialable(a, in.iface)
+		a, ok := dialable(a, in.iface)
 		at := netip.AddrPortFrom(a, c.port)
+		if b.mine(c) && c.port == b.me.port && slices.ContainsFunc(b.view.used, func(i iface) bool { return i.owns(a) }) {
+			return
+		}
 		if ok && len(out) < discovery.MaxAddrs && !slices.ContainsFunc(out, func(p place) bool { return p.addr == at }) {
 			out = append(out, place{at, in.iface.Index, direct, now})
 		}

@@ -84,7 +84,7 @@ func TestOnlyNeighboursAreDialled(t *testing.T) {
 		{"no LAN over loopback", []iface{lo}, "10.0.0.1", []string{"127.0.0.1", "10.0.0.2"}, "[127.0.0.1:7002]"},
 		{"nobody at all", []iface{lo}, "0.0.0.0", []string{"10.0.0.2"}, "nothing"},
 		{"link-local with its zone", []iface{lan}, "fe80::2", []string{"10.0.0.2", "fe80::3"}, "[10.0.0.2:7002 [fe80::2%lan]:7002 [fe80::3%lan]:7002]"},
-		{"another interface's network", []iface{lan, lab}, "10.0.0.2", []string{"10.9.0.2"}, "[10.0.0.2:7002 10.9.0.2:7002]"},
+		{"nobody on another interface", []iface{lan, lab}, "10.0.0.2", []string{"10.9.0.2"}, "[10.0.0.2:7002]"},
 	} {
 		b := newBench(c.used...)
 		b.receive(noon, b.from(c.sender, announcement(2, c.named...)))
@@ -221,6 +221,32 @@ func TestItDoesNotSeeItselfNorOtherServices(t *testing.T) {
 	b.receive(noon, failure)
 	if len(b.said) > 0 {
 		t.Errorf("it said %+v, want nothing", b.said)
+	}
+}
+
+// What is said in this node's own name about addresses that are not its own comes from a copy of its key, or from
+// somebody who lies; the one that dials finds out.
+func TestItSeesItselfWhereItIsNot(t *testing.T) {
+	b := newBench()
+	b.receive(noon, b.from("10.0.0.1", announcement(1, "10.0.0.1", "10.0.0.9")))
+	if got, want := b.addrs(), "[10.0.0.9:7001]"; got != want {
+		t.Errorf("a record of its own with a strange address: %s, want %s", got, want)
+	}
+	b = newBench()
+	b.receive(noon, b.from("10.0.0.9", announcement(1)))
+	if got, want := b.addrs(), "[10.0.0.9:7001]"; got != want {
+		t.Errorf("its own name from elsewhere: %s, want %s", got, want)
+	}
+	b = newBench()
+	other := announcement(1)
+	for _, rr := range other {
+		if txt, ok := rr.(*dns.TXT); ok {
+			txt.Txt[1] = "id=" + id(2)
+		}
+	}
+	b.receive(noon, b.from("10.0.0.9", other))
+	if len(b.said) > 0 {
+		t.Errorf("another id under its own name: it said %+v, want nothing", b.said)
 	}
 }
 

@@ -139,9 +139,31 @@ func (i iface) unfit(allow, deny []string) string {
 		return "discovery.interfaces.deny names it"
 	case len(allow) > 0 && !matches(allow, i.Name):
 		return "discovery.interfaces.allow does not name it"
+	case len(allow) == 0 && i.public():
+		return "it has only public addresses, so its neighbours are strangers; name it in discovery.interfaces.allow to look there all the same"
 	}
 	return ""
 }
+
+// public says that an interface has IPv4 addresses and none that is private: it leads to the Internet, not
+// to a LAN (security: whoever hears us there could have us answer to others). IPv6 tells nothing: hosts of
+// a LAN have global addresses, too.
+func (i iface) public() bool {
+	global := false
+	for _, p := range i.prefixes {
+		a := p.Addr()
+		switch {
+		case a.IsPrivate() || carrier.Contains(a) || a.Is4() && a.IsLinkLocalUnicast():
+			return false
+		case a.Is4():
+			global = true
+		}
+	}
+	return global
+}
+
+// carrier are the addresses that providers give to customers behind a NAT (RFC 6598), and VPNs to machines.
+var carrier = netip.MustParsePrefix("100.64.0.0/10")
 
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
@@ -180,9 +202,9 @@ func (v view) arrived(index int, from netip.Addr) (iface, bool) {
 }
 
 // dialable returns the address under which a may be dialled, when a packet that came over i speaks of it. A packet must
-// not make us try hosts that it could not reach itself, so a is an address of a neighbour or nothing; a loopback address
-// makes sense only for a packet that came over loopback.
-func (v view) dialable(a netip.Addr, i iface) (netip.Addr, bool) {
+// not make us try hosts that it could not reach itself, so a is an address of a neighbour on that interface or nothing; a
+// loopback address makes sense only for a packet that came over loopback.
+func dialable(a netip.Addr, i iface) (netip.Addr, bool) {
 	a = a.Unmap()
 	switch {
 	case !a.IsValid() || a.IsUnspecified() || a.IsMulticast():
@@ -192,5 +214,5 @@ func (v view) dialable(a netip.Addr, i iface) (netip.Addr, bool) {
 	case a.IsLinkLocalUnicast() && a.Is6():
 		return a.WithZone(i.Name), i.holds(a)
 	}
-	return a, slices.ContainsFunc(v.used, func(u iface) bool { return u.holds(a) })
+	return a, i.holds(a)
 }

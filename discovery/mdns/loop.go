@@ -12,7 +12,9 @@ import (
 )
 
 const (
-	lookEvery   = 2 * time.Second        // at the interfaces: 0.13 ms of work, and soon enough for a cable
+	// lookEvery is how often to look at the interfaces: 0.13 ms of work. Of the five seconds in which neighbours are to
+	// meet again, a dial of the old address may take two.
+	lookEvery   = time.Second
 	firstSpread = 120 * time.Millisecond // before the first query on a LAN: many nodes may start at once
 	goodbyeGap  = 100 * time.Millisecond // between two goodbyes: one may be lost
 
@@ -35,8 +37,10 @@ type loop struct {
 	view  view
 	seen  string // the fingerprint of view
 	link  link   // nil while there is none
+	gate  *gate  // of the servers
 	zones map[int]*zone
 	stops []func() // end the servers
+	later []answer // sorted by time
 }
 
 func newLoop(s *Source, me self, report func(discovery.Sighting)) *loop {
@@ -80,15 +84,18 @@ func (l *loop) tick(now time.Time) {
 	for _, index := range l.speaker.tick(now) {
 		l.announce(index, recordTTL)
 	}
+	l.answerDue(now)
 	l.browser.tick(now)
 }
 
 func (l *loop) next() time.Time {
-	a, b := l.speaker.next(), l.browser.due
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
+	next := l.speaker.next()
+	for _, t := range []time.Time{l.browser.due, l.answersNext()} {
+		if next.IsZero() || !t.IsZero() && t.Before(next) {
+			next = t
+		}
 	}
-	return a
+	return next
 }
 
 func (l *loop) asked(now time.Time) {
@@ -105,8 +112,11 @@ func (l *loop) receive(now time.Time, in packet) {
 	l.speaker.receive(now, in)
 	if in.msg.Response {
 		l.browser.receive(now, in)
-	} else if in.iface.loopback() {
-		l.answer(in)
+		if l.gate != nil {
+			l.gate.closed.Store(l.crowded())
+		}
+	} else if in.iface.loopback() || l.crowded() {
+		l.answer(now, in)
 	}
 }
 
@@ -133,7 +143,8 @@ func (l *loop) connect(v view) error {
 	if err != nil {
 		return err
 	}
-	l.link, l.view, l.seen, l.browser.view = link, v, v.fingerprint(), v
+	l.link, l.gate, l.view, l.seen, l.browser.view = link, g, v, v.fingerprint(), v
+	g.closed.Store(l.crowded())
 	err = errors.Join(link.trouble(), l.serve(g))
 	now := time.Now()
 	l.speaker.announce(now, v.used)
@@ -152,7 +163,7 @@ func (l *loop) spread() time.Duration {
 }
 
 // serve answers questions: on loopback from here, so that nobody else can be answered by accident, else by the
-// library's server.
+// library's server, which answers at once, until there are so many neighbours that answers have to be spread.
 func (l *loop) serve(g *gate) error {
 	l.zones = map[int]*zone{}
 	if l.me.port == 0 {
@@ -164,7 +175,9 @@ func (l *loop) serve(g *gate) error {
 			l.zones[i.Index] = newZone(l.me, i, nil)
 			continue
 		}
-		stop, err := l.src.net.serve(i, newZone(l.me, i, g))
+		z := newZone(l.me, i, g)
+		l.zones[i.Index] = z.open(i)
+		stop, err := l.src.net.serve(i, z)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -204,24 +217,6 @@ func (l *loop) overload() {
 	if lost := l.lost.Load(); !l.overloaded && (lost > 0 || l.browser.refused > 0) {
 		l.overloaded = true
 		l.src.cfg.Logger.Warn("more came than discovery takes in", "source", name, "packets_lost", lost, "peers_refused", l.browser.refused)
-	}
-}
-
-// answer answers a question on loopback by unicast if it asks for that, or comes from a port of the asker's own (RFC 6762
-// 6.7); what else is asked is answered by multicast.
-func (l *loop) answer(in packet) {
-	z := l.zones[in.iface.Index]
-	if z == nil || l.link == nil {
-		return
-	}
-	m := &dns.Msg{MsgHdr: dns.MsgHdr{Id: in.msg.Id, Response: true, Authoritative: true}, Compress: true}
-	for _, q := range in.msg.Question {
-		if in.from.Port() != port || q.Qclass&topBit != 0 {
-			m.Answer = append(m.Answer, z.Records(q)...)
-		}
-	}
-	if len(m.Answer) > 0 {
-		l.debug("answering", l.link.reply(m, in), in.iface)
 	}
 }
 
@@ -276,7 +271,7 @@ func (l *loop) unserve() {
 	for _, stop := range l.stops {
 		stop()
 	}
-	l.stops, l.zones = nil, nil
+	l.stops, l.zones, l.later = nil, nil, nil
 }
 
 func (l *loop) disconnect() {

@@ -107,14 +107,20 @@ func clock() func() (wall time.Time, awake time.Duration) {
 	return func() (time.Time, time.Duration) { return time.Now().Round(0), time.Since(start) }
 }
 
-// sleepWatch returns a function that says whether the machine slept since its last call.
+// stopped is the time between two looks at the clocks in which this process was stopped, by a debugger or with its
+// container: no machine is so busy that every second look is late by that much.
+const stopped = 5 * lookEvery
+
+// sleepWatch returns a function that says whether the machine slept, or this process was stopped, since its last call:
+// the neighbours have given it up meanwhile, and what it knows of them is old.
 func sleepWatch(clock func() (time.Time, time.Duration)) func() bool {
 	lastWall, lastAwake := clock()
 	return func() bool {
 		wall, awake := clock()
-		missed := wall.Sub(lastWall) - (awake - lastAwake)
+		before := lastAwake
+		missed := wall.Sub(lastWall) - (awake - before)
 		lastWall, lastAwake = wall, awake
-		return missed > 2*time.Second
+		return missed > 2*time.Second || awake-before > stopped
 	}
 }
 
@@ -166,7 +172,7 @@ func (s *Source) take() (nodes []string, refresh bool) {
 }
 
 // Run announces this node and reports others until ctx ends; then it says goodbye, which takes 0.1 seconds. Without a
-// usable interface, or with port 5353 taken, it says so in Health and the log, and tries again every two seconds. Only
+// usable interface, or with port 5353 taken, it says so in Health and the log, and tries again every second. Only
 // a configuration that makes no sense is an error.
 func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error {
 	me, err := newSelf(s.cfg)

@@ -3,6 +3,7 @@ package mdns
 import (
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -40,6 +41,13 @@ func newZone(me self, i iface, g *gate) *zone {
 		me: me, addrs: i.addrs(), index: i.Index, gate: g,
 		bucket: rate.NewLimiter(answersPerSecond, answersBurst), over: make(chan struct{}),
 	}
+}
+
+// open is the same zone for questions that the loop has seen with their senders.
+func (z *zone) open(i iface) *zone {
+	o := newZone(z.me, i, nil)
+	o.bucket = z.bucket
+	return o
 }
 
 // Records returns what is to be answered to q, which may be nothing. It may wait for a moment.
@@ -80,6 +88,8 @@ func (z *zone) retire() {
 // sender. Our own listener hears the same multicasts with sender and interface, so a zone answers as many questions as
 // the listener heard on the zone's interface at that time. Safe for concurrent use.
 type gate struct {
+	closed atomic.Bool // nothing passes: the loop answers by itself
+
 	mu    sync.Mutex
 	heard map[int]heard // guarded by mu; by interface index, 0 for questions from elsewhere
 	news  chan struct{} // guarded by mu; closed and replaced when a question is heard
@@ -109,6 +119,9 @@ func (g *gate) hear(index, questions int) {
 // passes says whether a question is one that a neighbour on the interface asked, waiting for the listener if it is
 // late. Each question heard lets one pass.
 func (g *gate) passes(index int, over <-chan struct{}) bool {
+	if g.closed.Load() {
+		return false
+	}
 	late := time.NewTimer(gateWait)
 	defer late.Stop()
 	for {

@@ -91,7 +91,8 @@ func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.cluster, i.revoked = c, c.revoked
+	i.revoked = c.revoked
+	i.cluster.Store(c)
 	return i, c.record(i.current.Leaf, name)
 }
 
@@ -136,6 +137,9 @@ func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply
 		return nil, ErrTokenUnknown
 	}
 	t, err := c.ticket(r.GetTokenKey())
+	if errors.Is(err, ErrTokenUnknown) {
+		return nil, fmt.Errorf("%w: a token is good at the node that made it only, at the address that was printed with it", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,9 @@
 // token: the joiner knows by the hash in it that it talks to the right cluster, before it sends anything;
 // the authority knows by a signature that the joiner has the token, over this connection and for this
 // key. A token is good once. Certificates last 7 days and are renewed at half of that for the same key. A
-// node that is removed is on a signed list that only grows, and that every handshake looks at.
+// node that is removed is on a signed list that only grows, and that every handshake looks at. A node that
+// holds the authority can seal it for another one, which then does the same: each redeems the tokens that it
+// made, and what either removes stays removed.
 //
 // Each run of a node can sign that it goes on; by that two machines with a copy of one key are found out.
 //

@@ -39,6 +39,8 @@ var (
 	ErrBadRequest = errors.New("the certificate request is not one of a node's key")
 	// ErrPlaintext: the other side does not speak TLS.
 	ErrPlaintext = errors.New("it does not speak TLS")
+	// ErrNoRoom: the other side takes no more connections, or none from here for now.
+	ErrNoRoom = errors.New("it takes no more connections now")
 	// ErrRejected: the other side did not accept this node's certificate.
 	ErrRejected = errors.New("it rejected this node's certificate")
 )
@@ -48,6 +50,7 @@ const (
 	alertBadCertificate      = tls.AlertError(42)
 	alertCertificateExpired  = tls.AlertError(45)
 	alertUnknownAuthority    = tls.AlertError(48)
+	alertAccessDenied        = tls.AlertError(49) // never sent by crypto/tls
 	alertCertificateRequired = tls.AlertError(116)
 	alertNoProtocol          = tls.AlertError(120)
 )
@@ -78,6 +81,10 @@ func (i *Identity) Explain(err error) error {
 	}
 	return err
 }
+
+// NoRoom is what a server sends to a connection that it does not let begin its handshake, so that the other
+// side knows why: a record of TLS with a fatal alert. Explain makes it ErrNoRoom.
+func NoRoom() []byte { return []byte{21, 3, 3, 0, 2, 2, byte(alertAccessDenied)} }
 
 func (i *Identity) explainName(c *x509.Certificate) error {
 	p, err := peerOf(c)
@@ -113,6 +120,8 @@ func (i *Identity) explainAlert(err error) error {
 		return fmt.Errorf("%w as expired or not yet valid; check both clocks", ErrRejected)
 	case alertCertificateRequired.Error():
 		return fmt.Errorf("%w: %w", ErrRejected, err)
+	case alertAccessDenied.Error():
+		return ErrNoRoom
 	}
 	return fmt.Errorf("the other side ended the handshake: %w", err)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,8 +23,8 @@ type Identity struct {
 	roots     *x509.CertPool
 	role      string
 	revoked   *Revocations // nil = nobody can be removed: the local authority
-	cluster   *Cluster     // nil unless the authority of a cluster is held here
 	file      string       // where a member keeps its certificate
+	cluster   atomic.Pointer[Cluster]
 
 	mu      sync.Mutex
 	current *tls.Certificate // guarded by mu
@@ -52,8 +53,8 @@ func (i *Identity) Authority() string { return i.authority.name }
 func (i *Identity) Tag() string { return i.authority.tag }
 
 // Cluster is the cluster whose authority is held on this machine, or nil: then others renew this
-// node's certificate, or the authority is the local one.
-func (i *Identity) Cluster() *Cluster { return i.cluster }
+// node's certificate, or the authority is the local one. A node may be entrusted with it while it runs.
+func (i *Identity) Cluster() *Cluster { return i.cluster.Load() }
 
 // Revocations are the nodes that were removed from the cluster, as far as this node knows. They are
 // nil for the local authority, and a nil one has nobody.

@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"crypto/ed25519"
+	"crypto/hpke"
 	"crypto/x509"
 	"errors"
 	"net/url"
@@ -8,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	pb "symbio/proto/symbio/v1"
 )
 
 func TestExplainTellsEarlyFromLate(t *testing.T) {
@@ -147,4 +151,81 @@ func FuzzCertificate(f *testing.F) {
 			t.Errorf("a certificate names %s, its key is of %s", p.ID, idOf(c.RawSubjectPublicKeyInfo))
 		}
 	})
+}
+
+// What a person reads when a clock is wrong or a certificate has ended: both times, and what to do.
+func TestTimesThatDoNotFitAreSaidInWords(t *testing.T) {
+	now := time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
+	c := &x509.Certificate{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}
+	e := x509.CertificateInvalidError{Cert: c, Reason: x509.Expired}
+	for want, at := range map[string]time.Time{
+		"its certificate is not valid yet: it begins at 2026-01-10T01:00:00Z and the clock here says 2026-01-10T00:00:00Z; check both clocks": now,
+		"its certificate has expired: it ended at 2026-01-10T02:00:00Z and the clock here says 2026-01-10T03:00:00Z; " +
+			"check both clocks, then restart that node, or join it again if it is of a cluster": now.Add(3 * time.Hour),
+	} {
+		if got := explainInvalid(e, at).Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// Certificates tolerate clocks that differ by 5 minutes, and no more.
+func TestAClockMayBeFiveMinutesWrong(t *testing.T) {
+	dir := t.TempDir()
+	a, err := OpenLocalAuthority(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := LoadOrCreateKey(filepath.Join(dir, "k", "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := time.Now()
+	leaf, err := a.certify(k.public(), roleNode, made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for off, ok := range map[time.Duration]bool{
+		-9 * time.Minute: true, -11 * time.Minute: false, // it is dated back by 5 minutes, and 5 are tolerated
+		nodeLife + 4*time.Minute: true, nodeLife + 6*time.Minute: false,
+	} {
+		if _, err := a.verify(leaf, made.Add(off)); (err == nil) != ok {
+			t.Errorf("%v after it was made: %v; want it taken: %t", off, err, ok)
+		}
+	}
+}
+
+// A key that somebody else signed as if it were the node's is not sealed to.
+func TestTheAuthorityIsSealedToTheKeyOfThatNodeOnly(t *testing.T) {
+	c, err := CreateCluster(filepath.Join(t.TempDir(), "cluster"), "home")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys [3]*Key
+	for i := range keys {
+		if keys[i], err = LoadOrCreateKey(filepath.Join(t.TempDir(), "node", "key.pem")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed, bob, eve := keys[0], keys[1], keys[2]
+	sealTo, err := hpke.MLKEM768X25519().GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepared := func(signer *Key, of *Key) *pb.PrepareReply {
+		spki, err := x509.MarshalPKIXPublicKey(of.public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := sealTo.PublicKey().Bytes()
+		return &pb.PrepareReply{Key: key, NodeKey: spki, Signature: ed25519.Sign(signer.private(), entrustText(c.authority, seed.id, bob.id, key))}
+	}
+	for name, p := range map[string]*pb.PrepareReply{"eve's key, signed by eve": prepared(eve, eve), "bob's key, signed by eve": prepared(eve, bob)} {
+		if _, err := c.Entrust(seed.id, bob.id, p); !errors.Is(err, ErrWrongNode) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrWrongNode)
+		}
+	}
+	if _, err := c.Entrust(seed.id, bob.id, prepared(bob, bob)); err != nil {
+		t.Errorf("bob's own: %v", err)
+	}
 }

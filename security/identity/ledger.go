@@ -150,7 +150,9 @@ type Record struct {
 	// Joined is when it got its first certificate, Expires when its last one ends.
 	Joined  time.Time `json:"joined"`
 	Expires time.Time `json:"expires"`
-	Removed bool      `json:"-"`
+	// Holds says that it was given the authority, or gave it to this machine.
+	Holds   bool `json:"holds_authority,omitempty"`
+	Removed bool `json:"-"`
 }
 
 // record notes that a certificate was made. "" keeps the name that is noted.
@@ -159,7 +161,7 @@ func (c *Cluster) record(leaf *x509.Certificate, name string) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(c.dir, "nodes", string(p.ID)+".json")
+	file := c.recordFile(p.ID)
 	r := Record{Joined: time.Now().UTC()}
 	if err := readJSON(file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -173,6 +175,10 @@ func (c *Cluster) record(leaf *x509.Certificate, name string) error {
 		return err
 	}
 	return replace(file, data)
+}
+
+func (c *Cluster) recordFile(id NodeID) string {
+	return filepath.Join(c.dir, "nodes", string(id)+".json")
 }
 
 // Nodes are the nodes that were ever certified, in the order in which they joined.

@@ -1,17 +1,15 @@
 package identity
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -25,29 +23,33 @@ const (
 	// listSize is more than a list of maxRemoved ids has.
 	listSize  = 256 << 10
 	listStart = "removed-"
+	// maxLists bounds the lists that know nothing of each other: one for each machine with the authority that
+	// removed somebody while it was alone.
+	maxLists = 8
 )
 
 // errStale says that a list is not newer than the one there is.
 var errStale = errors.New("the list of removed nodes is not newer than the one here")
 
-// Revocations is the list of the nodes that were removed from a cluster: signed by its authority, and
-// only ever replaced by one with a higher epoch. It is kept in a directory as one file per epoch, made
-// once and never written over, so that several processes may use it. A nil *Revocations is an empty
-// list that nothing changes.
+// Revocations are the nodes that were removed from a cluster, by the lists that its authority signed. One
+// list replaces another when it has a higher epoch and everybody who is on the other. Where two machines
+// hold the authority, two lists may be made that know nothing of each other: then both hold, and are handed
+// on, until a machine with the authority signs one for both. So a node that was removed stays removed,
+// whatever is heard in which order. Lists are kept as files, made once and never written over, so that
+// several processes may use them. A nil *Revocations is an empty list that nothing changes.
 type Revocations struct {
-	authority *Authority
-	dir       string
-
-	mu      sync.Mutex
-	list    *pb.Revocations     // guarded by mu; never written to
-	nodes   map[NodeID]struct{} // guarded by mu
-	changed context.Context     // ends with the next change; guarded by mu
-	tell    context.CancelFunc  // guarded by mu
+	mu        sync.Mutex
+	authority *Authority          // its key may come later; guarded by mu
+	dirs      []string            // where the lists are kept: each has all; guarded by mu
+	lists     []*pb.Revocations   // none replaces another, the highest epoch first; guarded by mu; never written to
+	nodes     map[NodeID]struct{} // guarded by mu
+	changed   context.Context     // ends with the next change; guarded by mu
+	tell      context.CancelFunc  // guarded by mu
 }
 
-// openRevocations reads the newest list in dir.
+// openRevocations reads the lists in dir.
 func openRevocations(a *Authority, dir string) (*Revocations, error) {
-	r := &Revocations{authority: a, dir: dir, list: &pb.Revocations{}, nodes: map[NodeID]struct{}{}}
+	r := &Revocations{authority: a, dirs: []string{dir}, nodes: map[NodeID]struct{}{}}
 	r.changed, r.tell = context.WithCancel(context.Background())
 	return r, r.Reload()
 }
@@ -63,40 +65,52 @@ func (r *Revocations) Has(id NodeID) bool {
 	return removed
 }
 
-// Current returns the newest list, nil when there was never one, and a context that ends when there is
-// a newer one. The list is shared: it must not be changed.
+// Count is how many nodes were removed.
+func (r *Revocations) Count() int {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.nodes)
+}
+
+// Current returns the newest list, nil when there was never one, and a context that ends with the next
+// change. The list is shared: it must not be changed.
 func (r *Revocations) Current() (*pb.Revocations, context.Context) {
+	all, changed := r.Lists()
+	if len(all) == 0 {
+		return nil, changed
+	}
+	return all[0], changed
+}
+
+// Lists returns the lists that hold, the newest first, and a context that ends when there is another. There
+// is more than one only until a machine with the authority has heard of all. They are shared: they must not
+// be changed.
+func (r *Revocations) Lists() ([]*pb.Revocations, context.Context) {
 	if r == nil {
 		return nil, context.Background()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.list.GetEpoch() == 0 {
-		return nil, r.changed
-	}
-	return r.list, r.changed
+	return r.lists, r.changed
 }
 
-// Update takes a list from another node when it is newer and signed, keeps it, and reports whether it
-// did. A list that is not newer is no error: every node hands on what it has.
+// Update takes a list from another node when it is signed and says anything new, keeps it, and reports
+// whether it did. A list that says nothing new is no error: every node hands on what it has.
 func (r *Revocations) Update(list *pb.Revocations) (bool, error) {
 	if r == nil || list == nil || list.GetEpoch() == 0 {
 		return false, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if list.GetEpoch() <= r.list.GetEpoch() {
-		return false, nil
+	took, err := r.take(list)
+	if err != nil || !took {
+		return took, err
 	}
-	if err := r.check(list); err != nil {
-		return false, err
-	}
-	list = proto.CloneOf(list)
-	r.put(list)
-	if err := r.write(list); err != nil && !errors.Is(err, fs.ErrExist) {
-		return true, fmt.Errorf("keep the list of removed nodes: %w", err) // it holds until this process ends
-	}
-	return true, nil
+	// What cannot be kept holds until this process ends.
+	return true, errors.Join(r.keepAll(), r.settle())
 }
 
 // Reload reads again what is kept, for another process may have added to it.
@@ -106,20 +120,26 @@ func (r *Revocations) Reload() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for {
-		epochs, err := r.kept()
-		if err != nil || len(epochs) == 0 || epochs[len(epochs)-1] <= r.list.GetEpoch() {
-			return err
-		}
-		list, err := r.read(epochs[len(epochs)-1])
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // another process has put a newer one in its place
-		}
-		if err == nil {
-			r.put(list)
-		}
+	if err := r.load(); err != nil {
 		return err
 	}
+	return r.settle()
+}
+
+// load takes the lists that are kept. The caller holds r.mu.
+func (r *Revocations) load() error {
+	for _, dir := range r.dirs {
+		kept, err := keptIn(dir)
+		if err != nil {
+			return err
+		}
+		for _, k := range slices.Backward(kept) { // the newest replaces the others
+			if err := r.read(k); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process has tidied up
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // add signs a list with one more node. errStale: another process was faster; Reload and try again.
@@ -132,7 +152,36 @@ func (r *Revocations) add(id NodeID) error {
 	if len(r.nodes) >= maxRemoved {
 		return fmt.Errorf("%d nodes were removed from this cluster, more than it keeps: make a new cluster", len(r.nodes))
 	}
-	list := &pb.Revocations{Epoch: r.list.GetEpoch() + 1, Nodes: append(slices.Clone(r.list.GetNodes()), string(id))}
+	return r.sign(id)
+}
+
+// settle signs one list for all that hold, where the authority is. Two machines that do so at once sign the
+// same. The caller holds r.mu.
+func (r *Revocations) settle() error {
+	for len(r.lists) > 1 && r.authority.private != nil && len(r.nodes) <= maxRemoved {
+		err := r.sign()
+		if errors.Is(err, errStale) {
+			err = r.load()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sign makes the next list: everybody who was removed, and who else is named. The caller holds r.mu.
+func (r *Revocations) sign(more ...NodeID) error {
+	list := &pb.Revocations{Epoch: 1}
+	if len(r.lists) > 0 {
+		list.Epoch = r.lists[0].GetEpoch() + 1
+	}
+	for id := range r.nodes {
+		list.Nodes = append(list.Nodes, string(id))
+	}
+	for _, id := range more {
+		list.Nodes = append(list.Nodes, string(id))
+	}
 	slices.Sort(list.Nodes)
 	list.Signature = ed25519.Sign(r.authority.private(), r.text(list))
 	if err := r.write(list); errors.Is(err, fs.ErrExist) {
@@ -140,19 +189,50 @@ func (r *Revocations) add(id NodeID) error {
 	} else if err != nil {
 		return fmt.Errorf("keep the list of removed nodes: %w", err)
 	}
-	r.put(list)
-	return nil
+	_, err := r.take(list)
+	return errors.Join(err, r.keepAll())
 }
 
-// put makes list the one that holds. The caller holds r.mu.
-func (r *Revocations) put(list *pb.Revocations) {
-	r.list = list
-	r.nodes = make(map[NodeID]struct{}, len(list.GetNodes()))
+// take makes a list hold unless it says nothing new, and drops those that it replaces. The caller holds r.mu.
+func (r *Revocations) take(list *pb.Revocations) (bool, error) {
+	if slices.ContainsFunc(r.lists, func(have *pb.Revocations) bool { return replaces(have, list) }) {
+		return false, nil
+	}
+	if err := r.check(list); err != nil {
+		return false, err
+	}
+	list = proto.CloneOf(list)
+	all := slices.DeleteFunc(slices.Clone(r.lists), func(have *pb.Revocations) bool { return replaces(list, have) })
+	if len(all) >= maxLists {
+		return false, fmt.Errorf("over %d lists of removed nodes that know nothing of each other: start a node that holds the authority", maxLists)
+	}
+	r.lists = append(all, list)
+	slices.SortFunc(r.lists, func(a, b *pb.Revocations) int {
+		return cmp.Or(cmp.Compare(b.GetEpoch(), a.GetEpoch()), bytes.Compare(a.GetSignature(), b.GetSignature()))
+	})
 	for _, id := range list.GetNodes() {
 		r.nodes[NodeID(id)] = struct{}{}
 	}
 	r.tell()
 	r.changed, r.tell = context.WithCancel(context.Background())
+	return true, nil
+}
+
+// replaces reports whether a says all that b says, and is not older.
+func replaces(a, b *pb.Revocations) bool {
+	if a.GetEpoch() < b.GetEpoch() || len(a.GetNodes()) < len(b.GetNodes()) {
+		return false
+	}
+	on := make(map[string]struct{}, len(a.GetNodes()))
+	for _, id := range a.GetNodes() {
+		on[id] = struct{}{}
+	}
+	for _, id := range b.GetNodes() {
+		if _, there := on[id]; !there {
+			return false
+		}
+	}
+	return true
 }
 
 // check says whether a list is one that the authority signed.
@@ -180,74 +260,20 @@ func (r *Revocations) text(list *pb.Revocations) []byte {
 	return b
 }
 
-// kept lists the epochs in the directory, the oldest first.
-func (r *Revocations) kept() (epochs []uint64, err error) {
-	entries, err := os.ReadDir(r.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// signHere gives the lists the authority's key, and the directory that it is in. What was kept there holds
+// too, and from now on all that holds is kept there.
+func (r *Revocations) signHere(a *Authority, dir string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.authority = a
+	if !slices.Contains(r.dirs, dir) {
+		r.dirs = append([]string{dir}, r.dirs...)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the list of removed nodes: %w", err)
-	}
-	for _, e := range entries {
-		number, ok := strings.CutPrefix(e.Name(), listStart)
-		if n, err := strconv.ParseUint(number, 10, 64); ok && err == nil && n > 0 {
-			epochs = append(epochs, n)
-		}
-	}
-	slices.Sort(epochs)
-	return epochs, nil
-}
-
-func (r *Revocations) file(epoch uint64) string {
-	return filepath.Join(r.dir, listStart+strconv.FormatUint(epoch, 10))
-}
-
-func (r *Revocations) read(epoch uint64) (*pb.Revocations, error) {
-	data, err := readFile(r.file(epoch), listSize)
-	if err != nil {
-		return nil, fmt.Errorf("read the list of removed nodes: %w", err)
-	}
-	list := &pb.Revocations{}
-	if err := proto.Unmarshal(data, list); err != nil || list.GetEpoch() != epoch {
-		return nil, fmt.Errorf("%s holds no list of removed nodes; move it away", r.file(epoch))
-	}
-	if err := r.check(list); err != nil {
-		return nil, fmt.Errorf("%s: %w; move it away", r.file(epoch), err)
-	}
-	return list, nil
-}
-
-// keptLists is how many lists stay in the directory. A process that is behind by fewer finds the file
-// of the epoch that it would write, and so knows that it is.
-const keptLists = 16
-
-// write keeps a list, and forgets old ones. fs.ErrExist says that another process has kept one of that
-// epoch or a later one. The caller holds r.mu.
-func (r *Revocations) write(list *pb.Revocations) error {
-	data, err := proto.Marshal(list)
-	if err != nil {
+	if err := r.load(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
-		return err
+	if len(r.lists) == 0 {
+		return nil
 	}
-	if err := writeOnce(r.file(list.GetEpoch()), data); err != nil {
-		return err
-	}
-	epochs, err := r.kept()
-	if err != nil {
-		return err
-	}
-	for _, e := range epochs {
-		switch {
-		case e > list.GetEpoch():
-			return errors.Join(fs.ErrExist, os.Remove(r.file(list.GetEpoch())))
-		case e+keptLists <= list.GetEpoch():
-			if removeErr := os.Remove(r.file(e)); !errors.Is(removeErr, fs.ErrNotExist) { // another process may be faster
-				err = errors.Join(err, removeErr)
-			}
-		}
-	}
-	return err
+	return errors.Join(r.keepAll(), r.settle())
 }

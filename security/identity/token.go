@@ -214,6 +214,8 @@ func (t Token) Explain(err error) error {
 		return fmt.Errorf("%w: something else than a symbio node uses that port", ErrPlaintext)
 	case errors.As(err, &invalid):
 		return explainInvalid(invalid, time.Now())
+	case strings.Contains(err.Error(), alertAccessDenied.Error()):
+		return fmt.Errorf("%w: wait a minute", ErrNoRoom)
 	case strings.Contains(err.Error(), alertNoProtocol.Error()):
 		return fmt.Errorf("%w: give the address of the node where `symbio cluster init` ran", ErrNoAuthority)
 	case errors.Is(err, ErrWrongCluster):

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -47,6 +48,9 @@ func (floor) Link(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
 		if err != nil {
 			return err
 		}
+		if len(f.GetSends()) > 0 { // which are for reading only
+			continue
+		}
 		c := f.GetCalls()[0]
 		if err := s.Send(&pb.Frame{Answers: []*pb.Answer{{Id: c.GetId(), Payload: c.GetRequest().GetPayload()}}}); err != nil {
 			return err
@@ -67,12 +71,49 @@ func serveFloors(id *identity.Identity) {
 }
 
 // worker is an agent that answers at once.
-type worker struct{}
+type worker struct{ handled *tally }
 
 func (worker) Perceptions() []string { return []string{"work"} }
 
-func (worker) Receive(_ context.Context, s community.Signal) (community.Reply, error) {
+func (w worker) Receive(_ context.Context, s community.Signal) (community.Reply, error) {
+	w.handled.add()
 	return community.Reply{Data: s.Data}, nil
+}
+
+// tally lets a caller wait until something has been counted so often.
+type tally struct {
+	mu    sync.Mutex
+	n     int
+	until int
+	there chan struct{}
+}
+
+func newTally() *tally { return &tally{until: -1} }
+
+func (t *tally) add() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n++; t.n == t.until {
+		close(t.there)
+	}
+}
+
+// wait is a capability: it answers when so many more were counted as the payload says, and counts anew.
+// An empty one only counts anew.
+func (t *tally) wait(_ context.Context, s community.Signal) (community.Reply, error) {
+	t.mu.Lock()
+	n, err := strconv.Atoi(string(s.Data))
+	if t.there = make(chan struct{}); t.n >= n {
+		close(t.there)
+	}
+	t.until = n
+	there := t.there
+	t.mu.Unlock()
+	<-there
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n, t.until = 0, -1
+	return community.Reply{}, err
 }
 
 // spent is what a process has used.
@@ -240,7 +281,9 @@ func BenchmarkCalls(b *testing.B) {
 	}
 }
 
-func report(b *testing.B, name string, of, floor []figure) {
+func report(b *testing.B, name string, of, floor []figure) { reportTo(b, name, of, floor, "unary") }
+
+func reportTo(b *testing.B, name string, of, floor []figure, base string) {
 	for _, m := range []struct {
 		name string
 		of   func(figure) float64
@@ -254,9 +297,9 @@ func report(b *testing.B, name string, of, floor []figure) {
 			ratios[i] = m.of(of[i]) / m.of(floor[i])
 		}
 		slices.Sort(ratios)
-		if name != "unary" {
-			b.ReportMetric(ratios[len(ratios)/2], name+"-"+m.name+"-x-unary")
-			b.Logf("%s %s: %.2f (%.2f to %.2f) of plain unary's", name, m.name, ratios[len(ratios)/2], ratios[len(ratios)/4], ratios[len(ratios)*3/4])
+		if name != base {
+			b.ReportMetric(ratios[len(ratios)/2], name+"-"+m.name+"-x-"+base)
+			b.Logf("%s %s: %.2f (%.2f to %.2f) of %s's", name, m.name, ratios[len(ratios)/2], ratios[len(ratios)/4], ratios[len(ratios)*3/4], base)
 		}
 	}
 	calls := make([]float64, len(of))
@@ -344,4 +387,105 @@ func BenchmarkFrozen(b *testing.B) {
 		b.ReportMetric(float64(calls.Load()), "calls")
 	}
 	b.ReportMetric(float64(grown)/1024, "growth-MiB")
+}
+
+// tellRig is a node that is told, and a bare stream beside it.
+type tellRig struct {
+	*rig
+	agent  community.MemberID
+	stream grpc.BidiStreamingClient[pb.Frame, pb.Frame]
+}
+
+// told has a node of its own told so often, from some goroutines, and returns when all was handled. Who
+// is refused tries again soon.
+func (r *tellRig) told(b *testing.B, payload []byte, tellers, n int) {
+	node := community.MemberID(r.child.hint.Node)
+	if _, err := r.home.Invoke(b.Context(), node, "handled", community.Signal{Data: []byte("0")}); err != nil {
+		b.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range tellers {
+		wg.Go(func() {
+			for range n / tellers {
+				for {
+					err := r.home.Tell(b.Context(), r.agent, community.Signal{Perception: "work", Data: payload})
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, community.ErrBusy) {
+						b.Error(err)
+						return
+					}
+					<-time.After(time.Millisecond)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := r.home.Invoke(b.Context(), node, "handled", community.Signal{Data: strconv.AppendInt(nil, int64(n/tellers*tellers), 10)}); err != nil {
+		b.Fatal(err)
+	}
+	if n := r.home.Undelivered(); n > 0 {
+		b.Fatalf("%d were not delivered", n)
+	}
+}
+
+// streamed sends as many messages over the bare stream, a frame each, and returns when all were read.
+func (r *tellRig) streamed(b *testing.B, payload []byte, n int) {
+	for range n {
+		if err := r.stream.Send(&pb.Frame{Sends: []*pb.InvokeRequest{{Capability: "echo", Payload: payload}}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := r.stream.Send(&pb.Frame{Calls: []*pb.Call{{}}}); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := r.stream.Recv(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkTells compares signals that nobody waits for, from one goroutine and from 64 to one agent of
+// a node in another process until the agent has handled them, with a bare gRPC stream that sends them
+// one by one to a server that only reads.
+func BenchmarkTells(b *testing.B) {
+	l := newLAN(b)
+	c := l.child(benchEnv + "=1")
+	h := l.onLoopback("teller", func(cfg *grpcpeer.Config) { cfg.Limits.Calls = crowded })
+	h.network.Sight(c.hint)
+	h.sees("the agent", func([]community.Member) bool { return len(h.WhoCanReceive("work")) == 1 })
+	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", c.floors) }
+	stream, err := client(b, l.identity("streaming"), dial).Link(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := &tellRig{&rig{child: c, home: h}, h.WhoCanReceive("work")[0].ID, stream}
+	for _, size := range []int{100, 64 << 10} {
+		for _, tellers := range []int{1, 64} {
+			n := 64_000
+			if size > 1000 {
+				n = 3200
+			}
+			b.Run(fmt.Sprintf("%dB/tellers=%d", size, tellers), func(b *testing.B) {
+				payload := bytes.Repeat([]byte("x"), size)
+				var took [2][]figure
+				for round := 0; b.Loop(); round++ {
+					for i := range took {
+						w := (i + round) % len(took)
+						cpu, began := r.cpu(b), time.Now()
+						if w == 0 {
+							r.told(b, payload, tellers, n)
+						} else {
+							r.streamed(b, payload, n)
+						}
+						each := time.Since(began) / time.Duration(n)
+						took[w] = append(took[w], figure{each, each, (r.cpu(b) - cpu) / time.Duration(n)})
+					}
+				}
+				b.ReportMetric(0, "ns/op")
+				reportTo(b, "tell", took[0], took[1], "stream")
+				reportTo(b, "stream", took[1], took[1], "stream")
+			})
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"symbio/community"
@@ -21,6 +22,7 @@ type candidate struct {
 	// guarded by Network.mu
 	claimed community.NodeID // "" = unknown
 	addrs   []netip.AddrPort
+	sources []string
 	gone    bool
 	fresh   bool             // its addresses are others than at the last dial
 	proven  community.NodeID // who answered last
@@ -30,9 +32,10 @@ type candidate struct {
 }
 
 // Sight takes a hint that somebody may be at some addresses, or is there no more. It returns at once.
-// A hint never closes or redirects a connection, and no more than Limits.Candidates are kept.
+// A hint never closes or redirects a connection, and no more than Limits.Candidates are kept. A hint that this
+// node itself is somewhere else is looked into, seldom: somebody may have a copy of its key.
 func (n *Network) Sight(hint discovery.Candidate) {
-	if hint.Key == "" || hint.Node == string(n.self) {
+	if hint.Key == "" {
 		return
 	}
 	n.mu.Lock()
@@ -52,7 +55,7 @@ func (n *Network) Sight(hint discovery.Candidate) {
 	k.gone = hint.Gone
 	if !hint.Gone {
 		k.fresh = k.fresh || k.claimed != community.NodeID(hint.Node) || !slices.Equal(k.addrs, hint.Addrs)
-		k.claimed, k.addrs = community.NodeID(hint.Node), slices.Clone(hint.Addrs)
+		k.claimed, k.addrs, k.sources = community.NodeID(hint.Node), slices.Clone(hint.Addrs), hint.Sources
 	}
 	select {
 	case k.kick <- struct{}{}:
@@ -82,8 +85,26 @@ func (n *Network) room() bool {
 
 // target is what to dial, as known at one moment.
 type target struct {
+	of              *candidate
 	claimed, proven community.NodeID
 	addrs           []netip.AddrPort
+	hearsay         bool
+	news            <-chan struct{} // for hearsay: there may be something better to go by; else nil
+}
+
+// hearsay reports whether nobody but other nodes says that the candidate is there, and it never was. The
+// caller holds Network.mu.
+func (k *candidate) hearsay() bool {
+	return k.proven == "" && len(k.sources) == 1 && k.sources[0] == introducedName
+}
+
+// announcedName is the source that anybody on the network can feed (discovery/mdns).
+const announcedName = "mdns"
+
+// strange reports whether the candidate was never reached, and only what anybody on the network may say
+// speaks of it. The caller holds Network.mu.
+func (k *candidate) strange() bool {
+	return k.proven == "" && len(k.sources) > 0 && !slices.ContainsFunc(k.sources, func(s string) bool { return s != introducedName && s != announcedName })
 }
 
 // next says what to dial, or that the candidate is not worth pursuing any more.
@@ -97,7 +118,18 @@ func (n *Network) next(k *candidate) (target, bool) {
 		return target{}, false
 	}
 	k.fresh = false
-	return target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs)}, true
+	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), hearsay: k.hearsay()}
+	if t.hearsay {
+		t.news = k.kick
+	}
+	return t, true
+}
+
+// moved reports whether the candidate is not said to be at that address any more.
+func (n *Network) moved(k *candidate, a netip.AddrPort) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !slices.Contains(k.addrs, a)
 }
 
 // pursue dials the candidate, keeps the link while it lasts, and tries again, until the candidate is
@@ -113,7 +145,11 @@ func (n *Network) pursue(k *candidate) {
 			continue
 		}
 		dialled := time.Now()
+		t.of = k
 		l, err := n.dial(t)
+		if errors.Is(err, errNews) {
+			continue
+		}
 		if err != nil {
 			n.rest(k, dialled, n.missed(k, t, err))
 			continue
@@ -165,6 +201,7 @@ func (n *Network) adopt(k *candidate, l *link) *link {
 		return other.(*link)
 	}
 	n.links.Store(l.peer.ID, l)
+	n.circle.turned()
 	k.status = NodeStatus{ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, Since: l.since}
 	return nil
 }
@@ -173,7 +210,7 @@ func (n *Network) adopt(k *candidate, l *link) *link {
 func (n *Network) hold(k *candidate, l *link) pause {
 	l.expelIf(n.cfg.Identity.Revocations()) // guard may have looked just before it could see this link
 	n.records.tell(Event{Kind: Connected, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr})
-	err := l.watch(n.life, n.host.Attach(l.peer))
+	err := n.stay(l)
 	state, kind, p := StateUnavailable, Lost, pause{least: firstBackOff, length: jitter(firstBackOff)}
 	switch {
 	case isFarewell(err):
@@ -183,7 +220,8 @@ func (n *Network) hold(k *candidate, l *link) pause {
 	}
 	n.mu.Lock()
 	n.links.Delete(l.peer.ID)
-	k.status.State, k.status.Why, k.status.Since = state, err.Error(), time.Now()
+	n.circle.turned()
+	k.status.State, k.status.Why, k.status.Since, k.status.Authority = state, err.Error(), time.Now(), l.authority.Load()
 	status := k.status
 	n.mu.Unlock()
 	close(l.ended)
@@ -193,6 +231,20 @@ func (n *Network) hold(k *candidate, l *link) pause {
 	}
 	n.records.tell(Event{Kind: kind, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr, Why: err.Error()})
 	return p
+}
+
+// stay keeps the link and what goes with it until it ends, and returns why it did.
+func (n *Network) stay(l *link) error {
+	n.introduced.stays(l.peer.ID)
+	defer func() { n.introduced.leaves(l.peer.ID, l.removed.Load()) }()
+	var offering sync.WaitGroup
+	defer offering.Wait()
+	ctx, stop := context.WithCancel(n.search)
+	defer stop()
+	if l.addr.IsValid() {
+		offering.Go(func() { n.offers(ctx, l) })
+	}
+	return l.watch(n.life, n.host.Attach(l.peer))
 }
 
 // missed notes why a dial made no link, and returns how long to rest.
@@ -207,11 +259,24 @@ func (n *Network) missed(k *candidate, t target, err error) pause {
 	case refusal != "":
 		state, kind = refusal, Refused
 		p.length, p.stubborn = refusedPause, true
+		if k.strange() {
+			p.length = min(refusedPause<<min(k.fails-1, 16), maxRefusedPause)
+		}
 	default:
 		p.length = backOff(k.fails)
+		if k.strange() && k.fails > farewells {
+			most := strangerBackOff
+			if k.hearsay() {
+				most = hearsayBackOff
+			}
+			p.length = jitter(min(maxBackOff<<min(k.fails-farewells, 16), most))
+		}
 		if k.status.State == StateLeft {
 			state = StateLeft // that nobody answers is as it should be
 		}
+	}
+	if k.claimed == n.self {
+		p = mirrorPause(k.fails)
 	}
 	if k.status.State != state {
 		k.status.Since = time.Now()
@@ -282,17 +347,23 @@ func backOff(fails int) time.Duration {
 func jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d/5+1) }
 
 // slot waits for leave to dial. Nodes that were connected before have places of their own, so that a
-// flood of false hints does not keep them apart.
-func (n *Network) slot(ctx context.Context, t target) (release func(), ok bool) {
+// flood of false hints does not keep them apart; and what others say has, so that it keeps nobody apart
+// that discovery finds by itself.
+func (n *Network) slot(ctx context.Context, t target) (release func(), err error) {
 	places := n.newcomers
-	if t.proven != "" {
+	switch {
+	case t.proven != "":
 		places = n.knownFriend
+	case t.hearsay:
+		places = n.hearsay
 	}
 	select {
 	case places <- struct{}{}:
-		return func() { <-places }, true
+		return func() { <-places }, nil
+	case <-t.news:
+		return nil, errNews
 	case <-ctx.Done():
-		return nil, false
+		return nil, ctx.Err()
 	}
 }
 

@@ -27,8 +27,12 @@ type Config struct {
 	Listener net.Listener
 	// Name is the node's name for people; other nodes see it.
 	Name string
-	// Protocol is this node's version. Default 1.1; with 1.0 it makes no use of Link.
+	// Protocol is this node's version. Default 1.2; with 1.1 it makes no use of InvokeStream,
+	// with 1.0 none of Link either.
 	Protocol Version
+	// Authority is the directory for the cluster's authority, should a node that holds it give it to this
+	// one. Default: this node takes none.
+	Authority string
 	// Limits bound what other nodes can make this one do.
 	Limits Limits
 	// Dial opens the connection to an address. Default: TCP.
@@ -62,9 +66,18 @@ type Limits struct {
 	PerNode int
 	// Handshakes is how many connections may be proving themselves at once. Default 32.
 	Handshakes int
+	// HandshakeRate is how many connections of one address may fail to prove themselves in a second, in the
+	// long run, before those that come from there are refused. Default 5. HandshakeBurst is how many may at
+	// once, or may be about to. Default 20: as many nodes as start together on one machine.
+	HandshakeRate  float64
+	HandshakeBurst int
+	// Joins is how many tries to join one address may make in a minute. Default 10: a person pastes a line;
+	// whatever is faster is not a person.
+	Joins int
 	// Candidates is how many hints of nodes are kept. Default 4096, as discovery does.
 	Candidates int
-	// Dials is how many of them are dialled at once. Default 8.
+	// Dials is how many of them are dialled at once, and as many again that were connected before, and
+	// that were only introduced. Default 8.
 	Dials int
 	// Deadline is for calls whose caller gave none; a community gives all of them one. Default 2 min.
 	Deadline time.Duration
@@ -81,11 +94,19 @@ const (
 	firstBackOff = 100 * time.Millisecond
 	// maxBackOff leaves a second to connect within the 5 s in which a healed partition is whole.
 	maxBackOff = 4 * time.Second
+	// strangerBackOff is the longest pause for somebody who was never reached and whom only mDNS speaks of
+	// (security: anybody on the LAN may claim anything there); a new announcement ends it.
+	strangerBackOff = 5 * time.Minute
+	// hearsayBackOff is the longest pause for somebody of whom only others say that it is there, and at whose
+	// address nobody has ever answered: it may be one that only they can reach.
+	hearsayBackOff = 10 * time.Minute
 	// farewellPause is how long a node that said goodbye is left alone. It may be starting again: within
 	// the second that a goodbye of mDNS takes, nothing but a dial tells.
 	farewellPause = 500 * time.Millisecond
 	// refusedPause is how long a node that answered wrongly is left alone, unless its address changes.
 	refusedPause = 30 * time.Second
+	// maxRefusedPause is for a stranger who goes on answering wrongly; the pauses double up to it.
+	maxRefusedPause = time.Hour
 	// farewells is how many dials a node that was connected and is announced as gone still gets: a
 	// forged goodbye must not part two nodes whose connection broke just then.
 	farewells = 10
@@ -111,7 +132,7 @@ func (c *Config) fill() {
 		c.Listen = "127.0.0.1:0"
 	}
 	if c.Protocol == (Version{}) {
-		c.Protocol = Version{Major: 1, Minor: linkMinor}
+		c.Protocol = Version{Major: 1, Minor: streamMinor}
 	}
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
@@ -132,13 +153,16 @@ func (c *Config) fill() {
 	orDefault(&l.Connections, 256)
 	orDefault(&l.PerNode, 4)
 	orDefault(&l.Handshakes, 32)
+	orDefault(&l.HandshakeRate, 5)
+	orDefault(&l.HandshakeBurst, 20)
+	orDefault(&l.Joins, 10)
 	orDefault(&l.Candidates, 4096)
 	orDefault(&l.Dials, 8)
 	orDefault(&l.Deadline, 2*time.Minute)
 	orDefault(&l.MaxDeadline, 30*time.Minute)
 }
 
-func orDefault[N int | uint32 | time.Duration](n *N, value N) {
+func orDefault[N int | uint32 | float64 | time.Duration](n *N, value N) {
 	if *n <= 0 {
 		*n = value
 	}

@@ -1,7 +1,6 @@
 package grpcpeer
 
 import (
-	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -12,15 +11,15 @@ import (
 // wire is the TLS connection of a link. It remembers what gRPC tells as text only: the alert by which
 // the other side ended it.
 type wire struct {
-	*tls.Conn
-	raw    net.Conn
-	heard  chan struct{} // closed when the first read has ended
-	hear   func()        // closes heard, once
-	closed atomic.Bool
-	alert  atomic.Pointer[net.OpError]
+	net.Conn // TLS
+	raw      *batch
+	heard    chan struct{} // closed when the first read has ended
+	hear     func()        // closes heard, once
+	closed   atomic.Bool
+	alert    atomic.Pointer[net.OpError]
 }
 
-func newWire(c *tls.Conn, raw net.Conn) *wire {
+func newWire(c net.Conn, raw *batch) *wire {
 	w := &wire{Conn: c, raw: raw, heard: make(chan struct{})}
 	w.hear = sync.OnceFunc(func() { close(w.heard) })
 	return w
@@ -35,6 +34,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	w.hear()
 	return n, err
 }
+
+func (w *wire) Write(p []byte) (int, error) { return w.raw.together(w.Conn, p) }
 
 // Close closes below TLS, at once: a TLS close waits to say goodbye, up to 5 s when the other side
 // does not read. A connection that ends before a word was heard may have been refused, because in TLS

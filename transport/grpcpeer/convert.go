@@ -14,6 +14,8 @@ import (
 // Messages become the community's words here, and nothing else: what a node may say of itself and ask
 // for is the community's to check (Lease, Serve). Fields that are missing are empty, never a panic.
 
+// requestTo is a call as it travels. Its trace, of at most 567 bytes, is not counted in its envelope, for
+// which a stream leaves several times the room.
 func requestTo(c community.Call, left time.Duration) *pb.InvokeRequest {
 	return &pb.InvokeRequest{
 		CallId:      c.ID,
@@ -23,6 +25,8 @@ func requestTo(c community.Call, left time.Duration) *pb.InvokeRequest {
 		ContentType: c.ContentType,
 		Requester:   c.Requester,
 		Deadline:    durationpb.New(left),
+		Traceparent: c.Trace.Parent(),
+		Tracestate:  c.Trace.State(),
 	}
 }
 
@@ -34,6 +38,7 @@ func callFrom(r *pb.InvokeRequest) community.Call {
 		Payload:     r.GetPayload(),
 		ContentType: r.GetContentType(),
 		Requester:   r.GetRequester(),
+		Trace:       community.ParseTrace(r.GetTraceparent(), r.GetTracestate()),
 	}
 }
 

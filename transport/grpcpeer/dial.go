@@ -15,15 +15,21 @@ import (
 
 var (
 	errNowhere = errors.New("none of its addresses can be reached from here; a node without a cluster identity meets nodes of this machine only")
+	errNews    = errors.New("something else was said of it meanwhile")
 	errSelf    = errors.New("this node itself answers there")
 	errTwin    = errors.New("a node with this node's own identity answers there: was its folder copied? Give one of the two a new key")
 )
 
 // dial tries the addresses in turn until a node proves who it is.
 func (n *Network) dial(t target) (*link, error) {
-	release, ok := n.slot(n.search, t)
-	if !ok {
-		return nil, n.search.Err()
+	leave, err := n.lines.enter(n.search, t)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	release, err := n.slot(n.search, t)
+	if err != nil {
+		return nil, err
 	}
 	defer release()
 	if t.claimed != "" {
@@ -37,6 +43,9 @@ func (n *Network) dial(t target) (*link, error) {
 	}
 	var firstErr error
 	for _, a := range addrs {
+		if firstErr != nil && n.moved(t.of, a) {
+			continue // each address where nobody is any more takes two seconds
+		}
 		l, err := n.dialOne(a, t.claimed)
 		if err == nil {
 			return l, nil
@@ -71,7 +80,9 @@ func (n *Network) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, 
 
 // greet makes the TLS handshake and asks the node to describe itself.
 func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
-	conn := tls.Client(raw, n.cfg.Identity.ClientTLS(expect))
+	shown := n.cfg.Identity.NotAfter() // of the certificate that the handshake shows, or of one before it
+	below := newBatch(raw)
+	conn := tls.Client(below, n.cfg.Identity.ClientTLS(expect))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
@@ -83,15 +94,34 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 	if who.ID == n.self && n.isOwn(raw, addr) {
 		return nil, errSelf
 	}
-	w := newWire(conn, raw)
+	return n.meet(ctx, newWire(conn, below), state, addr, shown)
+}
+
+// meet makes a link of a connection whose handshake is done, and asks the node to describe itself. The
+// address is the one that was dialled; none when the node opened the connection. shown is the end of the
+// certificate that this node has shown.
+func (n *Network) meet(ctx context.Context, w *wire, state tls.ConnectionState, addr netip.AddrPort, shown time.Time) (*link, error) {
+	who, err := identity.PeerOf(state)
+	if err != nil {
+		return nil, err
+	}
 	l, err := newLink(w, handed{state}, who.ID, n.cfg.Limits)
 	if err != nil {
 		return nil, err
 	}
-	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: addr.String()}
-	l.certEnd = state.VerifiedChains[0][0].NotAfter
-	l.raw, l.heard, l.alarmed = raw, n.hear, n.hearTwin
-	if err := l.describe(ctx, n.introduction()); err != nil {
+	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: w.RemoteAddr().String()}
+	if l.addr = addr; addr.IsValid() {
+		l.peer.Addr = addr.String()
+	}
+	leaf := state.VerifiedChains[0][0]
+	l.half = leaf.NotAfter.Sub(leaf.NotBefore) / 2
+	l.theirs.extend(leaf.NotAfter)
+	l.ours.extend(shown)
+	l.raw, l.heard, l.alarmed, l.undelivered = w.raw, n.hear, n.hearTwin, n.server.undelivered
+	l.introduced = n.introduced.hear
+	self := n.introduction()
+	self.Port = n.portAt(w.LocalAddr())
+	if err := l.describe(ctx, self); err != nil {
 		l.close()
 		if refused := w.refusal(); refused != nil {
 			return nil, refused

@@ -9,17 +9,29 @@
 // Calls go over two Link streams of that connection, one for short and one for long messages, when the
 // node speaks version 1.1: a call that is alone is sent at once, and what waits while a message is
 // being sent goes together in the next. A lane that ends fails its calls and ends the connection. To
-// older nodes, and when a call's envelope is too large for a lane, a call is an Invoke of its own.
+// older nodes, and when a call's envelope is too large for a lane, a call is an Invoke of its own. A call
+// whose caller listens to it is an InvokeStream of its own, to nodes of version 1.2: HTTP/2's windows make
+// its provider wait for a slow listener, and nobody else. Older nodes answer it without updates.
 //
-// Guarantees: at most one outgoing connection per node identity. Events of one node reach its lease in
+// Guarantees: at most one connection per node identity on which this node calls. Events of one node reach its lease in
 // order and from one goroutine, and none after its end. A call ends with a reply, an error of package
 // community, or its context's error, never later than its deadline, and within 100 ms of a broken
 // connection; it is sent at most once. Every method may be called from many goroutines.
 //
 // Nodes of a cluster also join and renew here: a connection that says so in its ALPN comes without a
 // certificate, and is handed to a server that knows the service Join and nothing else. Lists of removed
-// nodes travel on Describe and Watch; the connections of a node that is on one are closed at once.
+// nodes travel on Describe and Watch; the connections of a node that is on one are closed at once. A node
+// that holds the cluster's authority can give it to another one (Promote). A connection is closed when a
+// certificate that it rests on has ended; nodes show their newer ones over the connections that are open.
 //
-// It does not decide what a proven peer may do (that is community.Host), find nodes (discovery), or
-// call a node back over the connection that the node opened.
+// What is over a limit is refused at once, told to the other side where TLS or gRPC can, and counted
+// (Refusals).
+//
+// A node that can only dial out is called all the same: it opens a second connection to the node that
+// says that it cannot call it, both prove who they are as on any other, and then who accepted it calls
+// and who opened it serves. And nodes introduce each other: Watch tells of the nodes that one has dialled
+// and is linked with, and Introduced hands that to discovery, as hints and no more.
+//
+// It does not decide what a proven peer may do (that is community.Host), find nodes (discovery), or carry
+// calls between two nodes that can both only dial out.
 package grpcpeer

@@ -74,6 +74,10 @@ var joinTable = []struct {
 	{identity.ErrRemoved, codes.PermissionDenied, "REMOVED"},
 	{identity.ErrBadRequest, codes.InvalidArgument, "BAD_REQUEST"},
 	{errTooOften, codes.ResourceExhausted, "TOO_OFTEN"},
+	{identity.ErrNoAuthority, codes.FailedPrecondition, "NO_AUTHORITY"},
+	{identity.ErrNotEntrusted, codes.PermissionDenied, "NOT_ENTRUSTED"},
+	{identity.ErrClusterExists, codes.FailedPrecondition, "CLUSTER_EXISTS"},
+	{errTakesNone, codes.FailedPrecondition, "TAKES_NONE"},
 }
 
 // joinRefusal says to the joiner why, for the reasons that are meant for it.

@@ -15,6 +15,7 @@ const (
 	Lost        EventKind = "lost"        // its connection broke or fell silent
 	Left        EventKind = "left"        // it said goodbye
 	Refused     EventKind = "refused"     // somebody who is not a node this one can talk to, in either direction
+	Entrusted   EventKind = "entrusted"   // a node gave this one the cluster's authority
 	Unreachable EventKind = "unreachable" // nobody answered at a candidate's addresses; Key is for Roster.Failed
 )
 
@@ -44,6 +45,15 @@ const (
 	StateLeft         State = "left"         // it said goodbye
 )
 
+// Via is how a connected node is reached.
+type Via string
+
+// The ways to a node.
+const (
+	ViaDialled  Via = "dialled"
+	ViaReversed Via = "reversed" // over a connection that it opened, because it could not be dialled
+)
+
 // NodeStatus is what is known of a node, for people.
 type NodeStatus struct {
 	// ID is proven for the states self, connected and left; else it is only claimed, or "".
@@ -51,6 +61,10 @@ type NodeStatus struct {
 	Name  string
 	State State
 	Addr  string
+	// Via is how a connected node is reached.
+	Via Via
+	// Sources are the discovery sources that say where it may be.
+	Sources []string
 	// Why says why it is not connected.
 	Why string
 	// RTT is how long the node took to describe itself, catalog included.
@@ -59,6 +73,8 @@ type NodeStatus struct {
 	Protocol string
 	// CertDaysLeft is how long the certificate that it showed is still good.
 	CertDaysLeft int
+	// Authority says that it holds the cluster's authority, or that it did when it was connected.
+	Authority bool
 	// Since is when the state began.
 	Since time.Time
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"symbio/actor/term"
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 )
@@ -39,8 +40,11 @@ const (
 type fastpath struct {
 	calls int // at a time
 	most  int // bytes of a payload that the node takes
-	lanes [lanes]*outbox
-	loops sync.WaitGroup
+	sends int // at a time; 0 = the node takes none
+	// report is told of sends that came to nothing.
+	report func(community.Undelivered)
+	lanes  [lanes]*outbox
+	loops  sync.WaitGroup
 	// broken ends when a lane has, and with it all calls.
 	broken context.Context
 	lose   context.CancelCauseFunc
@@ -50,15 +54,17 @@ type fastpath struct {
 	// works on them. nil when a lane has ended. guarded by mu
 	waiting map[uint64]chan *pb.Answer // capacity 1; nil comes when the lane has ended
 	last    uint64                     // id; guarded by mu
+	told    int                        // sends of which the node has not said that they are over; guarded by mu
 }
 
 var errStuck = fmt.Errorf("%w: it answers calls that it has not read", errForbidden)
 
 var errNoLink = fmt.Errorf("%w: it says it speaks Link and does not", errForbidden)
 
-// openFastpath opens both lanes, by the end of ctx. most is what the node says it takes.
-func openFastpath(ctx context.Context, client pb.PeerClient, limits Limits, most uint64) (*fastpath, error) {
-	p := &fastpath{calls: limits.Calls, most: messageSize(most), waiting: map[uint64]chan *pb.Answer{}}
+// openFastpath opens both lanes, by the end of ctx. node is what the node says it takes.
+func openFastpath(ctx context.Context, client pb.PeerClient, limits Limits, node *pb.NodeDescriptor, report func(community.Undelivered)) (*fastpath, error) {
+	p := &fastpath{calls: limits.Calls, most: messageSize(node.GetMaxMessage()), waiting: map[uint64]chan *pb.Answer{},
+		sends: int(min(uint64(limits.Calls), node.GetMaxSends())), report: report}
 	p.broken, p.lose = context.WithCancelCause(context.Background())
 	// A node may let no more streams begin; that must not hold up more than this link.
 	defer context.AfterFunc(ctx, func() { p.lose(context.Cause(ctx)) })()
@@ -104,11 +110,14 @@ func (p *fastpath) close() {
 func (p *fastpath) end(why error) {
 	p.lose(why)
 	p.mu.Lock()
-	all := p.waiting
-	p.waiting = nil
+	all, told := p.waiting, p.told
+	p.waiting, p.told = nil, 0
 	p.mu.Unlock()
 	for _, w := range all {
 		w <- nil
+	}
+	if told > 0 {
+		p.report(community.Undelivered{Count: uint64(told), Err: community.ErrUnavailable})
 	}
 }
 
@@ -124,6 +133,9 @@ func (p *fastpath) receive(stream grpc.BidiStreamingClient[pb.Frame, pb.Frame]) 
 			return
 		}
 		p.deliver(f.GetAnswers())
+		if r := f.GetReceipt(); r != nil {
+			p.settle(r)
+		}
 	}
 }
 
@@ -142,8 +154,9 @@ func (p *fastpath) deliver(answers []*pb.Answer) {
 // envelope is the size of what a call has besides its payload, and whether it can go over a lane. A
 // call that cannot goes by itself, where it cannot break the lane for others.
 func envelope(c community.Call) (size int, ok bool) {
-	size, ok = overhead, true
-	for _, s := range append([]string{c.ID, string(c.Member), c.Capability, c.ContentType}, c.Requester...) {
+	size = overhead + len(c.ID) + len(c.Member) + len(c.Capability) + len(c.ContentType)
+	ok = utf8.ValidString(c.ID) && utf8.ValidString(string(c.Member)) && utf8.ValidString(c.Capability) && utf8.ValidString(c.ContentType)
+	for _, s := range c.Requester {
 		size += len(s) + 2
 		ok = ok && utf8.ValidString(s)
 	}
@@ -168,16 +181,18 @@ func (p *fastpath) invoke(ctx context.Context, call community.Call, size int) (*
 		out = p.lanes[bulk]
 	}
 	out.put(item{call: &pb.Call{Id: id, Request: requestTo(call, time.Until(at))}, size: len(call.Payload) + size}, alone)
+	asker, late := term.Ends(ctx)
 	select {
 	case a := <-w:
 		if a == nil {
 			return nil, community.ErrUnavailable
 		}
 		return a, nil
-	case <-ctx.Done():
-		p.abandon(id, out)
-		return nil, context.Cause(ctx)
+	case <-asker:
+	case <-late:
 	}
+	p.abandon(id, out)
+	return nil, context.Cause(ctx)
 }
 
 // enter counts a call in. alone: no other one is under way, so that nothing sent before is waiting to

@@ -3,6 +3,7 @@ package grpcpeer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -51,8 +52,9 @@ func desk(t testing.TB) (*server, context.Context) {
 		t.Fatal(err)
 	}
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: proof{who: &caller{Peer: identity.Peer{ID: someNode}}}})
-	return &server{cfg: cfg, host: c, leaving: context.Background(), hear: func(community.NodeID, *pb.Revocations) {},
-		twin: func(context.Context, *caller, *pb.Run) error { return nil }, run: id.NewRun()}, ctx
+	return &server{cfg: cfg, host: c, leaving: context.Background(), hear: func(community.NodeID, ...*pb.Revocations) {},
+		twin: func(context.Context, *caller, *pb.Run) error { return nil }, run: id.NewRun(),
+		called: func(*caller, uint32) {}, news: func(*caller) *news { return &news{at: time.Now().Add(time.Hour)} }}, ctx
 }
 
 // feed makes seeds of messages: whole, cut off, and nothing.
@@ -87,7 +89,7 @@ func FuzzInvokeRequest(f *testing.F) {
 }
 
 func FuzzDescribeRequest(f *testing.F) {
-	feed(f, &pb.DescribeRequest{}, &pb.DescribeRequest{Name: "x\x1b[31m", Protocol: &pb.Version{Major: 1}})
+	feed(f, &pb.DescribeRequest{}, &pb.DescribeRequest{Port: 1 << 31}, &pb.DescribeRequest{Name: "x\x1b[31m", Protocol: &pb.Version{Major: 1}})
 	s, ctx := desk(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.DescribeRequest
@@ -112,6 +114,8 @@ func FuzzCatalogEvent(f *testing.F) {
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{Joined: member}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Updated{Updated: member}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Left{Left: member.Id}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "x\x00"}}},
+		&pb.CatalogEvent{Event: &pb.CatalogEvent_Unlinked{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Introductions{}},
+		&pb.CatalogEvent{Event: &pb.CatalogEvent_Introductions{Introductions: presents(someID(2), "10.0.0.1:1")}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Snapshot{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Revocations{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.CatalogEvent
@@ -119,7 +123,8 @@ func FuzzCatalogEvent(f *testing.F) {
 			return
 		}
 		c := community.New(community.Config{})
-		told := census{lease: c.Attach(community.Peer{ID: someNode, Name: "n"}), members: map[community.MemberID]struct{}{}, heard: func(*pb.Revocations) {}, alarmed: func(*pb.Run) {}}
+		told := census{lease: c.Attach(community.Peer{ID: someNode, Name: "n"}), members: map[community.MemberID]struct{}{}, heard: func(*pb.Revocations) {}, alarmed: func(*pb.Run) {}, unlinked: make(chan struct{}, 1),
+			introduced: func(said *pb.Introductions) { newIntroduced(someID(0)).hear(from(1, ""), said) }}
 		_ = told.apply(&m)
 		for _, m := range c.Members() {
 			if m.Node != someNode {
@@ -136,7 +141,7 @@ func FuzzNodeDescriptor(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		l := &link{client: says{d: &m}, peer: community.Peer{ID: someNode}, heard: func(community.NodeID, *pb.Revocations) {}}
+		l := &link{client: says{d: &m}, peer: community.Peer{ID: someNode}, heard: func(community.NodeID, ...*pb.Revocations) {}}
 		err := l.describe(context.Background(), &pb.DescribeRequest{Protocol: &pb.Version{Major: 1}})
 		if err == nil && (m.GetId() != string(someNode) || m.GetProtocol().GetMajor() != 1) {
 			t.Errorf("%v was taken for node %s", &m, someNode)
@@ -159,11 +164,54 @@ func FuzzInvokeReply(f *testing.F) {
 	})
 }
 
+func FuzzInvokeEvent(f *testing.F) {
+	feed(f, &pb.InvokeEvent{}, &pb.InvokeEvent{Missed: 1, Event: &pb.InvokeEvent_Progress{Progress: &pb.Progress{Message: "x", Done: 1, Total: 2}}},
+		&pb.InvokeEvent{Event: &pb.InvokeEvent_Chunk{Chunk: &pb.Chunk{Data: []byte("x"), ContentType: "text/plain"}}},
+		&pb.InvokeEvent{Event: &pb.InvokeEvent_Reply{Reply: &pb.InvokeReply{Payload: []byte("x")}}})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pb.InvokeEvent
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		heard := 0
+		l := &link{client: says{e: &m}, limits: Limits{Message: 64}, slots: make(chan struct{}, 1), streams: true}
+		r, err := l.invoke(context.Background(), community.Call{Listen: func(u community.Update) {
+			heard++
+			if (u.Output != nil) != (m.GetChunk() != nil) {
+				t.Errorf("%v was heard as %+v", &m, u)
+			}
+		}})
+		answered := m.GetReply() != nil
+		if (err == nil) != (answered && len(r.Data) == len(m.GetReply().GetPayload())) || answered == (heard == 1) || heard > 1 {
+			t.Errorf("%v: got %d updates, %d bytes, %v", &m, heard, len(r.Data), err)
+		}
+	})
+}
+
+// once is a stream of one event.
+type once struct {
+	grpc.ServerStreamingClient[pb.InvokeEvent]
+	e *pb.InvokeEvent
+}
+
+func (o *once) Recv() (*pb.InvokeEvent, error) {
+	e := o.e
+	if o.e = nil; e == nil {
+		return nil, io.EOF
+	}
+	return e, nil
+}
+
 // says is a client whose server answers what the test wants.
 type says struct {
 	pb.PeerClient
 	d *pb.NodeDescriptor
 	r *pb.InvokeReply
+	e *pb.InvokeEvent
+}
+
+func (s says) InvokeStream(context.Context, *pb.InvokeRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.InvokeEvent], error) {
+	return &once{e: s.e}, nil
 }
 
 func (s says) Describe(context.Context, *pb.DescribeRequest, ...grpc.CallOption) (*pb.NodeDescriptor, error) {
@@ -182,11 +230,15 @@ type ears struct {
 
 func (e ears) Context() context.Context     { return e.ctx }
 func (e ears) Send(*pb.CatalogEvent) error  { return nil }
+func (e tongue) Send(*pb.InvokeEvent) error { return nil }
 func (e ears) SetHeader(metadata.MD) error  { return nil }
 func (e ears) SendHeader(metadata.MD) error { return nil }
 func (e ears) SetTrailer(metadata.MD)       {}
 func (e ears) SendMsg(any) error            { return nil }
 func (e ears) RecvMsg(any) error            { return nil }
+
+// tongue is ears for updates of a call.
+type tongue struct{ ears }
 
 func TestMessagesWithoutContentsAreNoPanic(t *testing.T) {
 	s, ctx := desk(t)
@@ -195,6 +247,9 @@ func TestMessagesWithoutContentsAreNoPanic(t *testing.T) {
 	}
 	if _, err := s.Describe(ctx, nil); err != nil {
 		t.Errorf("describe for an absent request: %v", err)
+	}
+	if err := s.InvokeStream(nil, tongue{ears{ctx: ctx}}); err == nil {
+		t.Error("an absent request was served to a listener")
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
@@ -209,6 +264,9 @@ func TestMessagesWithoutContentsAreNoPanic(t *testing.T) {
 	} {
 		if _, err := s.Invoke(nobody, &pb.InvokeRequest{Capability: "echo"}); err == nil {
 			t.Errorf("%s: invoke was served", name)
+		}
+		if err := s.InvokeStream(&pb.InvokeRequest{Capability: "echo"}, tongue{ears{ctx: nobody}}); err == nil {
+			t.Errorf("%s: invoke was served to a listener", name)
 		}
 		if _, err := s.Describe(nobody, &pb.DescribeRequest{}); err == nil {
 			t.Errorf("%s: describe was served", name)
@@ -232,11 +290,11 @@ func FuzzFrameCodec(f *testing.F) {
 	c.long = long
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var want, got pb.Frame
-		wantErr, gotErr := proto.Unmarshal(b, &want), c.readFrame(b, &got)
-		if (wantErr == nil) != (gotErr == nil) {
+		wantErr, gotErr := proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, &want), c.decode(b, &got)
+		if (wantErr == nil) != (gotErr == nil) && !errors.Is(gotErr, errEntries) {
 			t.Fatalf("got %v, protobuf says %v", gotErr, wantErr)
 		}
-		if wantErr != nil {
+		if wantErr != nil || gotErr != nil {
 			return
 		}
 		inOrder(&want)
@@ -247,6 +305,9 @@ func FuzzFrameCodec(f *testing.F) {
 		sent, err := c.Marshal(&want)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if again := new(pb.Frame); proto.Unmarshal(sent.Materialize(), again) != nil || !proto.Equal(&want, again) {
+			t.Fatalf("sent %v, protobuf reads %v", &want, again)
 		}
 		var back pb.Frame
 		if err := c.Unmarshal(sent, &back); err != nil {

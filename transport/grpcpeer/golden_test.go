@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files that do not exist yet")
 
-// TestBytesOfOlderNodesStayReadable reads what versions 1.0 and 1.1 sent. A golden file is never changed: other
+// TestBytesOfOlderNodesStayReadable reads what versions 1.0 to 1.2 sent. A golden file is never changed: other
 // machines still send those bytes.
 func TestBytesOfOlderNodesStayReadable(t *testing.T) {
 	member := &pb.Member{
@@ -46,12 +46,18 @@ func TestBytesOfOlderNodesStayReadable(t *testing.T) {
 			{Id: 300, Request: &pb.InvokeRequest{CallId: "c-1", Capability: "text.count", Payload: []byte("a b"), Deadline: durationpb.New(time.Second)}}}},
 		"frame_answers": &pb.Frame{Answers: []*pb.Answer{{Id: 300, Payload: []byte("2"), ContentType: "text/plain"},
 			{Id: 7, Failure: &pb.Failure{Code: 5, Reason: "NOT_FOUND", Explanation: "gone"}}}},
-		"event_goodbye": &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}},
+		"stream_progress": &pb.InvokeEvent{Missed: 300, Event: &pb.InvokeEvent_Progress{Progress: &pb.Progress{Message: "half of it", Done: 50, Total: 100}}},
+		"stream_chunk":    &pb.InvokeEvent{Event: &pb.InvokeEvent_Chunk{Chunk: &pb.Chunk{Data: []byte("Once"), ContentType: "text/plain"}}},
+		"stream_reply":    &pb.InvokeEvent{Event: &pb.InvokeEvent_Reply{Reply: &pb.InvokeReply{Payload: []byte("done"), ContentType: "text/plain"}}},
+		"event_goodbye":   &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			version := "_1.0"
-			if strings.HasPrefix(name, "frame") {
+			switch {
+			case strings.HasPrefix(name, "frame"):
 				version = "_1.1"
+			case strings.HasPrefix(name, "stream"):
+				version = "_1.2"
 			}
 			file := filepath.Join("testdata", "wire", name+version+".hex")
 			if *update {

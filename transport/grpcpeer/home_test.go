@@ -34,13 +34,17 @@ type home struct {
 }
 
 // live runs a community on a network until the test ends or stop is called.
-func live(t testing.TB, id community.NodeID, name string, n *grpcpeer.Network) *home {
+func live(t testing.TB, id community.NodeID, name string, n *grpcpeer.Network, tune ...func(*community.Config)) *home {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	sys := actor.NewSystem(actor.Config{})
 	h := &home{t: t, id: id, network: n, stop: stop}
-	h.Community = community.New(community.Config{Node: id, Name: name, Network: n, System: sys,
-		Authorize: func(community.Peer, community.Call) error { return nil }, CallRate: rate.Inf})
+	cfg := community.Config{Node: id, Name: name, Network: n, System: sys,
+		Authorize: func(community.Peer, community.Call) error { return nil }, CallRate: rate.Inf}
+	for _, f := range tune {
+		f(&cfg)
+	}
+	h.Community = community.New(cfg)
 	h.done.Go(func() {
 		if err := h.Run(ctx); err != nil {
 			t.Errorf("%s ended with %v", name, err)
@@ -58,9 +62,9 @@ func (h *home) leave() {
 	h.done.Wait()
 }
 
-func (s *station) live(name string) *home {
+func (s *station) live(name string, tune ...func(*community.Config)) *home {
 	s.lan.t.Helper()
-	return live(s.lan.t, s.id, name, s.network)
+	return live(s.lan.t, s.id, name, s.network, tune...)
 }
 
 // sees waits until a change makes want true of the members.
@@ -135,6 +139,7 @@ type liar struct {
 	describe *pb.NodeDescriptor
 	events   []*pb.CatalogEvent
 	invoke   func(context.Context, *pb.InvokeRequest) (*pb.InvokeReply, error)
+	each     func() *pb.CatalogEvent // second; nil = nothing
 }
 
 func (l *liar) Describe(context.Context, *pb.DescribeRequest) (*pb.NodeDescriptor, error) {
@@ -147,8 +152,21 @@ func (l *liar) Watch(_ *pb.WatchRequest, s grpc.ServerStreamingServer[pb.Catalog
 			return err
 		}
 	}
-	<-s.Context().Done()
-	return nil
+	beat := time.NewTicker(time.Second)
+	defer beat.Stop()
+	for {
+		select {
+		case <-s.Context().Done():
+			return nil
+		case <-beat.C:
+		}
+		if l.each == nil {
+			continue
+		}
+		if err := s.Send(l.each()); err != nil {
+			return err
+		}
+	}
 }
 
 func (l *liar) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeReply, error) {

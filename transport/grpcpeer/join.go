@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
@@ -25,9 +24,6 @@ const (
 	joinVisitors = 8                      // connections at once
 	joinLife     = 15 * time.Second       // of a connection
 	joinPause    = 300 * time.Millisecond // before a refusal is heard
-	joinPace     = 6 * time.Second        // between tries of one address, after
-	joinBurst    = 10                     // tries at once: together, 10 in a minute
-	joinHosts    = 256                    // addresses whose tries are counted one by one
 )
 
 var (
@@ -39,25 +35,26 @@ var (
 // the listener of a gRPC server of its own.
 type gate struct {
 	addr    net.Addr
-	cluster *identity.Cluster
+	self    *identity.Identity
 	log     *slog.Logger
 	grpc    *grpc.Server
 	arrived chan net.Conn
 	room    chan struct{} // connections at once
 	shut    chan struct{}
 	close   func()
-	pace    pace
+	pace    *pace // tries, by address
+	tally   *tally
 }
 
-// newGate returns nil for a node that holds no cluster's authority.
-func newGate(cfg Config, addr net.Addr) *gate {
-	c := cfg.Identity.Cluster()
-	if c == nil {
+// newGate returns nil for a node that is of no cluster. Nobody comes to that of a node that does not hold
+// its cluster's authority, but it may be entrusted with that.
+func newGate(cfg Config, addr net.Addr, t *tally) *gate {
+	if cfg.Identity.Authority() == identity.Local {
 		return nil
 	}
 	g := &gate{
-		addr: addr, cluster: c, log: cfg.Logger, arrived: make(chan net.Conn), room: make(chan struct{}, joinVisitors), shut: make(chan struct{}),
-		pace: pace{of: map[string]*rate.Limiter{}},
+		addr: addr, self: cfg.Identity, log: cfg.Logger, arrived: make(chan net.Conn), room: make(chan struct{}, joinVisitors), shut: make(chan struct{}),
+		pace: newPace(float64(cfg.Limits.Joins)/60, cfg.Limits.Joins), tally: t,
 	}
 	g.close = sync.OnceFunc(func() { close(g.shut) })
 	g.grpc = grpc.NewServer(
@@ -150,6 +147,7 @@ func (d *joinDesk) Join(ctx context.Context, r *pb.JoinRequest) (*pb.JoinReply, 
 		d.gate.log.Info("node joined the cluster", "addr", p.Addr)
 		return reply, nil
 	}
+	d.gate.tally.add(RefusedJoin, "")
 	d.gate.log.Warn("join refused", "addr", p.Addr, "err", err)
 	wait := time.NewTimer(joinPause)
 	defer wait.Stop()
@@ -165,14 +163,18 @@ func (d *joinDesk) admit(from net.Addr, state tls.ConnectionState, r *pb.JoinReq
 	if !d.gate.pace.allow(hostOf(from), time.Now()) {
 		return nil, errTooOften
 	}
-	return d.gate.cluster.Admit(state, r)
+	c := d.gate.self.Cluster()
+	if c == nil {
+		return nil, identity.ErrNoAuthority
+	}
+	return c.Admit(state, r)
 }
 
 // renewDesk answers nodes that have a certificate, on the server of Peer.
 type renewDesk struct {
 	pb.UnimplementedJoinServer
-	cluster *identity.Cluster
-	log     *slog.Logger
+	self *identity.Identity
+	log  *slog.Logger
 }
 
 func (d *renewDesk) Renew(ctx context.Context, r *pb.RenewRequest) (*pb.RenewReply, error) {
@@ -180,53 +182,14 @@ func (d *renewDesk) Renew(ctx context.Context, r *pb.RenewRequest) (*pb.RenewRep
 	if !ok {
 		return nil, joinRefusal(identity.ErrBadRequest)
 	}
-	reply, err := d.cluster.Renew(who.Peer, r)
+	c := d.self.Cluster()
+	if c == nil {
+		return nil, joinRefusal(identity.ErrNoAuthority)
+	}
+	reply, err := c.Renew(who.Peer, r)
 	if err != nil {
 		d.log.Warn("renewal refused", "node", who.ID, "err", err)
 		return nil, joinRefusal(err)
 	}
 	return reply, nil
-}
-
-// pace counts the tries to join by address. When there are more addresses than it counts, the rest
-// share one count.
-type pace struct {
-	mu sync.Mutex
-	of map[string]*rate.Limiter // guarded by mu
-}
-
-func (p *pace) allow(host string, now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := p.of[host]
-	if l == nil && len(p.of) >= joinHosts {
-		p.forget(now)
-	}
-	if l == nil && len(p.of) >= joinHosts {
-		host = ""
-		l = p.of[host]
-	}
-	if l == nil {
-		l = rate.NewLimiter(rate.Every(joinPace), joinBurst)
-		p.of[host] = l
-	}
-	return l.AllowN(now, 1)
-}
-
-// forget drops the addresses that have not tried for so long that it makes no difference. The caller
-// holds p.mu.
-func (p *pace) forget(now time.Time) {
-	for host, l := range p.of {
-		if l.TokensAt(now) >= joinBurst {
-			delete(p.of, host)
-		}
-	}
-}
-
-func hostOf(a net.Addr) string {
-	host, _, err := net.SplitHostPort(a.String())
-	if err != nil {
-		return a.String()
-	}
-	return host
 }

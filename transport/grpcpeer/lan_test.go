@@ -25,6 +25,9 @@ type lan struct {
 	authority  *identity.Authority
 	identities map[community.NodeID]*identity.Identity // of the stations; guarded by mu
 	cluster    *identity.Cluster                       // instead of authority, where there is one
+	addressed  bool                                    // connections have the addresses of their ends
+
+	shut map[string]bool // by name: the stations that only dial out
 
 	mu    sync.Mutex
 	all   []*station
@@ -40,6 +43,7 @@ type station struct {
 	listener *pipeListener
 	network  *grpcpeer.Network
 	dead     chan struct{}
+	shut     bool // only dials out; guarded by lan.mu
 }
 
 func newLAN(t testing.TB) *lan {
@@ -49,7 +53,7 @@ func newLAN(t testing.TB) *lan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lan{t: t, dir: dir, authority: a, apart: map[community.NodeID]bool{}, identities: map[community.NodeID]*identity.Identity{}, turn: make(chan struct{})}
+	l := &lan{t: t, dir: dir, shut: map[string]bool{}, authority: a, apart: map[community.NodeID]bool{}, identities: map[community.NodeID]*identity.Identity{}, turn: make(chan struct{})}
 	t.Cleanup(l.Heal) // last of all: wires that are cut end then
 	return l
 }
@@ -78,6 +82,9 @@ func (l *lan) add(name string, tune ...func(*grpcpeer.Config)) *station {
 	addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(1000+len(l.all)))
 	l.mu.Unlock()
 	s := &station{lan: l, addr: addr, listener: newPipeListener(), dead: make(chan struct{})}
+	if l.addressed {
+		s.listener.addr = net.TCPAddrFromAddrPort(addr)
+	}
 	cfg := grpcpeer.Config{Identity: l.identity(name), Listener: s.listener, Name: name, Dial: s.dial}
 	if l.tune != nil {
 		tune = append(tune, l.tune)
@@ -89,7 +96,7 @@ func (l *lan) add(name string, tune ...func(*grpcpeer.Config)) *station {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	s.id, s.network = cfg.Identity.ID(), n
+	s.id, s.network, s.shut = cfg.Identity.ID(), n, l.shut[name]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.identities[s.id] = cfg.Identity
@@ -187,14 +194,21 @@ func (s *station) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, erro
 	if to != nil && !s.lan.pass(s, to, ctx.Done()) {
 		return nil, ctx.Err()
 	}
-	if to == nil || to.isDead() || s.isDead() {
+	if to == nil || to.isDead() || s.isDead() || to.isShut() {
 		return nil, errors.New("connection refused")
 	}
-	far, err := to.listener.Dial(ctx)
+	far, err := to.listener.dial(ctx, func(c *pipeEnd) {
+		if s.lan.addressed {
+			c.local, c.remote = net.TCPAddrFromAddrPort(addr), net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.addr.Addr(), 9))
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	near, end := newPipe()
+	if s.lan.addressed {
+		near.local, near.remote = net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.addr.Addr(), 9)), net.TCPAddrFromAddrPort(addr)
+	}
 	s.lan.wire(s, to, end, far)
 	return near, nil
 }
@@ -237,3 +251,19 @@ func (l *lan) Freeze(id community.NodeID) { l.Partition(id) }
 
 // Wake is part of transporttest.Freezer.
 func (l *lan) Wake(id community.NodeID) { l.change(func() { delete(l.apart, id) }) }
+
+// OnlyDialsOut is part of transporttest.Shutter.
+func (l *lan) OnlyDialsOut(name string) { l.shut[name] = true }
+
+func (s *station) isShut() bool {
+	s.lan.mu.Lock()
+	defer s.lan.mu.Unlock()
+	return s.shut
+}
+
+// shuts lets nobody dial the station, or everybody again.
+func (s *station) shuts(shut bool) {
+	s.lan.mu.Lock()
+	defer s.lan.mu.Unlock()
+	s.shut = shut
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -19,34 +20,47 @@ import (
 // link is one connection to one proven node, from its handshake to its end. A broken link is never
 // mended: a new one takes its place.
 type link struct {
-	peer     community.Peer
-	conn     net.Conn // closing it ends everything at once
-	raw      net.Conn // the same below TLS
-	heard    func(from community.NodeID, list *pb.Revocations)
-	alarmed  func(twin *pb.Run)
-	instance string      // of the node's process
-	removed  atomic.Bool // the node was removed from the cluster
+	peer    community.Peer
+	addr    netip.AddrPort // that was dialled; none = the connection is reversed
+	conn    net.Conn       // closing it ends everything at once
+	raw     net.Conn       // the same below TLS
+	heard   func(from community.NodeID, lists ...*pb.Revocations)
+	alarmed func(twin *pb.Run)
+	// undelivered is told of sends that came to nothing.
+	undelivered func(community.Undelivered)
+	courier     *courier    // for a node that knows no sends
+	instance    string      // of the node's process
+	removed     atomic.Bool // the node was removed from the cluster
+	lapsed      atomic.Bool // its certificate has ended
 	// authority: the node holds the cluster's, as it says; what it signs shows whether it does.
-	authority bool
-	grpc      *grpc.ClientConn
-	client    pb.PeerClient
-	limits    Limits
-	slots     chan struct{} // one per call in flight that has a stream of its own
-	fast      *fastpath     // nil = the node does not speak Link
-	closed    atomic.Bool   // no new calls: it ended, or the node said goodbye
-	ended     chan struct{} // closed when the link is no more
-	members   atomic.Int64
-	protocol  Version
-	rtt       time.Duration
-	certEnd   time.Time
-	since     time.Time
+	authority atomic.Bool
+	// theirs and ours are until when the certificates are good that each end has shown; half is half the
+	// life of the node's.
+	theirs, ours validity
+	half         time.Duration
+	grpc         *grpc.ClientConn
+	client       pb.PeerClient
+	limits       Limits
+	// unlinked has something when the node says that it cannot call this one; capacity 1.
+	unlinked   chan struct{}
+	introduced func(introducer *link, said *pb.Introductions)
+	slots      chan struct{} // one per call in flight that has a stream of its own
+	fast       *fastpath     // nil = the node does not speak Link
+	streams    bool          // the node speaks InvokeStream
+	closed     atomic.Bool   // no new calls: it ended, or the node said goodbye
+	ended      chan struct{} // closed when the link is no more
+	members    atomic.Int64
+	protocol   Version
+	rtt        time.Duration
+	since      time.Time
 }
 
 var errSpent = errors.New("a link is one connection, and this one has ended")
 
 // newLink makes gRPC use a connection whose handshake is done, once.
 func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) (*link, error) {
-	l := &link{conn: conn, limits: limits, slots: make(chan struct{}, limits.Calls), ended: make(chan struct{})}
+	l := &link{conn: conn, limits: limits, slots: make(chan struct{}, limits.Calls), ended: make(chan struct{}), unlinked: make(chan struct{}, 1)}
+	l.courier = newCourier(l)
 	var spent atomic.Bool
 	var err error
 	l.grpc, err = grpc.NewClient("passthrough:///"+string(node),
@@ -63,6 +77,7 @@ func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) 
 		grpc.WithNoProxy(),
 		grpc.WithInitialWindowSize(streamWindow),
 		grpc.WithInitialConnWindowSize(connWindow),
+		grpc.WithWriteBufferSize(chunk),
 		grpc.WithMaxHeaderListSize(limits.Header),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(
@@ -86,6 +101,7 @@ func (l *link) close() {
 	if l.fast != nil {
 		l.fast.close()
 	}
+	l.courier.close()
 }
 
 func (l *link) invoke(ctx context.Context, call community.Call) (community.Reply, error) {
@@ -94,6 +110,9 @@ func (l *link) invoke(ctx context.Context, call community.Call) (community.Reply
 	}
 	if len(call.Payload) > l.limits.Message {
 		return community.Reply{}, community.ErrTooLarge
+	}
+	if call.Listen != nil && l.streams {
+		return l.invokeStream(ctx, call)
 	}
 	if size, ok := envelope(call); ok && l.fast != nil {
 		answer, err := l.fast.invoke(ctx, call, size)
@@ -190,7 +209,8 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 		return l.ending(parent, &silent, lease)
 	}
 	told := census{lease: lease, members: map[community.MemberID]struct{}{},
-		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed}
+		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed, holds: l.authority.Store,
+		introduced: func(said *pb.Introductions) { l.introduced(l, said) }, unlinked: l.unlinked}
 	for {
 		event, err := stream.Recv()
 		if err != nil {
@@ -212,6 +232,8 @@ func (l *link) ending(ctx context.Context, silent *atomic.Bool, lease *community
 		bye := farewell{identity.ErrRemoved.Error()}
 		lease.Goodbye(bye.reason)
 		return bye
+	case l.lapsed.Load():
+		return errLapsed
 	case ctx.Err() != nil:
 		return errStopping
 	case silent.Load():
@@ -230,6 +252,10 @@ type census struct {
 	members map[community.MemberID]struct{}
 	heard   func(*pb.Revocations)
 	alarmed func(*pb.Run)
+
+	introduced func(*pb.Introductions)
+	unlinked   chan<- struct{}
+	holds      func(bool)
 }
 
 // apply hands over one event. A node that announces without end is an error, which ends the link.
@@ -262,6 +288,15 @@ func (c *census) apply(event *pb.CatalogEvent) error {
 		c.heard(e.Revocations)
 	case *pb.CatalogEvent_Twin:
 		c.alarmed(e.Twin)
+	case *pb.CatalogEvent_Introductions:
+		c.introduced(e.Introductions)
+	case *pb.CatalogEvent_Unlinked:
+		select {
+		case c.unlinked <- struct{}{}:
+		default:
+		}
+	case *pb.CatalogEvent_HoldsAuthority:
+		c.holds(e.HoldsAuthority)
 	}
 	// A heartbeat needs nothing done, and an event of a later minor version is a sign of life too.
 	if len(c.members) > maxAnnounced {
@@ -281,18 +316,24 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	l.rtt = time.Since(began)
 	l.protocol = Version{d.GetProtocol().GetMajor(), d.GetProtocol().GetMinor()}
 	l.peer.Name = clean(d.GetName())
-	l.authority, l.instance = d.GetHoldsAuthority(), d.GetRun().GetInstance()
-	l.heard(l.peer.ID, d.GetRevocations())
+	l.authority.Store(d.GetHoldsAuthority())
+	l.instance = d.GetRun().GetInstance()
+	l.heard(l.peer.ID, append(d.GetMoreRevocations(), d.GetRevocations())...)
 	if d.GetId() != string(l.peer.ID) {
 		return fmt.Errorf("%w: it calls itself another node than its certificate does", errForbidden)
 	}
 	if ours := self.GetProtocol(); l.protocol.Major != ours.GetMajor() {
 		return &incompatible{l.protocol, Version{ours.GetMajor(), ours.GetMinor()}}
 	}
-	if min(l.protocol.Minor, self.GetProtocol().GetMinor()) < linkMinor {
+	minor := min(l.protocol.Minor, self.GetProtocol().GetMinor())
+	l.streams = minor >= streamMinor
+	if minor < linkMinor {
 		return nil
 	}
-	l.fast, err = openFastpath(ctx, l.client, l.limits, d.GetMaxMessage())
+	l.fast, err = openFastpath(ctx, l.client, l.limits, d, func(u community.Undelivered) {
+		u.Node = l.peer.ID
+		l.undelivered(u)
+	})
 	return err
 }
 

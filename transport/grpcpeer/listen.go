@@ -33,7 +33,14 @@ func listen(cfg Config) (net.Listener, error) {
 // door is a listener that lets in no more than a number of connections; others are closed at once.
 type door struct {
 	net.Listener
-	room chan struct{}
+	room    chan struct{}
+	refused func(addr net.Addr, why error)
+	excuses sync.WaitGroup // connections that are told that there is no room
+	telling chan struct{}  // how many at once
+}
+
+func newDoor(l net.Listener, most int, refused func(net.Addr, error)) *door {
+	return &door{Listener: l, room: make(chan struct{}, most), refused: refused, telling: make(chan struct{}, 8)}
 }
 
 func (d *door) Accept() (net.Conn, error) {
@@ -46,8 +53,23 @@ func (d *door) Accept() (net.Conn, error) {
 		case d.room <- struct{}{}:
 			return &guest{Conn: c, leave: sync.OnceFunc(func() { <-d.room })}, nil
 		default:
-			c.Close()
+			d.refused(c.RemoteAddr(), errFull)
+			d.turnAway(c)
 		}
+	}
+}
+
+// turnAway closes a connection, and tells it why unless many are being told.
+func (d *door) turnAway(c net.Conn) {
+	select {
+	case d.telling <- struct{}{}:
+		d.excuses.Go(func() {
+			defer func() { <-d.telling }()
+			sorry(c)
+			c.Close()
+		})
+	default:
+		c.Close()
 	}
 }
 
@@ -55,6 +77,15 @@ func (d *door) Accept() (net.Conn, error) {
 type guest struct {
 	net.Conn
 	leave func()
+	term  *validity // nil until it is proven who it is
+	below *batch    // under Conn, if it is TLS
+}
+
+func (g *guest) Write(p []byte) (int, error) {
+	if g.below == nil {
+		return g.Conn.Write(p)
+	}
+	return g.below.together(g.Conn, p)
 }
 
 func (g *guest) Close() error {
@@ -79,13 +110,13 @@ type crowd struct {
 }
 
 // admit takes one more connection of id, unless it has enough. Closing what it returns makes room.
-func (c *crowd) admit(id identity.NodeID, conn net.Conn) (*guest, bool) {
+func (c *crowd) admit(id identity.NodeID, conn net.Conn, below *batch) (*guest, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.of[id]) >= c.max {
 		return nil, false
 	}
-	g := &guest{Conn: conn}
+	g := &guest{Conn: conn, below: below, term: new(validity)}
 	g.leave = sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -121,8 +152,12 @@ type caller struct {
 	// watches are the Watch streams open over the connection: each costs a subscription.
 	watches atomic.Int32
 	run     atomic.Pointer[pb.Run] // as it said in Describe
-	twin    atomic.Pointer[pb.Run] // to be told of
-	lanes   laneSet
+	term    *validity
+	// recipient is for an authority that the caller is about to send.
+	recipient atomic.Pointer[identity.Recipient]
+	twin      atomic.Pointer[pb.Run] // to be told of
+	lanes     laneSet
+	port      atomic.Uint32 // at which it can be dialled, as it said in Describe; 0 = none
 	// calls are the calls under way over the lanes.
 	calls atomic.Int64
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,26 +21,35 @@ import (
 type Network struct {
 	cfg      Config
 	self     community.NodeID
-	listener net.Listener
+	listener *door
 	server   *server
 	grpc     *grpc.Server
 	doors    *doorkeeper
 	run      *identity.Run
 	fatal    chan error // ends Run
-	gate     *gate      // nil unless a cluster's authority is held here
-	started  atomic.Bool
+	gate     *gate      // nil unless of a cluster
+	tally    *tally
+	// callbacks are the connections that this node opened in order to be called over them.
+	callbacks  *callbacks
+	introduced *Introduced
+	circle     circle
+	started    atomic.Bool
 	// search ends when Run is asked to: nobody is dialled any more. life ends when the goodbyes are
 	// said, and with it every connection.
 	search, life           context.Context
 	endSearch, endLife     context.CancelFunc
 	pursuits               sync.WaitGroup // Add is guarded by mu
 	newcomers, knownFriend chan struct{}  // dials at once: to strangers, to nodes that were connected before
+	hearsay                chan struct{}  // the same to strangers of whom others say that they are there
+	lines                  lines
 	records                *records
 	links                  sync.Map // community.NodeID -> *link; written under mu
 
 	mu         sync.Mutex
 	host       community.Host        // set by Run; guarded by mu
 	candidates map[string]*candidate // by key; guarded by mu
+	// reversing are the nodes that have opened a connection which is not their link yet; guarded by mu.
+	reversing map[community.NodeID]bool
 }
 
 // New binds the listener and returns a Network that does nothing until Run. It is an error to listen
@@ -56,21 +66,29 @@ func New(cfg Config) (*Network, error) {
 	n := &Network{
 		cfg:         cfg,
 		self:        cfg.Identity.ID(),
-		listener:    &door{Listener: listener, room: make(chan struct{}, cfg.Limits.Connections)},
+		tally:       newTally(),
 		newcomers:   make(chan struct{}, cfg.Limits.Dials),
 		knownFriend: make(chan struct{}, cfg.Limits.Dials),
+		hearsay:     make(chan struct{}, cfg.Limits.Dials),
+		lines:       lines{at: map[netip.Addr]*line{}},
 		candidates:  map[string]*candidate{},
 		run:         cfg.Identity.NewRun(),
 		fatal:       make(chan error, 1),
+		callbacks:   newCallbacks(listener.Addr()),
+		introduced:  newIntroduced(cfg.Identity.ID()),
+		reversing:   map[community.NodeID]bool{},
 	}
 	n.records = &records{report: cfg.Report, log: cfg.Logger, of: map[string]*record{}}
 	n.search, n.endSearch = context.WithCancel(context.Background())
 	n.life, n.endLife = context.WithCancel(context.Background())
 	n.server = &server{cfg: cfg, leaving: n.search}
-	n.server.hear, n.server.twin, n.server.run = n.hear, n.twin, n.run
-	n.gate = newGate(cfg, listener.Addr())
+	n.server.hear, n.server.twin, n.server.run, n.server.tell = n.hear, n.twin, n.run, n.records.tell
+	n.server.news, n.server.called = n.newsFor, n.wasCalled
+	n.listener = newDoor(listener, cfg.Limits.Connections, n.turnedAway)
+	n.gate = newGate(cfg, listener.Addr(), n.tally)
 	n.doors = newDoorkeeper(cfg.Identity, cfg.Limits, n.gate, n.turnedAway)
-	n.grpc = newServer(cfg, n.server, n.doors)
+	n.doors.reversed = n.takeReversed
+	n.grpc = newServer(cfg, n.server, n.doors, &scales{n.tally, n.records.tell, cfg.Limits.Message + envelopeRoom})
 	return n, nil
 }
 
@@ -91,6 +109,7 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	if n.gate != nil {
 		serving.Go(func() { _ = n.gate.grpc.Serve(n.gate) }) // ends when the gate is closed, with nothing to say
 	}
+	serving.Go(func() { _ = n.grpc.Serve(n.callbacks) }) // ends with the server, with nothing to say
 	serving.Go(func() { n.guard(n.search) })
 	serving.Go(func() { n.renew(n.search) })
 	n.begin(host)
@@ -111,6 +130,7 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	n.grpc.GracefulStop()
 	late.Stop()
 	serving.Wait()
+	n.listener.excuses.Wait()
 	n.endLife()
 	n.pursuits.Wait()
 	return err
@@ -147,4 +167,16 @@ func (n *Network) Invoke(ctx context.Context, node community.NodeID, call commun
 		defer cancel()
 	}
 	return l.(*link).invoke(ctx, call)
+}
+
+// Tell puts one call on its way to a connected node. ErrBusy: as many as Limits.Calls, or half of the
+// node's Limits.Streams, are not over yet, or 1 MiB of them is not sent. ErrTooLarge is also for what is
+// too long besides the payload. Nobody may change the payload afterwards. A node that knows no sends
+// gets calls, one after the other.
+func (n *Network) Tell(node community.NodeID, call community.Call) error {
+	l, ok := n.links.Load(node)
+	if !ok {
+		return community.ErrUnavailable
+	}
+	return l.(*link).tell(call)
 }

@@ -564,7 +564,7 @@ func TestNodesSaysWhatIsKnown(t *testing.T) {
 			t.Fatalf("got %+v, want two", all)
 		}
 		self, other := all[0], all[1]
-		if self.State != grpcpeer.StateSelf || self.ID != a.id || self.Name != "a" || self.Protocol != "1.1" || self.CertDaysLeft < 6 {
+		if self.State != grpcpeer.StateSelf || self.ID != a.id || self.Name != "a" || self.Protocol != "1.2" || self.CertDaysLeft < 6 {
 			t.Errorf("self is %+v", self)
 		}
 		if other.State != grpcpeer.StateConnected || other.ID != b.id || other.Name != "b" || other.Members != 1 || other.CertDaysLeft < 6 || other.Since.IsZero() {

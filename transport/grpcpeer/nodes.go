@@ -2,6 +2,7 @@ package grpcpeer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -43,6 +44,8 @@ func (r *records) tell(e Event) {
 		r.log.Info("node connected", attrs...)
 	case Left:
 		r.log.Info("node left", append(attrs, "why", e.Why)...)
+	case Entrusted:
+		r.log.Warn("entrusted with the cluster's authority", attrs...)
 	case Lost:
 		r.log.Warn("node lost", append(attrs, "why", e.Why)...)
 	case Refused:
@@ -101,6 +104,9 @@ func (r *records) note(key string, e Event) {
 }
 
 func (n *Network) turnedAway(from net.Addr, why error) {
+	var of crowded
+	errors.As(why, &of)
+	n.tally.add(reasonOf(why), of.node)
 	host := from.String()
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h // each try has a port of its own
@@ -113,15 +119,21 @@ func (n *Network) turnedAway(from net.Addr, why error) {
 func (n *Network) Nodes() []NodeStatus {
 	all := []NodeStatus{{
 		ID: n.self, Name: n.cfg.Name, State: StateSelf, Addr: n.Addr().String(), Protocol: n.cfg.Protocol.String(),
-		CertDaysLeft: daysUntil(n.cfg.Identity.NotAfter()),
+		CertDaysLeft: daysUntil(n.cfg.Identity.NotAfter()), Authority: n.cfg.Identity.Cluster() != nil,
 	}}
 	listed := map[community.NodeID]bool{n.self: true}
+	sources := n.sourcesOf()
 	n.links.Range(func(_, v any) bool {
 		l := v.(*link)
 		listed[l.peer.ID] = true
+		via := ViaDialled
+		if !l.addr.IsValid() {
+			via = ViaReversed
+		}
 		all = append(all, NodeStatus{
+			Via: via, Sources: sources[l.peer.ID],
 			ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, RTT: l.rtt, Members: int(l.members.Load()),
-			Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.certEnd), Since: l.since,
+			Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.theirs.end()), Since: l.since, Authority: l.authority.Load(),
 		})
 		return true
 	})
@@ -134,7 +146,9 @@ func (n *Network) Nodes() []NodeStatus {
 		if k.status.ID != "" {
 			listed[k.status.ID] = true
 		}
-		all = append(all, k.status)
+		status := k.status
+		status.Sources = k.sources
+		all = append(all, status)
 	}
 	n.mu.Unlock()
 	n.records.mu.Lock()
@@ -148,6 +162,25 @@ func (n *Network) Nodes() []NodeStatus {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Addr, b.Addr))
 	})
 	return all
+}
+
+// sourcesOf says which discovery sources see a node, under whatever key.
+func (n *Network) sourcesOf() map[community.NodeID][]string {
+	out := map[community.NodeID][]string{}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, k := range n.candidates {
+		id := cmp.Or(k.proven, k.claimed)
+		for _, s := range k.sources {
+			if id != "" && !k.gone && !slices.Contains(out[id], s) {
+				out[id] = append(out[id], s)
+			}
+		}
+	}
+	for _, all := range out {
+		slices.Sort(all)
+	}
+	return out
 }
 
 func daysUntil(t time.Time) int { return max(0, int(time.Until(t)/(24*time.Hour))) }

@@ -31,12 +31,14 @@ type outbox struct {
 	closed  bool      // guarded by mu
 }
 
-// item is a call, an answer, or the cancellation of a call.
+// item is a call, a send, an answer, a receipt, or the cancellation of a call.
 type item struct {
-	call   *pb.Call
-	answer *pb.Answer
-	cancel uint64
-	size   int
+	call    *pb.Call
+	send    *pb.InvokeRequest
+	answer  *pb.Answer
+	receipt func() *pb.Receipt // as it is when it is sent
+	cancel  uint64
+	size    int
 }
 
 // together is how many bytes go in one message, unless one item alone has more: enough to make the
@@ -62,11 +64,7 @@ func (o *outbox) put(i item, alone bool) {
 		return
 	}
 	if !alone || o.sending || len(o.queue) > 0 {
-		o.queue = append(o.queue, i)
-		o.bytes += i.size
-		if !o.sending {
-			o.work.Signal()
-		}
+		o.append(i)
 		return
 	}
 	var one pb.Frame
@@ -76,6 +74,36 @@ func (o *outbox) put(i item, alone bool) {
 		defer o.stuck.Stop()
 	}
 	o.dispatch(&one)
+}
+
+// offer is put for who does not wait, unless most bytes wait already. It is false also when the outbox
+// is closed.
+func (o *outbox) offer(i item, most int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.bytes >= most {
+		return false
+	}
+	o.append(i)
+	return true
+}
+
+// add is put for who must not wait, and does not add much.
+func (o *outbox) add(i item) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.append(i)
+	}
+}
+
+// append needs o.mu.
+func (o *outbox) append(i item) {
+	o.queue = append(o.queue, i)
+	o.bytes += i.size
+	if !o.sending {
+		o.work.Signal()
+	}
 }
 
 // withdraw takes back a call that was not sent yet.
@@ -113,13 +141,14 @@ func (o *outbox) run() {
 		}
 		o.dispatch(&frame)
 		clear(frame.Calls)
+		clear(frame.Sends)
 		clear(frame.Answers)
 	}
 }
 
 // take moves as many items into an empty frame as go together. The caller holds o.mu.
 func (o *outbox) take(f *pb.Frame) bool {
-	f.Calls, f.Answers, f.Cancels = f.Calls[:0], f.Answers[:0], f.Cancels[:0]
+	f.Calls, f.Sends, f.Answers, f.Cancels, f.Receipt = f.Calls[:0], f.Sends[:0], f.Answers[:0], f.Cancels[:0], nil
 	n, bytes := 0, 0
 	for _, i := range o.queue {
 		if n > 0 && bytes+i.size > together {
@@ -168,6 +197,10 @@ func pack(f *pb.Frame, i item) {
 	switch {
 	case i.call != nil:
 		f.Calls = append(f.Calls, i.call)
+	case i.send != nil:
+		f.Sends = append(f.Sends, i.send)
+	case i.receipt != nil:
+		f.Receipt = i.receipt()
 	case i.answer != nil:
 		f.Answers = append(f.Answers, i.answer)
 	default:

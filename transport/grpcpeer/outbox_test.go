@@ -198,7 +198,7 @@ func (s *stalled) Link(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStre
 
 func TestCallsThatAreGivenUpDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := openFastpath(t.Context(), &stalled{reads: 2}, Limits{Calls: 4, Message: 1 << 20}, 0)
+		p, err := openFastpath(t.Context(), &stalled{reads: 2}, Limits{Calls: 4, Message: 1 << 20}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func TestCallsThatAreGivenUpDoNotPileUp(t *testing.T) {
 
 func TestANodeThatDoesNotReadHoldsNobodyUpForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := openFastpath(t.Context(), &stalled{reads: 1}, Limits{Calls: 4, Message: 1 << 20}, 0)
+		p, err := openFastpath(t.Context(), &stalled{reads: 1}, Limits{Calls: 4, Message: 1 << 20}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

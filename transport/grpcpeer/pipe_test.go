@@ -16,12 +16,13 @@ type pipeListener struct {
 	conns chan net.Conn
 	done  chan struct{}
 	close func()
+	addr  net.Addr
 }
 
 const pipeSize = 8 << 10 // less than gRPC's window, so that a pipe can be full
 
 func newPipeListener() *pipeListener {
-	l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+	l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{}), addr: pipeAddr{}}
 	l.close = sync.OnceFunc(func() { close(l.done) })
 	return l
 }
@@ -36,11 +37,17 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 }
 
 func (l *pipeListener) Close() error   { l.close(); return nil }
-func (l *pipeListener) Addr() net.Addr { return pipeAddr{} }
+func (l *pipeListener) Addr() net.Addr { return l.addr }
 
 // Dial returns the other end of a connection that Accept returned.
 func (l *pipeListener) Dial(ctx context.Context) (net.Conn, error) {
+	return l.dial(ctx, func(*pipeEnd) {})
+}
+
+// dial is Dial, with something done to the end that Accept returns.
+func (l *pipeListener) dial(ctx context.Context, prepare func(*pipeEnd)) (net.Conn, error) {
 	near, far := newPipe()
+	prepare(far)
 	select {
 	case l.conns <- far:
 		return near, nil
@@ -59,7 +66,7 @@ func (pipeAddr) String() string  { return "pipe" }
 // newPipe returns the ends of a connection that holds some bytes in each direction, as a socket does.
 func newPipe() (a, b *pipeEnd) {
 	x, y := &hose{turn: make(chan struct{})}, &hose{turn: make(chan struct{})}
-	return &pipeEnd{in: x, out: y}, &pipeEnd{in: y, out: x}
+	return &pipeEnd{in: x, out: y, local: pipeAddr{}, remote: pipeAddr{}}, &pipeEnd{in: y, out: x, local: pipeAddr{}, remote: pipeAddr{}}
 }
 
 // hose is one direction.
@@ -106,6 +113,7 @@ func (h *hose) shut() {
 // pipeEnd is a net.Conn.
 type pipeEnd struct {
 	in, out         *hose
+	local, remote   net.Addr
 	readBy, writeBy deadline
 }
 
@@ -139,8 +147,8 @@ func (c *pipeEnd) Close() error {
 	return nil
 }
 
-func (c *pipeEnd) LocalAddr() net.Addr  { return pipeAddr{} }
-func (c *pipeEnd) RemoteAddr() net.Addr { return pipeAddr{} }
+func (c *pipeEnd) LocalAddr() net.Addr  { return c.local }
+func (c *pipeEnd) RemoteAddr() net.Addr { return c.remote }
 
 func (c *pipeEnd) SetDeadline(t time.Time) error {
 	c.readBy.set(t)

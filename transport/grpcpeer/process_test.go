@@ -64,13 +64,15 @@ func runChild(dir string) error {
 	}
 	c := community.New(community.Config{Node: id.ID(), Name: "child", Network: n, MaxNodeCalls: many, MaxAgentCalls: many, CallRate: rate.Inf,
 		Authorize: func(community.Peer, community.Call) error { return nil }})
+	handled := newTally()
 	stuck := func(ctx context.Context, _ community.Signal) (community.Reply, error) {
 		fmt.Println("called")
 		return stuck(ctx, community.Signal{})
 	}
-	_, err = c.Spawn(context.Background(), "worker", func(community.Member) (community.Agent, error) { return worker{}, nil }, community.WithMailbox(crowded))
+	_, err = c.Spawn(context.Background(), "worker", func(community.Member) (community.Agent, error) { return worker{handled}, nil }, community.WithMailbox(crowded))
 	if err := errors.Join(err, c.Offer(community.Capability{Name: "stuck"}, stuck), c.Offer(community.Capability{Name: "echo"}, echo),
-		c.Offer(community.Capability{Name: "usage"}, usage)); err != nil {
+		c.Offer(community.Capability{Name: "usage"}, usage),
+		c.Offer(community.Capability{Name: "handled"}, handled.wait)); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -19,6 +20,8 @@ import (
 var (
 	errCrowded = errors.New("it has too many connections to this node already")
 	errRush    = errors.New("too many connections prove themselves at once")
+	errPace    = errors.New("too many connections from there that proved nothing")
+	errFull    = errors.New("too many connections are open here")
 )
 
 // doorkeeper is the server's transport credentials: a handshake proves who a connection is of, once,
@@ -29,26 +32,34 @@ var (
 type doorkeeper struct {
 	credentials.TransportCredentials
 	room    chan struct{} // handshakes at once
+	pace    *pace         // handshakes that proved nothing, by address
 	crowd   *crowd
 	revoked *identity.Revocations
 	gate    *gate // nil: nobody joins here
 	refused func(addr net.Addr, why error)
+	// reversed takes a connection over which this node is to call who opened it.
+	reversed func(conn net.Conn, below *batch, state tls.ConnectionState) error
 }
 
 func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Addr, error)) *doorkeeper {
-	server := id.ServerTLS()
+	server, reversed := id.ServerTLS(), id.ReverseServerTLS()
+	var joining *tls.Config // nil: nobody joins here
 	if g != nil {
-		joining := id.JoinTLS()
-		server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			if slices.Contains(hello.SupportedProtos, identity.JoinProtocol) {
-				return joining, nil
-			}
-			return nil, nil
+		joining = id.JoinTLS()
+	}
+	server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		switch {
+		case joining != nil && id.Cluster() != nil && slices.Contains(hello.SupportedProtos, identity.JoinProtocol):
+			return joining, nil
+		case slices.Contains(hello.SupportedProtos, identity.ReverseProtocol):
+			return reversed, nil
 		}
+		return nil, nil
 	}
 	return &doorkeeper{
 		TransportCredentials: credentials.NewTLS(server),
 		room:                 make(chan struct{}, l.Handshakes),
+		pace:                 newPace(l.HandshakeRate, l.HandshakeBurst),
 		crowd:                &crowd{max: l.PerNode, of: map[identity.NodeID][]*guest{}},
 		revoked:              id.Revocations(),
 		gate:                 g,
@@ -65,14 +76,20 @@ func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Ad
 }
 
 func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if o, ok := raw.(*offered); ok {
+		return d.admit(o, o, o.below, o.info())
+	}
 	select {
 	case d.room <- struct{}{}:
 		defer func() { <-d.room }()
 	default:
-		d.refused(raw.RemoteAddr(), errRush)
-		return nil, nil, errRush
+		return nil, nil, d.noRoom(raw, errRush)
 	}
-	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
+	if !d.pace.allow(hostOf(raw.RemoteAddr()), time.Now()) {
+		return nil, nil, d.noRoom(raw, errPace)
+	}
+	below := newBatch(raw)
+	conn, info, err := d.TransportCredentials.ServerHandshake(below)
 	if err != nil {
 		d.refused(raw.RemoteAddr(), err)
 		return nil, nil, err
@@ -81,15 +98,24 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 	if state.NegotiatedProtocol == identity.JoinProtocol {
 		return nil, nil, d.letJoin(conn, state)
 	}
-	p, err := identity.PeerOf(state)
+	if state.NegotiatedProtocol == identity.ReverseProtocol {
+		return nil, nil, d.turn(conn, below, state)
+	}
+	return d.admit(conn, raw, below, info.(credentials.TLSInfo))
+}
+
+// admit lets in a connection whose other end has proven who it is.
+func (d *doorkeeper) admit(conn, raw net.Conn, below *batch, info credentials.TLSInfo) (net.Conn, credentials.AuthInfo, error) {
+	p, err := identity.PeerOf(info.State)
 	if err != nil {
 		d.refused(raw.RemoteAddr(), err)
 		conn.Close()
 		return nil, nil, err
 	}
-	in, ok := d.crowd.admit(p.ID, conn)
+	d.pace.forgive(hostOf(raw.RemoteAddr()), time.Now())
+	in, ok := d.crowd.admit(p.ID, conn, below)
 	if !ok {
-		d.refused(raw.RemoteAddr(), fmt.Errorf("%w: node %s", errCrowded, p.ID))
+		d.refused(raw.RemoteAddr(), crowded{p.ID})
 		conn.Close()
 		return nil, nil, errCrowded
 	}
@@ -99,8 +125,16 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		in.Close()
 		return nil, nil, identity.ErrRemoved
 	}
-	who := &caller{Peer: p, addr: raw.RemoteAddr().String()}
-	return in, proof{TLSInfo: info.(credentials.TLSInfo), who: who}, nil
+	in.term.extend(info.State.VerifiedChains[0][0].NotAfter)
+	who := &caller{Peer: p, addr: raw.RemoteAddr().String(), term: in.term}
+	return in, proof{TLSInfo: info, who: who}, nil
+}
+
+// noRoom refuses a connection before its handshake.
+func (d *doorkeeper) noRoom(raw net.Conn, why error) error {
+	d.refused(raw.RemoteAddr(), why)
+	sorry(raw)
+	return why
 }
 
 // letJoin hands over a connection whose other end has no certificate. Its error ends what gRPC does with

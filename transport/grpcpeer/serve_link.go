@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"symbio/actor/term"
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 )
@@ -37,7 +38,7 @@ func (s *server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error
 	if !who.lanes.open(lane, out) {
 		return toWire(community.ErrBusy)
 	}
-	d := &clerk{server: s, who: who, lane: lane, out: out, most: messageSize(frame.GetOpen().GetMaxMessage()), calls: map[uint64]context.CancelFunc{}, jobs: make(chan job)}
+	d := &clerk{server: s, who: who, lane: lane, out: out, receipts: receipts{out: out}, most: messageSize(frame.GetOpen().GetMaxMessage()), calls: map[uint64]*term.Term{}, jobs: make(chan job)}
 	ctx, cancel := context.WithCancel(stream.Context())
 	d.running.Go(out.run)
 	defer d.close(cancel)
@@ -87,19 +88,21 @@ type clerk struct {
 	out     *outbox
 	most    int // bytes of a payload that the caller takes
 	running sync.WaitGroup
-	jobs    chan job     // to who is idle
-	idle    atomic.Int32 // how many that are
+	// receipts outlives the lane while agents have signals that came over it.
+	receipts receipts
+	terms    term.Set     // of the calls
+	jobs     chan job     // to who is idle
+	idle     atomic.Int32 // how many that are
 
 	mu    sync.Mutex
-	calls map[uint64]context.CancelFunc // under way; guarded by mu
+	calls map[uint64]*term.Term // under way; guarded by mu
 }
 
 // job is a call to serve.
 type job struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	id     uint64
-	call   *pb.InvokeRequest
+	ctx  *term.Term
+	id   uint64
+	call *pb.InvokeRequest
 }
 
 // maxIdle is how many goroutines of a lane stay for the next call. A fresh one would have to grow its
@@ -109,6 +112,7 @@ const maxIdle = 64
 // close ends the calls of a lane and returns when they have ended. Nobody sends on the stream then.
 func (d *clerk) close(cancel context.CancelFunc) {
 	cancel()
+	d.terms.End(context.Canceled)
 	close(d.jobs)
 	d.who.lanes.close(d.lane)
 	d.out.close()
@@ -122,14 +126,17 @@ func (d *clerk) take(ctx context.Context, f *pb.Frame) error {
 			return err
 		}
 	}
+	for _, r := range f.GetSends() {
+		d.takeSend(r)
+	}
 	if len(f.GetCancels()) == 0 {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range f.GetCancels() {
-		if cancel := d.calls[id]; cancel != nil {
-			cancel()
+		if call := d.calls[id]; call != nil {
+			call.End(context.Canceled)
 		}
 	}
 	return nil
@@ -145,13 +152,13 @@ func (d *clerk) begin(ctx context.Context, c *pb.Call) error {
 		d.out.put(failed(id, community.Explain(community.ErrBusy, "too many calls of this node at a time")), false)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.limitOf(r))
-	if !d.note(id, cancel) {
-		cancel()
+	under := d.terms.Begin(ctx, d.limitOf(r))
+	if !d.note(id, under) {
+		under.Close()
 		d.who.calls.Add(-1)
 		return errTwice
 	}
-	j := job{ctx, cancel, id, r}
+	j := job{under, id, r}
 	select {
 	case d.jobs <- j:
 	default:
@@ -174,20 +181,20 @@ func (d *clerk) work(j job) {
 }
 
 // note makes a call one that can be cancelled.
-func (d *clerk) note(id uint64, cancel context.CancelFunc) bool {
+func (d *clerk) note(id uint64, under *term.Term) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.calls[id] != nil {
 		return false
 	}
-	d.calls[id] = cancel
+	d.calls[id] = under
 	return true
 }
 
 // serve answers one call. It counts until its answer is on its way.
 func (d *clerk) serve(j job) {
 	i := d.answer(j.ctx, j.id, j.call)
-	j.cancel()
+	j.ctx.Close()
 	d.mu.Lock()
 	delete(d.calls, j.id)
 	d.mu.Unlock()
@@ -221,6 +228,38 @@ func (d *clerk) answer(ctx context.Context, id uint64, r *pb.InvokeRequest) (i i
 		return failed(id, community.ErrAgentFailed)
 	}
 	return item{answer: &pb.Answer{Id: id, Payload: reply.Data, ContentType: reply.ContentType}, size: overhead + len(reply.Data) + len(reply.ContentType)}
+}
+
+// takeSend hands a send on at once, so that they stay in order, and nobody waits for what becomes of it.
+func (d *clerk) takeSend(r *pb.InvokeRequest) {
+	member, capability := r.GetMember(), r.GetCapability()
+	over := func(err error) {
+		d.who.calls.Add(-1)
+		d.receipts.over(member, capability, err)
+	}
+	var err error
+	switch {
+	case d.who.calls.Add(1) > int64(d.cfg.Limits.Streams):
+		err = community.Explain(community.ErrBusy, "too many calls of this node at a time")
+	case len(r.GetPayload()) > d.cfg.Limits.Message:
+		err = community.ErrTooLarge
+	default:
+		err = d.hand(r, over)
+	}
+	if err != nil {
+		over(err)
+	}
+}
+
+// hand gives a send to the host. One that panics has not taken it.
+func (d *clerk) hand(r *pb.InvokeRequest, over func(error)) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.cfg.Logger.Error("send panicked", "method", pb.Peer_Link_FullMethodName, "panic", p, "stack", string(debug.Stack()))
+			err = community.ErrAgentFailed
+		}
+	}()
+	return d.host.Take(d.who.peer(), callFrom(r), over)
 }
 
 func failed(id uint64, err error) item {

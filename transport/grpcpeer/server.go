@@ -30,13 +30,19 @@ type server struct {
 	twin     func(context.Context, *caller, *pb.Run) error
 	watching sync.Map // *caller -> nothing
 	// hear takes lists of removed nodes.
-	hear func(from community.NodeID, list *pb.Revocations)
+	hear func(from community.NodeID, lists ...*pb.Revocations)
+	// called takes the port at which a caller says that it can be dialled.
+	called func(who *caller, port uint32)
+	// news makes what a watcher is told besides the catalog.
+	news func(who *caller) *news
+	tell func(Event)
 }
 
-func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
+func newServer(cfg Config, s *server, creds *doorkeeper, scales *scales) *grpc.Server {
 	l := cfg.Limits
 	g := grpc.NewServer(
 		grpc.Creds(creds),
+		grpc.StatsHandler(scales),
 		grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)),
 		grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)),
 		grpc.MaxRecvMsgSize(l.Message+envelopeRoom),
@@ -46,6 +52,7 @@ func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
 		grpc.MaxConcurrentStreams(l.Streams),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(connWindow),
+		grpc.WriteBufferSize(chunk),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -53,9 +60,10 @@ func newServer(cfg Config, s *server, creds *doorkeeper) *grpc.Server {
 		grpc.WaitForHandlers(true),
 	)
 	pb.RegisterPeerServer(g, s)
-	if c := cfg.Identity.Cluster(); c != nil {
-		pb.RegisterJoinServer(g, &renewDesk{cluster: c, log: cfg.Logger})
+	if cfg.Identity.Authority() != identity.Local {
+		pb.RegisterJoinServer(g, &renewDesk{self: cfg.Identity, log: cfg.Logger})
 	}
+	pb.RegisterTrustServer(g, &trustDesk{cfg: cfg, tell: s.tell})
 	return g
 }
 
@@ -69,12 +77,14 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 	if err := s.twin(ctx, who, r.GetRun()); err != nil {
 		return nil, err
 	}
-	s.hear(who.ID, r.GetRevocations())
-	removed, _ := s.cfg.Identity.Revocations().Current()
+	s.hear(who.ID, append(r.GetMoreRevocations(), r.GetRevocations())...)
+	s.called(who, r.GetPort())
+	removed, more := listsOf(s.cfg.Identity)
 	return &pb.NodeDescriptor{
-		Revocations:    removed,
-		HoldsAuthority: s.cfg.Identity.Cluster() != nil,
-		Run:            s.run.Mark(),
+		Revocations:     removed,
+		MoreRevocations: more,
+		HoldsAuthority:  s.cfg.Identity.Cluster() != nil,
+		Run:             s.run.Mark(),
 
 		Id:       string(s.cfg.Identity.ID()),
 		Name:     s.cfg.Name,
@@ -82,6 +92,7 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 		Catalog:  catalogTo(s.host.Catalog()),
 
 		MaxMessage: uint64(s.cfg.Limits.Message),
+		MaxSends:   uint64(s.cfg.Limits.Streams) / 2,
 	}, nil
 }
 
@@ -104,6 +115,9 @@ func (s *server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeRep
 	}
 	return &pb.InvokeReply{Payload: reply.Data, ContentType: reply.ContentType}, nil
 }
+
+// undelivered is for the links of this node.
+func (s *server) undelivered(u community.Undelivered) { s.host.NotDelivered(u) }
 
 func (c *caller) peer() community.Peer {
 	p := community.Peer{ID: c.ID, Authority: c.Authority, Role: c.Role, Addr: c.addr}
@@ -151,19 +165,24 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 	defer context.AfterFunc(s.leaving, stop)()
 	sub := s.host.SubscribeLocal()
 	defer sub.Close()
-	var epoch uint64 // of the list of removed nodes that was sent; none before the snapshot
+	board := bulletin{identity: s.cfg.Identity}
 	begun := false
+	news := s.news(who)
 	for {
-		removed, changed := s.cfg.Identity.Revocations().Current()
-		if removed.GetEpoch() > epoch && begun {
-			epoch = removed.GetEpoch()
-			if err := stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Revocations{Revocations: removed}}); err != nil {
-				return err
-			}
+		changed, err := board.send(stream, begun) // nothing before the snapshot
+		if err != nil {
+			return err
 		}
 		if twin := who.twin.Swap(nil); twin != nil {
 			if err := stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Twin{Twin: twin}}); err != nil {
 				return err
+			}
+		}
+		if begun {
+			for _, e := range news.due(time.Now()) {
+				if err := stream.Send(e); err != nil {
+					return err
+				}
 			}
 		}
 		beat, cancel := context.WithTimeout(ctx, heartbeat)

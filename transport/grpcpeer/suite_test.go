@@ -18,9 +18,23 @@ func TestTransportSuite(t *testing.T) {
 func TestTransportSuiteWithoutLink(t *testing.T) {
 	transporttest.Run(t, transporttest.Suite{
 		Bubble: true,
+		Silent: true,
 		New: func(t *testing.T) transporttest.Fixture {
 			l := newLAN(t)
 			l.tune = func(c *grpcpeer.Config) { c.Protocol = grpcpeer.Version{Major: 1} }
+			return l
+		},
+	})
+}
+
+// Nodes that speak Link and not InvokeStream, too.
+func TestTransportSuiteWithoutUpdates(t *testing.T) {
+	transporttest.Run(t, transporttest.Suite{
+		Bubble: true,
+		Silent: true,
+		New: func(t *testing.T) transporttest.Fixture {
+			l := newLAN(t)
+			l.tune = func(c *grpcpeer.Config) { c.Protocol = grpcpeer.Version{Major: 1, Minor: 1} }
 			return l
 		},
 	})

@@ -106,6 +106,20 @@ func (n *Network) hearTwin(mark *pb.Run) {
 	}
 }
 
+// mirrorPause is how long an address is left alone at which this node itself was said to be, after that many looks:
+// half a minute, twice as long each time, up to 10 minutes. Nothing that is said ends it early, so that who
+// forges this node's name gains a few dials by it.
+func mirrorPause(looks int) pause {
+	d := refusedPause
+	for i := 1; i < looks && d < maxMirrorPause; i++ {
+		d *= 2
+	}
+	d = jitter(min(d, maxMirrorPause))
+	return pause{least: d, length: d, stubborn: true}
+}
+
+const maxMirrorPause = 10 * time.Minute
+
 // end makes Run return err.
 func (n *Network) end(err error) {
 	select {
@@ -116,9 +130,10 @@ func (n *Network) end(err error) {
 
 // introduction is what this node says of itself to one that it calls.
 func (n *Network) introduction() *pb.DescribeRequest {
-	removed, _ := n.cfg.Identity.Revocations().Current()
+	removed, more := listsOf(n.cfg.Identity)
 	return &pb.DescribeRequest{
-		Protocol: &pb.Version{Major: n.cfg.Protocol.Major, Minor: n.cfg.Protocol.Minor}, Name: n.cfg.Name, Revocations: removed, Run: n.run.Mark(),
+		Protocol: &pb.Version{Major: n.cfg.Protocol.Major, Minor: n.cfg.Protocol.Minor}, Name: n.cfg.Name, Run: n.run.Mark(),
+		Revocations: removed, MoreRevocations: more,
 	}
 }
 

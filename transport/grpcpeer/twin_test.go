@@ -3,7 +3,10 @@ package grpcpeer_test
 import (
 	"context"
 	"errors"
+	"net"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,4 +105,77 @@ func TestAFalseAlarmEndsNoNode(t *testing.T) {
 	if twin, later := late.Twin(run.Mark()); !twin || !later {
 		t.Errorf("the later run: twin %t, later %t; want both", twin, later)
 	}
+}
+
+// Two nodes with one key that know nobody else find each other by what is announced in their own name.
+func TestTwoNodesWithOneKeyAndNobodyElseFindOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newCluster(t)
+		var heard events
+		bob := l.add("bob", reporting(&heard))
+		b := bob.live("bob")
+		time.Sleep(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := l.runTwin(ctx, "bob", bob); !errors.Is(err, grpcpeer.ErrTwin) {
+			t.Errorf("the later one, which saw the earlier, ended with %v, want %v", err, grpcpeer.ErrTwin)
+		}
+		if heard.count(grpcpeer.Refused) != 1 || !strings.Contains(heard.last().Why, "copied") {
+			t.Errorf("the earlier one heard %+v, want once that its folder was copied", heard.all)
+		}
+		if _, ok := b.status(b.id, grpcpeer.StateSelf); !ok {
+			t.Error("the earlier one does not go on")
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // the earlier one is who sees the other
+		l := newCluster(t)
+		bob := l.add("bob")
+		bob.live("bob")
+		time.Sleep(time.Minute)
+		done := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		go func() { done <- l.runTwin(ctx, "bob") }()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		bob.network.Sight(l.all[len(l.all)-1].hint())
+		if err := <-done; !errors.Is(err, grpcpeer.ErrTwin) {
+			t.Errorf("the later one, which was seen, ended with %v, want %v", err, grpcpeer.ErrTwin)
+		}
+	})
+}
+
+// Whoever announces this node's id at places where it is not makes it dial there now and then, and no more.
+func TestForgedSightingsOfANodeItselfCostFewDials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newCluster(t)
+		eve := l.add("eve")
+		eve.live("eve")
+		var dials atomic.Int64
+		var heard events
+		bob := l.add("bob", reporting(&heard), func(c *grpcpeer.Config) {
+			dial := c.Dial
+			c.Dial = func(ctx context.Context, a netip.AddrPort) (net.Conn, error) { dials.Add(1); return dial(ctx, a) }
+		})
+		b := bob.live("bob")
+		hint := bob.hint()
+		for i := range 3600 {
+			hint.Addrs = []netip.AddrPort{eve.addr, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(20000+i))}
+			bob.network.Sight(hint)
+			time.Sleep(time.Second)
+		}
+		if n := dials.Load(); n < 2 || n > 30 {
+			t.Errorf("an hour of forged sightings made %d dials, want 2 to 30", n)
+		}
+		if len(b.network.Nodes()) != 1 {
+			t.Errorf("nodes are %+v, want this one only", b.network.Nodes())
+		}
+		hint.Gone = true
+		bob.network.Sight(hint)
+		dials.Store(0)
+		time.Sleep(time.Hour)
+		if n := dials.Load(); n != 0 {
+			t.Errorf("%d dials after the sighting was gone", n)
+		}
+	})
 }

@@ -41,8 +41,17 @@ type Hub struct {
 	apart   map[community.NodeID]int   // which side of the partition, 0 = the main one; guarded by mu
 	sides   int                        // guarded by mu
 	frozen  map[community.NodeID]bool  // guarded by mu
-	chance  map[string]*rand.Rand      // guarded by mu
-	changed chan struct{}              // closed and made anew when any of the above changes; guarded by mu
+	shut    map[string]bool            // by name; guarded by mu
+	chance  map[way]*rand.Rand         // guarded by mu
+	alive   []*Node                    // the nodes that live, sorted; nil = to be made anew; guarded by mu
+	came    chan struct{}              // closed and made anew when nodes come or go; guarded by mu
+	changed chan struct{}              // closed and made anew when other things get through; guarded by mu
+}
+
+// way is a direction between two nodes, and what is sent there.
+type way struct {
+	a, b community.NodeID
+	what string
 }
 
 // NewHub returns a LAN with no nodes.
@@ -58,7 +67,9 @@ func NewHub(cfg Config) *Hub {
 		nodes:   map[community.NodeID]*Node{},
 		apart:   map[community.NodeID]int{},
 		frozen:  map[community.NodeID]bool{},
-		chance:  map[string]*rand.Rand{},
+		shut:    map[string]bool{},
+		chance:  map[way]*rand.Rand{},
+		came:    make(chan struct{}),
 		changed: make(chan struct{}),
 	}
 }
@@ -70,13 +81,14 @@ func (h *Hub) Node(id community.NodeID, name string) *Node {
 		hub: h, id: id, name: name,
 		killed: make(chan struct{}),
 		links:  map[community.NodeID]*link{},
+		told:   map[*link]struct{}{},
 	}
 }
 
 // Kill ends a node as kill -9 would: its streams break at once, for everybody who can reach it, and
 // it is never heard of again.
 func (h *Hub) Kill(id community.NodeID) {
-	h.change(func() {
+	h.population(func() {
 		if n := h.nodes[id]; n != nil && !n.dead() {
 			close(n.killed)
 		}
@@ -109,13 +121,49 @@ func (h *Hub) Wake(id community.NodeID) {
 	h.change(func() { delete(h.frozen, id) })
 }
 
-// change changes the LAN and wakes whoever waits for that.
+// OnlyDialsOut lets nobody reach the nodes of that name, now or later, who is not reached by them first, as a
+// NAT or a firewall would.
+func (h *Hub) OnlyDialsOut(name string) {
+	h.population(func() { h.shut[name] = true })
+}
+
+// lets reports whether a node may be reached by another, and when that may change; gone says that it is not
+// on the LAN any more.
+func (h *Hub) lets(to, from *Node) (ok, gone bool, changed <-chan struct{}) {
+	h.mu.Lock()
+	shut, gone, changed := h.shut[to.name], h.nodes[to.id] != to || to.dead(), h.came
+	h.mu.Unlock()
+	return !shut || to.reaches(from.id), gone, changed
+}
+
+// reached wakes those who may be let in now that a node has reached another, if anybody only dials out.
+func (h *Hub) reached() {
+	h.mu.Lock()
+	shut := len(h.shut) > 0
+	h.mu.Unlock()
+	if shut {
+		h.population(func() {})
+	}
+}
+
+// change changes what gets through, and wakes whoever waits for that.
 func (h *Hub) change(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f()
 	close(h.changed)
 	h.changed = make(chan struct{})
+}
+
+// population changes who is there, and wakes whoever waits for that: the nodes, and not every stream of
+// each, of which there are many more.
+func (h *Hub) population(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+	h.alive = nil
+	close(h.came)
+	h.came = make(chan struct{})
 }
 
 // open tells whether something can get from a to b now, and when that may change.
@@ -125,18 +173,20 @@ func (h *Hub) open(a, b community.NodeID) (bool, <-chan struct{}) {
 	return h.apart[a] == h.apart[b] && !h.frozen[a] && !h.frozen[b], h.changed
 }
 
-// others are the nodes that live, without the given one, and when that may change.
-func (h *Hub) others(self *Node) ([]*Node, <-chan struct{}) {
+// all are the nodes that live, and when that may change. Nobody may change the slice.
+func (h *Hub) all() ([]*Node, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []*Node
-	for _, n := range h.nodes {
-		if n != self && !n.dead() {
-			all = append(all, n)
+	if h.alive == nil {
+		h.alive = make([]*Node, 0, len(h.nodes))
+		for _, n := range h.nodes {
+			if !n.dead() {
+				h.alive = append(h.alive, n)
+			}
 		}
+		slices.SortFunc(h.alive, func(a, b *Node) int { return cmp.Compare(a.id, b.id) })
 	}
-	slices.SortFunc(all, func(a, b *Node) int { return cmp.Compare(a.id, b.id) })
-	return all, h.changed
+	return h.alive, h.came
 }
 
 // What is sent. Calls and streams draw from sources of their own, so that a heartbeat more or less
@@ -148,15 +198,17 @@ const (
 
 // draw decides what happens to one thing sent from a to b.
 func (h *Hub) draw(a, b community.NodeID, what string) (delay time.Duration, lost bool) {
+	if h.cfg.Jitter <= 0 && h.cfg.Loss <= 0 {
+		return h.cfg.Delay, false
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	source := fmt.Sprint(what, " from ", a, " to ", b)
-	r := h.chance[source]
+	r := h.chance[way{a, b, what}]
 	if r == nil {
 		sum := fnv.New64a()
-		sum.Write([]byte(source))
+		fmt.Fprint(sum, what, " from ", a, " to ", b)
 		r = rand.New(rand.NewPCG(h.cfg.Seed, sum.Sum64()))
-		h.chance[source] = r
+		h.chance[way{a, b, what}] = r
 	}
 	delay = h.cfg.Delay
 	if h.cfg.Jitter > 0 {

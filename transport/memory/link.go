@@ -2,6 +2,8 @@ package memory
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,16 +13,24 @@ import (
 // retransmit is how much later something arrives that was lost once.
 const retransmit = 200 * time.Millisecond
 
+// waiting is how many events may be on their way.
+const waiting = 256
+
 // link is the stream by which one node watches another.
 type link struct {
-	hub    *Hub
-	from   *Node      // is watched
-	to     *Node      // watches, and reads the events
-	events chan event // sent by from
-	broken chan struct{}
+	hub     *Hub
+	from    *Node // is watched
+	to      *Node // watches, and reads the events
+	broken  chan struct{}
+	room    chan struct{} // capacity 1: an event has arrived while there were too many
+	arrival *time.Timer   // of the first event that is on its way
+	sends   *sends
 
-	mu   sync.Mutex
-	last time.Time // when the latest event arrives; guarded by mu
+	mu    sync.Mutex
+	queue []event                 // on their way, in the order of their arrival; guarded by mu
+	last  time.Time               // when the latest event arrives; guarded by mu
+	sub   *community.Subscription // what the watched node tells by; guarded by mu
+	ended bool                    // guarded by mu
 }
 
 // event is something that a node says of itself, on its way.
@@ -30,64 +40,137 @@ type event struct {
 	bye     bool
 }
 
+func (h *Hub) link(from, to *Node) *link {
+	l := &link{hub: h, from: from, to: to, broken: make(chan struct{}), room: make(chan struct{}, 1), arrival: time.NewTimer(0), sends: newSends()}
+	l.arrival.Stop()
+	return l
+}
+
+// snap breaks the link.
+func (l *link) snap() {
+	l.mu.Lock()
+	l.ended, l.queue = true, nil
+	sub := l.sub
+	l.mu.Unlock()
+	l.arrival.Stop()
+	close(l.broken)
+	if sub != nil {
+		sub.Close()
+	}
+}
+
 // watch keeps a stream to p until ctx ends or p is gone.
 func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 	for ctx.Err() == nil && !n.dead() && !p.dead() {
-		l := &link{hub: n.hub, from: p, to: n, events: make(chan event, 256), broken: make(chan struct{})}
+		if !n.welcome(ctx, p) {
+			return
+		}
+		l := n.hub.link(p, n)
 		if !l.dial(ctx) {
 			continue
 		}
-		if !p.start(func(alive context.Context, own community.Host) { l.tell(alive, own) }) {
+		if !p.start(l.tell) {
 			return
 		}
 		lease := host.Attach(p.peer())
 		n.mu.Lock()
 		n.links[p.id] = l
 		n.mu.Unlock()
+		n.hub.reached()
+		var carrying sync.WaitGroup
+		carrying.Go(l.carry)
 		gone := l.follow(ctx, lease)
 		n.mu.Lock()
 		if n.links[p.id] == l {
 			delete(n.links, p.id)
 		}
 		n.mu.Unlock()
-		close(l.broken)
+		l.snap()
+		carrying.Wait()
 		if gone {
 			return
 		}
 	}
 }
 
-// tell runs on the watched node: it says all there is to know, until that node ends.
-func (l *link) tell(ctx context.Context, host community.Host) {
-	sub := host.SubscribeLocal()
-	var changes sync.WaitGroup
-	telling, stop := context.WithCancel(ctx)
-	changes.Go(func() {
-		for {
-			ch, err := sub.Next(telling)
-			if err != nil {
-				return
-			}
-			l.send(event{apply: func(lease *community.Lease) { say(lease, ch) }})
+// welcome waits until n may reach p, and reports whether that came to be.
+func (n *Node) welcome(ctx context.Context, p *Node) bool {
+	for {
+		ok, gone, changed := n.hub.lets(p, n)
+		if ok || gone {
+			return ok && !gone
 		}
-	})
-	beat := time.NewTicker(l.hub.cfg.Heartbeat)
-	defer beat.Stop()
-	for open := true; open; {
 		select {
-		case <-beat.C:
-			l.send(event{})
-		case <-l.broken:
-			open = false
+		case <-changed:
+		case <-n.killed:
+			return false
 		case <-ctx.Done():
-			open = false
+			return false
 		}
 	}
-	stop()
-	sub.Close()
-	changes.Wait()
+}
+
+// reaches reports whether the node reads a stream of another.
+func (n *Node) reaches(id community.NodeID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.links[id] != nil
+}
+
+// tell runs on the watched node: it says all there is to know, until that node ends. The node's heart
+// beats for all who watch it.
+func (l *link) tell(ctx context.Context, host community.Host) {
+	sub := host.SubscribeLocal()
+	defer sub.Close()
+	l.mu.Lock()
+	l.sub = sub
+	ended := l.ended
+	l.mu.Unlock()
+	if ended {
+		return
+	}
+	l.from.tells(l, true)
+	defer l.from.tells(l, false)
+	for {
+		ch, err := sub.Next(ctx)
+		if err != nil {
+			break // the link is broken, or the node ends
+		}
+		l.send(event{apply: func(lease *community.Lease) { say(lease, ch) }})
+	}
 	if ctx.Err() != nil && !l.from.dead() {
 		l.send(event{bye: true, apply: func(lease *community.Lease) { lease.Goodbye("the node stops") }})
+	}
+}
+
+// tells begins or ends that the node's heart beats for a link.
+func (n *Node) tells(l *link, now bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now {
+		n.told[l] = struct{}{}
+	} else {
+		delete(n.told, l)
+	}
+}
+
+// beat sends the node's heartbeat to all who watch it, until ctx ends.
+func (n *Node) beat(ctx context.Context, _ community.Host) {
+	pulse := time.NewTicker(n.hub.cfg.Heartbeat)
+	defer pulse.Stop()
+	var told []*link
+	for {
+		select {
+		case <-pulse.C:
+		case <-ctx.Done():
+			return
+		}
+		n.mu.Lock()
+		told = slices.AppendSeq(told[:0], maps.Keys(n.told))
+		n.mu.Unlock()
+		for _, l := range told {
+			l.send(event{})
+		}
 	}
 }
 
@@ -105,7 +188,8 @@ func say(lease *community.Lease, ch community.Change) {
 	}
 }
 
-// send puts an event on its way. It waits when 256 are on their way; the watcher reads on or gives up.
+// send puts an event on its way. It waits when too many are; the watcher reads on or gives up. A
+// heartbeat does not wait: what is on its way shows as well that the node lives.
 func (l *link) send(e event) {
 	delay, lost := l.hub.draw(l.from.id, l.to.id, streams)
 	if lost && e.apply == nil {
@@ -114,17 +198,58 @@ func (l *link) send(e event) {
 	if lost {
 		delay += retransmit
 	}
+	for !l.post(e, delay) && e.apply != nil {
+		select {
+		case <-l.room:
+		case <-l.broken:
+			return
+		}
+	}
+}
+
+// post queues an event, if there is room.
+func (l *link) post(e event, delay time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.ended {
+		return true // nobody will miss it
+	}
+	if len(l.queue) >= waiting {
+		return false
+	}
 	e.arrives = time.Now().Add(delay)
 	if e.arrives.Before(l.last) {
 		e.arrives = l.last
 	}
 	l.last = e.arrives
-	select {
-	case l.events <- e:
-	case <-l.broken:
+	l.queue = append(l.queue, e)
+	if len(l.queue) == 1 {
+		l.arrival.Reset(time.Until(e.arrives))
 	}
+	return true
+}
+
+// next takes an event that has arrived.
+func (l *link) next() (e event, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		return event{}, false
+	}
+	if wait := time.Until(l.queue[0].arrives); wait > 0 {
+		l.arrival.Reset(wait)
+		return event{}, false
+	}
+	e = l.queue[0]
+	l.queue[0] = event{}
+	if l.queue = l.queue[1:]; len(l.queue) == 0 {
+		l.queue = nil
+	}
+	select {
+	case l.room <- struct{}{}:
+	default:
+	}
+	return e, true
 }
 
 // follow takes in the events, until the stream breaks, and reports whether the peer is gone for
@@ -132,34 +257,26 @@ func (l *link) send(e event) {
 func (l *link) follow(ctx context.Context, lease *community.Lease) (gone bool) {
 	silence := time.NewTimer(missed * l.hub.cfg.Heartbeat)
 	defer silence.Stop()
-	var next *event
 	for {
 		open, changed := l.hub.open(l.from.id, l.to.id)
-		events, killed, arrival := l.events, l.from.killed, (<-chan time.Time)(nil)
+		arrival, killed := l.arrival.C, l.from.killed
 		if !open {
-			killed = nil // the reset does not get through either
+			arrival, killed = nil, nil // the reset does not get through either
 		}
-		if next != nil {
-			events = nil
-			wait := time.Until(next.arrives)
-			if wait <= 0 && open {
-				if next.apply != nil {
-					next.apply(lease)
-				}
-				if next.bye {
-					return true
-				}
-				next = nil
-				silence.Reset(missed * l.hub.cfg.Heartbeat)
-				continue
+		for open {
+			e, ok := l.next()
+			if !ok {
+				break
 			}
-			if wait > 0 {
-				arrival = time.After(wait)
+			if e.apply != nil {
+				e.apply(lease)
 			}
+			if e.bye {
+				return true
+			}
+			silence.Reset(missed * l.hub.cfg.Heartbeat)
 		}
 		select {
-		case e := <-events:
-			next = &e
 		case <-arrival:
 		case <-changed:
 		case <-killed:
@@ -186,6 +303,15 @@ func (l *link) dial(ctx context.Context) bool {
 		delay += retransmit
 	}
 	return l.pass(ctx, l.to, l.from, delay) == nil
+}
+
+// arrive waits as long as an update of a call takes to the caller. A lost one is sent again.
+func (l *link) arrive(ctx context.Context) error {
+	delay, lost := l.hub.draw(l.from.id, l.to.id, streams)
+	if lost {
+		delay += retransmit
+	}
+	return l.pass(ctx, l.from, l.to, delay)
 }
 
 // transit waits as long as a call, or its answer, takes from a to b; nil says that it has arrived.

@@ -20,6 +20,7 @@ type Node struct {
 	host  community.Host             // set while Run runs; guarded by mu
 	ctx   context.Context            // of what this node does for others; guarded by mu
 	links map[community.NodeID]*link // the streams this node reads; guarded by mu
+	told  map[*link]struct{}         // the streams by which it is watched; guarded by mu
 	group sync.WaitGroup             // all that runs for this node; Add is guarded by mu
 }
 
@@ -31,6 +32,7 @@ func (n *Node) Run(ctx context.Context, host community.Host) error {
 	if err := n.plugIn(serving, host); err != nil {
 		return err
 	}
+	n.start(n.beat)
 	n.attend(ctx, stop)
 	n.unplug()
 	n.group.Wait()
@@ -41,7 +43,7 @@ func (n *Node) plugIn(ctx context.Context, host community.Host) (err error) {
 	n.mu.Lock()
 	n.host, n.ctx = host, ctx
 	n.mu.Unlock()
-	n.hub.change(func() {
+	n.hub.population(func() {
 		if old := n.hub.nodes[n.id]; old != nil && !old.dead() {
 			err = fmt.Errorf("node %s is on the network already: two nodes cannot have one identity", n.id)
 			return
@@ -56,7 +58,7 @@ func (n *Node) unplug() {
 	n.mu.Lock()
 	n.host = nil
 	n.mu.Unlock()
-	n.hub.change(func() {
+	n.hub.population(func() {
 		if n.hub.nodes[n.id] == n {
 			delete(n.hub.nodes, n.id)
 		}
@@ -69,11 +71,11 @@ func (n *Node) attend(ctx context.Context, stop func()) {
 	watched := map[*Node]bool{}
 	killed := n.killed
 	for {
-		all, changed := n.hub.others(n)
+		all, changed := n.hub.all()
 		now := make(map[*Node]bool, len(all))
 		for _, p := range all {
 			now[p] = true
-			if !watched[p] && !n.dead() {
+			if p != n && !watched[p] && !n.dead() {
 				n.start(func(_ context.Context, host community.Host) { n.watch(ctx, host, p) })
 			}
 		}
@@ -129,23 +131,39 @@ func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.C
 	answered := make(chan answer, 1)
 	over := make(chan struct{})
 	defer close(over)
+	listen, updates := call.Listen, make(chan community.Update)
+	if listen != nil {
+		call.Listen = func(u community.Update) {
+			select {
+			case updates <- u:
+			case <-over:
+			}
+		}
+	}
 	call.Payload = append([]byte(nil), call.Payload...)
 	if !l.from.start(func(alive context.Context, host community.Host) {
 		answered <- serve(ctx, alive, over, host, n.peer(), call)
 	}) {
 		return community.Reply{}, errReset
 	}
-	select {
-	case a := <-answered:
-		if err := l.transit(ctx, l.from, n); err != nil {
-			return community.Reply{}, err
+	for {
+		select {
+		case u := <-updates:
+			if err := l.arrive(ctx); err != nil {
+				return community.Reply{}, err
+			}
+			listen(u)
+		case a := <-answered:
+			if err := l.transit(ctx, l.from, n); err != nil {
+				return community.Reply{}, err
+			}
+			a.reply.Data = append([]byte(nil), a.reply.Data...)
+			return a.reply, a.err
+		case <-ctx.Done():
+			return community.Reply{}, ctx.Err()
+		case <-l.broken:
+			return community.Reply{}, errReset
 		}
-		a.reply.Data = append([]byte(nil), a.reply.Data...)
-		return a.reply, a.err
-	case <-ctx.Done():
-		return community.Reply{}, ctx.Err()
-	case <-l.broken:
-		return community.Reply{}, errReset
 	}
 }
 

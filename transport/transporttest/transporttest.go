@@ -12,6 +12,7 @@
 package transporttest
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,13 +28,16 @@ type Suite struct {
 	// Slack is added to every bound on time. Default: 10 ms in a bubble, because what is due at the
 	// very bound is in time, else 2 s, because a busy machine is slow.
 	Slack time.Duration
+	// Silent says that the nodes speak a protocol without updates of calls under way: who listens gets
+	// the answer alone.
+	Silent bool
 	// New makes a network with no nodes. Clean up through t.Cleanup; the suite ends the nodes
 	// before that.
 	New func(t *testing.T) Fixture
 }
 
 // Fixture is a network for the nodes of one case. What more it can do it says by implementing
-// Killer, Partitioner or Freezer; a case that needs what it cannot do is skipped, with the reason.
+// Killer, Partitioner, Freezer or Shutter; a case that needs what it cannot do is skipped, with the reason.
 type Fixture interface {
 	// Join makes the network end of the node called name, and sees to it that it and every other
 	// node of this fixture find each other, sooner or later. The suite calls Network.Run on it once,
@@ -69,6 +73,12 @@ type Freezer interface {
 	Wake(id community.NodeID)
 }
 
+// Shutter is a Fixture that can forbid one direction, as a NAT or a firewall would.
+type Shutter interface {
+	// OnlyDialsOut lets nobody open a connection to the node of that name, which may join later.
+	OnlyDialsOut(name string)
+}
+
 // Run runs every case as a subtest of t.
 func Run(t *testing.T, s Suite) {
 	switch {
@@ -78,7 +88,11 @@ func Run(t *testing.T, s Suite) {
 	default:
 		s.Slack = 2 * time.Second
 	}
-	for _, c := range cases {
+	all := slices.Concat(cases, streamCases)
+	if s.Silent {
+		all = append(slices.Clone(cases), testCase{"ListenersGetTheAnswer", listenersGetTheAnswer})
+	}
+	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			one := func(t *testing.T) {
 				l := &lan{t: t, fixture: s.New(t), slack: s.Slack}
@@ -94,16 +108,19 @@ func Run(t *testing.T, s Suite) {
 	}
 }
 
-// cases are the suite, simplest first.
-var cases = []struct {
+type testCase struct {
 	name string
 	run  func(t *testing.T, l *lan)
-}{
+}
+
+// cases are the suite, simplest first.
+var cases = []testCase{
 	{"CatalogIsSeen", catalogIsSeen},
 	{"ChangesAreSeen", changesAreSeen},
 	{"LargeCatalogIsSeen", largeCatalogIsSeen},
 	{"SendIsAnswered", sendIsAnswered},
 	{"InvokeIsAnswered", invokeIsAnswered},
+	{"TraceTravels", traceTravels},
 	{"CallsGoBothWays", callsGoBothWays},
 	{"ManyCallersAtOnce", manyCallersAtOnce},
 	{"CancellationReachesTheAgent", cancellationReachesTheAgent},
@@ -117,10 +134,16 @@ var cases = []struct {
 	{"ProviderChecksToo", providerChecksToo},
 	{"FloodIsRefused", floodIsRefused},
 	{"CapabilityIsBusy", capabilityIsBusy},
+	{"TellArrivesInOrder", tellArrivesInOrder},
+	{"TellThatFailsIsReported", tellThatFailsIsReported},
+	{"TellToASlowAgentIsBounded", tellToASlowAgentIsBounded},
+	{"TellOnALostLinkIsReported", tellOnALostLinkIsReported},
 	{"ForgedMembersAreRefused", forgedMembersAreRefused},
 	{"GoodbyeIsLeft", goodbyeIsLeft},
 	{"KilledIsUnavailableThenLeft", killedIsUnavailableThenLeft},
 	{"KilledComesBackWithTheSameID", killedComesBackWithTheSameID},
 	{"FrozenComesBackAsItWas", frozenComesBackAsItWas},
 	{"PartitionHeals", partitionHeals},
+	{"WhoOnlyDialsOutIsCalled", whoOnlyDialsOutIsCalled},
+	{"WhoOnlyDialsOutIsLostAndComesBack", whoOnlyDialsOutIsLostAndComesBack},
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	_ "embed"
 
@@ -22,7 +23,7 @@ type Community interface {
 	Members() []community.Member
 	Capability(node community.NodeID, name string) (community.Capability, bool)
 	Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error)
-	Invoke(ctx context.Context, on community.MemberID, capability string, s community.Signal) (community.Reply, error)
+	InvokeStream(ctx context.Context, on community.MemberID, capability string, s community.Signal, heard func(community.Update)) (community.Reply, error)
 }
 
 //go:embed find_members.md
@@ -152,8 +153,17 @@ func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
 	if err != nil {
 		return failed(fmt.Errorf("capability %s: %w", a.Capability, err))
 	}
-	return answer(p.community.Invoke(ctx, m.ID, a.Capability, p.signal(ctx, "", a.Data)))
+	var last time.Time
+	return answer(p.community.InvokeStream(ctx, m.ID, a.Capability, p.signal(ctx, "", a.Data), func(u community.Update) {
+		if now := time.Now(); u.Output == nil && now.Sub(last) >= progressEach {
+			last = now
+			tool.Report(ctx, u.Progress)
+		}
+	}))
 }
+
+// progressEach is how often at most the progress of a call is told: it becomes events, which are kept.
+const progressEach = 500 * time.Millisecond
 
 // signal carries what a model wrote: JSON where it is JSON, else the JSON string of it.
 func (p peers) signal(ctx context.Context, perception, data string) community.Signal {

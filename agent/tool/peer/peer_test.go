@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,8 +37,12 @@ func (h *house) Send(context.Context, community.MemberID, community.Signal) (com
 	return community.Reply{}, errors.New("not in this test")
 }
 
-func (h *house) Invoke(_ context.Context, _ community.MemberID, name string, s community.Signal) (community.Reply, error) {
+func (h *house) InvokeStream(_ context.Context, _ community.MemberID, name string, s community.Signal, heard func(community.Update)) (community.Reply, error) {
 	h.invoked = append(h.invoked, name)
+	for i := range 100 {
+		heard(community.Update{Progress: community.Progress{Message: fmt.Sprint(i, " %")}})
+		heard(community.Update{Output: []byte("not the result")})
+	}
 	if name == "oven.heat" {
 		return community.Reply{}, community.Explain(community.ErrInvalid, "the input: /properties/heat: too hot")
 	}
@@ -88,5 +93,24 @@ func TestAModelReadsWhatIsWrongWithItsInput(t *testing.T) {
 	}
 	if got := run(t, h, guard, guard, "invoke_capability", `{"capability":"disk.wipe","data":"{}"}`); !got.IsError || len(h.invoked) != 1 {
 		t.Errorf("what is denied: got %+v, invoked %v", got, h.invoked)
+	}
+}
+
+// What is heard before the result is for who watches the agent, and little of it.
+func TestTheProgressOfACallIsNotTheModels(t *testing.T) {
+	h, guard := &house{}, rules(t)
+	var told []community.Progress
+	set := tool.NewSet(tool.SetConfig{Guard: guard, Progress: func(c llm.ToolCall, p community.Progress) {
+		if c.ID != "7" || c.Name != "invoke_capability" {
+			t.Errorf("progress of the call %+v", c)
+		}
+		told = append(told, p)
+	}}, peer.Tools(h, self, guard)...)
+	got := set.Run(t.Context(), []llm.ToolCall{{ID: "7", Name: "invoke_capability", Args: json.RawMessage(`{"capability":"text.count","data":"1"}`)}})[0]
+	if got.IsError || got.Text != "1" {
+		t.Errorf("the model reads %+v", got)
+	}
+	if len(told) != 1 || told[0].Message != "0 %" {
+		t.Errorf("told at once: %+v, want the first alone", told)
 	}
 }

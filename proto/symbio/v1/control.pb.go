@@ -25,6 +25,87 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type PromoteRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of a connected node.
+	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteRequest) Reset() {
+	*x = PromoteRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteRequest) ProtoMessage() {}
+
+func (x *PromoteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteRequest.ProtoReflect.Descriptor instead.
+func (*PromoteRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *PromoteRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type PromoteReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteReply) Reset() {
+	*x = PromoteReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteReply) ProtoMessage() {}
+
+func (x *PromoteReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteReply.ProtoReflect.Descriptor instead.
+func (*PromoteReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
 type ReloadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -33,7 +114,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	mi := &file_symbio_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +126,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	mi := &file_symbio_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +139,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{0}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 type ReloadReply struct {
@@ -69,7 +150,7 @@ type ReloadReply struct {
 
 func (x *ReloadReply) Reset() {
 	*x = ReloadReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	mi := &file_symbio_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -81,7 +162,7 @@ func (x *ReloadReply) String() string {
 func (*ReloadReply) ProtoMessage() {}
 
 func (x *ReloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	mi := &file_symbio_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -94,7 +175,7 @@ func (x *ReloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadReply.ProtoReflect.Descriptor instead.
 func (*ReloadReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 type StatusRequest struct {
@@ -105,7 +186,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -117,7 +198,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -130,7 +211,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 type StatusReply struct {
@@ -142,14 +223,16 @@ type StatusReply struct {
 	Version string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	Started *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started,proto3" json:"started,omitempty"`
 	// Who vouches for the node: "local" or the name of its cluster.
-	Authority     string `protobuf:"bytes,7,opt,name=authority,proto3" json:"authority,omitempty"`
+	Authority string `protobuf:"bytes,7,opt,name=authority,proto3" json:"authority,omitempty"`
+	// Where its hints about other nodes come from.
+	Sources       []*SourceHealth `protobuf:"bytes,30,rep,name=sources,proto3" json:"sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -161,7 +244,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -174,7 +257,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StatusReply) GetId() string {
@@ -226,6 +309,67 @@ func (x *StatusReply) GetAuthority() string {
 	return ""
 }
 
+func (x *StatusReply) GetSources() []*SourceHealth {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+// SourceHealth says whether a discovery source works.
+type SourceHealth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What was tried, why it failed and what to do, a line each; empty while it works.
+	Problems      []string `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceHealth) Reset() {
+	*x = SourceHealth{}
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceHealth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceHealth) ProtoMessage() {}
+
+func (x *SourceHealth) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceHealth.ProtoReflect.Descriptor instead.
+func (*SourceHealth) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SourceHealth) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SourceHealth) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
 type MembersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Filters; empty = all.
@@ -239,7 +383,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -251,7 +395,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -264,7 +408,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MembersRequest) GetAccepts() string {
@@ -300,7 +444,7 @@ type LocatedMember struct {
 
 func (x *LocatedMember) Reset() {
 	*x = LocatedMember{}
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -312,7 +456,7 @@ func (x *LocatedMember) String() string {
 func (*LocatedMember) ProtoMessage() {}
 
 func (x *LocatedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -325,7 +469,7 @@ func (x *LocatedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocatedMember.ProtoReflect.Descriptor instead.
 func (*LocatedMember) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LocatedMember) GetMember() *Member {
@@ -358,7 +502,7 @@ type MembersReply struct {
 
 func (x *MembersReply) Reset() {
 	*x = MembersReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -370,7 +514,7 @@ func (x *MembersReply) String() string {
 func (*MembersReply) ProtoMessage() {}
 
 func (x *MembersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -383,7 +527,7 @@ func (x *MembersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReply.ProtoReflect.Descriptor instead.
 func (*MembersReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MembersReply) GetMembers() []*LocatedMember {
@@ -409,7 +553,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +565,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +578,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MemberChange) GetKind() string {
@@ -480,7 +624,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +636,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +649,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 type Node struct {
@@ -523,14 +667,22 @@ type Node struct {
 	// Why it is in that state, for people.
 	Why string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
 	// How many of its calls were refused here, by the reason; of the node itself, of all nodes together.
-	Refused       map[string]uint64 `protobuf:"bytes,20,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Refused map[string]uint64 `protobuf:"bytes,20,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Of this node only: what its process takes now.
+	Process *Process `protobuf:"bytes,50,opt,name=process,proto3" json:"process,omitempty"`
+	// How it is reached: dialled, or reversed = over a connection that it opened. Empty when not connected.
+	Via string `protobuf:"bytes,30,opt,name=via,proto3" json:"via,omitempty"`
+	// The discovery sources that say where it may be.
+	Sources []string `protobuf:"bytes,31,rep,name=sources,proto3" json:"sources,omitempty"`
+	// Whether it holds the cluster's authority; of another node, as it says.
+	HoldsAuthority bool `protobuf:"varint,40,opt,name=holds_authority,json=holdsAuthority,proto3" json:"holds_authority,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +694,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +707,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Node) GetId() string {
@@ -628,6 +780,97 @@ func (x *Node) GetRefused() map[string]uint64 {
 	return nil
 }
 
+func (x *Node) GetProcess() *Process {
+	if x != nil {
+		return x.Process
+	}
+	return nil
+}
+
+func (x *Node) GetVia() string {
+	if x != nil {
+		return x.Via
+	}
+	return ""
+}
+
+func (x *Node) GetSources() []string {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *Node) GetHoldsAuthority() bool {
+	if x != nil {
+		return x.HoldsAuthority
+	}
+	return false
+}
+
+// Process is what a running node takes of its machine. A node that is left alone for long takes the same.
+type Process struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Goroutines uint64                 `protobuf:"varint,1,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
+	// What was in use after the latest garbage collection, in bytes.
+	Heap uint64 `protobuf:"varint,2,opt,name=heap,proto3" json:"heap,omitempty"`
+	// What the process has from the system for its memory, in bytes.
+	Memory        uint64 `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Process) Reset() {
+	*x = Process{}
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Process) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Process) ProtoMessage() {}
+
+func (x *Process) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Process.ProtoReflect.Descriptor instead.
+func (*Process) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Process) GetGoroutines() uint64 {
+	if x != nil {
+		return x.Goroutines
+	}
+	return 0
+}
+
+func (x *Process) GetHeap() uint64 {
+	if x != nil {
+		return x.Heap
+	}
+	return 0
+}
+
+func (x *Process) GetMemory() uint64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
 type NodesReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
@@ -637,7 +880,7 @@ type NodesReply struct {
 
 func (x *NodesReply) Reset() {
 	*x = NodesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +892,7 @@ func (x *NodesReply) String() string {
 func (*NodesReply) ProtoMessage() {}
 
 func (x *NodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +905,7 @@ func (x *NodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesReply.ProtoReflect.Descriptor instead.
 func (*NodesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodesReply) GetNodes() []*Node {
@@ -682,7 +925,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +937,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +950,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SpawnRequest) GetAgent() string {
@@ -734,7 +977,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +989,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +1002,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TerminateRequest) GetMember() string {
@@ -770,19 +1013,21 @@ func (x *TerminateRequest) GetMember() string {
 }
 
 type SendRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Member        string                 `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
-	Perception    string                 `protobuf:"bytes,2,opt,name=perception,proto3" json:"perception,omitempty"`
-	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	ContentType   string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	Timeout       *durationpb.Duration   `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Member      string                 `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Perception  string                 `protobuf:"bytes,2,opt,name=perception,proto3" json:"perception,omitempty"`
+	Data        []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	ContentType string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	Timeout     *durationpb.Duration   `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// Nobody waits for an answer: it returns as soon as the signal is on its way.
+	NoReply       bool `protobuf:"varint,60,opt,name=no_reply,json=noReply,proto3" json:"no_reply,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SendRequest) Reset() {
 	*x = SendRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +1039,7 @@ func (x *SendRequest) String() string {
 func (*SendRequest) ProtoMessage() {}
 
 func (x *SendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +1052,7 @@ func (x *SendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRequest.ProtoReflect.Descriptor instead.
 func (*SendRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SendRequest) GetMember() string {
@@ -845,6 +1090,13 @@ func (x *SendRequest) GetTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *SendRequest) GetNoReply() bool {
+	if x != nil {
+		return x.NoReply
+	}
+	return false
+}
+
 type SendReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -855,7 +1107,7 @@ type SendReply struct {
 
 func (x *SendReply) Reset() {
 	*x = SendReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +1119,7 @@ func (x *SendReply) String() string {
 func (*SendReply) ProtoMessage() {}
 
 func (x *SendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +1132,7 @@ func (x *SendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendReply.ProtoReflect.Descriptor instead.
 func (*SendReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SendReply) GetData() []byte {
@@ -901,17 +1153,20 @@ type CallRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
 	// A member's or node's id or name; empty = whoever provides it.
-	On            string               `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
-	Data          []byte               `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	ContentType   string               `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	Timeout       *durationpb.Duration `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	On          string               `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
+	Data        []byte               `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	ContentType string               `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	Timeout     *durationpb.Duration `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// W3C trace context of the caller, if it has one.
+	Traceparent   string `protobuf:"bytes,20,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Tracestate    string `protobuf:"bytes,21,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1178,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1191,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CallRequest) GetCapability() string {
@@ -974,6 +1229,128 @@ func (x *CallRequest) GetTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *CallRequest) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *CallRequest) GetTracestate() string {
+	if x != nil {
+		return x.Tracestate
+	}
+	return ""
+}
+
+// CallEvent is what is heard of a capability's call.
+type CallEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*CallEvent_Progress
+	//	*CallEvent_Chunk
+	//	*CallEvent_Reply
+	Event isCallEvent_Event `protobuf_oneof:"event"`
+	// How many reports of progress were left out since the event before.
+	Missed        uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallEvent) Reset() {
+	*x = CallEvent{}
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallEvent) ProtoMessage() {}
+
+func (x *CallEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallEvent.ProtoReflect.Descriptor instead.
+func (*CallEvent) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CallEvent) GetEvent() isCallEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *CallEvent) GetProgress() *Progress {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *CallEvent) GetChunk() *Chunk {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Chunk); ok {
+			return x.Chunk
+		}
+	}
+	return nil
+}
+
+func (x *CallEvent) GetReply() *CallReply {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Reply); ok {
+			return x.Reply
+		}
+	}
+	return nil
+}
+
+func (x *CallEvent) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+type isCallEvent_Event interface {
+	isCallEvent_Event()
+}
+
+type CallEvent_Progress struct {
+	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
+}
+
+type CallEvent_Chunk struct {
+	Chunk *Chunk `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+}
+
+type CallEvent_Reply struct {
+	Reply *CallReply `protobuf:"bytes,3,opt,name=reply,proto3,oneof"`
+}
+
+func (*CallEvent_Progress) isCallEvent_Event() {}
+
+func (*CallEvent_Chunk) isCallEvent_Event() {}
+
+func (*CallEvent_Reply) isCallEvent_Event() {}
+
 type CallReply struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Data        []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -987,7 +1364,7 @@ type CallReply struct {
 
 func (x *CallReply) Reset() {
 	*x = CallReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1376,7 @@ func (x *CallReply) String() string {
 func (*CallReply) ProtoMessage() {}
 
 func (x *CallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1389,7 @@ func (x *CallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallReply.ProtoReflect.Descriptor instead.
 func (*CallReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CallReply) GetData() []byte {
@@ -1053,7 +1430,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1442,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1455,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CapabilitiesRequest) GetName() string {
@@ -1102,7 +1479,7 @@ type OfferedCapability struct {
 
 func (x *OfferedCapability) Reset() {
 	*x = OfferedCapability{}
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1491,7 @@ func (x *OfferedCapability) String() string {
 func (*OfferedCapability) ProtoMessage() {}
 
 func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1504,7 @@ func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferedCapability.ProtoReflect.Descriptor instead.
 func (*OfferedCapability) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OfferedCapability) GetCapability() *Capability {
@@ -1174,7 +1551,7 @@ type CapabilitiesReply struct {
 
 func (x *CapabilitiesReply) Reset() {
 	*x = CapabilitiesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1563,7 @@ func (x *CapabilitiesReply) String() string {
 func (*CapabilitiesReply) ProtoMessage() {}
 
 func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1576,7 @@ func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesReply.ProtoReflect.Descriptor instead.
 func (*CapabilitiesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
@@ -1220,7 +1597,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1609,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1622,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
@@ -1284,7 +1661,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1673,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1686,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Event) GetTime() *timestamppb.Timestamp {
@@ -1366,7 +1743,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1755,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1768,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RunRequest) GetTask() string {
@@ -1448,7 +1825,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1837,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1850,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -1514,7 +1891,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1903,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1916,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -1564,7 +1941,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +1953,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +1966,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 type SkillsRequest struct {
@@ -1600,7 +1977,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1989,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +2002,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 type Skill struct {
@@ -1643,7 +2020,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +2032,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +2045,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Skill) GetId() string {
@@ -1731,7 +2108,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +2120,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +2133,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -1777,10 +2154,13 @@ var File_symbio_v1_control_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x17symbio/v1/control.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/peer.proto\"\x0f\n" +
+	"\x17symbio/v1/control.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/peer.proto\"$\n" +
+	"\x0ePromoteRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
+	"\fPromoteReply\"\x0f\n" +
 	"\rReloadRequest\"\r\n" +
 	"\vReloadReply\"\x0f\n" +
-	"\rStatusRequest\"\xc9\x01\n" +
+	"\rStatusRequest\"\xfc\x01\n" +
 	"\vStatusReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -1788,7 +2168,11 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03pid\x18\x04 \x01(\x03R\x03pid\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x124\n" +
 	"\astarted\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12\x1c\n" +
-	"\tauthority\x18\a \x01(\tR\tauthority\"Z\n" +
+	"\tauthority\x18\a \x01(\tR\tauthority\x121\n" +
+	"\asources\x18\x1e \x03(\v2\x17.symbio.v1.SourceHealthR\asources\">\n" +
+	"\fSourceHealth\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bproblems\x18\x02 \x03(\tR\bproblems\"Z\n" +
 	"\x0eMembersRequest\x12\x18\n" +
 	"\aaccepts\x18\x01 \x01(\tR\aaccepts\x12\x1a\n" +
 	"\bprovides\x18\x02 \x01(\tR\bprovides\x12\x12\n" +
@@ -1805,7 +2189,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\amembers\x18\x03 \x03(\v2\x18.symbio.v1.LocatedMemberR\amembers\x12\x16\n" +
 	"\x06missed\x18\x04 \x01(\x04R\x06missed\x12\x10\n" +
 	"\x03why\x18\x05 \x01(\tR\x03why\"\x0e\n" +
-	"\fNodesRequest\"\xda\x02\n" +
+	"\fNodesRequest\"\xdd\x03\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1816,10 +2200,20 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\bprotocol\x18\a \x01(\tR\bprotocol\x12\x1b\n" +
 	"\tcert_days\x18\b \x01(\x05R\bcertDays\x12\x10\n" +
 	"\x03why\x18\t \x01(\tR\x03why\x126\n" +
-	"\arefused\x18\x14 \x03(\v2\x1c.symbio.v1.Node.RefusedEntryR\arefused\x1a:\n" +
+	"\arefused\x18\x14 \x03(\v2\x1c.symbio.v1.Node.RefusedEntryR\arefused\x12,\n" +
+	"\aprocess\x182 \x01(\v2\x12.symbio.v1.ProcessR\aprocess\x12\x10\n" +
+	"\x03via\x18\x1e \x01(\tR\x03via\x12\x18\n" +
+	"\asources\x18\x1f \x03(\tR\asources\x12'\n" +
+	"\x0fholds_authority\x18( \x01(\bR\x0eholdsAuthority\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"3\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"U\n" +
+	"\aProcess\x12\x1e\n" +
+	"\n" +
+	"goroutines\x18\x01 \x01(\x04R\n" +
+	"goroutines\x12\x12\n" +
+	"\x04heap\x18\x02 \x01(\x04R\x04heap\x12\x16\n" +
+	"\x06memory\x18\x03 \x01(\x04R\x06memory\"3\n" +
 	"\n" +
 	"NodesReply\x12%\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x0f.symbio.v1.NodeR\x05nodes\"8\n" +
@@ -1827,7 +2221,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"*\n" +
 	"\x10TerminateRequest\x12\x16\n" +
-	"\x06member\x18\x01 \x01(\tR\x06member\"\xb1\x01\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\"\xcc\x01\n" +
 	"\vSendRequest\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\tR\x06member\x12\x1e\n" +
 	"\n" +
@@ -1835,10 +2229,11 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"perception\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x123\n" +
-	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"B\n" +
+	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x19\n" +
+	"\bno_reply\x18< \x01(\bR\anoReply\"B\n" +
 	"\tSendReply\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xa9\x01\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xeb\x01\n" +
 	"\vCallRequest\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -1846,7 +2241,17 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x02on\x18\x02 \x01(\tR\x02on\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x123\n" +
-	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"s\n" +
+	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12 \n" +
+	"\vtraceparent\x18\x14 \x01(\tR\vtraceparent\x12\x1e\n" +
+	"\n" +
+	"tracestate\x18\x15 \x01(\tR\n" +
+	"tracestate\"\xb7\x01\n" +
+	"\tCallEvent\x121\n" +
+	"\bprogress\x18\x01 \x01(\v2\x13.symbio.v1.ProgressH\x00R\bprogress\x12(\n" +
+	"\x05chunk\x18\x02 \x01(\v2\x10.symbio.v1.ChunkH\x00R\x05chunk\x12,\n" +
+	"\x05reply\x18\x03 \x01(\v2\x14.symbio.v1.CallReplyH\x00R\x05reply\x12\x16\n" +
+	"\x06missed\x18\x04 \x01(\x04R\x06missedB\a\n" +
+	"\x05event\"s\n" +
 	"\tCallReply\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x12\n" +
@@ -1902,7 +2307,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06active\x18\a \x01(\bR\x06active\"O\n" +
 	"\vSkillsReply\x12(\n" +
 	"\x06skills\x18\x01 \x03(\v2\x10.symbio.v1.SkillR\x06skills\x12\x16\n" +
-	"\x06errors\x18\x02 \x03(\tR\x06errors2\xdb\x06\n" +
+	"\x06errors\x18\x02 \x03(\tR\x06errors2\xd8\a\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -1911,13 +2316,16 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05Spawn\x12\x17.symbio.v1.SpawnRequest\x1a\x18.symbio.v1.LocatedMember\x12B\n" +
 	"\tTerminate\x12\x1b.symbio.v1.TerminateRequest\x1a\x18.symbio.v1.LocatedMember\x124\n" +
 	"\x04Send\x12\x16.symbio.v1.SendRequest\x1a\x14.symbio.v1.SendReply\x124\n" +
-	"\x04Call\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallReply\x12L\n" +
+	"\x04Call\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallReply\x12<\n" +
+	"\n" +
+	"CallStream\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallEvent0\x01\x12L\n" +
 	"\fCapabilities\x12\x1e.symbio.v1.CapabilitiesRequest\x1a\x1c.symbio.v1.CapabilitiesReply\x126\n" +
 	"\x06Events\x12\x18.symbio.v1.EventsRequest\x1a\x10.symbio.v1.Event0\x01\x120\n" +
 	"\x03Run\x12\x15.symbio.v1.RunRequest\x1a\x10.symbio.v1.Event0\x01\x12:\n" +
 	"\x06Answer\x12\x18.symbio.v1.AnswerRequest\x1a\x16.symbio.v1.AnswerReply\x12:\n" +
 	"\x06Skills\x12\x18.symbio.v1.SkillsRequest\x1a\x16.symbio.v1.SkillsReply\x12:\n" +
-	"\x06Reload\x12\x18.symbio.v1.ReloadRequest\x1a\x16.symbio.v1.ReloadReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
+	"\x06Reload\x12\x18.symbio.v1.ReloadRequest\x1a\x16.symbio.v1.ReloadReply\x12=\n" +
+	"\aPromote\x12\x19.symbio.v1.PromoteRequest\x1a\x17.symbio.v1.PromoteReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
 
 var (
 	file_symbio_v1_control_proto_rawDescOnce sync.Once
@@ -1931,94 +2339,110 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_symbio_v1_control_proto_goTypes = []any{
-	(*ReloadRequest)(nil),         // 0: symbio.v1.ReloadRequest
-	(*ReloadReply)(nil),           // 1: symbio.v1.ReloadReply
-	(*StatusRequest)(nil),         // 2: symbio.v1.StatusRequest
-	(*StatusReply)(nil),           // 3: symbio.v1.StatusReply
-	(*MembersRequest)(nil),        // 4: symbio.v1.MembersRequest
-	(*LocatedMember)(nil),         // 5: symbio.v1.LocatedMember
-	(*MembersReply)(nil),          // 6: symbio.v1.MembersReply
-	(*MemberChange)(nil),          // 7: symbio.v1.MemberChange
-	(*NodesRequest)(nil),          // 8: symbio.v1.NodesRequest
-	(*Node)(nil),                  // 9: symbio.v1.Node
-	(*NodesReply)(nil),            // 10: symbio.v1.NodesReply
-	(*SpawnRequest)(nil),          // 11: symbio.v1.SpawnRequest
-	(*TerminateRequest)(nil),      // 12: symbio.v1.TerminateRequest
-	(*SendRequest)(nil),           // 13: symbio.v1.SendRequest
-	(*SendReply)(nil),             // 14: symbio.v1.SendReply
-	(*CallRequest)(nil),           // 15: symbio.v1.CallRequest
-	(*CallReply)(nil),             // 16: symbio.v1.CallReply
-	(*CapabilitiesRequest)(nil),   // 17: symbio.v1.CapabilitiesRequest
-	(*OfferedCapability)(nil),     // 18: symbio.v1.OfferedCapability
-	(*CapabilitiesReply)(nil),     // 19: symbio.v1.CapabilitiesReply
-	(*EventsRequest)(nil),         // 20: symbio.v1.EventsRequest
-	(*Event)(nil),                 // 21: symbio.v1.Event
-	(*RunRequest)(nil),            // 22: symbio.v1.RunRequest
-	(*Budget)(nil),                // 23: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 24: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 25: symbio.v1.AnswerReply
-	(*SkillsRequest)(nil),         // 26: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 27: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 28: symbio.v1.SkillsReply
-	nil,                           // 29: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*Member)(nil),                // 31: symbio.v1.Member
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
-	(*Capability)(nil),            // 33: symbio.v1.Capability
+	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
+	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
+	(*ReloadRequest)(nil),         // 2: symbio.v1.ReloadRequest
+	(*ReloadReply)(nil),           // 3: symbio.v1.ReloadReply
+	(*StatusRequest)(nil),         // 4: symbio.v1.StatusRequest
+	(*StatusReply)(nil),           // 5: symbio.v1.StatusReply
+	(*SourceHealth)(nil),          // 6: symbio.v1.SourceHealth
+	(*MembersRequest)(nil),        // 7: symbio.v1.MembersRequest
+	(*LocatedMember)(nil),         // 8: symbio.v1.LocatedMember
+	(*MembersReply)(nil),          // 9: symbio.v1.MembersReply
+	(*MemberChange)(nil),          // 10: symbio.v1.MemberChange
+	(*NodesRequest)(nil),          // 11: symbio.v1.NodesRequest
+	(*Node)(nil),                  // 12: symbio.v1.Node
+	(*Process)(nil),               // 13: symbio.v1.Process
+	(*NodesReply)(nil),            // 14: symbio.v1.NodesReply
+	(*SpawnRequest)(nil),          // 15: symbio.v1.SpawnRequest
+	(*TerminateRequest)(nil),      // 16: symbio.v1.TerminateRequest
+	(*SendRequest)(nil),           // 17: symbio.v1.SendRequest
+	(*SendReply)(nil),             // 18: symbio.v1.SendReply
+	(*CallRequest)(nil),           // 19: symbio.v1.CallRequest
+	(*CallEvent)(nil),             // 20: symbio.v1.CallEvent
+	(*CallReply)(nil),             // 21: symbio.v1.CallReply
+	(*CapabilitiesRequest)(nil),   // 22: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),     // 23: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),     // 24: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),         // 25: symbio.v1.EventsRequest
+	(*Event)(nil),                 // 26: symbio.v1.Event
+	(*RunRequest)(nil),            // 27: symbio.v1.RunRequest
+	(*Budget)(nil),                // 28: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 29: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 30: symbio.v1.AnswerReply
+	(*SkillsRequest)(nil),         // 31: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 32: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 33: symbio.v1.SkillsReply
+	nil,                           // 34: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*Member)(nil),                // 36: symbio.v1.Member
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*Progress)(nil),              // 38: symbio.v1.Progress
+	(*Chunk)(nil),                 // 39: symbio.v1.Chunk
+	(*Capability)(nil),            // 40: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	30, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
-	31, // 1: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
-	5,  // 2: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
-	5,  // 3: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
-	5,  // 4: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	32, // 5: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
-	29, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
-	9,  // 7: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	32, // 8: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	32, // 9: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	33, // 10: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	18, // 11: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	30, // 12: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	30, // 13: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	23, // 14: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	32, // 15: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	27, // 16: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	2,  // 17: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	4,  // 18: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	4,  // 19: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	8,  // 20: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	11, // 21: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	12, // 22: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	13, // 23: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	15, // 24: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	17, // 25: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	20, // 26: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	22, // 27: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
-	24, // 28: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	26, // 29: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	0,  // 30: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	3,  // 31: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	6,  // 32: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	7,  // 33: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	10, // 34: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	5,  // 35: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	5,  // 36: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	14, // 37: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	16, // 38: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	19, // 39: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	21, // 40: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	21, // 41: symbio.v1.Control.Run:output_type -> symbio.v1.Event
-	25, // 42: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	28, // 43: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	1,  // 44: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	31, // [31:45] is the sub-list for method output_type
-	17, // [17:31] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	35, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
+	36, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
+	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
+	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
+	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
+	37, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
+	34, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	13, // 8: symbio.v1.Node.process:type_name -> symbio.v1.Process
+	12, // 9: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	37, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	37, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	38, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	39, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	21, // 14: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	40, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	23, // 16: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	35, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	35, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	28, // 19: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	37, // 20: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	32, // 21: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	4,  // 22: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 23: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 24: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 25: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 26: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 27: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 28: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 29: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 30: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 31: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 32: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	27, // 33: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
+	29, // 34: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	31, // 35: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	2,  // 36: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 37: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 38: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 39: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 40: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 41: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 42: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 43: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 44: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 45: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 46: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 47: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 48: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 49: symbio.v1.Control.Run:output_type -> symbio.v1.Event
+	30, // 50: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	33, // 51: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	3,  // 52: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 53: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	38, // [38:54] is the sub-list for method output_type
+	22, // [22:38] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -2027,13 +2451,18 @@ func file_symbio_v1_control_proto_init() {
 		return
 	}
 	file_symbio_v1_peer_proto_init()
+	file_symbio_v1_control_proto_msgTypes[20].OneofWrappers = []any{
+		(*CallEvent_Progress)(nil),
+		(*CallEvent_Chunk)(nil),
+		(*CallEvent_Reply)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

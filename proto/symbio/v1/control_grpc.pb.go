@@ -29,12 +29,14 @@ const (
 	Control_Terminate_FullMethodName    = "/symbio.v1.Control/Terminate"
 	Control_Send_FullMethodName         = "/symbio.v1.Control/Send"
 	Control_Call_FullMethodName         = "/symbio.v1.Control/Call"
+	Control_CallStream_FullMethodName   = "/symbio.v1.Control/CallStream"
 	Control_Capabilities_FullMethodName = "/symbio.v1.Control/Capabilities"
 	Control_Events_FullMethodName       = "/symbio.v1.Control/Events"
 	Control_Run_FullMethodName          = "/symbio.v1.Control/Run"
 	Control_Answer_FullMethodName       = "/symbio.v1.Control/Answer"
 	Control_Skills_FullMethodName       = "/symbio.v1.Control/Skills"
 	Control_Reload_FullMethodName       = "/symbio.v1.Control/Reload"
+	Control_Promote_FullMethodName      = "/symbio.v1.Control/Promote"
 )
 
 // ControlClient is the client API for Control service.
@@ -59,6 +61,9 @@ type ControlClient interface {
 	Send(ctx context.Context, in *SendRequest, opts ...grpc.CallOption) (*SendReply, error)
 	// Call invokes a capability of another node.
 	Call(ctx context.Context, in *CallRequest, opts ...grpc.CallOption) (*CallReply, error)
+	// CallStream is Call for who wants to hear meanwhile how far it is, and parts of its output. The last
+	// event is the answer. Ending the call cancels what the other node does.
+	CallStream(ctx context.Context, in *CallRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CallEvent], error)
 	// Capabilities says what the nodes offer, this one first.
 	Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesReply, error)
 	// Events sends what happens, from a time of the recent past on.
@@ -72,6 +77,8 @@ type ControlClient interface {
 	Skills(ctx context.Context, in *SkillsRequest, opts ...grpc.CallOption) (*SkillsReply, error)
 	// Reload makes the node read again what the command line has written about its cluster.
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadReply, error)
+	// Promote gives the cluster's authority, which this node holds, to another node.
+	Promote(ctx context.Context, in *PromoteRequest, opts ...grpc.CallOption) (*PromoteReply, error)
 }
 
 type controlClient struct {
@@ -171,6 +178,25 @@ func (c *controlClient) Call(ctx context.Context, in *CallRequest, opts ...grpc.
 	return out, nil
 }
 
+func (c *controlClient) CallStream(ctx context.Context, in *CallRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CallEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[1], Control_CallStream_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CallRequest, CallEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_CallStreamClient = grpc.ServerStreamingClient[CallEvent]
+
 func (c *controlClient) Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CapabilitiesReply)
@@ -183,7 +209,7 @@ func (c *controlClient) Capabilities(ctx context.Context, in *CapabilitiesReques
 
 func (c *controlClient) Events(ctx context.Context, in *EventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[1], Control_Events_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[2], Control_Events_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +228,7 @@ type Control_EventsClient = grpc.ServerStreamingClient[Event]
 
 func (c *controlClient) Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[2], Control_Run_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[3], Control_Run_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -249,6 +275,16 @@ func (c *controlClient) Reload(ctx context.Context, in *ReloadRequest, opts ...g
 	return out, nil
 }
 
+func (c *controlClient) Promote(ctx context.Context, in *PromoteRequest, opts ...grpc.CallOption) (*PromoteReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PromoteReply)
+	err := c.cc.Invoke(ctx, Control_Promote_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControlServer is the server API for Control service.
 // All implementations must embed UnimplementedControlServer
 // for forward compatibility.
@@ -271,6 +307,9 @@ type ControlServer interface {
 	Send(context.Context, *SendRequest) (*SendReply, error)
 	// Call invokes a capability of another node.
 	Call(context.Context, *CallRequest) (*CallReply, error)
+	// CallStream is Call for who wants to hear meanwhile how far it is, and parts of its output. The last
+	// event is the answer. Ending the call cancels what the other node does.
+	CallStream(*CallRequest, grpc.ServerStreamingServer[CallEvent]) error
 	// Capabilities says what the nodes offer, this one first.
 	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesReply, error)
 	// Events sends what happens, from a time of the recent past on.
@@ -284,6 +323,8 @@ type ControlServer interface {
 	Skills(context.Context, *SkillsRequest) (*SkillsReply, error)
 	// Reload makes the node read again what the command line has written about its cluster.
 	Reload(context.Context, *ReloadRequest) (*ReloadReply, error)
+	// Promote gives the cluster's authority, which this node holds, to another node.
+	Promote(context.Context, *PromoteRequest) (*PromoteReply, error)
 	mustEmbedUnimplementedControlServer()
 }
 
@@ -318,6 +359,9 @@ func (UnimplementedControlServer) Send(context.Context, *SendRequest) (*SendRepl
 func (UnimplementedControlServer) Call(context.Context, *CallRequest) (*CallReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Call not implemented")
 }
+func (UnimplementedControlServer) CallStream(*CallRequest, grpc.ServerStreamingServer[CallEvent]) error {
+	return status.Error(codes.Unimplemented, "method CallStream not implemented")
+}
 func (UnimplementedControlServer) Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Capabilities not implemented")
 }
@@ -335,6 +379,9 @@ func (UnimplementedControlServer) Skills(context.Context, *SkillsRequest) (*Skil
 }
 func (UnimplementedControlServer) Reload(context.Context, *ReloadRequest) (*ReloadReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reload not implemented")
+}
+func (UnimplementedControlServer) Promote(context.Context, *PromoteRequest) (*PromoteReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Promote not implemented")
 }
 func (UnimplementedControlServer) mustEmbedUnimplementedControlServer() {}
 func (UnimplementedControlServer) testEmbeddedByValue()                 {}
@@ -494,6 +541,17 @@ func _Control_Call_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_CallStream_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(CallRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControlServer).CallStream(m, &grpc.GenericServerStream[CallRequest, CallEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_CallStreamServer = grpc.ServerStreamingServer[CallEvent]
+
 func _Control_Capabilities_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CapabilitiesRequest)
 	if err := dec(in); err != nil {
@@ -588,6 +646,24 @@ func _Control_Reload_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Promote_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromoteRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Promote(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Promote_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Promote(ctx, req.(*PromoteRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Control_ServiceDesc is the grpc.ServiceDesc for Control service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -639,11 +715,20 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Reload",
 			Handler:    _Control_Reload_Handler,
 		},
+		{
+			MethodName: "Promote",
+			Handler:    _Control_Promote_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "WatchMembers",
 			Handler:       _Control_WatchMembers_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "CallStream",
+			Handler:       _Control_CallStream_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -257,11 +257,12 @@ func (x *RenewReply) GetCertificate() []byte {
 	return nil
 }
 
-// Revocations are the nodes that were removed from a cluster. Every node of it keeps the list with
-// the highest epoch that it has seen, and hands it on.
+// Revocations are the nodes that were removed from a cluster. A list replaces another one when its epoch is
+// not lower and all of the other's nodes are on it. Every node keeps the lists that none replaces, and hands
+// them on; who is on any of them is removed.
 type Revocations struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Grows by one with each list; a node never goes back.
+	// One more than that of every list that its signer knew.
 	Epoch uint64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Node ids, sorted.
 	Nodes []string `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`

@@ -86,9 +86,14 @@ type DescribeRequest struct {
 	// The newest list that the caller knows; none where there is no cluster.
 	Revocations *Revocations `protobuf:"bytes,3,opt,name=revocations,proto3" json:"revocations,omitempty"`
 	// The caller's process.
-	Run           *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
+	// The port at which the caller can be dialled at the address that its connection comes from, as far as
+	// it knows; 0 = it cannot be dialled there.
+	Port uint32 `protobuf:"varint,30,opt,name=port,proto3" json:"port,omitempty"`
+	// Further lists that the caller knows, which were made without knowing of the newest one.
+	MoreRevocations []*Revocations `protobuf:"bytes,40,rep,name=more_revocations,json=moreRevocations,proto3" json:"more_revocations,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *DescribeRequest) Reset() {
@@ -149,6 +154,20 @@ func (x *DescribeRequest) GetRun() *Run {
 	return nil
 }
 
+func (x *DescribeRequest) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *DescribeRequest) GetMoreRevocations() []*Revocations {
+	if x != nil {
+		return x.MoreRevocations
+	}
+	return nil
+}
+
 type NodeDescriptor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The node's id; must be the one of its certificate.
@@ -163,9 +182,13 @@ type NodeDescriptor struct {
 	// The node's process.
 	Run *Run `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
 	// The longest payload that it takes over Link, in bytes; 0 = 1 MiB.
-	MaxMessage    uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxMessage uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
+	// How many sends over Link may be on their way to it; 0 = it knows none.
+	MaxSends uint64 `protobuf:"varint,10,opt,name=max_sends,json=maxSends,proto3" json:"max_sends,omitempty"`
+	// Further lists that the node knows, which were made without knowing of the newest one.
+	MoreRevocations []*Revocations `protobuf:"bytes,40,rep,name=more_revocations,json=moreRevocations,proto3" json:"more_revocations,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *NodeDescriptor) Reset() {
@@ -252,6 +275,20 @@ func (x *NodeDescriptor) GetMaxMessage() uint64 {
 		return x.MaxMessage
 	}
 	return 0
+}
+
+func (x *NodeDescriptor) GetMaxSends() uint64 {
+	if x != nil {
+		return x.MaxSends
+	}
+	return 0
+}
+
+func (x *NodeDescriptor) GetMoreRevocations() []*Revocations {
+	if x != nil {
+		return x.MoreRevocations
+	}
+	return nil
 }
 
 // Catalog is everything a node lets others see.
@@ -603,6 +640,9 @@ type CatalogEvent struct {
 	//	*CatalogEvent_Goodbye
 	//	*CatalogEvent_Revocations
 	//	*CatalogEvent_Twin
+	//	*CatalogEvent_Introductions
+	//	*CatalogEvent_Unlinked
+	//	*CatalogEvent_HoldsAuthority
 	Event         isCatalogEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -717,6 +757,33 @@ func (x *CatalogEvent) GetTwin() *Run {
 	return nil
 }
 
+func (x *CatalogEvent) GetIntroductions() *Introductions {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_Introductions); ok {
+			return x.Introductions
+		}
+	}
+	return nil
+}
+
+func (x *CatalogEvent) GetUnlinked() *Unlinked {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_Unlinked); ok {
+			return x.Unlinked
+		}
+	}
+	return nil
+}
+
+func (x *CatalogEvent) GetHoldsAuthority() bool {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_HoldsAuthority); ok {
+			return x.HoldsAuthority
+		}
+	}
+	return false
+}
+
 type isCatalogEvent_Event interface {
 	isCatalogEvent_Event()
 }
@@ -747,13 +814,28 @@ type CatalogEvent_Goodbye struct {
 }
 
 type CatalogEvent_Revocations struct {
-	// A newer list than the last one sent.
+	// A list that was not sent before.
 	Revocations *Revocations `protobuf:"bytes,7,opt,name=revocations,proto3,oneof"`
 }
 
 type CatalogEvent_Twin struct {
 	// Another machine runs with the watcher's key, and was refused.
 	Twin *Run `protobuf:"bytes,8,opt,name=twin,proto3,oneof"`
+}
+
+type CatalogEvent_Introductions struct {
+	// Whom else the node is linked with.
+	Introductions *Introductions `protobuf:"bytes,30,opt,name=introductions,proto3,oneof"`
+}
+
+type CatalogEvent_Unlinked struct {
+	// The node is not linked with the watcher.
+	Unlinked *Unlinked `protobuf:"bytes,31,opt,name=unlinked,proto3,oneof"`
+}
+
+type CatalogEvent_HoldsAuthority struct {
+	// The node holds the cluster's authority from now on.
+	HoldsAuthority bool `protobuf:"varint,40,opt,name=holds_authority,json=holdsAuthority,proto3,oneof"`
 }
 
 func (*CatalogEvent_Snapshot) isCatalogEvent_Event() {}
@@ -772,6 +854,170 @@ func (*CatalogEvent_Revocations) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Twin) isCatalogEvent_Event() {}
 
+func (*CatalogEvent_Introductions) isCatalogEvent_Event() {}
+
+func (*CatalogEvent_Unlinked) isCatalogEvent_Event() {}
+
+func (*CatalogEvent_HoldsAuthority) isCatalogEvent_Event() {}
+
+// Unlinked says that the node has no connection over which to call the watcher, and would take one that the
+// watcher opens for it: a reversed connection, of the TLS protocol symbio-reverse/1. Over it the watcher
+// answers, and the node calls. It is repeated while it is true.
+type Unlinked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unlinked) Reset() {
+	*x = Unlinked{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unlinked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unlinked) ProtoMessage() {}
+
+func (x *Unlinked) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unlinked.ProtoReflect.Descriptor instead.
+func (*Unlinked) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{9}
+}
+
+// Introductions are nodes of the same cluster that the sender has dialled and is linked with, at most 256
+// at a time. They are hints: who answers at an address, its certificate says.
+type Introductions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was said before on other streams counts no more; in the first event of a stream.
+	All   bool            `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"`
+	Nodes []*Introduction `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Ids of nodes that the sender is linked with no more.
+	Gone          []string `protobuf:"bytes,3,rep,name=gone,proto3" json:"gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Introductions) Reset() {
+	*x = Introductions{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Introductions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Introductions) ProtoMessage() {}
+
+func (x *Introductions) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Introductions.ProtoReflect.Descriptor instead.
+func (*Introductions) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Introductions) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *Introductions) GetNodes() []*Introduction {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *Introductions) GetGone() []string {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+// Introduction is one node that the sender is linked with.
+type Introduction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The node's id.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// host:port with an address, not a name; at most 4.
+	Addrs         []string `protobuf:"bytes,2,rep,name=addrs,proto3" json:"addrs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Introduction) Reset() {
+	*x = Introduction{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Introduction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Introduction) ProtoMessage() {}
+
+func (x *Introduction) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Introduction.ProtoReflect.Descriptor instead.
+func (*Introduction) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Introduction) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Introduction) GetAddrs() []string {
+	if x != nil {
+		return x.Addrs
+	}
+	return nil
+}
+
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -780,7 +1026,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[9]
+	mi := &file_symbio_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +1038,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[9]
+	mi := &file_symbio_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +1051,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 // Goodbye is the last event of a node that stops on purpose.
@@ -818,7 +1064,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[10]
+	mi := &file_symbio_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +1076,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[10]
+	mi := &file_symbio_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +1089,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -876,7 +1122,7 @@ type InvokeRequest struct {
 
 func (x *InvokeRequest) Reset() {
 	*x = InvokeRequest{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[11]
+	mi := &file_symbio_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1134,7 @@ func (x *InvokeRequest) String() string {
 func (*InvokeRequest) ProtoMessage() {}
 
 func (x *InvokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[11]
+	mi := &file_symbio_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1147,7 @@ func (x *InvokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeRequest.ProtoReflect.Descriptor instead.
 func (*InvokeRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *InvokeRequest) GetCallId() string {
@@ -977,7 +1223,7 @@ type InvokeReply struct {
 
 func (x *InvokeReply) Reset() {
 	*x = InvokeReply{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[12]
+	mi := &file_symbio_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1235,7 @@ func (x *InvokeReply) String() string {
 func (*InvokeReply) ProtoMessage() {}
 
 func (x *InvokeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[12]
+	mi := &file_symbio_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1248,7 @@ func (x *InvokeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeReply.ProtoReflect.Descriptor instead.
 func (*InvokeReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *InvokeReply) GetPayload() []byte {
@@ -1019,7 +1265,234 @@ func (x *InvokeReply) GetContentType() string {
 	return ""
 }
 
-// Frame is what waits to be sent on a Link stream, together. Its calls come before its cancels.
+// InvokeEvent is what is heard of one call.
+type InvokeEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*InvokeEvent_Progress
+	//	*InvokeEvent_Chunk
+	//	*InvokeEvent_Reply
+	Event isInvokeEvent_Event `protobuf_oneof:"event"`
+	// How many reports of progress were left out since the event before.
+	Missed        uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InvokeEvent) Reset() {
+	*x = InvokeEvent{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InvokeEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InvokeEvent) ProtoMessage() {}
+
+func (x *InvokeEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InvokeEvent.ProtoReflect.Descriptor instead.
+func (*InvokeEvent) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *InvokeEvent) GetEvent() isInvokeEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *InvokeEvent) GetProgress() *Progress {
+	if x != nil {
+		if x, ok := x.Event.(*InvokeEvent_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *InvokeEvent) GetChunk() *Chunk {
+	if x != nil {
+		if x, ok := x.Event.(*InvokeEvent_Chunk); ok {
+			return x.Chunk
+		}
+	}
+	return nil
+}
+
+func (x *InvokeEvent) GetReply() *InvokeReply {
+	if x != nil {
+		if x, ok := x.Event.(*InvokeEvent_Reply); ok {
+			return x.Reply
+		}
+	}
+	return nil
+}
+
+func (x *InvokeEvent) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+type isInvokeEvent_Event interface {
+	isInvokeEvent_Event()
+}
+
+type InvokeEvent_Progress struct {
+	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
+}
+
+type InvokeEvent_Chunk struct {
+	Chunk *Chunk `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+}
+
+type InvokeEvent_Reply struct {
+	// The answer; nothing counts that comes after it.
+	Reply *InvokeReply `protobuf:"bytes,3,opt,name=reply,proto3,oneof"`
+}
+
+func (*InvokeEvent_Progress) isInvokeEvent_Event() {}
+
+func (*InvokeEvent_Chunk) isInvokeEvent_Event() {}
+
+func (*InvokeEvent_Reply) isInvokeEvent_Event() {}
+
+// Progress says how far a call is.
+type Progress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One line for people.
+	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// How much is done, of how much in all; a total of 0 = not known.
+	Done          float64 `protobuf:"fixed64,2,opt,name=done,proto3" json:"done,omitempty"`
+	Total         float64 `protobuf:"fixed64,3,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Progress) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Progress) GetDone() float64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *Progress) GetTotal() float64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+// Chunk is a part of a call's output, to be put behind those before it.
+type Chunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	ContentType   string                 `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Chunk) Reset() {
+	*x = Chunk{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Chunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Chunk) ProtoMessage() {}
+
+func (x *Chunk) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
+func (*Chunk) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Chunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Chunk) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+// Frame is what waits to be sent on a Link stream, together. Its calls come before its cancels. It has
+// at most 1024 calls, sends, answers, cancels and undelivered together, and 4096 requesters; one that
+// has more ends the stream.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the first frame of the client, and only there.
@@ -1029,14 +1502,19 @@ type Frame struct {
 	Answers []*Answer `protobuf:"bytes,3,rep,name=answers,proto3" json:"answers,omitempty"`
 	// Ids of calls of the same stream whose answer nobody waits for any more. They are answered all the
 	// same, so that both sides count the calls under way alike.
-	Cancels       []uint64 `protobuf:"varint,4,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
+	Cancels []uint64 `protobuf:"varint,4,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
+	// Calls that nobody waits for: their deadline is of no effect and they get no answer. They reach a
+	// member in their order. They go over the stream for long messages, where there is one.
+	Sends []*InvokeRequest `protobuf:"bytes,10,rep,name=sends,proto3" json:"sends,omitempty"`
+	// What became of sends of the same stream.
+	Receipt       *Receipt `protobuf:"bytes,11,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[13]
+	mi := &file_symbio_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1526,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[13]
+	mi := &file_symbio_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1539,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Frame) GetOpen() *Open {
@@ -1092,6 +1570,145 @@ func (x *Frame) GetCancels() []uint64 {
 	return nil
 }
 
+func (x *Frame) GetSends() []*InvokeRequest {
+	if x != nil {
+		return x.Sends
+	}
+	return nil
+}
+
+func (x *Frame) GetReceipt() *Receipt {
+	if x != nil {
+		return x.Receipt
+	}
+	return nil
+}
+
+// Receipt makes room for further sends.
+type Receipt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many sends are over, however they ended, since the last receipt.
+	Over uint64 `protobuf:"varint,1,opt,name=over,proto3" json:"over,omitempty"`
+	// Those of them that were refused, or failed.
+	Undelivered   []*Undelivered `protobuf:"bytes,2,rep,name=undelivered,proto3" json:"undelivered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Receipt) Reset() {
+	*x = Receipt{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Receipt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Receipt) ProtoMessage() {}
+
+func (x *Receipt) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
+func (*Receipt) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Receipt) GetOver() uint64 {
+	if x != nil {
+		return x.Over
+	}
+	return 0
+}
+
+func (x *Receipt) GetUndelivered() []*Undelivered {
+	if x != nil {
+		return x.Undelivered
+	}
+	return nil
+}
+
+// Undelivered is sends that came to the same end.
+type Undelivered struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whom they were for; both empty when there were too many kinds to tell them apart.
+	Member        string   `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Capability    string   `protobuf:"bytes,2,opt,name=capability,proto3" json:"capability,omitempty"`
+	Failure       *Failure `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	Count         uint64   `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Undelivered) Reset() {
+	*x = Undelivered{}
+	mi := &file_symbio_v1_peer_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Undelivered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Undelivered) ProtoMessage() {}
+
+func (x *Undelivered) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_peer_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Undelivered.ProtoReflect.Descriptor instead.
+func (*Undelivered) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Undelivered) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *Undelivered) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *Undelivered) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+func (x *Undelivered) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // Open says what a Link stream is for.
 type Open struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1105,7 +1722,7 @@ type Open struct {
 
 func (x *Open) Reset() {
 	*x = Open{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[14]
+	mi := &file_symbio_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1734,7 @@ func (x *Open) String() string {
 func (*Open) ProtoMessage() {}
 
 func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[14]
+	mi := &file_symbio_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1747,7 @@ func (x *Open) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Open.ProtoReflect.Descriptor instead.
 func (*Open) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Open) GetBulk() bool {
@@ -1159,7 +1776,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[15]
+	mi := &file_symbio_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1788,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[15]
+	mi := &file_symbio_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1801,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1215,7 +1832,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	mi := &file_symbio_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1844,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[16]
+	mi := &file_symbio_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1857,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -1286,7 +1903,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	mi := &file_symbio_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1915,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_peer_proto_msgTypes[17]
+	mi := &file_symbio_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1928,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Failure) GetCode() uint32 {
@@ -1342,12 +1959,14 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x14symbio/v1/peer.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/join.proto\"5\n" +
 	"\aVersion\x12\x14\n" +
 	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
-	"\x05minor\x18\x02 \x01(\rR\x05minor\"\xb1\x01\n" +
+	"\x05minor\x18\x02 \x01(\rR\x05minor\"\x88\x02\n" +
 	"\x0fDescribeRequest\x12.\n" +
 	"\bprotocol\x18\x01 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
 	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12 \n" +
-	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\"\xb8\x02\n" +
+	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x12\n" +
+	"\x04port\x18\x1e \x01(\rR\x04port\x12A\n" +
+	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"\x98\x03\n" +
 	"\x0eNodeDescriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
@@ -1357,7 +1976,10 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x0fholds_authority\x18\x06 \x01(\bR\x0eholdsAuthority\x12 \n" +
 	"\x03run\x18\a \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x1f\n" +
 	"\vmax_message\x18\b \x01(\x04R\n" +
-	"maxMessage\"q\n" +
+	"maxMessage\x12\x1b\n" +
+	"\tmax_sends\x18\n" +
+	" \x01(\x04R\bmaxSends\x12A\n" +
+	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"q\n" +
 	"\aCatalog\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.symbio.v1.MemberR\amembers\x129\n" +
 	"\fcapabilities\x18\x02 \x03(\v2\x15.symbio.v1.CapabilityR\fcapabilities\"\x8e\x02\n" +
@@ -1386,7 +2008,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12,\n" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1c\n" +
 	"\tsignature\x18\x04 \x01(\fR\tsignature\"\x0e\n" +
-	"\fWatchRequest\"\x83\x03\n" +
+	"\fWatchRequest\"\xa3\x04\n" +
 	"\fCatalogEvent\x120\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x12.symbio.v1.CatalogH\x00R\bsnapshot\x12+\n" +
 	"\x06joined\x18\x02 \x01(\v2\x11.symbio.v1.MemberH\x00R\x06joined\x12-\n" +
@@ -1395,8 +2017,20 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\theartbeat\x18\x05 \x01(\v2\x14.symbio.v1.HeartbeatH\x00R\theartbeat\x12.\n" +
 	"\agoodbye\x18\x06 \x01(\v2\x12.symbio.v1.GoodbyeH\x00R\agoodbye\x12:\n" +
 	"\vrevocations\x18\a \x01(\v2\x16.symbio.v1.RevocationsH\x00R\vrevocations\x12$\n" +
-	"\x04twin\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\x04twinB\a\n" +
-	"\x05event\"\v\n" +
+	"\x04twin\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\x04twin\x12@\n" +
+	"\rintroductions\x18\x1e \x01(\v2\x18.symbio.v1.IntroductionsH\x00R\rintroductions\x121\n" +
+	"\bunlinked\x18\x1f \x01(\v2\x13.symbio.v1.UnlinkedH\x00R\bunlinked\x12)\n" +
+	"\x0fholds_authority\x18( \x01(\bH\x00R\x0eholdsAuthorityB\a\n" +
+	"\x05event\"\n" +
+	"\n" +
+	"\bUnlinked\"d\n" +
+	"\rIntroductions\x12\x10\n" +
+	"\x03all\x18\x01 \x01(\bR\x03all\x12-\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x17.symbio.v1.IntroductionR\x05nodes\x12\x12\n" +
+	"\x04gone\x18\x03 \x03(\tR\x04gone\"4\n" +
+	"\fIntroduction\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"\v\n" +
 	"\tHeartbeat\"!\n" +
 	"\aGoodbye\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xb4\x02\n" +
@@ -1416,12 +2050,38 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"tracestate\"J\n" +
 	"\vInvokeReply\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x9a\x01\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xbb\x01\n" +
+	"\vInvokeEvent\x121\n" +
+	"\bprogress\x18\x01 \x01(\v2\x13.symbio.v1.ProgressH\x00R\bprogress\x12(\n" +
+	"\x05chunk\x18\x02 \x01(\v2\x10.symbio.v1.ChunkH\x00R\x05chunk\x12.\n" +
+	"\x05reply\x18\x03 \x01(\v2\x16.symbio.v1.InvokeReplyH\x00R\x05reply\x12\x16\n" +
+	"\x06missed\x18\x04 \x01(\x04R\x06missedB\a\n" +
+	"\x05event\"N\n" +
+	"\bProgress\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\x01R\x04done\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x01R\x05total\">\n" +
+	"\x05Chunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12!\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xf8\x01\n" +
 	"\x05Frame\x12#\n" +
 	"\x04open\x18\x01 \x01(\v2\x0f.symbio.v1.OpenR\x04open\x12%\n" +
 	"\x05calls\x18\x02 \x03(\v2\x0f.symbio.v1.CallR\x05calls\x12+\n" +
 	"\aanswers\x18\x03 \x03(\v2\x11.symbio.v1.AnswerR\aanswers\x12\x18\n" +
-	"\acancels\x18\x04 \x03(\x04R\acancels\";\n" +
+	"\acancels\x18\x04 \x03(\x04R\acancels\x12.\n" +
+	"\x05sends\x18\n" +
+	" \x03(\v2\x18.symbio.v1.InvokeRequestR\x05sends\x12,\n" +
+	"\areceipt\x18\v \x01(\v2\x12.symbio.v1.ReceiptR\areceipt\"W\n" +
+	"\aReceipt\x12\x12\n" +
+	"\x04over\x18\x01 \x01(\x04R\x04over\x128\n" +
+	"\vundelivered\x18\x02 \x03(\v2\x16.symbio.v1.UndeliveredR\vundelivered\"\x89\x01\n" +
+	"\vUndelivered\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x02 \x01(\tR\n" +
+	"capability\x12,\n" +
+	"\afailure\x18\x03 \x01(\v2\x12.symbio.v1.FailureR\afailure\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x04R\x05count\";\n" +
 	"\x04Open\x12\x12\n" +
 	"\x04bulk\x18\x01 \x01(\bR\x04bulk\x12\x1f\n" +
 	"\vmax_message\x18\x02 \x01(\x04R\n" +
@@ -1437,12 +2097,13 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12 \n" +
-	"\vexplanation\x18\x03 \x01(\tR\vexplanation2\xf2\x01\n" +
+	"\vexplanation\x18\x03 \x01(\tR\vexplanation2\xb6\x02\n" +
 	"\x04Peer\x12A\n" +
 	"\bDescribe\x12\x1a.symbio.v1.DescribeRequest\x1a\x19.symbio.v1.NodeDescriptor\x12;\n" +
 	"\x05Watch\x12\x17.symbio.v1.WatchRequest\x1a\x17.symbio.v1.CatalogEvent0\x01\x12:\n" +
 	"\x06Invoke\x12\x18.symbio.v1.InvokeRequest\x1a\x16.symbio.v1.InvokeReply\x12.\n" +
-	"\x04Link\x12\x10.symbio.v1.Frame\x1a\x10.symbio.v1.Frame(\x010\x01B!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
+	"\x04Link\x12\x10.symbio.v1.Frame\x1a\x10.symbio.v1.Frame(\x010\x01\x12B\n" +
+	"\fInvokeStream\x12\x18.symbio.v1.InvokeRequest\x1a\x16.symbio.v1.InvokeEvent0\x01B!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
 
 var (
 	file_symbio_v1_peer_proto_rawDescOnce sync.Once
@@ -1456,7 +2117,7 @@ func file_symbio_v1_peer_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_peer_proto_rawDescData
 }
 
-var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_symbio_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Version)(nil),               // 0: symbio.v1.Version
 	(*DescribeRequest)(nil),       // 1: symbio.v1.DescribeRequest
@@ -1467,59 +2128,81 @@ var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Run)(nil),                   // 6: symbio.v1.Run
 	(*WatchRequest)(nil),          // 7: symbio.v1.WatchRequest
 	(*CatalogEvent)(nil),          // 8: symbio.v1.CatalogEvent
-	(*Heartbeat)(nil),             // 9: symbio.v1.Heartbeat
-	(*Goodbye)(nil),               // 10: symbio.v1.Goodbye
-	(*InvokeRequest)(nil),         // 11: symbio.v1.InvokeRequest
-	(*InvokeReply)(nil),           // 12: symbio.v1.InvokeReply
-	(*Frame)(nil),                 // 13: symbio.v1.Frame
-	(*Open)(nil),                  // 14: symbio.v1.Open
-	(*Call)(nil),                  // 15: symbio.v1.Call
-	(*Answer)(nil),                // 16: symbio.v1.Answer
-	(*Failure)(nil),               // 17: symbio.v1.Failure
-	nil,                           // 18: symbio.v1.Member.MetadataEntry
-	(*Revocations)(nil),           // 19: symbio.v1.Revocations
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*Unlinked)(nil),              // 9: symbio.v1.Unlinked
+	(*Introductions)(nil),         // 10: symbio.v1.Introductions
+	(*Introduction)(nil),          // 11: symbio.v1.Introduction
+	(*Heartbeat)(nil),             // 12: symbio.v1.Heartbeat
+	(*Goodbye)(nil),               // 13: symbio.v1.Goodbye
+	(*InvokeRequest)(nil),         // 14: symbio.v1.InvokeRequest
+	(*InvokeReply)(nil),           // 15: symbio.v1.InvokeReply
+	(*InvokeEvent)(nil),           // 16: symbio.v1.InvokeEvent
+	(*Progress)(nil),              // 17: symbio.v1.Progress
+	(*Chunk)(nil),                 // 18: symbio.v1.Chunk
+	(*Frame)(nil),                 // 19: symbio.v1.Frame
+	(*Receipt)(nil),               // 20: symbio.v1.Receipt
+	(*Undelivered)(nil),           // 21: symbio.v1.Undelivered
+	(*Open)(nil),                  // 22: symbio.v1.Open
+	(*Call)(nil),                  // 23: symbio.v1.Call
+	(*Answer)(nil),                // 24: symbio.v1.Answer
+	(*Failure)(nil),               // 25: symbio.v1.Failure
+	nil,                           // 26: symbio.v1.Member.MetadataEntry
+	(*Revocations)(nil),           // 27: symbio.v1.Revocations
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
 }
 var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
-	19, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
+	27, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
 	6,  // 2: symbio.v1.DescribeRequest.run:type_name -> symbio.v1.Run
-	0,  // 3: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
-	3,  // 4: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	19, // 5: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
-	6,  // 6: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
-	4,  // 7: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
-	5,  // 8: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	18, // 9: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	20, // 10: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
-	20, // 11: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
-	3,  // 12: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
-	4,  // 13: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
-	4,  // 14: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
-	9,  // 15: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
-	10, // 16: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	19, // 17: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
-	6,  // 18: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
-	21, // 19: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	14, // 20: symbio.v1.Frame.open:type_name -> symbio.v1.Open
-	15, // 21: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
-	16, // 22: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
-	11, // 23: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
-	17, // 24: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
-	1,  // 25: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	7,  // 26: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	11, // 27: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	13, // 28: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
-	2,  // 29: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	8,  // 30: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	12, // 31: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	13, // 32: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
-	29, // [29:33] is the sub-list for method output_type
-	25, // [25:29] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	27, // 3: symbio.v1.DescribeRequest.more_revocations:type_name -> symbio.v1.Revocations
+	0,  // 4: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
+	3,  // 5: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
+	27, // 6: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	6,  // 7: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
+	27, // 8: symbio.v1.NodeDescriptor.more_revocations:type_name -> symbio.v1.Revocations
+	4,  // 9: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
+	5,  // 10: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
+	26, // 11: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	28, // 12: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
+	28, // 13: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
+	3,  // 14: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
+	4,  // 15: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
+	4,  // 16: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
+	12, // 17: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
+	13, // 18: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
+	27, // 19: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	6,  // 20: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
+	10, // 21: symbio.v1.CatalogEvent.introductions:type_name -> symbio.v1.Introductions
+	9,  // 22: symbio.v1.CatalogEvent.unlinked:type_name -> symbio.v1.Unlinked
+	11, // 23: symbio.v1.Introductions.nodes:type_name -> symbio.v1.Introduction
+	29, // 24: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	17, // 25: symbio.v1.InvokeEvent.progress:type_name -> symbio.v1.Progress
+	18, // 26: symbio.v1.InvokeEvent.chunk:type_name -> symbio.v1.Chunk
+	15, // 27: symbio.v1.InvokeEvent.reply:type_name -> symbio.v1.InvokeReply
+	22, // 28: symbio.v1.Frame.open:type_name -> symbio.v1.Open
+	23, // 29: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
+	24, // 30: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
+	14, // 31: symbio.v1.Frame.sends:type_name -> symbio.v1.InvokeRequest
+	20, // 32: symbio.v1.Frame.receipt:type_name -> symbio.v1.Receipt
+	21, // 33: symbio.v1.Receipt.undelivered:type_name -> symbio.v1.Undelivered
+	25, // 34: symbio.v1.Undelivered.failure:type_name -> symbio.v1.Failure
+	14, // 35: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
+	25, // 36: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
+	1,  // 37: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 38: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	14, // 39: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	19, // 40: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
+	14, // 41: symbio.v1.Peer.InvokeStream:input_type -> symbio.v1.InvokeRequest
+	2,  // 42: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 43: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	15, // 44: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	19, // 45: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
+	16, // 46: symbio.v1.Peer.InvokeStream:output_type -> symbio.v1.InvokeEvent
+	42, // [42:47] is the sub-list for method output_type
+	37, // [37:42] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -1537,6 +2220,14 @@ func file_symbio_v1_peer_proto_init() {
 		(*CatalogEvent_Goodbye)(nil),
 		(*CatalogEvent_Revocations)(nil),
 		(*CatalogEvent_Twin)(nil),
+		(*CatalogEvent_Introductions)(nil),
+		(*CatalogEvent_Unlinked)(nil),
+		(*CatalogEvent_HoldsAuthority)(nil),
+	}
+	file_symbio_v1_peer_proto_msgTypes[16].OneofWrappers = []any{
+		(*InvokeEvent_Progress)(nil),
+		(*InvokeEvent_Chunk)(nil),
+		(*InvokeEvent_Reply)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1544,7 +2235,7 @@ func file_symbio_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_peer_proto_rawDesc), len(file_symbio_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,10 +21,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Peer_Describe_FullMethodName = "/symbio.v1.Peer/Describe"
-	Peer_Watch_FullMethodName    = "/symbio.v1.Peer/Watch"
-	Peer_Invoke_FullMethodName   = "/symbio.v1.Peer/Invoke"
-	Peer_Link_FullMethodName     = "/symbio.v1.Peer/Link"
+	Peer_Describe_FullMethodName     = "/symbio.v1.Peer/Describe"
+	Peer_Watch_FullMethodName        = "/symbio.v1.Peer/Watch"
+	Peer_Invoke_FullMethodName       = "/symbio.v1.Peer/Invoke"
+	Peer_Link_FullMethodName         = "/symbio.v1.Peer/Link"
+	Peer_InvokeStream_FullMethodName = "/symbio.v1.Peer/InvokeStream"
 )
 
 // PeerClient is the client API for Peer service.
@@ -45,6 +46,10 @@ type PeerClient interface {
 	// short messages and one for long ones, so that the short ones do not wait behind them. All calls of
 	// a stream that ends end with it.
 	Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Frame, Frame], error)
+	// InvokeStream is Invoke for who wants to hear meanwhile how far the call is, and parts of its output,
+	// for a node of version 1.2 or later. The stream ends with the one event that is the answer, or with a
+	// status that says why there is none.
+	InvokeStream(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeEvent], error)
 }
 
 type peerClient struct {
@@ -107,6 +112,25 @@ func (c *peerClient) Link(ctx context.Context, opts ...grpc.CallOption) (grpc.Bi
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Peer_LinkClient = grpc.BidiStreamingClient[Frame, Frame]
 
+func (c *peerClient) InvokeStream(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Peer_ServiceDesc.Streams[2], Peer_InvokeStream_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[InvokeRequest, InvokeEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Peer_InvokeStreamClient = grpc.ServerStreamingClient[InvokeEvent]
+
 // PeerServer is the server API for Peer service.
 // All implementations must embed UnimplementedPeerServer
 // for forward compatibility.
@@ -125,6 +149,10 @@ type PeerServer interface {
 	// short messages and one for long ones, so that the short ones do not wait behind them. All calls of
 	// a stream that ends end with it.
 	Link(grpc.BidiStreamingServer[Frame, Frame]) error
+	// InvokeStream is Invoke for who wants to hear meanwhile how far the call is, and parts of its output,
+	// for a node of version 1.2 or later. The stream ends with the one event that is the answer, or with a
+	// status that says why there is none.
+	InvokeStream(*InvokeRequest, grpc.ServerStreamingServer[InvokeEvent]) error
 	mustEmbedUnimplementedPeerServer()
 }
 
@@ -146,6 +174,9 @@ func (UnimplementedPeerServer) Invoke(context.Context, *InvokeRequest) (*InvokeR
 }
 func (UnimplementedPeerServer) Link(grpc.BidiStreamingServer[Frame, Frame]) error {
 	return status.Error(codes.Unimplemented, "method Link not implemented")
+}
+func (UnimplementedPeerServer) InvokeStream(*InvokeRequest, grpc.ServerStreamingServer[InvokeEvent]) error {
+	return status.Error(codes.Unimplemented, "method InvokeStream not implemented")
 }
 func (UnimplementedPeerServer) mustEmbedUnimplementedPeerServer() {}
 func (UnimplementedPeerServer) testEmbeddedByValue()              {}
@@ -222,6 +253,17 @@ func _Peer_Link_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Peer_LinkServer = grpc.BidiStreamingServer[Frame, Frame]
 
+func _Peer_InvokeStream_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(InvokeRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PeerServer).InvokeStream(m, &grpc.GenericServerStream[InvokeRequest, InvokeEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Peer_InvokeStreamServer = grpc.ServerStreamingServer[InvokeEvent]
+
 // Peer_ServiceDesc is the grpc.ServiceDesc for Peer service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -249,6 +291,11 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _Peer_Link_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "InvokeStream",
+			Handler:       _Peer_InvokeStream_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "symbio/v1/peer.proto",

@@ -22,18 +22,20 @@ func (a *App) cmdCluster() *cobra.Command {
 		Use:   "cluster",
 		Short: "The identity that machines share: make it, let nodes in, see and remove them",
 		Long: `A cluster is an authority that vouches for its nodes: a node with its certificate is let in, on whatever
-machine it is, and a node without is not. The authority's key stays on the machine where the cluster was
-made; that machine lets nodes join, and renews the certificates of all, which last 7 days.
+machine it is, and a node without is not. The authority's key is on the machine where the cluster was
+made, and on those that are promoted; they let nodes join, and renew the certificates of all, which last
+7 days.
 
 That nodes know each other does not let them ask anything of each other: that is for the rules under
 authorize in the configuration, by a node's id, by "role/NAME", or for every node by "*".`,
 		Example: `  symbio cluster init                       # prints the line to paste on another machine
   symbio cluster token --role worker        # one more, for a node that authorize calls role/worker
+  symbio cluster promote kitchen            # a second machine that can let nodes in
   symbio cluster remove 0350081d            # and nobody talks to it any more`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.cmdClusterInit(), a.cmdClusterToken(), a.cmdClusterStatus(), a.cmdClusterNodes(), a.cmdClusterRemove())
+	cmd.AddCommand(a.cmdClusterInit(), a.cmdClusterToken(), a.cmdClusterStatus(), a.cmdClusterNodes(), a.cmdClusterPromote(), a.cmdClusterRemove())
 	return cmd
 }
 

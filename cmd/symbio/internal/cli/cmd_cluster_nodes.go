@@ -26,6 +26,8 @@ type clusterJSON struct {
 	Days      int       `json:"cert_days"`
 	Removed   int       `json:"removed"`
 	Tokens    int       `json:"tokens"` // that a node could join with; 0 where the authority is not
+	// Holders are the nodes on whose machines the authority is known to be.
+	Holders []holderJSON `json:"holders"`
 }
 
 func (a *App) cmdClusterStatus() *cobra.Command {
@@ -35,7 +37,7 @@ func (a *App) cmdClusterStatus() *cobra.Command {
 		Short:   "Which cluster this node is in, and for how long its certificate is good",
 		Example: "  symbio cluster status\n  symbio cluster status --json",
 		Args:    noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			state, err := a.state()
 			if err != nil {
 				return err
@@ -44,7 +46,7 @@ func (a *App) cmdClusterStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := clusterStatus(state, name)
+			s, err := a.clusterStatus(cmd.Context(), state, name)
 			if err != nil {
 				return err
 			}
@@ -58,7 +60,7 @@ func (a *App) cmdClusterStatus() *cobra.Command {
 	return cmd
 }
 
-func clusterStatus(state node.State, name string) (clusterJSON, error) {
+func (a *App) clusterStatus(ctx context.Context, state node.State, name string) (clusterJSON, error) {
 	if err := state.InCluster(name); errors.Is(err, node.ErrNoCluster) {
 		return clusterJSON{}, notFound(err)
 	} else if err != nil {
@@ -68,10 +70,12 @@ func clusterStatus(state node.State, name string) (clusterJSON, error) {
 	if err != nil {
 		return clusterJSON{}, err
 	}
-	list, _ := id.Revocations().Current()
 	s := clusterJSON{
 		Cluster: id.Authority(), Tag: id.Tag(), Authority: id.Cluster() != nil, Node: name, ID: string(id.ID()),
-		Expires: id.NotAfter().UTC(), Days: int(time.Until(id.NotAfter()) / (24 * time.Hour)), Removed: len(list.GetNodes()),
+		Expires: id.NotAfter().UTC(), Days: int(time.Until(id.NotAfter()) / (24 * time.Hour)), Removed: id.Revocations().Count(),
+	}
+	if s.Holders, err = a.holders(ctx, state, name, id); err != nil {
+		return s, err
 	}
 	if s.Authority {
 		s.Tokens, err = id.Cluster().OpenTokens()
@@ -80,12 +84,8 @@ func clusterStatus(state node.State, name string) (clusterJSON, error) {
 }
 
 func (s clusterJSON) rows() [][]string {
-	held := "on another machine"
-	if s.Authority {
-		held = "on this machine"
-	}
 	rows := [][]string{
-		{"cluster", s.Cluster}, {"tag", s.Tag}, {"authority", held}, {"node", s.Node}, {"id", s.ID},
+		{"cluster", s.Cluster}, {"tag", s.Tag}, {"authority", s.authorityRow()}, {"node", s.Node}, {"id", s.ID},
 		{"certificate", fmt.Sprintf("%d days left, until %s", s.Days, s.Expires.Format(time.RFC3339))},
 		{"removed nodes", strconv.Itoa(s.Removed)},
 	}
@@ -103,6 +103,8 @@ type clusterNodeJSON struct {
 	State   string     `json:"state"` // as in symbio nodes; removed; or unknown when no node runs here
 	Joined  *time.Time `json:"joined,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
+	// Authority says that its machine holds the cluster's authority.
+	Authority bool `json:"authority,omitempty"`
 }
 
 const stateUnknown, stateRemoved = "unknown", "removed"
@@ -129,9 +131,13 @@ and how long their certificates are good; elsewhere, those that the running node
 				if n.Expires != nil {
 					expires = n.Expires.Format(time.DateOnly)
 				}
-				rows[i] = []string{n.ID, n.Name, n.Role, n.State, expires}
+				authority := ""
+				if n.Authority {
+					authority = "holds it"
+				}
+				rows[i] = []string{n.ID, n.Name, n.Role, n.State, expires, authority}
 			}
-			return a.table([]string{"ID", "NAME", "ROLE", "STATE", "CERTIFICATE UNTIL"}, rows)
+			return a.table([]string{"ID", "NAME", "ROLE", "STATE", "CERTIFICATE UNTIL", "AUTHORITY"}, rows)
 		},
 	}
 }
@@ -159,9 +165,13 @@ func (a *App) clusterNodes(ctx context.Context) ([]clusterNodeJSON, error) {
 	}
 	nodes := make([]clusterNodeJSON, len(records))
 	for i, r := range records {
-		n := clusterNodeJSON{ID: string(r.ID), Name: r.Name, Role: r.Role, State: "unavailable", Joined: &r.Joined, Expires: &r.Expires}
+		n := clusterNodeJSON{ID: string(r.ID), Name: r.Name, Role: r.Role, State: "unavailable", Joined: known(r.Joined), Expires: known(r.Expires), Authority: r.Holds}
 		if one, ok := seen[n.ID]; ok {
-			n.State = one.State
+			n.State, n.Authority = one.State, n.Authority || one.Authority
+			if n.Name == "" {
+				n.Name = one.Name
+			}
+			delete(seen, n.ID)
 		}
 		if liveErr != nil {
 			n.State = stateUnknown
@@ -170,6 +180,12 @@ func (a *App) clusterNodes(ctx context.Context) ([]clusterNodeJSON, error) {
 			n.State = stateRemoved
 		}
 		nodes[i] = n
+	}
+	// A node that another machine with the authority has let in is known here by its connection.
+	for _, n := range live {
+		if _, other := seen[n.ID]; other && n.State == "connected" {
+			nodes = append(nodes, n)
+		}
 	}
 	return nodes, nil
 }
@@ -188,7 +204,7 @@ func (a *App) liveNodes(ctx context.Context) ([]clusterNodeJSON, error) {
 	var nodes []clusterNodeJSON
 	for _, n := range reply.GetNodes() {
 		if n.GetId() != "" {
-			nodes = append(nodes, clusterNodeJSON{ID: n.GetId(), Name: n.GetName(), State: n.GetState()})
+			nodes = append(nodes, clusterNodeJSON{ID: n.GetId(), Name: n.GetName(), State: n.GetState(), Authority: n.GetHoldsAuthority()})
 		}
 	}
 	return nodes, nil
@@ -212,7 +228,7 @@ token.`,
 			if err != nil {
 				return err
 			}
-			r, err := oneRecord(c, args[0])
+			r, err := a.oneNode(cmd.Context(), c, args[0])
 			if err != nil {
 				return err
 			}
@@ -227,19 +243,60 @@ token.`,
 				return err
 			}
 			if a.json {
-				err = a.printJSON(clusterNodeJSON{ID: string(r.ID), Name: r.Name, Role: r.Role, State: stateRemoved, Joined: &r.Joined, Expires: &r.Expires})
+				err = a.printJSON(clusterNodeJSON{ID: string(r.ID), Name: r.Name, Role: r.Role, State: stateRemoved, Joined: known(r.Joined), Expires: known(r.Expires)})
 			} else {
 				_, err = fmt.Fprintf(a.Out, "removed\t%s\t%s\n", r.ID, printable(r.Name))
+			}
+			if r.Holds {
+				fmt.Fprintf(a.Err, "%v\n", errHolderRemoved)
 			}
 			return errors.Join(err, a.tellNodes(cmd.Context(), state))
 		},
 	}
 }
 
+// known is a time, or nil when it is not known here.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
 // shortest is how much of an id must be given.
 const shortest = 6
 
-// oneRecord finds the node that a person means.
+// oneNode finds the node that a person means: among those that were certified here, else one that another
+// machine with the authority has let in, by its whole id or while it is connected here.
+func (a *App) oneNode(ctx context.Context, c *identity.Cluster, what string) (identity.Record, error) {
+	r, err := oneRecord(c, what)
+	if exitStatus(err) != exitNotFound {
+		return r, err
+	}
+	if id, bad := identity.ParseNodeID(what); bad == nil {
+		return identity.Record{ID: id}, nil
+	}
+	live, liveErr := a.liveNodes(ctx)
+	if liveErr != nil {
+		return r, err
+	}
+	var found []clusterNodeJSON
+	for _, n := range live {
+		if n.State == "connected" && (n.Name == what || len(what) >= shortest && strings.HasPrefix(n.ID, what)) {
+			found = append(found, n)
+		}
+	}
+	if len(found) != 1 {
+		return r, err
+	}
+	id, bad := identity.ParseNodeID(found[0].ID)
+	if bad != nil {
+		return r, err
+	}
+	return identity.Record{ID: id, Name: found[0].Name, Holds: found[0].Authority}, nil
+}
+
+// oneRecord finds the node that a person means among those that were certified here.
 func oneRecord(c *identity.Cluster, what string) (identity.Record, error) {
 	all, err := c.Nodes()
 	if err != nil {

@@ -101,6 +101,9 @@ func (a *App) askNode(ctx context.Context, name string) doctor.Node {
 	status, err := client.Status(ctx, &symbiov1.StatusRequest{})
 	if err == nil {
 		out.Listen = status.GetListen()
+		for _, s := range status.GetSources() {
+			out.Sources = append(out.Sources, doctor.Source{Name: s.GetName(), Problems: s.GetProblems()})
+		}
 		err = a.askWhatItSees(ctx, client, &out)
 	}
 	if err != nil {
@@ -117,6 +120,7 @@ func (a *App) askWhatItSees(ctx context.Context, client symbiov1.ControlClient, 
 	for _, n := range nodes.GetNodes() {
 		out.Peers = append(out.Peers, doctor.Peer{
 			ID: n.GetId(), Name: n.GetName(), State: n.GetState(), Addr: n.GetAddr(), Why: n.GetWhy(), CertDays: int(n.GetCertDays()),
+			Via: n.GetVia(), Sources: n.GetSources(),
 		})
 	}
 	skills, err := client.Skills(ctx, &symbiov1.SkillsRequest{})

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,21 @@ type nodeJSON struct {
 	// Refused counts the calls of that node that this one refused, by the reason; on the line of this
 	// node, of all nodes.
 	Refused map[string]uint64 `json:"refused"`
+	// Process is what this node takes of its machine; the other lines have none.
+	Process *processJSON `json:"process,omitempty"`
+	// Via is dialled, or reversed = over a connection that the node opened; "" = not connected.
+	Via string `json:"via,omitempty"`
+	// Sources are what discovery sees it by: mdns, static, dns, introduced.
+	Sources []string `json:"sources"`
+	// Authority says that it holds the cluster's authority; of another node, as it says.
+	Authority bool `json:"authority,omitempty"`
+}
+
+// processJSON is in bytes; heap is what was in use after the latest garbage collection.
+type processJSON struct {
+	Goroutines uint64 `json:"goroutines"`
+	Heap       uint64 `json:"heap"`
+	Memory     uint64 `json:"memory"`
 }
 
 func (a *App) cmdNodes() *cobra.Command {
@@ -54,9 +70,9 @@ func (a *App) cmdNodes() *cobra.Command {
 				if n.RTT > 0 {
 					rtt = strconv.FormatFloat(n.RTT, 'f', 1, 64) + " ms"
 				}
-				rows[i] = []string{n.ID, n.Name, n.State, n.Addr, rtt, strconv.Itoa(int(n.Members)), n.Protocol, fmt.Sprintf("%d days", n.CertDays), n.Why}
+				rows[i] = []string{n.ID, n.Name, n.State, n.Addr, rtt, strconv.Itoa(int(n.Members)), n.Protocol, fmt.Sprintf("%d days", n.CertDays), n.Why, n.Via, strings.Join(n.Sources, ",")}
 			}
-			return a.table([]string{"ID", "NAME", "STATE", "ADDRESS", "RTT", "MEMBERS", "PROTOCOL", "CERTIFICATE", "WHY"}, rows)
+			return a.table([]string{"ID", "NAME", "STATE", "ADDRESS", "RTT", "MEMBERS", "PROTOCOL", "CERTIFICATE", "WHY", "VIA", "SEEN BY"}, rows)
 		},
 	}
 }
@@ -65,9 +81,16 @@ func toNode(n *symbiov1.Node) nodeJSON {
 	out := nodeJSON{
 		ID: n.GetId(), Name: n.GetName(), State: n.GetState(), Addr: n.GetAddr(), Members: n.GetMembers(), Protocol: n.GetProtocol(), Why: n.GetWhy(),
 		RTT: float64(n.GetRtt().AsDuration().Microseconds()) / 1000, CertDays: int(n.GetCertDays()), Refused: n.GetRefused(),
+		Via: n.GetVia(), Sources: n.GetSources(), Authority: n.GetHoldsAuthority(),
 	}
 	if out.Refused == nil {
 		out.Refused = map[string]uint64{}
+	}
+	if p := n.GetProcess(); p != nil {
+		out.Process = &processJSON{p.GetGoroutines(), p.GetHeap(), p.GetMemory()}
+	}
+	if out.Sources == nil {
+		out.Sources = []string{}
 	}
 	return out
 }

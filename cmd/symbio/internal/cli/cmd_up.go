@@ -22,7 +22,7 @@ func (f *nodeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "name", "", "what to call the node (default: this machine's name)")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "host:port to listen on for other nodes (default 127.0.0.1, any port; in a cluster, what init or join was told)")
 	cmd.Flags().StringVar(&f.workspace, "workspace", "", "the directory in which agents work (default: here)")
-	cmd.Flags().StringArrayVar(&f.peers, "peer", nil, "host:port of a node to connect to; may be repeated")
+	cmd.Flags().StringArrayVar(&f.peers, "peer", nil, "host:port of a node to connect to, which tells of the others; may be repeated")
 	cmd.Flags().BoolVar(&f.noMDNS, "no-mdns", false, "do not look for nodes by mDNS, and do not announce this one")
 }
 

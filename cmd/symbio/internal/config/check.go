@@ -31,6 +31,8 @@ func (c Config) Check() error {
 			bad("%s: give it either exec or agent", where)
 		case p.Timeout < 0:
 			bad("%s: the timeout is negative", where)
+		case p.Progress && p.Agent != "":
+			bad("%s: progress is for exec; what an agent does is always told to who listens", where)
 		case p.Concurrency < 0:
 			bad("%s: the concurrency is negative", where)
 		}
@@ -63,9 +65,10 @@ func (l Limits) check() error {
 		key   string
 		value float64
 	}{
-		{"message", float64(l.Message)}, {"node_calls", float64(l.NodeCalls)}, {"agent_calls", float64(l.AgentCalls)}, {"rate", l.Rate},
+		{"message", float64(l.Message)}, {"partial", float64(l.Partial)}, {"node_calls", float64(l.NodeCalls)}, {"agent_calls", float64(l.AgentCalls)}, {"rate", l.Rate},
 		{"burst", float64(l.Burst)}, {"depth", float64(l.Depth)}, {"call", float64(l.Call)}, {"mailbox", float64(l.Mailbox)},
 		{"agents", float64(l.Agents)}, {"connections", float64(l.Connections)}, {"per_node", float64(l.PerNode)}, {"handshakes", float64(l.Handshakes)},
+		{"handshake_rate", l.HandshakeRate}, {"handshake_burst", float64(l.HandshakeBurst)}, {"joins", float64(l.Joins)},
 	} {
 		if !(n.value > 0) { // not a number is neither
 			wrong = append(wrong, fmt.Errorf("limits.%s has to be above 0", n.key))

@@ -37,6 +37,7 @@ type Config struct {
 // nodes --json` counts it.
 type Limits struct {
 	Message     int           `yaml:"message"`     // bytes of a payload
+	Partial     int           `yaml:"partial"`     // bytes of one call's output ahead of its answer
 	NodeCalls   int           `yaml:"node_calls"`  // of one node at a time
 	AgentCalls  int           `yaml:"agent_calls"` // of all nodes to one agent at a time
 	Rate        float64       `yaml:"rate"`        // calls a second of one node, in the long run
@@ -48,6 +49,10 @@ type Limits struct {
 	Connections int           `yaml:"connections"` // open at a time, proven or not
 	PerNode     int           `yaml:"per_node"`    // of them of one node
 	Handshakes  int           `yaml:"handshakes"`  // connections that are proving themselves at a time
+
+	HandshakeRate  float64 `yaml:"handshake_rate"`  // connections of one address that prove nothing, a second, in the long run
+	HandshakeBurst int     `yaml:"handshake_burst"` // of them at once, before the rate counts
+	Joins          int     `yaml:"joins"`           // tries of one address to join the cluster, a minute
 }
 
 // Node says what the node is called and where it listens.
@@ -82,6 +87,9 @@ type Capability struct {
 	Idempotent  bool          `yaml:"idempotent"`
 	Timeout     time.Duration `yaml:"timeout"`     // 0 = a minute for commands, the budget's for agents
 	Concurrency int           `yaml:"concurrency"` // calls at a time; 0 = 16
+	// Progress lets callers read what a command writes to standard error, line by line. Otherwise nobody
+	// but this node's log does: it may name paths, or worse.
+	Progress bool `yaml:"progress"`
 }
 
 // Skills says where skills are looked for, beside the standard places.
@@ -104,8 +112,9 @@ func Default() Config {
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
 		// The numbers and their reasons are those of community.Config, actor.Config and grpcpeer.Limits.
 		Limits: Limits{
-			Message: 1 << 20, NodeCalls: 64, AgentCalls: 16, Rate: 50, Burst: 100, Depth: 64, Call: 5 * time.Minute,
+			Message: 1 << 20, Partial: 16 << 20, NodeCalls: 64, AgentCalls: 16, Rate: 50, Burst: 100, Depth: 64, Call: 5 * time.Minute,
 			Mailbox: 1024, Agents: 10_000, Connections: 256, PerNode: 4, Handshakes: 32,
+			HandshakeRate: 5, HandshakeBurst: 20, Joins: 10,
 		},
 	}
 }

@@ -51,6 +51,7 @@ func checks() []check {
 		{"listen", listen},
 		{"peer", configuredPeers},
 		{"dns", configuredNames},
+		{"discovery", sourcesWork},
 		{"seen", nodesSeen},
 		{"certificate", certificates},
 		{"clock", clock},

@@ -159,7 +159,18 @@ func TestEachCheckFindsItsFaultAndNamesTheRemedy(t *testing.T) {
 		}, []string{"fail|does not answer|symbio up"}},
 		{"dns", "a name that nobody knows", func(w *World) { group(w, "pods:7") }, []string{"fail|pods:7: lookup pods: no such host|discovery.dns"}},
 
+		{"discovery", "no node", nil, nil},
+		{"discovery", "one that works and one that does not", func(w *World) {
+			w.Nodes = running()
+			w.Nodes[0].Sources = []Source{{"mdns", []string{"eth0: it is broken", "wlan0: it is broken"}}, {"introduced", nil}}
+		}, []string{"warn|mdns as it should: eth0: it is broken|--peer", "warn|wlan0: it is broken|--peer", "ok|node a finds others by introduced"}},
 		{"seen", "nobody", nil, nil},
+		{"seen", "reached over what it opened", func(w *World) {
+			w.Nodes = running(Peer{Name: "b", State: "connected", Via: "reversed", Addr: "10.0.0.7:40000", CertDays: 6})
+		}, []string{"ok|reaches b at 10.0.0.7:40000 over a connection that the other opened", "ok|1 other"}},
+		{"seen", "introduced and not reachable", func(w *World) {
+			w.Nodes = running(Peer{ID: "b1", State: "unavailable", Addr: "10.0.0.7:7", Why: "no route to host", Sources: []string{"mdns", "introduced"}})
+		}, []string{"warn|sees b1 at 10.0.0.7:7 (by mdns, introduced) and cannot reach it|firewall", "ok"}},
 		{"seen", "everybody is well", func(w *World) {
 			w.Nodes = running(Peer{Name: "b", State: "connected", CertDays: 6}, Peer{Name: "c", State: "left"})
 		}, []string{"ok|connected to 1 other"}},

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -145,15 +146,38 @@ func (w *World) listed(ctx context.Context, group []discovery.Sighting) []Findin
 	return out
 }
 
+// sourcesWork says of each running node whether what it finds others by works.
+func sourcesWork(_ context.Context, w *World) (out []Finding) {
+	for _, n := range w.Nodes {
+		for _, s := range n.Sources {
+			if len(s.Problems) == 0 {
+				out = append(out, ok("node %s finds others by %s", n.Name, s.Name))
+			}
+			for _, p := range s.Problems {
+				out = append(out, warn("mend that, or name a node that can be reached, one is enough: symbio up --peer HOST:PORT",
+					"node %s cannot find others by %s as it should: %s", n.Name, s.Name, p))
+			}
+		}
+	}
+	return out
+}
+
 // nodesSeen says whom the running nodes see and cannot talk to, and why.
 func nodesSeen(_ context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		connected := 0
 		for _, p := range n.Peers {
 			who := fmt.Sprintf("node %s sees %s", n.Name, p.called())
+			if len(p.Sources) > 0 {
+				who += " (by " + strings.Join(p.Sources, ", ") + ")"
+			}
 			switch p.State {
 			case "connected":
 				connected++
+				if p.Via == "reversed" {
+					out = append(out, ok("node %s reaches %s over a connection that the other opened, because it cannot be dialled: a NAT or a firewall is before it, or it listens elsewhere",
+						n.Name, p.called()))
+				}
 			case "unavailable":
 				out = append(out, warn(firewall, "%s and cannot reach it: %s", who, p.Why))
 			case "refused":

@@ -49,6 +49,7 @@ type World struct {
 type Node struct {
 	Name, Listen string
 	Peers        []Peer   // itself is among them
+	Sources      []Source // where its hints about others come from
 	Skills       []string // those left out, each with the reason
 	Err          error    // it could not be asked
 }
@@ -56,7 +57,17 @@ type Node struct {
 // Peer is a node as a running one sees it.
 type Peer struct {
 	ID, Name, State, Addr, Why string
-	CertDays                   int
+	// Via is how it is reached: dialled or reversed; "" = not at all.
+	Via string
+	// Sources are what discovery sees it by.
+	Sources  []string
+	CertDays int
+}
+
+// Source is what finds other nodes for a running one.
+type Source struct {
+	Name     string
+	Problems []string // none: it works
 }
 
 // RealWorld is this machine.

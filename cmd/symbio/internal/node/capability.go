@@ -46,7 +46,7 @@ func schema(v any) (json.RawMessage, error) {
 func (n *Node) commandProvider(c config.Capability) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
 		out, err := runCommand(ctx, c, s.Data, cmp.Or(n.opts.Config.Limits.Depth, community.MaxDepth))
-		n.served(c.Name, s, err)
+		n.served(ctx, c.Name, s, err)
 		return community.Reply{Data: out, ContentType: "application/json"}, err
 	}
 }
@@ -55,7 +55,7 @@ func (n *Node) commandProvider(c config.Capability) community.Provider {
 func (n *Node) agentProvider(c config.Capability, def agent.Definition) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
 		reply, err := n.oneTask(ctx, c, def, s)
-		n.served(c.Name, s, err)
+		n.served(ctx, c.Name, s, err)
 		return reply, err
 	}
 }
@@ -100,8 +100,8 @@ func asJSON(r community.Reply) community.Reply {
 }
 
 // served reports a call of another node that was answered here.
-func (n *Node) served(capability string, s community.Signal, err error) {
-	e := servedEvent{Capability: capability, Requester: s.Requester}
+func (n *Node) served(ctx context.Context, capability string, s community.Signal, err error) {
+	e := servedEvent{Capability: capability, Requester: s.Requester, Trace: community.TraceOf(ctx).String()}
 	if len(s.Requester) > 0 {
 		e.From = n.nodeName(community.NodeID(s.Requester[0]))
 	}
@@ -116,16 +116,17 @@ type servedEvent struct {
 	Capability string   `json:"capability"`
 	From       string   `json:"from,omitempty"`
 	Requester  []string `json:"requester,omitempty"`
+	Trace      string   `json:"trace,omitempty"` // the id
 	Error      string   `json:"error,omitempty"`
 }
 
 // info answers node.info: what this node is, for whoever may ask.
-func (n *Node) info(_ context.Context, s community.Signal) (community.Reply, error) {
+func (n *Node) info(ctx context.Context, s community.Signal) (community.Reply, error) {
 	data, err := json.Marshal(map[string]any{
 		"name": n.name, "id": n.id, "version": n.opts.Version, "protocol": Protocol,
 		"system": runtime.GOOS + "/" + runtime.GOARCH, "up_seconds": int(time.Since(n.started).Seconds()),
 		"agents": len(n.community.Catalog().Members) - 1, // the node itself is one of them
 	})
-	n.served("node.info", s, err)
+	n.served(ctx, "node.info", s, err)
 	return community.Reply{Data: data, ContentType: "application/json"}, err
 }

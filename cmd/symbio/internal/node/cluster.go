@@ -26,10 +26,10 @@ const loopbackListen = "127.0.0.1:0"
 // ErrNoCluster says that a node is in no cluster, ErrNoAuthority that the authority is elsewhere.
 var (
 	ErrNoCluster   = errors.New("this node is in no cluster\nMake one with: symbio cluster init\nor join one with the line that that prints")
-	ErrNoAuthority = errors.New("the cluster's authority is not on this machine\nRun this on the machine where `symbio cluster init` ran")
+	ErrNoAuthority = errors.New("the cluster's authority is not on this machine\nRun this on the machine where `symbio cluster init` ran, or on one that was promoted")
 )
 
-// cluster is the directory of the authority of a cluster that was made here.
+// cluster is the directory of the authority of a cluster that was made here, or given to a node here.
 func (s State) cluster() string { return filepath.Join(s.Dir, "cluster") }
 
 // member is the directory of what a node has from its cluster.
@@ -106,16 +106,20 @@ func (s State) Identity(name string) (*identity.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := identity.OpenMember(s.member(name), key) // first: a node that has joined stays where it is
+	c, none := s.OpenCluster()
+	if none != nil && !errors.Is(none, ErrNoAuthority) {
+		return nil, none
+	}
+	open := identity.OpenMember
+	if none == nil {
+		open = c.OpenMember
+	}
+	i, err := open(s.member(name), key) // first: a node that has joined stays where it is
 	if !errors.Is(err, fs.ErrNotExist) {
 		return i, err
 	}
-	c, err := s.OpenCluster()
-	if err == nil {
+	if none == nil {
 		return c.Issue(key, name)
-	}
-	if !errors.Is(err, ErrNoAuthority) {
-		return nil, err
 	}
 	authority, err := identity.OpenLocalAuthority(s.Authority())
 	if err != nil {
@@ -175,7 +179,7 @@ func (s State) JoinCluster(ctx context.Context, name, listen, addr string, token
 		return nil, err
 	}
 	if c, err := s.OpenCluster(); err == nil {
-		return nil, fmt.Errorf("this machine made cluster %s, and a node is in one cluster only", c.Name())
+		return nil, fmt.Errorf("this machine holds the authority of cluster %s, and a node is in one cluster only", c.Name())
 	}
 	other, hash, err := identity.MemberOf(s.member(name))
 	if err == nil && !token.Fits(hash) {

@@ -46,7 +46,7 @@ func TestAClusterIsMadeOnceAndARefusalChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.JoinCluster(t.Context(), "a", "", "127.0.0.1:1", token); err == nil || !strings.Contains(err.Error(), "made cluster lab") {
+	if _, err := s.JoinCluster(t.Context(), "a", "", "127.0.0.1:1", token); err == nil || !strings.Contains(err.Error(), "authority of cluster lab") {
 		t.Errorf("joining from where the cluster was made: got %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"symbio/agent"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/transport/grpcpeer"
 )
 
 // control answers the command line. It only translates: every decision is made by a part of the node.
@@ -28,7 +29,7 @@ func (c *control) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.St
 	n := c.node
 	return &symbiov1.StatusReply{
 		Id: string(n.id), Name: n.name, Listen: n.listen, Pid: int64(n.pid), Version: n.opts.Version, Started: timestamppb.New(n.started),
-		Authority: n.self.Authority(),
+		Authority: n.self.Authority(), Sources: n.health(),
 	}, nil
 }
 
@@ -91,12 +92,18 @@ func (c *control) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.Node
 		out := &symbiov1.Node{
 			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, Rtt: durationpb.New(n.RTT),
 			Members: uint32(n.Members), Protocol: n.Protocol, Why: n.Why,
-			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint64{},
+			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint64{}, Via: string(n.Via), Sources: n.Sources, HoldsAuthority: n.Authority,
 		}
 		if n.ID != "" {
 			for reason, count := range c.node.community.Refusals(n.ID) {
 				out.Refused[string(reason)] = count
 			}
+			for reason, count := range c.node.network.Refusals(n.ID) {
+				out.Refused[string(reason)] += count
+			}
+		}
+		if n.State == grpcpeer.StateSelf {
+			out.Process = process()
 		}
 		reply.Nodes = append(reply.Nodes, out)
 	}
@@ -152,25 +159,17 @@ func (c *control) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.
 	}
 	ctx, cancel := withTimeout(ctx, r.GetTimeout())
 	defer cancel()
-	reply, err := c.node.community.Send(ctx, m.ID, community.Signal{Perception: r.GetPerception(), Data: r.GetData(), ContentType: r.GetContentType()})
+	signal := community.Signal{Perception: r.GetPerception(), Data: r.GetData(), ContentType: r.GetContentType()}
+	var reply community.Reply
+	if r.GetNoReply() {
+		err = c.node.community.Tell(ctx, m.ID, signal)
+	} else {
+		reply, err = c.node.community.Send(ctx, m.ID, signal)
+	}
 	if err != nil {
 		return nil, toStatus(c.advised(err, m, "send", r.GetPerception()))
 	}
 	return &symbiov1.SendReply{Data: reply.Data, ContentType: reply.ContentType}, nil
-}
-
-func (c *control) Call(ctx context.Context, r *symbiov1.CallRequest) (*symbiov1.CallReply, error) {
-	m, err := c.provider(r.GetCapability(), r.GetOn())
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	ctx, cancel := withTimeout(ctx, r.GetTimeout())
-	defer cancel()
-	reply, err := c.node.community.Invoke(ctx, m.ID, r.GetCapability(), community.Signal{Data: r.GetData(), ContentType: r.GetContentType()})
-	if err != nil {
-		return nil, toStatus(c.advised(err, m, "invoke", r.GetCapability()))
-	}
-	return &symbiov1.CallReply{Data: reply.Data, ContentType: reply.ContentType, Node: string(m.Node), NodeName: c.node.nodeName(m.Node)}, nil
 }
 
 // provider is who is to do a capability: the member or node that on names, else any that can.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"time"
@@ -45,10 +46,15 @@ func runCommand(ctx context.Context, c config.Capability, input []byte, depth in
 	cmd.Stdin = bytes.NewReader(input)
 	out, complaint := &capped{max: execOutput}, &capped{max: execErrors}
 	cmd.Stdout, cmd.Stderr = out, complaint
-	cmd.Env = inherited(os.LookupEnv)
+	told := &lines{tell: func(line string) { community.Report(ctx, progressOf(line)) }}
+	if c.Progress {
+		cmd.Stderr = io.MultiWriter(complaint, told)
+	}
+	cmd.Env = append(inherited(os.LookupEnv), traceEnv(community.TraceOf(ctx))...)
 	cmd.WaitDelay = execGrace
 	ownGroup(cmd)
 	err := cmd.Run()
+	told.end()
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

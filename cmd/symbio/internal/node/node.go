@@ -30,7 +30,7 @@ import (
 )
 
 // Protocol is the version of the wire between nodes that this build speaks.
-const Protocol = "1.1"
+const Protocol = "1.2"
 
 // stopTimeout is how long a stop may take; after it the node ends with what it could not finish.
 const stopTimeout = 5 * time.Second
@@ -164,7 +164,7 @@ func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("listening for other nodes: %w", err)
 	}
 	n.listen = listener.Addr().String()
-	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Limits: peerLimits(o.Config.Limits), Logger: n.log, Report: n.reportNode}); err != nil {
+	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Authority: o.State.cluster(), Limits: peerLimits(o.Config.Limits), Logger: n.log, Report: n.reportNode}); err != nil {
 		return nil, err // it has closed the listener
 	}
 	if err := n.parts(ctx, id, listener); err != nil {
@@ -178,8 +178,8 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	l := o.Config.Limits
 	n.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: n.log})
 	n.community = community.New(community.Config{
-		Node: n.id, Name: n.name, System: n.system, Network: n.network, Authorize: n.authorize, Refused: n.refused, Logger: n.log,
-		MaxAgents: l.Agents, MaxMessage: l.Message, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
+		Node: n.id, Name: n.name, System: n.system, Network: n.network, Authorize: n.authorize, Refused: n.refused, Undelivered: n.undelivered, Logger: n.log,
+		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Partial, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
 		CallRate: rate.Limit(l.Rate), CallBurst: l.Burst, MaxDepth: l.Depth, MaxCall: l.Call, Drain: drain,
 	})
 	if o.Config.Skills.Enabled {
@@ -207,8 +207,9 @@ func (n *Node) discover(id *identity.Identity, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
-	n.roster = discovery.NewRoster(discovery.Config{Self: string(n.id), Tag: id.Tag(), Report: n.network.Sight, Logger: n.log})
+	n.roster = discovery.NewRoster(discovery.Config{Self: string(n.id), Here: here(addr.Port()), Tag: id.Tag(), Report: n.network.Sight, Logger: n.log})
 	n.sources, err = sources(n.opts.Config.Discovery, string(n.id), id.Tag(), addr, n.log)
+	n.sources = append(n.sources, n.network.Introduced()) // the last to be believed
 	return err
 }
 

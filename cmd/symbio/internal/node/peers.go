@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"net"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +46,23 @@ func sources(c config.Discovery, node, tag string, listen netip.AddrPort, log *s
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// here says whether an address is one of this machine, at the port where this node listens.
+func here(port uint16) func(netip.AddrPort) bool {
+	return func(a netip.AddrPort) bool {
+		if a.Port() != port {
+			return false
+		}
+		if a.Addr().IsLoopback() {
+			return true
+		}
+		all, err := net.InterfaceAddrs()
+		return err != nil || slices.ContainsFunc(all, func(one net.Addr) bool {
+			p, err := netip.ParsePrefix(one.String())
+			return err == nil && p.Addr().Unmap() == a.Addr().WithZone("").Unmap()
+		})
+	}
 }
 
 // reportNode puts what happens to connections into the event stream, and tells discovery of
@@ -107,8 +126,23 @@ var nodeID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 func (n *Node) refused(r community.Refusal) {
 	n.events.Publish("refused", string(r.Call.Member), callEvent{
 		From: string(r.From.ID), Name: r.From.Name, Capability: r.Call.Capability, Requester: r.Call.Requester,
-		Reason: string(r.Reason), Why: r.Err.Error(), Omitted: r.Omitted,
+		Reason: string(r.Reason), Why: r.Err.Error(), Omitted: r.Omitted, Trace: r.Call.Trace.String(),
 	})
+}
+
+// undelivered puts into the event stream what became of signals that nobody waited for.
+func (n *Node) undelivered(u community.Undelivered) {
+	n.events.Publish("undelivered", string(u.Member), undeliveredEvent{
+		To: string(u.Node), Name: n.nodeName(u.Node), Perception: u.Perception, Count: u.Count, Why: u.Err.Error(),
+	})
+}
+
+type undeliveredEvent struct {
+	To         string `json:"to"`
+	Name       string `json:"name,omitempty"`
+	Perception string `json:"perception,omitempty"`
+	Count      uint64 `json:"count"`
+	Why        string `json:"why"`
 }
 
 type callEvent struct {
@@ -118,6 +152,7 @@ type callEvent struct {
 	Requester  []string `json:"requester,omitempty"`
 	Reason     string   `json:"reason"`
 	Why        string   `json:"why"`
+	Trace      string   `json:"trace,omitempty"`   // the id
 	Omitted    uint64   `json:"omitted,omitempty"` // refusals of that node since the last that was told
 }
 
@@ -129,5 +164,6 @@ func peerLimits(l config.Limits) grpcpeer.Limits {
 		Streams:     uint32(max(128, 2*l.NodeCalls)), // so that the community says busy, not gRPC
 		MaxDeadline: max(30*time.Minute, l.Call),
 		Connections: l.Connections, PerNode: l.PerNode, Handshakes: l.Handshakes,
+		HandshakeRate: l.HandshakeRate, HandshakeBurst: l.HandshakeBurst, Joins: l.Joins,
 	}
 }

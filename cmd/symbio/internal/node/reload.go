@@ -27,6 +27,11 @@ func (c *control) Reload(context.Context, *symbiov1.ReloadRequest) (*symbiov1.Re
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	same := id.Tag() == n.self.Tag()
+	if same && id.Cluster() != nil && n.self.Cluster() == nil { // another node of this machine was given the authority
+		if c, err := n.opts.State.OpenCluster(); err != nil || n.self.Hold(c) != nil {
+			return nil, status.Error(codes.FailedPrecondition, "start this node again: it could not take up the authority that is on this machine now")
+		}
+	}
 	if same && (id.Cluster() != nil || !id.NotAfter().After(n.self.NotAfter())) {
 		return &symbiov1.ReloadReply{}, nil
 	}

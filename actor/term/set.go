@@ -1,0 +1,119 @@
+package term
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Set is the Terms of calls that end together at the latest. The zero Set is empty. Its owner calls End,
+// once, when it is not used any more.
+type Set struct {
+	mu    sync.Mutex
+	first *Term       // guarded by mu
+	over  bool        // guarded by mu
+	timer *time.Timer // made by the first Term with a deadline; guarded by mu
+	due   time.Time   // when timer fires, zero if it does not; guarded by mu
+}
+
+// Begin returns a Term that ends with its parent, within some time, or with the Set.
+func (s *Set) Begin(parent context.Context, within time.Duration) *Term {
+	t := &Term{Context: parent, set: s, at: time.Now().Add(within), own: true}
+	if at, ok := parent.Deadline(); ok && !at.After(t.at) {
+		t.own = false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		t.err = context.Canceled
+		return t
+	}
+	t.in, t.next = true, s.first
+	if s.first != nil {
+		s.first.prev = t
+	}
+	s.first = t
+	if t.own && (s.due.IsZero() || t.at.Before(s.due)) {
+		s.arm(t.at)
+	}
+	return t
+}
+
+// remove is of no effect when the Set has ended.
+func (s *Set) remove(t *Term) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unlink(t)
+}
+
+// unlink needs s.mu.
+func (s *Set) unlink(t *Term) {
+	if !t.in {
+		return
+	}
+	t.in = false
+	if t.prev == nil {
+		s.first = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next != nil {
+		t.next.prev = t.prev
+	}
+	t.prev, t.next = nil, nil
+}
+
+// arm needs s.mu. The timer is not touched when a Term is over: it finds out.
+func (s *Set) arm(at time.Time) {
+	s.due = at
+	if s.timer == nil {
+		s.timer = time.AfterFunc(time.Until(at), s.sweep)
+		return
+	}
+	s.timer.Reset(time.Until(at))
+}
+
+// sweep ends the Terms whose time is up.
+func (s *Set) sweep() {
+	var late []*Term
+	s.mu.Lock()
+	now, next := time.Now(), time.Time{}
+	for t := s.first; t != nil; {
+		after := t.next
+		switch {
+		case !t.own:
+		case !t.at.After(now):
+			s.unlink(t)
+			late = append(late, t)
+		case next.IsZero() || t.at.Before(next):
+			next = t.at
+		}
+		t = after
+	}
+	s.due = time.Time{}
+	if !next.IsZero() && !s.over {
+		s.arm(next)
+	}
+	s.mu.Unlock()
+	for _, t := range late {
+		t.end(context.DeadlineExceeded, nil)
+	}
+}
+
+// End ends every Term that there is, and those that are begun later at once.
+func (s *Set) End(cause error) {
+	s.mu.Lock()
+	var all []*Term
+	for s.first != nil {
+		all = append(all, s.first)
+		s.unlink(s.first)
+	}
+	s.over = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.mu.Unlock()
+	for _, t := range all {
+		t.end(context.Canceled, cause)
+	}
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// invoked is a capability's result.
+type invoked struct {
+	Type     string          `json:"type,omitempty"` // in a stream
+	Result   json.RawMessage `json:"result"`
+	Node     string          `json:"node"`
+	NodeName string          `json:"node_name"`
+}
+
+func invokedOf(r *symbiov1.CallReply) invoked {
+	return invoked{Result: asJSON(r.GetData()), Node: r.GetNode(), NodeName: r.GetNodeName()}
+}
+
+// invokeStream invokes a capability and shows what is heard of it until it is done.
+func (a *App) invokeStream(ctx context.Context, client symbiov1.ControlClient, req *symbiov1.CallRequest) error {
+	stream, err := client.CallStream(ctx, req)
+	if err != nil {
+		return err
+	}
+	show := &callShow{app: a}
+	for {
+		e, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the node ended the call without a result")
+		}
+		if err != nil {
+			return errors.Join(show.lineBreak(), err)
+		}
+		if a.json {
+			err = show.json(e)
+		} else {
+			err = show.text(e)
+		}
+		if err != nil || e.GetReply() != nil {
+			return err
+		}
+	}
+}
+
+// callShow shows the events of one call.
+type callShow struct {
+	app *App
+	// printed is the end of the output so far: as much as a result could repeat.
+	printed []byte
+}
+
+// maxPrinted is how many bytes of the output are remembered; no result has more.
+const maxPrinted = 4 << 20
+
+func (s *callShow) text(e *symbiov1.CallEvent) error {
+	switch {
+	case e.GetReply() != nil:
+		return s.result(e.GetReply().GetData())
+	case e.GetChunk() != nil:
+		data := e.GetChunk().GetData()
+		s.printed = append(s.printed, data...)
+		if len(s.printed) > 2*maxPrinted {
+			s.printed = append([]byte(nil), s.printed[len(s.printed)-maxPrinted:]...)
+		}
+		_, err := s.app.Out.Write(s.app.shown(data))
+		return err
+	}
+	p := e.GetProgress()
+	if p == nil {
+		return nil // of a later version
+	}
+	line := printable(p.GetMessage())
+	if p.GetTotal() > 0 && !strings.Contains(line, "%") {
+		line = strings.TrimSpace(fmt.Sprintf("%3.0f%% %s", 100*p.GetDone()/p.GetTotal(), line))
+	}
+	_, err := fmt.Fprintln(s.app.Err, line)
+	return err
+}
+
+// result prints the result, unless it is what was printed last.
+func (s *callShow) result(data []byte) error {
+	if err := s.lineBreak(); err != nil {
+		return err
+	}
+	if text := bytes.TrimSpace(plainText(data)); len(s.printed) > 0 && bytes.HasSuffix(bytes.TrimSpace(s.printed), text) {
+		return nil
+	}
+	return s.app.printAnswer(data)
+}
+
+// lineBreak ends the line that output ended in the middle of.
+func (s *callShow) lineBreak() error {
+	if n := len(s.printed); n == 0 || s.printed[n-1] == '\n' {
+		return nil
+	}
+	_, err := fmt.Fprintln(s.app.Out)
+	return err
+}
+
+// plainText is an answer's text: that of a JSON string, else as it is.
+func plainText(data []byte) []byte {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		return []byte(text)
+	}
+	return data
+}
+
+// shown is text of another node as a terminal may have it; a file or a pipe gets it as it is.
+func (a *App) shown(data []byte) []byte {
+	if !a.OutIsTerminal {
+		return data
+	}
+	return bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, data)
+}
+
+func (s *callShow) json(e *symbiov1.CallEvent) error {
+	switch {
+	case e.GetReply() != nil:
+		out := invokedOf(e.GetReply())
+		out.Type = "result"
+		return s.app.printLine(out)
+	case e.GetChunk() != nil:
+		c := e.GetChunk()
+		out := outputLine{Type: "output", ContentType: c.GetContentType(), Missed: e.GetMissed()}
+		if utf8.Valid(c.GetData()) {
+			out.Text = string(c.GetData())
+		} else {
+			out.Base64 = c.GetData()
+		}
+		return s.app.printLine(out)
+	case e.GetProgress() != nil:
+		p := e.GetProgress()
+		return s.app.printLine(progressLine{"progress", p.GetMessage(), p.GetDone(), p.GetTotal(), e.GetMissed()})
+	}
+	return nil
+}
+
+type progressLine struct {
+	Type    string  `json:"type"`
+	Message string  `json:"message"`
+	Done    float64 `json:"done,omitempty"`
+	Total   float64 `json:"total,omitempty"` // none = not known
+	Missed  uint64  `json:"missed,omitempty"`
+}
+
+type outputLine struct {
+	Type        string `json:"type"`
+	Text        string `json:"text,omitempty"`
+	Base64      []byte `json:"base64,omitempty"` // what is no text
+	ContentType string `json:"content_type,omitempty"`
+	Missed      uint64 `json:"missed,omitempty"`
+}

@@ -1,0 +1,199 @@
+package community
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// feed is what a provider has reported and its caller has not taken yet. The provider fills it without
+// waiting for anybody but for room for output; run, in a goroutine of its own, empties it as fast as the
+// Network lets it. So a caller that reads slowly holds up the output of its own call, and nothing else.
+type feed struct {
+	listen func(Update)
+	most   int         // bytes of output
+	abort  func(error) // ends the call
+
+	mu      sync.Mutex
+	queue   []Update      // guarded by mu
+	output  int           // bytes of output in queue; guarded by mu
+	reports int           // of progress in queue; guarded by mu
+	spent   int           // bytes of output so far, and what they cost; guarded by mu
+	missed  uint64        // guarded by mu
+	closed  bool          // the call has been answered; guarded by mu
+	drained bool          // after that, all was told; guarded by mu
+	failed  error         // guarded by mu
+	changed chan struct{} // closed and replaced at each change; guarded by mu
+}
+
+// narrate gives a call to whom it is for, and tells its caller meanwhile what is reported. All output
+// that was emitted is told when it returns a reply.
+func (in *inbound) narrate(ctx context.Context, s Signal) (Reply, error) {
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	f := &feed{listen: in.call.Listen, most: in.c.cfg.MaxPartial, abort: abort, changed: make(chan struct{})}
+	var telling sync.WaitGroup
+	telling.Go(func() { f.run(ctx) })
+	defer telling.Wait()
+	defer f.close()
+	reply, err := in.give(context.WithValue(ctx, feedKey{}, f), s)
+	f.close()
+	telling.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.failed != nil:
+		return Reply{}, in.refuse(RefusedSize, f.failed, f.failed)
+	case err == nil && !f.drained:
+		err = context.Cause(ctx)
+	}
+	return reply, err
+}
+
+// run tells the caller what is in the feed, until it is closed and empty or ctx ends.
+func (f *feed) run(ctx context.Context) {
+	pace := rate.NewLimiter(progressRate, progressBurst)
+	for ctx.Err() == nil {
+		u, found, early, changed := f.take(pace)
+		switch {
+		case found:
+			f.listen(u)
+			continue
+		case changed == nil:
+			return
+		}
+		var soon <-chan time.Time
+		if early {
+			soon = time.After(time.Second / progressRate)
+		}
+		select {
+		case <-changed:
+		case <-soon:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// take returns what is to be told next, or what to wait for; nothing to wait for = nothing will come.
+// Progress that is too early is left out when there is something newer, and otherwise waits for that, for
+// the end, or for its time.
+func (f *feed) take(pace *rate.Limiter) (next Update, found, early bool, changed <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.queue) > 0 {
+		u := f.queue[0]
+		last := len(f.queue) == 1
+		early = u.Output == nil && !(last && f.closed) && !pace.Allow()
+		if early && last {
+			return Update{}, false, true, f.changed
+		}
+		f.drop(0)
+		if early {
+			f.missed++
+			continue
+		}
+		u.Missed, f.missed = f.missed, 0
+		f.wake()
+		return u, true, false, nil
+	}
+	if f.closed {
+		f.drained = true
+		return Update{}, false, false, nil
+	}
+	return Update{}, false, false, f.changed
+}
+
+// drop takes the i-th update out of the queue. The caller holds f.mu.
+func (f *feed) drop(i int) {
+	if u := f.queue[i]; u.Output != nil {
+		f.output -= len(u.Output)
+	} else {
+		f.reports--
+	}
+	f.queue = append(f.queue[:i], f.queue[i+1:]...)
+}
+
+// wake tells whoever waits to look again. The caller holds f.mu.
+func (f *feed) wake() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *feed) report(p Progress) {
+	p = p.tidied()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	if f.reports >= waitingProgress {
+		for i, u := range f.queue {
+			if u.Output == nil {
+				f.drop(i)
+				f.missed++
+				break
+			}
+		}
+	}
+	f.queue = append(f.queue, Update{Progress: p})
+	f.reports++
+	f.wake()
+}
+
+// emit waits for room for one piece.
+func (f *feed) emit(ctx context.Context, data []byte, contentType string) error {
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		changed, err := f.offer(data, tidyType(contentType))
+		if changed == nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// offer takes a piece in, or returns what to wait for.
+func (f *feed) offer(data []byte, contentType string) (<-chan struct{}, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.failed != nil:
+		return nil, f.failed
+	case f.closed:
+		return nil, fmt.Errorf("the call has been answered: %w", context.Canceled)
+	case f.spent+len(data)+pieceCost > f.most:
+		f.failed = Explain(ErrTooLarge, fmt.Sprintf("the call's output before its answer is over %d bytes", f.most))
+		f.abort(f.failed)
+		f.wake()
+		return nil, f.failed
+	case f.output > 0 && f.output+len(data) > waitingOutput:
+		return f.changed, nil
+	}
+	f.spent += len(data) + pieceCost
+	f.output += len(data)
+	if n := len(f.queue); n > 0 && f.queue[n-1].Output != nil && f.queue[n-1].ContentType == contentType && len(f.queue[n-1].Output)+len(data) <= pieceSize {
+		f.queue[n-1].Output = append(f.queue[n-1].Output, data...)
+	} else {
+		f.queue = append(f.queue, Update{Output: append([]byte(nil), data...), ContentType: contentType})
+	}
+	f.wake()
+	return nil, nil
+}
+
+// close ends the call's reports. What waits is still told.
+func (f *feed) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.closed {
+		f.closed = true
+		f.wake()
+	}
+}

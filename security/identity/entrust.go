@@ -1,0 +1,271 @@
+package identity
+
+import (
+	"crypto/ed25519"
+	"crypto/hpke"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "symbio/proto/symbio/v1"
+)
+
+// ErrNotEntrusted says that what came does not make a node hold its cluster's authority: it was not sealed
+// for this node, or not by somebody who holds the authority.
+var ErrNotEntrusted = errors.New("it is not from a node that holds this cluster's authority")
+
+// maxCertified is how many records of nodes go with an authority, the newest ones.
+const maxCertified = 2048
+
+// Recipient is a node that was asked to make a key to which the cluster's authority can be sealed. What it
+// takes was made after that, for this node, by a node that holds the authority: nobody else can make
+// a node hold one, and a node cannot ask for it.
+type Recipient struct {
+	identity *Identity
+	from     NodeID
+	key      hpke.PrivateKey
+}
+
+// Prepare makes a key for one thing that the node from may send. The authority of the local nodes is given
+// to nobody.
+func (i *Identity) Prepare(from NodeID) (*Recipient, *pb.PrepareReply, error) {
+	if i.authority.name == Local {
+		return nil, nil, ErrNoAuthority
+	}
+	key, err := hpke.MLKEM768X25519().GenerateKey()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a key to seal to: %w", err)
+	}
+	spki, err := x509.MarshalPKIXPublicKey(i.key.public())
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &Recipient{identity: i, from: from, key: key}
+	text := entrustText(i.authority, from, i.key.id, key.PublicKey().Bytes())
+	return r, &pb.PrepareReply{Key: key.PublicKey().Bytes(), Signature: ed25519.Sign(i.key.private(), text), NodeKey: spki}, nil
+}
+
+// Entrust seals the authority for the node to, which has answered with p. from is the node that sends it.
+// Whoever else sees what is returned, or hands it on, can do nothing with it.
+func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustRequest, error) {
+	if c.revoked.Has(to) {
+		return nil, ErrRemoved
+	}
+	parsed, err := x509.ParsePKIXPublicKey(p.GetNodeKey())
+	public, ok := parsed.(ed25519.PublicKey)
+	text := entrustText(c.authority, from, to, p.GetKey())
+	if err != nil || !ok || idOf(p.GetNodeKey()) != to || !ed25519.Verify(public, text, p.GetSignature()) {
+		return nil, fmt.Errorf("%w: the key to seal to is not of node %s", ErrWrongNode, to)
+	}
+	key, err := hpke.MLKEM768X25519().NewPublicKey(p.GetKey())
+	if err != nil {
+		return nil, fmt.Errorf("%w: the key to seal to: %w", ErrBadRequest, err)
+	}
+	// Noted first: of a node that may hold the authority and is not known to, nobody would be told.
+	for _, id := range []NodeID{from, to} {
+		if err := c.noteHolder(id); err != nil {
+			return nil, err
+		}
+	}
+	charter, err := c.charter()
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := hpke.Seal(key, hpke.HKDFSHA256(), hpke.AES256GCM(), text, charter)
+	if err != nil {
+		return nil, fmt.Errorf("seal the authority: %w", err)
+	}
+	return &pb.EntrustRequest{Sealed: sealed, Signature: ed25519.Sign(c.authority.private(), sealedText(text, sealed))}, nil
+}
+
+// Take makes the node hold the authority that was sealed for it, and keeps it in dir, mode 0600. Where dir
+// has that of another cluster, the error is ErrClusterExists.
+func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
+	i := r.identity
+	text := entrustText(i.authority, r.from, i.key.id, r.key.PublicKey().Bytes())
+	public, ok := i.authority.certificate.PublicKey.(ed25519.PublicKey)
+	if !ok || !ed25519.Verify(public, sealedText(text, e.GetSealed()), e.GetSignature()) {
+		return ErrNotEntrusted
+	}
+	data, err := hpke.Open(r.key, hpke.HKDFSHA256(), hpke.AES256GCM(), text, e.GetSealed())
+	if err != nil {
+		return ErrNotEntrusted
+	}
+	charter := &pb.Charter{}
+	if err := proto.Unmarshal(data, charter); err != nil {
+		return ErrNotEntrusted
+	}
+	a, err := parseAuthority(charter.GetAuthority())
+	if err != nil {
+		return fmt.Errorf("the authority that was sent %w", err)
+	}
+	if a.hash() != i.authority.hash() {
+		return ErrNotEntrusted
+	}
+	if _, err := readOrCreate(filepath.Join(dir, authorityFile), func() ([]byte, error) { return charter.GetAuthority(), nil }); err != nil {
+		return fmt.Errorf("keep the authority: %w", err)
+	}
+	c, err := OpenCluster(dir)
+	if err != nil {
+		return err
+	}
+	if c.authority.hash() != a.hash() {
+		return ErrClusterExists
+	}
+	if err := c.learn(charter.GetNodes()); err != nil {
+		return err
+	}
+	return i.Hold(c)
+}
+
+// Hold makes a member of the cluster hold its authority. c must not be in use yet.
+func (i *Identity) Hold(c *Cluster) error {
+	if c.authority.hash() != i.authority.hash() {
+		return fmt.Errorf("%w: this node is of %s %s, it of %s %s", ErrOtherAuthority, i.authority.name, i.authority.tag, c.Name(), c.Tag())
+	}
+	if err := i.revoked.signHere(c.authority, c.dir); err != nil {
+		return err
+	}
+	c.revoked = i.revoked
+	i.cluster.Store(c)
+	return nil
+}
+
+// OpenMember is OpenMember on the machine that holds c: a node that is of c holds its authority, and its
+// certificate is issued again when it has ended.
+func (c *Cluster) OpenMember(dir string, k *Key) (*Identity, error) {
+	i, err := OpenMember(dir, k)
+	if errors.Is(err, ErrExpired) {
+		if err := c.reissue(dir, k); err != nil {
+			return nil, err
+		}
+		i, err = OpenMember(dir, k)
+	}
+	if err != nil || i.authority.hash() != c.authority.hash() {
+		return i, err
+	}
+	if err := i.Hold(c); err != nil {
+		return nil, err
+	}
+	if i.revoked.Has(k.id) {
+		return nil, removedHere(c.authority.name)
+	}
+	return i, nil
+}
+
+func (c *Cluster) reissue(dir string, k *Key) error {
+	leaf, a, err := readMember(filepath.Join(dir, memberFile))
+	if err != nil || a.hash() != c.authority.hash() {
+		return err
+	}
+	p, err := peerOf(leaf)
+	if err != nil || p.ID != k.id {
+		return err
+	}
+	next, err := c.authority.certify(k.public(), p.Role, time.Now())
+	if err != nil {
+		return err
+	}
+	return saveMember(dir, next, c.authority)
+}
+
+// RenewHere gives a member that holds the authority its next certificate. It does nothing, and says false,
+// where others have to be asked.
+func (i *Identity) RenewHere() (bool, error) {
+	c := i.Cluster()
+	if c == nil {
+		return false, nil
+	}
+	r, err := i.RenewRequest()
+	if err != nil {
+		return true, err
+	}
+	reply, err := c.Renew(Peer{ID: i.key.id, Authority: i.authority.name, Role: i.role}, r)
+	if err != nil {
+		return true, err
+	}
+	return true, i.Renewed(reply)
+}
+
+// charter is what makes another node hold the authority.
+func (c *Cluster) charter() ([]byte, error) {
+	key, err := encodeKey(c.authority.private())
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.Charter{Authority: append(key, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: c.authority.certificate.Raw})...)}
+	all, err := c.Nodes()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all[max(0, len(all)-maxCertified):] {
+		out.Nodes = append(out.Nodes, &pb.Certified{
+			Id: string(r.ID), Name: r.Name, Role: r.Role, Joined: r.Joined.Unix(), Expires: r.Expires.Unix(), HoldsAuthority: r.Holds,
+		})
+	}
+	return proto.Marshal(out)
+}
+
+// learn keeps what another node that holds the authority knows of nodes, unless more is known here.
+func (c *Cluster) learn(nodes []*pb.Certified) error {
+	for _, n := range nodes {
+		id, err := ParseNodeID(n.GetId())
+		if err != nil || !label(n.GetRole()) {
+			continue
+		}
+		r := Record{ID: id, Name: plain(n.GetName()), Role: n.GetRole(), Holds: n.GetHoldsAuthority(),
+			Joined: time.Unix(n.GetJoined(), 0).UTC(), Expires: time.Unix(n.GetExpires(), 0).UTC()}
+		if err := readJSON(c.recordFile(id), &Record{}); !errors.Is(err, fs.ErrNotExist) {
+			if err == nil && r.Holds {
+				err = c.noteHolder(id)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.keepRecord(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteHolder notes that the node has the authority from now on.
+func (c *Cluster) noteHolder(id NodeID) error {
+	r := Record{ID: id, Role: roleNode, Joined: time.Now().UTC()}
+	if err := readJSON(c.recordFile(id), &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	r.Holds = true
+	return c.keepRecord(r)
+}
+
+func (c *Cluster) keepRecord(r Record) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return replace(c.recordFile(r.ID), data)
+}
+
+// entrustText is what both ends bind to: the cluster, who gives it to whom, and the key made for that. All
+// parts but the last have one length.
+func entrustText(a *Authority, from, to NodeID, key []byte) []byte {
+	hash := a.hash()
+	return slices.Concat([]byte("symbio entrust v1\n"), hash[:], []byte(from), []byte(to), key)
+}
+
+func sealedText(text, sealed []byte) []byte {
+	sum := sha256.Sum256(sealed)
+	return slices.Concat([]byte("sealed\n"), text, sum[:])
+}

@@ -1,0 +1,149 @@
+package identity
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "symbio/proto/symbio/v1"
+)
+
+// read takes one kept list. The caller holds r.mu.
+func (r *Revocations) read(k kept) error {
+	data, err := readFile(k.file, listSize)
+	if err != nil {
+		return fmt.Errorf("read the list of removed nodes: %w", err)
+	}
+	list := &pb.Revocations{}
+	if err := proto.Unmarshal(data, list); err != nil || list.GetEpoch() != k.epoch {
+		return fmt.Errorf("%s holds no list of removed nodes; move it away", k.file)
+	}
+	if _, err := r.take(list); err != nil {
+		return fmt.Errorf("%s: %w; move it away", k.file, err)
+	}
+	return nil
+}
+
+// kept is one list in a file. Its name begins with the epoch; of two lists of one epoch the second has more to
+// its name.
+type kept struct {
+	epoch uint64
+	file  string
+}
+
+// keptIn says which lists are in a directory, the oldest first.
+func keptIn(dir string) (all []kept, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the list of removed nodes: %w", err)
+	}
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(e.Name(), listStart)
+		number, _, _ := strings.Cut(name, ".")
+		if n, err := strconv.ParseUint(number, 10, 64); ok && err == nil && n > 0 {
+			all = append(all, kept{n, filepath.Join(dir, e.Name())})
+		}
+	}
+	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.epoch, b.epoch) })
+	return all, nil
+}
+
+func listFile(dir string, epoch uint64) string {
+	return filepath.Join(dir, listStart+strconv.FormatUint(epoch, 10))
+}
+
+// keptLists is how many lists stay in the directory. A process that is behind by fewer finds the file
+// of the epoch that it would write, and so knows that it is.
+const keptLists = 16
+
+// write keeps a list that was just signed, as the only one of its epoch in the first directory: that decides
+// between processes. fs.ErrExist says that another process has kept one of that epoch or a later one. The
+// caller holds r.mu.
+func (r *Revocations) write(list *pb.Revocations) error {
+	data, err := proto.Marshal(list)
+	if err != nil {
+		return err
+	}
+	dir := r.dirs[0]
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := writeOnce(listFile(dir, list.GetEpoch()), data); err != nil {
+		return err
+	}
+	all, err := keptIn(dir)
+	if err != nil {
+		return err
+	}
+	if all[len(all)-1].epoch > list.GetEpoch() {
+		return errors.Join(fs.ErrExist, os.Remove(listFile(dir, list.GetEpoch())))
+	}
+	return nil
+}
+
+// keepAll keeps the lists that hold in every directory, and forgets old ones. The caller holds r.mu.
+func (r *Revocations) keepAll() error {
+	var wrong error
+	for _, dir := range r.dirs {
+		if err := r.keepIn(dir); err != nil {
+			wrong = errors.Join(wrong, fmt.Errorf("keep the list of removed nodes: %w", err))
+		}
+	}
+	return wrong
+}
+
+func (r *Revocations) keepIn(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	holds := map[string]bool{}
+	for _, list := range r.lists {
+		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(list)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(list.GetSignature())
+		for _, file := range []string{listFile(dir, list.GetEpoch()), listFile(dir, list.GetEpoch()) + "." + hex.EncodeToString(sum[:8])} {
+			err = writeOnce(file, data)
+			if errors.Is(err, fs.ErrExist) {
+				there, readErr := readFile(file, listSize)
+				if readErr == nil && !bytes.Equal(there, data) {
+					continue // another list of the same epoch
+				}
+				err = readErr
+			}
+			if err != nil {
+				return err
+			}
+			holds[file] = true
+			break
+		}
+	}
+	all, err := keptIn(dir)
+	if err != nil {
+		return err
+	}
+	for _, k := range all {
+		if k.epoch+keptLists > r.lists[0].GetEpoch() || holds[k.file] {
+			continue
+		}
+		if err := os.Remove(k.file); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may be faster
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package grpcpeer
+
+import (
+	"bufio"
+	"net"
+	"sync"
+)
+
+// chunk is how much is written to a connection, and read from it, at a time: 4 records of TLS, each of
+// which would be a system call of its own.
+const chunk = 64 << 10
+
+// batch is a connection below TLS. What is written while it is held goes together.
+type batch struct {
+	net.Conn
+	in *bufio.Reader // used by who reads only
+
+	mu   sync.Mutex
+	held bool   // guarded by mu
+	out  []byte // guarded by mu
+}
+
+func newBatch(c net.Conn) *batch { return &batch{Conn: c, in: bufio.NewReaderSize(c, chunk)} }
+
+func (b *batch) Read(p []byte) (int, error) { return b.in.Read(p) }
+
+func (b *batch) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.held {
+		return b.Conn.Write(p)
+	}
+	if len(b.out)+len(p) > 2*chunk {
+		if err := b.flush(); err != nil {
+			return 0, err
+		}
+	}
+	b.out = append(b.out, p...)
+	return len(p), nil
+}
+
+// together writes to the TLS connection above, in one go.
+func (b *batch) together(tls net.Conn, p []byte) (int, error) {
+	b.mu.Lock()
+	b.held = true
+	b.mu.Unlock()
+	n, err := tls.Write(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held = false
+	if flushed := b.flush(); err == nil && flushed != nil {
+		return 0, flushed
+	}
+	return n, err
+}
+
+// flush needs b.mu.
+func (b *batch) flush() error {
+	if len(b.out) == 0 {
+		return nil
+	}
+	_, err := b.Conn.Write(b.out)
+	b.out = b.out[:0]
+	return err
+}

@@ -1,0 +1,137 @@
+package grpcpeer
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"symbio/community"
+	pb "symbio/proto/symbio/v1"
+)
+
+// linked is a network that has links to nodes, by where they were dialled; "" = reversed.
+func linked(self int, addrs map[int]string) *Network {
+	n := &Network{self: someID(self), candidates: map[string]*candidate{}, reversing: map[community.NodeID]bool{}}
+	for i, a := range addrs {
+		n.link(i, a)
+	}
+	return n
+}
+
+func (n *Network) link(i int, addr string) {
+	l := &link{peer: community.Peer{ID: someID(i)}}
+	if addr != "" {
+		l.addr = netip.MustParseAddrPort(addr)
+	}
+	n.links.Store(l.peer.ID, l)
+	n.circle.turned()
+}
+
+// watcher is node 99 at 10.0.0.99, that listens on a port.
+func (n *Network) watcher(port uint32) *news {
+	who := &caller{addr: "10.0.0.99:40000"}
+	who.ID = someID(99)
+	who.port.Store(port)
+	return n.newsFor(who)
+}
+
+// inShort is what events say, in short.
+func inShort(events []*pb.CatalogEvent) string {
+	out := ""
+	for _, e := range events {
+		if i := e.GetIntroductions(); i != nil {
+			out += fmt.Sprintf("introductions all=%t +%d -%d;", i.GetAll(), len(i.GetNodes()), len(i.GetGone()))
+		}
+		if e.GetUnlinked() != nil {
+			out += "unlinked;"
+		}
+	}
+	return out
+}
+
+func TestNewsComeTogetherOnceASecond(t *testing.T) {
+	n := linked(0, map[int]string{1: "10.0.0.1:1", 99: "10.0.0.99:1"})
+	w := n.watcher(1)
+	for _, step := range []struct {
+		at   time.Duration
+		do   func()
+		want string
+	}{
+		{0, func() {}, "introductions all=true +1 -0;"},
+		{time.Second, func() {}, ""},
+		{2 * time.Second, func() { n.link(2, "10.0.0.2:1") }, "introductions all=false +1 -0;"},
+		{2100 * time.Millisecond, func() { n.link(3, "10.0.0.3:1"); n.links.Delete(someID(1)); n.circle.turned() }, ""},
+		{2200 * time.Millisecond, func() { n.link(4, "10.0.0.4:1") }, ""},
+		{3 * time.Second, func() {}, "introductions all=false +2 -1;"},
+		{4 * time.Second, func() { n.link(3, "10.0.0.33:1") }, "introductions all=false +1 -0;"},
+	} {
+		step.do()
+		if got := inShort(w.due(w.began.Add(step.at))); got != step.want {
+			t.Errorf("after %v: told %q, want %q", step.at, got, step.want)
+		}
+	}
+}
+
+func TestOnlyWhoWasDialledIsIntroduced(t *testing.T) {
+	n := linked(0, map[int]string{1: "10.0.0.1:1", 2: "", 3: "[fe80::3%eth0]:1", 4: "127.0.0.1:1", 99: "10.0.0.99:1"})
+	if got, want := inShort(n.watcher(1).due(time.Now())), "introductions all=true +1 -0;"; got != want {
+		t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+// Dialling has its turn before a connection is asked for, unless there is nothing to dial.
+func TestAReversedConnectionIsAskedForWhenDiallingHadItsTurn(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		port        uint32
+		set         func(n *Network)
+		first, then string
+	}{
+		{"it can be dialled, as it says", 1, nil, "", "unlinked;"},
+		{"nobody knows where it is", 0, nil, "unlinked;", "unlinked;"},
+		{"discovery says where it is", 0, func(n *Network) { n.candidates[string(someID(99))] = &candidate{} }, "", "unlinked;"},
+		{"it is linked", 1, func(n *Network) { n.link(99, "10.0.0.99:1") }, "", ""},
+		{"it is linked by what it opened", 0, func(n *Network) { n.link(99, "") }, "", ""},
+		{"it has just opened one", 0, func(n *Network) { n.reversing[someID(99)] = true }, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := linked(0, nil)
+			if c.set != nil {
+				c.set(n)
+			}
+			w := n.watcher(c.port)
+			const none = "introductions all=true +0 -0;"
+			if got := inShort(w.due(w.began)); got != none+c.first {
+				t.Errorf("at once: told %q, want %q", got, none+c.first)
+			}
+			if got := inShort(w.due(w.began.Add(time.Second))); got != c.then {
+				t.Errorf("a second later: told %q, want %q", got, c.then)
+			}
+		})
+	}
+}
+
+// In a cluster that is too large for one to introduce all, somebody introduces each.
+func TestAllAreIntroducedBySomebody(t *testing.T) {
+	const size = 1000
+	by := map[community.NodeID]int{}
+	for self := 0; self < size; self += 100 {
+		n := linked(self, nil)
+		for i := range size {
+			if i != self {
+				n.link(i, "10.0.0.1:1")
+			}
+		}
+		all := *n.acquaintances()
+		if len(all) != maxIntroductions {
+			t.Fatalf("node %d introduces %d, want %d", self, len(all), maxIntroductions)
+		}
+		for _, a := range all {
+			by[a.id]++
+		}
+	}
+	if len(by) != size {
+		t.Errorf("%d of %d nodes are introduced by one of ten", len(by), size)
+	}
+}

@@ -1,0 +1,117 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"symbio/community"
+)
+
+// sendRoom is how many sends may be on their way to one node.
+const sendRoom = 64
+
+// send is a call that nobody waits for.
+type send struct {
+	call community.Call
+	once sync.Once
+}
+
+// sends are those that one link carries.
+type sends struct {
+	queue chan *send // in order
+	mu    sync.Mutex
+	under map[*send]struct{} // not over, at most sendRoom; guarded by mu
+}
+
+func newSends() *sends {
+	return &sends{queue: make(chan *send, sendRoom), under: map[*send]struct{}{}}
+}
+
+// Tell puts one call on its way. ErrBusy: 64 of them are not over yet.
+func (n *Node) Tell(id community.NodeID, call community.Call) error {
+	n.mu.Lock()
+	l := n.links[id]
+	n.mu.Unlock()
+	if l == nil || n.dead() {
+		return fmt.Errorf("%w: not connected", community.ErrUnavailable)
+	}
+	call.Payload = append([]byte(nil), call.Payload...)
+	s := &send{call: call}
+	l.sends.mu.Lock()
+	defer l.sends.mu.Unlock()
+	switch {
+	case l.sends.under == nil:
+		return errReset
+	case len(l.sends.under) >= sendRoom:
+		return community.ErrBusy
+	}
+	l.sends.under[s] = struct{}{}
+	l.sends.queue <- s // which has room for them all
+	return nil
+}
+
+// carry brings what is told to the watched node, in order, until the link breaks. Of what is not over by
+// then nobody knows what became of it.
+func (l *link) carry() {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	var carrying sync.WaitGroup
+	carrying.Go(func() {
+		for {
+			select {
+			case s := <-l.sends.queue:
+				l.hand(ctx, s)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	<-l.broken
+	end()
+	carrying.Wait()
+	l.sends.mu.Lock()
+	under := l.sends.under
+	l.sends.under = nil
+	l.sends.mu.Unlock()
+	for s := range under {
+		l.over(s, errReset)
+	}
+}
+
+// hand brings one send there.
+func (l *link) hand(ctx context.Context, s *send) {
+	delay, lost := l.hub.draw(l.to.id, l.from.id, streams)
+	if lost {
+		delay += retransmit
+	}
+	if l.pass(ctx, l.to, l.from, delay) != nil {
+		return // the link is broken
+	}
+	taken := make(chan struct{})
+	if !l.from.start(func(_ context.Context, host community.Host) {
+		defer close(taken)
+		if err := host.Take(l.to.peer(), s.call, func(err error) { l.over(s, err) }); err != nil {
+			l.over(s, err)
+		}
+	}) {
+		l.over(s, errReset)
+		return
+	}
+	<-taken
+}
+
+// over makes room for another send, and reports one that came to nothing.
+func (l *link) over(s *send, err error) {
+	s.once.Do(func() {
+		l.sends.mu.Lock()
+		delete(l.sends.under, s)
+		l.sends.mu.Unlock()
+		l.to.mu.Lock()
+		host := l.to.host
+		l.to.mu.Unlock()
+		if err != nil && host != nil {
+			host.NotDelivered(community.Undelivered{Node: l.from.id, Member: s.call.Member, Perception: s.call.Capability, Count: 1, Err: err})
+		}
+	})
+}
