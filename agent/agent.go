@@ -46,7 +46,7 @@ func newAgent(l *life) *Agent {
 		Agent:   string(l.self.ID),
 		Dir:     l.factory.cfg.Dir,
 		Decided: a.decided,
-		Ask:     l.ask,
+		Ask:     a.asks(),
 		Progress: func(c llm.ToolCall, p community.Progress) {
 			a.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
@@ -187,17 +187,6 @@ func (a *Agent) specs() []llm.ToolSpec {
 		return specs
 	}
 	return slices.DeleteFunc(slices.Clone(specs), func(s llm.ToolSpec) bool { return !slices.Contains(a.life.keep, s.Name) })
-}
-
-func (a *Agent) decided(d tool.Decision) {
-	args, err := json.Marshal(d.Args)
-	if err != nil {
-		args = nil
-	}
-	a.report(Event{
-		Type: EventDecision, Tool: d.Tool, Call: d.CallID, Args: args,
-		Verdict: d.Verdict.Action.String(), Approved: &d.Approved, Stage: string(d.Verdict.Stage), Rule: d.Verdict.Rule, Source: d.Verdict.Source, Why: d.Verdict.Why,
-	})
 }
 
 func (a *Agent) report(e Event) {

@@ -15,7 +15,7 @@ const (
 	EventTask     EventType = "task"        // it took a task: Text
 	EventText     EventType = "text"        // a piece of the model's text: Text
 	EventCall     EventType = "tool_call"   // the model asks for a tool: Tool, Call, Args
-	EventDecision EventType = "decision"    // the guard decided: Tool, Call, Args, Verdict, Approved, Stage, Rule, Source, Why
+	EventDecision EventType = "decision"    // the guard decided: Tool, Call, Args, Verdict, Approved, Stage, Rule, Source, Why, By
 	EventProgress EventType = "progress"    // how far a tool is: Tool, Call, Text, Done, Total
 	EventResult   EventType = "tool_result" // what came of it: Tool, Call, Text, Failed
 	EventTurn     EventType = "turn"        // the model answered: Turn, Usage
@@ -45,6 +45,7 @@ type Event struct {
 	Rule     string             `json:"rule,omitempty"`
 	Source   string             `json:"source,omitempty"`
 	Why      string             `json:"why,omitempty"`
+	By       string             `json:"by,omitempty"` // who allowed or denied it when asked
 	Member   community.MemberID `json:"member,omitempty"`
 	Usage    *llm.Usage         `json:"usage,omitempty"`
 	// Done and Total are how much is done, of how much; no Total = not known.

@@ -12,6 +12,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
 	"symbio/community"
+	"symbio/security/audit"
 	"symbio/security/permission"
 	"symbio/skills"
 )
@@ -37,6 +38,9 @@ type Config struct {
 	Dir string
 	// Report gets every event, from the goroutine in which it happens: it must not block. Default: none.
 	Report func(Event)
+	// Record keeps each decision before its tool may run; with an error the tool does not run. Called from
+	// many goroutines. Default: none.
+	Record func(audit.Entry) error
 	// Logger gets what goes wrong outside any task. Default: silent.
 	Logger *slog.Logger
 }
@@ -69,7 +73,7 @@ type Order struct {
 	// Limits bound it and its descendants.
 	Limits Limits
 	// Ask puts a decision to a human; nil = what would be asked is denied.
-	Ask func(ctx context.Context, d tool.Decision) bool
+	Ask func(ctx context.Context, d Asked) tool.Answer
 }
 
 // life is what belongs to an agent from its spawn to its end, over restarts.
@@ -82,7 +86,7 @@ type life struct {
 	budget  *budget
 	depth   int
 	parent  *life
-	ask     func(ctx context.Context, d tool.Decision) bool
+	ask     func(ctx context.Context, d Asked) tool.Answer
 	factory *Factory
 
 	self community.Member // set by the first awakening, then constant

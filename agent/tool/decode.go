@@ -20,10 +20,10 @@ const (
 	mostExact = 1 << 53
 )
 
-// decodeObject reads one JSON object: no other value, no key twice however it is cased, nothing after
-// it (security.md D7). Whole numbers become int64, others float64. No text at all is an empty object:
-// some models write that for a tool without arguments.
-func decodeObject(args json.RawMessage) (map[string]any, error) {
+// DecodeArgs reads the arguments of a call as every tool here does: one JSON object of at most 1 MiB, no
+// key twice however it is cased, nothing after it (security.md D7). Whole numbers become int64, others
+// float64. No text at all is an empty object: some models write that for a tool without arguments.
+func DecodeArgs(args json.RawMessage) (map[string]any, error) {
 	if len(args) > mostArgs {
 		return nil, fmt.Errorf("the arguments are %d bytes long; at most %d are read: do it in smaller parts", len(args), mostArgs)
 	}

@@ -25,7 +25,7 @@ func ExampleSet() {
 	}
 	set := tool.NewSet(tool.SetConfig{
 		Guard:   permission.Chain{{Name: "ann", Policy: policy}},
-		Decided: func(d tool.Decision) { fmt.Println(d.Tool, d.Verdict.Action, d.Approved) },
+		Decided: func(d tool.Decision) error { fmt.Println(d.Tool, d.Verdict.Action, d.Approved); return nil },
 	}, shout)
 	for _, r := range set.Run(context.Background(), []llm.ToolCall{
 		{ID: "1", Name: "shout", Args: json.RawMessage(`{"text":"hello"}`)},

@@ -69,7 +69,7 @@ func (t *typed[A]) Spec() llm.ToolSpec {
 }
 
 func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
-	args, err := decodeObject(raw)
+	args, err := DecodeArgs(raw)
 	if err != nil {
 		return Invocation{}, err
 	}

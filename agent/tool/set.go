@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,6 +29,17 @@ type Decision struct {
 	Verdict permission.Verdict
 	// Approved says whether the tool will run: the guard allowed it, or a person did when asked.
 	Approved bool
+	// By is who a person was that answered, such as "terminal"; "" when nobody was asked, or nobody answered.
+	By string
+}
+
+// Answer is what a person says when asked. The zero Answer is a no.
+type Answer struct {
+	Allow bool
+	// Always: it holds for the same call from now on. The Set leaves that to who asked.
+	Always bool
+	By     string // who said so; see Decision.By
+	Why    string // of a no, one sentence for the model; "" = the person said no
 }
 
 // SetConfig sets up a Set. The zero value refuses every call.
@@ -40,11 +52,12 @@ type SetConfig struct {
 	// Agent is whose calls these are, for the decisions.
 	Agent string
 	// Decided hears each decision before the tool runs, one at a time, in the order of the calls. It
-	// must not call the Set. Default: nobody.
-	Decided func(Decision)
+	// must not call the Set. With an error the tool does not run: a decision that cannot be recorded is
+	// none. Default: nobody.
+	Decided func(Decision) error
 	// Ask asks a person and waits for the answer; it has to return when ctx ends. It is asked one call
 	// at a time. Default: nobody to ask, which is a no (security.md 8.6).
-	Ask func(ctx context.Context, d Decision) bool
+	Ask func(ctx context.Context, d Decision) Answer
 	// Progress hears how far a call is that runs, as its tool says (Report). It may be called by many
 	// goroutines at once, and must not block. Default: nobody.
 	Progress func(call llm.ToolCall, p community.Progress)
@@ -93,11 +106,11 @@ func (s *Set) Specs() []llm.ToolSpec {
 
 // job is a call on its way.
 type job struct {
-	call   llm.ToolCall
-	inv    Invocation
-	except *permission.Except
-	result Result
-	ready  bool // decided and approved, the tool may run
+	call    llm.ToolCall
+	inv     Invocation
+	verdict permission.Verdict
+	result  Result
+	ready   bool // decided and approved, the tool may run
 }
 
 // Run runs the calls of one turn and returns a result for each, in their order. Calls that may run
@@ -192,20 +205,28 @@ func (s *Set) decide(ctx context.Context, j *job) {
 	if s.cfg.Guard != nil {
 		d.Verdict = s.cfg.Guard.Judge(permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir})
 	}
+	var answer Answer
 	switch d.Verdict.Action {
 	case permission.Allow:
 		d.Approved = true
 	case permission.Ask:
-		d.Approved = s.cfg.Ask != nil && s.cfg.Ask(ctx, d) && ctx.Err() == nil
+		answer.Why = "There is nobody to ask, so it is denied."
+		if s.cfg.Ask != nil {
+			answer = s.cfg.Ask(ctx, d)
+		}
+		d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
 	}
 	if s.cfg.Decided != nil {
-		s.cfg.Decided(d)
+		if err := s.cfg.Decided(d); err != nil {
+			j.result.Text = fmt.Sprintf("The call of %s did not run, because the decision about it could not be recorded. Go on without tools, and say so.", d.Tool)
+			return
+		}
 	}
 	if !d.Approved {
-		j.result.Text = refusal(d, s.cfg.Ask != nil)
+		j.result.Text = refusal(d, answer)
 		return
 	}
-	j.except, j.ready = d.Verdict.Except, true
+	j.verdict, j.ready = d.Verdict, true
 }
 
 func (s *Set) run(ctx context.Context, j *job) {
@@ -214,7 +235,7 @@ func (s *Set) run(ctx context.Context, j *job) {
 		return
 	}
 	ctx = context.WithValue(ctx, dirKey{}, s.cfg.Dir)
-	ctx = context.WithValue(ctx, exceptKey{}, j.except)
+	ctx = context.WithValue(ctx, verdictKey{}, j.verdict)
 	if s.cfg.Progress != nil {
 		ctx = context.WithValue(ctx, progressKey{}, func(p community.Progress) { s.cfg.Progress(j.call, p) })
 	}
@@ -222,13 +243,10 @@ func (s *Set) run(ctx context.Context, j *job) {
 }
 
 // refusal tells the model why, and not to try the same again.
-func refusal(d Decision, asked bool) string {
+func refusal(d Decision, answer Answer) string {
 	why := d.Verdict.Why
 	if d.Verdict.Action == permission.Ask {
-		why = strings.TrimSpace(why + " The person said no.")
-		if !asked {
-			why = strings.TrimSpace(d.Verdict.Why + " There is nobody to ask, so it is denied.")
-		}
+		why = strings.TrimSpace(why + " " + cmp.Or(answer.Why, "The person said no."))
 	}
 	who := ""
 	if d.Verdict.Link != "" {
@@ -243,7 +261,7 @@ func ended(ctx context.Context, name string) string {
 
 type (
 	dirKey      struct{}
-	exceptKey   struct{}
+	verdictKey  struct{}
 	progressKey struct{}
 )
 
@@ -255,9 +273,15 @@ func Dir(ctx context.Context) string {
 }
 
 // Except is what a tool that walks directories has to leave out. nil is nothing.
-func Except(ctx context.Context) *permission.Except {
-	e, _ := ctx.Value(exceptKey{}).(*permission.Except)
-	return e
+func Except(ctx context.Context) *permission.Except { return verdictOf(ctx).Except }
+
+// Reach is where a tool that makes requests may connect to; it has to ask for each connection. nil is
+// the web ports of public addresses.
+func Reach(ctx context.Context) *permission.Dial { return verdictOf(ctx).Dial }
+
+func verdictOf(ctx context.Context) permission.Verdict {
+	v, _ := ctx.Value(verdictKey{}).(permission.Verdict)
+	return v
 }
 
 // Report tells whoever watches the agent how far the call is that ctx was given to. It does not reach the

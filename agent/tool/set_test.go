@@ -2,6 +2,7 @@ package tool_test
 
 import (
 	"context"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -53,8 +54,8 @@ func TestNoToolRunsWithoutTheGuardsWord(t *testing.T) {
 	}
 	tools := []tool.Tool{note("allowed"), note("denied"), note("asked")}
 	guard := by{"allowed": permission.Allow, "asked": permission.Ask}
-	yes := func(context.Context, tool.Decision) bool { return true }
-	no := func(context.Context, tool.Decision) bool { return false }
+	yes := func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Allow: true} }
+	no := func(context.Context, tool.Decision) tool.Answer { return tool.Answer{} }
 	for name, c := range map[string]struct {
 		cfg  tool.SetConfig
 		want map[string]int
@@ -83,21 +84,39 @@ func TestEachDecisionIsReportedBeforeTheToolRuns(t *testing.T) {
 	var log []string
 	cfg := tool.SetConfig{
 		Guard: by{"a": permission.Allow, "b": permission.Ask, "c": permission.Ask}, Agent: "ann",
-		Ask: func(_ context.Context, d tool.Decision) bool {
+		Ask: func(_ context.Context, d tool.Decision) tool.Answer {
 			log = append(log, "ask "+d.Tool)
-			return d.Tool == "b"
+			return tool.Answer{Allow: d.Tool == "b", By: "bob"}
 		},
-		Decided: func(d tool.Decision) {
-			log = append(log, fmt.Sprintf("%s %s %s %v %v", d.Agent, d.CallID, d.Tool, d.Verdict.Action, d.Approved))
+		Decided: func(d tool.Decision) error {
+			log = append(log, strings.TrimSpace(fmt.Sprintf("%s %s %s %v %v %s", d.Agent, d.CallID, d.Tool, d.Verdict.Action, d.Approved, d.By)))
+			return nil
 		},
 	}
 	run := func(name string) tool.Tool {
 		return alone(name, func(context.Context) tool.Result { log = append(log, "run "+name); return tool.Result{} })
 	}
 	tool.NewSet(cfg, run("a"), run("b"), run("c"), run("d")).Run(t.Context(), calls("a", "b", "c", "d"))
-	want := []string{"ann 0 a allow true", "run a", "ask b", "ann 1 b ask true", "run b", "ask c", "ann 2 c ask false", "ann 3 d deny false"}
+	want := []string{"ann 0 a allow true", "run a", "ask b", "ann 1 b ask true bob", "run b", "ask c", "ann 2 c ask false bob", "ann 3 d deny false"}
 	if !slices.Equal(log, want) {
 		t.Errorf("got  %q\nwant %q", log, want)
+	}
+}
+
+func TestADecisionThatCannotBeRecordedRunsNothing(t *testing.T) {
+	ran := false
+	cfg := tool.SetConfig{Guard: by{"a": permission.Allow}, Decided: func(tool.Decision) error { return errors.New("the disk is full") }}
+	results := tool.NewSet(cfg, plain("a", func(context.Context) tool.Result { ran = true; return tool.Result{} })).Run(t.Context(), calls("a"))
+	if ran || !results[0].IsError || !strings.Contains(results[0].Text, "could not be recorded") || strings.Contains(results[0].Text, "disk") {
+		t.Errorf("ran %v, result %+v", ran, results[0])
+	}
+}
+
+func TestTheReasonOfANoReachesTheModel(t *testing.T) {
+	cfg := tool.SetConfig{Guard: by{"a": permission.Ask}, Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Why: "It took too long."} }}
+	results := tool.NewSet(cfg, plain("a", func(context.Context) tool.Result { return tool.Result{} })).Run(t.Context(), calls("a"))
+	if !strings.Contains(results[0].Text, "It took too long.") {
+		t.Errorf("result %+v", results[0])
 	}
 }
 
@@ -164,7 +183,7 @@ func TestACallThatHasToBeAloneIs(t *testing.T) {
 				return tool.Result{}
 			}
 		}
-		cfg := tool.SetConfig{Guard: by{"p": permission.Allow, "q": permission.Allow}, Decided: func(d tool.Decision) { note("?" + d.Tool) }}
+		cfg := tool.SetConfig{Guard: by{"p": permission.Allow, "q": permission.Allow}, Decided: func(d tool.Decision) error { note("?" + d.Tool); return nil }}
 		tool.NewSet(cfg, plain("p", work("p")), alone("q", work("q"))).Run(t.Context(), calls("p", "p", "q", "q", "p"))
 		want := "?p ?p +p +p -p -p ?q +q -q ?q +q -q ?p +p -p"
 		if got := strings.Join(log, " "); got != want {
@@ -195,8 +214,8 @@ func TestABrokenGuardOrListenerRunsNothing(t *testing.T) {
 	one := plain("x", func(context.Context) tool.Result { ran = true; return tool.Result{} })
 	for name, cfg := range map[string]tool.SetConfig{
 		"guard":    {Guard: guardFunc(func(permission.Call) permission.Verdict { panic("guard") })},
-		"listener": {Guard: by{"x": permission.Allow}, Decided: func(tool.Decision) { panic("listener") }},
-		"asker":    {Guard: by{"x": permission.Ask}, Ask: func(context.Context, tool.Decision) bool { panic("asker") }},
+		"listener": {Guard: by{"x": permission.Allow}, Decided: func(tool.Decision) error { panic("listener") }},
+		"asker":    {Guard: by{"x": permission.Ask}, Ask: func(context.Context, tool.Decision) tool.Answer { panic("asker") }},
 	} {
 		if r := tool.NewSet(cfg, one).Run(t.Context(), calls("x"))[0]; ran || !r.IsError {
 			t.Errorf("%s: ran %v, result %+v", name, ran, r)
@@ -223,7 +242,7 @@ func TestAnEndedContextEndsTheTurn(t *testing.T) {
 func TestAPersonIsNotWaitedForWhenTheTurnEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := false
-	cfg := tool.SetConfig{Guard: by{"x": permission.Ask}, Ask: func(context.Context, tool.Decision) bool { cancel(); return true }}
+	cfg := tool.SetConfig{Guard: by{"x": permission.Ask}, Ask: func(context.Context, tool.Decision) tool.Answer { cancel(); return tool.Answer{Allow: true} }}
 	one := plain("x", func(context.Context) tool.Result { ran = true; return tool.Result{} })
 	if r := tool.NewSet(cfg, one).Run(ctx, calls("x"))[0]; ran || !r.IsError {
 		t.Errorf("ran %v, result %+v", ran, r)

@@ -1,7 +1,7 @@
 package permission
 
 import (
-	"net/url"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -24,6 +24,7 @@ type facts struct {
 	values   []string // what the subject's arguments hold
 	readable bool     // there are values, and all are strings
 	places   []place  // one for each value of a path
+	goals    []target // one for each value of a URL
 	shell    *command // of a command
 	files    []place  // what the words of a command would be as paths
 	followed map[string]string
@@ -64,6 +65,29 @@ func (f *facts) command() *command {
 		f.shell = &c
 	}
 	return f.shell
+}
+
+// targets are where the URLs of the call lead.
+func (f *facts) targets() []target {
+	if f.goals == nil {
+		for _, v := range f.values {
+			f.goals = append(f.goals, targetOf(v))
+		}
+	}
+	return f.goals
+}
+
+// oddity says what about the URLs of the call can be read in two ways, "" if nothing.
+func (f *facts) oddity() string {
+	if f.subject.matter != matterURL {
+		return ""
+	}
+	for _, t := range f.targets() {
+		if t.odd != "" {
+			return t.odd
+		}
+	}
+	return ""
 }
 
 func (f *facts) locations() []place {
@@ -134,12 +158,20 @@ func (r Rule) allows(f *facts) reach {
 			return maybe
 		}
 	case formDomain:
-		return every(func(v string) bool {
-			host, sure := hostOf(v)
-			return sure && hostMatches(r.spec, host)
-		})
+		return r.allowsTargets(f, func(t target) bool { return !t.addr.IsValid() && hostMatches(r.spec, t.host) })
+	case formAddr:
+		return r.allowsTargets(f, func(t target) bool { return slices.Contains(r.reach(), netip.AddrPortFrom(t.addr, t.port)) })
 	}
 	return no
+}
+
+func (r Rule) allowsTargets(f *facts, means func(target) bool) reach {
+	for _, t := range f.targets() {
+		if t.fatal != "" || t.odd != "" || !means(t) {
+			return no
+		}
+	}
+	return yes
 }
 
 func (r Rule) allowsPath(f *facts) reach {
@@ -186,13 +218,9 @@ func (r Rule) denies(f *facts) reach {
 	case formName:
 		return anyYes(f.values, func(v string) reach { return is(glob(r.spec, v)) })
 	case formDomain:
-		return anyYes(f.values, func(v string) reach {
-			host, sure := hostOf(v)
-			if !sure {
-				return maybe
-			}
-			return is(hostMatches(r.spec, host))
-		})
+		return r.deniesTargets(f, func(t target) bool { return hostMatches(r.spec, t.host) })
+	case formAddr:
+		return r.deniesTargets(f, r.meansAddr)
 	}
 	return r.deniesCommand(*f.command())
 }
@@ -311,6 +339,19 @@ func gather(to []string, v any) []string {
 	return to
 }
 
+func (r Rule) deniesTargets(f *facts, means func(target) bool) reach {
+	most := no
+	for _, t := range f.targets() {
+		switch {
+		case means(t):
+			return yes
+		case t.fatal != "" || t.odd != "":
+			most = maybe
+		}
+	}
+	return most
+}
+
 func is(b bool) reach {
 	if b {
 		return yes
@@ -324,21 +365,6 @@ func anyYes(values []string, match func(string) reach) reach {
 		most = max(most, match(v))
 	}
 	return most
-}
-
-// hostOf reads the host of a URL. sure is false when another reader of the URL might see another
-// host, or when it is no ordinary web address: such a URL is never allowed by a rule.
-func hostOf(text string) (host string, sure bool) {
-	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" {
-		return "", false
-	}
-	host = strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	sure = (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && u.Opaque == "" &&
-		(u.Port() == "" || u.Port() == "80" || u.Port() == "443") &&
-		strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" &&
-		strings.IndexFunc(text, func(c rune) bool { return c <= ' ' || c == '\\' || c == 0x7f }) < 0
-	return host, sure
 }
 
 // hostMatches compares label by label: *.x means every host below x, and not x.

@@ -50,45 +50,57 @@ func (c Chain) Judge(call Call) Verdict {
 			return strictest
 		}
 	}
-	strictest.Except = except(c, f)
+	strictest.Except, strictest.Dial = except(c, f), dial(c, f)
 	return strictest
 }
 
 // judge goes through the six stages (spec: swiftagent.md, Security).
 func (l Link) judge(f *facts) Verdict {
 	p := l.Policy
+	if v, never := l.unreachable(f); never {
+		return v
+	}
 	denied, unsure := firstDeny(p.FinalDeny, f)
 	if denied != nil {
-		return Verdict{Deny, StageFinalDeny, denied.text, "config", "", why(denied, "denies this for good"), nil}
+		return Verdict{Deny, StageFinalDeny, denied.text, "config", "", why(denied, "denies this for good"), nil, nil}
 	}
 	answer, here, remembered := l.Memory.recall(f.call, p)
 	switch {
 	case remembered && answer == Deny:
-		return Verdict{Deny, StageMemory, "", "memory", "", "A person has denied exactly this call before.", nil}
+		return Verdict{Deny, StageMemory, "", "memory", "", "A person has denied exactly this call before.", nil, nil}
 	case remembered && here:
-		return cautious(Verdict{Allow, StageMemory, "", "memory", "", "A person has allowed exactly this call before.", nil}, StageFinalDeny, unsure)
+		return cautious(Verdict{Allow, StageMemory, "", "memory", "", "A person has allowed exactly this call before.", nil, nil}, StageFinalDeny, unsure)
 	}
 	floor := StageFinalDeny
 	if firstAllow(p.Override, f) == nil {
 		var doubt *Rule
 		if denied, doubt = firstDeny(p.Deny, f); denied != nil {
-			return Verdict{Deny, StageDeny, denied.text, "config", "", why(denied, "denies this"), nil}
+			return Verdict{Deny, StageDeny, denied.text, "config", "", why(denied, "denies this"), nil, nil}
 		}
 		if unsure == nil {
 			unsure, floor = doubt, StageDeny
 		}
 	}
 	if remembered {
-		return cautious(Verdict{Allow, StageMemory, "", "memory", "", "A person has allowed exactly this call before.", nil}, floor, unsure)
+		return cautious(Verdict{Allow, StageMemory, "", "memory", "", "A person has allowed exactly this call before.", nil, nil}, floor, unsure)
 	}
 	return cautious(l.permit(f), floor, unsure)
 }
 
-// permit is what the allow rules and the default say, denials aside.
+// permit is what the allow rules and the default say, denials aside. A URL that not everybody reads alike
+// is nothing that a rule can allow.
 func (l Link) permit(f *facts) Verdict {
+	v := l.permitted(f)
+	if odd := f.oddity(); odd != "" && v.Action == Allow {
+		return Verdict{Ask, v.Stage, v.Rule, v.Source, "", fmt.Sprintf("The URL may mean two things: %s. So a person has to say.", odd), nil, nil}
+	}
+	return v
+}
+
+func (l Link) permitted(f *facts) Verdict {
 	p := l.Policy
 	if r := firstAllow(p.Allow, f); r != nil {
-		return Verdict{Allow, StageAllow, r.text, "config", "", why(r, "allows this"), nil}
+		return Verdict{Allow, StageAllow, r.text, "config", "", why(r, "allows this"), nil, nil}
 	}
 	var granted []Granted
 	if l.Granted != nil {
@@ -96,7 +108,7 @@ func (l Link) permit(f *facts) Verdict {
 	}
 	for _, g := range granted {
 		if g.Rule.allows(f) == yes {
-			return Verdict{Allow, StageAllow, g.Rule.text, g.Source, "", why(&g.Rule, "allows this") + " It was granted by " + g.Source + ".", nil}
+			return Verdict{Allow, StageAllow, g.Rule.text, g.Source, "", why(&g.Rule, "allows this") + " It was granted by " + g.Source + ".", nil, nil}
 		}
 	}
 	if f.isShell() {
@@ -116,12 +128,12 @@ func (l Link) permitShell(f *facts, granted []Granted) Verdict {
 	const exact = "a command is allowed without asking only by a rule for exactly that command; prefix rules come later."
 	for _, r := range l.Policy.Allow {
 		if r.allows(f) == maybe {
-			return Verdict{Ask, StageAllow, r.text, "config", "", fmt.Sprintf("The rule %s speaks of this, but %s", r.text, exact), nil}
+			return Verdict{Ask, StageAllow, r.text, "config", "", fmt.Sprintf("The rule %s speaks of this, but %s", r.text, exact), nil, nil}
 		}
 	}
 	for _, g := range granted {
 		if g.Rule.allows(f) == maybe {
-			return Verdict{Ask, StageAllow, g.Rule.text, g.Source, "", fmt.Sprintf("The rule %s speaks of this, but %s", g.Rule.text, exact), nil}
+			return Verdict{Ask, StageAllow, g.Rule.text, g.Source, "", fmt.Sprintf("The rule %s speaks of this, but %s", g.Rule.text, exact), nil, nil}
 		}
 	}
 	if l.Policy.Default == Ask || l.Policy.Default == Allow {
@@ -135,7 +147,7 @@ func cautious(v Verdict, stage Stage, unsure *Rule) Verdict {
 	if v.Action != Allow || unsure == nil {
 		return v
 	}
-	return Verdict{Ask, stage, unsure.text, "config", "", why(unsure, "may deny this, and it cannot be told whether it does"), nil}
+	return Verdict{Ask, stage, unsure.text, "config", "", why(unsure, "may deny this, and it cannot be told whether it does"), nil, nil}
 }
 
 func why(r *Rule, does string) string { return fmt.Sprintf("The rule %s %s.", r.text, does) }

@@ -35,6 +35,7 @@ const (
 	formPrefix             // this command with any arguments
 	formGlob               // a command with * somewhere
 	formDomain             // a host, or *. and a host
+	formAddr               // an address, with or without a port
 	formOpaque             // whatever the tool makes of it; for deny only
 )
 
@@ -200,17 +201,27 @@ func (r *Rule) readCommand() (at int, reason string) {
 
 // readDomain reads the spec of a WebFetch rule.
 func (r *Rule) readDomain() (at int, reason string) {
+	if addr, ok := strings.CutPrefix(r.spec, "ip:"); ok {
+		return len("ip:"), r.readAddr(addr)
+	}
 	host, ok := strings.CutPrefix(r.spec, "domain:")
 	if !ok {
-		return 0, "write domain:HOST or domain:*.HOST"
+		return 0, "write domain:HOST, domain:*.HOST or ip:ADDRESS"
 	}
 	at = len("domain:")
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	labels := strings.Split(strings.TrimPrefix(host, "*."), ".")
-	for _, l := range labels {
-		if l == "" || len(l) > 63 || strings.Trim(l, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return at, "a host is names of letters, digits and - joined by dots; * may only stand alone in front, as in *.example.com"
-		}
+	sub := strings.HasPrefix(host, "*.")
+	host = strings.TrimPrefix(host, "*.")
+	if ascii, err := hostNames.ToASCII(host); err == nil {
+		host = ascii
+	} else if !plainHost(host) {
+		return at, "a host is names of letters, digits and - joined by dots; * may only stand alone in front, as in *.example.com"
+	}
+	if _, isAddr := legacyAddr(host); isAddr {
+		return at, "an address is written ip:" + host
+	}
+	if sub {
+		host = "*." + host
 	}
 	r.form, r.spec = formDomain, host
 	return 0, ""

@@ -64,7 +64,11 @@ func TestParseRuleRefusesWhatIsNotClear(t *testing.T) {
 		"WebFetch(domain:*x.org)":   {17, "host"},
 		"WebFetch(domain:a..b)":     {17, "host"},
 		"WebFetch(domain:a.b/c)":    {17, "host"},
-		"WebFetch(domain:bücher.e)": {17, "host"},
+		"WebFetch(domain:b ü.e)":    {17, "host"},
+		"WebFetch(domain:10.0.0.1)": {17, "ip:10.0.0.1"},
+		"WebFetch(ip:x.org)":        {13, "ip:ADDRESS"},
+		"WebFetch(ip:127.0.0.1:0)":  {13, "ip:ADDRESS"},
+		"WebFetch(ip:::1%lo)":       {13, "ip:ADDRESS"},
 		"Read(" + strings.Repeat("a", 5000) + ")": {4097, "longer"},
 	} {
 		r, err := permission.ParseRule(text)

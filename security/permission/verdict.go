@@ -70,6 +70,9 @@ type Verdict struct {
 	// Except is what a call that walks a directory must leave out; nil is nothing. Whoever runs the
 	// call has to obey it: the verdict stands only without those paths.
 	Except *Except
+	// Dial is where a call that makes requests may connect to. Whoever runs it has to ask for each
+	// connection.
+	Dial *Dial
 }
 
 // Call is a tool call, decoded once; the tool gets the same decoded value.

@@ -62,7 +62,7 @@ func rules(t *testing.T) permission.Chain {
 
 func run(t *testing.T, h *house, guard, shown tool.Guard, name, args string) llm.ToolResult {
 	t.Helper()
-	set := tool.NewSet(tool.SetConfig{Guard: guard, Ask: func(context.Context, tool.Decision) bool { return true }}, peer.Tools(h, self, shown)...)
+	set := tool.NewSet(tool.SetConfig{Guard: guard, Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Allow: true} }}, peer.Tools(h, self, shown)...)
 	return set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: name, Args: json.RawMessage(args)}})[0]
 }
 

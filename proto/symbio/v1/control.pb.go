@@ -1882,9 +1882,13 @@ func (x *Budget) GetWall() *durationpb.Duration {
 }
 
 type AnswerRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Allow         bool                   `protobuf:"varint,2,opt,name=allow,proto3" json:"allow,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Allow bool                   `protobuf:"varint,2,opt,name=allow,proto3" json:"allow,omitempty"`
+	// The same call is not asked about again while the agent lives.
+	Always bool `protobuf:"varint,60,opt,name=always,proto3" json:"always,omitempty"`
+	// What answers, such as "terminal".
+	By            string `protobuf:"bytes,61,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1933,6 +1937,20 @@ func (x *AnswerRequest) GetAllow() bool {
 	return false
 }
 
+func (x *AnswerRequest) GetAlways() bool {
+	if x != nil {
+		return x.Always
+	}
+	return false
+}
+
+func (x *AnswerRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 type AnswerReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1969,6 +1987,207 @@ func (*AnswerReply) Descriptor() ([]byte, []int) {
 	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
+type ApprovalsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalsRequest) Reset() {
+	*x = ApprovalsRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalsRequest) ProtoMessage() {}
+
+func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+}
+
+type ApprovalsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Approvals     []*Approval            `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalsReply) Reset() {
+	*x = ApprovalsReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalsReply) ProtoMessage() {}
+
+func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
+func (*ApprovalsReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ApprovalsReply) GetApprovals() []*Approval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+// Approval is a decision that waits for a person.
+type Approval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Whose call it is: the member's id and name, and those for whom it acts, the nearest first.
+	Agent string   `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	Name  string   `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	For   []string `protobuf:"bytes,4,rep,name=for,proto3" json:"for,omitempty"`
+	Tool  string   `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
+	// A JSON object.
+	Args []byte `protobuf:"bytes,6,opt,name=args,proto3" json:"args,omitempty"`
+	// The rule that asks, "" if none, and why in words.
+	Rule  string                 `protobuf:"bytes,7,opt,name=rule,proto3" json:"rule,omitempty"`
+	Why   string                 `protobuf:"bytes,8,opt,name=why,proto3" json:"why,omitempty"`
+	Asked *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=asked,proto3" json:"asked,omitempty"`
+	// When it is denied unless somebody has answered.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Approval) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Approval) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Approval) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Approval) GetFor() []string {
+	if x != nil {
+		return x.For
+	}
+	return nil
+}
+
+func (x *Approval) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *Approval) GetArgs() []byte {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *Approval) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Approval) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Approval) GetAsked() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Asked
+	}
+	return nil
+}
+
+func (x *Approval) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
 type SkillsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1977,7 +2196,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2208,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2221,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 type Skill struct {
@@ -2020,7 +2239,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +2251,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +2264,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Skill) GetId() string {
@@ -2108,7 +2327,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2339,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2133,7 +2352,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -2291,11 +2510,28 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05depth\x18\x01 \x01(\rR\x05depth\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\rR\x06agents\x12*\n" +
 	"\x11spawns_per_minute\x18\x03 \x01(\rR\x0fspawnsPerMinute\x12-\n" +
-	"\x04wall\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04wall\"5\n" +
+	"\x04wall\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04wall\"]\n" +
 	"\rAnswerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05allow\x18\x02 \x01(\bR\x05allow\"\r\n" +
-	"\vAnswerReply\"\x0f\n" +
+	"\x05allow\x18\x02 \x01(\bR\x05allow\x12\x16\n" +
+	"\x06always\x18< \x01(\bR\x06always\x12\x0e\n" +
+	"\x02by\x18= \x01(\tR\x02by\"\r\n" +
+	"\vAnswerReply\"\x12\n" +
+	"\x10ApprovalsRequest\"C\n" +
+	"\x0eApprovalsReply\x121\n" +
+	"\tapprovals\x18\x01 \x03(\v2\x13.symbio.v1.ApprovalR\tapprovals\"\x8e\x02\n" +
+	"\bApproval\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x10\n" +
+	"\x03for\x18\x04 \x03(\tR\x03for\x12\x12\n" +
+	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x12\n" +
+	"\x04args\x18\x06 \x01(\fR\x04args\x12\x12\n" +
+	"\x04rule\x18\a \x01(\tR\x04rule\x12\x10\n" +
+	"\x03why\x18\b \x01(\tR\x03why\x120\n" +
+	"\x05asked\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05asked\x126\n" +
+	"\bdeadline\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\x0f\n" +
 	"\rSkillsRequest\"\xa9\x01\n" +
 	"\x05Skill\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -2307,7 +2543,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06active\x18\a \x01(\bR\x06active\"O\n" +
 	"\vSkillsReply\x12(\n" +
 	"\x06skills\x18\x01 \x03(\v2\x10.symbio.v1.SkillR\x06skills\x12\x16\n" +
-	"\x06errors\x18\x02 \x03(\tR\x06errors2\xd8\a\n" +
+	"\x06errors\x18\x02 \x03(\tR\x06errors2\x9d\b\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -2322,7 +2558,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\fCapabilities\x12\x1e.symbio.v1.CapabilitiesRequest\x1a\x1c.symbio.v1.CapabilitiesReply\x126\n" +
 	"\x06Events\x12\x18.symbio.v1.EventsRequest\x1a\x10.symbio.v1.Event0\x01\x120\n" +
 	"\x03Run\x12\x15.symbio.v1.RunRequest\x1a\x10.symbio.v1.Event0\x01\x12:\n" +
-	"\x06Answer\x12\x18.symbio.v1.AnswerRequest\x1a\x16.symbio.v1.AnswerReply\x12:\n" +
+	"\x06Answer\x12\x18.symbio.v1.AnswerRequest\x1a\x16.symbio.v1.AnswerReply\x12C\n" +
+	"\tApprovals\x12\x1b.symbio.v1.ApprovalsRequest\x1a\x19.symbio.v1.ApprovalsReply\x12:\n" +
 	"\x06Skills\x12\x18.symbio.v1.SkillsRequest\x1a\x16.symbio.v1.SkillsReply\x12:\n" +
 	"\x06Reload\x12\x18.symbio.v1.ReloadRequest\x1a\x16.symbio.v1.ReloadReply\x12=\n" +
 	"\aPromote\x12\x19.symbio.v1.PromoteRequest\x1a\x17.symbio.v1.PromoteReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
@@ -2339,7 +2576,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
@@ -2372,77 +2609,85 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*Budget)(nil),                // 28: symbio.v1.Budget
 	(*AnswerRequest)(nil),         // 29: symbio.v1.AnswerRequest
 	(*AnswerReply)(nil),           // 30: symbio.v1.AnswerReply
-	(*SkillsRequest)(nil),         // 31: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 32: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 33: symbio.v1.SkillsReply
-	nil,                           // 34: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(*Member)(nil),                // 36: symbio.v1.Member
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*Progress)(nil),              // 38: symbio.v1.Progress
-	(*Chunk)(nil),                 // 39: symbio.v1.Chunk
-	(*Capability)(nil),            // 40: symbio.v1.Capability
+	(*ApprovalsRequest)(nil),      // 31: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),        // 32: symbio.v1.ApprovalsReply
+	(*Approval)(nil),              // 33: symbio.v1.Approval
+	(*SkillsRequest)(nil),         // 34: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 35: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 36: symbio.v1.SkillsReply
+	nil,                           // 37: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*Member)(nil),                // 39: symbio.v1.Member
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*Progress)(nil),              // 41: symbio.v1.Progress
+	(*Chunk)(nil),                 // 42: symbio.v1.Chunk
+	(*Capability)(nil),            // 43: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	35, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	38, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	36, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
+	39, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
 	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	37, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
-	34, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	40, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
+	37, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	13, // 8: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	12, // 9: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	37, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	37, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	38, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	39, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	40, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	40, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	41, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	42, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	21, // 14: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	40, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	43, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	23, // 16: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	35, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	35, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	38, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	38, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
 	28, // 19: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	37, // 20: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	32, // 21: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	4,  // 22: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 23: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 24: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 25: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 26: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 27: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 28: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 29: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 30: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 31: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 32: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	27, // 33: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
-	29, // 34: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	31, // 35: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	2,  // 36: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 37: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 38: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 39: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 40: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 41: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 42: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 43: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 44: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 45: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 46: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 47: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 48: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 49: symbio.v1.Control.Run:output_type -> symbio.v1.Event
-	30, // 50: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	33, // 51: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	3,  // 52: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 53: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	38, // [38:54] is the sub-list for method output_type
-	22, // [22:38] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	40, // 20: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	33, // 21: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	38, // 22: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	38, // 23: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	35, // 24: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	4,  // 25: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 26: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 27: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 28: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 29: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 30: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 31: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 32: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 33: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 34: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 35: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	27, // 36: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
+	29, // 37: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	31, // 38: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	34, // 39: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	2,  // 40: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 41: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 42: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 43: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 44: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 45: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 46: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 47: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 48: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 49: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 50: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 51: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 52: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 53: symbio.v1.Control.Run:output_type -> symbio.v1.Event
+	30, // 54: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	32, // 55: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	36, // 56: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	3,  // 57: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 58: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	42, // [42:59] is the sub-list for method output_type
+	25, // [25:42] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -2462,7 +2707,7 @@ func file_symbio_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

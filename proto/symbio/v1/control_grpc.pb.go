@@ -34,6 +34,7 @@ const (
 	Control_Events_FullMethodName       = "/symbio.v1.Control/Events"
 	Control_Run_FullMethodName          = "/symbio.v1.Control/Run"
 	Control_Answer_FullMethodName       = "/symbio.v1.Control/Answer"
+	Control_Approvals_FullMethodName    = "/symbio.v1.Control/Approvals"
 	Control_Skills_FullMethodName       = "/symbio.v1.Control/Skills"
 	Control_Reload_FullMethodName       = "/symbio.v1.Control/Reload"
 	Control_Promote_FullMethodName      = "/symbio.v1.Control/Promote"
@@ -73,6 +74,8 @@ type ControlClient interface {
 	Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
 	// Answer decides an approval that a running task waits for.
 	Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerReply, error)
+	// Approvals lists the decisions that wait for a person.
+	Approvals(ctx context.Context, in *ApprovalsRequest, opts ...grpc.CallOption) (*ApprovalsReply, error)
 	// Skills says which skills the node has.
 	Skills(ctx context.Context, in *SkillsRequest, opts ...grpc.CallOption) (*SkillsReply, error)
 	// Reload makes the node read again what the command line has written about its cluster.
@@ -255,6 +258,16 @@ func (c *controlClient) Answer(ctx context.Context, in *AnswerRequest, opts ...g
 	return out, nil
 }
 
+func (c *controlClient) Approvals(ctx context.Context, in *ApprovalsRequest, opts ...grpc.CallOption) (*ApprovalsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApprovalsReply)
+	err := c.cc.Invoke(ctx, Control_Approvals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Skills(ctx context.Context, in *SkillsRequest, opts ...grpc.CallOption) (*SkillsReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SkillsReply)
@@ -319,6 +332,8 @@ type ControlServer interface {
 	Run(*RunRequest, grpc.ServerStreamingServer[Event]) error
 	// Answer decides an approval that a running task waits for.
 	Answer(context.Context, *AnswerRequest) (*AnswerReply, error)
+	// Approvals lists the decisions that wait for a person.
+	Approvals(context.Context, *ApprovalsRequest) (*ApprovalsReply, error)
 	// Skills says which skills the node has.
 	Skills(context.Context, *SkillsRequest) (*SkillsReply, error)
 	// Reload makes the node read again what the command line has written about its cluster.
@@ -373,6 +388,9 @@ func (UnimplementedControlServer) Run(*RunRequest, grpc.ServerStreamingServer[Ev
 }
 func (UnimplementedControlServer) Answer(context.Context, *AnswerRequest) (*AnswerReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Answer not implemented")
+}
+func (UnimplementedControlServer) Approvals(context.Context, *ApprovalsRequest) (*ApprovalsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Approvals not implemented")
 }
 func (UnimplementedControlServer) Skills(context.Context, *SkillsRequest) (*SkillsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Skills not implemented")
@@ -610,6 +628,24 @@ func _Control_Answer_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Approvals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ApprovalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Approvals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Approvals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Approvals(ctx, req.(*ApprovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Skills_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SkillsRequest)
 	if err := dec(in); err != nil {
@@ -706,6 +742,10 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Answer",
 			Handler:    _Control_Answer_Handler,
+		},
+		{
+			MethodName: "Approvals",
+			Handler:    _Control_Approvals_Handler,
 		},
 		{
 			MethodName: "Skills",

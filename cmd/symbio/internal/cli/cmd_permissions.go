@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,18 +10,20 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"symbio/agent/tool"
 	"symbio/security/permission"
 )
 
 func (a *App) cmdPermissions() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "permissions",
-		Short:   "What agents may do, and why",
-		Example: `  symbio permissions check Read '{"file_path": "notes.md"}'`,
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "permissions",
+		Short: "What agents may do, and why",
+		Example: `  symbio permissions check Read '{"file_path": "notes.md"}'
+  symbio permissions test policy-cases.yaml`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.cmdPermissionsCheck())
+	cmd.AddCommand(a.cmdPermissionsCheck(), a.cmdPermissionsTest())
 	return cmd
 }
 
@@ -85,7 +86,7 @@ func (a *App) toolCall(name, text string) (permission.Call, error) {
 			return call, fmt.Errorf("reading standard input: %w", err)
 		}
 	}
-	if err := json.Unmarshal(data, &call.Args); err != nil {
+	if call.Args, err = tool.DecodeArgs(data); err != nil {
 		return call, usage(fmt.Errorf("ARGS: want a JSON object such as {\"file_path\": \"notes.md\"}: %w", err))
 	}
 	return call, nil

@@ -14,7 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/cmd/symbio/internal/node"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -204,23 +207,59 @@ func (a *App) result(e node.Event) error {
 	return fmt.Errorf("the task %s: %s", r.Status, printable(r.Error))
 }
 
-// approve puts a decision to the person at the terminal. Whatever is not a yes is a no.
+// errElsewhere says that somebody else was faster.
+var errElsewhere = errors.New("answered elsewhere")
+
+// approve puts a decision to the person at the terminal, unless it is answered elsewhere. Whatever is not a
+// yes is a no.
 func (a *App) approve(ctx context.Context, client symbiov1.ControlClient, answers func(context.Context) (string, error), e node.Event) error {
 	var ask struct {
 		ID, Name, Tool, Why string
+		For                 []string
 		Args                json.RawMessage
 	}
 	if err := json.Unmarshal(e.Data, &ask); err != nil {
 		return fmt.Errorf("an approval: %w", err)
 	}
-	fmt.Fprintf(a.Err, "\n%s wants to use %s\n  %s\n  %s\nAllow it once? [y/N] ", printable(ask.Name), printable(ask.Tool), printable(string(ask.Args)), printable(ask.Why))
-	line, err := answers(ctx)
+	fmt.Fprintf(a.Err, "\n%s wants to use %s\n  %s\n  %s\nAllow it? [y = once, a = always this call, N] ", chainOf(ask.Name, ask.For), printable(ask.Tool), printable(string(ask.Args)), printable(ask.Why))
+	line, err := a.unlessElsewhere(ctx, client, ask.ID, e.Time, answers)
+	if errors.Is(err, errElsewhere) {
+		_, err = fmt.Fprintln(a.Err, err)
+		return err
+	}
 	if err != nil {
 		return err
 	}
-	yes := strings.EqualFold(strings.TrimSpace(line), "y") || strings.EqualFold(strings.TrimSpace(line), "yes")
-	_, err = client.Answer(ctx, &symbiov1.AnswerRequest{Id: ask.ID, Allow: yes})
+	said := strings.ToLower(strings.TrimSpace(line))
+	always := said == "a" || said == "always"
+	_, err = client.Answer(ctx, &symbiov1.AnswerRequest{Id: ask.ID, Allow: always || said == "y" || said == "yes", Always: always, By: "terminal"})
+	if status.Code(err) == codes.NotFound { // in this very moment
+		_, err = fmt.Fprintln(a.Err, errElsewhere)
+	}
 	return err
+}
+
+// unlessElsewhere waits for a line, or until the decision of that id, which was announced at that time, is
+// taken.
+func (a *App) unlessElsewhere(ctx context.Context, client symbiov1.ControlClient, id string, since time.Time, answers func(context.Context) (string, error)) (line string, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch errgroup.Group
+	defer func() {
+		cancel(nil)
+		_ = watch.Wait() // it returns no error
+	}()
+	watch.Go(func() error {
+		stream, err := client.Events(ctx, &symbiov1.EventsRequest{Types: []string{"answered"}, Since: timestamppb.New(since)})
+		for err == nil {
+			var e *symbiov1.Event
+			var answered struct{ ID string }
+			if e, err = stream.Recv(); err == nil && json.Unmarshal(e.GetData(), &answered) == nil && answered.ID == id {
+				cancel(errElsewhere)
+			}
+		}
+		return nil
+	})
+	return answers(ctx)
 }
 
 // typed returns a function that waits for the next line of standard input, or for the end of ctx. At

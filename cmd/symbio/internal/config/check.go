@@ -38,6 +38,9 @@ func (c Config) Check() error {
 		}
 		names[p.Name] = true
 	}
+	if c.Approvals.Timeout <= 0 {
+		bad("approvals.timeout: want how long a decision waits for a person, such as 10m")
+	}
 	c.Discovery.check(bad)
 	if _, err := provider.Parse(c.Model); err != nil {
 		bad("model: %w", err)

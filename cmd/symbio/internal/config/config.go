@@ -28,9 +28,19 @@ type Config struct {
 	Capabilities []Capability             `yaml:"capabilities"`
 	Authorize    []permission.InboundRule `yaml:"authorize"`
 	Permissions  permission.Config        `yaml:"permissions"`
+	Approvals    Approvals                `yaml:"approvals"`
 	Skills       Skills                   `yaml:"skills"`
 	Budget       agent.Limits             `yaml:"budget"`
 	Limits       Limits                   `yaml:"limits"`
+}
+
+// Approvals say how a person is asked.
+type Approvals struct {
+	// Timeout is how long a decision waits for a person; then it is a denial.
+	Timeout time.Duration `yaml:"timeout"`
+	// Unattended lets the agents wait, too, that nobody watches from a terminal (symbio spawn, and agents that
+	// serve a capability), for `symbio approvals`. Without it they are denied at once what has to be asked.
+	Unattended bool `yaml:"unattended"`
 }
 
 // Limits bound what other nodes can make this one do. What is over one is refused at once; `symbio
@@ -109,6 +119,7 @@ func Default() Config {
 		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
 		Skills:      Skills{Enabled: true, Discover: true},
+		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
 		// The numbers and their reasons are those of community.Config, actor.Config and grpcpeer.Limits.
 		Limits: Limits{

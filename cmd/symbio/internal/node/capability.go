@@ -65,7 +65,7 @@ func (n *Node) oneTask(ctx context.Context, c config.Capability, def agent.Defin
 	if c.Timeout > 0 {
 		limits.Wall = c.Timeout
 	}
-	m, err := n.factory.Spawn(ctx, agent.Order{Definition: def, Policy: n.policy, Limits: limits})
+	m, err := n.factory.Spawn(ctx, agent.Order{Definition: def, Policy: n.policy, Limits: limits, Ask: n.unattended()})
 	if err != nil {
 		return community.Reply{}, err
 	}

@@ -134,7 +134,7 @@ func (c *control) Spawn(ctx context.Context, r *symbiov1.SpawnRequest) (*symbiov
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	m, err := c.node.factory.Spawn(ctx, agent.Order{Definition: def, Name: r.GetName(), Policy: c.node.policy, Limits: c.node.opts.Config.Budget})
+	m, err := c.node.factory.Spawn(ctx, agent.Order{Definition: def, Name: r.GetName(), Policy: c.node.policy, Limits: c.node.opts.Config.Budget, Ask: c.node.unattended()})
 	if err != nil {
 		return nil, toStatus(err)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,10 +59,7 @@ func (c *control) Run(r *symbiov1.RunRequest, stream symbiov1.Control_RunServer)
 	defer tap.Close()
 	tree := &tree{members: map[string]bool{}}
 	if r.GetInteractive() {
-		order.Ask = func(ctx context.Context, d tool.Decision) bool {
-			m, _ := n.community.Member(community.MemberID(d.Agent))
-			return n.approvals.ask(ctx, n.events, m.Name, d)
-		}
+		order.Ask = n.ask
 	}
 	member, err := n.factory.Spawn(ctx, order)
 	if err != nil {
@@ -208,8 +206,26 @@ func (t *tree) has(e Event) bool {
 	return false
 }
 
+// ask puts a decision to a person.
+func (n *Node) ask(ctx context.Context, asked agent.Asked) tool.Answer {
+	return n.approvals.ask(ctx, n.events, asked)
+}
+
+// unattended is ask for agents that nobody watches; nil unless they may wait, too.
+func (n *Node) unattended() func(context.Context, agent.Asked) tool.Answer {
+	if !n.opts.Config.Approvals.Unattended {
+		return nil
+	}
+	return n.ask
+}
+
+// Approvals lists the decisions that wait.
+func (c *control) Approvals(context.Context, *symbiov1.ApprovalsRequest) (*symbiov1.ApprovalsReply, error) {
+	return &symbiov1.ApprovalsReply{Approvals: c.node.approvals.list()}, nil
+}
+
 func (c *control) Answer(_ context.Context, r *symbiov1.AnswerRequest) (*symbiov1.AnswerReply, error) {
-	if !c.node.approvals.answer(r.GetId(), r.GetAllow()) {
+	if !c.node.approvals.answer(r.GetId(), tool.Answer{Allow: r.GetAllow(), Always: r.GetAlways(), By: cmp.Or(r.GetBy(), "control socket")}) {
 		return nil, toStatus(errors.Join(community.ErrNotFound, errors.New("no approval "+strconv.Quote(r.GetId())+" waits; it was answered, or its task has ended")))
 	}
 	return &symbiov1.AnswerReply{}, nil

@@ -19,10 +19,12 @@ import (
 	"symbio/actor"
 	"symbio/agent"
 	"symbio/agent/tool/builtin"
+	"symbio/agent/tool/web"
 	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
 	"symbio/discovery"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/audit"
 	"symbio/security/identity"
 	"symbio/security/permission"
 	"symbio/skills"
@@ -89,6 +91,7 @@ type Node struct {
 	inbound   permission.Inbound
 	web       *http.Client
 	approvals approvals
+	audit     *audit.Log
 }
 
 // Run runs a node until ctx ends, and then stops it within stopTimeout. It returns early when the
@@ -190,9 +193,14 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	if n.files, err = builtin.Open(o.Workspace(), o.Config.Directories...); err != nil {
 		return fmt.Errorf("the workspace: %w", err)
 	}
+	if n.audit, err = audit.Open(o.State.Audit(n.name), audit.Config{}); err != nil {
+		return err
+	}
+	n.approvals.timeout = o.Config.Approvals.Timeout
 	n.web = WebClient()
 	n.factory = agent.NewFactory(agent.Config{
-		Community: n.community, Skills: n.skills, Tools: n.files.Tools(), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Logger: n.log,
+		Community: n.community, Skills: n.skills, Tools: append(n.files.Tools(), web.New(web.Config{}).Tool()), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent,
+		Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
 		return err
@@ -260,6 +268,11 @@ func (n *Node) close() {
 	defer cancel()
 	if err := n.system.Shutdown(ctx); err != nil {
 		n.log.Warn("actors still running at the end", "err", err)
+	}
+	if n.audit != nil {
+		if err := n.audit.Close(); err != nil {
+			n.log.Warn("closing the audit log", "err", err)
+		}
 	}
 	n.web.CloseIdleConnections()
 	if err := n.files.Close(); err != nil {

@@ -36,6 +36,9 @@ func (s State) Authority() string { return filepath.Join(s.Dir, "authority") }
 
 func (s State) node(name string) string { return filepath.Join(s.Dir, "nodes", name) }
 
+// Audit is the directory of a node's record of decisions.
+func (s State) Audit(name string) string { return filepath.Join(s.node(name), "audit") }
+
 // Key is the file of a node's key.
 func (s State) Key(name string) string { return filepath.Join(s.node(name), "key.pem") }
 

@@ -1,0 +1,165 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"symbio/security/permission"
+)
+
+// Config sets up a Fetcher. The zero value works.
+type Config struct {
+	// Resolver finds the addresses of names. Default: the system's.
+	Resolver *net.Resolver
+	// Timeout bounds a call as a whole. Default 60 s (security.md 6): a slow page still comes, a hung one
+	// does not hold up the agent.
+	Timeout time.Duration
+	// MostBody is how many bytes of a body are read, unpacked. Default 5 MiB (security.md 6).
+	MostBody int64
+	// TLS is for tests with a certificate of their own. Default: the system's roots.
+	TLS *tls.Config
+}
+
+const (
+	mostHops       = 5
+	connectTimeout = 10 * time.Second
+	answerTimeout  = 30 * time.Second
+	mostHeader     = 64 << 10
+)
+
+// page is what a request led to.
+type page struct {
+	url      *url.URL // where it came from in the end
+	status   string
+	ok       bool
+	kind     string // Content-Type
+	body     []byte
+	cut      bool
+	redirect string // set when the server points to another host; nothing else is then
+}
+
+var (
+	errForbidden = errors.New("the address may not be reached")
+	errDowngrade = errors.New("the server redirects from https to http, which is not followed")
+	errHops      = fmt.Errorf("more than %d redirects", mostHops)
+)
+
+// Fetcher gets pages. It is safe for many goroutines.
+type Fetcher struct{ cfg Config }
+
+// New returns a Fetcher.
+func New(cfg Config) *Fetcher {
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 60 * time.Second
+	}
+	if cfg.MostBody <= 0 {
+		cfg.MostBody = 5 << 20
+	}
+	return &Fetcher{cfg}
+}
+
+// get makes one request with connections that reach allows; nil is public addresses only.
+func (f *Fetcher) get(ctx context.Context, address string, reach *permission.Dial) (*page, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.cfg.Timeout, fmt.Errorf("it took longer than %v", f.cfg.Timeout))
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("User-Agent", "symbio")
+	r.Header.Set("Accept", "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.1")
+	transport := f.transport(reach)
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, CheckRedirect: follow}
+	answer, err := client.Do(r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, plain(err)
+	}
+	defer answer.Body.Close()
+	p := &page{url: answer.Request.URL, status: answer.Status, ok: answer.StatusCode < 300, kind: answer.Header.Get("Content-Type")}
+	if to, err := answer.Location(); err == nil && answer.StatusCode >= 300 && answer.StatusCode < 400 {
+		p.redirect = to.String()
+		return p, nil
+	}
+	p.body, err = io.ReadAll(io.LimitReader(answer.Body, f.cfg.MostBody+1))
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("the answer broke off: %w", err)
+	}
+	if int64(len(p.body)) > f.cfg.MostBody {
+		p.body, p.cut = p.body[:f.cfg.MostBody], true
+	}
+	return p, nil
+}
+
+// transport is one for a single call: what one call may reach is nothing for the connections of another.
+func (f *Fetcher) transport(reach *permission.Dial) *http.Transport {
+	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: f.cfg.Resolver}
+	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil || !reach.Allows(to) {
+			return fmt.Errorf("%w: %s", errForbidden, address)
+		}
+		return nil
+	}
+	return &http.Transport{
+		Proxy:                  nil, // it would be told the URL, and only its own address would be checked
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        f.cfg.TLS,
+		TLSHandshakeTimeout:    connectTimeout,
+		ResponseHeaderTimeout:  answerTimeout,
+		MaxResponseHeaderBytes: mostHeader,
+		DisableKeepAlives:      true,
+		ForceAttemptHTTP2:      true,
+	}
+}
+
+// follow goes along with redirects within a host, and leaves others to the model.
+func follow(next *http.Request, before []*http.Request) error {
+	last := before[len(before)-1].URL
+	switch {
+	case last.Scheme == "https" && next.URL.Scheme != "https":
+		return errDowngrade
+	case len(before) > mostHops:
+		return errHops
+	case !sameHost(last, next.URL):
+		return http.ErrUseLastResponse
+	}
+	next.Header.Del("Referer")
+	return nil
+}
+
+// sameHost also takes the step from http to https on the usual ports for the same.
+func sameHost(a, b *url.URL) bool {
+	port := func(u *url.URL) string {
+		if p := u.Port(); p != "" && p != "80" && p != "443" {
+			return p
+		}
+		return ""
+	}
+	return strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b) && b.User == nil
+}
+
+// plain is an error without the request's URL, which who reads it has written.
+func plain(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+package cases
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"symbio/agent/tool"
+)
+
+// World is the directories in which the cases of a file play, one after the other.
+type World struct {
+	base string
+	home string // as it was before
+	had  bool
+	next int
+}
+
+// NewWorld makes a home directory for the cases and lets HOME name it, until Close.
+func NewWorld() (*World, error) {
+	base, err := os.MkdirTemp("", "symbio-cases-")
+	if err != nil {
+		return nil, err
+	}
+	w := &World{}
+	if w.base, err = filepath.EvalSymlinks(base); err != nil {
+		return nil, err
+	}
+	w.home, w.had = os.LookupEnv("HOME")
+	if err := os.MkdirAll(w.path("home"), 0o700); err != nil {
+		return nil, err
+	}
+	return w, os.Setenv("HOME", w.path("home"))
+}
+
+// Close puts HOME back and removes what the cases have left.
+func (w *World) Close() error {
+	if w.had {
+		_ = os.Setenv("HOME", w.home) // it was set to that before
+	} else {
+		_ = os.Unsetenv("HOME")
+	}
+	return os.RemoveAll(w.base)
+}
+
+func (w *World) path(names ...string) string {
+	return filepath.Join(append([]string{w.base}, names...)...)
+}
+
+// scene is what stands around one call.
+type scene struct {
+	work, outside, home string
+	dir                 string // where the call is made
+}
+
+// set makes the directories, files and links of a case.
+func (w *World) set(c Case) (*scene, error) {
+	w.next++
+	here := fmt.Sprint(w.next)
+	s := &scene{work: w.path(here, "work"), outside: w.path(here, "outside"), home: w.path("home")}
+	s.dir = s.work
+	dirs := []string{s.work, s.outside}
+	for _, d := range c.Setup.Dirs {
+		dirs = append(dirs, s.expand(d))
+	}
+	if c.Setup.CWD != "" {
+		s.dir = s.at(c.Setup.CWD)
+		dirs = append(dirs, s.dir)
+	}
+	for _, d := range dirs {
+		if err := w.make(s.at(d), func(path string) error { return os.MkdirAll(path, 0o700) }); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range sorted(c.Setup.Files) {
+		if err := w.make(s.at(name), func(path string) error { return os.WriteFile(path, []byte(c.Setup.Files[name]), 0o600) }); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range sorted(c.Setup.Symlinks) {
+		if err := w.make(s.at(name), func(path string) error { return os.Symlink(s.expand(c.Setup.Symlinks[name]), path) }); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// make makes something, which has to lie in the world: a file of cases is no reason to write elsewhere.
+func (w *World) make(path string, do func(string) error) error {
+	if rel, err := filepath.Rel(w.base, path); err != nil || !filepath.IsLocal(rel) {
+		return fmt.Errorf("setup: %s is outside of ${WORK}, ${OUTSIDE} and ${HOME}", path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("setup: %w", err)
+	}
+	// Through a link that an earlier line has made a path could lead out.
+	real, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if rel, relErr := filepath.Rel(w.base, real); err != nil || relErr != nil || !filepath.IsLocal(rel) {
+		return fmt.Errorf("setup: %s lies behind a link that leads elsewhere", path)
+	}
+	if err := do(path); err != nil {
+		return fmt.Errorf("setup: %w", err)
+	}
+	return nil
+}
+
+// expand puts the directories in the place of their names.
+func (s *scene) expand(text string) string {
+	return strings.NewReplacer("${WORK}", s.work, "${OUTSIDE}", s.outside, "${HOME}", s.home).Replace(text)
+}
+
+// at is the path that a line of the setup means.
+func (s *scene) at(text string) string {
+	path := s.expand(text)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.work, path)
+	}
+	return filepath.Clean(path)
+}
+
+// expandAll is expand for every text in the arguments, which are then read as a model's are.
+func (s *scene) expandAll(v any) (map[string]any, error) {
+	text, err := json.Marshal(s.walk(v))
+	if err != nil {
+		return nil, err
+	}
+	return tool.DecodeArgs(text)
+}
+
+func (s *scene) walk(v any) any {
+	switch v := v.(type) {
+	case string:
+		return s.expand(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = s.walk(e)
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for k, e := range v {
+			out[s.expand(k)] = s.walk(e)
+		}
+		return out
+	}
+	return v
+}
+
+func (r rules) in(s *scene) rules {
+	each := func(texts []string) []string {
+		out := slices.Clone(texts)
+		for i := range out {
+			out[i] = s.expand(out[i])
+		}
+		return out
+	}
+	return rules{each(r.FinalDeny), each(r.Deny), each(r.Overrides), each(r.Allow), r.Default}
+}
+
+func sorted(m map[string]string) []string {
+	names := make([]string, 0, len(m))
+	for n := range m {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}

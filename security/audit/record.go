@@ -1,0 +1,140 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Entry is one decision.
+type Entry struct {
+	Time time.Time `json:"time"`
+	Node string    `json:"node"` // id
+	// Agent is the id of the one whose call it was, and Name what people call it.
+	Agent string `json:"agent"`
+	Name  string `json:"name,omitempty"`
+	// For is the chain of those on whose behalf it acted, the nearest first.
+	For  []string        `json:"for,omitempty"`
+	Call string          `json:"call,omitempty"` // the call's id in the agent's conversation
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args,omitempty"` // as decoded; a command as it would be executed
+	// Verdict is allow, ask or deny; Stage, Rule, Source, Link and Why are those of the verdict.
+	Verdict string `json:"verdict"`
+	Stage   string `json:"stage,omitempty"`
+	Rule    string `json:"rule,omitempty"`
+	Source  string `json:"source,omitempty"`
+	Link    string `json:"link,omitempty"`
+	Why     string `json:"why,omitempty"`
+	// Approved says whether the call was let through, and By who did: "" is the rules alone.
+	Approved bool   `json:"approved"`
+	By       string `json:"by,omitempty"`
+}
+
+// MaxRecord is how long a record may be, in bytes. The arguments of one that would be longer are left
+// out, with their length and hash in their place.
+const MaxRecord = 64 << 10
+
+// record is a line of a file.
+type record struct {
+	Seq  uint64 `json:"seq"` // from 1, in all files
+	Prev string `json:"prev"`
+	// Torn counts the bytes at the end of the file before, after its last whole record.
+	Torn  int             `json:"torn,omitempty"`
+	Entry json.RawMessage `json:"entry,omitempty"` // none in the first record of a file
+	Hash  string          `json:"hash"`
+}
+
+// origin is what the first record of all follows.
+var origin = strings.Repeat("0", 2*sha256.Size)
+
+// sum is the hash of a record: of its line without the hash itself.
+func (r record) sum() (string, error) {
+	r.Hash = ""
+	text, err := encode(r)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// line is the record as it is written, with its end.
+func (r *record) line() ([]byte, error) {
+	var err error
+	if r.Hash, err = r.sum(); err != nil {
+		return nil, err
+	}
+	text, err := encode(r)
+	return append(text, '\n'), err
+}
+
+// encode writes JSON on one line, with < > & as they are: people read it.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// parse reads a line that line wrote, and nothing that only looks like one.
+func parse(text []byte) (record, error) {
+	var r record
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return r, errors.New("it is no record")
+	}
+	again := r
+	if line, err := again.line(); err != nil || r.Hash != again.Hash || !bytes.Equal(line, append(bytes.Clone(text), '\n')) {
+		return r, errors.New("it was changed: its hash is not that of what it says")
+	}
+	return r, nil
+}
+
+// follows says why r is not the record after one of that number and hash.
+func (r record) follows(seq uint64, hash string) error {
+	switch {
+	case r.Seq != seq+1:
+		return fmt.Errorf("it is number %d where %d has to be: records are missing or were moved", r.Seq, seq+1)
+	case r.Prev != hash:
+		return errors.New("it does not follow the record before it: one of them was replaced")
+	}
+	return nil
+}
+
+// short is the entry's JSON, with its arguments left out if they are long.
+func (e Entry) short() (json.RawMessage, error) {
+	text, err := encode(e)
+	if err != nil {
+		return nil, fmt.Errorf("record a decision: %w", err)
+	}
+	if len(text) <= MaxRecord-512 {
+		return text, nil
+	}
+	sum := sha256.Sum256(e.Args)
+	e.Args, _ = json.Marshal(map[string]any{"left_out_bytes": len(e.Args), "sha256": hex.EncodeToString(sum[:])}) // a map of those cannot fail
+	for _, s := range []*string{&e.Why, &e.Rule, &e.Name, &e.Tool, &e.Call, &e.Source, &e.Link, &e.By} {
+		*s = cut(*s)
+	}
+	if len(e.For) > 16 {
+		e.For = e.For[:16]
+	}
+	for i := range e.For {
+		e.For[i] = cut(e.For[i])
+	}
+	return encode(e)
+}
+
+func cut(s string) string {
+	const most = 1024
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -1,0 +1,126 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Report is what Verify found in order.
+type Report struct {
+	Files   int    `json:"files"`
+	Records uint64 `json:"records"` // decisions
+	// First is the number of the oldest record; more than 1 says that older files are gone.
+	First uint64 `json:"first"`
+	// Head is the hash of the last record. A copy of it elsewhere shows later that none was cut off.
+	Head string `json:"head"`
+	// Torn counts the places where a record was cut off in the middle, as by a crash.
+	Torn int `json:"torn"`
+}
+
+// ErrBroken says that the log is not as it was written.
+var ErrBroken = errors.New("the audit log was changed")
+
+// Verify reads the whole log in a directory and holds each record against the one before it; each, if not
+// nil, is given the decisions in their order. The error wraps ErrBroken, and says in which file and line
+// and how, when the chain does not hold; then the Report is about what comes before. A log that is being
+// written may be verified; records that come meanwhile may or may not be seen.
+func Verify(ctx context.Context, dir string, each func(Entry) error) (Report, error) {
+	r := Report{Head: origin}
+	files, err := list(dir)
+	if err != nil {
+		return r, fmt.Errorf("verify the audit log: %w", err)
+	}
+	v := verifier{Report: &r, ctx: ctx, each: each}
+	for i, f := range files {
+		if i > 0 && f.number != files[i-1].number+1 {
+			return r, fmt.Errorf("%w: the files between %s and %s are missing", ErrBroken, filepath.Base(files[i-1].path), filepath.Base(f.path))
+		}
+		if err := v.file(f); err != nil {
+			return r, err
+		}
+		r.Files++
+	}
+	return r, nil
+}
+
+// verifier goes through the files.
+type verifier struct {
+	*Report
+	ctx  context.Context
+	each func(Entry) error
+	seq  uint64
+	rest int // bytes after the last whole record of the file before
+}
+
+func (v *verifier) file(f segment) error {
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		return fmt.Errorf("verify the audit log: %w", err)
+	}
+	whole := bytes.LastIndexByte(text, '\n') + 1
+	rest := len(text) - whole
+	lines := scanner(bytes.NewReader(text[:whole]))
+	n := 0
+	for lines.Scan() {
+		n++
+		if err := v.line(lines.Bytes(), n == 1); err != nil {
+			if errors.Is(err, ErrBroken) {
+				err = fmt.Errorf("%s, line %d: %w", filepath.Base(f.path), n, err)
+			}
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s, line %d: %w: it is no record", filepath.Base(f.path), n+1, ErrBroken)
+	}
+	if v.rest = rest; rest > 0 {
+		v.Torn++
+	}
+	return nil
+}
+
+func (v *verifier) line(text []byte, first bool) error {
+	if err := v.ctx.Err(); err != nil {
+		return context.Cause(v.ctx)
+	}
+	r, err := parse(text)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	begun := v.First > 0
+	switch {
+	case first != (r.Entry == nil):
+		return fmt.Errorf("%w: a file begins in the middle, or not at its beginning", ErrBroken)
+	case begun:
+		err = r.follows(v.seq, v.Head)
+	case r.Seq == 1:
+		err = r.follows(0, origin)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	if first && v.Files > 0 && r.Torn != v.rest {
+		return fmt.Errorf("%w: %d bytes after the last record of the file before, and %d were there", ErrBroken, v.rest, r.Torn)
+	}
+	if !begun {
+		v.First = r.Seq
+	}
+	v.seq, v.Head = r.Seq, r.Hash
+	if r.Entry == nil {
+		return nil
+	}
+	v.Records++
+	if v.each == nil {
+		return nil
+	}
+	var e Entry
+	if err := json.Unmarshal(r.Entry, &e); err != nil {
+		return fmt.Errorf("%w: a record that is no decision", ErrBroken)
+	}
+	return v.each(e)
+}
