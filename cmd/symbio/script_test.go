@@ -15,9 +15,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"symbio/security/sandbox"
 )
 
 func TestMain(m *testing.M) {
+	sandbox.Helper()
 	if os.Getenv("SYMBIO_TEST_CLUSTER_ROLE") == "host" { // lan_test.go
 		beHost()
 		return

@@ -85,7 +85,7 @@ func Standard(dir string) (Policy, error) {
 // no debugging of other processes, no new privileges, limits, and an end that takes everything with it.
 func Permissive() Policy {
 	return Policy{
-		Files: Files{Read: []string{"/"}, Write: []string{"/"}}, Network: NetworkFull, Subprocess: true, Unprotected: true,
+		Files: Files{Read: []string{"/"}, Write: []string{"/"}, Temp: true}, Network: NetworkFull, Subprocess: true, Unprotected: true,
 		Limits: Limits{CPU: time.Hour, FileSize: 16 << 30, OpenFiles: 4096, Processes: 4096},
 	}
 }

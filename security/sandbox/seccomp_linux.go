@@ -62,7 +62,9 @@ func (a *assembler) load(offset uint32) { a.op(unix.BPF_LD|unix.BPF_W|unix.BPF_A
 func (a *assembler) ret(action uint32)  { a.op(unix.BPF_RET|unix.BPF_K, action, 0, 0) }
 
 // skip jumps over n steps unless the accumulator equals k.
-func (a *assembler) unless(k uint32, n int) { a.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 0, uint8(n)) }
+func (a *assembler) unless(k uint32, n int) {
+	a.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 0, uint8(n))
+}
 
 // refuse ends the calls with an action.
 func (a *assembler) refuse(action uint32, calls ...int) {

@@ -52,7 +52,7 @@ func supervise(c *child, first bool) error {
 		if !first {
 			killAll()
 		}
-		os.Exit(0)
+		unix.Exit(0)
 	})
 	var status unix.WaitStatus
 	for {
@@ -71,7 +71,7 @@ func supervise(c *child, first bool) error {
 		n := int(status)
 		tell(report{Status: &n})
 	}
-	os.Exit(0)
+	unix.Exit(0)
 	return nil
 }
 

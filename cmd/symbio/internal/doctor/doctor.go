@@ -56,6 +56,7 @@ func checks() []check {
 		{"clock", clock},
 		{"model", model},
 		{"workspace", workspace},
+		{"sandbox", commandSandbox},
 		{"state", state},
 		{"skill", leftOutSkills},
 	}
