@@ -266,6 +266,8 @@ func attempts() []attempt {
 		{name: "/proc/PPID/environ", argv: try("find in an environ", secret)},
 		{name: "write to the parent's memory", argv: try("write to the parent's memory")},
 		{name: "unshare -Ur", argv: line("unshare -Ur true")},
+		{name: "unshare -U", argv: line("unshare -U true")},
+		{name: "a new namespace by clone", argv: try("new namespace")},
 		{name: "unshare -Urm, network full", argv: line("unshare -Urm true"), policy: full},
 		{name: "subprocess", argv: try("subprocess", "/bin/true"), policy: func(_ *world, p *sandbox.Policy) { p.Subprocess = false }},
 		{name: "change the kernel's settings", argv: try("open for writing", "/proc/sys/kernel/core_pattern"), root: true},

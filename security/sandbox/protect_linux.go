@@ -124,26 +124,28 @@ func (p *protection) add(base, name string, create bool) error {
 			return fmt.Errorf("a protected name must lie inside its directory: %q", name)
 		}
 		at = filepath.Join(at, part)
+		if slices.Contains(p.paths, at) {
+			return nil
+		}
 		st, err := os.Lstat(at)
-		if errors.Is(err, fs.ErrNotExist) {
-			if !create {
-				return nil
-			}
-			m, err := makeMask(at)
-			if err != nil || m == nil {
+		gone := errors.Is(err, fs.ErrNotExist)
+		if gone && !create {
+			return nil
+		}
+		if gone || err == nil && isMask(st) {
+			var m *mask
+			if m, err = makeMask(at); err != nil {
 				return err
 			}
-			p.masks = append(p.masks, m)
-			st, err = os.Lstat(at)
-			if err != nil {
-				return fmt.Errorf("mask what is not there: %w", err)
+			if m != nil {
+				p.masks = append(p.masks, m)
 			}
-		} else if err != nil {
+			if st, err = os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
+				return nil // where this process can make nothing, the command cannot either
+			}
+		}
+		if err != nil {
 			return fmt.Errorf("look at what to protect: %w", err)
-		} else if m, err := keepMask(at, st); err != nil {
-			return err
-		} else if m != nil {
-			p.masks = append(p.masks, m)
 		}
 		switch {
 		case st.Mode()&fs.ModeSymlink != 0:
@@ -180,9 +182,9 @@ func isMask(st fs.FileInfo) bool {
 	return st.ModTime().Equal(maskTime) && (st.IsDir() || st.Mode().IsRegular() && st.Size() <= 2)
 }
 
-// makeMask returns nil where nothing can be made: then the command cannot make anything there either.
+// makeMask returns nil where nothing can be made, and where there is something else.
 func makeMask(path string) (*mask, error) {
-	for range 10 { // somebody may remove it between two steps
+	for range 100 { // somebody may remove it between two steps
 		if err := createMask(path); err != nil {
 			if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
 				return nil, nil
@@ -198,53 +200,68 @@ func makeMask(path string) (*mask, error) {
 		if err != nil {
 			return nil, fmt.Errorf("mask what is not there: %w", err)
 		}
-		m, err := keepMask(path, st)
-		if m != nil || err != nil {
-			return m, err
-		}
 		if !isMask(st) {
-			return nil, nil // somebody made the real thing; it is looked at next
+			return nil, nil
+		}
+		if m, err := keepMask(path); m != nil || err != nil {
+			return m, err
 		}
 	}
 	return nil, fmt.Errorf("mask what is not there: %s comes and goes", path)
 }
 
 // createMask makes the mask under another name first: nobody is to see one without its time.
-func createMask(path string) (err error) {
-	var made string
-	if content, isFile := contents[filepath.Base(path)]; isFile {
-		f, err := os.CreateTemp(filepath.Dir(path), ".symbio-mask-")
-		if err != nil {
-			return err
-		}
-		made = f.Name()
-		_, err = f.WriteString(content)
-		err = errors.Join(err, f.Chmod(0o444), f.Close())
-		if err != nil {
-			return errors.Join(err, os.Remove(made))
-		}
-	} else {
-		if made, err = os.MkdirTemp(filepath.Dir(path), ".symbio-mask-"); err != nil {
-			return err
-		}
-		if err := os.Chmod(made, 0o555); err != nil {
-			return errors.Join(err, os.Remove(made))
-		}
+func createMask(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fs.ErrExist
 	}
-	if err := os.Chtimes(made, maskTime, maskTime); err != nil {
-		return errors.Join(err, os.Remove(made))
+	made, err := unnamedMask(path)
+	if err != nil {
+		return err
 	}
-	if err := unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE); err != nil {
-		return errors.Join(&os.LinkError{Op: "rename", Old: made, New: path, Err: err}, os.Remove(made))
+	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = errors.Join(&os.LinkError{Op: "rename", Old: made, New: path, Err: err}, os.Remove(made))
+	if _, isFile := contents[filepath.Base(path)]; isFile || !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	if err := os.Mkdir(path, 0o555); err != nil { // a network's files cannot be renamed like that
+		return err
+	}
+	return os.Chtimes(path, maskTime, maskTime)
 }
 
-// keepMask returns nil if what is there is no mask, or is gone.
-func keepMask(path string, st fs.FileInfo) (*mask, error) {
-	if !isMask(st) {
-		return nil, nil
+// unnamedMask makes what is to become the mask of path, beside it.
+func unnamedMask(path string) (made string, err error) {
+	content, isFile := contents[filepath.Base(path)]
+	if !isFile {
+		if made, err = os.MkdirTemp(filepath.Dir(path), ".symbio-mask-"); err != nil {
+			return "", err
+		}
+		err = os.Chmod(made, 0o555)
+	} else {
+		f, err := os.CreateTemp(filepath.Dir(path), ".symbio-mask-")
+		if err != nil {
+			return "", err
+		}
+		made = f.Name()
+		if _, err = f.WriteString(content); err != nil {
+			return "", errors.Join(err, f.Close(), os.Remove(made))
+		}
+		if err = errors.Join(f.Chmod(0o444), f.Close()); err != nil {
+			return "", errors.Join(err, os.Remove(made))
+		}
 	}
+	if err = errors.Join(err, os.Chtimes(made, maskTime, maskTime)); err != nil {
+		return "", errors.Join(err, os.Remove(made))
+	}
+	return made, nil
+}
+
+// keepMask returns nil if the mask is gone.
+func keepMask(path string) (*mask, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

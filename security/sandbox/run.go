@@ -177,8 +177,11 @@ func (b *Box) prepare(ctx context.Context, p Policy, s Spec) (_ *command, err er
 
 // tempDir returns the directory for temporary files; "" if the policy has none.
 func (c *command) tempDir(parent string, p Policy, s Spec) (string, error) {
-	if !p.Files.Temp || s.Temp != "" {
-		return s.Temp, nil
+	if !p.Files.Temp {
+		return "", nil
+	}
+	if s.Temp != "" {
+		return filepath.EvalSymlinks(s.Temp)
 	}
 	dir, err := os.MkdirTemp(parent, "symbio-run-")
 	if err != nil {

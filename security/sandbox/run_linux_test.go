@@ -442,6 +442,24 @@ func TestMasksAreSharedAndLeaveNothing(t *testing.T) {
 	})
 }
 
+func TestMasksOfANodeThatWasKilledGoWithTheNextCommand(t *testing.T) {
+	atEachLevel(t, []sandbox.Level{sandbox.Native, sandbox.Bwrap}, func(t *testing.T, b *sandbox.Box) {
+		dir := t.TempDir()
+		if out, err := exec.Command("/proc/self/exe", "attempt", "guard and die", dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 9 {
+			t.Fatalf("it left %v, %v; want the masks", entries, err)
+		}
+		if r, err := sh(t, t.Context(), b, dir, "echo evil > .envrc; rmdir .vscode; test -e .git/hooks"); err != nil || r.Code == 0 {
+			t.Errorf("status %d, %v", r.Code, err)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+			t.Errorf("there is still %v, %v", entries, err)
+		}
+	})
+}
+
 func TestALinkThatCannotBeProtectedIsRefused(t *testing.T) {
 	atEachLevel(t, []sandbox.Level{sandbox.Native, sandbox.Bwrap}, func(t *testing.T, b *sandbox.Box) {
 		dir := t.TempDir()

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"symbio/security/sandbox"
 )
 
 // tries are what somebody does who wants out. Each returns nil if it worked.
@@ -117,6 +120,20 @@ func tries() map[string]func(args []string) error {
 			return err
 		},
 		"subprocess": func(a []string) error { return exec.Command(a[0], a[1:]...).Run() },
+		"new namespace": func([]string) error {
+			c := exec.Command("/bin/true")
+			c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
+			return c.Run()
+		},
+		"guard and die": func(a []string) error { // the node is killed, and cannot clean up
+			b := sandbox.Probe(context.Background(), sandbox.Config{})
+			p, err := sandbox.Standard(a[0])
+			if err != nil {
+				return err
+			}
+			_, err = b.Guard(p, a[0])
+			return err
+		},
 		"io_uring": func([]string) error {
 			var params [120]byte
 			_, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, addressOf(params[:]), 0)
