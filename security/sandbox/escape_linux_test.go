@@ -268,7 +268,7 @@ func attempts() []attempt {
 		{name: "unshare -Ur", argv: line("unshare -Ur true")},
 		{name: "unshare -U", argv: line("unshare -U true")},
 		{name: "a new namespace by clone", argv: try("new namespace")},
-		{name: "unshare -Urm, network full", argv: line("unshare -Urm true"), policy: full},
+		{name: "see a process of the machine", argv: try("see", "/proc/VICTIM"), admitted: weak},
 		{name: "subprocess", argv: try("subprocess", "/bin/true"), policy: func(_ *world, p *sandbox.Policy) { p.Subprocess = false }},
 		{name: "change the kernel's settings", argv: try("open for writing", "/proc/sys/kernel/core_pattern"), root: true},
 		{name: "change the kernel's settings, permissive", argv: try("open for writing", "/proc/sys/kernel/core_pattern"), root: true,
@@ -276,6 +276,8 @@ func attempts() []attempt {
 		{name: "write to a device", argv: try("open for writing", "/dev/kmsg"), root: true},
 		{name: "write to a device, permissive", argv: try("open for writing", "/dev/kmsg"), root: true,
 			policy: func(_ *world, p *sandbox.Policy) { *p = sandbox.Permissive() }},
+
+		{name: "see the machine's devices", argv: try("see", "/dev/kmsg"), root: true, admitted: weak},
 
 		{name: "write a hook", argv: try("write", "DIR/.git/hooks/pre-push"), harm: holds("DIR/.git/hooks/pre-push", "evil"), admitted: weak},
 		{name: "replace git's configuration", argv: line("echo evil > c && mv -f c .git/config"), harm: holds("DIR/.git/config", "evil"), admitted: weak},
@@ -352,6 +354,9 @@ func TestEscapes(t *testing.T) {
 				return // nothing to prevent
 			}
 			if worked, said := a.run(t, w, nil); !worked {
+				if a.root {
+					t.Skip("this root may not do that anyway, as in a container: ", said)
+				}
 				t.Fatalf("it does not even work without a sandbox, and shows nothing: %s", said)
 			}
 			for _, l := range levels {

@@ -37,6 +37,10 @@ func tries() map[string]func(args []string) error {
 		},
 		"chmod":    func(a []string) error { return os.Chmod(a[0], 0o777) },
 		"truncate": func(a []string) error { return os.Truncate(a[0], 0) },
+		"see": func(a []string) error {
+			_, err := os.Lstat(a[0])
+			return err
+		},
 		"read": func(a []string) error {
 			_, err := os.ReadFile(a[0])
 			return err
