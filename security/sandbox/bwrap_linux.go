@@ -12,6 +12,7 @@ const bwrapPath = "/usr/bin/bwrap"
 func bwrapArgs(j *job) []string {
 	args := []string{
 		"--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+		"--as-pid-1", // the helper: with it, everything ends
 		"--new-session", "--cap-drop", "ALL", "--clearenv",
 		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
 	}

@@ -106,7 +106,7 @@ func help() error {
 	if err != nil {
 		return err
 	}
-	return supervise(child, j.Mounts)
+	return supervise(child, os.Getpid() == 1)
 }
 
 func readJob() (*job, error) {
