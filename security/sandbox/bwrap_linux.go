@@ -22,6 +22,9 @@ func bwrapArgs(j *job) []string {
 	if j.TempFrom != "" {
 		args = append(args, "--bind", j.TempFrom, j.Temp)
 	}
+	for _, s := range j.Show {
+		args = append(args, "--ro-bind", s.Path, s.Path)
+	}
 	for _, w := range j.Write {
 		args = append(args, "--bind", w.Path, w.Path)
 	}

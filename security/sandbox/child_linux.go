@@ -134,9 +134,11 @@ func (c *child) fork(pipe int, mask *unix.Sigset_t) (pid uintptr, errno syscall.
 			goto failed
 		}
 	}
-	f.doing = doingPrivileges
-	if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
-		goto failed
+	if c.lock {
+		f.doing = doingPrivileges
+		if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+			goto failed
+		}
 	}
 	if c.rules >= 0 {
 		f.doing = doingLandlock

@@ -33,6 +33,7 @@ type job struct {
 	Confine   bool // false at the level Off: only look after the processes
 	Mounts    bool // this process has namespaces of its own, and is the first in them
 	Write     []place
+	Show      []place  // below a /tmp that is replaced, and to be seen all the same
 	Read      []string // beside the system's; "/" is everything
 	TempFrom  string   // to be mounted over Temp, where Mounts
 	Temp      string   // where the command has its temporary files

@@ -30,6 +30,7 @@ var deviceLinks = map[string]string{
 type tree struct {
 	fd   int
 	path string
+	attr uint64
 }
 
 // mount makes every file read-only but those of the job. It needs a user and a mount namespace.
@@ -40,7 +41,7 @@ func (j *job) mount() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	writable, err := j.copies()
+	kept, err := j.copies()
 	if err != nil {
 		return err
 	}
@@ -58,8 +59,8 @@ func (j *job) mount() error {
 	if err := makeProc(j.Limits.Processes); err != nil {
 		return fmt.Errorf("make /proc: %w", err)
 	}
-	for _, t := range writable {
-		if err := t.attach(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV); err != nil {
+	for _, t := range kept {
+		if err := t.attach(t.attr | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV); err != nil {
 			return err
 		}
 	}
@@ -79,7 +80,7 @@ func (j *job) mount() error {
 	return nil
 }
 
-// copies returns what is to be writable, those above before those below.
+// copies returns what is to be writable, or shown in spite of a private /tmp, those above before those below.
 func (j *job) copies() (out []tree, err error) {
 	if j.TempFrom != "" {
 		fd, err := openPlain(j.TempFrom)
@@ -93,7 +94,7 @@ func (j *job) copies() (out []tree, err error) {
 		}
 		out = append(out, t)
 	}
-	for _, w := range j.Write {
+	for i, w := range slices.Concat(j.Write, j.Show) {
 		fd, err := w.open()
 		if err != nil {
 			return nil, err
@@ -102,6 +103,9 @@ func (j *job) copies() (out []tree, err error) {
 		unix.Close(fd)
 		if err != nil {
 			return nil, err
+		}
+		if i >= len(j.Write) {
+			t.attr = unix.MOUNT_ATTR_RDONLY
 		}
 		out = append(out, t)
 	}
@@ -115,7 +119,7 @@ func copyTree(fd int, path string) (tree, error) {
 	if err != nil {
 		return tree{}, fmt.Errorf("copy the mount of %s: %w", path, err)
 	}
-	return tree{c, path}, nil
+	return tree{fd: c, path: path}, nil
 }
 
 // attach puts the copy at its path. Below a private /tmp, the path has to be made first.

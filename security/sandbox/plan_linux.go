@@ -69,7 +69,10 @@ func (b *Box) guard(p Policy, dir string) (release func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := b.protect(write, filepath.Clean(dir))
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, fmt.Errorf("guard the working directory: %w", err)
+	}
+	kept, err := b.protect(write, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -91,13 +94,16 @@ func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 		Metadata: level != Landlock || writesSomewhere(p.Files),
 		Temp:     temp,
 	}
+	var err error
+	if j.Dir, err = filepath.EvalSymlinks(j.Dir); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotStarted, err)
+	}
 	if level == Landlock && j.Network == NetworkLocal {
 		j.Network = NetworkNone // it has no network of its own to give
 	}
 	if !namespaces {
 		j.Limits.Processes = 0 // it would count what the user runs elsewhere
 	}
-	var err error
 	if j.Confine {
 		if j.Write, err = places(p.Files.Write); err != nil {
 			return nil, err
@@ -105,6 +111,9 @@ func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 		j.Read = meetPaths(p.Files.Read, []string{"/"})
 		if temp != "" && namespaces && !slices.ContainsFunc(j.Write, func(w place) bool { return within("/tmp", w.Path) }) {
 			j.TempFrom, j.Temp = temp, "/tmp"
+			if j.Show, err = shown(j, p.Files); err != nil {
+				return nil, err
+			}
 		} else if temp != "" && namespaces {
 			more, err := places([]string{temp})
 			if err != nil {
@@ -123,6 +132,19 @@ func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 	}
 	j.Env, err = b.environment(p, s.Env, j.Temp)
 	return j, err
+}
+
+// shown are the working directory, and what the policy names to be read, where a private /tmp would hide them.
+func shown(j *job, f Files) ([]place, error) {
+	var hidden []string
+	for _, path := range append(slices.Clone(f.Read), j.Dir) {
+		path = clean(path)
+		inWrite := slices.ContainsFunc(j.Write, func(w place) bool { return within(path, w.Path) })
+		if path != "/tmp" && within(path, "/tmp") && !inWrite && isThere(path) {
+			hidden = append(hidden, path)
+		}
+	}
+	return places(hidden)
 }
 
 // places looks at the paths that can be written. "/" is everything but what the kernel shows of itself.

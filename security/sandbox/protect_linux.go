@@ -69,10 +69,7 @@ func (b *Box) protect(write []place, dir string) (_ *protection, err error) {
 // bases are the directories at whose top names are protected: the writable ones, and those of the working directory
 // and the user's home that lie inside of them.
 func (b *Box) bases(write []place, dir string) (out []string) {
-	also := []string{b.home()}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		also = append(also, real)
-	}
+	also := []string{b.home(), dir}
 	for _, w := range write {
 		if st, err := os.Lstat(w.Path); err != nil || !st.IsDir() {
 			continue

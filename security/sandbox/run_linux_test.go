@@ -518,6 +518,34 @@ func TestWhatALevelLacksIsRefusedWithTheWayToMendIt(t *testing.T) {
 	}
 }
 
+func TestAPrivateTmpHidesNothingThatThePolicyNames(t *testing.T) {
+	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
+		top, err := os.MkdirTemp("/tmp", "symbio-test-")
+		if err != nil {
+			t.Skip("no /tmp:", err)
+		}
+		t.Cleanup(func() { os.RemoveAll(top) })
+		for _, name := range []string{"dir", "named", "work"} {
+			if err := errors.Join(os.Mkdir(filepath.Join(top, name), 0o755), os.WriteFile(filepath.Join(top, name, "file"), []byte(name+"\n"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := sh(t, t.Context(), b, filepath.Join(top, "work"), "cat file ../named/file ../work/file; echo evil > file; echo evil > ../named/new; echo fine > ../work/new",
+			func(p *sandbox.Policy, s *sandbox.Spec) {
+				s.Dir = filepath.Join(top, "dir")
+				p.Files.Read = append(p.Files.Read, s.Dir, filepath.Join(top, "named"))
+			})
+		if err != nil || r.Stdout.String() != "dir\nnamed\nwork\n" {
+			t.Errorf("%q, %v; %s", r.Stdout, err, r.Stderr)
+		}
+		for name, want := range map[string]string{"dir/file": "dir\n", "named/new": "", "work/new": "fine\n"} {
+			if got, _ := os.ReadFile(filepath.Join(top, name)); string(got) != want {
+				t.Errorf("%s has %q, want %q", name, got, want)
+			}
+		}
+	})
+}
+
 func TestGitWorks(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git on this machine")
