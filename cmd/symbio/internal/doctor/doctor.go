@@ -57,6 +57,7 @@ func checks() []check {
 		{"clock", clock},
 		{"model", model},
 		{"workspace", workspace},
+		{"sandbox", commandSandbox},
 		{"state", state},
 		{"skill", leftOutSkills},
 	}

@@ -20,6 +20,7 @@ import (
 	"symbio/cmd/symbio/internal/config"
 	"symbio/cmd/symbio/internal/node"
 	"symbio/discovery/mdns"
+	"symbio/security/sandbox"
 )
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -46,6 +47,7 @@ func healthy(t *testing.T) *World {
 		Resolver:  names{},
 		Authority: func() (begins, ends time.Time, err error) { return noon.Add(-time.Hour), noon.AddDate(9, 0, 0), nil },
 		Reach:     func(_ context.Context, spec string) (string, error) { return "openai:m", nil },
+		Sandbox:   func(context.Context) sandbox.Status { return sandbox.Status{Level: sandbox.Native} },
 	}
 }
 
@@ -204,6 +206,11 @@ func TestEachCheckFindsItsFaultAndNamesTheRemedy(t *testing.T) {
 		{"workspace", "not there", func(w *World) { w.Options.Config.Workspace = "nowhere" }, []string{"fail|nowhere|--workspace"}},
 		{"workspace", "another directory is not there", func(w *World) { w.Options.Config.Directories = []string{"/no/such/dir"} }, []string{"ok", "fail|/no/such/dir|directories"}},
 
+		{"sandbox", "in order", nil, []string{"ok|native, which covers all"}},
+		{"sandbox", "with a gap that nobody can close", held(sandbox.Status{Level: sandbox.Native, Missing: []string{"this", "that"}}), []string{"ok|native; not covered: this; that"}},
+		{"sandbox", "less than there could be", held(sandbox.Status{Level: sandbox.Landlock, Missing: []string{"this"}, Mend: "do so"}), []string{"warn|landlock+seccomp; not covered: this|do so"}},
+		{"sandbox", "none", held(sandbox.Status{Missing: []string{"no command is run"}, Mend: "do so"}), []string{"warn|no sandbox|no command is run|do so"}},
+
 		{"skill", "in order", nil, []string{"ok|no skill is left out"}},
 		{"skill", "left out", func(w *World) {
 			w.Options.Config.Skills.Dirs = []string{filepath.Join(w.Options.Dir, "skills")}
@@ -283,6 +290,10 @@ func reach(name string, err error) func(*World) {
 	return func(w *World) { w.Reach = func(context.Context, string) (string, error) { return name, err } }
 }
 
+func held(s sandbox.Status) func(*World) {
+	return func(w *World) { w.Sandbox = func(context.Context) sandbox.Status { return s } }
+}
+
 func write(file, text string) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		panic(err)
@@ -333,7 +344,7 @@ func TestAHealthyWorldHasNothingToMend(t *testing.T) {
 			order = append(order, f.Check)
 		}
 	}
-	want := []string{"configuration", "node", "interface", "multicast", "mdns-port", "listen", "certificate", "clock", "model", "workspace", "state", "skill"}
+	want := []string{"configuration", "node", "interface", "multicast", "mdns-port", "listen", "certificate", "clock", "model", "workspace", "sandbox", "state", "skill"}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Errorf("the checks in order (-want +got):\n%s", diff)
 	}

@@ -12,6 +12,7 @@ import (
 	"symbio/agent/llm/provider"
 	"symbio/agent/tool/builtin"
 	"symbio/cmd/symbio/internal/node"
+	"symbio/security/sandbox"
 	"symbio/skills"
 )
 
@@ -129,6 +130,20 @@ func workspace(_ context.Context, w *World) (out []Finding) {
 		}
 	}
 	return out
+}
+
+func commandSandbox(ctx context.Context, w *World) []Finding {
+	s := w.Sandbox(ctx)
+	uncovered := strings.Join(s.Missing, "; ")
+	switch {
+	case s.Level == sandbox.None:
+		return []Finding{warn(s.Mend, "there is no sandbox on this machine: %s", uncovered)}
+	case s.Mend != "":
+		return []Finding{warn(s.Mend, "the sandbox has the level %v; not covered: %s", s.Level, uncovered)}
+	case uncovered != "":
+		return []Finding{ok("the sandbox has the level %v; not covered: %s", s.Level, uncovered)}
+	}
+	return []Finding{ok("the sandbox has the level %v, which covers all that a policy can ask for", s.Level)}
 }
 
 func state(_ context.Context, w *World) (out []Finding) {

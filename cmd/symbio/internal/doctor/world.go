@@ -12,6 +12,7 @@ import (
 	"symbio/discovery/dns"
 	"symbio/discovery/mdns"
 	"symbio/security/identity"
+	"symbio/security/sandbox"
 )
 
 // World is what the checks ask. The fields that are functions are the parts of the machine that a test cannot have as
@@ -43,6 +44,8 @@ type World struct {
 	Authority func() (begins, ends time.Time, err error)
 	// Reach returns the name of the model that a specification means, if its server answers.
 	Reach func(ctx context.Context, spec string) (name string, err error)
+	// Sandbox tries what this machine can do to hold a command.
+	Sandbox func(context.Context) sandbox.Status
 }
 
 // Node is what a running node says.
@@ -113,6 +116,7 @@ func RealWorld(o node.Options) *World {
 			}
 			return m.Name(), err
 		},
+		Sandbox: func(ctx context.Context) sandbox.Status { return sandbox.Probe(ctx, sandbox.Config{}).Status() },
 	}
 }
 

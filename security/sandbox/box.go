@@ -1,0 +1,143 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Config says what a Box has to know. The zero value is usable; its commands have no HOME and a PATH of the system's
+// directories.
+type Config struct {
+	// Levels are those that may be used. Default (nil): Native, Bwrap, Landlock. The best that works is taken. Off is
+	// taken if it is named, and only then; an empty list is None. It comes from the user's own configuration, never
+	// from a project's, a skill's or a model's.
+	Levels []Level
+	// Env is the environment of this program, as of os.Environ, from which the named variables are taken.
+	Env []string
+	// Home is the user's home; shell settings are protected there if it can be written. "" = the HOME of Env.
+	Home string
+	// Protect are names to protect at the top of writable directories, beside those of Protected; slash-separated,
+	// relative, those that exist.
+	Protect []string
+	// TempDir is where private directories for temporary files are made. Default: the system's.
+	TempDir string
+}
+
+// Box runs commands at the level that this machine has. Probe makes it; the zero Box refuses everything. It may be
+// used from many goroutines at once.
+type Box struct {
+	cfg  Config
+	here machine
+}
+
+// machine is what was found out about this one.
+type machine struct {
+	level       Level
+	landlockABI int
+	uncounted   bool   // the limit of processes does not hold
+	mend        string // how to get a better level
+}
+
+// Probe finds out what this machine can do by running /bin/true at each level, best first, until one works: about
+// 10 ms for each. Keep the Box for as long as the program runs. ctx bounds it; what was not found out by then counts as
+// not there. On Linux, main has to call Helper first: a Probe in a program that does not ends with None.
+func Probe(ctx context.Context, cfg Config) *Box {
+	if cfg.Levels == nil {
+		cfg.Levels = []Level{Native, Bwrap, Landlock}
+	}
+	if cfg.TempDir == "" {
+		cfg.TempDir = os.TempDir()
+	}
+	if cfg.Home == "" {
+		cfg.Home = lookup(cfg.Env, "HOME")
+	}
+	if slices.Contains(cfg.Levels, Off) {
+		return &Box{cfg: cfg, here: machine{level: Off}}
+	}
+	return &Box{cfg: cfg, here: probe(ctx, cfg)}
+}
+
+// Status says which level there is, and what it does not cover.
+func (b *Box) Status() Status {
+	return Status{Level: b.here.level, Missing: b.here.missing(), Mend: b.here.mend}
+}
+
+// Check returns nil if this machine can enforce all of the policy, else a *Refusal: what Run will say. A caller with
+// somebody to ask shows them what is lacking, and sets Spec.Accept if they agree.
+func (b *Box) Check(p Policy) error {
+	if lacks := b.here.lacks(p); len(lacks) > 0 {
+		return &Refusal{Level: b.here.level, Lacks: lacks, Mend: b.here.mend}
+	}
+	return nil
+}
+
+// Guard makes what stands for protected files that do not exist, and keeps it until release is called, once: empty
+// directories under their names (see Protected). Each command does that for itself; Guard is for a session of many
+// commands in dir, which then start some milliseconds faster, and for which the names do not come and go.
+func (b *Box) Guard(p Policy, dir string) (release func() error, err error) { return b.guard(p, dir) }
+
+// always are the variables that every command may have.
+var always = []string{"PATH", "HOME", "LANG", "TERM", "TMPDIR"}
+
+// systemPath is where programs are on every system that has a sandbox.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// environment is what the command gets: the named variables of this program, the spec's own over them. temp is its
+// directory for temporary files, "" = none.
+func (b *Box) environment(p Policy, given []string, temp string) ([]string, error) {
+	allowed := slices.Concat(always, systemNames, p.Env)
+	values := map[string]string{"PATH": systemPath}
+	for _, name := range allowed {
+		v := lookup(b.cfg.Env, name)
+		if v == "" || name == "TMPDIR" {
+			continue
+		}
+		if secret(name) {
+			return nil, fmt.Errorf("the variable %s looks like a secret, which commands do not inherit: give it to the command by its value", name)
+		}
+		values[name] = v
+	}
+	if temp != "" {
+		values["TMPDIR"] = temp
+	}
+	for _, kv := range given {
+		name, v, found := strings.Cut(kv, "=")
+		switch {
+		case !found || name == "" || strings.ContainsRune(kv, 0):
+			return nil, fmt.Errorf("the variable %q is not of the form NAME=VALUE", name)
+		case !slices.Contains(allowed, name):
+			return nil, fmt.Errorf("the policy does not let the variable %s in", name)
+		}
+		values[name] = v
+	}
+	env := make([]string, 0, len(values))
+	for name, v := range values {
+		env = append(env, name+"="+v)
+	}
+	slices.Sort(env)
+	return env, nil
+}
+
+// secret says that a variable of this name is meant for this program alone, such as the key of a model.
+func secret(name string) bool {
+	name = strings.ToUpper(name)
+	for _, word := range []string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookup returns the last value of a variable, as the system does.
+func lookup(env []string, name string) (value string) {
+	for _, kv := range env {
+		if k, v, _ := strings.Cut(kv, "="); k == name {
+			value = v
+		}
+	}
+	return value
+}

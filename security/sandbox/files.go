@@ -1,0 +1,121 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Files says which files a command may use. Paths are absolute and free of symbolic links: ReadOnly,
+// WorkingDirectoryOnly and Custom see to that, and a command is refused when one of them is a link after all.
+type Files struct {
+	// Read are directories and files that can be read beside the system's own (programs, libraries, /etc) and those
+	// in Write; "/" is everything.
+	Read []string
+	// Write are directories and files that can be written.
+	Write []string
+	// Temp is a private directory for temporary files, in place of /tmp where the level can do that.
+	Temp bool
+}
+
+// ReadOnly reads everything and writes nothing.
+func ReadOnly() Files { return Files{Read: []string{"/"}} }
+
+// WorkingDirectoryOnly reads everything and writes below dir, and temporary files. dir is the boundary of a session:
+// never take it from a model.
+func WorkingDirectoryOnly(dir string) (Files, error) {
+	f, err := Custom([]string{"/"}, []string{dir})
+	if err != nil {
+		return Files{}, err
+	}
+	return f, nil
+}
+
+// Custom reads the given paths and the system's own, and writes the given paths and temporary files. Paths are made
+// absolute and links in them resolved now, not when a command runs, when somebody may have moved them. A path to read
+// that does not exist is left out, one to write is an error.
+func Custom(read, write []string) (Files, error) {
+	f := Files{Temp: true}
+	for _, p := range read {
+		real, err := resolve(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Files{}, fmt.Errorf("resolve the directory to read: %w", err)
+		}
+		f.Read = append(f.Read, real)
+	}
+	for _, p := range write {
+		real, err := resolve(p)
+		if err != nil {
+			return Files{}, fmt.Errorf("resolve the directory to write: %w", err)
+		}
+		f.Write = append(f.Write, real)
+	}
+	return meetFiles(f, f), nil
+}
+
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// meetFiles is the intersection. What can be written can be read, and is named in both lists.
+func meetFiles(a, b Files) Files {
+	return Files{
+		Read:  meetPaths(slices.Concat(a.Read, a.Write), slices.Concat(b.Read, b.Write)),
+		Write: meetPaths(a.Write, b.Write),
+		Temp:  a.Temp && b.Temp,
+	}
+}
+
+// meetPaths is what lies below a path of a and below one of b, in the shortest form: sorted, none below another.
+func meetPaths(a, b []string) []string {
+	var both []string
+	for _, p := range a {
+		for _, q := range b {
+			switch p, q := clean(p), clean(q); {
+			case p == "" || q == "":
+			case within(p, q):
+				both = append(both, p)
+			case within(q, p):
+				both = append(both, q)
+			}
+		}
+	}
+	slices.Sort(both)
+	both = slices.Compact(both)
+	var top []string
+	for _, p := range both {
+		if !slices.ContainsFunc(top, func(t string) bool { return within(p, t) }) {
+			top = append(top, p)
+		}
+	}
+	return top
+}
+
+// clean returns the path in its shortest form; "" when it is not absolute, which is no place at all.
+func clean(path string) string {
+	if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) {
+		return ""
+	}
+	return filepath.Clean(path)
+}
+
+// within says that path is dir or below it. Both are clean.
+func within(path, dir string) bool {
+	if path == dir {
+		return true
+	}
+	if !strings.HasSuffix(dir, string(filepath.Separator)) { // as "/" does
+		dir += string(filepath.Separator)
+	}
+	return strings.HasPrefix(path, dir)
+}

@@ -1,0 +1,158 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// landlockLeast is the first Landlock that can be a level of its own: before it, files can be truncated (Linux 6.2).
+const landlockLeast = 3
+
+const (
+	fsRead = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	// fsOfFiles are the rights that make sense for what is not a directory.
+	fsOfFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	// fsOfDevices is what a program does with /dev/null and its like.
+	fsOfDevices = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
+		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+)
+
+// systemPaths can always be read: what programs are made of. Those that are missing are left out.
+var systemPaths = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev",
+	"/run/current-system", "/run/systemd/resolve", "/var/lib/alternatives",
+}
+
+// fsRights returns the rights that a Landlock of that version knows.
+func fsRights(abi int) uint64 {
+	rights := uint64(unix.LANDLOCK_ACCESS_FS_MAKE_SYM)<<1 - 1
+	if abi >= 2 {
+		rights |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if abi >= 3 {
+		rights |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if abi >= 5 {
+		rights |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	return rights
+}
+
+// landlockABI asks the kernel itself; a file of it is not mounted everywhere.
+func landlockABI() int {
+	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+// ruleset returns the rules of the job, not yet in force; -1 if the kernel has no Landlock.
+func (j *job) ruleset() (fd int, err error) {
+	if j.ABI < 1 {
+		return -1, nil
+	}
+	known := fsRights(j.ABI)
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: known}
+	size := unsafe.Offsetof(attr.Handled_access_net)
+	if j.ABI >= 4 {
+		size = unsafe.Offsetof(attr.Scoped)
+		if j.Network == NetworkNone {
+			attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+		}
+	}
+	if j.ABI >= signalsABI {
+		size = unsafe.Offsetof(attr.Quiet_access_fs)
+		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return -1, fmt.Errorf("make Landlock rules: %w", errno)
+	}
+	fd = int(r)
+	if err := j.addRules(fd, known); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func (j *job) addRules(rules int, known uint64) error {
+	plain := func(path string, rights uint64) error {
+		fd, err := openPlain(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return addRule(rules, fd, path, rights&known)
+	}
+	for _, path := range j.Read {
+		if err := plain(path, fsRead); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(j.Read, "/") {
+		for _, path := range systemPaths { // root's own, which may be links
+			fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+			if err != nil {
+				continue
+			}
+			if err := addRule(rules, fd, path, fsRead&known); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range devices {
+		if err := plain("/dev/"+name, fsOfDevices); err != nil {
+			return err
+		}
+	}
+	if j.Mounts { // they are the command's own
+		if err := errors.Join(plain("/dev/pts", known), plain("/dev/shm", known)); err != nil {
+			return err
+		}
+	}
+	if j.Temp != "" {
+		if err := plain(j.Temp, known); err != nil {
+			return err
+		}
+	}
+	for _, w := range j.Write {
+		fd, err := w.open()
+		if err != nil {
+			return err
+		}
+		if err := addRule(rules, fd, w.Path, known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addRule grants rights at and below what fd is open on, and closes it.
+func addRule(rules, fd int, path string, rights uint64) error {
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &= fsOfFiles
+	}
+	attr := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("make the Landlock rule for %s: %w", path, errno)
+	}
+	return nil
+}

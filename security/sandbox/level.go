@@ -1,0 +1,140 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Level is how well this machine can hold a command.
+type Level int
+
+// The levels, worst first.
+const (
+	// None holds nothing; every command is refused.
+	None Level = iota
+	// Off is the user's own choice of no sandbox at all: a command runs as the user, with a chosen environment, and
+	// its processes end with it as far as they can be found.
+	Off
+	// Landlock is Landlock and seccomp without namespaces.
+	Landlock
+	// Bwrap is namespaces made by /usr/bin/bwrap, and Landlock and seccomp inside.
+	Bwrap
+	// Native is namespaces made by this program, and Landlock and seccomp inside.
+	Native
+)
+
+// String returns the level's name for people and scripts.
+func (l Level) String() string {
+	switch l {
+	case Off:
+		return "off"
+	case Landlock:
+		return "landlock+seccomp"
+	case Bwrap:
+		return "bwrap"
+	case Native:
+		return "native"
+	}
+	return "none"
+}
+
+// Status is what this machine can do, for people.
+type Status struct {
+	Level Level
+	// Missing says, a sentence each, what the level does not cover.
+	Missing []string
+	// Mend says how to get a better level; empty when there is none.
+	Mend string
+}
+
+// ErrRefused is that this machine cannot enforce what the policy asks for. The error is a *Refusal.
+var ErrRefused = errors.New("the sandbox cannot hold this command")
+
+// Refusal says what is lacking. It is told to people, and to a model as a result.
+type Refusal struct {
+	Level Level
+	// Lacks says, a sentence each, what the policy asks for and the level cannot give.
+	Lacks []string
+	// Mend is what a person can do about it.
+	Mend string
+}
+
+// Error says what is lacking and how to mend it.
+func (r *Refusal) Error() string {
+	s := fmt.Sprintf("%v (level %v): %s", ErrRefused, r.Level, strings.Join(r.Lacks, "; "))
+	if r.Mend != "" {
+		s += ". To mend it: " + r.Mend
+	}
+	return s
+}
+
+// Unwrap returns ErrRefused.
+func (r *Refusal) Unwrap() error { return ErrRefused }
+
+// lacks says what the policy asks for and the level cannot give.
+func (m machine) lacks(p Policy) (out []string) {
+	switch m.level {
+	case None:
+		return []string{"there is nothing on this machine that holds a command, so none is run"}
+	case Off:
+		return nil // the user's own choice
+	}
+	if m.landlockABI < 1 && !readsAll(p.Files) {
+		out = append(out, "the command could read more than the policy allows, since the kernel has no Landlock")
+	}
+	if m.level != Landlock {
+		return out
+	}
+	if m.landlockABI < signalsABI {
+		out = append(out, "the command could send signals to other processes of this user, since the kernel's Landlock is older than Linux 6.12")
+	}
+	if writesSomewhere(p.Files) && !writesAll(p.Files) {
+		out = append(out, "the command could change mode and times of files of this user outside of its directories")
+	}
+	if len(p.Files.Write) > 0 && !p.Unprotected {
+		out = append(out, "git's hooks and configuration, and editor and shell settings in its directories could be changed")
+	}
+	return out
+}
+
+// signalsABI is the first Landlock that keeps signals, and abstract Unix sockets, inside (Linux 6.12).
+const signalsABI = 6
+
+// missing says what the level does not cover, whatever the policy.
+func (m machine) missing() (out []string) {
+	switch m.level {
+	case None:
+		return []string{"commands cannot be held, and none is run"}
+	case Off:
+		return []string{"the sandbox is switched off: commands run with all that this user may do"}
+	case Landlock:
+		out = append(out,
+			"a command with a network of its own gets none",
+			"mode and times of this user's files outside of the command's directories can be changed, unless it may write nothing",
+			"git's hooks and configuration, and editor and shell settings in the command's directories can be changed",
+			"other processes can be seen",
+			"the number of processes is not limited")
+	}
+	if m.landlockABI < signalsABI && m.level == Landlock {
+		out = append(out, "signals can be sent to other processes of this user")
+	}
+	if m.landlockABI < 1 {
+		out = append(out, "what can be read cannot be limited: the kernel has no Landlock")
+	}
+	if m.level != Landlock && m.uncounted {
+		out = append(out, "the number of processes is not limited for root on this kernel")
+	}
+	return out
+}
+
+func readsAll(f Files) bool {
+	return slices.ContainsFunc(f.Read, isRoot) || writesAll(f)
+}
+
+func writesAll(f Files) bool { return slices.ContainsFunc(f.Write, isRoot) }
+
+func isRoot(path string) bool { return clean(path) == "/" }
+
+func writesSomewhere(f Files) bool { return len(f.Write) > 0 || f.Temp }

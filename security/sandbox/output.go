@@ -1,0 +1,97 @@
+package sandbox
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Output is the start and the end of what a command printed.
+type Output struct {
+	Head, Tail []byte // Tail is empty unless something was cut
+	Cut        int64  // bytes between them that were dropped
+}
+
+// String is all that was kept, with a line that says how much was cut.
+func (o Output) String() string {
+	if o.Cut == 0 {
+		return string(o.Head) + string(o.Tail)
+	}
+	return fmt.Sprintf("%s\n[… %d bytes cut …]\n%s", o.Head, o.Cut, o.Tail)
+}
+
+// recorder keeps the first and the last half of keep bytes that are written to it, and counts the rest.
+type recorder struct {
+	keep  int
+	flood *flood
+
+	mu   sync.Mutex
+	head []byte // guarded by mu
+	tail []byte // guarded by mu; a ring once it is full
+	next int    // guarded by mu; where the ring goes on
+	cut  int64  // guarded by mu
+}
+
+// Write never fails: a command is not to end because nobody keeps what it says. It ends because of the flood.
+func (r *recorder) Write(p []byte) (int, error) {
+	n := len(p)
+	r.mu.Lock()
+	r.add(p)
+	r.mu.Unlock()
+	r.flood.add(n)
+	return n, nil
+}
+
+func (r *recorder) add(p []byte) {
+	half := r.keep / 2
+	if room := r.keep - half - len(r.head); room > 0 {
+		k := min(room, len(p))
+		r.head = append(r.head, p[:k]...)
+		p = p[k:]
+	}
+	if over := len(p) - half; over > 0 { // only its end can stay
+		r.cut += int64(over)
+		p = p[over:]
+	}
+	if room := half - len(r.tail); room > 0 {
+		k := min(room, len(p))
+		r.tail = append(r.tail, p[:k]...)
+		p = p[k:]
+	}
+	r.cut += int64(len(p))
+	for len(p) > 0 {
+		k := copy(r.tail[r.next:], p)
+		r.next = (r.next + k) % half
+		p = p[k:]
+	}
+}
+
+func (r *recorder) output() Output {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := Output{Head: r.head, Cut: r.cut}
+	o.Tail = append(append(o.Tail, r.tail[r.next:]...), r.tail[:r.next]...)
+	if o.Cut == 0 {
+		o.Head, o.Tail = append(o.Head, o.Tail...), nil
+	}
+	return o
+}
+
+// flood ends a command that prints without end.
+type flood struct {
+	most int64
+	over func()
+
+	mu    sync.Mutex
+	total int64 // guarded by mu
+}
+
+func (f *flood) add(n int) {
+	f.mu.Lock()
+	before := f.total
+	f.total += int64(n)
+	over := before <= f.most && f.total > f.most
+	f.mu.Unlock()
+	if over {
+		f.over()
+	}
+}

@@ -1,0 +1,44 @@
+package sandbox
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestOutputKeepsTheStartAndTheEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		keep := rapid.IntRange(2, 20).Draw(t, "keep")
+		parts := rapid.SliceOf(rapid.StringMatching("[a-z]{0,30}")).Draw(t, "parts")
+		all := strings.Join(parts, "")
+		ended := 0
+		r := &recorder{keep: keep, flood: &flood{most: 50, over: func() { ended++ }}}
+		for _, p := range parts {
+			if n, err := r.Write([]byte(p)); n != len(p) || err != nil {
+				t.Fatalf("Write = %d, %v, want %d", n, err, len(p))
+			}
+		}
+		o := r.output()
+		if len(all) <= keep {
+			if string(o.Head) != all || len(o.Tail) != 0 || o.Cut != 0 {
+				t.Errorf("%q became %q, %q and %d cut, want all of it in front", all, o.Head, o.Tail, o.Cut)
+			}
+		} else {
+			head, tail := keep-keep/2, keep/2
+			if string(o.Head) != all[:head] || string(o.Tail) != all[len(all)-tail:] || o.Cut != int64(len(all)-keep) {
+				t.Errorf("%q became %q, %q and %d cut", all, o.Head, o.Tail, o.Cut)
+			}
+		}
+		if want := len(all) > 50; (ended == 1) != want || ended > 1 {
+			t.Errorf("%d bytes ended the command %d times", len(all), ended)
+		}
+	})
+}
+
+func TestOutputSaysHowMuchIsMissing(t *testing.T) {
+	o := Output{Head: []byte("ab"), Tail: []byte("yz"), Cut: 22}
+	if got, want := o.String(), "ab\n[… 22 bytes cut …]\nyz"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

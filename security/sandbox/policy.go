@@ -1,0 +1,124 @@
+package sandbox
+
+import (
+	"slices"
+	"time"
+)
+
+// Policy says what a command may do. The zero Policy is the strictest: it reads the system's own directories, writes
+// nothing, has no network, starts no other program, and gets the least of each limit.
+type Policy struct {
+	Files   Files
+	Network Network
+	// Subprocess lets the command start other programs. Threads are always allowed.
+	Subprocess bool
+	// Unprotected lets the command write the files at the top of its directories that other programs of the user
+	// execute: git's hooks and configuration, editor and shell settings. See Protected.
+	Unprotected bool
+	Limits      Limits
+	// Env names variables that the command may have beside PATH, HOME, LANG, TERM and TMPDIR. Exact names.
+	Env []string
+}
+
+// Network is what a command may reach.
+type Network int
+
+// The networks, narrowest first.
+const (
+	// NetworkNone is no socket of any kind.
+	NetworkNone Network = iota
+	// NetworkLocal is a loopback interface of the command's own: what it starts can talk to each other, and not to
+	// the services of the machine.
+	NetworkLocal
+	// NetworkFull is the machine's network, without its Unix sockets.
+	NetworkFull
+)
+
+// String returns none, local or full.
+func (n Network) String() string {
+	switch n {
+	case NetworkLocal:
+		return "local"
+	case NetworkFull:
+		return "full"
+	}
+	return "none"
+}
+
+// Limits bound one command. Each is raised to its least value, so that the zero Limits are the narrowest, and set for
+// each process of the command, but for Processes.
+type Limits struct {
+	CPU       time.Duration // whole seconds; at least 10 s
+	FileSize  int64         // bytes of one file; at least 1 MiB
+	OpenFiles int           // at least 64
+	// Processes, threads included; at least 64. It holds where the command has a user namespace (native, bwrap); for
+	// root only if the kernel numbers the processes of a namespace by themselves (Linux 6.14), and then it is
+	// at least 400.
+	Processes int
+}
+
+// least is what a command gets of each limit at least: enough for a program of the system to start and say something.
+var least = Limits{CPU: 10 * time.Second, FileSize: 1 << 20, OpenFiles: 64, Processes: 64}
+
+// enforced are the limits as they are set.
+func (l Limits) enforced() Limits {
+	return Limits{
+		CPU:       max(l.CPU, least.CPU),
+		FileSize:  max(l.FileSize, least.FileSize),
+		OpenFiles: max(l.OpenFiles, least.OpenFiles),
+		Processes: max(l.Processes, least.Processes),
+	}
+}
+
+// Standard is for work in dir: everything can be read, dir and a private /tmp written, a network of the command's own,
+// subprocesses. It is an error if dir does not exist.
+func Standard(dir string) (Policy, error) {
+	files, err := WorkingDirectoryOnly(dir)
+	return Policy{
+		Files: files, Network: NetworkLocal, Subprocess: true,
+		// A build of a large program stays below these, a runaway does not.
+		Limits: Limits{CPU: 10 * time.Minute, FileSize: 1 << 30, OpenFiles: 1024, Processes: 1024},
+	}, err
+}
+
+// Permissive is the machine's network and all files that the user may write. It is still a sandbox: no Unix sockets,
+// no debugging of other processes, no new privileges, limits, and an end that takes everything with it.
+func Permissive() Policy {
+	return Policy{
+		Files: Files{Read: []string{"/"}, Write: []string{"/"}, Temp: true}, Network: NetworkFull, Subprocess: true, Unprotected: true,
+		Limits: Limits{CPU: time.Hour, FileSize: 16 << 30, OpenFiles: 4096, Processes: 4096},
+	}
+}
+
+// Restrictive reads everything, writes nothing, has no network and starts no other program.
+func Restrictive() Policy {
+	return Policy{Files: ReadOnly(), Limits: Limits{CPU: time.Minute, FileSize: 16 << 20, OpenFiles: 256}}
+}
+
+// Meet is the widest policy that is within both a and b: in every dimension the narrower of the two. It is
+// commutative, associative and idempotent.
+func Meet(a, b Policy) Policy {
+	return Policy{
+		Files:       meetFiles(a.Files, b.Files),
+		Network:     min(a.Network, b.Network),
+		Subprocess:  a.Subprocess && b.Subprocess,
+		Unprotected: a.Unprotected && b.Unprotected,
+		Limits: Limits{
+			CPU:       min(a.Limits.CPU, b.Limits.CPU),
+			FileSize:  min(a.Limits.FileSize, b.Limits.FileSize),
+			OpenFiles: min(a.Limits.OpenFiles, b.Limits.OpenFiles),
+			Processes: min(a.Limits.Processes, b.Limits.Processes),
+		},
+		Env: meetNames(a.Env, b.Env),
+	}
+}
+
+func meetNames(a, b []string) (both []string) {
+	for _, name := range a {
+		if slices.Contains(b, name) {
+			both = append(both, name)
+		}
+	}
+	slices.Sort(both)
+	return slices.Compact(both)
+}

@@ -1,0 +1,117 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// probeTime is how long one level may take to show that it works: it takes some 10 ms.
+const probeTime = 5 * time.Second
+
+// probe finds the best of the levels that works.
+func probe(ctx context.Context, cfg Config) machine {
+	if slices.Contains(os.Environ(), helperMark) {
+		return machine{mend: "this program does not call sandbox.Helper first in main, as it has to"}
+	}
+	abi := landlockABI()
+	for _, level := range []Level{Native, Bwrap, Landlock} {
+		if !slices.Contains(cfg.Levels, level) {
+			continue
+		}
+		m := machine{level: level, landlockABI: abi}
+		if try(ctx, cfg, m) {
+			m.uncounted = os.Geteuid() == 0 && !(level == Native && countsNamespaces())
+			if level == Landlock {
+				m.mend = mend(cfg)
+			}
+			return m
+		}
+	}
+	return machine{landlockABI: abi, mend: mend(cfg)}
+}
+
+// try runs a program at a level, with each thing that a policy may ask of it: read-only files, temporary ones, no
+// network and a loopback interface.
+func try(ctx context.Context, cfg Config, m machine) bool {
+	if m.level == Landlock && m.landlockABI < landlockLeast {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	program := "/bin/true"
+	if _, err := os.Stat(program); err != nil {
+		program = "true"
+	}
+	b := &Box{cfg: cfg, here: m}
+	local := Policy{Files: Files{Read: []string{"/"}, Temp: true}, Network: NetworkLocal, Subprocess: true}
+	for _, p := range []Policy{Restrictive(), local} {
+		r, err := b.Run(ctx, p, Spec{Argv: []string{program}, Dir: "/", Accept: true})
+		if err != nil || r.Code != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// countsNamespaces says that the kernel numbers the processes of each pid namespace up to a limit of its own.
+func countsNamespaces() bool {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return false
+	}
+	return atLeast(string(release), 6, 14)
+}
+
+// mend says how to get a better level here.
+func mend(cfg Config) string {
+	switch {
+	case len(cfg.Levels) == 0:
+		return "let the configuration use a level of the sandbox"
+	case holds("/proc/sys/user/max_user_namespaces", "0"):
+		return "let users make namespaces: sudo sysctl -w user.max_user_namespaces=15000"
+	case holds("/proc/sys/kernel/unprivileged_userns_clone", "0"):
+		return "let users make namespaces: sudo sysctl -w kernel.unprivileged_userns_clone=1"
+	case !isThere(bwrapPath):
+		return "install bubblewrap: sudo apt install bubblewrap (or dnf, pacman, apk)"
+	case holds("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"):
+		return "let AppArmor give this program namespaces: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+	}
+	return "let this program make namespaces; a container has to be started with --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
+}
+
+func holds(file, want string) bool {
+	got, err := os.ReadFile(file)
+	return err == nil && string(bytes.TrimSpace(got)) == want
+}
+
+func isThere(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// atLeast compares the start of a kernel's release, such as 6.14.2-arch, with a version.
+func atLeast(release string, major, minor int) bool {
+	var a, b int
+	for i, part := range strings.SplitN(release, ".", 3) {
+		n := 0
+		for _, r := range part {
+			if r < '0' || r > '9' {
+				break
+			}
+			n = n*10 + int(r-'0')
+		}
+		switch i {
+		case 0:
+			a = n
+		case 1:
+			b = n
+		}
+	}
+	return a > major || a == major && b >= minor
+}

@@ -1,0 +1,273 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// outputKept of each stream is more than a model can use, and little beside what a command can print.
+	outputKept = 1 << 20
+	// outputFlood is where printing is no longer work: a verbose build of a large project stays far below.
+	outputFlood = 1 << 30
+	// grace is how long the end of the processes, and of what they printed, may take after they were told.
+	grace = 5 * time.Second
+)
+
+var (
+	// ErrFlood is that a command was ended because it printed more than Spec.Flood.
+	ErrFlood = errors.New("the command printed too much and was ended")
+	// ErrNotStarted is that the program is not there or cannot be executed, as seen from inside.
+	ErrNotStarted = errors.New("the command could not be started")
+)
+
+// Spec is one command.
+type Spec struct {
+	// Argv is the program and its arguments. A name without a slash is looked for in the command's PATH.
+	Argv []string
+	// Dir is the working directory: absolute, and it must exist.
+	Dir string
+	// Env are variables as NAME=VALUE; the policy must name those that are not PATH, HOME, LANG, TERM or TMPDIR.
+	Env []string
+	// Stdin is the input of Run; nil = none. Start ignores it.
+	Stdin io.Reader
+	// Temp is a directory for temporary files that the caller made and removes, as for a session; "" = a new one that
+	// goes with the command.
+	Temp string
+	// Keep is how many bytes of each stream are kept, half from the start and half from the end. Default 1 MiB.
+	Keep int
+	// Flood is how many bytes may be printed before the command is ended. Default 1 GiB.
+	Flood int64
+	// Together records standard error in Stdout, in the order in which it was printed. Start ignores it.
+	Together bool
+	// Accept says that a person has seen what Check lacks, and wants the command to run all the same. It does not make
+	// None run anything.
+	Accept bool
+}
+
+// Result is how a command ended.
+type Result struct {
+	// Code is the exit status; 128 and the signal's number after a signal, as shells have it.
+	Code int
+	// Signal is the name of the signal that ended the command; "" = none did.
+	Signal string
+	// Stdout and Stderr are what it printed. Of a Process, Stdout is empty.
+	Stdout, Stderr Output
+	// Took is from the call to the end of the last process.
+	Took time.Duration
+	// Level is where it ran.
+	Level Level
+}
+
+// Run runs a command and waits for the end of it and of everything it started. The end of ctx ends them, and is then
+// the error, with a Result of what was printed until then. A status that is not 0 is no error. Other errors: ErrRefused,
+// ErrFlood, ErrNotStarted, and that the sandbox could not be set up; then nothing has run.
+func (b *Box) Run(ctx context.Context, p Policy, s Spec) (Result, error) {
+	c, err := b.prepare(ctx, p, s)
+	if err != nil {
+		return Result{}, err
+	}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = s.Stdin, c.stdout, c.stderr
+	if s.Together {
+		c.cmd.Stderr = c.stdout
+	}
+	if err := c.start(); err != nil {
+		return Result{}, err
+	}
+	return c.wait()
+}
+
+// Process is a command that runs on, as a server on its standard input and output. Its methods may be called from
+// several goroutines, Wait once.
+type Process struct {
+	// Stdin and Stdout are the command's. Read Stdout to its end before Wait.
+	Stdin  io.WriteCloser
+	Stdout io.ReadCloser
+	c      *command
+}
+
+// Start is Run for a command to talk to: it returns when the command has started. The end of ctx ends it with all that
+// it started; so does End. Its standard error is recorded; what it prints on Stdout is the caller's, unbounded.
+// Wait has to be called.
+func (b *Box) Start(ctx context.Context, p Policy, s Spec) (*Process, error) {
+	c, err := b.prepare(ctx, p, s)
+	if err != nil {
+		return nil, err
+	}
+	c.cmd.Stderr = c.stderr
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		c.release()
+		return nil, fmt.Errorf("make a pipe for the command: %w", err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		c.release()
+		return nil, fmt.Errorf("make a pipe for the command: %w", err)
+	}
+	if err := c.start(); err != nil {
+		return nil, err
+	}
+	return &Process{Stdin: in, Stdout: out, c: c}, nil
+}
+
+// End ends the command and all that it started. Wait then returns.
+func (p *Process) End() { p.c.cancel(nil) }
+
+// Wait waits for the end, as Run does. After End, the error is context.Canceled.
+func (p *Process) Wait() (Result, error) { return p.c.wait() }
+
+// command is one that was prepared. Either start fails or wait is called; both release it.
+type command struct {
+	cmd            *exec.Cmd
+	ctx            context.Context
+	cancel         context.CancelCauseFunc
+	stdout, stderr *recorder
+	begun          time.Time
+	level          Level
+	hold           *hold
+	cleanup        []func() error
+}
+
+// prepare makes all that the command needs. On an error nothing of it is left.
+func (b *Box) prepare(ctx context.Context, p Policy, s Spec) (_ *command, err error) {
+	if err := b.Check(p); err != nil && (!s.Accept || b.here.level == None) {
+		return nil, err
+	}
+	if len(s.Argv) == 0 || s.Argv[0] == "" {
+		return nil, fmt.Errorf("%w: it has no name", ErrNotStarted)
+	}
+	if !filepath.IsAbs(s.Dir) {
+		return nil, fmt.Errorf("%w: its directory %q is not absolute", ErrNotStarted, s.Dir)
+	}
+	c := &command{begun: time.Now(), level: b.here.level}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.release())
+		}
+	}()
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	most := s.Flood
+	if most == 0 {
+		most = outputFlood
+	}
+	f := &flood{most: most, over: func() { c.cancel(ErrFlood) }}
+	keep := s.Keep
+	if keep == 0 {
+		keep = outputKept
+	}
+	c.stdout, c.stderr = &recorder{keep: max(keep, 2), flood: f}, &recorder{keep: max(keep, 2), flood: f}
+	temp, err := c.tempDir(b.cfg.TempDir, p, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.confine(c, p, s, temp); err != nil {
+		return nil, err
+	}
+	c.cmd.WaitDelay = grace
+	return c, nil
+}
+
+// tempDir returns the directory for temporary files; "" if the policy has none.
+func (c *command) tempDir(parent string, p Policy, s Spec) (string, error) {
+	if !p.Files.Temp {
+		return "", nil
+	}
+	if s.Temp != "" {
+		return filepath.EvalSymlinks(s.Temp)
+	}
+	dir, err := os.MkdirTemp(parent, "symbio-run-")
+	if err != nil {
+		return "", fmt.Errorf("make the command's directory for temporary files: %w", err)
+	}
+	c.cleanup = append(c.cleanup, func() error { return removeAll(dir) })
+	return filepath.EvalSymlinks(dir)
+}
+
+// removeAll removes what a command left, which may have taken its own permissions away.
+func removeAll(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	open(root, ".")
+	return os.RemoveAll(dir)
+}
+
+// open makes the directories below name such that they can be emptied.
+func open(root *os.Root, name string) {
+	if root.Chmod(name, 0o700) != nil {
+		return
+	}
+	d, err := root.Open(name)
+	if err != nil {
+		return
+	}
+	entries, _ := d.ReadDir(-1)
+	d.Close()
+	for _, e := range entries {
+		if e.IsDir() {
+			open(root, filepath.Join(name, e.Name()))
+		}
+	}
+}
+
+// start starts the command and waits until it runs.
+func (c *command) start() error {
+	err := c.cmd.Start()
+	if err == nil {
+		if err = c.hold.started(); err == nil {
+			return nil
+		}
+		c.cancel(err)
+		c.cmd.Wait() // it has not run: how it ended is of no interest
+	}
+	if ctxErr := context.Cause(c.ctx); ctxErr != nil && c.ctx.Err() != nil && !errors.Is(err, ErrNotStarted) {
+		err = errors.Join(ctxErr, err)
+	}
+	return errors.Join(err, c.release())
+}
+
+// wait waits for the end of everything.
+func (c *command) wait() (Result, error) {
+	waited := c.cmd.Wait()
+	r := Result{Stdout: c.stdout.output(), Stderr: c.stderr.output(), Level: c.level}
+	var err error
+	status, known := c.hold.ended(c)
+	switch {
+	case known && status.Signaled():
+		r.Code, r.Signal = 128+int(status.Signal()), status.Signal().String()
+	case known:
+		r.Code = status.ExitStatus()
+	case c.ctx.Err() != nil:
+		err = context.Cause(c.ctx)
+	default:
+		err = fmt.Errorf("the command was lost: its sandbox ended first (%w)", cmp.Or(waited, io.ErrUnexpectedEOF))
+	}
+	err = errors.Join(err, c.release())
+	r.Took = time.Since(c.begun)
+	return r, err
+}
+
+// release gives back what prepare made, in the opposite order.
+func (c *command) release() (err error) {
+	if c.cancel != nil {
+		c.cancel(nil)
+	}
+	for i := len(c.cleanup) - 1; i >= 0; i-- {
+		err = errors.Join(err, c.cleanup[i]())
+	}
+	c.cleanup = nil
+	return err
+}

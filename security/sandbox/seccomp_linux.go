@@ -1,0 +1,143 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the filter loads from struct seccomp_data. Both systems are little-endian: the low half of an argument, which
+// is all that the kernel looks at in these calls, comes first.
+const (
+	offNumber = 0
+	offArch   = 4
+	offArg0   = 16
+	offArg1   = 24
+	offArg2   = 32
+)
+
+// newest is the first number of a system call that this filter does not know (setxattrat, Linux 6.13). Programs do
+// without what the kernel does not know either, and so nothing new is let through.
+const newest = 463
+
+// never are calls that no command needs and that reach out of a sandbox, or into the kernel where most faults are.
+var never = []int{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, // they make sockets past this filter
+	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_MOUNT_SETATTR,
+	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
+	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
+	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME,
+}
+
+// metadata are the calls that Landlock does not see.
+var metadata = slices.Concat([]int{
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
+}, oldMetadata)
+
+// newNamespaces are the flags of clone that unshare has too.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+const (
+	allow  = unix.SECCOMP_RET_ALLOW
+	eperm  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	enosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+)
+
+// assembler writes a filter. The accumulator holds the call's number between its steps.
+type assembler struct{ code []unix.SockFilter }
+
+func (a *assembler) op(code uint16, k uint32, jt, jf uint8) {
+	a.code = append(a.code, unix.SockFilter{Code: code, K: k, Jt: jt, Jf: jf})
+}
+
+func (a *assembler) load(offset uint32) { a.op(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset, 0, 0) }
+func (a *assembler) ret(action uint32)  { a.op(unix.BPF_RET|unix.BPF_K, action, 0, 0) }
+
+// skip jumps over n steps unless the accumulator equals k.
+func (a *assembler) unless(k uint32, n int) {
+	a.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 0, uint8(n))
+}
+
+// refuse ends the calls with an action.
+func (a *assembler) refuse(action uint32, calls ...int) {
+	for _, nr := range calls {
+		a.unless(uint32(nr), 1)
+		a.ret(action)
+	}
+}
+
+// on adds steps for one call. They start with the number in the accumulator; if they do not decide, the next ones do.
+func (a *assembler) on(call int, steps func(*assembler)) {
+	var body assembler
+	steps(&body)
+	body.load(offNumber)
+	a.unless(uint32(call), len(body.code))
+	a.code = append(a.code, body.code...)
+}
+
+// filter returns the program for the job.
+func (j *job) filter() []unix.SockFilter {
+	var a assembler
+	a.load(offArch)
+	a.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nativeArch, 1, 0)
+	a.ret(unix.SECCOMP_RET_KILL_PROCESS) // 32-bit calls have other numbers
+	a.load(offNumber)
+	a.op(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, newest, 0, 1) // and x32, on amd64
+	a.ret(enosys)
+	a.refuse(eperm, never...)
+	if !j.Metadata {
+		a.refuse(eperm, metadata...)
+	}
+	a.refuse(enosys, unix.SYS_CLONE3) // its flags are in memory; libraries go on with clone
+	a.on(unix.SYS_CLONE, func(a *assembler) {
+		a.load(offArg0)
+		a.op(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, newNamespaces, 0, 1)
+		a.ret(eperm)
+		if !j.Fork {
+			a.op(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, unix.CLONE_THREAD, 1, 0)
+			a.ret(eperm)
+		}
+	})
+	if !j.Fork {
+		a.refuse(eperm, oldForks...)
+	}
+	// Input put into a terminal is run by the shell that reads it next.
+	a.on(unix.SYS_IOCTL, func(a *assembler) {
+		a.load(offArg1)
+		a.refuse(eperm, unix.TIOCSTI, unix.TIOCLINUX)
+	})
+	j.sockets(&a)
+	a.ret(allow)
+	return a.code
+}
+
+// sockets is what the network leaves of socket and socketpair.
+func (j *job) sockets(a *assembler) {
+	// A pair of datagram sockets can be connected again, to a socket of the machine; the other kinds cannot.
+	a.on(unix.SYS_SOCKETPAIR, func(a *assembler) {
+		a.load(offArg1)
+		a.op(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0) // without SOCK_CLOEXEC and SOCK_NONBLOCK
+		a.refuse(eperm, unix.SOCK_DGRAM, unix.SOCK_RAW)       // SOCK_RAW of a Unix pair is SOCK_DGRAM
+	})
+	if j.Network == NetworkNone {
+		a.refuse(eperm, unix.SYS_SOCKET)
+		return
+	}
+	a.on(unix.SYS_SOCKET, func(a *assembler) {
+		a.load(offArg0)
+		a.refuse(allow, unix.AF_INET, unix.AF_INET6)
+		a.unless(unix.AF_NETLINK, 3) // for what addresses and routes there are, and nothing else
+		a.load(offArg2)
+		a.unless(unix.NETLINK_ROUTE, 1)
+		a.ret(allow)
+		a.ret(eperm)
+	})
+}
