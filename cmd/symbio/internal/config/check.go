@@ -41,6 +41,7 @@ func (c Config) Check() error {
 	if c.Approvals.Timeout <= 0 {
 		bad("approvals.timeout: want how long a decision waits for a person, such as 10m")
 	}
+	c.Sandbox.check(bad)
 	c.Discovery.check(bad)
 	if _, err := provider.Parse(c.Model); err != nil {
 		bad("model: %w", err)

@@ -29,6 +29,7 @@ type Config struct {
 	Authorize    []permission.InboundRule `yaml:"authorize"`
 	Permissions  permission.Config        `yaml:"permissions"`
 	Approvals    Approvals                `yaml:"approvals"`
+	Sandbox      Sandbox                  `yaml:"sandbox"`
 	Skills       Skills                   `yaml:"skills"`
 	Budget       agent.Limits             `yaml:"budget"`
 	Limits       Limits                   `yaml:"limits"`
@@ -119,6 +120,7 @@ func Default() Config {
 		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
 		Skills:      Skills{Enabled: true, Discover: true},
+		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
 		// The numbers and their reasons are those of community.Config, actor.Config and grpcpeer.Limits.
