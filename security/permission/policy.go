@@ -47,39 +47,42 @@ func (c Chain) Judge(call Call) Verdict {
 			strictest = v
 		}
 		if strictest.Action == Deny {
-			return strictest
+			break
 		}
 	}
-	strictest.Except = except(c, f)
+	strictest.Except, strictest.Plan = except(c, f), plan(c, f, strictest)
 	return strictest
 }
 
 // judge goes through the six stages (spec: swiftagent.md, Security).
 func (l Link) judge(f *facts) Verdict {
+	if f.ran() != nil {
+		return l.judgeRun(f)
+	}
 	p := l.Policy
 	denied, unsure := firstDeny(p.FinalDeny, f)
 	if denied != nil {
-		return Verdict{Deny, StageFinalDeny, denied.text, "config", "", why(denied, "denies this for good"), nil}
+		return decided(Deny, StageFinalDeny, denied, why(denied, "denies this for good"))
 	}
 	answer, here, remembered := l.Memory.recall(f.call, p)
 	switch {
 	case remembered && answer == Deny:
-		return Verdict{Deny, StageMemory, "", "memory", "", "A person has denied exactly this call before.", nil}
+		return Verdict{Action: Deny, Stage: StageMemory, Source: "memory", Why: "A person has denied exactly this call before."}
 	case remembered && here:
-		return cautious(Verdict{Allow, StageMemory, "", "memory", "", "A person has allowed exactly this call before.", nil}, StageFinalDeny, unsure)
+		return cautious(Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has allowed exactly this call before."}, StageFinalDeny, unsure)
 	}
 	floor := StageFinalDeny
 	if firstAllow(p.Override, f) == nil {
 		var doubt *Rule
 		if denied, doubt = firstDeny(p.Deny, f); denied != nil {
-			return Verdict{Deny, StageDeny, denied.text, "config", "", why(denied, "denies this"), nil}
+			return decided(Deny, StageDeny, denied, why(denied, "denies this"))
 		}
 		if unsure == nil {
 			unsure, floor = doubt, StageDeny
 		}
 	}
 	if remembered {
-		return cautious(Verdict{Allow, StageMemory, "", "memory", "", "A person has allowed exactly this call before.", nil}, floor, unsure)
+		return cautious(Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has allowed exactly this call before."}, floor, unsure)
 	}
 	return cautious(l.permit(f), floor, unsure)
 }
@@ -88,7 +91,7 @@ func (l Link) judge(f *facts) Verdict {
 func (l Link) permit(f *facts) Verdict {
 	p := l.Policy
 	if r := firstAllow(p.Allow, f); r != nil {
-		return Verdict{Allow, StageAllow, r.text, "config", "", why(r, "allows this"), nil}
+		return decided(Allow, StageAllow, r, why(r, "allows this"))
 	}
 	var granted []Granted
 	if l.Granted != nil {
@@ -96,11 +99,11 @@ func (l Link) permit(f *facts) Verdict {
 	}
 	for _, g := range granted {
 		if g.Rule.allows(f) == yes {
-			return Verdict{Allow, StageAllow, g.Rule.text, g.Source, "", why(&g.Rule, "allows this") + " It was granted by " + g.Source + ".", nil}
+			return Verdict{Action: Allow, Stage: StageAllow, Rule: g.Rule.text, Source: g.Source, Why: why(&g.Rule, "allows this") + " It was granted by " + g.Source + "."}
 		}
 	}
-	if f.isShell() {
-		return l.permitShell(f, granted)
+	if name := f.protected(); name != "" && p.Default != Deny {
+		return Verdict{Action: Ask, Stage: StageDefault, Why: fmt.Sprintf("Other programs run %s or obey it, and no rule names it. So a person has to say.", name)}
 	}
 	switch p.Default {
 	case Allow:
@@ -111,31 +114,12 @@ func (l Link) permit(f *facts) Verdict {
 	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this, and what no rule allows is denied."}
 }
 
-// permitShell is for commands that no rule spells out: Ask at most.
-func (l Link) permitShell(f *facts, granted []Granted) Verdict {
-	const exact = "a command is allowed without asking only by a rule for exactly that command; prefix rules come later."
-	for _, r := range l.Policy.Allow {
-		if r.allows(f) == maybe {
-			return Verdict{Ask, StageAllow, r.text, "config", "", fmt.Sprintf("The rule %s speaks of this, but %s", r.text, exact), nil}
-		}
-	}
-	for _, g := range granted {
-		if g.Rule.allows(f) == maybe {
-			return Verdict{Ask, StageAllow, g.Rule.text, g.Source, "", fmt.Sprintf("The rule %s speaks of this, but %s", g.Rule.text, exact), nil}
-		}
-	}
-	if l.Policy.Default == Ask || l.Policy.Default == Allow {
-		return Verdict{Action: Ask, Stage: StageDefault, Why: "No rule is for exactly this command, so a person has to say."}
-	}
-	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this command, and what no rule allows is denied."}
-}
-
 // cautious turns an allow into a question when a deny rule may apply.
 func cautious(v Verdict, stage Stage, unsure *Rule) Verdict {
 	if v.Action != Allow || unsure == nil {
 		return v
 	}
-	return Verdict{Ask, stage, unsure.text, "config", "", why(unsure, "may deny this, and it cannot be told whether it does"), nil}
+	return decided(Ask, stage, unsure, why(unsure, "may deny this, and it cannot be told whether it does"))
 }
 
 func why(r *Rule, does string) string { return fmt.Sprintf("The rule %s %s.", r.text, does) }
@@ -143,6 +127,9 @@ func why(r *Rule, does string) string { return fmt.Sprintf("The rule %s %s.", r.
 // firstDeny finds a rule that denies the call, and else one that may.
 func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
 	for i := range rules {
+		if rules[i].form != formNone && !rules[i].namedBy(f.denied) {
+			continue
+		}
 		switch rules[i].denies(f) {
 		case yes:
 			return &rules[i], nil
@@ -157,7 +144,7 @@ func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
 
 func firstAllow(rules []Rule, f *facts) *Rule {
 	for i := range rules {
-		if rules[i].allows(f) == yes {
+		if rules[i].namedBy(f.names) && rules[i].allows(f) == yes {
 			return &rules[i]
 		}
 	}

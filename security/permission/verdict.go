@@ -70,6 +70,8 @@ type Verdict struct {
 	// Except is what a call that walks a directory must leave out; nil is nothing. Whoever runs the
 	// call has to obey it: the verdict stands only without those paths.
 	Except *Except
+	// Plan is what a call of Bash or Git has to execute instead of its arguments; nil for other tools.
+	Plan *Plan
 }
 
 // Call is a tool call, decoded once; the tool gets the same decoded value.
