@@ -96,6 +96,10 @@ func (f *facts) lifted(rules []Rule) []bool {
 	}
 	all := make([]bool, len(f.shell.program.Commands))
 	any := false
+	for j := range rules {
+		// A rule for the whole tool also means a program without commands, such as x=1.
+		any = any || len(all) == 0 && rules[j].form == formTool && rules[j].namedBy(f.names)
+	}
 	for i := range all {
 		for j := range rules {
 			r := &rules[j]
@@ -181,7 +185,7 @@ func allTrue(list []bool) bool {
 			return false
 		}
 	}
-	return len(list) > 0
+	return list != nil
 }
 
 // unknown reports whether something may run that is not among the commands.
