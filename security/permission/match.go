@@ -25,15 +25,15 @@ type facts struct {
 	readable bool     // there are values, and all are strings
 	places   []place  // one for each value of a path
 	goals    []target // one for each value of a URL
-	shell    *command // of a command
-	files    []place  // what the words of a command would be as paths
+	shell    *run     // of a call that runs commands
+	links    *links   // shared by all that is found for one call
 	followed map[string]string
 	strings  []string // every string of the arguments, for opaque subjects
 	gathered bool
 }
 
 func look(c Call) *facts {
-	f := &facts{call: c, subject: subjectOf(c.Tool), names: []string{c.Tool}}
+	f := &facts{call: c, subject: subjectOf(c.Tool), names: []string{c.Tool}, links: &links{}}
 	if alias := aliases[c.Tool]; alias != "" {
 		f.names = append(f.names, alias)
 	}
@@ -56,15 +56,9 @@ func look(c Call) *facts {
 	return f
 }
 
-// isShell says that the call runs a command, which nothing but a rule for exactly it may allow.
-func (f *facts) isShell() bool { return f.subject.matter == matterCommand }
-
-func (f *facts) command() *command {
-	if f.shell == nil {
-		c := readShell(strings.Join(f.values, "\n"))
-		f.shell = &c
-	}
-	return f.shell
+// isShell says that the call runs commands.
+func (f *facts) isShell() bool {
+	return f.subject.matter == matterCommand || f.subject.matter == matterGit
 }
 
 // targets are where the URLs of the call lead.
@@ -93,7 +87,7 @@ func (f *facts) oddity() string {
 func (f *facts) locations() []place {
 	if f.places == nil {
 		for _, v := range f.values {
-			f.places = append(f.places, locate(v, f.call.Dir))
+			f.places = append(f.places, f.links.locate(v, f.call.Dir))
 		}
 	}
 	return f.places
@@ -103,8 +97,8 @@ func (f *facts) locations() []place {
 func (f *facts) follow(dir string) (string, bool) {
 	real, known := f.followed[dir]
 	if !known {
-		if p := locate(dir+"/", ""); p.known {
-			real = p.real
+		if found, err := f.links.directory(dir); err == nil {
+			real = found
 		} else {
 			real = "\x00"
 		}
@@ -117,11 +111,17 @@ func (f *facts) follow(dir string) (string, bool) {
 }
 
 // namedBy reports whether the rule is about a tool of one of those names.
-func (r Rule) namedBy(names []string) bool {
-	if !strings.Contains(r.tool, "*") {
-		return slices.Contains(names, r.tool)
+func (r *Rule) namedBy(names []string) bool {
+	for _, n := range names {
+		if !r.star {
+			if n == r.tool {
+				return true
+			}
+		} else if c := r.tool[0]; (c == '*' || n != "" && c == n[0]) && glob(r.tool, n) {
+			return true
+		}
 	}
-	return slices.ContainsFunc(names, func(n string) bool { return glob(r.tool, n) })
+	return false
 }
 
 // allows says whether the rule means this call for certain.
@@ -129,10 +129,10 @@ func (r Rule) allows(f *facts) reach {
 	if !r.namedBy(f.names) {
 		return no
 	}
+	if name := f.protected(); name != "" && !r.spellsPath(name) {
+		return no
+	}
 	if r.form == formTool {
-		if f.isShell() {
-			return maybe
-		}
 		return yes
 	}
 	if !f.readable {
@@ -151,12 +151,6 @@ func (r Rule) allows(f *facts) reach {
 		return r.allowsPath(f)
 	case formName:
 		return every(func(v string) bool { return glob(r.spec, v) })
-	case formExact:
-		return every(func(v string) bool { return v == r.spec })
-	case formPrefix:
-		if every(func(v string) bool { return startsPlainly(v, r.spec) }) == yes {
-			return maybe
-		}
 	case formDomain:
 		return r.allowsTargets(f, func(t target) bool { return !t.addr.IsValid() && hostMatches(r.spec, t.host) })
 	case formAddr:
@@ -199,16 +193,12 @@ func (r Rule) denies(f *facts) reach {
 	switch {
 	case r.form == formNone:
 		return yes
-	case f.isShell() && r.form == formPath:
-		return r.deniesFilesOf(f)
 	case !r.namedBy(f.denied):
 		return no
 	case r.form == formTool:
 		return yes
 	case f.subject.matter == matterOpaque || r.form == formOpaque:
 		return r.deniesStrings(f)
-	case f.subject.matter == matterGit:
-		return r.deniesCommand(gitCommand(f.call.Args))
 	case !f.readable:
 		return maybe
 	}
@@ -222,7 +212,7 @@ func (r Rule) denies(f *facts) reach {
 	case formAddr:
 		return r.deniesTargets(f, r.meansAddr)
 	}
-	return r.deniesCommand(*f.command())
+	return no
 }
 
 func (r Rule) deniesPath(f *facts) reach {
@@ -239,65 +229,6 @@ func (r Rule) deniesPath(f *facts) reach {
 		return maybe
 	}
 	return no
-}
-
-// deniesFilesOf says whether a command may use a file that a rule denies to the file tools: a reader
-// that names the file is one (security.md 8.4); whether it writes there is for later.
-func (r Rule) deniesFilesOf(f *facts) reach {
-	reads, writes := r.namedBy([]string{"Read"}), r.namedBy([]string{"Edit", "Write"})
-	if !reads && !writes {
-		return no
-	}
-	if !f.readable {
-		return maybe
-	}
-	patterns, _ := r.denials(f.call.Dir, f.follow)
-	c := f.command()
-	if f.files == nil {
-		for _, w := range c.words {
-			f.files = append(f.files, locate(w, f.call.Dir))
-		}
-	}
-	for _, at := range f.files {
-		for _, p := range patterns {
-			if p.covers(fold(at.lexical)) || at.known && p.covers(fold(at.real)) {
-				if reads {
-					return yes
-				}
-				return maybe
-			}
-		}
-	}
-	if c.dynamic {
-		return maybe
-	}
-	return no
-}
-
-func (r Rule) deniesCommand(c command) reach {
-	switch r.form {
-	case formExact, formPrefix:
-		if c.mayRun(r.spec) {
-			return yes
-		}
-	case formGlob:
-		if c.holds(r.spec) {
-			return yes
-		}
-	}
-	if c.dynamic {
-		return maybe
-	}
-	return no
-}
-
-// gitCommand writes the arguments of the Git tool as the command that they become.
-func gitCommand(args map[string]any) command {
-	words := []string{"git"}
-	if sub, ok := args["command"].(string); ok {
-		words = append(words, sub)
-	}
-	return readShell(strings.Join(gather(words, args), " "))
 }
 
 // deniesStrings compares the spec with every string of a call that nothing is known about.

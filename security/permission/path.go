@@ -88,6 +88,13 @@ func (r Rule) pattern(dir string) (p pattern, ok bool) {
 
 func (r Rule) patternFrom(from string) pattern {
 	star := strings.Index(r.spec, "*")
+	if below := r.spec[:max(strings.LastIndex(r.spec[:max(star, 0)], "/"), 0)]; star >= 0 && filepath.Separator == '/' && plainPath(from) && (below == "" || plainPath("/"+below)) {
+		dir := strings.TrimSuffix(from, "/")
+		if below != "" {
+			dir += "/" + below
+		}
+		return pattern{dir: dir, rest: strings.TrimPrefix(r.spec[len(below):], "/")}
+	}
 	if star < 0 {
 		whole := slashed(filepath.Join(from, r.spec))
 		cut := max(strings.LastIndex(whole, "/"), 0)
@@ -95,6 +102,11 @@ func (r Rule) patternFrom(from string) pattern {
 	}
 	cut := strings.LastIndex(r.spec[:star], "/") + 1
 	return pattern{dir: slashed(filepath.Join(from, r.spec[:cut])), rest: r.spec[cut:]}
+}
+
+// plainPath reports whether an absolute path is surely clean.
+func plainPath(path string) bool {
+	return path != "" && path[0] == '/' && !strings.Contains(path, "//") && !strings.Contains(path, "/.")
 }
 
 // slashed is the clean form of an absolute path that patterns are compared with: slashes, and "" for
@@ -172,8 +184,80 @@ type place struct {
 	known         bool // neither could fail
 }
 
+// links remembers what was found out about names while one call is judged. The zero value is ready.
+type links struct {
+	seen map[string]link
+	dirs map[string]string
+}
+
+// link is one name: where it leads, when it is a symbolic link.
+type link struct {
+	target string
+	is     bool
+	err    error
+}
+
+func (l *links) read(name string) link {
+	found, ok := l.seen[name]
+	if ok {
+		return found
+	}
+	info, err := os.Lstat(name)
+	found.err = err
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		found.is = true
+		found.target, found.err = os.Readlink(name)
+	}
+	l.note(name, found)
+	return found
+}
+
+func (l *links) note(name string, found link) {
+	if l.seen == nil {
+		l.seen = map[string]link{}
+	}
+	l.seen[name] = found
+}
+
+// directory follows every link of a pattern's directory, which is clean, with slashes, and "" for the
+// root. Directories beside each other share what is found out about those above them.
+func (l *links) directory(dir string) (string, error) {
+	if found, ok := l.dirs[dir]; ok {
+		return found, nil
+	}
+	cut := strings.LastIndexByte(dir, '/')
+	if cut < 0 || filepath.Separator != '/' {
+		real, err := l.resolve(filepath.FromSlash(dir + "/"))
+		return slashed(real), err
+	}
+	above, err := l.directory(dir[:cut])
+	if err != nil {
+		return "", err
+	}
+	real := dir
+	if above != dir[:cut] {
+		real = above + dir[cut:]
+	}
+	if gone := cut > 0 && errors.Is(l.seen[above].err, fs.ErrNotExist); gone {
+		l.note(real, link{err: fs.ErrNotExist})
+	} else if found := l.read(real); found.is {
+		real, err = l.resolve(real)
+		real = slashed(real)
+	} else if found.err != nil && !errors.Is(found.err, fs.ErrNotExist) && !errors.Is(found.err, syscall.ENOTDIR) {
+		err = found.err
+	}
+	if err != nil {
+		return "", err
+	}
+	if l.dirs == nil {
+		l.dirs = map[string]string{"": ""}
+	}
+	l.dirs[dir] = real
+	return real, nil
+}
+
 // locate finds where a path leads, as a tool will that cleans it before use.
-func locate(path, dir string) place {
+func (l *links) locate(path, dir string) place {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return place{}
 	}
@@ -184,7 +268,7 @@ func locate(path, dir string) place {
 		path = filepath.Join(dir, path)
 	}
 	path = filepath.Clean(path)
-	real, err := resolve(path)
+	real, err := l.resolve(path)
 	if err != nil {
 		return place{lexical: slashed(path)}
 	}
@@ -196,7 +280,7 @@ const mostLinks = 40
 
 // resolve follows every link of a clean absolute path, also where what it leads to does not exist:
 // a file to be written, or a dangling link.
-func resolve(path string) (string, error) {
+func (l *links) resolve(path string) (string, error) {
 	volume := filepath.VolumeName(path)
 	done := volume + string(filepath.Separator)
 	todo := strings.TrimPrefix(path[len(volume):], string(filepath.Separator))
@@ -210,26 +294,26 @@ func resolve(path string) (string, error) {
 			done = filepath.Dir(done)
 			continue
 		}
-		next := filepath.Join(done, name)
-		info, err := os.Lstat(next)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		next := done + string(filepath.Separator) + name
+		if strings.HasSuffix(done, string(filepath.Separator)) {
+			next = done + name
+		}
+		found := l.read(next)
+		if errors.Is(found.err, fs.ErrNotExist) || errors.Is(found.err, syscall.ENOTDIR) {
 			// Nothing below can be a link. What is left may hold .. from a link's text.
 			return filepath.Join(next, todo), nil
 		}
-		if err != nil {
-			return "", err
+		if found.err != nil {
+			return "", found.err
 		}
-		if info.Mode()&fs.ModeSymlink == 0 {
+		if !found.is {
 			done = next
 			continue
 		}
 		if links++; links > mostLinks {
 			return "", syscall.ELOOP
 		}
-		target, err := os.Readlink(next)
-		if err != nil {
-			return "", err
-		}
+		target := found.target
 		if filepath.IsAbs(target) {
 			done = filepath.VolumeName(target) + string(filepath.Separator)
 			target = strings.TrimPrefix(target[len(filepath.VolumeName(target)):], string(filepath.Separator))

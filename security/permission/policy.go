@@ -47,42 +47,45 @@ func (c Chain) Judge(call Call) Verdict {
 			strictest = v
 		}
 		if strictest.Action == Deny {
-			return strictest
+			break
 		}
 	}
-	strictest.Except, strictest.Dial = except(c, f), dial(c, f)
+	strictest.Except, strictest.Dial, strictest.Plan = except(c, f), dial(c, f), plan(c, f, strictest)
 	return strictest
 }
 
 // judge goes through the six stages (spec: swiftagent.md, Security).
 func (l Link) judge(f *facts) Verdict {
+	if f.ran() != nil {
+		return l.judgeRun(f)
+	}
 	p := l.Policy
 	if v, never := l.unreachable(f); never {
 		return v
 	}
 	denied, unsure := firstDeny(p.FinalDeny, f)
 	if denied != nil {
-		return Verdict{Deny, StageFinalDeny, denied.text, "config", "", why(denied, "denies this for good"), nil, nil}
+		return decided(Deny, StageFinalDeny, denied, why(denied, "denies this for good"))
 	}
 	answer, here, remembered := l.Memory.recall(f.call, p)
 	switch {
 	case remembered && answer == Deny:
-		return Verdict{Deny, StageMemory, "", "memory", "", "A person has denied exactly this call before.", nil, nil}
+		return Verdict{Action: Deny, Stage: StageMemory, Source: "memory", Why: "A person has denied exactly this call before."}
 	case remembered && here:
-		return cautious(Verdict{Allow, StageMemory, "", "memory", "", "A person has allowed exactly this call before.", nil, nil}, StageFinalDeny, unsure)
+		return cautious(Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has allowed exactly this call before."}, StageFinalDeny, unsure)
 	}
 	floor := StageFinalDeny
 	if firstAllow(p.Override, f) == nil {
 		var doubt *Rule
 		if denied, doubt = firstDeny(p.Deny, f); denied != nil {
-			return Verdict{Deny, StageDeny, denied.text, "config", "", why(denied, "denies this"), nil, nil}
+			return decided(Deny, StageDeny, denied, why(denied, "denies this"))
 		}
 		if unsure == nil {
 			unsure, floor = doubt, StageDeny
 		}
 	}
 	if remembered {
-		return cautious(Verdict{Allow, StageMemory, "", "memory", "", "A person has allowed exactly this call before.", nil, nil}, floor, unsure)
+		return cautious(Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has allowed exactly this call before."}, floor, unsure)
 	}
 	return cautious(l.permit(f), floor, unsure)
 }
@@ -92,7 +95,7 @@ func (l Link) judge(f *facts) Verdict {
 func (l Link) permit(f *facts) Verdict {
 	v := l.permitted(f)
 	if odd := f.oddity(); odd != "" && v.Action == Allow {
-		return Verdict{Ask, v.Stage, v.Rule, v.Source, "", fmt.Sprintf("The URL may mean two things: %s. So a person has to say.", odd), nil, nil}
+		v.Action, v.Why = Ask, fmt.Sprintf("The URL may mean two things: %s. So a person has to say.", odd)
 	}
 	return v
 }
@@ -100,7 +103,7 @@ func (l Link) permit(f *facts) Verdict {
 func (l Link) permitted(f *facts) Verdict {
 	p := l.Policy
 	if r := firstAllow(p.Allow, f); r != nil {
-		return Verdict{Allow, StageAllow, r.text, "config", "", why(r, "allows this"), nil, nil}
+		return decided(Allow, StageAllow, r, why(r, "allows this"))
 	}
 	var granted []Granted
 	if l.Granted != nil {
@@ -108,11 +111,11 @@ func (l Link) permitted(f *facts) Verdict {
 	}
 	for _, g := range granted {
 		if g.Rule.allows(f) == yes {
-			return Verdict{Allow, StageAllow, g.Rule.text, g.Source, "", why(&g.Rule, "allows this") + " It was granted by " + g.Source + ".", nil, nil}
+			return Verdict{Action: Allow, Stage: StageAllow, Rule: g.Rule.text, Source: g.Source, Why: why(&g.Rule, "allows this") + " It was granted by " + g.Source + "."}
 		}
 	}
-	if f.isShell() {
-		return l.permitShell(f, granted)
+	if name := f.protected(); name != "" && p.Default != Deny {
+		return Verdict{Action: Ask, Stage: StageDefault, Why: fmt.Sprintf("Other programs run %s or obey it, and no rule names it. So a person has to say.", name)}
 	}
 	switch p.Default {
 	case Allow:
@@ -123,31 +126,12 @@ func (l Link) permitted(f *facts) Verdict {
 	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this, and what no rule allows is denied."}
 }
 
-// permitShell is for commands that no rule spells out: Ask at most.
-func (l Link) permitShell(f *facts, granted []Granted) Verdict {
-	const exact = "a command is allowed without asking only by a rule for exactly that command; prefix rules come later."
-	for _, r := range l.Policy.Allow {
-		if r.allows(f) == maybe {
-			return Verdict{Ask, StageAllow, r.text, "config", "", fmt.Sprintf("The rule %s speaks of this, but %s", r.text, exact), nil, nil}
-		}
-	}
-	for _, g := range granted {
-		if g.Rule.allows(f) == maybe {
-			return Verdict{Ask, StageAllow, g.Rule.text, g.Source, "", fmt.Sprintf("The rule %s speaks of this, but %s", g.Rule.text, exact), nil, nil}
-		}
-	}
-	if l.Policy.Default == Ask || l.Policy.Default == Allow {
-		return Verdict{Action: Ask, Stage: StageDefault, Why: "No rule is for exactly this command, so a person has to say."}
-	}
-	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this command, and what no rule allows is denied."}
-}
-
 // cautious turns an allow into a question when a deny rule may apply.
 func cautious(v Verdict, stage Stage, unsure *Rule) Verdict {
 	if v.Action != Allow || unsure == nil {
 		return v
 	}
-	return Verdict{Ask, stage, unsure.text, "config", "", why(unsure, "may deny this, and it cannot be told whether it does"), nil, nil}
+	return decided(Ask, stage, unsure, why(unsure, "may deny this, and it cannot be told whether it does"))
 }
 
 func why(r *Rule, does string) string { return fmt.Sprintf("The rule %s %s.", r.text, does) }
@@ -155,6 +139,9 @@ func why(r *Rule, does string) string { return fmt.Sprintf("The rule %s %s.", r.
 // firstDeny finds a rule that denies the call, and else one that may.
 func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
 	for i := range rules {
+		if rules[i].form != formNone && !rules[i].namedBy(f.denied) {
+			continue
+		}
 		switch rules[i].denies(f) {
 		case yes:
 			return &rules[i], nil
@@ -169,7 +156,7 @@ func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
 
 func firstAllow(rules []Rule, f *facts) *Rule {
 	for i := range rules {
-		if rules[i].allows(f) == yes {
+		if rules[i].namedBy(f.names) && rules[i].allows(f) == yes {
 			return &rules[i]
 		}
 	}

@@ -48,7 +48,7 @@ func ReadOnly() Policy {
 	return Policy{FinalDeny: must("Edit", "Bash"), Allow: must(reading...), Default: Deny}
 }
 
-// Permissive allows what no rule denies. Commands are still asked about; the sandbox still holds.
+// Permissive allows what no rule denies. The sandbox still holds.
 func Permissive() Policy { return Policy{Default: Allow} }
 
 // PresetNames are what Preset knows.

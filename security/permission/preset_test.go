@@ -20,7 +20,7 @@ func TestPresetsMeanWhatTheSpecSays(t *testing.T) {
 		"restrictive": {a, d, d, d, d, d, d, d},
 		"read_only":   {a, a, d, d, d, a, d, d},
 		"readOnly":    {a, a, d, d, d, a, d, d},
-		"permissive":  {a, a, a, k, k, a, a, a},
+		"permissive":  {a, a, a, a, a, a, a, a},
 		"none":        {k, k, k, k, k, k, k, k},
 	} {
 		p, err := permission.Preset(name)

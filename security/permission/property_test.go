@@ -1,7 +1,6 @@
 package permission_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -120,7 +119,7 @@ func FuzzJudge(f *testing.F) {
 		switch {
 		case v.Action == permission.Allow && err != nil:
 			t.Fatalf("a rule that is none allowed %v", c)
-		case v.Action == permission.Allow && tool == "Bash" && value != allowed:
+		case v.Action == permission.Allow && tool == "Bash" && strings.Join(strings.Fields(value), " ") != strings.Join(strings.Fields(allowed), " "):
 			t.Fatalf("%q allowed the command %q", allowed, value)
 		case v.Action == permission.Allow && strings.HasPrefix(tool, "mcp__"):
 			t.Fatalf("a spec on an unknown tool allowed %v", c)
@@ -132,27 +131,4 @@ func FuzzJudge(f *testing.F) {
 			}
 		}
 	})
-}
-
-// 200 rules that do not match, as in a grown configuration.
-func BenchmarkJudge(b *testing.B) {
-	p := permission.Standard()
-	forms := []string{"mcp__s%d__*", "Bash(tool%d:*)", "WebFetch(domain:h%d.org)", "Write(/w/d%d/*)"}
-	for i := range 200 {
-		r, err := permission.ParseRule(fmt.Sprintf(forms[i%4], i))
-		if err != nil {
-			b.Fatal(err)
-		}
-		p.Deny = append(p.Deny, r)
-	}
-	chain := permission.Chain{{Name: "a", Policy: p}}
-	for name, c := range map[string]permission.Call{
-		"tool": call("find_members"), "path": call("Write", "file_path", "/w/x/y"), "command": bash("git commit -m x --all"),
-	} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				chain.Judge(c)
-			}
-		})
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+	"unique"
 )
 
 // longestRule is far beyond what a person writes; a longer one is a mistake or an attack.
@@ -21,22 +22,27 @@ type Rule struct {
 	spec string // for formPath without its base
 	base base   // for formPath
 	dir  string // for baseSkill: the skill's directory, once known
+	star bool   // whether tool holds *
+	// program is for rules about commands; the zero handle is none. first is its first.
+	program unique.Handle[program]
+	first   string
 }
 
 // form is how a spec is to be read.
 type form int
 
 const (
-	formNone   form = iota // the zero Rule
-	formTool               // no spec: every call of the tool
-	formPath               // * crosses /
-	formName               // a glob over a literal name
-	formExact              // exactly this command
-	formPrefix             // this command with any arguments
-	formGlob               // a command with * somewhere
-	formDomain             // a host, or *. and a host
-	formAddr               // an address, with or without a port
-	formOpaque             // whatever the tool makes of it; for deny only
+	formNone     form = iota // the zero Rule
+	formTool                 // no spec: every call of the tool
+	formPath                 // * crosses /
+	formName                 // a glob over a literal name
+	formExact                // exactly this command
+	formPrefix               // this command with any arguments
+	formOperands             // this command with operands that match, and no options
+	formGlob                 // a command with * somewhere; for deny only
+	formDomain               // a host, or *. and a host
+	formAddr                 // an address, with or without a port
+	formOpaque               // whatever the tool makes of it; for deny only
 )
 
 // RuleError says why a rule cannot be used.
@@ -68,7 +74,7 @@ func ParseRule(text string) (Rule, error) {
 	if err != nil {
 		return Rule{}, err
 	}
-	r := Rule{text: text, tool: tool, spec: spec}
+	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*")}
 	bad := func(at int, reason string) (Rule, error) {
 		return Rule{}, ruleError(text, len(tool)+1+at, reason)
 	}
@@ -91,7 +97,7 @@ func ParseRule(text string) (Rule, error) {
 	switch subjectOf(tool).matter {
 	case matterPath:
 		at, reason = r.readPath()
-	case matterCommand:
+	case matterCommand, matterGit:
 		at, reason = r.readCommand()
 	case matterURL:
 		at, reason = r.readDomain()
@@ -191,12 +197,26 @@ func (r *Rule) readCommand() (at int, reason string) {
 		return 0, "the command is missing before the *"
 	case prefix && !strings.Contains(head, "*"):
 		r.form, r.spec = formPrefix, strings.TrimSpace(head)
+	case operandSpec(r.spec):
+		r.form = formOperands
 	case strings.Contains(r.spec, "*"):
 		r.form = formGlob
 	default:
 		r.form = formExact
 	}
+	if r.form == formExact || r.form == formPrefix || r.form == formOperands {
+		r.readProgram(r.tool == "Git")
+	}
 	return 0, ""
+}
+
+// operandSpec reports whether a spec is a command and a pattern for its operands: rm:*.tmp, rm *.tmp.
+func operandSpec(spec string) bool {
+	star := strings.Index(spec, "*")
+	if star < 2 || spec[star-1] != ':' && spec[star-1] != ' ' {
+		return false
+	}
+	return !strings.Contains(spec[star:], " ") && strings.Trim(spec[:star-1], " ") != ""
 }
 
 // readDomain reads the spec of a WebFetch rule.

@@ -7,15 +7,14 @@ import (
 
 // separators end a word of a command, wherever they stand: a deny looks into quotes too, because a
 // quoted text may be another command.
-const separators = " \t\r\n;|&()<>{},`!"
+const separators = " \t\r\n;|&()<>{},`!="
 
 // command is what a deny rule looks at in a shell command: its words, and whether there is something
 // in it whose value only the shell knows. Quotes and backslashes are taken away, so that r\m and
 // 'rm' are rm.
 type command struct {
-	text    string
-	words   []string
-	dynamic bool
+	text  string
+	words []string
 }
 
 // unquote takes away what a shell takes away; the continuation of a line comes first.
@@ -24,9 +23,8 @@ var unquote = strings.NewReplacer("\\\n", "", `\`, "", `'`, "", `"`, "")
 func readShell(text string) command {
 	plain := unquote.Replace(text)
 	return command{
-		text:    strings.Join(strings.Fields(plain), " "),
-		words:   strings.FieldsFunc(fold(plain), func(c rune) bool { return strings.ContainsRune(separators, c) }),
-		dynamic: strings.ContainsAny(text, "$`*?[{~"),
+		text:  strings.Join(strings.Fields(plain), " "),
+		words: strings.FieldsFunc(fold(plain), func(c rune) bool { return strings.ContainsRune(separators, c) }),
 	}
 }
 
@@ -125,25 +123,6 @@ func (c command) holds(spec string) bool {
 	text := fold(c.text)
 	for piece := range strings.SplitSeq(fold(strings.ReplaceAll(spec, ":*", "*")), "*") {
 		if !strings.Contains(text, strings.Join(strings.Fields(piece), " ")) {
-			return false
-		}
-	}
-	return true
-}
-
-// startsPlainly reports whether a command of nothing but plain words begins with head: what a prefix
-// rule will allow one day, and asks about now.
-func startsPlainly(text, head string) bool {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ./_=:@%+-,"
-	if strings.Trim(text, plain) != "" || strings.IndexFunc(text, func(c rune) bool { return !strings.ContainsRune(plain, c) }) >= 0 {
-		return false
-	}
-	want, have := strings.Fields(head), strings.Fields(text)
-	if len(have) < len(want) {
-		return false
-	}
-	for i := range want {
-		if want[i] != have[i] {
 			return false
 		}
 	}

@@ -73,6 +73,8 @@ type Verdict struct {
 	// Dial is where a call that makes requests may connect to. Whoever runs it has to ask for each
 	// connection.
 	Dial *Dial
+	// Plan is what a call of Bash or Git has to execute instead of its arguments; nil for other tools.
+	Plan *Plan
 }
 
 // Call is a tool call, decoded once; the tool gets the same decoded value.

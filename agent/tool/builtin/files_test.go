@@ -143,7 +143,8 @@ func TestWriteMakesAndReplacesWholeFiles(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, "old")); err != nil || info.Size() != 0 || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
 		t.Errorf("the replaced file: %v %v", info, err)
 	}
-	b.refused(t, ".git directory", "Write", "file_path", ".git/hooks/pre-commit", "content", "x")
+	b.refused(t, "no rule names it", "Write", "file_path", ".git/hooks/pre-commit", "content", "x")
+	b.refused(t, ".git directory", "Write", "file_path", ".git/x", "content", "x")
 	b.refused(t, ".git directory", "Write", "file_path", "sub/.GIT/x", "content", "x")
 	b.refused(t, "not a regular file", "Write", "file_path", "sub", "content", "x")
 	b.refused(t, "old", "Write", "file_path", "old/below", "content", "x")
@@ -151,7 +152,7 @@ func TestWriteMakesAndReplacesWholeFiles(t *testing.T) {
 		if err := os.Symlink(".git", filepath.Join(dir, "g")); err != nil {
 			t.Fatal(err)
 		}
-		b.refused(t, ".git directory", "Write", "file_path", "g/config", "content", "x")
+		b.refused(t, ".git directory", "Write", "file_path", "g/x", "content", "x")
 	}
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".tmp") {

@@ -1,0 +1,545 @@
+package permission_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"symbio/security/permission"
+	"symbio/security/permission/shell"
+)
+
+// What the rules allow is run by the real bash, in a directory where every program is a stub that logs
+// its arguments. A program that the analysis does not list, or that no rule allows, or a file that no
+// rule allows, is a violation. Scripts that are not allowed but said to be known are run too, and where
+// bash reads them differently it is logged. `make fuzz-shell` runs a million scripts with a new seed;
+// here it is a few seconds of the same ones. SYMBIO_FUZZ_SEED repeats a run.
+func TestBashRunsNothingThatWasNotAllowed(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash here: ", err)
+	}
+	seed, n := uint64(1), 2_500
+	for name, set := range map[string]func(uint64){"SYMBIO_FUZZ_SEED": func(v uint64) { seed = v }, "SYMBIO_FUZZ_SCRIPTS": func(v uint64) { n = int(v) }} {
+		if text := os.Getenv(name); text != "" {
+			v, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			set(v)
+		}
+	}
+	t.Logf("seed %d, %d scripts", seed, n)
+	d := newDifferential(t, bash, seed)
+	for i := range n {
+		d.try(d.gen.script(), i)
+		if len(d.waiting) >= 400 || i == n-1 {
+			d.runAll()
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	t.Logf("%d were run, %d of them allowed; %d commands ran; %d were run with real wrappers, which ran %d commands; %d commands of scripts that were not allowed were read differently", d.ran, d.allowed, d.commands, d.realRan, d.realCommands, d.differ)
+	if n >= 2_500 && (d.allowed == 0 || d.commands == 0 || d.realCommands == 0) {
+		t.Error("nothing was tested")
+	}
+}
+
+// differential is one run.
+type differential struct {
+	t        *testing.T
+	bash     string
+	dir      string
+	gen      generator
+	policies []permission.Policy
+	waiting  []attempt
+
+	stuck   int    // the last script that began before the time was up; -1 for none
+	strange string // the last file that a script should not have made
+
+	ran, allowed, commands, realRan, realCommands, differ int
+}
+
+// attempt is a script to run.
+type attempt struct {
+	text, script string
+	program      shell.Program
+	allowed      bool
+}
+
+// mine are the names that the policies allow; evil and rm are in none.
+var mine = map[string]bool{"ok": true, "git": true, "echo": true, "cat": true, "env": true, "timeout": true, "nice": true, "xargs": true, "find": true, "command": true, "sh": true, "bash": true, "test": true, "[": true, "true": true, "false": true, "printf": true, "cd": true, "time": true, "nohup": true, "eval": true, "trap": true, "exec": true, "read": true, "export": true, "declare": true, "set": true}
+
+func newDifferential(t *testing.T, bash string, seed uint64) *differential {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &differential{t: t, bash: bash, dir: dir, gen: generator{rand.New(rand.NewPCG(seed, 1))}}
+	for _, sub := range []string{"run/d", "empty", "stubs", "home"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{
+		"allow: Bash(ok:*); Bash(echo:*); Bash(git log:*) | default: ask",
+		"allow: Bash(ok:*); Bash(echo:*); Bash(cat:*); Bash(cd:*); Bash(eval:*); Bash(trap:*); Bash(exec:*); Bash(printf:*); Write(" + dir + "/run/ok*) | default: ask",
+		"allow: Bash(ok:*); Bash(env:*); Bash(timeout:*); Bash(xargs:*); Bash(find:*); Bash(sh:*); Bash(bash:*); Bash(echo:*); Bash(command:*); Bash(nice:*); Write(" + dir + "/run/ok*) | default: ask",
+		"deny: Bash(evil:*); Bash(rm:*) | final: Bash(x:*) | allow: Bash(ok:*); Bash(git:*); Bash(cat:*); Bash(test:*); Bash([:*); Bash(read:*); Bash(export:*); Bash(declare:*); Bash(set:*) | default: ask",
+	} {
+		d.policies = append(d.policies, policy(t, text))
+	}
+	stub := "#!/bin/sh\nprintf '%s\\037' '\x1eC'\"${0##*/}\" \"$@\" >>" + dir + "/log\n"
+	for _, name := range []string{"ok", "git", "cat", "evil", "rm", "x", "echo", "log", "a", "b", "test"} {
+		if err := os.WriteFile(filepath.Join(dir, "stubs", name), []byte(stub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"env", "timeout", "nice", "xargs", "find", "sh", "bash", "nohup"} {
+		if at, err := exec.LookPath(name); err == nil {
+			if err := os.Symlink(at, filepath.Join(dir, "stubs", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return d
+}
+
+// try judges a script, and keeps it when something is known about what it does.
+func (d *differential) try(text string, i int) {
+	p := d.policies[i%len(d.policies)]
+	v := permission.Chain{{Policy: p}}.Judge(permission.Call{Tool: "Bash", Args: map[string]any{"command": text}, Dir: d.dir + "/run"})
+	a := attempt{text: text, script: text, allowed: v.Action == permission.Allow}
+	if v.Plan != nil && v.Plan.Printed {
+		a.script = v.Plan.Script
+	}
+	a.program = shell.Parse(text)
+	if !a.allowed && (a.program.Runs() || v.Plan == nil || !v.Plan.Printed || !confined(a.program)) {
+		return
+	}
+	d.waiting = append(d.waiting, a)
+	if a.allowed && d.gen.IntN(25) == 0 && strings.ContainsAny(text, "evnx") {
+		d.runReal(a)
+	}
+}
+
+// confined reports whether a script that nothing allowed leaves alone what is outside, so that it may be
+// run to compare what it runs.
+func confined(p shell.Program) bool {
+	for _, f := range p.Files {
+		if f.Path.Dynamic || strings.HasPrefix(f.Path.Text, "/") || f.Path.Tilde {
+			return false
+		}
+	}
+	for _, c := range p.Commands {
+		if strings.Contains(c.Words[0].Text, "/") || c.Name() == "exec" || c.Name() == "hash" || c.Name() == "kill" {
+			return false
+		}
+	}
+	return true
+}
+
+// harness runs scripts one after the other in subshells: what is no builtin is not found, and logged.
+const harness = `
+LOG=$1 ROOT=$2
+_log() { local r; builtin printf -v r '%s\037' "$@"; r=${r//$'\n'/$'\035'}; builtin printf '\036C%s\037%s' "$_I" "$r" >>"$LOG"; }
+command_not_found_handle() { _log "$@"; [[ $1 != no ]]; }
+echo() { _log echo "$@"; builtin echo "$@"; }
+printf() { _log printf "$@"; builtin printf "$@"; }
+test() { _log test "$@"; builtin test "$@"; }
+true() { _log true "$@"; }
+cat() { if (($#)); then _log cat "$@"; else builtin printf '%s' "$(</dev/stdin)"; fi; } # "$(cat <<'EOF' …)" is a text, no command
+false() { _log false "$@"; ! :; }
+_files() {
+  shopt -s nullglob dotglob
+  local f
+  for f in "$ROOT"/run/* "$ROOT"/run/d/* "$ROOT"/home/* "$ROOT"/empty/* "$ROOT"/*; do
+    case $f in
+      "$ROOT"/run/d | "$ROOT"/run | "$ROOT"/home | "$ROOT"/empty | "$ROOT"/stubs | "$ROOT"/log | "$ROOT"/scripts | "$ROOT"/out) ;;
+      *) builtin printf '\036F%s\037%s' "$_I" "${f#"$ROOT"/}" >>"$LOG"; /bin/rm -rf "$f" ;;
+    esac
+  done
+  shopt -u nullglob dotglob
+}
+_I=0
+while IFS= builtin read -r -d '' _s <&3; do
+  builtin printf '\036S%s\037' "$_I" >>"$LOG"
+  ( exec 3<&-; ulimit -t 2 -f 64; builtin cd "$ROOT/run"; eval "$_s"
+    wait ) </dev/null >"$ROOT/out" 2>&1
+  [[ $3 ]] && /bin/sleep "$3"
+  _files
+  _I=$((_I+1))
+done 3<"$ROOT/scripts"
+`
+
+func (d *differential) environment(path string) []string {
+	return []string{"PATH=" + path, "HOME=" + d.dir + "/home", "LANG=C"}
+}
+
+func (d *differential) runAll() {
+	for len(d.waiting) > 0 {
+		d.runSome()
+	}
+}
+
+// runSome runs what waits, up to a script that does not end.
+func (d *differential) runSome() {
+	d.stuck = -1
+	strange := d.runBatch(d.waiting, "", true)
+	done := d.stuck + 1
+	if d.stuck < 0 {
+		done = len(d.waiting)
+	}
+	// What a script leaves running may make a file while a later one runs: each is asked alone.
+	for _, i := range strange {
+		for _, a := range d.waiting[max(0, i-30) : i+1] {
+			if !a.allowed {
+				continue
+			}
+			if d.runBatch([]attempt{a}, "0.1", false); d.strange != "" {
+				d.t.Errorf("it made the file %q, which is not among the files, or not allowed (allowed: %v)\n%q\nprinted %q\n%s", d.strange, a.allowed, a.text, a.script, listed(a.program))
+			}
+		}
+	}
+	d.waiting = d.waiting[done:]
+}
+
+// runBatch runs scripts one after the other. strange are those during which a file appeared that is not
+// among theirs.
+func (d *differential) runBatch(batch []attempt, pause string, count bool) (strange []int) {
+	d.strange = ""
+	var scripts bytes.Buffer
+	for _, a := range batch {
+		scripts.WriteString(a.script)
+		scripts.WriteByte(0)
+	}
+	d.write("scripts", scripts.Bytes())
+	d.write("log", nil)
+	ctx, stop := context.WithTimeout(d.t.Context(), 5*time.Second+time.Duration(len(batch))*20*time.Millisecond) // some scripts never end
+	defer stop()
+	cmd := exec.CommandContext(ctx, d.bash, "--norc", "--noprofile", "-c", harness, "bash", d.dir+"/log", d.dir, pause)
+	cmd.Env, cmd.WaitDelay = d.environment(d.dir+"/empty"), time.Second
+	cmd.Dir = d.dir + "/run"
+	out, err := cmd.CombinedOutput()
+	ended := ctx.Err() == nil
+	if err != nil && ended {
+		d.t.Logf("the harness: %v %s", err, out)
+	}
+	log, err := os.ReadFile(d.dir + "/log")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for record := range strings.SplitSeq(string(log), "\x1e") {
+		if record == "" {
+			continue
+		}
+		number, rest, _ := strings.Cut(record[1:], "\x1f")
+		i, err := strconv.Atoi(number)
+		if err != nil || i >= len(batch) {
+			d.t.Fatalf("the log is broken: %q", record)
+		}
+		a := batch[i]
+		switch record[0] {
+		case 'S':
+			if !ended {
+				d.stuck = i
+			}
+			if count {
+				d.ran++
+			}
+			if a.allowed && count {
+				d.allowed++
+			}
+		case 'C':
+			d.commands++
+			d.checkCommand(a, strings.Split(strings.TrimSuffix(strings.ReplaceAll(rest, "\x1d", "\n"), "\x1f"), "\x1f"))
+		case 'F':
+			if !a.mayMake(rest) {
+				strange, d.strange = append(strange, i), rest
+			}
+		}
+	}
+	return strange
+}
+
+func (d *differential) checkCommand(a attempt, argv []string) {
+	if name, _, _ := strings.Cut(argv[0], "-"); a.allowed && !mine[name] { // echo-x is what echo:* means too
+		d.t.Errorf("allowed, but it ran %q\n%q\nprinted %q", argv, a.text, a.script)
+	}
+	for _, c := range a.program.Commands {
+		if matchWords(c.Words, argv) {
+			return
+		}
+	}
+	if a.allowed {
+		d.t.Errorf("allowed, but it ran %q, which is not among the commands\n%q\nprinted %q\n%s", argv, a.text, a.script, listed(a.program))
+	} else if d.differ++; d.differ <= 3 {
+		d.t.Logf("not allowed, and read differently: it ran %q\n%q", argv, a.text)
+	}
+}
+
+// mayMake reports whether the script may have made the file: it is among its files, and an allowed
+// script may write only where its policy says.
+func (a attempt) mayMake(name string) bool {
+	if a.allowed && !strings.HasPrefix(name, "run/ok") {
+		return false
+	}
+	for _, f := range a.program.Files {
+		if f.Write && (f.Path.Dynamic || filepath.Base(f.Path.Text) == filepath.Base(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// runReal runs an allowed script by itself, with stubs for programs and with the real wrappers.
+func (d *differential) runReal(a attempt) {
+	d.write("log", nil)
+	ctx, stop := context.WithTimeout(d.t.Context(), 20*time.Second)
+	defer stop()
+	cmd := exec.CommandContext(ctx, d.bash, "--norc", "--noprofile", "-c", a.script)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = d.environment(d.dir+"/stubs"), d.dir+"/run", time.Second
+	_ = cmd.Run() // scripts fail
+	log, err := os.ReadFile(d.dir + "/log")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.realRan++
+	for record := range strings.SplitSeq(string(log), "\x1e") {
+		if record == "" {
+			continue
+		}
+		d.realCommands++
+		argv := strings.Split(record[1:], "\x1f")
+		if name, _, _ := strings.Cut(argv[0], "-"); !mine[name] {
+			d.t.Errorf("allowed, but with real wrappers it ran %q\n%q\nprinted %q", argv, a.text, a.script)
+		}
+	}
+}
+
+func (d *differential) write(name string, data []byte) {
+	if err := os.WriteFile(filepath.Join(d.dir, name), data, 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func listed(p shell.Program) string {
+	var b strings.Builder
+	for _, c := range p.Commands {
+		fmt.Fprintf(&b, "  %+v\n", c.Words)
+	}
+	for _, f := range p.Files {
+		fmt.Fprintf(&b, "  file %+v\n", f)
+	}
+	fmt.Fprintf(&b, "  %+v", p.Problems)
+	return b.String()
+}
+
+// matchWords reports whether the arguments can be what the words became.
+func matchWords(words []shell.Word, argv []string) bool {
+	if len(words) == 0 {
+		return len(argv) == 0
+	}
+	w := words[0]
+	switch {
+	case w.Dynamic && w.Split:
+		for n := 0; n <= len(argv); n++ {
+			if matchWords(words[1:], argv[n:]) {
+				return true
+			}
+		}
+		return false
+	case len(argv) == 0:
+		return false
+	case w.Dynamic:
+		// A pattern of file names may become several.
+		if (w.Tilde || matchText(w.Pattern, argv[0])) && (matchWords(words[1:], argv[1:]) || matchWords(words, argv[1:])) {
+			return true
+		}
+		return false
+	}
+	return (w.Text == argv[0] || w.Tilde) && matchWords(words[1:], argv[1:])
+}
+
+func matchText(pattern, text string) bool {
+	if pattern == "" {
+		return text == ""
+	}
+	if strings.ContainsRune(shell.Marks, rune(pattern[0])) {
+		for i := range len(text) + 1 {
+			if matchText(pattern[1:], text[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	return text != "" && text[0] == pattern[0] && matchText(pattern[1:], text[1:])
+}
+
+// generator writes random scripts.
+type generator struct{ *rand.Rand }
+
+func (g generator) pick(list ...string) string { return list[g.IntN(len(list))] }
+
+func (g generator) script() string {
+	switch g.IntN(10) {
+	case 0, 1, 2:
+		return g.soup()
+	case 3:
+		return g.mutate(g.list(3))
+	default:
+		return g.list(3)
+	}
+}
+
+// soup is tokens without any order.
+func (g generator) soup() string {
+	var b strings.Builder
+	for range 1 + g.IntN(10) {
+		b.WriteString(tokens[g.IntN(len(tokens))])
+		b.WriteString(g.pick("", " ", " ", " ", "\n", ";", "\\\n", "\t"))
+	}
+	return b.String()
+}
+
+var tokens = strings.Split("ok evil rm git log echo cat ' \" ` $( ) { } ; \\ # <<EOF EOF <<'EOF' <<-EOF \n > >> OUT okfile $x x=1 x=evil \"$x\" ${x} $'\\x65vil' $'ok' if then fi else do done case in esac [[ ]] (( )) function () & ! time coproc eval exec command builtin trap EXIT <( >( {ok,evil} {a,b} * ? ~ -c sh bash env timeout\x005 xargs select <<< &> >& 2>&1 {fd}> <> |& ;; ;& $(( 1+2 a[ ] ${ :- @P || && | for while until i \\\n ok\x00a 'ok' \"ok\" ok\\ \\\\ \"\\\"\" '\\'' $ $$ $? ${#x} \x00 =evil ,evil} {evil, -n -- 0 1 9 # \t ok; evil; ok# $\"ok\" ~+ ../OUT d cd\x00d cd\x00.. !ok {  }; ( !( @( +( [ ] -f set\x00-e declare export read x y unset : . source return exit break hash alias ok=evil;", " ")
+
+// mutate changes a few characters.
+func (g generator) mutate(s string) string {
+	const chars = "\"'`$(){}[];&|<>\\#\n !*?~=-,x1 \t"
+	b := []byte(s)
+	for range 1 + g.IntN(3) {
+		if len(b) == 0 {
+			break
+		}
+		i := g.IntN(len(b))
+		switch c := chars[g.IntN(len(chars))]; g.IntN(3) {
+		case 0:
+			b[i] = c
+		case 1:
+			b = slices.Insert(b, i, c)
+		default:
+			b = slices.Delete(b, i, i+1)
+		}
+	}
+	return string(b)
+}
+
+func (g generator) list(depth int) string {
+	var b strings.Builder
+	for i := range 1 + g.IntN(3) {
+		if i > 0 {
+			b.WriteString(g.pick("; ", "\n", " && ", " || ", " | ", " & ", " |& ", ";", "\n\n", " ;\\\n"))
+		}
+		b.WriteString(g.statement(depth))
+	}
+	return b.String()
+}
+
+func (g generator) statement(depth int) string {
+	if depth <= 0 || g.IntN(3) > 0 {
+		return g.simple(depth)
+	}
+	l := func() string { return g.list(depth - 1) }
+	switch g.IntN(18) {
+	case 0:
+		return "(" + l() + ")" + g.redirect(depth)
+	case 1:
+		return "{ " + l() + "\n}" + g.redirect(depth)
+	case 2:
+		return "if " + l() + "; then " + l() + g.pick("", "; else "+l(), "; elif "+l()+"; then "+l()) + "\nfi"
+	case 3:
+		return g.pick("while ", "until ") + l() + "; do " + l() + "; break; done"
+	case 4:
+		return "for " + g.pick("i", "x", "ok") + " in " + g.words(depth) + "; do " + l() + "; done"
+	case 5:
+		return "case " + g.word(depth) + " in " + g.word(depth) + ") " + l() + ";; " + g.pick("*", "a|b", "(ok") + ") " + l() + g.pick(" ;;", " ;&", " ;;&", "\n") + " esac"
+	case 6:
+		return "! " + l()
+	case 7:
+		return "time " + g.pick("", "-p ") + l()
+	case 8:
+		return g.pick("ok", "evil", "f", "git") + "() { " + l() + "\n}"
+	case 9:
+		return "[[ " + g.word(depth) + g.pick(" == ", " != ", " < ", " =~ ", " -eq ", " -nt ") + g.word(depth) + " ]]"
+	case 10:
+		return "(( " + g.pick("1+2", "x", "x=1", "a[$("+l()+")]", "1 ? 2 : 3", "0x1") + " ))"
+	case 11:
+		return "cat <<" + g.pick("EOF", "'EOF'", "\"EOF\"", "-EOF", "E\\OF") + g.pick("", "; "+g.simple(0), " | "+g.simple(0)) + "\n" + g.pick("", "\t") + g.word(depth) + " " + g.word(depth) + "\n" + g.pick("", "\t", "") + "EOF\n"
+	case 12:
+		return "coproc " + g.simple(0)
+	case 13:
+		return g.pick("eval ", "trap ", "bash -c ", "sh -c ", "command ", "exec ") + g.pick(quote(l()), g.words(depth)) + g.pick("", " EXIT")
+	case 14:
+		return l() + " # " + g.pick("x", "'", "\"", "`", "$(", "x \\", "\\") + "\n" + g.simple(0)
+	case 15:
+		return "find . " + g.pick("-name x ", "") + "-exec " + g.words(0) + " {} " + g.pick("\\;", "+", "';'")
+	case 16:
+		return g.pick("export ", "declare ", "declare -x ", "readonly ", "local ") + g.pick("x=", "LANG=", "y=") + g.word(depth)
+	}
+	return g.pick("x=", "LANG=", "x+=", "a[0]=") + g.word(depth)
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func (g generator) simple(depth int) string {
+	var b strings.Builder
+	if g.IntN(8) == 0 {
+		b.WriteString(g.pick("LANG=C ", "x=evil ", "TZ="+g.word(depth)+" ", "LC_ALL=C "))
+	}
+	if g.IntN(6) == 0 {
+		b.WriteString(g.pick("command ", "env ", "env LANG=C ", "env -i ", "timeout 5 ", "timeout -s KILL 5 ", "nice ", "nice -n 3 ", "xargs ", "xargs -n1 ", "builtin ", "nohup ", "command -p ", "env -u x ", "exec ", "eval ", "env -S ", "xargs -I{} "))
+	}
+	b.WriteString(g.pick("ok", "ok", "ok", "echo", "echo", "git log", "cat", "evil", "rm", "'ok'", `o\k`, `"ok"`, "$x", "{ok,evil}", "o''k", "$'ok'", "true", "cd d", "cd ..", ":", "test", "printf", "git"))
+	if g.IntN(4) > 0 {
+		b.WriteString(" " + g.words(depth))
+	}
+	if g.IntN(5) == 0 {
+		b.WriteString(g.redirect(depth))
+	}
+	return b.String()
+}
+
+func (g generator) redirect(depth int) string {
+	if g.IntN(3) > 0 {
+		return ""
+	}
+	return " " + g.pick("", "", "1", "2", "0", "{fd}", "3") + g.pick(">", ">>", "<", ">|", "<>", ">&", "&>", "&>>", "<&", "<<< ") + g.pick("", " ") + g.pick("okfile", "OUT", "../OUT", "d/okfile", "/dev/null", "&1", "2", "1", "$x", "ok{a,b}", "ok*", "\"okfile\"", g.word(depth))
+}
+
+func (g generator) words(depth int) string {
+	var all []string
+	for range g.IntN(4) {
+		all = append(all, g.word(depth))
+	}
+	return strings.Join(all, g.pick(" ", " ", "  ", " \\\n", "\t"))
+}
+
+func (g generator) word(depth int) string {
+	var b strings.Builder
+	for range 1 + g.IntN(3) {
+		b.WriteString(g.piece(depth))
+		if g.IntN(2) == 0 {
+			break
+		}
+	}
+	return b.String()
+}
+
+func (g generator) piece(depth int) string {
+	if depth > 0 && g.IntN(6) == 0 {
+		inner := g.list(depth - 1)
+		return g.pick("$("+inner+")", "\"$("+inner+")\"", "`"+strings.NewReplacer("`", "", `\`, `\\`).Replace(inner)+"`", "<("+inner+")", "${x:-$("+inner+")}", "\"a`"+strings.NewReplacer("`", "", `\`, `\\`, `"`, "").Replace(inner)+"`\"", "$( "+inner+"\n)", "\"${x:-"+g.word(0)+"}\"")
+	}
+	return g.pick("a", "b", "ok", "evil", "-n", "x y", "'a b'", `"a b"`, `a\ b`, `\;`, `\"`, `'"'`, `"'"`, "$x", `"$x"`, "${x}", "$1", "$?", "$((1+2))", "$(( 3 * 4 ))", "{a,b}", "{evil,ok}", "{1..3}", "a{b,c}d", "{a,{b,c}}", `{a\,b}`, "{a}", "{,a}", "*", "?", "[ab]", "~", "~/x", "a=b", "=", "%", "@", "+", `$'a\tb'`, `$'\x65vil'`, `$'\''`, `"\$x"`, `"\a"`, `\a`, `'\a'`, `"a\\"`, `'a\'`, "#", "a#b", "-", "--", ",", "^", "!", `"!"`, ":", "/", ".", "..", "''", `""`, "$", `"$"`, "a$", "]", "[", "}", "{", "a~b", `\~`, "a:~", "$$", "é", `\$x`, `"\""`, `"`+"\n"+`"`, "'\n'", "\\\n", "$'\\n'", "1", "2>", "{x", "x}", `"{a,b}"`, "$x$x", `a"b"'c'd`, "${x}y")
+}

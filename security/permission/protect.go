@@ -1,0 +1,71 @@
+package permission
+
+import (
+	"strings"
+
+	"symbio/security/permission/shell"
+)
+
+// protectedNames are what other programs of the user execute or take orders from (security.md 3.5): a
+// rule allows writing them only when it spells them. They count at any depth.
+var protectedNames = []string{
+	".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".gitmodules", ".envrc", ".mcp.json",
+	".agent", ".agents", ".symbio", ".vscode", ".idea", ".husky", ".claude", ".cursor",
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
+	".zshenv", ".zprofile", ".zshrc", ".zlogin", ".zlogout", ".config/fish", ".config/git", ".gitconfig", ".ssh",
+}
+
+// protected finds the protected name that a path leads to or through.
+func (at place) protected() string {
+	for _, p := range [2]string{at.lexical, at.real} {
+		if !strings.Contains(p, "/.") {
+			continue
+		}
+		whole := strings.ToLower(p) + "/" // a file system may take a name in any case
+		for _, name := range protectedNames {
+			if strings.Contains(whole, "/"+name+"/") {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// protected finds the protected name that a call writes.
+func (f *facts) protected() string {
+	if f.subject.matter != matterPath || f.subject.tree || f.call.Tool == "Read" {
+		return ""
+	}
+	for _, at := range f.locations() {
+		if name := at.protected(); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// spellsPath reports whether a rule names what is protected.
+func (r *Rule) spellsPath(name string) bool {
+	return r.form == formPath && strings.Contains("/"+strings.ToLower(r.spec)+"/", "/"+name+"/")
+}
+
+// writesProtected finds a protected name that a command writes and that the first words of it do not
+// spell; moving or removing the directory around one counts.
+func (f *facts) writesProtected(i, spelled int) string {
+	c := &f.shell.program.Commands[i]
+	if name := c.Name(); !shell.Writes(name) || spelled >= len(c.Words) {
+		return ""
+	}
+	for _, u := range f.usesOf(i) {
+		if u.Write != shell.Yes || u.place.lexical == "" {
+			continue
+		}
+		if name := u.place.protected(); name != "" {
+			return name
+		}
+		if strings.HasSuffix(u.place.lexical, "/.git") || strings.HasSuffix(u.place.real, "/.git") {
+			return ".git"
+		}
+	}
+	return ""
+}

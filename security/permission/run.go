@@ -1,0 +1,251 @@
+package permission
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"symbio/security/permission/shell"
+)
+
+// run is what a call of Bash or Git would do, found once for all the rules of a chain.
+type run struct {
+	program shell.Program
+	text    string // of Bash
+	argv    []string
+	unclear bool      // the arguments are not what the tool takes
+	files   []opened  // what redirections open
+	uses    [][]used  // by command, what its arguments name; filled when first needed
+	done    []bool    // whose uses are filled
+	guards  []guarded // what has been asked of shell.Guard
+	trees   []tree
+	whole   command // the text as words, for what the tree does not show; filled when first needed
+}
+
+type guarded struct {
+	command, spelled int
+	reason           string
+}
+
+// opened is a redirection as a call of Read or Write, for one of the directories.
+type opened struct {
+	*facts
+	path string
+}
+
+// used is a file that a command's argument may name.
+type used struct {
+	shell.Use
+	place   place
+	pattern string // when only the shell knows the name: an absolute path with the marks of shell.Word
+	any     bool   // when nothing is known about it
+}
+
+// ran finds what a call would run; nil when it runs nothing.
+func (f *facts) ran() *run {
+	if !f.isShell() {
+		return nil
+	}
+	if f.shell != nil {
+		return f.shell
+	}
+	r := &run{}
+	if f.subject.matter == matterGit {
+		r.readGit(f.call.Args)
+	} else {
+		r.unclear = !f.readable || len(f.values) != 1
+		r.text = strings.Join(f.values, "\n")
+		r.program = shell.Parse(r.text)
+	}
+	n := len(r.program.Commands)
+	r.uses, r.done = make([][]used, n), make([]bool, n)
+	for _, file := range r.program.Files {
+		if file.Write {
+			r.files = append(r.files, f.opens("Write", file)...)
+		}
+		if file.Read {
+			r.files = append(r.files, f.opens("Read", file)...)
+		}
+	}
+	f.shell = r
+	return r
+}
+
+// readGit takes the arguments of the Git tool: command and args. Others are looked at by deny rules only.
+func (r *run) readGit(args map[string]any) {
+	words := []string{"git"}
+	if v, ok := args["command"]; ok {
+		s, is := v.(string)
+		r.unclear = r.unclear || !is
+		words = append(words, strings.Fields(s)...)
+	}
+	switch v := args["args"].(type) {
+	case nil:
+	case []any:
+		for _, e := range v {
+			s, is := e.(string)
+			r.unclear = r.unclear || !is
+			words = append(words, s)
+		}
+	default:
+		r.unclear = true
+		words = gather(words, v)
+	}
+	r.argv = words
+	r.program = shell.Argv(words...)
+	var more []string
+	for _, name := range sortedKeys(args) {
+		if name != "command" && name != "args" {
+			more = gather(more, args[name])
+			r.unclear = true
+		}
+	}
+	if len(more) > 0 {
+		guess := shell.Argv(append(slices.Clone(words), more...)...).Commands
+		guess[0].Certain = false
+		r.program.Commands = append(r.program.Commands, guess...)
+	}
+}
+
+// opens is a redirection as calls of a file tool.
+func (f *facts) opens(tool string, file shell.File) []opened {
+	var all []opened
+	add := func(dir string, known bool) {
+		sub := look(Call{Tool: tool, Args: map[string]any{"file_path": file.Path.Text}, Dir: f.call.Dir})
+		sub.links, sub.followed = f.links, f.followed
+		sub.places = []place{{}}
+		if known && !file.Path.Dynamic {
+			sub.places[0] = f.physical(dir, file.Path.Text, file.Path.Tilde)
+		}
+		all = append(all, opened{sub, file.Path.Text})
+	}
+	for _, d := range file.Dirs.Paths {
+		add(d, true)
+	}
+	if file.Dirs.Unknown {
+		add("", strings.HasPrefix(file.Path.Text, "/") || file.Path.Tilde)
+	}
+	return all
+}
+
+// physical finds where a path leads from one of the directories of a program, as the kernel goes there:
+// .. after a link is not what it seems.
+func (f *facts) physical(dir, name string, tilde bool) place {
+	if name == "" || strings.ContainsRune(name, 0) {
+		return place{}
+	}
+	whole, ok := f.absolute(dir, name, tilde)
+	if !ok {
+		return place{}
+	}
+	at := place{lexical: slashed(whole)}
+	if real, err := f.links.resolve(whole); err == nil {
+		at.real, at.known = slashed(real), true
+	}
+	return at
+}
+
+// absolute joins without cleaning.
+func (f *facts) absolute(dir, name string, tilde bool) (string, bool) {
+	home := func(p string) (string, bool) {
+		h, err := os.UserHomeDir()
+		rest := strings.TrimPrefix(p, "~")
+		return h + rest, err == nil && filepath.IsAbs(h) && (rest == "" || rest[0] == '/')
+	}
+	switch {
+	case tilde:
+		return home(name)
+	case strings.HasPrefix(name, "/"):
+		return name, true
+	case dir == "~" || strings.HasPrefix(dir, "~/"):
+		at, ok := home(dir)
+		return at + "/" + name, ok
+	case strings.HasPrefix(dir, "/"):
+		return dir + "/" + name, true
+	}
+	return f.call.Dir + "/" + dir + "/" + name, filepath.IsAbs(f.call.Dir)
+}
+
+// guard asks shell.Guard once for each length.
+func (f *facts) guard(i, spelled int) string {
+	for _, g := range f.shell.guards {
+		if g.command == i && g.spelled == spelled {
+			return g.reason
+		}
+	}
+	reason := shell.Guard(f.shell.program.Commands[i], spelled)
+	f.shell.guards = append(f.shell.guards, guarded{i, spelled, reason})
+	return reason
+}
+
+// usesOf are the files that a command's arguments may name.
+func (f *facts) usesOf(i int) []used {
+	r := f.shell
+	if r.done[i] {
+		return r.uses[i]
+	}
+	r.done[i] = true
+	c := r.program.Commands[i]
+	for _, u := range shell.Uses(c) {
+		dirs := c.Dirs.Paths
+		if len(dirs) == 0 {
+			dirs = []string{""}
+		}
+		for _, name := range candidates(u.Word) {
+			for _, d := range dirs {
+				r.uses[i] = append(r.uses[i], f.use(u, d, name))
+			}
+		}
+	}
+	return r.uses[i]
+}
+
+func (f *facts) use(u shell.Use, dir string, name shell.Word) used {
+	if !name.Dynamic {
+		return used{Use: u, place: f.physical(dir, name.Text, name.Tilde)}
+	}
+	if name.Split || name.Pattern == string(shell.Any) {
+		return used{Use: u, any: true}
+	}
+	whole, ok := f.absolute(dir, name.Pattern, name.Tilde)
+	if !ok || strings.HasPrefix(name.Pattern, string(shell.Any)) {
+		return used{Use: u, any: true}
+	}
+	return used{Use: u, pattern: path.Clean(whole)}
+}
+
+// candidates are what in a word may be a file: all of it, and what follows the signs that programs put
+// before a file's name: --file=x, -fx, @x, HEAD:x.
+func candidates(w shell.Word) []shell.Word {
+	all := []shell.Word{w}
+	text := w.Text
+	if w.Dynamic {
+		text = w.Pattern
+	} else if strings.HasPrefix(text, "-") {
+		all = nil
+	}
+	add := func(rest string) {
+		if rest == "" || rest == text {
+			return
+		}
+		c := shell.Word{Text: rest, Split: w.Split, Tilde: rest == "~" || strings.HasPrefix(rest, "~/")}
+		if w.Dynamic && strings.ContainsAny(rest, shell.Marks) {
+			c.Dynamic, c.Pattern = true, rest
+		}
+		all = append(all, c)
+	}
+	for _, sign := range "=@:" {
+		if i := strings.LastIndexByte(text, byte(sign)); i >= 0 {
+			add(text[i+1:])
+		}
+	}
+	if len(text) > 2 && text[0] == '-' && text[1] != '-' {
+		add(text[2:])
+	}
+	if strings.HasPrefix(text, "@") && len(text) > 1 {
+		add(text[1:])
+	}
+	return all
+}

@@ -1,0 +1,217 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// call is a simple command.
+func (a *analysis) call(c *syntax.CallExpr, s *scope) {
+	var env []Assign
+	for _, as := range c.Assigns {
+		env = append(env, a.assignment(as, s, len(c.Args) > 0)...)
+	}
+	if len(c.Args) == 0 {
+		return
+	}
+	var words []Word
+	for _, w := range c.Args {
+		words = append(words, a.words(w, s)...)
+	}
+	a.run(Command{Words: words, Env: env, written: c}, s)
+}
+
+// assignment is NAME=VALUE before a command or alone.
+func (a *analysis) assignment(as *syntax.Assign, s *scope, before bool) []Assign {
+	if as.Name == nil {
+		a.hard("it holds an assignment that is not known here")
+		return nil
+	}
+	var value Word
+	if as.Value != nil {
+		value = a.word(as.Value, s)
+	}
+	if as.Index != nil {
+		a.arithm(as.Index, s)
+	}
+	if as.Array != nil {
+		for _, e := range as.Array.Elems {
+			if e.Index != nil {
+				a.arithm(e.Index, s)
+			}
+			if e.Value != nil {
+				a.words(e.Value, s)
+			}
+		}
+	}
+	name := as.Name.Value
+	if !before || as.Index != nil || as.Array != nil || as.Append {
+		a.assign(name)
+		if !SafeVariable(name) {
+			a.doubt("it sets the variable " + name)
+		}
+		return nil
+	}
+	a.assigned[name] = true
+	return []Assign{{Name: name, Value: value}}
+}
+
+// declare is export, declare, typeset, local, readonly, nameref.
+func (a *analysis) declare(c *syntax.DeclClause, s *scope) {
+	words := []Word{{Text: c.Variant.Value}}
+	for _, as := range c.Args {
+		switch {
+		case as.Name == nil && as.Value != nil: // an option, or a name that only the shell knows
+			w := a.word(as.Value, s)
+			words = append(words, w)
+			if w.Dynamic || strings.ContainsAny(w.Text, "[=") || strings.HasPrefix(w.Text, "-") && strings.ContainsAny(w.Text, "nif") || strings.HasPrefix(w.Text, "+") {
+				a.runs("it declares a variable in a way that may run something")
+			}
+		case as.Name == nil:
+			a.hard("it holds a declaration that is not known here")
+		default:
+			a.assignment(as, s, false)
+			w := Word{Text: as.Name.Value}
+			if as.Value != nil {
+				v := a.word(as.Value, s)
+				w = Word{Text: as.Name.Value + "=" + v.Text, Dynamic: v.Dynamic, Pattern: as.Name.Value + "=" + v.Pattern}
+			} else if as.Array != nil || as.Index != nil {
+				w = Word{Text: as.Name.Value, Dynamic: true, Pattern: as.Name.Value + string(Any)}
+			}
+			words = append(words, w)
+		}
+	}
+	a.run(Command{Words: words, written: c}, s)
+}
+
+// arithm walks arithmetic. Anything but numbers is looked up, evaluated and may run commands.
+func (a *analysis) arithm(x syntax.ArithmExpr, s *scope) {
+	if numeric(x) {
+		return
+	}
+	a.runs("it calculates with something that is no number, which may run commands")
+	syntax.Walk(x, func(n syntax.Node) bool {
+		w, is := n.(*syntax.Word)
+		if is {
+			a.fragment(w, s)
+			if syntax.ValidName(w.Lit()) {
+				a.assigned[w.Lit()] = true // perhaps: x++ and x=1 set it
+			}
+		}
+		return !is
+	})
+}
+
+func numeric(x syntax.ArithmExpr) bool {
+	switch x := x.(type) {
+	case *syntax.BinaryArithm:
+		return numeric(x.X) && numeric(x.Y)
+	case *syntax.UnaryArithm:
+		return x.Op != syntax.Inc && x.Op != syntax.Dec && numeric(x.X)
+	case *syntax.ParenArithm:
+		return numeric(x.X)
+	case *syntax.Word:
+		lit := x.Lit()
+		return lit != "" && strings.Trim(lit, "0123456789") == ""
+	}
+	return false
+}
+
+// test is [[ … ]].
+func (a *analysis) test(x syntax.TestExpr, s *scope) {
+	switch x := x.(type) {
+	case *syntax.BinaryTest:
+		switch x.Op {
+		case syntax.AndTest, syntax.OrTest:
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			for _, side := range []syntax.TestExpr{x.X, x.Y} {
+				if w, ok := side.(*syntax.Word); !ok || strings.Trim(w.Lit(), "0123456789") != "" || w.Lit() == "" {
+					a.runs("it compares something that is no number as a number, which may run commands")
+				}
+			}
+		}
+		a.test(x.X, s)
+		a.test(x.Y, s)
+	case *syntax.UnaryTest:
+		if x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar {
+			a.runs("it asks whether a variable is set, which may run commands")
+		}
+		a.test(x.X, s)
+	case *syntax.ParenTest:
+		a.test(x.X, s)
+	case *syntax.Word:
+		a.fragment(x, s)
+	default:
+		a.hard("it holds a test that is not known here")
+	}
+}
+
+// run adds a command, and what it runs in turn.
+func (a *analysis) run(c Command, s *scope) int {
+	if len(a.program.Commands) >= mostCommands {
+		if !a.tooMany {
+			a.hard("it holds too many commands")
+		}
+		a.tooMany = true
+		return -1
+	}
+	c.Dirs, c.Certain, c.Outer = s.dirs, !s.guessed, -1
+	if s.inner {
+		c.Outer, c.At, c.written = s.outer, s.at, nil
+	}
+	i := len(a.program.Commands)
+	if c.Words[0].Dynamic {
+		a.runs("only the shell knows the name of a command in it")
+	}
+	a.program.Commands = append(a.program.Commands, c)
+	if !c.Words[0].Dynamic {
+		a.look(i, s)
+	}
+	return i
+}
+
+// within adds a command that the words of command i from at on are.
+func (a *analysis) within(i, at int, words []Word, env []Assign, s *scope, certain bool) {
+	if len(words) == 0 {
+		return
+	}
+	if a.depth >= deepest {
+		a.runs("programs are nested too deeply in it")
+		return
+	}
+	inner := s.clone()
+	inner.inner, inner.outer, inner.at = true, i, at
+	inner.guessed = s.guessed || !certain
+	a.depth++
+	a.run(Command{Words: words, Env: env}, inner)
+	a.depth--
+	s.dirs = union(s.dirs, inner.dirs)
+}
+
+// script analyses a text that command i runs, its word at.
+func (a *analysis) script(i, at int, w Word, lang syntax.LangVariant, s *scope) {
+	if w.Dynamic {
+		a.runs("only the shell knows what it gives " + a.program.Commands[i].Words[0].Text + " to run")
+		return
+	}
+	inner := s.clone()
+	inner.inner, inner.outer, inner.at, inner.stdin = true, i, at, nil
+	a.text(w.Text, lang, inner)
+	s.dirs = union(s.dirs, inner.dirs)
+}
+
+// SafeVariable reports whether a variable may be set for a program: none of these makes any program
+// run or write something.
+func SafeVariable(name string) bool {
+	switch name {
+	case "LANG", "LANGUAGE", "TZ", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "CI", "TERM", "COLUMNS", "LINES",
+		"GOOS", "GOARCH", "GOARM", "GOAMD64", "GOARM64", "CGO_ENABLED", "GO111MODULE", "GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GOTRACEBACK", "GORACE",
+		"NODE_ENV", "DEBUG", "VERBOSE", "RUST_LOG", "RUST_BACKTRACE", "CARGO_TERM_COLOR", "CARGO_INCREMENTAL",
+		"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONUTF8", "PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK",
+		"GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE",
+		"DEBIAN_FRONTEND", "SOURCE_DATE_EPOCH", "LOG_LEVEL", "PY_COLORS", "OMP_NUM_THREADS", "RAILS_ENV", "RACK_ENV", "APP_ENV", "FLASK_ENV", "DJANGO_DEBUG":
+		return true
+	}
+	return strings.HasPrefix(name, "LC_") && len(name) > 3
+}

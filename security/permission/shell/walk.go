@@ -1,0 +1,364 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+func (a *analysis) stmts(list []*syntax.Stmt, s *scope) {
+	for _, st := range list {
+		a.stmt(st, s)
+	}
+}
+
+func (a *analysis) stmt(st *syntax.Stmt, s *scope) {
+	if st.Coprocess || st.Disown {
+		a.hard("it is not written for bash")
+	}
+	at := s
+	if st.Background {
+		at = s.clone()
+	}
+	if len(st.Redirs) > 0 {
+		a.redirects(st.Redirs, at)
+		inner := at.clone()
+		a.standardInput(st.Redirs, inner)
+		a.command(st.Cmd, inner)
+		at.dirs = inner.dirs
+		return
+	}
+	a.command(st.Cmd, at)
+}
+
+func (a *analysis) command(c syntax.Command, s *scope) {
+	switch c := c.(type) {
+	case nil:
+	case *syntax.CallExpr:
+		a.call(c, s)
+	case *syntax.BinaryCmd:
+		if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
+			if _, is := c.Y.Cmd.(*syntax.TimeClause); is {
+				a.hard("time behind a | is a program, not the shell's own") // the parser reads both alike
+			}
+			left, right := s.clone(), s.clone()
+			a.stmt(c.X, left)
+			right.piped, right.stdin = true, echoed(c.X)
+			a.stmt(c.Y, right)
+			if !fixed(left.dirs, s.dirs) || !fixed(right.dirs, s.dirs) {
+				// shopt -s lastpipe aside, neither side's cd holds beyond the pipe.
+				s.dirs = union(s.dirs, right.dirs)
+			}
+			return
+		}
+		a.stmt(c.X, s)
+		a.stmt(c.Y, s)
+	case *syntax.Subshell:
+		a.stmts(c.Stmts, s.clone())
+	case *syntax.Block:
+		a.stmts(c.Stmts, s)
+	case *syntax.IfClause:
+		a.conditional(c, s)
+	case *syntax.WhileClause:
+		a.loop(s, [][]*syntax.Stmt{c.Cond, c.Do})
+	case *syntax.ForClause:
+		a.forLoop(c, s)
+	case *syntax.CaseClause:
+		a.fragment(c.Word, s)
+		before := s.dirs
+		for _, item := range c.Items {
+			for _, w := range item.Patterns {
+				a.fragment(w, s)
+			}
+			branch := s.clone()
+			branch.dirs = union(before, s.dirs) // ;& falls through
+			a.stmts(item.Stmts, branch)
+			s.dirs = union(s.dirs, branch.dirs)
+		}
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			a.stmt(c.Stmt, s)
+		}
+	case *syntax.CoprocClause:
+		// The parser takes the first of two words for the name; the shell does not.
+		a.hard("it starts a coprocess")
+		if c.Name != nil {
+			a.fragment(c.Name, s)
+		}
+		a.stmt(c.Stmt, s.clone())
+	case *syntax.FuncDecl:
+		a.function(c, s)
+	case *syntax.ArithmCmd:
+		a.arithm(c.X, s)
+	case *syntax.LetClause:
+		for _, x := range c.Exprs {
+			a.arithm(x, s)
+		}
+	case *syntax.TestClause:
+		a.test(c.X, s)
+	case *syntax.DeclClause:
+		a.declare(c, s)
+	default:
+		a.hard("it holds something that is not known here")
+	}
+}
+
+// function walks the body as if it ran where it stands; where it is called is not followed.
+func (a *analysis) function(c *syntax.FuncDecl, s *scope) {
+	a.runs("it defines a function, which may stand in for a program")
+	body := s.clone()
+	body.dirs = Dirs{Paths: s.dirs.Paths, Unknown: true}
+	a.stmt(c.Body, body)
+	s.dirs = union(s.dirs, body.dirs)
+}
+
+func (a *analysis) conditional(c *syntax.IfClause, s *scope) {
+	a.stmts(c.Cond, s)
+	then := s.clone()
+	a.stmts(c.Then, then)
+	if c.Else != nil {
+		a.conditional(c.Else, s)
+	}
+	s.dirs = union(s.dirs, then.dirs)
+}
+
+// loop walks a body. Where it changes the directory, the second round begins anywhere.
+func (a *analysis) loop(s *scope, parts [][]*syntax.Stmt) {
+	inside := s.clone()
+	for _, list := range parts {
+		if !inside.dirs.Unknown && moves(list) {
+			inside.dirs = Dirs{Paths: s.dirs.Paths, Unknown: true}
+		}
+	}
+	for _, list := range parts {
+		a.stmts(list, inside)
+	}
+	s.dirs = union(s.dirs, inside.dirs)
+}
+
+// moves reports whether statements may change the directory.
+func moves(list []*syntax.Stmt) (may bool) {
+	for _, st := range list {
+		syntax.Walk(st, func(n syntax.Node) bool {
+			c, is := n.(*syntax.CallExpr)
+			if is && len(c.Args) > 0 {
+				switch name, _ := plain(c.Args[0]); name {
+				case "", "cd", "pushd", "popd", "eval", "source", ".", "builtin", "command", "trap":
+					may = true
+				}
+			}
+			return !may
+		})
+	}
+	return may
+}
+
+func (a *analysis) forLoop(c *syntax.ForClause, s *scope) {
+	switch l := c.Loop.(type) {
+	case *syntax.WordIter:
+		a.assign(l.Name.Value)
+		for _, w := range l.Items {
+			a.words(w, s)
+		}
+	case *syntax.CStyleLoop:
+		for _, x := range []syntax.ArithmExpr{l.Init, l.Cond, l.Post} {
+			if x != nil {
+				a.arithm(x, s)
+			}
+		}
+	default:
+		a.hard("it holds a loop that is not known here")
+	}
+	a.loop(s, [][]*syntax.Stmt{c.Do})
+}
+
+// assign notes a variable that the program sets.
+func (a *analysis) assign(name string) {
+	a.assigned[name] = true
+	if !SafeVariable(name) && steers(name) {
+		a.runs("it sets the variable " + name + ", which may change what programs do")
+	}
+}
+
+// steers reports whether a variable may be one that programs or the shell look at. By custom those are
+// upper case.
+func steers(name string) bool {
+	return name == strings.ToUpper(name) && strings.ContainsAny(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") || strings.HasSuffix(name, "_proxy")
+}
+
+// redirects notes the files that redirections open.
+func (a *analysis) redirects(list []*syntax.Redirect, s *scope) {
+	for _, r := range list {
+		if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
+			a.assign(strings.Trim(r.N.Value, "{}"))
+			a.doubt("it keeps a file's number in a variable")
+		}
+		if r.Hdoc != nil {
+			if !quotedDelimiter(r.Word) && slashedHeredoc(r.Hdoc) {
+				// The shell takes these backslashes away before it reads what runs in the document.
+				a.hard("a here-document with a backslash runs something")
+			}
+			a.fragment(r.Hdoc, s)
+		}
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			continue
+		case syntax.WordHdoc:
+			a.fragment(r.Word, s)
+			continue
+		}
+		words := a.words(r.Word, s)
+		if len(words) != 1 {
+			a.doubt("a redirection has not one target")
+		}
+		for _, w := range words {
+			a.redirect(r.Op, w, s)
+		}
+	}
+}
+
+func (a *analysis) redirect(op syntax.RedirOperator, w Word, s *scope) {
+	f := File{Path: w, Dirs: s.dirs}
+	switch op {
+	case syntax.DplOut, syntax.DplIn:
+		if number := strings.TrimSuffix(w.Text, "-"); !w.Dynamic && strings.Trim(number, "0123456789") == "" {
+			return
+		}
+		if strings.HasPrefix(w.Text, "-") {
+			a.hard("a redirection to a name that begins with - is read differently when it is printed")
+		}
+		if !w.Dynamic && strings.Trim(w.Text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") != "" {
+			// The shell expands this word once more: >&'\x' writes x.
+			w.Dynamic, w.Pattern = true, string(Any)
+			f.Path = w
+		}
+		f.Write, f.Read = op == syntax.DplOut, op == syntax.DplIn
+	case syntax.RdrIn:
+		f.Read = true
+	case syntax.RdrInOut:
+		f.Read, f.Write = true, true
+	default:
+		f.Write = true
+	}
+	if !w.Dynamic {
+		switch w.Text {
+		case "/dev/null", "/dev/stdout", "/dev/stderr":
+			return
+		}
+		if strings.HasPrefix(w.Text, "/dev/tcp/") || strings.HasPrefix(w.Text, "/dev/udp/") {
+			a.doubt("it opens a network connection by a redirection")
+		}
+	} else {
+		a.doubt("only the shell knows which file a redirection opens")
+	}
+	a.program.Files = append(a.program.Files, f)
+}
+
+// standardInput finds a program text that is fed to the command.
+func (a *analysis) standardInput(list []*syntax.Redirect, s *scope) {
+	for _, r := range list {
+		if r.N != nil && r.N.Value != "0" {
+			continue
+		}
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+			w := r.Word
+			if r.Op != syntax.WordHdoc {
+				w = r.Hdoc
+			}
+			s.piped, s.stdin = true, nil
+			if w == nil {
+				s.stdin = new("")
+			} else if text, ok := staticText(w.Parts, r.Op != syntax.WordHdoc); ok {
+				if r.Op != syntax.WordHdoc && quotedDelimiter(r.Word) {
+					text = raw(w)
+				}
+				s.stdin = &text
+			}
+		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn:
+			s.piped, s.stdin = true, nil
+		}
+	}
+}
+
+// echoed is the text that `echo TEXT |` or a like command feeds to the next.
+func echoed(st *syntax.Stmt) *string {
+	c, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || len(c.Args) < 2 || len(st.Redirs) > 0 {
+		return nil
+	}
+	var words []string
+	for _, w := range c.Args {
+		text, ok := staticText(w.Parts, false)
+		if !ok {
+			return nil
+		}
+		words = append(words, text)
+	}
+	// Only to find what is denied: what is fed to a shell by a pipe is never allowed by a rule.
+	if words[0] == "echo" || words[0] == "printf" {
+		return new(strings.ReplaceAll(strings.Join(words[1:], " "), `\n`, "\n"))
+	}
+	return nil
+}
+
+const mostDirs = 16
+
+func union(x, y Dirs) Dirs {
+	if fixed(x, y) {
+		return x
+	}
+	all := slices.Clone(x.Paths)
+	for _, p := range y.Paths {
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	if len(all) > mostDirs {
+		return Dirs{Paths: all[:mostDirs], Unknown: true}
+	}
+	return Dirs{Paths: all, Unknown: x.Unknown || y.Unknown}
+}
+
+func fixed(x, y Dirs) bool { return x.Unknown == y.Unknown && slices.Equal(x.Paths, y.Paths) }
+
+// enter is where a cd may lead, and where it leads from if it fails.
+func (d Dirs) enter(w Word) Dirs {
+	if w.Dynamic || strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "~") && !w.Tilde {
+		return Dirs{Paths: d.Paths, Unknown: true}
+	}
+	var next []string
+	for _, p := range d.Paths {
+		next = append(next, join(p, w))
+	}
+	return union(d, Dirs{Paths: next, Unknown: d.Unknown})
+}
+
+func slashedHeredoc(w *syntax.Word) bool {
+	plain := true
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+		case *syntax.ParamExp:
+			plain = plain && (p.Short || p.Exp == nil && p.Repl == nil && p.Index == nil && p.Slice == nil)
+		default:
+			plain = false
+		}
+	}
+	if plain {
+		return false
+	}
+	text, err := printTree(w)
+	return err != nil || strings.Contains(text, `\`)
+}
+
+func raw(w *syntax.Word) string {
+	var b strings.Builder
+	for _, p := range w.Parts {
+		if lit, ok := p.(*syntax.Lit); ok {
+			b.WriteString(lit.Value)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,515 @@
+package shell
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// mostBraces is how many words a brace expansion may make.
+const mostBraces = 64
+
+// words resolves an argument: several words when there are braces in it.
+func (a *analysis) words(w *syntax.Word, s *scope) []Word {
+	if lit, ok := plain(w); ok {
+		return []Word{{Text: lit}}
+	}
+	all, ok := spread(w)
+	if !ok {
+		a.doubt("it has braces that only the shell can expand")
+		word := a.word(w, s)
+		word.Dynamic, word.Split, word.Pattern = true, true, string(Any)
+		return []Word{word}
+	}
+	out := make([]Word, 0, len(all))
+	for _, parts := range all {
+		if len(all) > 1 && nothing(parts) {
+			continue // the shell drops words that are left empty
+		}
+		out = append(out, a.word(&syntax.Word{Parts: parts}, s))
+	}
+	return out
+}
+
+func nothing(parts []syntax.WordPart) bool {
+	for _, p := range parts {
+		if lit, is := p.(*syntax.Lit); !is || lit.Value != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// plain is the value of the commonest words.
+func plain(w *syntax.Word) (string, bool) {
+	if len(w.Parts) != 1 {
+		return "", false
+	}
+	lit, ok := w.Parts[0].(*syntax.Lit)
+	if !ok || strings.ContainsAny(lit.Value, "\\*?[~{") {
+		return "", false
+	}
+	return lit.Value, true
+}
+
+// fragment walks a word that is not an argument, for what it runs.
+func (a *analysis) fragment(w *syntax.Word, s *scope) Word { return a.word(w, s) }
+
+func (a *analysis) word(w *syntax.Word, s *scope) Word {
+	if text, ok := heredocText(w); ok {
+		return Word{Text: text}
+	}
+	b := builder{analysis: a, scope: s}
+	b.parts(w.Parts, false)
+	return b.word(w)
+}
+
+// builder puts a word together.
+type builder struct {
+	*analysis
+	scope   *scope
+	text    strings.Builder // with marks for what is dynamic
+	dynamic bool
+	split   bool
+	tilde   bool
+}
+
+func (b *builder) word(w *syntax.Word) Word {
+	text := b.text.String()
+	if !b.dynamic {
+		return Word{Text: text, Tilde: b.tilde}
+	}
+	source, err := printTree(w)
+	if err != nil {
+		source = "?"
+	}
+	return Word{Text: source, Dynamic: true, Pattern: text, Split: b.split, Tilde: b.tilde}
+}
+
+func (b *builder) unknown(mark rune) {
+	b.dynamic = true
+	b.text.WriteRune(mark)
+}
+
+func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
+	for i, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			if i == 0 && !quoted && p.Value == "~" && len(parts) > 1 && b.text.Len() == 0 {
+				b.unknown(Any) // what follows decides whether this is a home
+				continue
+			}
+			b.literal(p.Value, quoted, i == 0 && !quoted && b.text.Len() == 0)
+		case *syntax.SglQuoted:
+			text, ok := p.Value, true
+			if p.Dollar {
+				text, ok = ansi(p.Value)
+			}
+			if !ok {
+				b.doubt("it holds an escape that is not known here")
+				b.unknown(Any)
+				continue
+			}
+			b.text.WriteString(text)
+		case *syntax.DblQuoted:
+			if p.Dollar {
+				b.doubt("it holds a text to be translated")
+				b.unknown(Any)
+			}
+			b.parts(p.Parts, true)
+		case *syntax.ParamExp:
+			b.param(p, quoted)
+		case *syntax.CmdSubst:
+			if p.TempFile || p.ReplyVar {
+				b.hard("it is not written for bash")
+			}
+			b.stmts(p.Stmts, b.scope.clone())
+			b.unknown(Any)
+			b.split = b.split || !quoted
+		case *syntax.ArithmExp:
+			b.arithm(p.X, b.scope)
+			b.unknown(AnyName)
+			b.split = b.split || !quoted && !numeric(p.X)
+		case *syntax.ProcSubst:
+			b.stmts(p.Stmts, b.scope.clone())
+			if len(p.Stmts) == 0 {
+				b.unknown(Any) // the shell makes nothing of it
+				b.split = true
+				continue
+			}
+			b.text.WriteString("/dev/fd/")
+			b.unknown(AnyName)
+		case *syntax.ExtGlob:
+			b.doubt("it holds a pattern that only the shell can expand")
+			b.unknown(AnyName)
+		default:
+			b.hard("it holds a word that is not known here")
+			b.unknown(Any)
+		}
+	}
+}
+
+// literal adds text that stands in the program as it is: with backslashes, patterns and the tilde.
+func (b *builder) literal(text string, quoted, first bool) {
+	if first && strings.HasPrefix(text, "~") {
+		switch user, _, _ := strings.Cut(text[1:], "/"); user {
+		case "":
+			b.tilde = true
+		default:
+			b.unknown(Any) // another user's home, or where the shell was before
+			text = strings.TrimPrefix(text[1:], user)
+		}
+	}
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\\' && i+1 < len(text) && quoted:
+			if next := text[i+1]; strings.IndexByte("$`\"\\\n", next) < 0 {
+				b.text.WriteByte(c)
+				continue
+			}
+			i++
+			if text[i] != '\n' {
+				b.text.WriteByte(text[i])
+			}
+		case c == '\\' && i+1 < len(text):
+			i++
+			if text[i] != '\n' {
+				b.text.WriteByte(text[i])
+			}
+		case quoted:
+			b.text.WriteByte(c)
+		case c == '~' && i > 0 && (text[i-1] == '=' || text[i-1] == ':') && assigns(b.text.String()):
+			b.unknown(Any) // a home, as in an assignment: also in arguments that look like one
+		case c == '*':
+			b.unknown(AnyName)
+		case c == '?':
+			b.unknown(AnyRune)
+		case c == '[' && strings.Contains(text[i:], "]"):
+			end := strings.IndexByte(text[i:], ']')
+			if strings.Contains(text[i:i+end], "/") {
+				b.unknown(Any) // then it is no pattern, or one of another shell
+			} else {
+				b.unknown(AnyName)
+			}
+			i += end
+		case c == '[' && text != "[":
+			b.unknown(AnyName) // the bracket may be closed in another part of the word
+		default:
+			b.text.WriteByte(c)
+		}
+	}
+}
+
+// assigns reports whether a text begins like an assignment.
+func assigns(text string) bool {
+	name, _, ok := strings.Cut(text, "=")
+	return ok && syntax.ValidName(strings.TrimSuffix(name, "+"))
+}
+
+func (b *builder) param(p *syntax.ParamExp, quoted bool) {
+	name := ""
+	if p.Param != nil {
+		name = p.Param.Value
+	}
+	operator := p.Excl || p.Length || p.Width || p.IsSet || p.Flags != nil || p.NestedParam != nil || p.Index != nil ||
+		len(p.Modifiers) > 0 || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Exp != nil || p.Split != 0 || p.GlobSubst != 0 || p.RcExpand != 0
+	switch {
+	case operator:
+		b.operators(p)
+	case name == "@" || name == "*" || name == "_" || name == "IFS" || name == "BASH_COMMAND" || name == "":
+		b.doubt("it uses $" + name)
+	default:
+		b.used = append(b.used, name)
+	}
+	switch name {
+	case "?", "#":
+		if !operator {
+			b.unknown(AnyName)
+			return
+		}
+	}
+	b.unknown(Any)
+	b.split = b.split || !quoted || name == "@"
+}
+
+// operators walks what a parameter expansion may evaluate: subscripts and slices are arithmetic, which
+// can run commands, @P expands the value again, and := sets the variable.
+func (b *builder) operators(p *syntax.ParamExp) {
+	b.doubt("it changes a variable's value while using it (${…})")
+	if p.Excl || p.Names != 0 || p.NestedParam != nil {
+		b.runs("it uses a variable whose name is in another variable")
+	}
+	if p.Index != nil {
+		if w, ok := p.Index.(*syntax.Word); !ok || len(w.Parts) != 1 || w.Lit() != "@" && w.Lit() != "*" {
+			b.arithm(p.Index, b.scope)
+		}
+	}
+	if p.Slice != nil {
+		for _, x := range []syntax.ArithmExpr{p.Slice.Offset, p.Slice.Length} {
+			if x != nil {
+				b.arithm(x, b.scope)
+			}
+		}
+	}
+	if p.Repl != nil {
+		for _, w := range []*syntax.Word{p.Repl.Orig, p.Repl.With} {
+			b.alternative(w)
+		}
+	}
+	if p.Exp == nil {
+		return
+	}
+	b.alternative(p.Exp.Word)
+	switch p.Exp.Op {
+	case syntax.OtherParamOps:
+		b.runs("it expands a variable's value again")
+	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		if p.Param != nil {
+			b.assign(p.Param.Value)
+		}
+	}
+}
+
+// alternative is a text inside ${…}. What is quoted or substituted there is read in ways of its own.
+func (b *builder) alternative(w *syntax.Word) {
+	if w == nil {
+		return
+	}
+	b.fragment(w, b.scope)
+	for _, p := range w.Parts {
+		if lit, is := p.(*syntax.Lit); !is || strings.Contains(lit.Value, `\\`) {
+			b.runs("it holds quotes or substitutions inside ${…}")
+			return
+		}
+	}
+}
+
+// heredocText is the text of "$(cat <<'EOF' … EOF)", the usual way to write a long message.
+func heredocText(w *syntax.Word) (string, bool) {
+	if len(w.Parts) != 1 {
+		return "", false
+	}
+	q, ok := w.Parts[0].(*syntax.DblQuoted)
+	if !ok || q.Dollar || len(q.Parts) != 1 {
+		return "", false
+	}
+	sub, ok := q.Parts[0].(*syntax.CmdSubst)
+	if !ok || len(sub.Stmts) != 1 || sub.TempFile || sub.ReplyVar || sub.Backquotes {
+		return "", false
+	}
+	st := sub.Stmts[0]
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || st.Negated || st.Background || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" || len(st.Redirs) != 1 {
+		return "", false
+	}
+	r := st.Redirs[0]
+	if r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc || r.N != nil || r.Hdoc == nil || !quotedDelimiter(r.Word) {
+		return "", false
+	}
+	var b strings.Builder
+	for _, p := range r.Hdoc.Parts {
+		lit, ok := p.(*syntax.Lit)
+		if !ok {
+			return "", false
+		}
+		b.WriteString(lit.Value)
+	}
+	text := b.String()
+	if r.Op == syntax.DashHdoc {
+		lines := strings.Split(text, "\n")
+		for i, l := range lines {
+			lines[i] = strings.TrimLeft(l, "\t")
+		}
+		text = strings.Join(lines, "\n")
+	}
+	return strings.TrimRight(text, "\n"), true
+}
+
+func quotedDelimiter(w *syntax.Word) bool {
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.SglQuoted, *syntax.DblQuoted:
+			return true
+		case *syntax.Lit:
+			if strings.Contains(p.Value, `\`) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// staticText is the value of parts without anything dynamic in them. It does not walk them.
+func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
+	var a analysis
+	a.assigned = map[string]bool{}
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit, *syntax.SglQuoted:
+		case *syntax.DblQuoted:
+			for _, inner := range p.Parts {
+				if _, is := inner.(*syntax.Lit); !is {
+					return "", false
+				}
+			}
+		default:
+			return "", false
+		}
+	}
+	b := builder{analysis: &a, scope: &scope{}}
+	b.parts(parts, quoted)
+	return b.text.String(), !b.dynamic
+}
+
+// ansi decodes the text between $' and '.
+func ansi(s string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		if c := strings.IndexByte(`abefnrtv\'"?E`, s[i]); c >= 0 {
+			b.WriteByte("\a\b\x1b\f\n\r\t\v\\'\"?\x1b"[c])
+			continue
+		}
+		base, most, from := 16, 0, i+1
+		switch s[i] {
+		case 'x':
+			most = 2
+		case 'u':
+			most = 4
+		case 'U':
+			most = 8
+		case '0', '1', '2', '3', '4', '5', '6', '7':
+			base, most, from = 8, 3, i
+		case 'c':
+			return "", false
+		default:
+			b.WriteString(s[i-1 : i+1])
+			continue
+		}
+		to := from
+		for to < len(s) && to < from+most && strings.IndexByte("0123456789abcdefABCDEF"[:base+6*(base/16)], s[to]) >= 0 {
+			to++
+		}
+		n, err := strconv.ParseUint(s[from:to], base, 32)
+		if err != nil || n == 0 || n > 0x10ffff || most <= 3 && n > 0xff {
+			return "", false
+		}
+		if most <= 3 {
+			b.WriteByte(byte(n))
+		} else {
+			b.WriteRune(rune(n))
+		}
+		i = to - 1
+	}
+	text := b.String()
+	return text, !strings.ContainsAny(text, Marks)
+}
+
+// spread expands braces. ok is false when that cannot be told.
+func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
+	braces := false
+	for i, p := range w.Parts {
+		lit, is := p.(*syntax.Lit)
+		braces = braces || is && strings.Contains(lit.Value, "{")
+		if is && i > 0 && strings.HasPrefix(lit.Value, "{") {
+			if _, after := w.Parts[i-1].(*syntax.ParamExp); after {
+				return nil, false // behind a $ of any kind a brace is none to the shell
+			}
+		}
+	}
+	if !braces {
+		return [][]syntax.WordPart{w.Parts}, true
+	}
+	if !choices(w.Parts) {
+		return [][]syntax.WordPart{w.Parts}, true // {}, HEAD@{1}
+	}
+	split := &syntax.Word{Parts: w.Parts}
+	if !syntax.SplitBraces(split) || leftOver(split.Parts) {
+		return nil, false // the shell may find others than the parser
+	}
+	return product(split.Parts)
+}
+
+// choices reports whether there is something in a word that braces may choose between.
+func choices(parts []syntax.WordPart) bool {
+	for _, p := range parts {
+		if lit, is := p.(*syntax.Lit); is && (strings.Contains(lit.Value, ",") || strings.Contains(lit.Value, "..")) {
+			return true
+		}
+	}
+	return false
+}
+
+// leftOver reports whether braces are left that are no pair around choices.
+func leftOver(parts []syntax.WordPart) bool {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			if strings.ContainsAny(p.Value, "{}$") { // a $ takes in what comes to stand behind it
+				return true
+			}
+		case *syntax.BraceExp:
+			for _, e := range p.Elems {
+				if leftOver(e.Parts) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func product(parts []syntax.WordPart) ([][]syntax.WordPart, bool) {
+	all := [][]syntax.WordPart{nil}
+	for _, p := range parts {
+		choices := [][]syntax.WordPart{{p}}
+		if brace, is := p.(*syntax.BraceExp); is {
+			if brace.Sequence {
+				return nil, false
+			}
+			choices = nil
+			for _, e := range brace.Elems {
+				more, ok := product(e.Parts)
+				if !ok {
+					return nil, false
+				}
+				choices = append(choices, more...)
+			}
+		}
+		if len(all)*len(choices) > mostBraces {
+			return nil, false
+		}
+		var next [][]syntax.WordPart
+		for _, head := range all {
+			for _, tail := range choices {
+				next = append(next, append(append([]syntax.WordPart(nil), head...), tail...))
+			}
+		}
+		all = next
+	}
+	return all, true
+}
+
+// join is where a path leads from a directory, by name alone, as cd goes there.
+func join(dir string, w Word) string {
+	p := w.Text
+	switch {
+	case w.Tilde:
+		return path.Clean(p)
+	case strings.HasPrefix(p, "/"):
+		return path.Clean(p)
+	case strings.HasPrefix(p, "~"):
+		p = "./" + p // a directory of that name, not a home
+	}
+	if dir == "" {
+		return strings.TrimPrefix(path.Clean("./"+p), "./")
+	}
+	return path.Clean(dir + "/" + p)
+}
