@@ -1,3 +1,5 @@
+//go:build unix
+
 package permission_test
 
 import (
@@ -11,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -230,7 +233,9 @@ func (d *differential) runBatch(batch []attempt, pause string, count bool) (stra
 	cmd := exec.CommandContext(ctx, d.bash, "--norc", "--noprofile", "-c", harness, "bash", d.dir+"/log", d.dir, pause)
 	cmd.Env, cmd.WaitDelay = d.environment(d.dir+"/empty"), time.Second
 	cmd.Dir = d.dir + "/run"
+	endAll := ownGroup(cmd)
 	out, err := cmd.CombinedOutput()
+	endAll()
 	ended := ctx.Err() == nil
 	if err != nil && ended {
 		d.t.Logf("the harness: %v %s", err, out)
@@ -309,7 +314,9 @@ func (d *differential) runReal(a attempt) {
 	defer stop()
 	cmd := exec.CommandContext(ctx, d.bash, "--norc", "--noprofile", "-c", a.script)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = d.environment(d.dir+"/stubs"), d.dir+"/run", time.Second
+	endAll := ownGroup(cmd)
 	_ = cmd.Run() // scripts fail
+	endAll()
 	log, err := os.ReadFile(d.dir + "/log")
 	if err != nil {
 		d.t.Fatal(err)
@@ -325,6 +332,18 @@ func (d *differential) runReal(a attempt) {
 			d.t.Errorf("allowed, but with real wrappers it ran %q\n%q\nprinted %q", argv, a.text, a.script)
 		}
 	}
+}
+
+// ownGroup lets a command and all that it leaves running end together, also when its time is up.
+func ownGroup(cmd *exec.Cmd) (endAll func()) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	endAll = func() {
+		if cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // none may be left
+		}
+	}
+	cmd.Cancel = func() error { endAll(); return nil }
+	return endAll
 }
 
 func (d *differential) write(name string, data []byte) {
