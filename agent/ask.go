@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -25,7 +26,8 @@ func (a *Agent) asks() func(context.Context, tool.Decision) tool.Answer {
 	}
 	return func(ctx context.Context, d tool.Decision) tool.Answer {
 		answer := l.ask(ctx, Asked{Decision: d, Name: l.self.Name, For: l.behalf()})
-		if answer.Always {
+		// What only the shell knows the words of may mean something else the next time.
+		if answer.Always && (d.Verdict.Plan == nil || d.Verdict.Plan.Always()) {
 			l.remember(permission.Call{Tool: d.Tool, Args: d.Args, Dir: l.factory.cfg.Dir}, answer.Allow)
 		}
 		return answer
@@ -52,12 +54,20 @@ func (l *life) remember(call permission.Call, allow bool) {
 	}
 }
 
+// readable is JSON for people: with < > & as they are.
+func readable(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return nil
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
 // decided reports a decision, and has it recorded before the tool may run.
 func (a *Agent) decided(d tool.Decision) error {
-	args, err := json.Marshal(d.Args)
-	if err != nil {
-		args = nil
-	}
+	args := readable(d.Shown())
 	a.report(Event{
 		Type: EventDecision, Tool: d.Tool, Call: d.CallID, Args: args,
 		Verdict: d.Verdict.Action.String(), Approved: &d.Approved, Stage: string(d.Verdict.Stage), Rule: d.Verdict.Rule, Source: d.Verdict.Source, Why: d.Verdict.Why, By: d.By,

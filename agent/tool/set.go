@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,6 +32,18 @@ type Decision struct {
 	Approved bool
 	// By is who a person was that answered, such as "terminal"; "" when nobody was asked, or nobody answered.
 	By string
+}
+
+// Shown is the arguments as they would be carried out, for people: of a script what was judged, in place of
+// what was written.
+func (d Decision) Shown() map[string]any {
+	p := d.Verdict.Plan
+	if p == nil || p.Script == "" {
+		return d.Args
+	}
+	shown := maps.Clone(d.Args)
+	shown["command"] = strings.TrimSuffix(p.Script, "\n")
+	return shown
 }
 
 // Answer is what a person says when asked. The zero Answer is a no.
@@ -278,6 +291,9 @@ func Except(ctx context.Context) *permission.Except { return verdictOf(ctx).Exce
 // Reach is where a tool that makes requests may connect to; it has to ask for each connection. nil is
 // the web ports of public addresses.
 func Reach(ctx context.Context) *permission.Dial { return verdictOf(ctx).Dial }
+
+// Plan is what a tool that runs commands has to run: what was judged. nil outside a Set.
+func Plan(ctx context.Context) *permission.Plan { return verdictOf(ctx).Plan }
 
 func verdictOf(ctx context.Context) permission.Verdict {
 	v, _ := ctx.Value(verdictKey{}).(permission.Verdict)

@@ -2,8 +2,8 @@ package tool_test
 
 import (
 	"context"
-	"errors"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"

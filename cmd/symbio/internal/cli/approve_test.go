@@ -67,7 +67,7 @@ func TestAPersonAnswersWithALetter(t *testing.T) {
 		if got := [2]bool{d.got.GetAllow(), d.got.GetAlways()}; got != want || d.got.GetId() != "7" || d.got.GetBy() != "terminal" {
 			t.Errorf("%q: answered %v, want allow and always %v", said, d.got, want)
 		}
-		if !strings.Contains(shown, "worker <- planner wants to use Write") || strings.Contains(shown, "\x1b") {
+		if !strings.Contains(shown, "worker <- planner wants to use Write") || !strings.Contains(shown, `"file_path":"a\u001b[31m"`) || strings.Contains(shown, "\x1b") {
 			t.Errorf("shown: %q", shown)
 		}
 	}
@@ -85,5 +85,18 @@ func TestThePromptGivesWayToAnAnswerFromElsewhere(t *testing.T) {
 	d = &desk{err: status.Error(codes.NotFound, "gone")}
 	if shown := approve(t, d, func(context.Context) (string, error) { return "y", nil }); !strings.Contains(shown, "answered elsewhere") {
 		t.Errorf("in the same moment: shown: %q", shown)
+	}
+}
+
+func TestACommandIsShownLineByLineWithNothingHidden(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"command":"echo a \u0026\u0026 b\nrm x\u202e"}`: "  echo a && b\n  rm x\\u202e",
+		`{"command":"log","args":["-p"]}`:                 `  {"args":["-p"],"command":"log"}`,
+		`{"file_path":"<a>"}`:                             `  {"file_path":"<a>"}`,
+		`not json`:                                        "  not json",
+	} {
+		if got := indented([]byte(args)); got != want {
+			t.Errorf("%s is shown as\n%s\nwant\n%s", args, got, want)
+		}
 	}
 }

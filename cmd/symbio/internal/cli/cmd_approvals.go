@@ -69,7 +69,7 @@ func (a *App) cmdApprovalsList() *cobra.Command {
 			}
 			rows := make([][]string, len(all))
 			for i, p := range all {
-				rows[i] = []string{p.ID, chainOf(p.Name, p.For), printable(p.Tool), printable(string(p.Args)), time.Until(p.Deadline).Round(time.Second).String(), printable(p.Why)}
+				rows[i] = []string{p.ID, chainOf(p.Name, p.For), printable(p.Tool), plainJSON(p.Args), time.Until(p.Deadline).Round(time.Second).String(), printable(p.Why)}
 			}
 			return a.table([]string{"ID", "WHO", "TOOL", "ARGS", "LEFT", "WHY"}, rows)
 		},

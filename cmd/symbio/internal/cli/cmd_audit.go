@@ -144,6 +144,6 @@ func (a *App) printEntry(e audit.Entry) error {
 		what += " by " + e.By
 	}
 	_, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Local().Format(time.DateTime), chainOf(e.Name, e.For), printable(e.Tool),
-		printable(string(e.Args)), e.Verdict, printable(what), printable(strings.TrimSpace(e.Rule+" "+e.Why)))
+		plainJSON(e.Args), e.Verdict, printable(what), printable(strings.TrimSpace(e.Rule+" "+e.Why)))
 	return err
 }

@@ -221,7 +221,7 @@ func (a *App) approve(ctx context.Context, client symbiov1.ControlClient, answer
 	if err := json.Unmarshal(e.Data, &ask); err != nil {
 		return fmt.Errorf("an approval: %w", err)
 	}
-	fmt.Fprintf(a.Err, "\n%s wants to use %s\n  %s\n  %s\nAllow it? [y = once, a = always this call, N] ", chainOf(ask.Name, ask.For), printable(ask.Tool), printable(string(ask.Args)), printable(ask.Why))
+	fmt.Fprintf(a.Err, "\n%s wants to use %s\n%s\n  %s\nAllow it? [y = once, a = always this call, N] ", chainOf(ask.Name, ask.For), printable(ask.Tool), indented(ask.Args), printable(ask.Why))
 	line, err := a.unlessElsewhere(ctx, client, ask.ID, e.Time, answers)
 	if errors.Is(err, errElsewhere) {
 		_, err = fmt.Fprintln(a.Err, err)
@@ -237,6 +237,23 @@ func (a *App) approve(ctx context.Context, client symbiov1.ControlClient, answer
 		_, err = fmt.Fprintln(a.Err, errElsewhere)
 	}
 	return err
+}
+
+// indented shows the arguments of a call: a command line by line, anything else as JSON.
+func indented(args json.RawMessage) string {
+	var of map[string]any
+	if json.Unmarshal(args, &of) != nil {
+		return "  " + visible(string(args))
+	}
+	command, ok := of["command"].(string)
+	if !ok || of["args"] != nil {
+		return "  " + plainJSON(args)
+	}
+	var out []string
+	for line := range strings.SplitSeq(command, "\n") {
+		out = append(out, "  "+visible(line))
+	}
+	return strings.Join(out, "\n")
 }
 
 // unlessElsewhere waits for a line, or until the decision of that id, which was announced at that time, is

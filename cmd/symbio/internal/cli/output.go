@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -97,6 +98,32 @@ func asJSON(data []byte) json.RawMessage {
 		return json.RawMessage("null")
 	}
 	return quoted
+}
+
+// plainJSON is JSON on one line for people who decide by it: < > & as they are, and what cannot be seen as
+// its escape.
+func plainJSON(raw json.RawMessage) string {
+	var v any
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if json.Unmarshal(raw, &v) != nil || e.Encode(v) != nil {
+		return visible(string(raw))
+	}
+	return visible(strings.TrimSpace(b.String()))
+}
+
+// visible writes what cannot be seen as its escape, so that nothing hides from who decides.
+func visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 // printAnswer prints an answer for a person or a pipe: text as it is, with one line break at its end.

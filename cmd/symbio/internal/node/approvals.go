@@ -67,7 +67,7 @@ func (a *approvals) ask(ctx context.Context, events *Events, asked agent.Asked) 
 	if w == nil {
 		return tool.Answer{Why: "Too many decisions wait for a person already, so it is denied."}
 	}
-	events.Publish("approval", asked.Agent, approvalEvent{id, asked.Name, asked.For, asked.Tool, asked.Args, asked.Verdict.Why, w.deadline})
+	events.Publish("approval", asked.Agent, approvalEvent{id, asked.Name, asked.For, asked.Tool, asked.Shown(), asked.Verdict.Why, w.deadline})
 	var answer tool.Answer
 	select {
 	case answer = <-w.answer:
@@ -120,7 +120,7 @@ func (a *approvals) list() []*symbiov1.Approval {
 	defer a.mu.Unlock()
 	var all []*symbiov1.Approval
 	for id, w := range a.waiting {
-		args, err := json.Marshal(w.asked.Args)
+		args, err := json.Marshal(w.asked.Shown())
 		if err != nil {
 			args = nil
 		}

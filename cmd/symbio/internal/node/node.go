@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,6 +19,7 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
+	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/web"
 	"symbio/cmd/symbio/internal/config"
@@ -197,9 +199,13 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 		return err
 	}
 	n.approvals.timeout = o.Config.Approvals.Timeout
+	commands, err := n.commands()
+	if err != nil {
+		return err
+	}
 	n.web = WebClient()
 	n.factory = agent.NewFactory(agent.Config{
-		Community: n.community, Skills: n.skills, Tools: append(n.files.Tools(), web.New(web.Config{}).Tool()), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent,
+		Community: n.community, Skills: n.skills, Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool()}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent,
 		Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {

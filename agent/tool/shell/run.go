@@ -1,0 +1,123 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"symbio/agent/tool"
+	"symbio/security/sandbox"
+)
+
+// Config sets up the tools. Box and Policy are needed; without them nothing runs.
+type Config struct {
+	// Box returns what enforces the limits; it is asked at the first call. nil runs nothing.
+	Box func(ctx context.Context) (*sandbox.Box, error)
+	// Policy is what commands may do. The zero Policy is the strictest.
+	Policy sandbox.Policy
+	// Bash is the program that runs scripts. Default "/bin/bash". It has to be bash: the checks read bash.
+	Bash string
+	// Temp is where each command gets its private directory for temporary files. Default: the system's.
+	Temp string
+}
+
+const (
+	usualTime = 120 * time.Second
+	mostTime  = 600 * time.Second
+	// mostOutput is what is kept of a command's output, in bytes: below what a Set shows by default.
+	mostOutput = 30 << 10
+)
+
+// Tools are Bash and Git.
+func Tools(cfg Config) []tool.Tool {
+	if cfg.Bash == "" {
+		cfg.Bash = "/bin/bash"
+	}
+	r := &runner{cfg}
+	return []tool.Tool{r.bash(), r.git()}
+}
+
+type runner struct{ cfg Config }
+
+// timeLimit reads a timeout in seconds.
+func timeLimit(seconds int) (time.Duration, error) {
+	if seconds < 0 {
+		return 0, errors.New("the timeout is negative")
+	}
+	if seconds == 0 {
+		return usualTime, nil
+	}
+	return min(time.Duration(seconds)*time.Second, mostTime), nil
+}
+
+// run runs a command in the sandbox and says what came of it.
+func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duration) tool.Result {
+	if r.cfg.Box == nil {
+		return failed("there is no sandbox here, and commands run in nothing else")
+	}
+	box, err := r.cfg.Box(ctx)
+	if err != nil {
+		return failed("the sandbox: " + err.Error())
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %v", limit))
+	defer cancel()
+	policy := r.cfg.Policy
+	policy.Env = slices.Clone(policy.Env)
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		policy.Env = append(policy.Env, name)
+	}
+	out, err := box.Run(ctx, policy, sandbox.Spec{
+		Argv: argv, Dir: tool.Dir(ctx), Env: env, Temp: r.cfg.Temp, Keep: mostOutput, Together: true,
+	})
+	var refused *sandbox.Refusal
+	switch {
+	case errors.As(err, &refused):
+		return failed(refused.Error())
+	case errors.Is(err, sandbox.ErrFlood):
+		return shown(out, "it printed too much and was ended")
+	case err != nil && ctx.Err() != nil:
+		return shown(out, "it was ended: "+context.Cause(ctx).Error())
+	case err != nil:
+		return failed(err.Error())
+	case out.Signal != "":
+		return shown(out, "it was ended by the signal "+out.Signal)
+	case out.Code != 0:
+		return shown(out, fmt.Sprintf("it ended with status %d", out.Code))
+	}
+	return shown(out, "")
+}
+
+// shown is a result with what the command printed.
+func shown(out sandbox.Result, trouble string) tool.Result {
+	text := strings.Map(visible, strings.ToValidUTF8(out.Stdout.String(), "\uFFFD"))
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if text == "" {
+		text = "[It printed nothing.]\n"
+	}
+	if trouble != "" {
+		text += "[" + trouble + ".]\n"
+	}
+	return tool.Result{Text: text, IsError: trouble != ""}
+}
+
+// visible drops what turns a terminal or the reader's eye around; line breaks and tabs stay.
+func visible(c rune) rune {
+	if c == '\n' || c == '\t' {
+		return c
+	}
+	if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
+		return -1
+	}
+	return c
+}
+
+func failed(why string) tool.Result {
+	return tool.Result{Text: "The command did not run: " + strings.TrimSuffix(why, ".") + ".", IsError: true}
+}

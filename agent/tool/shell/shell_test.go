@@ -1,0 +1,186 @@
+package shell_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/agent/tool/shell"
+	"symbio/security/permission"
+	"symbio/security/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	sandbox.Helper()
+	os.Exit(m.Run())
+}
+
+// place is a workspace, and a shell in it.
+type place struct {
+	t     *testing.T
+	dir   string
+	guard permission.Chain
+	cfg   shell.Config
+}
+
+func newPlace(t *testing.T, rules permission.Config) *place {
+	t.Helper()
+	if _, err := os.Stat("/bin/bash"); err != nil {
+		t.Skip("needs /bin/bash")
+	}
+	policy, err := rules.Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	box := sandbox.Probe(t.Context(), sandbox.Config{Env: append(os.Environ(), "OPENAI_API_KEY=sk-secret", "BASH_ENV=/etc/evil", "PROMPT_COMMAND=false")})
+	if box.Status().Level < sandbox.Bwrap {
+		t.Skipf("this machine has the sandbox level %v only", box.Status().Level)
+	}
+	held, err := sandbox.Standard(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &place{t, dir, permission.Chain{{Name: "ann", Policy: policy}}, shell.Config{
+		Box: func(context.Context) (*sandbox.Box, error) { return box, nil }, Policy: held, Temp: t.TempDir(),
+	}}
+}
+
+func (p *place) call(name string, args map[string]any) llm.ToolResult {
+	p.t.Helper()
+	raw, err := json.Marshal(args)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	set := tool.NewSet(tool.SetConfig{Guard: p.guard, Dir: p.dir, Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Allow: true} }}, shell.Tools(p.cfg)...)
+	return set.Run(p.t.Context(), []llm.ToolCall{{ID: "1", Name: name, Args: raw}})[0]
+}
+
+func (p *place) bash(command string) llm.ToolResult {
+	p.t.Helper()
+	return p.call("Bash", map[string]any{"command": command})
+}
+
+func wants(t *testing.T, what string, got llm.ToolResult, isError bool, texts ...string) {
+	t.Helper()
+	if got.IsError != isError {
+		t.Errorf("%s: an error: %v, want %v: %.400s", what, got.IsError, isError, got.Text)
+	}
+	for _, want := range texts {
+		if !strings.Contains(got.Text, want) {
+			t.Errorf("%s: the text lacks %q: %.400s", what, want, got.Text)
+		}
+	}
+}
+
+var permissive = permission.Config{Preset: "permissive"}
+
+func TestACommandRunsInTheWorkspaceAndSaysWhatItDid(t *testing.T) {
+	p := newPlace(t, permissive)
+	wants(t, "output", p.bash("echo out; echo err >&2; pwd"), false, "out\nerr\n", p.dir)
+	wants(t, "a file", p.bash("printf x > a.txt && cat a.txt"), false, "x")
+	if text, err := os.ReadFile(filepath.Join(p.dir, "a.txt")); err != nil || string(text) != "x" {
+		t.Errorf("a.txt holds %q, %v", text, err)
+	}
+	wants(t, "a status", p.bash("echo before; exit 3"), true, "before", "status 3")
+	wants(t, "silence", p.bash("true"), false, "printed nothing")
+	wants(t, "colours", p.bash(`printf '\033[31mred\033[0m\u202e'`), false, "[31mred[0m\n")
+	wants(t, "a lot", p.bash("seq 1 200000"), false, "1\n2\n", "200000\n", "bytes cut")
+	wants(t, "nothing stays", p.bash("cd /tmp; X=1"), false)
+	wants(t, "nothing stays", p.bash("pwd; echo ${X:-unset}"), false, p.dir, "unset")
+}
+
+func TestTheSandboxHolds(t *testing.T) {
+	p := newPlace(t, permissive)
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "f"), []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, "writing outside", p.bash("echo y > "+outside+"/f"), true)
+	if text, err := os.ReadFile(filepath.Join(outside, "f")); err != nil || string(text) != "x" {
+		t.Errorf("the file outside holds %q, %v", text, err)
+	}
+	wants(t, "secrets", p.bash("env"), false)
+	for _, name := range []string{"OPENAI_API_KEY", "BASH_ENV", "PROMPT_COMMAND", "sk-secret"} {
+		if got := p.bash("env"); strings.Contains(got.Text, name) {
+			t.Errorf("the command sees %s: %s", name, got.Text)
+		}
+	}
+}
+
+func TestACommandEndsInTimeWithAllThatItStarted(t *testing.T) {
+	p := newPlace(t, permissive)
+	begun := time.Now()
+	got := p.call("Bash", map[string]any{"command": "setsid sleep 300 & echo started; sleep 300", "timeout": 1})
+	wants(t, "too long", got, true, "started", "longer than 1s")
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	wants(t, "a negative time", p.call("Bash", map[string]any{"command": "true", "timeout": -1}), true, "negative")
+}
+
+// What runs is the tree that was judged: here what bash would read as a second command is a comment's end.
+func TestWhatRunsIsWhatWasJudged(t *testing.T) {
+	p := newPlace(t, permission.Config{Preset: "none", Allow: []string{"Bash(echo:*)"}, Deny: []string{"Bash(touch:*)"}, Default: "deny"})
+	wants(t, "an allowed one", p.bash("echo hi"), false, "hi")
+	wants(t, "a denied one", p.bash("echo hi; touch f"), true, "Denied")
+	wants(t, "one in a substitution", p.bash("echo $(touch f)"), true, "Denied")
+	wants(t, "one behind a comment", p.bash("echo hi # x \\\ntouch f"), true, "Denied")
+	if _, err := os.Stat(filepath.Join(p.dir, "f")); err == nil {
+		t.Error("touch ran")
+	}
+}
+
+func TestWithoutASandboxOrAVerdictNothingRuns(t *testing.T) {
+	p := newPlace(t, permissive)
+	p.cfg.Box = nil
+	wants(t, "no box", p.bash("true"), true, "did not run", "no sandbox")
+	none := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{}})
+	p.cfg.Box = func(context.Context) (*sandbox.Box, error) { return none, nil }
+	wants(t, "no level", p.bash("true"), true, "did not run", "the sandbox cannot hold this command")
+	for _, x := range shell.Tools(p.cfg) { // outside of a Set nobody has judged
+		inv, err := x.Decode(json.RawMessage(`{"command": "status"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := inv.Run(t.Context()); !r.IsError || !strings.Contains(r.Text, "nobody has judged it") {
+			t.Errorf("%s outside of a Set: %+v", x.Spec().Name, r)
+		}
+	}
+}
+
+func TestGitRunsWithoutAShell(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	p := newPlace(t, permissive)
+	git := func(command string, args ...string) llm.ToolResult {
+		list := make([]any, len(args))
+		for i, a := range args {
+			list[i] = a
+		}
+		return p.call("Git", map[string]any{"command": command, "args": list})
+	}
+	if out, err := exec.Command("git", "init", "-q", p.dir).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v\n%s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "a; touch b"), []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, "status", git("status", "--short"), false, "a; touch b")
+	wants(t, "add", git("add", "a; touch b"), false)
+	wants(t, "options first", git("-c", "core.pager=touch c", "log"), true, "options before it")
+	wants(t, "no shell", git("status", "$(touch d)"), false)
+	for _, name := range []string{"b", "c", "d"} {
+		if _, err := os.Stat(filepath.Join(p.dir, name)); err == nil {
+			t.Errorf("something made %s", name)
+		}
+	}
+}
