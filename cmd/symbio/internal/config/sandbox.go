@@ -19,6 +19,9 @@ type Sandbox struct {
 	Network string `yaml:"network,omitempty"`
 	// Write are directories that commands may write besides the workspace.
 	Write []string `yaml:"write,omitempty"`
+	// Levels are those that may be used, of native, bwrap and landlock; without the key all of them. With none
+	// no command runs.
+	Levels []string `yaml:"levels,omitempty"`
 	// Env are variables of the node's environment that commands may see.
 	Env []string `yaml:"env,omitempty"`
 }
@@ -33,6 +36,11 @@ func (s Sandbox) check(bad func(string, ...any)) {
 	if _, ok := networks[s.Network]; !ok {
 		bad("sandbox.network %q: write none, local or full", s.Network)
 	}
+	for _, l := range s.Levels {
+		if _, ok := levels[l]; !ok {
+			bad("sandbox.levels %q: write native, bwrap or landlock", l)
+		}
+	}
 	for _, dir := range s.Write {
 		if !filepath.IsAbs(dir) {
 			bad("sandbox.write %q: it is no absolute path", dir)
@@ -42,12 +50,21 @@ func (s Sandbox) check(bad func(string, ...any)) {
 
 var networks = map[string]sandbox.Network{"": 0, "none": sandbox.NetworkNone, "local": sandbox.NetworkLocal, "full": sandbox.NetworkFull}
 
-// Levels are the sandbox's levels that may be used: nil is all of them.
-func (s Sandbox) Levels() []sandbox.Level {
+var levels = map[string]sandbox.Level{"native": sandbox.Native, "bwrap": sandbox.Bwrap, "landlock": sandbox.Landlock}
+
+// Allowed are the sandbox's levels that may be used: nil is all of them.
+func (s Sandbox) Allowed() []sandbox.Level {
 	if s.Preset == "off" {
 		return []sandbox.Level{sandbox.Off}
 	}
-	return nil
+	if s.Levels == nil {
+		return nil
+	}
+	allowed := []sandbox.Level{}
+	for _, l := range s.Levels {
+		allowed = append(allowed, levels[l])
+	}
+	return allowed
 }
 
 // Policy is what commands may do in a workspace.

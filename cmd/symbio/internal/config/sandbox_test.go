@@ -34,13 +34,13 @@ func TestASandboxIsWhatItsConfigurationSays(t *testing.T) {
 		}
 		slices.Sort(p.Files.Write)
 		slices.Sort(c.write)
-		if !slices.Equal(p.Files.Write, c.write) || p.Network != c.network || slices.Equal(cfg.Sandbox.Levels(), []sandbox.Level{sandbox.Off}) != c.off {
-			t.Errorf("%s: writes %v, network %v, levels %v", name, p.Files.Write, p.Network, cfg.Sandbox.Levels())
+		if !slices.Equal(p.Files.Write, c.write) || p.Network != c.network || slices.Equal(cfg.Sandbox.Allowed(), []sandbox.Level{sandbox.Off}) != c.off {
+			t.Errorf("%s: writes %v, network %v, levels %v", name, p.Files.Write, p.Network, cfg.Sandbox.Allowed())
 		}
 	}
 	for text, want := range map[string]string{
 		"sandbox: {preset: none}": "sandbox.preset", "sandbox: {network: some}": "sandbox.network", "sandbox: {write: [x]}": "sandbox.write",
-		"sandbox: {level: native}": "level", "approvals: {timeout: 0s}": "approvals.timeout",
+		"sandbox: {level: native}": "level", "sandbox: {levels: [best]}": "sandbox.levels", "approvals: {timeout: 0s}": "approvals.timeout",
 	} {
 		cfg, _, err := config.Parse("symbio.yaml", []byte(text))
 		if err == nil {

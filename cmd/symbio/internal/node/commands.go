@@ -25,7 +25,7 @@ func (n *Node) commands() ([]tool.Tool, error) {
 			return nil, err
 		}
 		// Not the context of the call that is first: what it finds out is for all.
-		box := sandbox.Probe(context.Background(), sandbox.Config{Levels: s.Levels(), Env: os.Environ(), Home: n.opts.Home, TempDir: temp})
+		box := sandbox.Probe(context.Background(), sandbox.Config{Levels: s.Allowed(), Env: os.Environ(), Home: n.opts.Home, TempDir: temp})
 		st := box.Status()
 		n.events.Publish("sandbox", "", sandboxEvent{st.Level.String(), st.Missing, st.Mend})
 		return box, nil
