@@ -87,6 +87,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.life.budget.limits.Wall, fmt.Errorf("%w: %s for one task", ErrBudget, a.life.budget.limits.Wall))
 	defer cancel()
+	ctx = tool.Handed(ctx) // whoever gave the task keeps what they put around it
 	ctx = peer.WithRequester(ctx, append(slices.Clone(s.Requester), a.life.address()))
 	a.report(Event{Type: EventTask, Text: task})
 	a.prepare(ctx)

@@ -25,6 +25,8 @@ type Link struct {
 	Policy  Policy
 	Memory  *Memory          // nil remembers nothing
 	Granted func() []Granted // asked at each evaluation, so that a grant ends when it ends; nil grants nothing
+
+	mute bool // a guardrail that says nothing of what no rule of it denies
 }
 
 // Chain is an agent and all those it acts for: its parents up to the root, and the requester of what
@@ -33,22 +35,30 @@ type Chain []Link
 
 // Judge decides a call: the strictest link's verdict, of several as strict the first's. An empty
 // chain denies. It may read links of the file system to resolve paths, and calls Granted of each link
-// at most once.
+// at most once. The guardrails of Call.Within are judged beside the links, as if each were one.
 func (c Chain) Judge(call Call) Verdict {
 	if len(c) == 0 {
 		return Verdict{Stage: StageDefault, Why: "Nobody has been given any permission here."}
 	}
 	f := look(call)
 	var strictest Verdict
-	for i, l := range c {
-		v := l.judge(f)
-		v.Link = l.Name
-		if i == 0 || v.Action < strictest.Action {
+	judged := 0
+	count := func(v Verdict, name string) {
+		v.Link = name
+		if judged++; judged == 1 || v.Action < strictest.Action {
 			strictest = v
 		}
-		if strictest.Action == Deny {
-			break
+	}
+	for _, l := range c {
+		if judged == 0 || strictest.Action > Deny {
+			count(l.judge(f), l.Name)
 		}
+	}
+	for _, r := range rails(call.Within) {
+		if strictest.Action > Deny {
+			count(r.judge(f), r.Name)
+		}
+		c = append(c[:len(c):len(c)], r.Link)
 	}
 	strictest.Except, strictest.Dial, strictest.Plan = except(c, f), dial(c, f), plan(c, f, strictest)
 	return strictest
@@ -114,7 +124,7 @@ func (l Link) permitted(f *facts) Verdict {
 			return Verdict{Action: Allow, Stage: StageAllow, Rule: g.Rule.text, Source: g.Source, Why: why(&g.Rule, "allows this") + " It was granted by " + g.Source + "."}
 		}
 	}
-	if name := f.protected(); name != "" && p.Default != Deny {
+	if name := f.protected(); name != "" && p.Default != Deny && !l.mute {
 		return Verdict{Action: Ask, Stage: StageDefault, Why: fmt.Sprintf("Other programs run %s or obey it, and no rule names it. So a person has to say.", name)}
 	}
 	switch p.Default {

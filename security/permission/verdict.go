@@ -82,4 +82,6 @@ type Call struct {
 	Tool string
 	Args map[string]any
 	Dir  string // the working directory, absolute; relative paths are relative to it
+	// Within are the guardrails around the call, the outermost first.
+	Within []Guardrail
 }

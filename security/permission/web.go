@@ -197,10 +197,14 @@ func dial(c Chain, f *facts) *Dial {
 		return nil
 	}
 	d := &Dial{addrs: map[netip.AddrPort]bool{}}
-	for i, l := range c {
+	first := true
+	for _, l := range c {
+		if l.mute {
+			continue
+		}
 		mine := l.addrs(f)
-		if i == 0 {
-			d.addrs = mine
+		if first {
+			d.addrs, first = mine, false
 			continue
 		}
 		for a := range d.addrs {
@@ -269,7 +273,7 @@ func (r Rule) meansAddr(t target) bool {
 
 // unreachable decides about requests that go nowhere a request may go, whatever the other rules say.
 func (l Link) unreachable(f *facts) (Verdict, bool) {
-	if f.subject.matter != matterURL {
+	if f.subject.matter != matterURL || l.mute {
 		return Verdict{}, false
 	}
 	refuse := func(why string) (Verdict, bool) {

@@ -65,7 +65,7 @@ func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duratio
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %v", limit))
 	defer cancel()
-	policy := r.cfg.Policy
+	policy := tool.Held(ctx, r.cfg.Policy)
 	policy.Env = slices.Clone(policy.Env)
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")

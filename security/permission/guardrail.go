@@ -1,0 +1,77 @@
+package permission
+
+import "fmt"
+
+// Guardrail is a policy for a part of an agent's work (spec: swiftagent.md, Guardrail). Guardrails nest. None
+// of them widens what the agent may do: each can only deny more or ask more, and Override lifts what another
+// guardrail around it denies. The zero Guardrail changes nothing.
+type Guardrail struct {
+	// FinalDeny holds all the way down; no Override lifts it.
+	FinalDeny []Rule
+	// Deny can be lifted by the Override of this guardrail or of one inside of it.
+	Deny []Rule
+	// Override lifts the Deny of this guardrail and of those around it, for the calls that it means exactly. It
+	// lifts nothing of an agent's own policy, and nothing around an agent that works for another (Group).
+	Override []Rule
+	// Ask has a person say, whatever allows the call.
+	Ask []Rule
+	// Allow is what Default is not for. It grants nothing that the agent may not do without the guardrail.
+	Allow []Rule
+	// Default is for calls that no rule here speaks of, if Decides; else the guardrail says nothing of them.
+	Default Action
+	Decides bool
+	// Group numbers the agents that the work has passed through: an Override lifts only denials of its own
+	// group. Who carries guardrails to another agent counts it up.
+	Group int
+}
+
+// Guardrail makes a guardrail of a policy: what it does not allow is denied or asked as it says.
+func (p Policy) Guardrail() Guardrail {
+	return Guardrail{FinalDeny: p.FinalDeny, Deny: p.Deny, Override: p.Override, Allow: p.Allow, Default: p.Default, Decides: true}
+}
+
+// rail is a guardrail with the overrides that reach it.
+type rail struct {
+	Link
+	ask []Rule
+}
+
+// rails are the guardrails around a call, the outermost first, each as the link that it comes to.
+func rails(within []Guardrail) []rail {
+	all := make([]rail, len(within))
+	for i, g := range within {
+		p := Policy{FinalDeny: g.FinalDeny, Deny: g.Deny, Allow: g.Allow, Default: Allow}
+		if g.Decides {
+			p.Default = g.Default
+		}
+		for _, inner := range within[i:] {
+			if inner.Group == g.Group {
+				p.Override = append(p.Override, inner.Override...)
+			}
+		}
+		all[i] = rail{Link{Name: fmt.Sprintf("guardrail %d", i+1), Policy: p, mute: !g.Decides}, g.Ask}
+	}
+	return all
+}
+
+// judge is what a guardrail says of a call; Allow where it says nothing.
+func (r rail) judge(f *facts) Verdict {
+	v := r.Link.judge(f)
+	if v.Source == "config" {
+		v.Source = "guardrail"
+	}
+	if v.Action != Allow || len(r.ask) == 0 {
+		return v
+	}
+	asks, may := firstDeny(r.ask, f)
+	if f.ran() != nil {
+		asks, may = f.firstForbidden(r.ask, nil)
+	}
+	if asks == nil {
+		asks = may
+	}
+	if asks == nil {
+		return v
+	}
+	return Verdict{Action: Ask, Stage: StageDefault, Rule: asks.text, Source: "guardrail", Why: why(asks, "has a person say about this")}
+}
