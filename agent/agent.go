@@ -89,6 +89,8 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	defer cancel()
 	ctx = tool.Handed(ctx) // whoever gave the task keeps what they put around it
 	ctx = peer.WithRequester(ctx, append(slices.Clone(s.Requester), a.life.address()))
+	a.life.serve(s.Requester)
+	defer a.life.serve(nil)
 	a.report(Event{Type: EventTask, Text: task})
 	a.prepare(ctx)
 	text, err := a.do(ctx, task, stranger(s))

@@ -19,6 +19,7 @@ import (
 	"symbio/agent/llm/llmtest"
 	"symbio/agent/tool"
 	"symbio/community"
+	"symbio/security/audit"
 	"symbio/security/permission"
 	"symbio/skills"
 )
@@ -52,6 +53,7 @@ type house struct {
 	community *community.Community
 	skills    *skills.Registry
 	factory   *agent.Factory
+	record    func(audit.Entry) error // nil = nobody keeps records; set before the first task
 
 	mu     sync.Mutex
 	events []agent.Event // guarded by mu
@@ -72,6 +74,7 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 	h.factory = agent.NewFactory(agent.Config{
 		Community: h.community, Skills: h.skills, Tools: tools, Dir: "/work",
 		Model:  func(context.Context, string) (llm.Model, error) { return model, nil },
+		Record: h.keep,
 		Report: func(e agent.Event) { h.mu.Lock(); defer h.mu.Unlock(); h.events = append(h.events, e) },
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -87,6 +90,13 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 		}
 	})
 	return h
+}
+
+func (h *house) keep(e audit.Entry) error {
+	if h.record == nil {
+		return nil
+	}
+	return h.record(e)
 }
 
 // allowed allows the named tools and denies the rest.

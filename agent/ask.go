@@ -39,6 +39,11 @@ func (l *life) behalf() (names []string) {
 	for p := l.parent; p != nil; p = p.parent {
 		names = append(names, p.self.Name)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.masters {
+		names = append(names, m.self.Name)
+	}
 	return names
 }
 

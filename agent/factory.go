@@ -47,7 +47,8 @@ type Config struct {
 
 // Factory makes agents of definitions. It is safe for concurrent use.
 type Factory struct {
-	cfg Config
+	cfg      Config
+	register register
 }
 
 // NewFactory returns a Factory.
@@ -97,6 +98,7 @@ type life struct {
 	children   []community.MemberID // guarded by mu
 	copies     int                  // guarded by mu
 	ended      bool                 // guarded by mu
+	masters    []*life              // for whom it works now; guarded by mu
 }
 
 // Spawn makes an agent that has no parent.
@@ -144,6 +146,7 @@ func (l *life) wake(self community.Member) *Agent {
 	defer l.mu.Unlock()
 	if l.awakenings++; l.awakenings == 1 {
 		l.self = self
+		l.factory.register.enter(l)
 	} else if l.parent != nil {
 		l.budget.retake()
 		l.place = true
@@ -158,6 +161,7 @@ func (l *life) end(ctx context.Context) error {
 	l.ended = true
 	l.mu.Unlock()
 	l.terminateChildren(ctx)
+	l.factory.register.leave(l)
 	l.leave()
 	if l.factory.cfg.Skills == nil {
 		return nil
@@ -179,11 +183,11 @@ func (l *life) leave() {
 	}
 }
 
-// chain is what every call of the agent is judged by: its parents' links, then its own.
-func (l *life) chain() permission.Chain {
+// links are what the agent may do: its parents' links, then its own.
+func (l *life) links() permission.Chain {
 	var chain permission.Chain
 	if l.parent != nil {
-		chain = slices.Clone(l.parent.chain())
+		chain = slices.Clone(l.parent.links())
 	}
 	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory}
 	if registry := l.factory.cfg.Skills; registry != nil {

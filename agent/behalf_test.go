@@ -1,0 +1,54 @@
+package agent_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"symbio/agent"
+	"symbio/agent/llm"
+	"symbio/security/audit"
+)
+
+// A deputy that may do more than who asks it does no more than that for them (security.md 7.3).
+func TestAnAgentDoesForAnotherOnlyWhatThatOneMayDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var deputy string
+		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			m := last(r)
+			switch {
+			case m.Role == llm.Tool:
+				return say(m.Results[0].Text)
+			case m.Text == "ask the deputy":
+				return call(use("1", "send_signal", map[string]any{"member": deputy, "perception": "task", "data": "wait"}))
+			}
+			return call(use("1", "slow", waitArgs{"1s"}))
+		})
+		h := newHouse(t, model, slow())
+		var records []audit.Entry
+		h.record = func(e audit.Entry) error { records = append(records, e); return nil }
+		may := h.spawn(agent.Order{Policy: allowed(t, "slow", "send_signal")})
+		able := h.spawn(agent.Order{Policy: allowed(t, "slow", "send_signal")})
+		weak := h.spawn(agent.Order{Policy: allowed(t, "send_signal")})
+		deputy = string(may.ID)
+		if got, err := h.task(able, "ask the deputy"); err != nil || !strings.Contains(got, "waited 1s") {
+			t.Errorf("one who may do it: %q, %v", got, err)
+		}
+		if got, err := h.task(weak, "ask the deputy"); err != nil || !strings.Contains(got, "Denied (permissions of "+weak.Name+")") {
+			t.Errorf("one who may not: %q, %v", got, err)
+		}
+		if got, err := h.task(may, "wait"); err != nil || got != "waited 1s" {
+			t.Errorf("the deputy for itself, afterwards: %q, %v", got, err)
+		}
+		var denied []audit.Entry
+		for _, e := range records {
+			if e.Verdict == "deny" {
+				denied = append(denied, e)
+			}
+		}
+		if len(denied) != 1 || denied[0].Agent != deputy || len(denied[0].For) != 1 || denied[0].For[0] != weak.Name {
+			t.Errorf("records of denials: %+v", denied)
+		}
+	})
+}
