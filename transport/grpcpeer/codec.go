@@ -1,6 +1,8 @@
 package grpcpeer
 
 import (
+	"bytes"
+
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -40,8 +42,11 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		defer b.Free()
 		return c.decode(b.ReadOnlyData(), f)
 	}
-	// Long payloads stay where they are in it, so it is nobody's to use again.
-	b := make([]byte, data.Len())
-	data.CopyTo(b)
-	return c.decode(b, f)
+	// Long payloads stay where they are in it, so it is nobody's to use again. Join does not clear it first,
+	// and copies a single part, too.
+	parts := make([][]byte, len(data))
+	for i, part := range data {
+		parts[i] = part.ReadOnlyData()
+	}
+	return c.decode(bytes.Join(parts, nil), f)
 }

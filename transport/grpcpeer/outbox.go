@@ -24,7 +24,7 @@ type outbox struct {
 
 	mu      sync.Mutex
 	work    sync.Cond // for who sends: there is something to send, nobody sends any more, or it closed
-	space   sync.Cond // for who waits for room
+	space   sync.Cond // for who waits for room: one is woken, and wakes the next if there is more
 	queue   []item    // guarded by mu
 	bytes   int       // of queue; guarded by mu
 	sending bool      // somebody is in send; guarded by mu
@@ -63,8 +63,14 @@ func (o *outbox) put(i item, alone bool) {
 	if o.closed {
 		return
 	}
-	if !alone || o.sending || len(o.queue) > 0 {
+	now := alone && !o.sending && len(o.queue) == 0
+	if !now {
 		o.append(i)
+	}
+	if o.bytes < o.room {
+		o.space.Signal()
+	}
+	if !now {
 		return
 	}
 	var one pb.Frame
@@ -161,7 +167,7 @@ func (o *outbox) take(f *pb.Frame) bool {
 	o.queue = slices.Delete(o.queue, 0, n)
 	o.bytes -= bytes
 	if n > 0 && o.room > 0 {
-		o.space.Broadcast()
+		o.space.Signal()
 	}
 	return n > 0
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,29 @@ func TestAnAnswerWaitsForRoom(t *testing.T) {
 		if late.Wait(); !in {
 			t.Error("there was no room after a message went")
 		}
+	})
+}
+
+func TestRoomForSeveralIsGivenToSeveral(t *testing.T) {
+	withOutbox(t, 100, func(o *outbox, s *slot) {
+		var in atomic.Int32
+		var all sync.WaitGroup
+		put := func(size int, alone bool) {
+			all.Go(func() { o.put(callItem(1, size), alone); in.Add(1) })
+			synctest.Wait()
+		}
+		put(10, true)
+		put(100, false)
+		for range 7 {
+			put(40, false)
+		}
+		for _, want := range []int32{5, 8, 9} { // of 40 bytes, 3 come in before there are 100
+			s.lets()
+			if got := in.Load(); got != want {
+				t.Errorf("%d have come in, want %d", got, want)
+			}
+		}
+		all.Wait()
 	})
 }
 
