@@ -18,7 +18,7 @@ func ExampleSet() {
 	shout := tool.New(tool.Spec{Name: "shout", Description: "Writes a text large."}, func(_ context.Context, a args) tool.Result {
 		return tool.Result{Text: strings.ToUpper(a.Text)}
 	})
-	policy, err := permission.Config{Preset: "none", Allow: []string{"shout"}}.Policy()
+	policy, err := permission.Config{Preset: "none", Allow: permission.Rules("shout")}.Policy()
 	if err != nil {
 		fmt.Println(err)
 		return

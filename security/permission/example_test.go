@@ -13,7 +13,7 @@ func ExampleChain() {
 		fmt.Println(err)
 		return
 	}
-	child, err := permission.Config{Allow: []string{"Write"}, Deny: []string{"Read(*.key)"}}.Policy()
+	child, err := permission.Config{Allow: permission.Rules("Write"), Deny: permission.Rules("Read(*.key)")}.Policy()
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -135,6 +135,9 @@ func (r Rule) allows(f *facts) reach {
 	if r.form == formTool {
 		return yes
 	}
+	if r.form == formOpaque {
+		return r.allowsArgument(f)
+	}
 	if !f.readable {
 		return no
 	}
@@ -241,10 +244,7 @@ func (r Rule) deniesStrings(f *facts) reach {
 			}
 		}
 	}
-	spec := r.spec
-	if name, value, ok := strings.Cut(spec, "="); ok && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == "" {
-		spec = value
-	}
+	_, spec := r.named()
 	for _, s := range f.strings {
 		if (command{text: s}).holds(spec) || readShell(s).holds(spec) {
 			return yes

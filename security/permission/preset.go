@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -74,55 +73,4 @@ func Preset(name string) (Policy, error) {
 		return Policy{Default: Ask}, nil
 	}
 	return Policy{}, fmt.Errorf("there is no permission preset %q: write one of %s", name, strings.Join(PresetNames(), ", "))
-}
-
-// Config is a policy as a person writes it. The zero value is the preset standard.
-type Config struct {
-	// Preset is what the lists add to. Default "standard": look around, ask about the rest.
-	Preset    string   `yaml:"preset,omitempty" json:"preset,omitempty"`
-	Allow     []string `yaml:"allow,omitempty" json:"allow,omitempty"`
-	Deny      []string `yaml:"deny,omitempty" json:"deny,omitempty"`
-	FinalDeny []string `yaml:"final_deny,omitempty" json:"final_deny,omitempty"`
-	Override  []string `yaml:"override,omitempty" json:"override,omitempty"`
-	// Default is allow, ask or deny. Default: the preset's.
-	Default string `yaml:"default,omitempty" json:"default,omitempty"`
-}
-
-// Policy reads the configuration. Its error joins one *RuleError for each bad rule, naming its list,
-// and what else is wrong; the Policy beside an error denies everything.
-func (c Config) Policy() (Policy, error) {
-	name := c.Preset
-	if name == "" {
-		name = "standard"
-	}
-	p, err := Preset(name)
-	errs := []error{err}
-	for _, list := range []struct {
-		name  string
-		texts []string
-		to    *[]Rule
-	}{
-		{"allow", c.Allow, &p.Allow}, {"deny", c.Deny, &p.Deny},
-		{"final_deny", c.FinalDeny, &p.FinalDeny}, {"override", c.Override, &p.Override},
-	} {
-		for _, text := range list.texts {
-			r, err := ParseRule(text)
-			var bad *RuleError
-			if errors.As(err, &bad) {
-				bad.List = list.name
-			}
-			errs = append(errs, err)
-			*list.to = append(*list.to, r)
-		}
-	}
-	if c.Default != "" {
-		p.Default, err = ParseAction(c.Default)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("default: %w", err))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return Policy{}, fmt.Errorf("permissions: %w", err)
-	}
-	return p, nil
 }

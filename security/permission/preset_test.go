@@ -39,7 +39,7 @@ func TestPresetsMeanWhatTheSpecSays(t *testing.T) {
 }
 
 func TestConfigAddsToItsPreset(t *testing.T) {
-	p, err := permission.Config{Preset: "read_only", Allow: []string{"send_signal"}, Deny: []string{"Read(*.pem)"}, Default: "ask"}.Policy()
+	p, err := permission.Config{Preset: "read_only", Allow: permission.Rules("send_signal"), Deny: permission.Rules("Read(*.pem)"), Default: "ask"}.Policy()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestConfigAddsToItsPreset(t *testing.T) {
 }
 
 func TestConfigNamesEachBadRuleAndItsList(t *testing.T) {
-	p, err := permission.Config{Preset: "nope", Allow: []string{"Read", "Bash(git:*"}, FinalDeny: []string{"Bash()"}, Default: "maybe"}.Policy()
+	p, err := permission.Config{Preset: "nope", Allow: permission.Rules("Read", "Bash(git:*"), FinalDeny: permission.Rules("Bash()"), Default: "maybe"}.Policy()
 	for _, want := range []string{`allow rule "Bash(git:*", column 11`, `final_deny rule "Bash()", column 6`, `preset "nope"`, `default: "maybe"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %s:\n%v", want, err)

@@ -42,7 +42,7 @@ const (
 	formGlob                 // a command with * somewhere; for deny only
 	formDomain               // a host, or *. and a host
 	formAddr                 // an address, with or without a port
-	formOpaque               // whatever the tool makes of it; for deny only
+	formOpaque               // whatever the tool makes of it; allows only by an argument's name
 )
 
 // RuleError says why a rule cannot be used.

@@ -105,7 +105,7 @@ func TestNoToolLeavesTheWorkspace(t *testing.T) {
 func TestRelativePathsMeanWhatTheGuardJudged(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "top\n", "sub/a": "below\n", "sub/deep/b": "x\n"})
-	policy, err := permission.Config{Preset: "restrictive", Allow: []string{"Write(./*)"}}.Policy()
+	policy, err := permission.Config{Preset: "restrictive", Allow: permission.Rules("Write(./*)")}.Policy()
 	if err != nil {
 		t.Fatal(err)
 	}

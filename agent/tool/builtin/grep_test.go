@@ -161,7 +161,7 @@ func TestGrepSaysWhatItCannotDo(t *testing.T) {
 func TestAWalkObeysWhatTheVerdictLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "TODO\n", "secret/b": "TODO\n", "sub/.env": "TODO\n", "sub/c": "TODO\n"})
-	policy, err := permission.Config{Preset: "permissive", Deny: []string{"Read(secret/*)", "Read(.env)"}}.Policy()
+	policy, err := permission.Config{Preset: "permissive", Deny: permission.Rules("Read(secret/*)", "Read(.env)")}.Policy()
 	if err != nil {
 		t.Fatal(err)
 	}

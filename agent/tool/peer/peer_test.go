@@ -52,7 +52,7 @@ func (h *house) InvokeStream(_ context.Context, _ community.MemberID, name strin
 // rules allow to look, and text; the oven has to be asked for, and the rest is denied.
 func rules(t *testing.T) permission.Chain {
 	t.Helper()
-	cfg := permission.Config{Preset: "none", Allow: []string{"find_members", "invoke_capability(text.*)"}, Deny: []string{"invoke_capability(disk.*)"}}
+	cfg := permission.Config{Preset: "none", Allow: permission.Rules("find_members", "invoke_capability(text.*)"), Deny: permission.Rules("invoke_capability(disk.*)")}
 	p, err := cfg.Policy()
 	if err != nil {
 		t.Fatal(err)

@@ -128,7 +128,7 @@ func TestACommandEndsInTimeWithAllThatItStarted(t *testing.T) {
 
 // What runs is the tree that was judged: here what bash would read as a second command is a comment's end.
 func TestWhatRunsIsWhatWasJudged(t *testing.T) {
-	p := newPlace(t, permission.Config{Preset: "none", Allow: []string{"Bash(echo:*)"}, Deny: []string{"Bash(touch:*)"}, Default: "deny"})
+	p := newPlace(t, permission.Config{Preset: "none", Allow: permission.Rules("Bash(echo:*)"), Deny: permission.Rules("Bash(touch:*)"), Default: "deny"})
 	wants(t, "an allowed one", p.bash("echo hi"), false, "hi")
 	wants(t, "a denied one", p.bash("echo hi; touch f"), true, "Denied")
 	wants(t, "one in a substitution", p.bash("echo $(touch f)"), true, "Denied")

@@ -1,0 +1,60 @@
+package permission
+
+import "strings"
+
+// A rule for a tool that nothing is known of, such as one of an MCP server, may name the argument that it is
+// about: mcp__db__query(sql=SELECT:*). Only then does it allow anything: of other specs nobody could say which
+// argument they mean, and a decoy would do (security.md 2.1).
+
+const argumentName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+// argument is the name of the argument that the rule's spec is about; "" = it names none.
+func (r Rule) argument() string {
+	name, _ := r.named()
+	return name
+}
+
+func (r Rule) named() (name, pattern string) {
+	name, pattern, ok := strings.Cut(r.spec, "=")
+	if r.form != formOpaque || !ok || name == "" || strings.Trim(name, argumentName) != "" {
+		return "", r.spec
+	}
+	return name, pattern
+}
+
+// allowsArgument says whether the named argument is what the rule means.
+func (r Rule) allowsArgument(f *facts) reach {
+	name, pattern := r.named()
+	value, ok := f.call.Args[name].(string)
+	if name == "" || !ok {
+		return no
+	}
+	head, prefix := strings.CutSuffix(pattern, ":*")
+	if !prefix {
+		head, prefix = strings.CutSuffix(pattern, " *")
+	}
+	switch {
+	case prefix && value == head:
+		return yes
+	case prefix:
+		rest, ok := strings.CutPrefix(value, head)
+		return is(ok && (rest[0] == ' ' || rest[0] == '\t') && oneStatement(rest))
+	case strings.Contains(pattern, "*"):
+		return is(glob(pattern, value) && oneStatement(value))
+	}
+	return is(value == pattern)
+}
+
+// oneStatement reports whether a text holds nothing by which the languages that are given to tools begin
+// another statement, a comment, or a command of their own. What is after a prefix should be its operands.
+func oneStatement(text string) bool {
+	if strings.IndexFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) >= 0 {
+		return false
+	}
+	for _, mark := range []string{";", "`", "$(", "${", "|", "&", "--", "/*", "#"} {
+		if strings.Contains(text, mark) {
+			return false
+		}
+	}
+	return true
+}

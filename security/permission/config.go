@@ -1,0 +1,138 @@
+package permission
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Config is a policy as a person writes it. The zero value is the preset standard.
+type Config struct {
+	// Preset is what the lists add to. Default "standard": look around, ask about the rest.
+	Preset    string     `yaml:"preset,omitempty"`
+	Allow     []RuleText `yaml:"allow,omitempty"`
+	Deny      []RuleText `yaml:"deny,omitempty"`
+	FinalDeny []RuleText `yaml:"final_deny,omitempty"`
+	Override  []RuleText `yaml:"override,omitempty"`
+	// Default is allow, ask or deny. Default: the preset's.
+	Default string `yaml:"default,omitempty"`
+}
+
+// RuleText is a rule as a person writes it: its text, or a mapping of rule, match and not_match.
+type RuleText struct {
+	Rule string
+	// Match and NotMatch are examples, such as "git log -1" beside Bash(git log:*): what the rule has to mean
+	// and what it must not. Policy holds the rule against them.
+	Match, NotMatch []string
+}
+
+// Rules are rules without examples.
+func Rules(texts ...string) []RuleText {
+	all := make([]RuleText, len(texts))
+	for i, t := range texts {
+		all[i].Rule = t
+	}
+	return all
+}
+
+// ruleYAML is the long form of a RuleText.
+type ruleYAML struct {
+	Rule     string   `yaml:"rule"`
+	Match    []string `yaml:"match,omitempty"`
+	NotMatch []string `yaml:"not_match,omitempty"`
+}
+
+// UnmarshalYAML reads both forms. An unknown key is an error.
+func (r *RuleText) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.MappingNode {
+		return n.Decode(&r.Rule)
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		if key := n.Content[i].Value; !slices.Contains([]string{"rule", "match", "not_match"}, key) {
+			return fmt.Errorf("line %d: a rule has no key %q, only rule, match and not_match", n.Content[i].Line, key)
+		}
+	}
+	var long ruleYAML
+	err := n.Decode(&long)
+	*r = RuleText(long)
+	return err
+}
+
+// MarshalYAML writes the shorter form that says it all.
+func (r RuleText) MarshalYAML() (any, error) {
+	if len(r.Match)+len(r.NotMatch) == 0 {
+		return r.Rule, nil
+	}
+	return ruleYAML(r), nil
+}
+
+// Merge is the configuration with another over it: what both say of the preset and the default is later's, and
+// the rules are those of both, each once (spec: swiftagent.md, PermissionConfiguration).
+func (c Config) Merge(later Config) Config {
+	if later.Preset != "" {
+		c.Preset = later.Preset
+	}
+	if later.Default != "" {
+		c.Default = later.Default
+	}
+	for _, list := range []struct{ to, from *[]RuleText }{
+		{&c.Allow, &later.Allow}, {&c.Deny, &later.Deny}, {&c.FinalDeny, &later.FinalDeny}, {&c.Override, &later.Override},
+	} {
+		*list.to = slices.Clone(*list.to)
+		for _, r := range *list.from {
+			same := func(o RuleText) bool { return o.Rule == r.Rule }
+			if i := slices.IndexFunc(*list.to, same); i < 0 {
+				*list.to = append(*list.to, r)
+			} else {
+				(*list.to)[i] = RuleText{r.Rule, append(slices.Clone((*list.to)[i].Match), r.Match...), append(slices.Clone((*list.to)[i].NotMatch), r.NotMatch...)}
+			}
+		}
+	}
+	return c
+}
+
+// Policy reads the configuration. Its error joins one *RuleError for each bad rule, naming its list, one for
+// each example that a rule does not fit, and what else is wrong; the Policy beside an error denies everything.
+func (c Config) Policy() (Policy, error) {
+	name := c.Preset
+	if name == "" {
+		name = "standard"
+	}
+	p, err := Preset(name)
+	errs := []error{err}
+	for _, list := range []struct {
+		name  string
+		texts []RuleText
+		to    *[]Rule
+	}{
+		{"allow", c.Allow, &p.Allow}, {"deny", c.Deny, &p.Deny},
+		{"final_deny", c.FinalDeny, &p.FinalDeny}, {"override", c.Override, &p.Override},
+	} {
+		for _, text := range list.texts {
+			r, err := ParseRule(text.Rule)
+			if err == nil {
+				err = text.verify(r, list.name == "deny" || list.name == "final_deny")
+			}
+			var bad *RuleError
+			if errors.As(err, &bad) {
+				bad.List = list.name
+			} else if err != nil {
+				err = fmt.Errorf("%s rule %q: %w", list.name, text.Rule, err)
+			}
+			errs = append(errs, err)
+			*list.to = append(*list.to, r)
+		}
+	}
+	if c.Default != "" {
+		p.Default, err = ParseAction(c.Default)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("default: %w", err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Policy{}, fmt.Errorf("permissions: %w", err)
+	}
+	return p, nil
+}
