@@ -61,7 +61,7 @@ func decided(a Action, s Stage, r *Rule, why string) Verdict {
 // about says which of several commands a deny rule means.
 func (f *facts) about(r *Rule, lifted []bool) string {
 	commands := f.shell.program.Commands
-	if len(commands) < 2 || r.form == formTool {
+	if len(commands) < 2 || r.form == formTool || !r.namedBy(f.denied) {
 		return ""
 	}
 	for i := range commands {

@@ -195,9 +195,14 @@ func (a *analysis) redirects(list []*syntax.Redirect, s *scope) {
 			a.doubt("it keeps a file's number in a variable")
 		}
 		if r.Hdoc != nil {
-			if !quotedDelimiter(r.Word) && slashedHeredoc(r.Hdoc) {
-				// The shell takes these backslashes away before it reads what runs in the document.
-				a.hard("a here-document with a backslash runs something")
+			if text, busy := busyHeredoc(r.Hdoc); busy && !quotedDelimiter(r.Word) {
+				// The shell takes these away before it reads what runs in the document.
+				switch {
+				case strings.Contains(text, `\`):
+					a.hard("a here-document with a backslash runs something")
+				case r.Op == syntax.DashHdoc:
+					a.hard("a here-document without its tabs (<<-) runs something")
+				}
 			}
 			a.fragment(r.Hdoc, s)
 		}
@@ -335,7 +340,8 @@ func (d Dirs) enter(w Word) Dirs {
 	return union(d, Dirs{Paths: next, Unknown: d.Unknown})
 }
 
-func slashedHeredoc(w *syntax.Word) bool {
+// busyHeredoc reports whether something in a here-document is run, and its text.
+func busyHeredoc(w *syntax.Word) (text string, busy bool) {
 	plain := true
 	for _, p := range w.Parts {
 		switch p := p.(type) {
@@ -347,10 +353,13 @@ func slashedHeredoc(w *syntax.Word) bool {
 		}
 	}
 	if plain {
-		return false
+		return "", false
 	}
 	text, err := printTree(w)
-	return err != nil || strings.Contains(text, `\`)
+	if err != nil {
+		text = `\`
+	}
+	return text, true
 }
 
 func raw(w *syntax.Word) string {
