@@ -170,7 +170,11 @@ func TestALaneThatBreaksTheRulesEnds(t *testing.T) {
 		}
 		l.call(1, "stuck")
 		l.call(1, "echo")
-		if _, err := l.Recv(); status.Code(err) != codes.InvalidArgument {
+		_, err := l.Recv()
+		if err == nil { // the first call's end may be heard before that of the lane
+			_, err = l.Recv()
+		}
+		if status.Code(err) != codes.InvalidArgument {
 			t.Errorf("two calls of one id: got %v", err)
 		}
 		again := openLane(t, c, nil)
