@@ -3,6 +3,7 @@ package tool
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -24,4 +25,19 @@ func Shorten(text string, most int) string {
 	}
 	note := fmt.Sprintf("\n[%d of %d bytes are cut out here. To see them, ask for less at a time: a narrower pattern or path, or offset and limit.]\n", tail-head, len(text))
 	return text[:head] + note + text[tail:]
+}
+
+// Readable is text of strangers, such as pages and what commands print, as a model may be given it: valid
+// UTF-8, without what could hide words or turn a terminal around (control characters but line breaks and tabs,
+// and format characters such as those that change the direction of writing).
+func Readable(text []byte) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || c == '\t' {
+			return c
+		}
+		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
+			return -1
+		}
+		return c
+	}, strings.ToValidUTF8(string(text), "\uFFFD"))
 }

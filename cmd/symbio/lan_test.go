@@ -51,7 +51,7 @@ func onASwitch(t *testing.T, test func(t *testing.T)) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("makes network namespaces")
+		t.Skip("-short leaves it out: it makes network namespaces")
 	}
 	for _, program := range []string{"ip", "nsenter"} {
 		if _, err := exec.LookPath(program); err != nil {

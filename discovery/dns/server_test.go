@@ -59,7 +59,7 @@ func (s *nameServer) ServeDNS(w wire.ResponseWriter, q *wire.Msg) {
 // startServer starts a server and returns it with a resolver that asks only it.
 func startServer(t *testing.T) (*nameServer, *net.Resolver) {
 	if testing.Short() {
-		t.Skip("uses real sockets on loopback")
+		t.Skip("-short leaves it out: it uses real sockets on loopback")
 	}
 	s := &nameServer{t: t}
 	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")

@@ -79,7 +79,7 @@ func gone(node int) func(discovery.Sighting) bool {
 // needPort5353 skips a test where the port cannot be had.
 func needPort5353(t *testing.T) {
 	if testing.Short() {
-		t.Skip("uses real sockets on loopback")
+		t.Skip("-short leaves it out: it uses real sockets on loopback")
 	}
 	lo := loopbackInterface(t)
 	c, err := net.ListenMulticastUDP("udp4", lo, &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: 5353})

@@ -53,7 +53,7 @@ func onASwitch(t *testing.T, test func(t *testing.T)) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("makes network namespaces")
+		t.Skip("-short leaves it out: it makes network namespaces")
 	}
 	t.Parallel() // they mostly wait
 	if _, err := exec.LookPath("ip"); err != nil {

@@ -53,7 +53,7 @@ func TestASurveySaysOfEachInterfaceWhetherItIsUsedAndWhyNot(t *testing.T) {
 
 func TestTheSelfTestHearsItselfOnLoopback(t *testing.T) {
 	if testing.Short() {
-		t.Skip("uses real sockets on loopback")
+		t.Skip("-short leaves it out: it uses real sockets on loopback")
 	}
 	if v4, _ := Port(); v4 != nil {
 		t.Skipf("UDP port 5353 cannot be shared on this machine: %v", v4)

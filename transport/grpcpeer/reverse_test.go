@@ -307,7 +307,7 @@ func TestARemovedNodeIsCalledNoMore(t *testing.T) {
 // On real sockets, where the port that does not answer is one that nobody has.
 func TestANodeThatOnlyDialsOutIsCalledOverSockets(t *testing.T) {
 	if testing.Short() {
-		t.Skip("opens sockets on 127.0.0.1")
+		t.Skip("-short leaves it out: it opens sockets on 127.0.0.1")
 	}
 	l := newLAN(t)
 	a := l.onLoopback("a")

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"symbio/agent/tool"
 	"symbio/security/sandbox"
@@ -21,8 +20,6 @@ type Config struct {
 	Policy sandbox.Policy
 	// Bash is the program that runs scripts. Default "/bin/bash". It has to be bash: the checks read bash.
 	Bash string
-	// Temp is where each command gets its private directory for temporary files. Default: the system's.
-	Temp string
 }
 
 const (
@@ -72,7 +69,7 @@ func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duratio
 		policy.Env = append(policy.Env, name)
 	}
 	out, err := box.Run(ctx, policy, sandbox.Spec{
-		Argv: argv, Dir: tool.Dir(ctx), Env: env, Temp: r.cfg.Temp, Keep: mostOutput, Together: true,
+		Argv: argv, Dir: tool.Dir(ctx), Env: env, Keep: mostOutput, Together: true,
 	})
 	var refused *sandbox.Refusal
 	switch {
@@ -94,7 +91,7 @@ func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duratio
 
 // shown is a result with what the command printed.
 func shown(out sandbox.Result, trouble string) tool.Result {
-	text := strings.Map(visible, strings.ToValidUTF8(out.Stdout.String(), "\uFFFD"))
+	text := tool.Readable([]byte(out.Stdout.String()))
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
@@ -105,17 +102,6 @@ func shown(out sandbox.Result, trouble string) tool.Result {
 		text += "[" + trouble + ".]\n"
 	}
 	return tool.Result{Text: text, IsError: trouble != ""}
-}
-
-// visible drops what turns a terminal or the reader's eye around; line breaks and tabs stay.
-func visible(c rune) rune {
-	if c == '\n' || c == '\t' {
-		return c
-	}
-	if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
-		return -1
-	}
-	return c
 }
 
 func failed(why string) tool.Result {

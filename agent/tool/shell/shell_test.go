@@ -49,7 +49,7 @@ func newPlace(t *testing.T, rules permission.Config) *place {
 		t.Fatal(err)
 	}
 	return &place{t, dir, permission.Chain{{Name: "ann", Policy: policy}}, shell.Config{
-		Box: func(context.Context) (*sandbox.Box, error) { return box, nil }, Policy: held, Temp: t.TempDir(),
+		Box: func(context.Context) (*sandbox.Box, error) { return box, nil }, Policy: held,
 	}}
 }
 
@@ -93,7 +93,8 @@ func TestACommandRunsInTheWorkspaceAndSaysWhatItDid(t *testing.T) {
 	wants(t, "silence", p.bash("true"), false, "printed nothing")
 	wants(t, "colours", p.bash(`printf '\033[31mred\033[0m\u202e'`), false, "[31mred[0m\n")
 	wants(t, "a lot", p.bash("seq 1 200000"), false, "1\n2\n", "200000\n", "bytes cut")
-	wants(t, "nothing stays", p.bash("cd /tmp; X=1"), false)
+	wants(t, "nothing stays", p.bash("cd /tmp; X=1; echo x > /tmp/kept"), false)
+	wants(t, "nothing stays, in /tmp either", p.bash("cat /tmp/kept"), true, "No such file")
 	wants(t, "nothing stays", p.bash("pwd; echo ${X:-unset}"), false, p.dir, "unset")
 }
 

@@ -97,7 +97,7 @@ func (p *page) text() (string, error) {
 			return "", fmt.Errorf("its HTML cannot be read: %w", err)
 		}
 	}
-	return strings.Map(visible, strings.ToValidUTF8(string(body), "\uFFFD")), nil
+	return tool.Readable(body), nil
 }
 
 // markdown leaves out what a model does not need and a hostile page could make expensive: escapes, and
@@ -130,18 +130,6 @@ func readable(kind string) bool {
 		return true
 	}
 	return false
-}
-
-// visible drops what a stranger could hide words with: control characters but line breaks and tabs, and
-// format characters such as those that turn the direction of writing around.
-func visible(c rune) rune {
-	if c == '\n' || c == '\t' {
-		return c
-	}
-	if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
-		return -1
-	}
-	return c
 }
 
 // part is what is shown of a text from an offset on.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -77,7 +76,8 @@ type memory struct {
 
 const version = 1
 
-// Read reads a file of cases: version and cases, nothing unknown, each with an id of its own.
+// Read reads a file of cases: version and cases, nothing unknown, each with an id of its own. Errors of the
+// form are the YAML decoder's.
 func Read(r io.Reader) ([]Case, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -93,7 +93,7 @@ func Read(r io.Reader) ([]Case, error) {
 		if errors.Is(err, io.EOF) {
 			err = errors.New("it is empty")
 		}
-		return nil, plain(err)
+		return nil, err
 	}
 	if file.Version != version {
 		return nil, fmt.Errorf("version: %d, and only %d is known", file.Version, version)
@@ -109,19 +109,6 @@ func Read(r io.Reader) ([]Case, error) {
 		seen[c.ID] = true
 	}
 	return file.Cases, nil
-}
-
-// plain is a reader's error on one line, without the names of Go types.
-func plain(err error) error {
-	var all *yaml.TypeError
-	if !errors.As(err, &all) {
-		return err
-	}
-	lines := make([]string, len(all.Errors))
-	for i, e := range all.Errors {
-		lines[i], _, _ = strings.Cut(e, " in type ")
-	}
-	return errors.New(strings.Join(lines, "; "))
 }
 
 func (c Case) check() error {

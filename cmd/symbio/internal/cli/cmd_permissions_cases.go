@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/cmd/symbio/internal/cases"
+	"symbio/cmd/symbio/internal/config"
 )
 
 func (a *App) cmdPermissionsTest() *cobra.Command {
@@ -68,7 +69,7 @@ func (t *tally) file(ctx context.Context, name string) error {
 	}
 	list, err := cases.Read(from)
 	if err != nil {
-		return err
+		return errors.New(config.Plain(err))
 	}
 	for _, c := range list {
 		if ctx.Err() != nil {

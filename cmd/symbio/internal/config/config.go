@@ -188,7 +188,7 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	c := Default()
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return Config{}, nil, fmt.Errorf("%s: %s", file, plain(err))
+		return Config{}, nil, fmt.Errorf("%s: %s", file, Plain(err))
 	}
 	from := Origins{}
 	from.read(file, "", &doc)
@@ -198,7 +198,7 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return Config{}, nil, fmt.Errorf("%s: %s", file, plain(err))
+		return Config{}, nil, fmt.Errorf("%s: %s", file, Plain(err))
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Config{}, nil, fmt.Errorf("%s: more than one YAML document", file)
@@ -211,8 +211,9 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 
 var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
-// plain puts the decoder's errors into the words of the file, not of the Go types.
-func plain(err error) string {
+// Plain puts the errors of a YAML decoder into the words of the file, on one line, without the names of Go
+// types.
+func Plain(err error) string {
 	text := err.Error()
 	var typed *yaml.TypeError
 	if errors.As(err, &typed) {
@@ -228,4 +229,4 @@ func plain(err error) string {
 	return goType.ReplaceAllString(text, "a different kind of value")
 }
 
-var goType = regexp.MustCompile(`(?:config|permission|agent|time)\.[A-Za-z]+|\[\](?:config|permission)\.[A-Za-z]+`)
+var goType = regexp.MustCompile(`(?:config|permission|agent|cases|time)\.[A-Za-z]+|\[\](?:config|permission|cases)\.[A-Za-z]+`)

@@ -32,7 +32,7 @@ func (n *Node) commands() ([]tool.Tool, error) {
 	})
 	return shell.Tools(shell.Config{
 		Box:    func(context.Context) (*sandbox.Box, error) { return probe() },
-		Policy: policy, Temp: temp,
+		Policy: policy,
 	}), nil
 }
 
