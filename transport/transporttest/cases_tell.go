@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"symbio/community"
 )
@@ -38,6 +39,8 @@ func tellArrivesInOrder(t *testing.T, l *lan) {
 				t.Fatalf("it came with type %q and requesters %v", s.ContentType, s.Requester)
 			}
 		}
+		// Handled is not yet known to be handled: in a bubble time passes only when it is.
+		<-time.After(time.Millisecond)
 	}
 	if n := a.Undelivered(); n != 0 {
 		t.Errorf("%d were reported as not delivered", n)
