@@ -23,6 +23,9 @@ type Config struct {
 	Roots []Root
 	// Bundled holds the program's own skills, a directory each. Default: none.
 	Bundled fs.FS
+	// Trust is asked about the skills that grant nothing by themselves: a project's own, and those of other
+	// nodes. Default: nobody has trusted any.
+	Trust Trust
 	// Policy is how skills are read. Default: level Standard.
 	Policy format.Policy
 	// MaxDepth, MaxDirs and MaxEntries bound the search of one root: how deep below it, how many
@@ -52,7 +55,7 @@ func (c Config) withDefaults() Config {
 func Scan(ctx context.Context, cfg Config) (Catalog, error) {
 	cfg = cfg.withDefaults()
 	g := gather{seen: make(map[string]bool)}
-	roots := slices.Clone(cfg.Roots)
+	roots := slices.Concat(cfg.Roots, fetched(cfg.Trust))
 	slices.SortStableFunc(roots, func(a, b Root) int { return cmp.Compare(a.Scope.rank(), b.Scope.rank()) })
 	for _, root := range roots {
 		if err := g.scan(ctx, root, cfg); err != nil {
@@ -75,6 +78,9 @@ func (g *gather) scan(ctx context.Context, root Root, cfg Config) error {
 	}
 	w.depth, w.dirs, w.entries = cfg.MaxDepth, cfg.MaxDirs, cfg.MaxEntries
 	w.prune = true
+	if root.Scope == ScopePeer {
+		w.depth = 1 // what was trusted is one skill, not those that it holds
+	}
 	for dir := range w.all {
 		if ctx.Err() != nil {
 			return fmt.Errorf("scan %s for skills: %w", root.Path, context.Cause(ctx))
