@@ -69,9 +69,13 @@ func cutSkillDir(path string) (below, name string) {
 	return path, ""
 }
 
-// OfSkillDir reports whether the rule names the skill's own directory.
-func (r Rule) OfSkillDir() bool {
-	return r.form == formPath && r.base == baseSkill || r.form != formPath && inShell(r.spec, "") != r.spec
+// RunsSkillFiles reports whether the rule is for commands and names the skill's own directory.
+func (r Rule) RunsSkillFiles() bool {
+	switch r.form {
+	case formExact, formPrefix, formOperands:
+		return inShell(r.spec, "") != r.spec
+	}
+	return false
 }
 
 // WithSkillDir is the rule with ${SKILL_DIR} and ${CLAUDE_SKILL_DIR} standing for dir, an absolute path. Of a

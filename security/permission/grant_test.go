@@ -96,10 +96,10 @@ func TestASkillMayWriteItsDirectoryInTwoWaysAndInQuotes(t *testing.T) {
 			t.Errorf("Read below %s: got %+v, want allow", dir, v)
 		}
 	}
-	for text, want := range map[string]bool{"Read": false, "Read(a/*)": false, "Read(${SKILL_DIR}/*)": true, "Bash(${CLAUDE_SKILL_DIR}/x:*)": true, "Bash(git:*)": false} {
+	for text, want := range map[string]bool{"Read": false, "Read(a/*)": false, "Read(${SKILL_DIR}/*)": false, "Bash(${CLAUDE_SKILL_DIR}/x:*)": true, "Bash(git:*)": false} {
 		r, err := permission.ParseGrant(text)
-		if err != nil || r.OfSkillDir() != want {
-			t.Errorf("%s is of the skill's directory: %t, %v; want %t", text, r.OfSkillDir(), err, want)
+		if err != nil || r.RunsSkillFiles() != want {
+			t.Errorf("%s runs the skill's files: %t, %v; want %t", text, r.RunsSkillFiles(), err, want)
 		}
 	}
 }

@@ -208,17 +208,22 @@ func (b Book) read(file string) (Record, error) {
 	case len(data) > maxRecord:
 		return bad(fmt.Sprintf("it has more than %d KiB", maxRecord>>10))
 	}
+	r, err := decode(data)
+	if err != nil {
+		return bad(err)
+	}
+	return r, nil
+}
+
+func decode(data []byte) (Record, error) {
 	var r Record
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
-		return bad(err)
+		return Record{}, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return bad("something follows the record")
+		return Record{}, errors.New("something follows the record")
 	}
-	if err := r.check(); err != nil {
-		return bad(err)
-	}
-	return r, nil
+	return r, r.check()
 }

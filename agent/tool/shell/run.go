@@ -20,6 +20,10 @@ type Config struct {
 	Policy sandbox.Policy
 	// Bash is the program that runs scripts. Default "/bin/bash". It has to be bash: the checks read bash.
 	Bash string
+	// SkillDirs returns the directories of the skills that an agent has active. A script of the only one finds
+	// its directory in the variables SKILL_DIR and CLAUDE_SKILL_DIR; with several active nobody could say whose
+	// it is, and there are none. Default: no agent has any.
+	SkillDirs func(ctx context.Context, agent string) []string
 }
 
 const (

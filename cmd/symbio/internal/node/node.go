@@ -21,6 +21,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
+	"symbio/agent/tool/peerskill"
 	"symbio/agent/tool/web"
 	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
@@ -205,7 +206,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	}
 	n.web = WebClient()
 	n.factory = agent.NewFactory(agent.Config{
-		Community: n.community, Skills: n.skills, Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool()}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent,
+		Community: n.community, Skills: n.skills, Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Trust: n.trustSkill,
 		Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {

@@ -1,0 +1,23 @@
+package trust
+
+import "symbio/security/permission"
+
+// Notes are what a person should know before trusting a skill with these rules: those that allow much more, or
+// nothing, and those that run the skill's own files.
+func Notes(rules []string) (notes []string) {
+	for _, text := range rules {
+		r, err := permission.ParseGrant(text)
+		if err != nil {
+			if r, err = permission.ParseRule(text); err != nil {
+				continue
+			}
+		}
+		switch w := r.Warning(); {
+		case r.RunsSkillFiles():
+			notes = append(notes, text+": this runs the skill's own files, as they are then; the hash is of the SKILL.md alone")
+		case w != "":
+			notes = append(notes, text+": "+w)
+		}
+	}
+	return notes
+}
