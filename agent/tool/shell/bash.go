@@ -29,18 +29,6 @@ func (r *runner) bash() tool.Tool {
 		}
 		argv := program.Start(plan.Script)
 		argv[0] = r.cfg.Bash // not the one that a PATH may lead to
-		return r.run(ctx, argv, r.skillDir(ctx), limit)
+		return r.run(ctx, argv, nil, limit)
 	})
-}
-
-// skillDir are the variables that tell scripts of a skill where it is.
-func (r *runner) skillDir(ctx context.Context) []string {
-	if r.cfg.SkillDirs == nil {
-		return nil
-	}
-	dirs := r.cfg.SkillDirs(ctx, tool.AgentOf(ctx))
-	if len(dirs) != 1 {
-		return nil
-	}
-	return []string{"SKILL_DIR=" + dirs[0], "CLAUDE_SKILL_DIR=" + dirs[0]}
 }
