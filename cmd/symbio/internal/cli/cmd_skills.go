@@ -129,7 +129,7 @@ func (a *App) cmdSkillsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			activation, err := activate(cmd.Context(), cfg, args[0])
+			activation, err := activate(cmd.Context(), cfg, skillArg(args[0]))
 			if errors.Is(err, skills.ErrNotFound) {
 				return notFound(err)
 			}
