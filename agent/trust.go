@@ -19,26 +19,35 @@ type trusting struct {
 // Activate is that of the registry. Whatever a person says, the skill is active; they decide what it grants.
 func (t trusting) Activate(ctx context.Context, agent, name string) (skills.Activation, error) {
 	a, err := t.Registry.Activate(ctx, agent, name)
-	if err != nil || len(a.Proposed) == 0 || a.Skill.Scope == skills.ScopePeer {
-		return a, err // what came from another node, symbio skills trust decides alone
-	}
-	d, always := t.agent.askTrust(ctx, a)
-	if !d.Approved {
-		return a, nil
-	}
-	cfg := t.agent.life.factory.cfg
-	got, err := t.Accept(ctx, agent, a.Skill.Path, a.Hash)
 	if err != nil {
-		cfg.Logger.Warn("a skill changed while a person was asked", "skill", a.Skill.Path, "err", err)
-		return a, nil
+		return a, err
+	}
+	return t.agent.propose(ctx, a), nil
+}
+
+// propose puts what an active skill of a project proposes to a person, and returns what came of it. About a
+// skill of another node `symbio skills trust` decides alone.
+func (a *Agent) propose(ctx context.Context, s skills.Activation) skills.Activation {
+	if len(s.Proposed) == 0 || s.Skill.Scope == skills.ScopePeer {
+		return s
+	}
+	d, always := a.askTrust(ctx, s)
+	if !d.Approved {
+		return s
+	}
+	cfg := a.life.factory.cfg
+	got, err := cfg.Skills.Accept(ctx, string(a.life.self.ID), s.Skill.Path, s.Hash)
+	if err != nil {
+		cfg.Logger.Warn("a skill changed while a person was asked", "skill", s.Skill.Path, "err", err)
+		return s
 	}
 	if always && cfg.Trust != nil {
-		if err := cfg.Trust(a.Skill, a.Hash, got.Granted); err != nil {
-			cfg.Logger.Warn("trust in a skill not kept", "skill", a.Skill.Path, "err", err)
+		if err := cfg.Trust(s.Skill, s.Hash, got.Granted); err != nil {
+			cfg.Logger.Warn("trust in a skill not kept", "skill", s.Skill.Path, "err", err)
 		}
 	}
-	a.Granted, a.Withheld, a.Proposed = got.Granted, got.Withheld, got.Proposed
-	return a, nil
+	s.Granted, s.Withheld, s.Proposed = got.Granted, got.Withheld, got.Proposed
+	return s
 }
 
 // trustTool is what decisions about a skill's rules are called: no tool has that name.
@@ -76,7 +85,7 @@ func (a *Agent) askTrust(ctx context.Context, s skills.Activation) (d tool.Decis
 // notesOf is what a person should know of the rules.
 func notesOf(rules []string) string {
 	text := ""
-	for _, n := range trust.Notes(rules) {
+	for _, n := range trust.Notes(rules, false) {
 		text += " Note: " + n + "."
 	}
 	return text

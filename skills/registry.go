@@ -236,10 +236,14 @@ func (s *shelf) activate(m activate) (Activation, error) {
 		return Activation{}, fmt.Errorf("activate %s: %w", skill.Name, ErrUserOnly)
 	}
 	a := Activation{Skill: r.skill, Instructions: r.skill.inPlace(r.body), Hash: r.hash}
-	rules, err := s.grantsTo(&a, m.accepted)
+	g, err := s.grantsOf(a.Skill, a.Hash, m.accepted)
 	if err != nil {
 		return Activation{}, err
 	}
+	for _, rule := range g.rules {
+		a.Granted = append(a.Granted, rule.String())
+	}
+	a.Withheld, a.Proposed = g.withheld, g.proposed
 	mine := s.active[m.agent]
 	before, again := mine[skill.ID]
 	a.Already = again
@@ -252,7 +256,7 @@ func (s *shelf) activate(m activate) (Activation, error) {
 		s.active[m.agent] = mine
 	}
 	mine[skill.ID] = active{r.skill, label}
-	s.grants.add(m.agent, label, rules)
+	s.grants.add(m.agent, label, g.rules)
 	return a, nil
 }
 

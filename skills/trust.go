@@ -30,46 +30,47 @@ func fetched(t Trust) []Root {
 	return roots
 }
 
-// grantsTo parts what the skill of an activation asks for into what it is granted and what is withheld, and
-// returns the rules. accepted is the hash that a person said yes to just now, "" if nobody was asked.
-// ErrChanged, and ErrUntrusted for a skill of another node.
-func (s *shelf) grantsTo(a *Activation, accepted string) ([]permission.Rule, error) {
-	skill := a.Skill
-	if accepted != "" && accepted != a.Hash {
-		return nil, fmt.Errorf("accept %s: %w: its SHA-256 is %s, not %s", skill.Name, ErrChanged, a.Hash, accepted)
+// grants are what a skill asks for, parted into what it gets and what it does not.
+type grants struct {
+	rules    []permission.Rule
+	withheld []Withheld
+	proposed []string // of the withheld, what a person may still grant
+}
+
+// grantsOf says what a skill gets whose SKILL.md has that hash, now that it was read. accepted is the hash that a
+// person said yes to just now, "" if nobody was asked. ErrChanged, and ErrUntrusted for a skill of another node.
+func (s *shelf) grantsOf(skill Skill, hash, accepted string) (g grants, err error) {
+	if accepted != "" && accepted != hash {
+		return g, fmt.Errorf("accept %s: %w: its SHA-256 is %s, not %s", skill.Name, ErrChanged, hash, accepted)
 	}
 	var trusted []string
 	why := proposal
 	if !skill.Scope.Grants() {
-		rules, ok, err := s.trusted(skill, a.Hash)
+		rules, ok, err := s.trusted(skill, hash)
 		switch {
 		case skill.Scope == ScopePeer && !ok:
-			return nil, fmt.Errorf("activate %s: %w; `symbio skills trust %s` shows what it would get", skill.Name, notNil(ErrUntrusted, err), skill.Path)
+			return g, fmt.Errorf("activate %s: %w; `symbio skills trust %s` shows what it would get", skill.Name, notNil(ErrUntrusted, err), skill.Path)
 		case err != nil:
 			why += "; what people have trusted cannot be read: " + err.Error()
 		}
 		trusted = rules
 	}
-	may := func(r permission.Rule) bool {
-		return skill.Scope.Grants() || accepted != "" && skill.Scope != ScopePeer || slices.Contains(trusted, r.String())
-	}
+	free := skill.Scope.Grants() || accepted != "" && skill.Scope != ScopePeer
 	for _, r := range skill.Refused {
-		a.Withheld = append(a.Withheld, Withheld(r))
+		g.withheld = append(g.withheld, Withheld(r))
 	}
-	var rules []permission.Rule
 	for _, r := range skill.Manifest.Grants {
-		if !may(r) {
-			a.Withheld = append(a.Withheld, Withheld{r.String(), why})
-			a.Proposed = append(a.Proposed, r.String())
+		if !free && !slices.Contains(trusted, r.String()) {
+			g.withheld = append(g.withheld, Withheld{r.String(), why})
+			g.proposed = append(g.proposed, r.String())
 			continue
 		}
 		if skill.files == nil {
 			r = r.WithSkillDir(skill.Dir)
 		}
-		rules = append(rules, r)
-		a.Granted = append(a.Granted, r.String())
+		g.rules = append(g.rules, r)
 	}
-	return rules, nil
+	return g, nil
 }
 
 // proposal is why a rule is withheld that a person may still grant.

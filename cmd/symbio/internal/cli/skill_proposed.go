@@ -88,7 +88,7 @@ func (a *App) propose(ctx context.Context, cfg skills.Config, keeper trust.Keepe
 	for _, r := range skill.Refused {
 		p.Refused = append(p.Refused, skills.Withheld(r))
 	}
-	p.Notes = append([]string{}, trust.Notes(p.Grants)...)
+	p.Notes = append([]string{}, trust.Notes(p.Grants, p.Hash != "")...)
 	p.Trust, err = keeper.State(skill, hash)
 	if err != nil {
 		fmt.Fprintln(a.Err, "note:", printable(err.Error()))

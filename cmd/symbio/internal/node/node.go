@@ -189,6 +189,9 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 		CallRate: rate.Limit(l.Rate), CallBurst: l.Burst, MaxDepth: l.Depth, MaxCall: l.Call, Drain: drain,
 	})
 	if o.Config.Skills.Enabled {
+		if err := o.State.makeSkills(); err != nil {
+			return fmt.Errorf("skills: %w", err)
+		}
 		if n.skills, err = skills.NewRegistry(n.system, SkillsConfig(o)); err != nil {
 			return fmt.Errorf("skills: %w", err)
 		}

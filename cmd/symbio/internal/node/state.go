@@ -45,8 +45,13 @@ func (s State) Audit(name string) string { return filepath.Join(s.node(name), "a
 // Skills is where what people have trusted of skills is kept, and the skills that came from other nodes. Both
 // are the user's, for all nodes.
 func (s State) Skills() trust.Keeper {
-	return trust.Keeper{Book: trust.NewBook(filepath.Join(s.Dir, "skills", "trusted")), Store: share.NewStore(filepath.Join(s.Dir, "skills", "fetched"))}
+	return trust.Keeper{Book: trust.NewBook(s.trusted()), Store: share.NewStore(filepath.Join(s.Dir, "skills", "fetched"))}
 }
+
+func (s State) trusted() string { return filepath.Join(s.Dir, "skills", "trusted") }
+
+// makeSkills makes the directory of trust: what is not there, the sandbox could not keep commands from making.
+func (s State) makeSkills() error { return os.MkdirAll(s.trusted(), 0o700) }
 
 // Key is the file of a node's key.
 func (s State) Key(name string) string { return filepath.Join(s.node(name), "key.pem") }
