@@ -14,5 +14,6 @@
 // error in anything about grants leaves fewer of them, never more.
 //
 // It does not run scripts, does not watch files (Rescan reads them again), fetches nothing from a
-// network, and applies no grant of a project's own skills: these are reported as withheld.
+// network (package share carries skills), and applies no grant of a project's skill, and no skill of another
+// node, that Config.Trust does not say a person has trusted (package trust): these are reported as withheld.
 package skills

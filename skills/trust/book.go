@@ -33,7 +33,8 @@ var (
 
 // Record says that a person trusts a skill.
 type Record struct {
-	// Dir is the skill's directory, absolute and without links; Hash the SHA-256 of its SKILL.md, in hex.
+	// Dir is the skill's directory, absolute and as it was found: where links lead does not count, so that no
+	// project comes by another's trust by linking to it. Hash is the SHA-256 of its SKILL.md, in hex.
 	Dir  string `json:"dir"`
 	Hash string `json:"hash"`
 	Name string `json:"name"`

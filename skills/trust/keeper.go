@@ -29,11 +29,7 @@ const (
 
 // Trusted implements skills.Trust. A skill of another node is read whole, and has to be what was fetched.
 func (k Keeper) Trusted(s skills.Skill, hash string) ([]string, bool, error) {
-	dir, err := filepath.EvalSymlinks(s.Dir)
-	if err != nil {
-		return nil, false, fmt.Errorf("look up the trust in %s: %w", s.Name, err)
-	}
-	r, ok, err := k.Book.Find(dir, hash)
+	r, ok, err := k.Book.Find(s.Dir, hash)
 	if err != nil || !ok {
 		return nil, false, err
 	}
@@ -50,15 +46,10 @@ func (k Keeper) Trusted(s skills.Skill, hash string) ([]string, bool, error) {
 
 // intact says whether the skill of a record is where the store has it, and is what was fetched.
 func (k Keeper) intact(r Record) error {
-	if at, err := k.place(r.Tree, r.Name); err != nil || at != r.Dir {
+	if k.Store.Dir(r.Tree, r.Name) != r.Dir {
 		return fmt.Errorf("%w: %s is not where the skill %s is stored", ErrBadRecord, r.Dir, r.Tree)
 	}
 	return k.Store.Verify(r.Tree)
-}
-
-// place is the directory of a stored skill, without links.
-func (k Keeper) place(tree, name string) (string, error) {
-	return filepath.EvalSymlinks(k.Store.Dir(tree, name))
 }
 
 // Fetched implements skills.Trust: the stored skills that a person trusts. What cannot be read is not trusted.
@@ -66,11 +57,8 @@ func (k Keeper) Fetched() []skills.Root {
 	records, _ := k.Book.Records()
 	var roots []skills.Root
 	for _, r := range records {
-		if r.Tree == "" {
-			continue
-		}
-		if at, err := k.place(r.Tree, r.Name); err == nil && at == r.Dir {
-			roots = append(roots, skills.Root{Path: filepath.Dir(at), Scope: skills.ScopePeer})
+		if r.Tree != "" && k.Store.Dir(r.Tree, r.Name) == r.Dir {
+			roots = append(roots, skills.Root{Path: filepath.Dir(r.Dir), Scope: skills.ScopePeer})
 		}
 	}
 	return roots
@@ -86,10 +74,9 @@ func (k Keeper) State(s skills.Skill, hash string) (State, error) {
 	if ok {
 		return Trusted, err
 	}
-	dir, linkErr := filepath.EvalSymlinks(s.Dir)
 	records, listErr := k.Book.Records()
 	for _, r := range records {
-		if linkErr == nil && r.Dir == dir && r.Hash != hash {
+		if r.Dir == s.Dir && r.Hash != hash {
 			return Changed, errors.Join(err, listErr)
 		}
 	}
@@ -102,11 +89,7 @@ func (k Keeper) Trust(s skills.Skill, hash string, rules []string, from share.Or
 	if s.Scope.Grants() {
 		return fmt.Errorf("trust %s: a skill of scope %s grants without being trusted", s.Name, s.Scope)
 	}
-	dir, err := filepath.EvalSymlinks(s.Dir)
-	if err != nil {
-		return fmt.Errorf("trust %s: %w", s.Name, err)
-	}
-	r := Record{Dir: dir, Hash: hash, Name: s.Name, Tree: from.Hash, Node: from.Node, Rules: rules, Time: time.Now().UTC().Truncate(time.Second)}
+	r := Record{Dir: s.Dir, Hash: hash, Name: s.Name, Tree: from.Hash, Node: from.Node, Rules: rules, Time: time.Now().UTC().Truncate(time.Second)}
 	if s.Scope == skills.ScopePeer {
 		if err := k.intact(r); err != nil {
 			return fmt.Errorf("trust %s: %w", s.Name, err)

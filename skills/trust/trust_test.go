@@ -44,7 +44,7 @@ func (p *place) skill(name, tools string) string {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		p.t.Fatal(err)
 	}
-	text := fmt.Sprintf("---\nname: %s\ndescription: A test skill\nallowed-tools: %s\n---\nRun ${SKILL_DIR}/x or {baseDir}/y.\n", name, tools)
+	text := fmt.Sprintf("---\nname: %s\ndescription: A test skill\nallowed-tools: %s\n---\nRun ${SKILL_DIR}/x or {baseDir}/y.\n", filepath.Base(name), tools)
 	if err := os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte(text), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
@@ -136,6 +136,17 @@ func TestAProjectsSkillGrantsWhatAPersonTrustedItWith(t *testing.T) {
 	if a := p.activate(elsewhere, "own"); len(a.Granted) != 0 {
 		t.Errorf("the same SKILL.md elsewhere is granted %v", a.Granted)
 	}
+	// A link to what is trusted is not trusted: the project that links decides where it leads next.
+	if err := os.Symlink(moved, filepath.Dir(dir)); err != nil {
+		t.Skip("no symbolic links here: ", err)
+	}
+	p.project = filepath.Join(filepath.Dir(moved), "hostile")
+	if err := errors.Join(os.Mkdir(p.project, 0o700), os.Symlink(dir, filepath.Join(p.project, "own"))); err != nil {
+		t.Fatal(err)
+	}
+	if a := p.activate(p.registry(format.Policy{}), "own"); len(a.Granted) != 0 || len(a.Proposed) != 2 {
+		t.Errorf("a link to the trusted skill is granted %v", a.Granted)
+	}
 	if err := p.keeper.Book.Remove(dir, a.Hash); err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +209,7 @@ func TestAYesIsForWhatWasShown(t *testing.T) {
 func TestASkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 	p := newPlace(t)
 	dir := p.skill("far", "Read Bash(git:*)")
+	p.skill("far/inner", "Write") // a skill within is a file of the skill, and no skill
 	pack, err := share.Read(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -177,13 +177,10 @@ func (a *App) revokeTrust(ctx context.Context, arg string) error {
 	book := state.Skills().Book
 	records, listErr := book.Records()
 	path := skillArg(arg)
-	named := []string{arg}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		named = append(named, real, filepath.Dir(real))
-	}
+	named := []string{arg, path, strings.TrimSuffix(path, string(filepath.Separator)+"SKILL.md")}
 	var gone []trustedJSON
 	for _, r := range records {
-		if !slices.Contains(named, r.Name) && !slices.Contains(named, r.Dir) && arg != r.Hash && arg != r.Tree && path != r.Dir {
+		if !slices.Contains(named, r.Name) && !slices.Contains(named, r.Dir) && arg != r.Hash && arg != r.Tree {
 			continue
 		}
 		if err := book.Remove(r.Dir, r.Hash); err != nil {
