@@ -247,6 +247,14 @@ func TestASkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A record that says nothing of all its files is one of a project's skill.
+	if err := p.keeper.Book.Put(trust.Record{Dir: far.Dir, Hash: hash, Name: "far", Rules: []string{"Read"}}); err != nil {
+		t.Fatal(err)
+	}
+	rescan("project near")
+	if _, ok, err := p.keeper.Trusted(far, hash); ok || !errors.Is(err, trust.ErrBadRecord) {
+		t.Errorf("with a record of another scope: %t, %v; want ErrBadRecord", ok, err)
+	}
 	if err := p.keeper.Trust(far, hash, nil, o); err != nil {
 		t.Fatal(err)
 	}
