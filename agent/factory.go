@@ -102,7 +102,7 @@ type life struct {
 	copies     int                  // guarded by mu
 	ended      bool                 // guarded by mu
 	masters    []*life              // for whom it works now; guarded by mu
-	declined   map[string]bool      // SKILL.mds that a person would not trust; guarded by mu
+	declined   map[string]bool      // of a first agent: SKILL.mds that a person would not trust; guarded by mu
 }
 
 // Spawn makes an agent that has no parent.

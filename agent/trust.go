@@ -53,8 +53,8 @@ func (a *Agent) propose(ctx context.Context, s skills.Activation) skills.Activat
 // trustTool is what decisions about a skill's rules are called: no tool has that name.
 const trustTool = "trust_skill"
 
-// askTrust asks a person whether the skill may have what it proposes: once for each SKILL.md, and not again
-// after a no. Without anybody to ask it is a no.
+// askTrust asks a person whether the skill may have what it proposes. After a no they are not asked about the
+// same SKILL.md again, by this agent or its sub-agents. Without anybody to ask it is a no.
 func (a *Agent) askTrust(ctx context.Context, s skills.Activation) (d tool.Decision, always bool) {
 	l := a.life
 	d = tool.Decision{
@@ -91,13 +91,23 @@ func notesOf(rules []string) string {
 	return text
 }
 
+// first is the agent from which this one descends: what a person declined, no copy asks again.
+func (l *life) first() *life {
+	for l.parent != nil {
+		l = l.parent
+	}
+	return l
+}
+
 func (l *life) hasDeclined(key string) bool {
+	l = l.first()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.declined[key]
 }
 
 func (l *life) decline(key string) {
+	l = l.first()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.declined == nil {

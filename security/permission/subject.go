@@ -42,10 +42,10 @@ var subjects = map[string]subject{
 	"WebFetch":  {matter: matterURL, args: []string{"url"}},
 
 	"activate_skill":    {matter: matterName, args: []string{"skill_name", "skillName", "name"}},
-	"skill_fetch":       {matter: matterName, args: []string{"name"}},
 	"replicate_agent":   {matter: matterName, args: []string{"agent", "name"}},
 	"invoke_capability": {matter: matterName, args: []string{"capability"}},
 	"send_signal":       {matter: matterName, args: []string{"perception"}},
+	"skill_fetch":       {matter: matterName, args: []string{"name"}},
 }
 
 // aliases are the names under which people know a tool from elsewhere.
