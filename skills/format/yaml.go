@@ -42,6 +42,14 @@ func (d *decoder) decode(front []byte) {
 		d.diags = append(d.diags, *bad)
 		return
 	}
+	if fields, ok := plainFields(front); ok {
+		d.fields = fields
+		return
+	}
+	d.decodeYAML(front)
+}
+
+func (d *decoder) decodeYAML(front []byte) {
 	root, err := d.parse(front)
 	switch {
 	case errors.Is(err, io.EOF):
