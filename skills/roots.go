@@ -9,6 +9,8 @@ import (
 type Root struct {
 	Path  string
 	Scope Scope
+	// Flat searches only the directories right below it.
+	Flat bool
 }
 
 // The variables that StandardRoots reads through the function it is given.
@@ -36,7 +38,7 @@ func StandardRoots(home, dir string, getenv func(string) string) []Root {
 	var roots []Root
 	add := func(scope Scope, dir string) {
 		for _, f := range folders {
-			roots = append(roots, Root{filepath.Join(dir, filepath.FromSlash(f)), scope})
+			roots = append(roots, Root{Path: filepath.Join(dir, filepath.FromSlash(f)), Scope: scope})
 		}
 	}
 	for _, d := range chain(dir, getenv(EnvAgentsRoot)) {
@@ -47,7 +49,7 @@ func StandardRoots(home, dir string, getenv func(string) string) []Root {
 	}
 	for _, d := range filepath.SplitList(getenv(EnvSearchPath)) {
 		if d != "" {
-			roots = append(roots, Root{d, ScopeConfig})
+			roots = append(roots, Root{Path: d, Scope: ScopeConfig})
 		}
 	}
 	return roots
