@@ -203,4 +203,3 @@ func modeOf(mode uint32) fs.FileMode {
 	}
 	return perm | fs.ModeIrregular
 }
-

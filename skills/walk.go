@@ -293,4 +293,3 @@ func (w *walk) limit(why string) {
 func (w *walk) note(path string, c format.Code, message string) {
 	w.notes = append(w.notes, Problem{path, []format.Diagnostic{{Code: c, Severity: format.Warning, Message: message}}})
 }
-

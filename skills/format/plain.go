@@ -170,4 +170,3 @@ func wideBreak(s string) bool {
 	}
 	return false
 }
-
