@@ -85,7 +85,7 @@ func (v *validation) tell(r Report) error {
 }
 
 func (v *validation) dir(p place) error {
-	if err := context.Cause(v.ctx); err != nil {
+	if err := v.ctx.Err(); err != nil {
 		return fmt.Errorf("validate %s: %w", p.path, err)
 	}
 	entries, _, _, err := list(p.path, -1)
