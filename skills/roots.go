@@ -24,14 +24,18 @@ const (
 // folders are where a scope keeps its skills; the first is searched first.
 var folders = [...]string{".agents/skills", ".agent/skills"}
 
-// markers show the root of a repository.
-var markers = [...]string{".symbio", ".git", ".jj"}
+// standardMarkers show the root of a repository.
+var standardMarkers = []string{".symbio", ".git", ".jj"}
 
 // StandardRoots returns where skills are searched, in the order of precedence: every directory from
 // dir up to the root of its repository, deepest first (only dir when it is in none), the home
 // directory, the search path of the environment. An empty home or dir has no skills, a nil getenv no
-// variables. Roots that do not exist are listed too. It looks for markers on the disk.
-func StandardRoots(home, dir string, getenv func(string) string) []Root {
+// variables. markers are the names that show the root of a repository; none = .symbio, .git, .jj.
+// Roots that do not exist are listed too. It looks for markers on the disk.
+func StandardRoots(home, dir string, getenv func(string) string, markers ...string) []Root {
+	if len(markers) == 0 {
+		markers = standardMarkers
+	}
 	if getenv == nil {
 		getenv = func(string) string { return "" }
 	}
@@ -41,7 +45,7 @@ func StandardRoots(home, dir string, getenv func(string) string) []Root {
 			roots = append(roots, Root{Path: filepath.Join(dir, filepath.FromSlash(f)), Scope: scope})
 		}
 	}
-	for _, d := range chain(dir, getenv(EnvAgentsRoot)) {
+	for _, d := range chain(dir, getenv(EnvAgentsRoot), markers) {
 		add(ScopeProject, d)
 	}
 	if home != "" {
@@ -56,7 +60,7 @@ func StandardRoots(home, dir string, getenv func(string) string) []Root {
 }
 
 // chain returns the directories from dir up to the root of its repository.
-func chain(dir, root string) []string {
+func chain(dir, root string, markers []string) []string {
 	if dir == "" {
 		return nil
 	}
@@ -66,7 +70,7 @@ func chain(dir, root string) []string {
 	var up []string
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		up = append(up, d)
-		if root != "" && d == filepath.Clean(root) || root == "" && marked(d) {
+		if root != "" && d == filepath.Clean(root) || root == "" && marked(d, markers) {
 			return up
 		}
 		if d == filepath.Dir(d) {
@@ -75,7 +79,7 @@ func chain(dir, root string) []string {
 	}
 }
 
-func marked(dir string) bool {
+func marked(dir string, markers []string) bool {
 	for _, m := range markers {
 		if _, err := os.Lstat(filepath.Join(dir, m)); err == nil {
 			return true

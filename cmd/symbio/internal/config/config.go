@@ -108,6 +108,8 @@ type Skills struct {
 	Enabled  bool     `yaml:"enabled"`
 	Discover bool     `yaml:"discover"` // look in the standard places
 	Dirs     []string `yaml:"dirs"`
+
+	SkillReading `yaml:",inline"`
 }
 
 // Default is the configuration of a node that was told nothing: loopback only, what would be asked
