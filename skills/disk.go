@@ -24,7 +24,9 @@ type mark struct {
 // file systems (FAT) ticks every two seconds.
 const settling = 2 * time.Second
 
-// settled reports whether m, taken at now, shows every later change.
+// settled reports whether m, taken at now, shows every later change. A modification time in the future
+// says nothing; the time of the last change is the system's own.
 func (m mark) settled(now time.Time) bool {
-	return m == mark{} || m.mtime < now.Add(-settling).UnixNano()
+	before := now.Add(-settling).UnixNano()
+	return m == mark{} || m.mtime < before || m.ctime != 0 && m.ctime < before
 }

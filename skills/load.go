@@ -162,7 +162,7 @@ func readPlace(p place, policy format.Policy, whole bool) reading {
 		r.read(f, filepath.Base(p.path), policy, whole)
 		f.Close()
 	} else {
-		r = readDir(p.path, p.canonical, policy, whole)
+		r = readNamed(p.path, p.canonical, fileName, policy, whole)
 	}
 	r.skill.setResources(p.has)
 	if r.mark == (mark{}) {

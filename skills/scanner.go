@@ -104,6 +104,7 @@ type survey struct {
 	known   map[string]*known // by the path of the directory
 	watched []watched
 	at      time.Time // when it began
+	reads   int64     // files that were read; the others were known
 }
 
 // known is a SKILL.md as it was read.

@@ -38,6 +38,8 @@ type sweep struct {
 	next []*job // the batch that is being filled
 	out  chan []*job
 
+	reads atomic.Int64
+
 	watched []watched
 	notes   []Problem
 	limited bool
@@ -129,6 +131,7 @@ func (s *sweep) read(j *job) {
 			return
 		}
 	}
+	s.reads.Add(1)
 	r := readPlace(p, s.cfg.Policy, false)
 	r.skill.Scope = j.scope
 	j.known = &known{reading: r, canonical: p.canonical}
@@ -159,9 +162,10 @@ func editBroke(ds []format.Diagnostic) bool {
 
 func (s *sweep) finish() *survey {
 	g := gather{seen: make(map[string]bool, len(s.jobs))}
-	out := &survey{known: make(map[string]*known, len(s.jobs)), watched: s.watched, at: s.at}
+	out := &survey{known: make(map[string]*known, len(s.jobs)), watched: s.watched, at: s.at, reads: s.reads.Load()}
 	for _, j := range s.jobs {
 		out.known[j.place.path] = j.known
+		out.watched = append(out.watched, watched{j.known.reading.skill.Path, j.known.reading.mark})
 		g.add(j.known)
 	}
 	if s.cfg.Bundled != nil {
