@@ -143,7 +143,7 @@ func hostileTree(t *testing.T, n int) (root string, files map[string]bool) {
 }
 
 func TestEachOfThousandsOfHostileFilesHasOneVerdict(t *testing.T) {
-	n := 3000
+	n := 900
 	if testing.Short() {
 		n = 300
 	}
