@@ -51,9 +51,9 @@ const direntSize = 16 << 10
 
 var direntPool = sync.Pool{New: func() any { return new([direntSize]byte) }}
 
-// list returns what is in a directory, in no order, and its mark. It stops after limit entries unless
+// entriesOf returns what is in a directory, in no order, and its mark. It stops after limit entries unless
 // limit is negative; more says that it did.
-func list(dir string, limit int) (entries []dirent, m mark, more bool, err error) {
+func entriesOf(dir string, limit int) (entries []dirent, m mark, more bool, err error) {
 	fd, err := openFD(dir, unix.O_DIRECTORY)
 	if err != nil {
 		return nil, mark{}, false, err

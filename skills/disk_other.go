@@ -22,9 +22,9 @@ func markOfInfo(info fs.FileInfo) mark {
 	return mark{mtime: info.ModTime().UnixNano(), size: info.Size()}
 }
 
-// list returns what is in a directory, in no order, and its mark. It stops after limit entries unless
+// entriesOf returns what is in a directory, in no order, and its mark. It stops after limit entries unless
 // limit is negative; more says that it did.
-func list(dir string, limit int) (entries []dirent, m mark, more bool, err error) {
+func entriesOf(dir string, limit int) (entries []dirent, m mark, more bool, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, mark{}, false, err

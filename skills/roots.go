@@ -59,6 +59,13 @@ func StandardRoots(home, dir string, getenv func(string) string, markers ...stri
 	return roots
 }
 
+// IsSkillDirectory reports whether dir holds a file called SKILL.md, whatever is in it. Links are
+// followed; it looks at the disk.
+func IsSkillDirectory(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, fileName))
+	return err == nil && info.Mode().IsRegular()
+}
+
 // chain returns the directories from dir up to the root of its repository.
 func chain(dir, root string, markers []string) []string {
 	if dir == "" {

@@ -187,3 +187,15 @@ func TestAFlatRootIsOneDirectoryOfSkills(t *testing.T) {
 		t.Errorf("got %q, want a alone and no note", got)
 	}
 }
+
+func TestWhichDirectoriesAreSkills(t *testing.T) {
+	base := real(t)
+	pipe(t, filepath.Join(base, "pipe", "SKILL.md"))
+	write(t, filepath.Join(base, "lower", "skill.md"), "x")
+	write(t, filepath.Join(base, "broken", "SKILL.md"), "x")
+	for dir, want := range map[string]bool{skill(t, filepath.Join(base, "a")): true, filepath.Join(base, "broken"): true, base: false, filepath.Join(base, "pipe"): false, filepath.Join(base, "gone"): false} {
+		if got := skills.IsSkillDirectory(dir); got != want {
+			t.Errorf("%s: got %t, want %t", dir, got, want)
+		}
+	}
+}

@@ -88,7 +88,7 @@ func (v *validation) dir(p place) error {
 	if err := v.ctx.Err(); err != nil {
 		return fmt.Errorf("validate %s: %w", p.path, err)
 	}
-	entries, _, _, err := list(p.path, -1)
+	entries, _, _, err := entriesOf(p.path, -1)
 	if err != nil {
 		r := reading{skill: Skill{Path: p.path, Dir: p.path}}
 		r.fail(format.CodeFileRead, "the directory cannot be read: %v", reason(err))

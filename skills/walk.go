@@ -157,7 +157,7 @@ func listAll(places []place, limit int) []listing {
 	one := func() {
 		for i := next.Add(1) - 1; i < int64(len(places)); i = next.Add(1) - 1 {
 			l := &lists[i]
-			if l.entries, l.mark, l.more, l.err = list(places[i].path, limit); l.err != nil {
+			if l.entries, l.mark, l.more, l.err = entriesOf(places[i].path, limit); l.err != nil {
 				l.mark, _ = markOf(places[i].path)
 			}
 		}
