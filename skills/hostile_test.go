@@ -18,8 +18,7 @@ import (
 	"symbio/skills/format"
 )
 
-// A hostile is a way to fill a directory with something that looks like a skill. n is its number, r
-// chooses what differs.
+// A hostile is a way to fill a directory with something that looks like a skill; r chooses what differs.
 type hostile func(t *testing.T, dir string, r *rand.Rand)
 
 func text(content func(r *rand.Rand, name string) string) hostile {
@@ -74,15 +73,17 @@ func hostiles() []hostile {
 			return headed(name, s)
 		}),
 		text(func(r *rand.Rand, name string) string {
-			n := 1 + r.IntN(20_000)
+			n := 1 + r.IntN(1+r.IntN(20_000))
 			return headed(name, "deep: "+strings.Repeat("[", n)+strings.Repeat("]", n*r.IntN(2)))
 		}),
-		text(func(r *rand.Rand, name string) string { return headed(name, strings.Repeat("- ", r.IntN(10_000))) }),
+		text(func(r *rand.Rand, name string) string {
+			return headed(name, strings.Repeat("- ", r.IntN(1+r.IntN(10_000))))
+		}),
 		text(func(r *rand.Rand, name string) string {
 			return headed(name, "license: "+strings.Repeat("x", 64<<10+r.IntN(200)-150))
 		}),
 		text(func(r *rand.Rand, name string) string {
-			return headed(name, "allowed-tools: "+strings.Repeat("Bash(", r.IntN(5000)))
+			return headed(name, "allowed-tools: "+strings.Repeat("Bash(", r.IntN(1+r.IntN(5000))))
 		}),
 		text(func(r *rand.Rand, name string) string {
 			return strings.Repeat(" ---\n", r.IntN(2000)) + headed(name, "")
@@ -112,7 +113,7 @@ func hostiles() []hostile {
 			write(t, filepath.Join(dir, "node_modules", ".hidden", "references", "x", "SKILL.md"), noise(r, 500))
 		},
 		func(t *testing.T, dir string, r *rand.Rand) {
-			write(t, filepath.Join(dir, strings.Repeat("d/", 1+r.IntN(60)), "SKILL.md"), headed("d", ""))
+			write(t, filepath.Join(dir, strings.Repeat("d/", 1+r.IntN(25)), "SKILL.md"), headed("d", ""))
 		},
 		func(t *testing.T, dir string, r *rand.Rand) {
 			write(t, filepath.Join(dir, "\xff\n\x1b[31m", "SKILL.md"), headed("x", ""))

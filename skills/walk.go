@@ -27,7 +27,6 @@ type place struct {
 	linked    bool        // a link led to it
 	skill     bool        // it has a SKILL.md
 	kind      fs.FileMode // the type of that, links not followed
-	mark      mark
 	has       resourceSet
 }
 
