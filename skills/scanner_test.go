@@ -145,6 +145,11 @@ func TestARefreshSeesEveryChange(t *testing.T) {
 			remove(t, filepath.Join(root, "c"))
 			link(t, skill(t, filepath.Join(base, "other", "c"), "license: BSD"), filepath.Join(root, "c"))
 		}},
+		{"what a link leads to moves", func() {
+			rename(t, filepath.Join(base, "other"), filepath.Join(base, "third"))
+			remove(t, filepath.Join(root, "c"))
+			link(t, filepath.Join(base, "third", "c"), filepath.Join(root, "c"))
+		}},
 		{"a root appears", func() { skill(t, filepath.Join(base, "second", "f")) }},
 		{"a skill goes", func() { remove(t, filepath.Join(root, "d")) }},
 		{"a group goes", func() { remove(t, filepath.Join(root, "group")) }},
@@ -277,37 +282,40 @@ func TestWhoLeavesTakesNobodyAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		s := skills.NewScanner(skills.Config{Bundled: g})
-		leader, leave := context.WithCancel(t.Context())
-		waiter, giveUp := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() {
-			if _, err := s.Scan(leader); err != nil && !errors.Is(err, context.Canceled) {
-				t.Errorf("the one that runs it: %v", err)
-			}
-		})
-		synctest.Wait()
-		wg.Go(func() {
-			if _, err := s.Scan(waiter); !errors.Is(err, context.Canceled) {
-				t.Errorf("the one that gave up: got %v", err)
-			}
-		})
-		for range 3 {
+		leaves := func() context.CancelFunc {
+			ctx, leave := context.WithCancel(t.Context())
 			wg.Go(func() {
-				if c, err := s.Scan(t.Context()); err != nil || len(c.Skills) != 1 {
-					t.Errorf("one that stayed: got %d skills, %v", len(c.Skills), err)
+				if _, err := s.Scan(ctx); err != nil && !errors.Is(err, context.Canceled) {
+					t.Errorf("one that left: got %v", err)
 				}
 			})
+			return leave
 		}
+		first := leaves()
+		synctest.Wait() // it runs a scan
+		var others []context.CancelFunc
+		for range 9 {
+			others = append(others, leaves())
+		}
+		wg.Go(func() {
+			if c, err := s.Scan(t.Context()); err != nil || len(c.Skills) != 1 {
+				t.Errorf("the one that stayed: got %d skills, %v", len(c.Skills), err)
+			}
+		})
 		synctest.Wait()
-		leave()
-		giveUp()
+		first()
+		g.open <- struct{}{}
+		synctest.Wait() // one of the others runs the next, most likely one that leaves
+		for _, leave := range others {
+			leave()
+		}
 		synctest.Wait()
 		close(g.open)
 		wg.Wait()
 	})
 }
 
-// TestOpensNothingThatIsNoFile makes a device's place look like a skill: even to open one can do harm.
 func TestAPlaceTakenByASocketIsNoSkill(t *testing.T) {
 	root := real(t)
 	dir := filepath.Join(root, "a")

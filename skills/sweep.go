@@ -40,6 +40,7 @@ type sweep struct {
 
 	reads atomic.Int64
 
+	bundled []*known
 	watched []watched
 	notes   []Problem
 	limited bool
@@ -70,6 +71,7 @@ func (c Config) survey(ctx context.Context, last *survey) (*survey, error) {
 	s.flush()
 	close(s.out)
 	wg.Wait()
+	s.bundled = readAllBundled(c)
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("scan for skills: %w", err)
 	}
@@ -168,22 +170,26 @@ func (s *sweep) finish() *survey {
 		out.watched = append(out.watched, watched{j.known.reading.skill.Path, j.known.reading.mark})
 		g.add(j.known)
 	}
-	if s.cfg.Bundled != nil {
-		g.scanBundled(s.cfg)
+	for _, k := range s.bundled {
+		g.add(k)
 	}
 	g.catalog.Notes, g.catalog.Truncated = s.notes, s.limited
 	out.catalog = g.finish()
 	return out
 }
 
-func (g *gather) scanBundled(cfg Config) {
+func readAllBundled(cfg Config) (bundled []*known) {
+	if cfg.Bundled == nil {
+		return nil
+	}
 	found, err := fs.Glob(cfg.Bundled, "*/"+fileName)
 	if err != nil {
-		return // only a bad pattern fails
+		return nil // only a bad pattern fails
 	}
 	for _, file := range found {
-		g.add(&known{reading: readBundled(cfg.Bundled, path.Dir(file), cfg.Policy, false)})
+		bundled = append(bundled, &known{reading: readBundled(cfg.Bundled, path.Dir(file), cfg.Policy, false)})
 	}
+	return bundled
 }
 
 // unchanged reports whether all that the scan saw is as it was. What changed shortly before the scan may
