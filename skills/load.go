@@ -144,7 +144,7 @@ func readNamed(dir, canonical, name string, policy format.Policy, whole bool) re
 	}
 	defer f.Close()
 	r.read(f, filepath.Base(dir), policy, whole)
-	r.skill.findResources(func(name string) bool {
+	r.skill.setResources(func(name string) bool {
 		info, err := root.Stat(name)
 		return err == nil && info.IsDir()
 	})
@@ -164,7 +164,7 @@ func readPlace(p place, policy format.Policy, whole bool) reading {
 	} else {
 		r = readNamed(p.path, p.canonical, fileName, policy, whole)
 	}
-	r.skill.setResources(p.has)
+	r.skill.putResources(p.has)
 	if r.mark == (mark{}) {
 		r.mark, _ = markOf(file)
 	}
@@ -188,7 +188,7 @@ func readBundled(files fs.FS, dir string, policy format.Policy, whole bool) read
 	defer f.Close()
 	r.read(f, path.Base(dir), policy, whole)
 	r.skill.files = sub
-	r.skill.findResources(func(name string) bool {
+	r.skill.setResources(func(name string) bool {
 		info, err := fs.Stat(sub, name)
 		return err == nil && info.IsDir()
 	})
@@ -278,11 +278,11 @@ func (r *reading) note(s format.Severity, c format.Code, message string, args ..
 	r.diags = append(r.diags, format.Diagnostic{Code: c, Severity: s, Message: fmt.Sprintf(message, args...)})
 }
 
-func (s *Skill) findResources(has func(string) bool) {
-	s.setResources(resourceSet{has("scripts"), has("references") || has("reference"), has("assets")})
+func (s *Skill) setResources(has func(string) bool) {
+	s.putResources(resourceSet{has("scripts"), has("references") || has("reference"), has("assets")})
 }
 
-func (s *Skill) setResources(r resourceSet) {
+func (s *Skill) putResources(r resourceSet) {
 	s.HasScripts, s.HasReferences, s.HasAssets = r.scripts, r.references, r.assets
 }
 

@@ -126,7 +126,7 @@ func (s *sweep) read(j *job) {
 			j.known = before
 			if before.reading.skill.resources() != p.has || before.reading.skill.Scope != j.scope {
 				again := *before
-				again.reading.skill.setResources(p.has)
+				again.reading.skill.putResources(p.has)
 				again.reading.skill.Scope = j.scope
 				j.known = &again
 			}
