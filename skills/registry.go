@@ -26,12 +26,13 @@ type Registry struct {
 func NewRegistry(sys *actor.System, cfg Config) (*Registry, error) {
 	r := &Registry{grants: granted{byAgent: make(map[string]*Grants)}}
 	cfg = cfg.withDefaults()
+	scanner := NewScanner(cfg)
 	ref, err := sys.Spawn(actor.Props{
 		Name: cfg.Name,
 		New: func() (actor.Behavior, error) {
 			// After a crash nobody knows which skills are active, so none are.
 			r.grants.clear()
-			s := &shelf{cfg: cfg, grants: &r.grants, active: make(map[string]map[string]active)}
+			s := &shelf{cfg: cfg, scanner: scanner, grants: &r.grants, active: make(map[string]map[string]active)}
 			return s, s.rescan(context.Background())
 		},
 		Stopped: func(error) { r.grants.clear() },
@@ -170,6 +171,7 @@ func (g *granted) clear() {
 // shelf is the actor: the catalog, and who has taken what.
 type shelf struct {
 	cfg     Config
+	scanner *Scanner
 	grants  *granted
 	catalog Catalog
 	active  map[string]map[string]active // by agent, then by the skill's id
@@ -208,7 +210,7 @@ func (s *shelf) Receive(ctx context.Context, msg any) (any, error) {
 }
 
 func (s *shelf) rescan(ctx context.Context) error {
-	c, err := Scan(ctx, s.cfg)
+	c, err := s.scanner.Scan(ctx)
 	if err != nil {
 		return err
 	}

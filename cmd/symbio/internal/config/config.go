@@ -112,6 +112,8 @@ type Skills struct {
 	Share Share `yaml:"share"`
 	// WideGrants lets skills ask for every command (Bash) and every tool (*).
 	WideGrants bool `yaml:"wide_grants"`
+
+	SkillReading `yaml:",inline"`
 }
 
 // Default is the configuration of a node that was told nothing: loopback only, what would be asked

@@ -86,8 +86,11 @@ func SkillsConfig(o Options) skills.Config {
 	if !o.Config.Skills.Enabled {
 		return skills.Config{}
 	}
+	reading := o.Config.Skills.SkillReading
+	cfg.Policy = reading.Policy()
+	cfg.MaxDepth, cfg.MaxDirs, cfg.MaxEntries, cfg.MaxSkills = reading.MaxDepth, reading.MaxDirectories, reading.MaxEntries, reading.MaxSkills
 	if o.Config.Skills.Discover {
-		cfg.Roots = skills.StandardRoots(o.Home, o.Workspace(), o.Getenv)
+		cfg.Roots = skills.StandardRoots(o.Home, o.Workspace(), o.Getenv, reading.Markers...)
 	}
 	for _, dir := range o.Config.Skills.Dirs {
 		cfg.Roots = append(cfg.Roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
