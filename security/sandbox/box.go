@@ -43,7 +43,7 @@ type machine struct {
 
 // Probe finds out what this machine can do by running /bin/true at each level, best first, until one works: about
 // 10 ms for each. Keep the Box for as long as the program runs. ctx bounds it; what was not found out by then counts as
-// not there. On Linux, main has to call Helper first: a Probe in a program that does not ends with None.
+// not there.
 func Probe(ctx context.Context, cfg Config) *Box {
 	if cfg.Levels == nil {
 		cfg.Levels = []Level{Native, Bwrap, Landlock}

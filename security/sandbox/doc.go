@@ -6,8 +6,8 @@
 //
 // The levels, best first: native (namespaces made by this program, read-only mounts, Landlock, seccomp), bwrap (the
 // same, made by the system's /usr/bin/bwrap), landlock+seccomp (no namespaces; Status says what is not covered), and
-// none, where everything is refused. On Linux the work is done by a helper, which is this same program started again:
-// main, and TestMain of a test that runs commands, calls Helper first.
+// none, where everything is refused. On Linux the work is done by a helper, which is this same program started again: a
+// program that imports this package is one when it is started as one, before its main.
 //
 // Guarantees: the command writes only below its policy's directories, and not to the files at their top that other
 // programs of the user execute (.git/hooks, .envrc and others); it has no network, one of its own, or the machine's;

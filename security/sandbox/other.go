@@ -10,9 +10,6 @@ import (
 	"syscall"
 )
 
-// Helper does nothing on this system: it has no level that needs it.
-func Helper() {}
-
 func probe(context.Context, Config) machine {
 	return machine{mend: fmt.Sprintf("there is no sandbox for %s/%s yet; to run commands with all that you may do yourself, switch it off in your own configuration", runtime.GOOS, runtime.GOARCH)}
 }

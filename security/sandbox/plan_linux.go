@@ -4,7 +4,6 @@ package sandbox
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"symbio/security/sandbox/internal/inside"
 )
 
 // confine plans the job and makes the process that will do it.
@@ -40,15 +41,15 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
 		// For the helper, over its namespaces; the command has none.
 		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
-		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", helperArg)
+		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
 	case Bwrap:
 		c.cmd = exec.CommandContext(c.ctx, bwrapPath, bwrapArgs(j)...)
 	default:
-		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", helperArg)
+		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
 	}
 	c.cmd.SysProcAttr = attr
 	c.cmd.Dir = "/"
-	c.cmd.Env = []string{helperMark, "GOMAXPROCS=1"} // it waits more than it works, and threads cost time to start
+	c.cmd.Env = []string{inside.Mark, "GOMAXPROCS=1"} // it waits more than it works, and threads cost time to start
 	c.cmd.ExtraFiles = []*os.File{h.job, h.statusIn, h.lifelineOut, h.self}
 	c.cmd.Cancel = func() error {
 		h.lifeline.Close()
@@ -79,21 +80,17 @@ func (b *Box) guard(p Policy, dir string) (release func() error, err error) {
 	return kept.release, nil
 }
 
-// helperMark tells a main that does not call Helper, and comes to a Box, what it is.
-const helperMark = "SYMBIO_SANDBOX_HELPER=1"
-
 // plan decides what the helper has to do.
 func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 	level := b.here.level
 	namespaces := level == Native || level == Bwrap
-	j := &job{
+	j := &job{Job: inside.Job{
 		Argv: s.Argv, Dir: filepath.Clean(s.Dir),
 		Confine: level != Off, Mounts: level == Native,
-		Network: p.Network, Loopback: level == Native && p.Network == NetworkLocal,
-		Fork: p.Subprocess, Limits: p.Limits.enforced(), ABI: b.here.landlockABI,
-		Metadata: level != Landlock || writesSomewhere(p.Files),
+		Loopback: level == Native && p.Network == NetworkLocal,
+		ABI:      b.here.landlockABI,
 		Temp:     temp,
-	}
+	}, Network: p.Network, Fork: p.Subprocess, Metadata: level != Landlock || writesSomewhere(p.Files)}
 	var err error
 	if j.Dir, err = filepath.EvalSymlinks(j.Dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotStarted, err)
@@ -101,9 +98,11 @@ func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 	if level == Landlock && j.Network == NetworkLocal {
 		j.Network = NetworkNone // it has no network of its own to give
 	}
+	limits := p.Limits.enforced()
 	if !namespaces {
-		j.Limits.Processes = 0 // it would count what the user runs elsewhere
+		limits.Processes = 0 // it would count what the user runs elsewhere
 	}
+	j.Limits, j.Processes = limits.rlimits(), limits.Processes
 	if j.Confine {
 		if j.Write, err = places(p.Files.Write); err != nil {
 			return nil, err
@@ -167,11 +166,11 @@ func places(paths []string) (out []place, err error) {
 				return nil, fmt.Errorf("no command may write in %s", k)
 			}
 		}
-		fd, err := openPlain(path)
+		fd, err := inside.OpenPlain(path)
 		if err != nil {
 			return nil, fmt.Errorf("look at the directory to write: %w", err)
 		}
-		at, err := identify(fd, path)
+		at, err := inside.Identify(fd, path)
 		unix.Close(fd)
 		if err != nil {
 			return nil, err
@@ -198,16 +197,12 @@ func newHold(j *job) (_ *hold, err error) {
 			err = errors.Join(fmt.Errorf("make what the sandbox needs: %w", err), h.close())
 		}
 	}()
-	text, err := json.Marshal(j)
-	if err != nil {
-		return nil, err
-	}
 	fd, err := unix.MemfdCreate("job", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
 	h.job = os.NewFile(uintptr(fd), "job")
-	if _, err := h.job.Write(text); err != nil {
+	if _, err := h.job.Write(j.encode()); err != nil {
 		return nil, err
 	}
 	if h.self, err = os.Open("/proc/self/exe"); err != nil {
@@ -248,34 +243,28 @@ func (h *hold) started() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("the sandbox ended before the command ran: %w", err)
-	case r.NotStarted:
-		return reported{r.Error}
-	case r.Error != "":
-		return fmt.Errorf("make the sandbox: %s", r.Error)
+	case r.Kind == inside.NotStarted:
+		return fmt.Errorf("%w: %s", ErrNotStarted, r.Text)
+	case r.Kind != inside.Started:
+		return fmt.Errorf("make the sandbox: %s", r.Text)
 	}
 	return nil
 }
-
-// reported is an error of the command itself, as the helper says it.
-type reported struct{ text string }
-
-func (r reported) Error() string { return r.text }
-func (r reported) Unwrap() error { return ErrNotStarted }
 
 // ended returns how the command ended; false if it was ended.
 func (h *hold) ended(*command) (syscall.WaitStatus, bool) {
 	h.status.SetReadDeadline(time.Now().Add(grace)) // whoever could say more, has ended
 	r, err := h.next()
-	if err != nil || r.Status == nil {
+	if err != nil || r.Kind != inside.Ended {
 		return 0, false
 	}
-	return syscall.WaitStatus(*r.Status), true
+	return syscall.WaitStatus(r.Status), true
 }
 
-func (h *hold) next() (r report, err error) {
+func (h *hold) next() (inside.Report, error) {
 	line, err := h.lines.ReadBytes('\n')
 	if err != nil {
-		return r, err
+		return inside.Report{}, err
 	}
-	return r, json.Unmarshal(line, &r)
+	return inside.ParseReport(line)
 }

@@ -17,11 +17,6 @@ import (
 	"symbio/security/sandbox"
 )
 
-func TestMain(m *testing.M) {
-	sandbox.Helper()
-	os.Exit(m.Run())
-}
-
 // place is a workspace, and a shell in it.
 type place struct {
 	t     *testing.T
