@@ -18,13 +18,11 @@ import (
 	"symbio/security/sandbox/internal/inside"
 )
 
-// confine plans the job and makes the process that will do it.
+// confine makes the process that will do the job. The job is planned while that process starts, which takes about as
+// long; bwrap has to be told of it before.
 func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
-	j, err := b.plan(c, p, s, temp)
-	if err != nil {
-		return err
-	}
-	h, err := newHold(j)
+	plan := func() (*job, error) { return b.plan(c, p, s, temp) }
+	h, err := newHold(plan)
 	if err != nil {
 		return err
 	}
@@ -43,6 +41,11 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
 	case Bwrap:
+		j, err := plan()
+		if err != nil {
+			return err
+		}
+		h.plan = func() (*job, error) { return j, nil }
 		c.cmd = exec.CommandContext(c.ctx, bwrapPath, bwrapArgs(j)...)
 	default:
 		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
@@ -53,6 +56,7 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 	c.cmd.ExtraFiles = []*os.File{h.job, h.statusIn, h.lifelineOut, h.self}
 	c.cmd.Cancel = func() error {
 		h.lifeline.Close()
+		h.jobIn.Close() // it may still wait for it
 		if b.here.level == Native {
 			return c.cmd.Process.Kill() // the first of its namespace takes all others with it
 		}
@@ -186,23 +190,19 @@ var kernels = []string{"/proc", "/sys", "/dev"}
 // hold is how this process holds the helper: what it was given, and what it says.
 type hold struct {
 	job, statusIn, lifelineOut, self *os.File // the helper's ends
-	status, lifeline                 *os.File
+	jobIn, status, lifeline          *os.File
+	plan                             func() (*job, error)
 	lines                            *bufio.Reader
 }
 
-func newHold(j *job) (_ *hold, err error) {
-	h := new(hold)
+func newHold(plan func() (*job, error)) (_ *hold, err error) {
+	h := &hold{plan: plan}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("make what the sandbox needs: %w", err), h.close())
 		}
 	}()
-	fd, err := unix.MemfdCreate("job", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	h.job = os.NewFile(uintptr(fd), "job")
-	if _, err := h.job.Write(j.encode()); err != nil {
+	if h.job, h.jobIn, err = os.Pipe(); err != nil {
 		return nil, err
 	}
 	if h.self, err = os.Open("/proc/self/exe"); err != nil {
@@ -220,7 +220,7 @@ func newHold(j *job) (_ *hold, err error) {
 
 func (h *hold) close() error {
 	h.closeTheirs()
-	for _, f := range []*os.File{h.status, h.lifeline} {
+	for _, f := range []*os.File{h.jobIn, h.status, h.lifeline} {
 		if f != nil {
 			f.Close()
 		}
@@ -236,9 +236,16 @@ func (h *hold) closeTheirs() {
 	}
 }
 
-// started waits for the helper to say that the command runs, or why it does not.
+// started gives the helper the job, and waits for it to say that the command runs, or why it does not.
 func (h *hold) started() error {
 	h.closeTheirs()
+	j, err := h.plan()
+	if err != nil {
+		return err
+	}
+	if _, err := h.jobIn.Write(j.encode()); err != nil {
+		return fmt.Errorf("the sandbox ended before it knew what to run: %w", err)
+	}
 	r, err := h.next()
 	switch {
 	case err != nil:

@@ -230,11 +230,13 @@ func (c *command) start() error {
 		if err = c.hold.started(); err == nil {
 			return nil
 		}
+	}
+	if ctxErr := context.Cause(c.ctx); ctxErr != nil && !errors.Is(err, ErrNotStarted) {
+		err = errors.Join(ctxErr, err)
+	}
+	if c.cmd.Process != nil {
 		c.cancel(err)
 		c.cmd.Wait() // it has not run: how it ended is of no interest
-	}
-	if ctxErr := context.Cause(c.ctx); ctxErr != nil && c.ctx.Err() != nil && !errors.Is(err, ErrNotStarted) {
-		err = errors.Join(ctxErr, err)
 	}
 	return errors.Join(err, c.release())
 }

@@ -38,17 +38,19 @@ type Limit struct {
 	Cur, Max uint64
 }
 
-// Encode returns the job for DecodeJob.
+// Encode returns the job for the helper to read: its length, and what DecodeJob takes.
 func (j *Job) Encode() []byte {
-	c := coder{writes: true}
+	length, c := coder{writes: true}, coder{writes: true}
 	c.job(j)
-	return c.bytes
+	n := len(c.bytes)
+	length.int(&n)
+	return append(length.bytes, c.bytes...)
 }
 
 // errJob is that a job is not what Encode writes.
 var errJob = errors.New("it is damaged")
 
-// DecodeJob returns the job that was encoded.
+// DecodeJob returns the job that was encoded, from what follows its length.
 func DecodeJob(text []byte) (*Job, error) {
 	c := coder{bytes: text}
 	j := new(Job)

@@ -84,29 +84,38 @@ const mostJob = 64 << 20
 
 func readJob() (*Job, error) {
 	defer unix.Close(JobFD)
-	var st unix.Stat_t
-	if err := unix.Fstat(JobFD, &st); err != nil {
+	length := coder{bytes: make([]byte, 8)}
+	if err := readFull(JobFD, length.bytes); err != nil {
 		return nil, err
 	}
-	if st.Size < 0 || st.Size > mostJob {
+	n := 0
+	if length.int(&n); n < 0 || n > mostJob {
 		return nil, errJob
 	}
-	text := make([]byte, st.Size)
-	for at := 0; at < len(text); {
-		n, err := syscall.Pread(JobFD, text[at:], int64(at))
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			return nil, errJob
-		}
-		at += n
+	text := make([]byte, n)
+	if err := readFull(JobFD, text); err != nil {
+		return nil, err
 	}
 	j, err := DecodeJob(text)
 	if err == nil && len(j.Argv) == 0 {
 		err = errJob
 	}
 	return j, err
+}
+
+func readFull(fd int, p []byte) error {
+	for len(p) > 0 {
+		n, err := unix.Read(fd, p)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return err
+		case n == 0:
+			return errJob
+		}
+		p = p[max(n, 0):]
+	}
+	return nil
 }
 
 // enter makes this process's view of the machine the command's.
