@@ -14,6 +14,6 @@
 // it never meets a Unix socket of the machine; it sees only the environment that was named; when it ends, or is ended,
 // everything that it started has ended too. A Policy is a value; a Box may be used from many goroutines at once.
 //
-// It does not limit memory, and does not keep a command from reading what its policy lets it read. Repositories nested
+// It does not limit the memory of all processes of a command together, and does not keep a command from reading what its policy lets it read. Repositories nested
 // below the top of a writable directory are not protected: what a command wrote there is as trustworthy as the command.
 package sandbox

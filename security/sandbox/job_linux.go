@@ -40,6 +40,7 @@ func (l Limits) rlimits() []inside.Limit {
 		{What: unix.RLIMIT_CPU, Cur: seconds, Max: seconds + 1}, // first the signal that says why
 		{What: unix.RLIMIT_FSIZE, Cur: uint64(l.FileSize), Max: uint64(l.FileSize)},
 		{What: unix.RLIMIT_NOFILE, Cur: uint64(l.OpenFiles), Max: uint64(l.OpenFiles)},
+		{What: unix.RLIMIT_DATA, Cur: uint64(l.Memory), Max: uint64(l.Memory)}, // private and writable, since Linux 4.7
 	}
 	if l.Processes > 0 {
 		out = append(out, inside.Limit{What: unix.RLIMIT_NPROC, Cur: uint64(l.Processes), Max: uint64(l.Processes)})

@@ -123,6 +123,7 @@ func (m machine) missing() (out []string) {
 	if m.landlockABI < 1 {
 		out = append(out, "what can be read cannot be limited: the kernel has no Landlock")
 	}
+	out = append(out, "memory is limited for each process of a command, not for all together, nor what they share")
 	if m.level != Landlock && m.uncounted {
 		out = append(out, "the number of processes is not limited for root on this kernel")
 	}

@@ -267,14 +267,14 @@ func TestAFloodWithoutEndEnds(t *testing.T) {
 func TestLimitsAreSet(t *testing.T) {
 	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
 		dir := t.TempDir()
-		r, err := sh(t, t.Context(), b, dir, "ulimit -c; ulimit -t; ulimit -n; head -c 5000000 /dev/zero > big; echo $?",
+		r, err := sh(t, t.Context(), b, dir, "ulimit -c; ulimit -t; ulimit -n; ulimit -d; head -c 5000000 /dev/zero > big; echo $?",
 			func(p *sandbox.Policy, _ *sandbox.Spec) { p.Limits = sandbox.Limits{} })
 		if err != nil {
 			t.Fatal(err)
 		}
 		// 128 + SIGXFSZ; Go gave a name to it in the shell's message, which differs between shells.
-		if got := strings.Join(strings.Fields(r.Stdout.String()), " "); got != "0 10 64 153" {
-			t.Errorf("limits and status %q, want 0 10 64 153; it said %s", got, r.Stderr)
+		if got := strings.Join(strings.Fields(r.Stdout.String()), " "); got != "0 10 64 131072 153" {
+			t.Errorf("limits and status %q, want 0 10 64 131072 153; it said %s", got, r.Stderr)
 		}
 		if st, err := os.Stat(filepath.Join(dir, "big")); err != nil || st.Size() != 1<<20 {
 			t.Errorf("the file is %v, %v; want 1 MiB", st, err)

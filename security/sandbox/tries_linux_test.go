@@ -158,6 +158,20 @@ func tries() map[string]func(args []string) error {
 			}
 			return nil
 		},
+		"eat": func(a []string) error { // so many MiB
+			most, err := strconv.Atoi(a[0])
+			if err != nil {
+				return err
+			}
+			for range most {
+				page, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+				if err != nil {
+					return err
+				}
+				page[0] = 1
+			}
+			return nil
+		},
 		// stays is a daemon: a session of its own, nothing open, and nobody's child.
 		"stays": func(a []string) error {
 			c := exec.Command("/bin/sleep", a[0])

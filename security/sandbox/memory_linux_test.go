@@ -1,0 +1,37 @@
+package sandbox_test
+
+import (
+	"testing"
+
+	"symbio/security/sandbox"
+)
+
+func TestMemoryIsBounded(t *testing.T) {
+	w := newWorld(t)
+	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
+		for _, test := range []struct {
+			most   int64
+			refuse bool
+		}{{0, true}, {400 << 20, true}, {4 << 30, false}} {
+			p := w.policy(t)
+			p.Limits.Memory = test.most
+			for _, argv := range [][]string{
+				{w.self, "attempt", "eat", "600"},
+				{"/bin/sh", "-c", w.self + " attempt eat 600"},                           // what it starts
+				{"/bin/sh", "-c", "ulimit -d unlimited; " + w.self + " attempt eat 600"}, // and what would rather not
+			} {
+				r, err := b.Run(t.Context(), p, sandbox.Spec{Argv: argv, Dir: w.dir, Together: true, Accept: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if (r.Code != 0) != test.refuse {
+					t.Errorf("%d MiB, %q: status %d, refused should be %v: %.200s", test.most>>20, argv[2:], r.Code, test.refuse, r.Stdout)
+				}
+			}
+		}
+		r, err := sh(t, t.Context(), b, w.dir, "cat /proc/self/oom_score_adj")
+		if err != nil || r.Stdout.String() != "1000\n" {
+			t.Errorf("when memory is used up, commands do not go first: %q, %v", r.Stdout, err)
+		}
+	})
+}
