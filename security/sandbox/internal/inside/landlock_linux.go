@@ -61,12 +61,12 @@ func (j *Job) ruleset() (fd int, err error) {
 		return -1, nil
 	}
 	known := fsRights(j.ABI)
-	attr := unix.LandlockRulesetAttr{Access_fs: known}
-	size := unsafe.Offsetof(attr.Access_net)
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: known}
+	size := unsafe.Offsetof(attr.Handled_access_net)
 	if j.ABI >= 4 {
 		size = unsafe.Offsetof(attr.Scoped)
 		if j.NoTCP {
-			attr.Access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+			attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 		}
 	}
 	if j.ABI >= SignalsABI {

@@ -37,7 +37,7 @@ type (
 )
 
 // LandlockRulesetAttr says what a set of Landlock rules handles; a kernel takes as much of it as it knows.
-type LandlockRulesetAttr struct{ Access_fs, Access_net, Scoped uint64 }
+type LandlockRulesetAttr struct{ Handled_access_fs, Handled_access_net, Scoped uint64 }
 
 // LandlockPathBeneathAttr is the rule for what lies at and below an open file. The kernel's has no padding at its end.
 type LandlockPathBeneathAttr struct {
