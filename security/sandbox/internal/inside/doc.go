@@ -3,7 +3,7 @@
 //
 // The one idea: a helper has no use for what the rest of the program needs, and Go initialises packages in the order of
 // their import paths, each as soon as all that it imports is. So a package that imports little comes before those of
-// other modules, and of this one; this package runs the helper when it is initialised, and the helper never comes to the
+// other modules, unless they import as little, and of this one; this package runs the helper when it is initialised, and the helper never comes to the
 // others, whose beginning takes several times as long as everything that it does itself. Therefore nothing here may
 // import fmt, strings or golang.org/x/sys/unix, directly or not; a test sees to that.
 //
