@@ -52,7 +52,7 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 	}
 	c.cmd.SysProcAttr = attr
 	c.cmd.Dir = "/"
-	c.cmd.Env = []string{inside.Mark, "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"} // it waits more than it works, and threads cost time to start
+	c.cmd.Env = []string{inside.Mark, "GOMAXPROCS=1"} // it waits more than it works, and threads cost time to start
 	c.cmd.ExtraFiles = []*os.File{h.job, h.statusIn, h.lifelineOut, h.self}
 	c.cmd.Cancel = func() error {
 		h.lifeline.Close()

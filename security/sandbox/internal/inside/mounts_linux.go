@@ -235,5 +235,5 @@ func makeProc(processes int) error {
 // limitNamespace bounds the processes of a namespace by their numbers, which is the only limit that root meets. Before
 // Linux 6.14 the numbers are the machine's, and cannot be set from here: Status says so.
 func limitNamespace(processes int) {
-	os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(max(processes, pidMaxLeast))), 0)
+	put("/proc/sys/kernel/pid_max", strconv.Itoa(max(processes, pidMaxLeast)))
 }

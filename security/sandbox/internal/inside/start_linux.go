@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -38,7 +37,8 @@ func begin() (done struct{}) {
 	if v, _ := syscall.Getenv(markName); v != "1" || len(os.Args) != 2 || os.Args[1] != Arg {
 		return done
 	}
-	runtime.LockOSThread() // what forks the command, sets its own thread up for it
+	// What forks the command, sets its own thread up for it: until all packages are initialised, this is always the main
+	// one. To lock it once more would cost another thread.
 	for fd := JobFD; fd <= OwnFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
@@ -82,7 +82,17 @@ func help() error {
 
 // yield has the kernel end this process and what it starts before others, when there is no memory left. It
 // protects the machine from mistakes and not from malice: an ordinary user's command can take it back.
-func yield() { os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) }
+func yield() { put("/proc/self/oom_score_adj", "1000") }
+
+// put writes a file of the kernel, if it can be written. Package os would set up what it waits for files with.
+func put(file, text string) {
+	fd, err := unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	unix.Write(fd, []byte(text))
+	unix.Close(fd)
+}
 
 // mostJob is more than the arguments and the environment of a command can be.
 const mostJob = 64 << 20

@@ -23,6 +23,7 @@ const (
 	AT_EMPTY_PATH = 0x1000
 	AT_RECURSIVE  = 0x8000
 
+	O_WRONLY  = syscall.O_WRONLY
 	O_RDWR    = syscall.O_RDWR
 	O_CLOEXEC = syscall.O_CLOEXEC
 	O_PATH    = 0x200000
