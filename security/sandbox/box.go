@@ -19,6 +19,9 @@ type Config struct {
 	Env []string
 	// Home is the user's home; shell settings are protected there if it can be written. "" = the HOME of Env.
 	Home string
+	// Hide are files and directories that no command sees, beside the places in Home where programs keep keys and
+	// passwords (package secret); absolute, those that exist when a command starts. Files.Show lifts it for one policy.
+	Hide []string
 	// Protect are names to protect at the top of writable directories, beside those of Protected; slash-separated,
 	// relative, those that exist.
 	Protect []string
@@ -68,7 +71,11 @@ func (b *Box) Status() Status {
 // Check returns nil if this machine can enforce all of the policy, else a *Refusal: what Run will say. A caller with
 // somebody to ask shows them what is lacking, and sets Spec.Accept if they agree.
 func (b *Box) Check(p Policy) error {
-	if lacks := b.here.lacks(p); len(lacks) > 0 {
+	lacks := b.here.lacks(p)
+	if bare := b.bares(p.Files); bare != "" {
+		lacks = append(lacks, bare)
+	}
+	if len(lacks) > 0 {
 		return &Refusal{Level: b.here.level, Lacks: lacks, Mend: b.here.mend}
 	}
 	return nil
@@ -95,7 +102,7 @@ func (b *Box) environment(p Policy, given []string, temp string) ([]string, erro
 		if v == "" || name == "TMPDIR" {
 			continue
 		}
-		if secret(name) {
+		if confidential(name) {
 			return nil, fmt.Errorf("the variable %s looks like a secret, which commands do not inherit: give it to the command by its value", name)
 		}
 		values[name] = v
@@ -121,10 +128,10 @@ func (b *Box) environment(p Policy, given []string, temp string) ([]string, erro
 	return env, nil
 }
 
-// secret says that a variable of this name is meant for this program alone, such as the key of a model.
-func secret(name string) bool {
+// confidential says that a variable of this name is meant for this program alone, such as the key of a model.
+func confidential(name string) bool {
 	name = strings.ToUpper(name)
-	for _, word := range []string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY"} {
+	for _, word := range []string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"} {
 		if strings.Contains(name, word) {
 			return true
 		}

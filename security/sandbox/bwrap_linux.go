@@ -9,7 +9,7 @@ import "fmt"
 const bwrapPath = "/usr/bin/bwrap"
 
 // bwrapArgs has bwrap make the namespaces and mounts of the job, and start the helper in them, which does the rest.
-func bwrapArgs(j *job) []string {
+func bwrapArgs(j *job, hide []string) []string {
 	args := []string{
 		"--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
 		"--as-pid-1", // the helper: with it, everything ends
@@ -34,5 +34,6 @@ func bwrapArgs(j *job) []string {
 	for _, path := range j.Protect {
 		args = append(args, "--ro-bind", path, path)
 	}
+	args = append(args, hide...)
 	return append(args, "--", fmt.Sprintf("/proc/self/fd/%d", ownFD), helperArg)
 }

@@ -39,6 +39,8 @@ type job struct {
 	Temp      string   // where the command has its temporary files
 	Pins      []string // directories that must not be moved
 	Protect   []string // not to be written, though inside of Write
+	Hide      []string // not to be seen, where there are mounts
+	Carve     []string // not to be read, where Landlock is all there is
 	Network   Network
 	Loopback  bool // bring the loopback interface up
 	Metadata  bool // modes and times may be changed

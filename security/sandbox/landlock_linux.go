@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"unsafe"
 
@@ -96,20 +97,20 @@ func (j *job) addRules(rules int, known uint64) error {
 		}
 		return addRule(rules, fd, path, rights&known)
 	}
-	for _, path := range j.Read {
-		if err := plain(path, fsRead); err != nil {
-			return err
-		}
+	read := j.Read
+	if !slices.Contains(read, "/") {
+		read = slices.Concat(read, systemPaths)
 	}
-	if !slices.Contains(j.Read, "/") {
-		for _, path := range systemPaths { // root's own, which may be links
-			fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	for _, path := range read {
+		if slices.Contains(systemPaths, path) { // root's own, which may be links
+			real, err := filepath.EvalSymlinks(path)
 			if err != nil {
 				continue
 			}
-			if err := addRule(rules, fd, path, fsRead&known); err != nil {
-				return err
-			}
+			path = real
+		}
+		if err := j.readRules(path, plain); err != nil {
+			return err
 		}
 	}
 	for _, name := range devices {
@@ -137,6 +138,27 @@ func (j *job) addRules(rules int, known uint64) error {
 		}
 	}
 	return nil
+}
+
+// readRules lets a path be read, but what is hidden in it.
+func (j *job) readRules(path string, plain func(string, uint64) error) error {
+	inside := slices.DeleteFunc(slices.Clone(j.Carve), func(h string) bool { return !within(h, path) })
+	switch {
+	case len(inside) == 0:
+		return plain(path, fsRead)
+	case slices.Contains(inside, path):
+		return nil
+	}
+	paths, err := around(path, inside)
+	if err != nil {
+		return err
+	}
+	for _, p := range paths {
+		if err := plain(p, fsRead); err != nil {
+			return err
+		}
+	}
+	return plain(path, unix.LANDLOCK_ACCESS_FS_READ_DIR) // names can be listed everywhere below
 }
 
 // addRule grants rights at and below what fd is open on, and closes it.

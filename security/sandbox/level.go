@@ -114,6 +114,7 @@ func (m machine) missing() (out []string) {
 			"a command with a network of its own gets none",
 			"mode and times of this user's files outside of the command's directories can be changed, unless it may write nothing",
 			"git's hooks and configuration, and editor and shell settings in the command's directories can be changed",
+			"the names of hidden files can be seen",
 			"other processes can be seen",
 			"the number of processes is not limited")
 	}

@@ -77,7 +77,7 @@ func (j *job) mount() error {
 			return err
 		}
 	}
-	return nil
+	return j.hide()
 }
 
 // copies returns what is to be writable, or shown in spite of a private /tmp, those above before those below.

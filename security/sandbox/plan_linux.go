@@ -42,14 +42,19 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", helperArg)
 	case Bwrap:
-		c.cmd = exec.CommandContext(c.ctx, bwrapPath, bwrapArgs(j)...)
+		hide, nothing, err := bwrapHide(j.Hide, ownFD+1)
+		h.nothing = nothing
+		if err != nil {
+			return err
+		}
+		c.cmd = exec.CommandContext(c.ctx, bwrapPath, bwrapArgs(j, hide)...)
 	default:
 		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", helperArg)
 	}
 	c.cmd.SysProcAttr = attr
 	c.cmd.Dir = "/"
 	c.cmd.Env = []string{helperMark, "GOMAXPROCS=1"} // it waits more than it works, and threads cost time to start
-	c.cmd.ExtraFiles = []*os.File{h.job, h.statusIn, h.lifelineOut, h.self}
+	c.cmd.ExtraFiles = append([]*os.File{h.job, h.statusIn, h.lifelineOut, h.self}, h.nothing...)
 	c.cmd.Cancel = func() error {
 		h.lifeline.Close()
 		if b.here.level == Native {
@@ -121,6 +126,9 @@ func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 			}
 			j.Write = append(j.Write, more...)
 		}
+		if err := b.planHiding(j, p.Files, temp); err != nil {
+			return nil, err
+		}
 		if namespaces && !p.Unprotected {
 			kept, err := b.protect(j.Write, j.Dir)
 			if err != nil {
@@ -186,7 +194,8 @@ var kernels = []string{"/proc", "/sys", "/dev"}
 
 // hold is how this process holds the helper: what it was given, and what it says.
 type hold struct {
-	job, statusIn, lifelineOut, self *os.File // the helper's ends
+	job, statusIn, lifelineOut, self *os.File   // the helper's ends
+	nothing                          []*os.File // bwrap's, beside
 	status, lifeline                 *os.File
 	lines                            *bufio.Reader
 }
@@ -234,7 +243,7 @@ func (h *hold) close() error {
 }
 
 func (h *hold) closeTheirs() {
-	for _, f := range []*os.File{h.job, h.statusIn, h.lifelineOut, h.self} {
+	for _, f := range append([]*os.File{h.job, h.statusIn, h.lifelineOut, h.self}, h.nothing...) {
 		if f != nil {
 			f.Close()
 		}
