@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"symbio/security/secret"
 )
 
 // Config says what a Box has to know. The zero value is usable; its commands have no HOME and a PATH of the system's
@@ -57,6 +60,7 @@ func Probe(ctx context.Context, cfg Config) *Box {
 	if cfg.Home == "" {
 		cfg.Home = lookup(cfg.Env, "HOME")
 	}
+	cfg.Hide = meetPaths(slices.Concat(secret.Paths(cfg.Home), cfg.Hide), []string{string(filepath.Separator)})
 	if slices.Contains(cfg.Levels, Off) {
 		return &Box{cfg: cfg, here: machine{level: Off}}
 	}

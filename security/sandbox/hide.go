@@ -7,17 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"symbio/security/secret"
 )
 
 // hidden are the files and directories that a command of that policy must not see and that are there now, links
 // resolved, none below another.
 func (b *Box) hidden(f Files) ([]string, error) {
 	var real []string
-	for _, path := range slices.Concat(secret.Paths(b.cfg.Home), b.cfg.Hide) {
-		path = clean(path)
-		if path == "" || shows(f, path) {
+	for _, path := range b.cfg.Hide {
+		if shows(f, path) {
 			continue
 		}
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

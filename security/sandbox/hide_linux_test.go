@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"symbio/security/sandbox"
 )
@@ -18,7 +19,7 @@ const key = "KEY-OF-ANN"
 // house is a home with keys in it, a workspace, and a directory that only Config.Hide names.
 type house struct{ home, work, own string }
 
-func newHouse(t *testing.T) house {
+func newHouse(t testing.TB) house {
 	t.Helper()
 	top, err := os.MkdirTemp("/var/tmp", "symbio-test-")
 	if err != nil {
@@ -74,7 +75,7 @@ func TestEscapesToWhatIsHidden(t *testing.T) {
 	for _, a := range []struct {
 		name, line string
 		atHome     bool // the whole home can be written
-		only   bool // not everybody can do that without a sandbox in the first place
+		only       bool // not everybody can do that without a sandbox in the first place
 	}{
 		{name: "a key", line: "cat HOME/.ssh/id_ed25519"},
 		{name: "a file of passwords", line: "cat HOME/.netrc"},
@@ -201,4 +202,36 @@ func TestNoCommandWorksWhereItSeesNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// BenchmarkHiding is what it costs to hide a home with six secrets in it, over the same command with all of them
+// shown, in turns: the budget is half a millisecond.
+func BenchmarkHiding(b *testing.B) {
+	h := newHouse(b)
+	for _, l := range levels {
+		x := sandbox.Probe(b.Context(), sandbox.Config{Levels: []sandbox.Level{l}, Home: h.home, Hide: []string{h.own}})
+		if x.Status().Level != l {
+			continue
+		}
+		hides := sandbox.Policy{Files: sandbox.ReadOnly()}
+		shows := hides
+		shows.Files.Show = []string{"/"}
+		run := func(p sandbox.Policy) func() error {
+			return func() error {
+				_, err := x.Run(b.Context(), p, sandbox.Spec{Argv: []string{"/bin/true"}, Dir: h.work, Accept: true})
+				return err
+			}
+		}
+		b.Run(l.String(), func(b *testing.B) {
+			var took, floor []time.Duration
+			for b.Loop() {
+				floor = append(floor, timed(b, run(shows)))
+				took = append(took, timed(b, run(hides)))
+			}
+			with, without := median(took), median(floor)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64((with-without).Microseconds())/1000, "ms-more")
+			b.ReportMetric(float64(with)/float64(without), "x-floor")
+		})
+	}
 }
