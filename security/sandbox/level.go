@@ -63,11 +63,16 @@ type Refusal struct {
 
 // Error says what is lacking and how to mend it.
 func (r *Refusal) Error() string {
-	s := fmt.Sprintf("%v (level %v): %s", ErrRefused, r.Level, strings.Join(r.Lacks, "; "))
+	s := ErrRefused.Error() + " " + r.Lacking()
 	if r.Mend != "" {
 		s += ". To mend it: " + r.Mend
 	}
 	return s
+}
+
+// Lacking says what the level cannot give, without how to mend it.
+func (r *Refusal) Lacking() string {
+	return fmt.Sprintf("(level %v): %s", r.Level, strings.Join(r.Lacks, "; "))
 }
 
 // Unwrap returns ErrRefused.
