@@ -28,15 +28,25 @@ func newBoxes(o Options, name string, tell func(sandbox.Status)) boxes {
 			if err := os.MkdirAll(temp, 0o700); err != nil {
 				return nil, err
 			}
-			hide := slices.Concat(o.State.Private(), o.Config.Sandbox.Hidden(o.Home))
+			cfg := o.sandbox()
+			cfg.Levels, cfg.Env, cfg.TempDir = levels, os.Environ(), temp
 			// Not the context of the call that is first: what it finds out is for all.
-			b := sandbox.Probe(context.Background(), sandbox.Config{Levels: levels, Env: os.Environ(), Home: o.Home, Hide: hide, TempDir: temp})
+			b := sandbox.Probe(context.Background(), cfg)
 			tell(b.Status())
 			return b, nil
 		})
 	}
 	return boxes{held: probe(o.Config.Sandbox.Allowed()), free: probe([]sandbox.Level{sandbox.Off})}
 }
+
+// sandbox is what holds commands on a node with these options.
+func (o Options) sandbox() sandbox.Config {
+	s := o.Config.Sandbox
+	return sandbox.Config{Levels: s.Allowed(), Home: o.Home, Hide: slices.Concat(o.State.Private(), s.Hidden(o.Home))}
+}
+
+// Holds finds out what this machine can hold for a node with these options, and leaves nothing behind.
+func (o Options) Holds(ctx context.Context) *sandbox.Box { return sandbox.Probe(ctx, o.sandbox()) }
 
 // of is the box that the configuration means.
 func (b boxes) of(s config.Sandbox) func() (*sandbox.Box, error) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,9 @@ func (n *Node) command(c config.Capability) (command, error) {
 	s := o.Config.Sandbox.Over(c.Sandbox)
 	policy, err := s.Policy(n.files.Dir(), o.Home)
 	policy.Env = append(policy.Env, execEnv...)
+	if real, err := filepath.EvalSymlinks(c.Exec[0]); err == nil && filepath.IsAbs(c.Exec[0]) {
+		policy.Files.Read = append(policy.Files.Read, real) // also where a private /tmp stands in the place of what it is in
+	}
 	return command{Capability: c, box: n.boxes.of(s), policy: policy, dir: n.files.Dir(), depth: cmp.Or(o.Config.Limits.Depth, community.MaxDepth)}, err
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
-	"symbio/security/sandbox"
 )
 
 // place is a machine with a user, a node and its workspace, none of it in /tmp, which commands do not share.
@@ -102,13 +101,7 @@ func TestACapabilityThatCannotBeHeldIsRefusedWithTheWayToMendIt(t *testing.T) {
 	}
 	c.Sandbox = &config.Sandbox{Preset: "off"}
 	o.Config.Capabilities = []config.Capability{{Name: "held", Exec: []string{"x"}}, c, {Name: "an.agent", Agent: "a"}}
-	all, err := o.Refusing(func(s config.Sandbox) *sandbox.Box {
-		box, err := newBoxes(o, "n", func(sandbox.Status) {}).of(s)()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return box
-	})
+	all, err := o.Refusing(o.Holds(t.Context()))
 	if err != nil || len(all) != 1 || all[0].Capability != "held" || !strings.Contains(all[0].Why, "none is run") || !strings.Contains(all[0].Mend, "sandbox: {preset: off}") {
 		t.Errorf("refusing: %+v, %v; want the one that is not off", all, err)
 	}

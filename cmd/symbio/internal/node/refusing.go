@@ -16,24 +16,24 @@ type Refusing struct {
 	Why, Mend string
 }
 
-// Refusing finds the capabilities of the configuration whose calls a node with these options refuses. It makes nothing
-// that stays. box says what commands are held by.
-func (o Options) Refusing(box func(config.Sandbox) *sandbox.Box) (all []Refusing, err error) {
+// Refusing finds the capabilities of the configuration whose calls a node with these options refuses, where held is
+// what the machine can hold.
+func (o Options) Refusing(held *sandbox.Box) (all []Refusing, err error) {
 	files, err := builtin.Open(o.Workspace())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	for _, c := range o.Config.Capabilities {
-		if c.Agent != "" {
+		s := o.Config.Sandbox.Over(c.Sandbox)
+		if c.Agent != "" || s.Off() {
 			continue
 		}
-		s := o.Config.Sandbox.Over(c.Sandbox)
 		policy, err := s.Policy(files.Dir(), o.Home)
 		if err != nil {
 			return all, err
 		}
-		if r, refused := refusal(c, box(s).Check(policy)); refused {
+		if r, refused := refusal(c, held.Check(policy)); refused {
 			all = append(all, r)
 		}
 	}
