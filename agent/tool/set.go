@@ -13,6 +13,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
 // Guard says whether a call may run; a permission.Chain is one. It may be called from many
@@ -122,6 +123,7 @@ type job struct {
 	call    llm.ToolCall
 	inv     Invocation
 	verdict permission.Verdict
+	lacking *sandbox.Refusal // what a person has accepted
 	result  Result
 	ready   bool // decided and approved, the tool may run
 }
@@ -219,6 +221,7 @@ func (s *Set) decide(ctx context.Context, j *job) {
 		d.Verdict = s.cfg.Guard.Judge(permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: boundsOf(ctx).rules})
 	}
 	var answer Answer
+	lacking := s.held(ctx, j, &d.Verdict)
 	switch d.Verdict.Action {
 	case permission.Allow:
 		d.Approved = true
@@ -239,7 +242,7 @@ func (s *Set) decide(ctx context.Context, j *job) {
 		j.result.Text = refusal(d, answer)
 		return
 	}
-	j.verdict, j.ready = d.Verdict, true
+	j.verdict, j.lacking, j.ready = d.Verdict, lacking, true
 }
 
 func (s *Set) run(ctx context.Context, j *job) {
@@ -249,6 +252,7 @@ func (s *Set) run(ctx context.Context, j *job) {
 	}
 	ctx = context.WithValue(ctx, dirKey{}, s.cfg.Dir)
 	ctx = context.WithValue(ctx, verdictKey{}, j.verdict)
+	ctx = context.WithValue(ctx, lackingKey{}, j.lacking)
 	if s.cfg.Progress != nil {
 		ctx = context.WithValue(ctx, progressKey{}, func(p community.Progress) { s.cfg.Progress(j.call, p) })
 	}
