@@ -126,12 +126,3 @@ func toCaller(r *sandbox.Refusal) string {
 	}
 	return text
 }
-
-// refusing returns why calls of the capability will be refused; nil if they will not.
-func (c command) refusing() error {
-	box, err := c.box()
-	if err != nil {
-		return err
-	}
-	return box.Check(c.policy)
-}

@@ -75,7 +75,7 @@ echo "\"$did\""`
 			c := sh(t, strings.NewReplacer("HOME", o.Home, "STATE", o.State.Dir, "PORT", port).Replace(script))
 			c.Sandbox = test.own
 			run := onNode(t, o, c)
-			if err := run.refusing(); err != nil {
+			if box, err := run.box(); err != nil || box.Check(run.policy) != nil {
 				t.Skip("this machine cannot hold it:", err)
 			}
 			got, err := run.answer(t.Context(), []byte("1"))

@@ -33,26 +33,30 @@ func (o Options) Refusing(held *sandbox.Box) (all []Refusing, err error) {
 		if err != nil {
 			return all, err
 		}
-		if r, refused := refusal(c, held.Check(policy)); refused {
+		if r, refused := refusal(c, held, policy); refused {
 			all = append(all, r)
 		}
 	}
 	return all, nil
 }
 
-func refusal(c config.Capability, err error) (Refusing, bool) {
+func refusal(c config.Capability, held *sandbox.Box, p sandbox.Policy) (Refusing, bool) {
+	err := held.Check(p)
 	if err == nil {
 		return Refusing{}, false
 	}
-	r := Refusing{Capability: c.Name, Why: err.Error(), Mend: "let the sandbox do with less: sandbox: {preset: restrictive} beside it in the configuration"}
+	r := Refusing{Capability: c.Name, Why: err.Error()}
 	var refused *sandbox.Refusal
 	if errors.As(err, &refused) {
 		r.Why = refused.Lacking()
 		if refused.Mend != "" {
-			r.Mend = refused.Mend
+			r.Mend = refused.Mend + "; or "
 		}
 	}
-	r.Mend += "; or, if you trust it with all that you may do yourself, write sandbox: {preset: off} beside it in the configuration"
+	if held.Check(sandbox.Restrictive()) == nil {
+		r.Mend += "if it only reads, write sandbox: {preset: restrictive} beside it in the configuration; or "
+	}
+	r.Mend += "if you trust it with all that you may do yourself, write sandbox: {preset: off} beside it in the configuration"
 	return r, true
 }
 
@@ -60,7 +64,11 @@ func refusal(c config.Capability, err error) (Refusing, bool) {
 // is not.
 func (n *Node) tellRefusing(context.Context) error {
 	for _, c := range n.execs {
-		if r, refused := refusal(c.Capability, c.refusing()); refused {
+		held, err := c.box()
+		if err != nil {
+			return err
+		}
+		if r, refused := refusal(c.Capability, held, c.policy); refused {
 			n.log.Warn("capability refuses its calls", "capability", r.Capability, "why", r.Why)
 			n.events.Publish("warning", "", warningEvent{Capability: r.Capability, Why: "its calls are refused: " + r.Why, Mend: r.Mend})
 		}
