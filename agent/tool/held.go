@@ -2,8 +2,8 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -22,14 +22,18 @@ func (s *Set) held(ctx context.Context, j *job, v *permission.Verdict) *sandbox.
 	if !errors.As(err, &lacking) {
 		return nil // the tool says what else is wrong
 	}
-	asked := v.Action == permission.Ask
 	why := v.Why
-	v.Action, v.Stage, v.Rule, v.Source, v.Link = permission.Ask, permission.StageSandbox, "", "sandbox", ""
 	if lacking.Level == sandbox.None {
-		v.Action, v.Why = permission.Deny, sentence(lacking.Error())
+		*v = permission.Verdict{Action: permission.Deny, Stage: permission.StageSandbox, Source: "sandbox", Why: sentence(lacking.Error()), Plan: v.Plan}
 		return nil
 	}
-	v.Why = fmt.Sprintf("The sandbox of this machine %s. It runs like that only if a person accepts it.", lacking.Lacking())
+	if s.seen(j, lacking) {
+		v.Why = strings.TrimSpace(why + " A person has accepted before what the sandbox lacks for exactly this call.")
+		return lacking
+	}
+	asked := v.Action == permission.Ask
+	v.Action, v.Stage, v.Rule, v.Source, v.Link = permission.Ask, permission.StageSandbox, "", "sandbox", ""
+	v.Why = sentence(lacking.Lacking()) + " It runs like that only if a person accepts it."
 	if lacking.Mend != "" {
 		v.Why += " To mend it: " + lacking.Mend + "."
 	}
@@ -37,6 +41,39 @@ func (s *Set) held(ctx context.Context, j *job, v *permission.Verdict) *sandbox.
 		v.Why = why + " " + v.Why
 	}
 	return lacking
+}
+
+// lack is what a person accepts for good: exactly this call, with exactly that lacking.
+func (j *job) lack(lacking *sandbox.Refusal) string {
+	args, err := json.Marshal(j.inv.Args)
+	if err != nil {
+		return ""
+	}
+	return strings.Join(append([]string{j.call.Name, string(args), lacking.Level.String()}, lacking.Lacks...), "\x00")
+}
+
+func (s *Set) seen(j *job, lacking *sandbox.Refusal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lacks[j.lack(lacking)]
+}
+
+// mostSeen bounds what a Set remembers: more than a person says always to. Beyond it they are asked again.
+const mostSeen = 1000
+
+func (s *Set) see(j *job, lacking *sandbox.Refusal) {
+	key := j.lack(lacking)
+	if key == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lacks == nil {
+		s.lacks = map[string]bool{}
+	}
+	if len(s.lacks) < mostSeen {
+		s.lacks[key] = true
+	}
 }
 
 func sentence(text string) string {

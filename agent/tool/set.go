@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -88,6 +89,9 @@ type Set struct {
 	cfg   SetConfig
 	tools map[string]Tool
 	names []string // in the order given
+
+	mu    sync.Mutex
+	lacks map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
 }
 
 // NewSet returns a Set. A nil guard refuses every call. Of two tools of one name the first counts.
@@ -231,6 +235,9 @@ func (s *Set) decide(ctx context.Context, j *job) {
 			answer = s.cfg.Ask(ctx, d)
 		}
 		d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
+		if d.Approved && answer.Always && lacking != nil {
+			s.see(j, lacking)
+		}
 	}
 	if s.cfg.Decided != nil {
 		if err := s.cfg.Decided(d); err != nil {

@@ -63,7 +63,7 @@ type Refusal struct {
 
 // Error says what is lacking and how to mend it.
 func (r *Refusal) Error() string {
-	s := ErrRefused.Error() + " " + r.Lacking()
+	s := fmt.Sprintf("%v (level %v): %s", ErrRefused, r.Level, strings.Join(r.Lacks, "; "))
 	if r.Mend != "" {
 		s += ". To mend it: " + r.Mend
 	}
@@ -72,7 +72,7 @@ func (r *Refusal) Error() string {
 
 // Lacking says what the level cannot give, without how to mend it.
 func (r *Refusal) Lacking() string {
-	return fmt.Sprintf("(level %v): %s", r.Level, strings.Join(r.Lacks, "; "))
+	return fmt.Sprintf("the sandbox (level %v) falls short: %s", r.Level, strings.Join(r.Lacks, "; "))
 }
 
 // Unwrap returns ErrRefused.

@@ -168,6 +168,8 @@ func TestWhatTheSandboxLacksIsAQuestion(t *testing.T) {
 	var asked []tool.Decision
 	answer := tool.Answer{Allow: true, By: "ann"}
 	var told []tool.Decision
+	var set *tool.Set // the last one
+	var calls []llm.ToolCall
 	run := func(ctx context.Context, ask bool, rules permission.Chain, command string) llm.ToolResult {
 		asked, told = nil, nil
 		cfg := tool.SetConfig{Guard: rules, Dir: p.dir, Decided: func(d tool.Decision) error { told = append(told, d); return nil }}
@@ -178,7 +180,8 @@ func TestWhatTheSandboxLacksIsAQuestion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tool.NewSet(cfg, shell.Tools(p.cfg)...).Run(ctx, []llm.ToolCall{{ID: "1", Name: "Bash", Args: args}})[0]
+		set, calls = tool.NewSet(cfg, shell.Tools(p.cfg)...), []llm.ToolCall{{ID: "1", Name: "Bash", Args: args}}
+		return set.Run(ctx, calls)[0]
 	}
 	wants(t, "accepted", run(t.Context(), true, p.guard, "echo hi"), false, "hi")
 	if len(asked) != 1 || asked[0].Verdict.Stage != permission.StageSandbox || !strings.Contains(asked[0].Verdict.Why, "git's hooks") || !strings.Contains(asked[0].Verdict.Why, "landlock+seccomp") {
@@ -196,6 +199,19 @@ func TestWhatTheSandboxLacksIsAQuestion(t *testing.T) {
 	if len(asked) != 1 || !strings.Contains(asked[0].Verdict.Why, "No rule speaks of") || !strings.Contains(asked[0].Verdict.Why, "git's hooks") {
 		t.Errorf("asked %+v; want one question with both reasons", asked)
 	}
+	answer.Always = true
+	for _, command := range []string{"echo once; true", "echo $RANDOM"} {
+		wants(t, "accepted for good", run(t.Context(), true, p.guard, command), false)
+		wants(t, "so not asked again", set.Run(t.Context(), calls)[0], false)
+		if len(asked) != 1 {
+			t.Errorf("asked %d times about %q, want once", len(asked), command)
+		}
+	}
+	wants(t, "what another lacks", run(tool.Within(t.Context(), permission.Guardrail{}, &p.cfg.Policy), true, p.guard, "echo else"), false)
+	if len(asked) != 1 {
+		t.Errorf("asked %d times about another call, want once", len(asked))
+	}
+	answer.Always = false
 	wants(t, "denied by the rules", run(t.Context(), true, permission.Chain{{}}, "echo hi"), true, "No rule")
 	if len(asked) != 0 {
 		t.Errorf("a person was asked about what is denied: %+v", asked)

@@ -217,7 +217,7 @@ func TestEachCheckFindsItsFaultAndNamesTheRemedy(t *testing.T) {
 			w.Refusing = func(context.Context) ([]node.Refusing, error) {
 				return []node.Refusing{{Capability: "backup", Why: "(level x): it could do that", Mend: "do so"}}, nil
 			}
-		}, []string{"ok", "fail|capability backup are refused (level x): it could do that|do so"}},
+		}, []string{"ok", "fail|capability backup are refused: (level x): it could do that|do so"}},
 
 		{"skill", "in order", nil, []string{"ok|no skill is left out"}},
 		{"skill", "left out", func(w *World) {

@@ -142,7 +142,7 @@ func commandSandbox(ctx context.Context, w *World) []Finding {
 		return append(out, fail("correct the configuration", "what capabilities may do cannot be found out: %v", err))
 	}
 	for _, r := range refusing {
-		out = append(out, fail(r.Mend, "the calls of the capability %s are refused %s", r.Capability, r.Why))
+		out = append(out, fail(r.Mend, "the calls of the capability %s are refused: %s", r.Capability, r.Why))
 	}
 	return out
 }
