@@ -34,13 +34,13 @@ type job struct {
 	Mounts    bool // this process has namespaces of its own, and is the first in them
 	Write     []place
 	Show      []place  // below a /tmp that is replaced, and to be seen all the same
-	Read      []string // beside the system's; "/" is everything
+	Read      []string // "/" is everything
+	List      []string // directories of which only the names can be seen, theirs and those of all that is below
 	TempFrom  string   // to be mounted over Temp, where Mounts
 	Temp      string   // where the command has its temporary files
 	Pins      []string // directories that must not be moved
 	Protect   []string // not to be written, though inside of Write
 	Hide      []string // not to be seen, where there are mounts
-	Carve     []string // not to be read, where Landlock is all there is
 	Network   Network
 	Loopback  bool // bring the loopback interface up
 	Metadata  bool // modes and times may be changed

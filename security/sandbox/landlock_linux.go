@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -25,12 +23,6 @@ const (
 	fsOfDevices = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
-
-// systemPaths can always be read: what programs are made of. Those that are missing are left out.
-var systemPaths = []string{
-	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev",
-	"/run/current-system", "/run/systemd/resolve", "/var/lib/alternatives",
-}
 
 // fsRights returns the rights that a Landlock of that version knows.
 func fsRights(abi int) uint64 {
@@ -97,19 +89,13 @@ func (j *job) addRules(rules int, known uint64) error {
 		}
 		return addRule(rules, fd, path, rights&known)
 	}
-	read := j.Read
-	if !slices.Contains(read, "/") {
-		read = slices.Concat(read, systemPaths)
-	}
-	for _, path := range read {
-		if slices.Contains(systemPaths, path) { // root's own, which may be links
-			real, err := filepath.EvalSymlinks(path)
-			if err != nil {
-				continue
-			}
-			path = real
+	for _, path := range j.Read {
+		if err := plain(path, fsRead); err != nil {
+			return err
 		}
-		if err := j.readRules(path, plain); err != nil {
+	}
+	for _, path := range j.List {
+		if err := plain(path, unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
 			return err
 		}
 	}
@@ -138,27 +124,6 @@ func (j *job) addRules(rules int, known uint64) error {
 		}
 	}
 	return nil
-}
-
-// readRules lets a path be read, but what is hidden in it.
-func (j *job) readRules(path string, plain func(string, uint64) error) error {
-	inside := slices.DeleteFunc(slices.Clone(j.Carve), func(h string) bool { return !within(h, path) })
-	switch {
-	case len(inside) == 0:
-		return plain(path, fsRead)
-	case slices.Contains(inside, path):
-		return nil
-	}
-	paths, err := around(path, inside)
-	if err != nil {
-		return err
-	}
-	for _, p := range paths {
-		if err := plain(p, fsRead); err != nil {
-			return err
-		}
-	}
-	return plain(path, unix.LANDLOCK_ACCESS_FS_READ_DIR) // names can be listed everywhere below
 }
 
 // addRule grants rights at and below what fd is open on, and closes it.

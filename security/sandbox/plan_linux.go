@@ -113,7 +113,6 @@ func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 		if j.Write, err = places(p.Files.Write); err != nil {
 			return nil, err
 		}
-		j.Read = meetPaths(p.Files.Read, []string{"/"})
 		if temp != "" && namespaces && !slices.ContainsFunc(j.Write, func(w place) bool { return within("/tmp", w.Path) }) {
 			j.TempFrom, j.Temp = temp, "/tmp"
 			if j.Show, err = shown(j, p.Files); err != nil {
