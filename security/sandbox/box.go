@@ -85,11 +85,6 @@ func (b *Box) Check(p Policy) error {
 	return nil
 }
 
-// Guard makes what stands for protected files that do not exist, and keeps it until release is called, once: empty
-// directories under their names (see Protected). Each command does that for itself; Guard is for a session of many
-// commands in dir, which then start some milliseconds faster, and for which the names do not come and go.
-func (b *Box) Guard(p Policy, dir string) (release func() error, err error) { return b.guard(p, dir) }
-
 // always are the variables that every command may have.
 var always = []string{"PATH", "HOME", "LANG", "TERM", "TMPDIR"}
 

@@ -65,25 +65,6 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 	return nil
 }
 
-// guard makes masks as a command of that policy would.
-func (b *Box) guard(p Policy, dir string) (release func() error, err error) {
-	if p.Unprotected || b.here.level != Native && b.here.level != Bwrap {
-		return func() error { return nil }, nil
-	}
-	write, err := places(p.Files.Write)
-	if err != nil {
-		return nil, err
-	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return nil, fmt.Errorf("guard the working directory: %w", err)
-	}
-	kept, err := b.protect(write, dir)
-	if err != nil {
-		return nil, err
-	}
-	return kept.release, nil
-}
-
 // helperMark tells a main that does not call Helper, and comes to a Box, what it is.
 const helperMark = "SYMBIO_SANDBOX_HELPER=1"
 
