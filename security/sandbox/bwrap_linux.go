@@ -14,7 +14,7 @@ import (
 const bwrapPath = "/usr/bin/bwrap"
 
 // bwrapArgs has bwrap make the namespaces and mounts of the job, and start the helper in them, which does the rest.
-func bwrapArgs(j *job) []string {
+func bwrapArgs(j *job, hide []string) []string {
 	name, value, _ := strings.Cut(inside.Mark, "=")
 	args := []string{
 		"--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
@@ -40,5 +40,6 @@ func bwrapArgs(j *job) []string {
 	for _, path := range j.Protect {
 		args = append(args, "--ro-bind", path, path)
 	}
+	args = append(args, hide...)
 	return append(args, "--", fmt.Sprintf("/proc/self/fd/%d", inside.OwnFD), inside.Arg)
 }

@@ -70,6 +70,11 @@ func (r *Refusal) Error() string {
 	return s
 }
 
+// Lacking says what the level cannot give, without how to mend it.
+func (r *Refusal) Lacking() string {
+	return fmt.Sprintf("the sandbox (level %v) falls short: %s", r.Level, strings.Join(r.Lacks, "; "))
+}
+
 // Unwrap returns ErrRefused.
 func (r *Refusal) Unwrap() error { return ErrRefused }
 
@@ -114,6 +119,7 @@ func (m machine) missing() (out []string) {
 			"a command with a network of its own gets none",
 			"mode and times of this user's files outside of the command's directories can be changed, unless it may write nothing",
 			"git's hooks and configuration, and editor and shell settings in the command's directories can be changed",
+			"the names of hidden files can be seen",
 			"other processes can be seen",
 			"the number of processes is not limited")
 	}

@@ -27,8 +27,6 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 	return nil
 }
 
-func (b *Box) guard(Policy, string) (func() error, error) { return func() error { return nil }, nil }
-
 // hold has nothing to hold.
 type hold struct{}
 

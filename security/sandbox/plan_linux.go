@@ -46,14 +46,19 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 			return err
 		}
 		h.plan = func() (*job, error) { return j, nil }
-		c.cmd = exec.CommandContext(c.ctx, bwrapPath, bwrapArgs(j)...)
+		hide, nothing, err := bwrapHide(j.Hide, inside.OwnFD+1)
+		h.nothing = nothing
+		if err != nil {
+			return err
+		}
+		c.cmd = exec.CommandContext(c.ctx, bwrapPath, bwrapArgs(j, hide)...)
 	default:
 		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
 	}
 	c.cmd.SysProcAttr = attr
 	c.cmd.Dir = "/"
 	c.cmd.Env = []string{inside.Mark, "GOMAXPROCS=1"} // it waits more than it works, and threads cost time to start
-	c.cmd.ExtraFiles = []*os.File{h.job, h.statusIn, h.lifelineOut, h.self}
+	c.cmd.ExtraFiles = append([]*os.File{h.job, h.statusIn, h.lifelineOut, h.self}, h.nothing...)
 	c.cmd.Cancel = func() error {
 		h.lifeline.Close()
 		h.jobIn.Close() // it may still wait for it
@@ -63,25 +68,6 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 		return nil // the helper ends what there is; after the grace, it is killed
 	}
 	return nil
-}
-
-// guard makes masks as a command of that policy would.
-func (b *Box) guard(p Policy, dir string) (release func() error, err error) {
-	if p.Unprotected || b.here.level != Native && b.here.level != Bwrap {
-		return func() error { return nil }, nil
-	}
-	write, err := places(p.Files.Write)
-	if err != nil {
-		return nil, err
-	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return nil, fmt.Errorf("guard the working directory: %w", err)
-	}
-	kept, err := b.protect(write, dir)
-	if err != nil {
-		return nil, err
-	}
-	return kept.release, nil
 }
 
 // plan decides what the helper has to do.
@@ -111,7 +97,6 @@ func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 		if j.Write, err = places(p.Files.Write); err != nil {
 			return nil, err
 		}
-		j.Read = meetPaths(p.Files.Read, []string{"/"})
 		if temp != "" && namespaces && !slices.ContainsFunc(j.Write, func(w place) bool { return within("/tmp", w.Path) }) {
 			j.TempFrom, j.Temp = temp, "/tmp"
 			if j.Show, err = shown(j, p.Files); err != nil {
@@ -123,6 +108,9 @@ func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 				return nil, err
 			}
 			j.Write = append(j.Write, more...)
+		}
+		if err := b.planHiding(j, p.Files, temp); err != nil {
+			return nil, err
 		}
 		if namespaces && !p.Unprotected {
 			kept, err := b.protect(j.Write, j.Dir)
@@ -189,7 +177,8 @@ var kernels = []string{"/proc", "/sys", "/dev"}
 
 // hold is how this process holds the helper: what it was given, and what it says.
 type hold struct {
-	job, statusIn, lifelineOut, self *os.File // the helper's ends
+	job, statusIn, lifelineOut, self *os.File   // the helper's ends
+	nothing                          []*os.File // bwrap's, beside
 	jobIn, status, lifeline          *os.File
 	plan                             func() (*job, error)
 	lines                            *bufio.Reader
@@ -229,7 +218,7 @@ func (h *hold) close() error {
 }
 
 func (h *hold) closeTheirs() {
-	for _, f := range []*os.File{h.job, h.statusIn, h.lifelineOut, h.self} {
+	for _, f := range append([]*os.File{h.job, h.statusIn, h.lifelineOut, h.self}, h.nothing...) {
 		if f != nil {
 			f.Close()
 		}

@@ -23,7 +23,7 @@ var anyPath = rapid.Custom(func(t *rapid.T) string {
 var anyPolicy = rapid.Custom(func(t *rapid.T) sandbox.Policy {
 	paths := rapid.SliceOfN(anyPath, 0, 4)
 	return sandbox.Policy{
-		Files:       sandbox.Files{Read: paths.Draw(t, "read"), Write: paths.Draw(t, "write"), Temp: rapid.Bool().Draw(t, "temp")},
+		Files:       sandbox.Files{Read: paths.Draw(t, "read"), Write: paths.Draw(t, "write"), Show: paths.Draw(t, "show"), Temp: rapid.Bool().Draw(t, "temp")},
 		Network:     sandbox.Network(rapid.IntRange(0, 2).Draw(t, "network")),
 		Subprocess:  rapid.Bool().Draw(t, "subprocess"),
 		Unprotected: rapid.Bool().Draw(t, "unprotected"),

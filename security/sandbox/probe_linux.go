@@ -75,6 +75,8 @@ func mend(cfg Config) string {
 	switch {
 	case len(cfg.Levels) == 0:
 		return "let the configuration use a level of the sandbox"
+	case !slices.Contains(cfg.Levels, Native) && !slices.Contains(cfg.Levels, Bwrap):
+		return "let the configuration use the levels native and bwrap of the sandbox"
 	case holds("/proc/sys/user/max_user_namespaces", "0"):
 		return "let users make namespaces: sudo sysctl -w user.max_user_namespaces=15000"
 	case holds("/proc/sys/kernel/unprivileged_userns_clone", "0"):

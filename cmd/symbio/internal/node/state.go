@@ -39,6 +39,11 @@ func (s State) node(name string) string { return filepath.Join(s.Dir, "nodes", n
 // Audit is the directory of a node's record of decisions.
 func (s State) Audit(name string) string { return filepath.Join(s.node(name), "audit") }
 
+// Private are the directories with what only nodes may read: keys, the record of decisions, control sockets.
+func (s State) Private() []string {
+	return []string{s.Authority(), s.cluster(), filepath.Join(s.Dir, "nodes")}
+}
+
 // Key is the file of a node's key.
 func (s State) Key(name string) string { return filepath.Join(s.node(name), "key.pem") }
 

@@ -13,11 +13,13 @@ type Job struct {
 	Mounts    bool // this process has namespaces of its own, and is the first in them
 	Write     []Place
 	Show      []Place  // below a /tmp that is replaced, and to be seen all the same
-	Read      []string // beside the system's; "/" is everything
+	Read      []string // "/" is everything
+	List      []string // directories of which only the names can be seen, theirs and those of all that is below
 	TempFrom  string   // to be mounted over Temp, where Mounts
 	Temp      string   // where the command has its temporary files
 	Pins      []string // directories that must not be moved
 	Protect   []string // not to be written, though inside of Write
+	Hide      []string // not to be seen, where there are mounts
 	NoTCP     bool     // Landlock is to refuse it
 	Loopback  bool     // bring the loopback interface up
 	Filter    []byte   // the program for seccomp, as the kernel takes it
@@ -78,10 +80,12 @@ func (c *coder) job(j *Job) {
 	each(c, &j.Write, (*coder).place)
 	each(c, &j.Show, (*coder).place)
 	each(c, &j.Read, (*coder).text)
+	each(c, &j.List, (*coder).text)
 	c.text(&j.TempFrom)
 	c.text(&j.Temp)
 	each(c, &j.Pins, (*coder).text)
 	each(c, &j.Protect, (*coder).text)
+	each(c, &j.Hide, (*coder).text)
 	c.flag(&j.NoTCP)
 	c.flag(&j.Loopback)
 	filter := string(j.Filter)

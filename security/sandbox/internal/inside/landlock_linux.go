@@ -5,7 +5,6 @@ package inside
 import (
 	"errors"
 	"os"
-	"slices"
 	"unsafe"
 
 	"symbio/security/sandbox/internal/unix"
@@ -20,12 +19,6 @@ const (
 	fsOfDevices = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
-
-// systemPaths can always be read: what programs are made of. Those that are missing are left out.
-var systemPaths = []string{
-	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev",
-	"/run/current-system", "/run/systemd/resolve", "/var/lib/alternatives",
-}
 
 // fsRights returns the rights that a Landlock of that version knows.
 func fsRights(abi int) uint64 {
@@ -99,15 +92,9 @@ func (j *Job) addRules(rules int, known uint64) error {
 			return err
 		}
 	}
-	if !slices.Contains(j.Read, "/") {
-		for _, path := range systemPaths { // root's own, which may be links
-			fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-			if err != nil {
-				continue
-			}
-			if err := addRule(rules, fd, path, fsRead&known); err != nil {
-				return err
-			}
+	for _, path := range j.List {
+		if err := plain(path, unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
+			return err
 		}
 	}
 	for _, name := range devices {

@@ -76,7 +76,7 @@ func (j *Job) mount() error {
 			return err
 		}
 	}
-	return nil
+	return j.hide()
 }
 
 // copies returns what is to be writable, or shown in spite of a private /tmp, those above before those below.
