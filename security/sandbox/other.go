@@ -15,7 +15,11 @@ func probe(context.Context, Config) machine {
 }
 
 // confine is reached only with the sandbox switched off.
-func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
+func (b *Box) confine(c *command, p Policy, s Spec) error {
+	temp, err := c.tempDir(b.cfg.TempDir, p, s)
+	if err != nil {
+		return err
+	}
 	env, err := b.environment(p, s.Env, temp)
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 
 // confine makes the process that will do the job. The job is planned while that process starts, which takes about as
 // long; bwrap has to be told of it before.
-func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
-	plan := func() (*job, error) { return b.plan(c, p, s, temp) }
+func (b *Box) confine(c *command, p Policy, s Spec) error {
+	plan := func() (*job, error) { return b.plan(c, p, s) }
 	h, err := newHold(plan)
 	if err != nil {
 		return err
@@ -71,7 +71,11 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 }
 
 // plan decides what the helper has to do.
-func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
+func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
+	temp, err := c.tempDir(b.cfg.TempDir, p, s)
+	if err != nil {
+		return nil, err
+	}
 	level := b.here.level
 	namespaces := level == Native || level == Bwrap
 	j := &job{Job: inside.Job{
@@ -81,7 +85,6 @@ func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 		ABI:      b.here.landlockABI,
 		Temp:     temp,
 	}, Network: p.Network, Fork: p.Subprocess, Metadata: level != Landlock || writesSomewhere(p.Files)}
-	var err error
 	if j.Dir, err = filepath.EvalSymlinks(j.Dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}

@@ -168,11 +168,7 @@ func (b *Box) prepare(ctx context.Context, p Policy, s Spec) (_ *command, err er
 		keep = outputKept
 	}
 	c.stdout, c.stderr = &recorder{keep: max(keep, 2), flood: f}, &recorder{keep: max(keep, 2), flood: f}
-	temp, err := c.tempDir(b.cfg.TempDir, p, s)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.confine(c, p, s, temp); err != nil {
+	if err := b.confine(c, p, s); err != nil {
 		return nil, err
 	}
 	c.cmd.WaitDelay = grace
