@@ -28,7 +28,7 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	}
 	c.hold = h
 	c.cleanup = append(c.cleanup, h.close)
-	attr := &syscall.SysProcAttr{Setsid: true} // no terminal: its input would be the user's
+	attr := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for the helper
 	switch b.here.level {
 	case Native:
 		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC

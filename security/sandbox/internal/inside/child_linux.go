@@ -72,6 +72,7 @@ func within(limits []Limit) ([]Limit, error) {
 // What the child was doing when it failed.
 const (
 	doingNothing = iota
+	doingSession
 	doingLimits
 	doingCapabilities
 	doingPrivileges
@@ -80,7 +81,7 @@ const (
 	doingExec
 )
 
-var doings = [...]string{"", "set the limits", "give up capabilities", "give up new privileges", "put Landlock in force", "put seccomp in force", "start the program"}
+var doings = [...]string{"", "leave the terminal", "set the limits", "give up capabilities", "give up new privileges", "put Landlock in force", "put seccomp in force", "start the program"}
 
 // failure is what the child says before it ends.
 type failure struct {
@@ -139,6 +140,12 @@ func (c *child) fork(pipe int, mask *unix.Sigset_t) (pid uintptr, errno syscall.
 	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 || pid != 0 {
 		return pid, errno
+	}
+	// No terminal: its input would be the user's. Not for the helper too, since the kernel shares the processors out among
+	// sessions, and a new one has to wait its turn.
+	f.doing = doingSession
+	if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
+		goto failed
 	}
 	f.doing = doingLimits
 	for i := range c.limit { // here and not before: this program may need more than the command is to have
