@@ -7,12 +7,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"symbio/agent/llm"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
 // Guard says whether a call may run; a permission.Chain is one. It may be called from many
@@ -87,6 +89,9 @@ type Set struct {
 	cfg   SetConfig
 	tools map[string]Tool
 	names []string // in the order given
+
+	mu    sync.Mutex
+	lacks map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
 }
 
 // NewSet returns a Set. A nil guard refuses every call. Of two tools of one name the first counts.
@@ -122,6 +127,7 @@ type job struct {
 	call    llm.ToolCall
 	inv     Invocation
 	verdict permission.Verdict
+	lacking *sandbox.Refusal // what a person has accepted
 	result  Result
 	ready   bool // decided and approved, the tool may run
 }
@@ -219,6 +225,7 @@ func (s *Set) decide(ctx context.Context, j *job) {
 		d.Verdict = s.cfg.Guard.Judge(permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: boundsOf(ctx).rules})
 	}
 	var answer Answer
+	lacking := s.held(ctx, j, &d.Verdict)
 	switch d.Verdict.Action {
 	case permission.Allow:
 		d.Approved = true
@@ -228,6 +235,9 @@ func (s *Set) decide(ctx context.Context, j *job) {
 			answer = s.cfg.Ask(ctx, d)
 		}
 		d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
+		if d.Approved && answer.Always && lacking != nil {
+			s.see(j, lacking)
+		}
 	}
 	if s.cfg.Decided != nil {
 		if err := s.cfg.Decided(d); err != nil {
@@ -239,7 +249,7 @@ func (s *Set) decide(ctx context.Context, j *job) {
 		j.result.Text = refusal(d, answer)
 		return
 	}
-	j.verdict, j.ready = d.Verdict, true
+	j.verdict, j.lacking, j.ready = d.Verdict, lacking, true
 }
 
 func (s *Set) run(ctx context.Context, j *job) {
@@ -250,6 +260,7 @@ func (s *Set) run(ctx context.Context, j *job) {
 	ctx = context.WithValue(ctx, dirKey{}, s.cfg.Dir)
 	ctx = context.WithValue(ctx, agentKey{}, s.cfg.Agent)
 	ctx = context.WithValue(ctx, verdictKey{}, j.verdict)
+	ctx = context.WithValue(ctx, lackingKey{}, j.lacking)
 	if s.cfg.Progress != nil {
 		ctx = context.WithValue(ctx, progressKey{}, func(p community.Progress) { s.cfg.Progress(j.call, p) })
 	}

@@ -22,6 +22,9 @@ type Invocation struct {
 	Args map[string]any
 	// Run does the work. It returns when the work is done or ctx ends. What goes wrong is a Result.
 	Run func(ctx context.Context) Result
+	// Holds returns nil if what the call runs can be held as it should be, and a *sandbox.Refusal if less than that is
+	// to be had: then a person decides, or nobody, which is a no. It is asked after the guard. nil: nothing is to hold.
+	Holds func(ctx context.Context) error
 	// Alone says that the call may not run beside others of its turn.
 	Alone bool
 }

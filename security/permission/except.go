@@ -58,6 +58,9 @@ func except(c Chain, f *facts) *Except {
 	e := &Except{lexical: at.lexical, real: at.real}
 	for _, l := range c {
 		x := exceptions{final: treeDenials(l.Policy.FinalDeny, f), deny: treeDenials(l.Policy.Deny, f)}
+		if !l.mute {
+			x.final = append(x.final, f.secretsBelow(l.Policy.Allow)...)
+		}
 		if len(x.final)+len(x.deny) == 0 {
 			continue
 		}

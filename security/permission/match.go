@@ -129,7 +129,7 @@ func (r Rule) allows(f *facts) reach {
 	if !r.namedBy(f.names) {
 		return no
 	}
-	if name := f.protected(); name != "" && !r.spellsPath(name) {
+	if name, _ := f.protected(); name != "" && !r.spellsPath(name) {
 		return no
 	}
 	if r.form == formTool {

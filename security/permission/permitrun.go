@@ -188,8 +188,8 @@ func (l Link) permitFile(o opened, byDefault Action, granted []Granted) Verdict 
 	if o.call.Tool == "Write" {
 		does = "write"
 	}
-	if name := o.protected(); name != "" && !l.mute {
-		return rest(min(byDefault, Ask), fmt.Sprintf("A redirection would write %s, which other programs run or obey, and no rule names it.", name))
+	if name, risk := o.protected(); name != "" && !l.mute {
+		return rest(min(byDefault, Ask), fmt.Sprintf("A redirection would %s %s. %s, and no rule names it.", does, name, risk))
 	}
 	return rest(byDefault, fmt.Sprintf("A redirection would %s %.200q, and no %s rule allows that.", does, o.path, o.call.Tool))
 }

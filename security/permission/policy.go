@@ -124,8 +124,8 @@ func (l Link) permitted(f *facts) Verdict {
 			return Verdict{Action: Allow, Stage: StageAllow, Rule: g.Rule.text, Source: g.Source, Why: why(&g.Rule, "allows this") + " It was granted by " + g.Source + "."}
 		}
 	}
-	if name := f.protected(); name != "" && p.Default != Deny && !l.mute {
-		return Verdict{Action: Ask, Stage: StageDefault, Why: fmt.Sprintf("Other programs run %s or obey it, and no rule names it. So a person has to say.", name)}
+	if name, risk := f.protected(); name != "" && p.Default != Deny && !l.mute {
+		return Verdict{Action: Ask, Stage: StageDefault, Why: risk + ", and no rule names it. So a person has to say."}
 	}
 	switch p.Default {
 	case Allow:

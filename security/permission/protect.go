@@ -32,22 +32,27 @@ func (at place) protected() string {
 	return ""
 }
 
-// protected finds the protected name that a call writes.
-func (f *facts) protected() string {
-	if f.subject.matter != matterPath || f.subject.tree || f.call.Tool == "Read" {
-		return ""
+// protected finds the protected name that a call writes, or the place with keys or passwords that it uses. risk says
+// what about it a person has to think of.
+func (f *facts) protected() (name, risk string) {
+	if f.subject.matter != matterPath {
+		return "", ""
 	}
+	reads := f.subject.tree || f.call.Tool == "Read"
 	for _, at := range f.locations() {
-		if name := at.protected(); name != "" {
-			return name
+		if name := at.protected(); name != "" && !reads {
+			return name, "Other programs run " + name + " or obey it"
+		}
+		if name := f.secret(at); name != "" {
+			return name, "Programs keep keys or passwords in " + name
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // spellsPath reports whether a rule names what is protected.
 func (r *Rule) spellsPath(name string) bool {
-	return r.form == formPath && strings.Contains("/"+strings.ToLower(r.spec)+"/", "/"+name+"/")
+	return r.form == formPath && strings.Contains("/"+strings.ToLower(r.spec)+"/", "/"+strings.ToLower(name)+"/")
 }
 
 // writesProtected finds a protected name that a command writes and that the first words of it do not

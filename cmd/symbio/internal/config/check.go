@@ -35,6 +35,10 @@ func (c Config) Check() error {
 			bad("%s: progress is for exec; what an agent does is always told to who listens", where)
 		case p.Concurrency < 0:
 			bad("%s: the concurrency is negative", where)
+		case p.Sandbox != nil && p.Agent != "":
+			bad("%s: sandbox is for exec; what an agent runs is held as all commands of agents are", where)
+		case p.Sandbox != nil:
+			p.Sandbox.checkOwn(func(format string, args ...any) { bad("%s: "+format, append([]any{where}, args...)...) })
 		}
 		names[p.Name] = true
 	}

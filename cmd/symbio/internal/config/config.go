@@ -101,6 +101,9 @@ type Capability struct {
 	// Progress lets callers read what a command writes to standard error, line by line. Otherwise nobody
 	// but this node's log does: it may name paths, or worse.
 	Progress bool `yaml:"progress"`
+	// Sandbox is what holds a command, where it is not what holds all commands of this node. With a preset it stands
+	// by itself, which may be more or less than the node's; without one, what it names takes the place of the node's.
+	Sandbox *Sandbox `yaml:"sandbox,omitempty"`
 }
 
 // Skills says where skills are looked for, beside the standard places.

@@ -79,6 +79,8 @@ func (s stage) nodeB() map[string]any {
 		"capabilities": []map[string]any{{
 			"name": "report.render", "description": "Renders a survey, given as JSON, as a Markdown report.",
 			"exec": []string{s.options.Self, "render-report"}, "idempotent": true,
+			// It is this program itself, and the tour is to work where nothing holds a command.
+			"sandbox": map[string]any{"preset": "off"},
 		}},
 	}
 }

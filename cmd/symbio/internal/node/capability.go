@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,7 +25,9 @@ func (n *Node) capability(c config.Capability) (community.Capability, community.
 		return out, nil, fmt.Errorf("output: %w", err)
 	}
 	if c.Agent == "" {
-		return out, n.commandProvider(c), nil
+		run, err := n.command(c)
+		n.execs = append(n.execs, run)
+		return out, n.commandProvider(run), err
 	}
 	def, err := n.definition(c.Agent)
 	if out.Output != nil {
@@ -43,9 +44,9 @@ func schema(v any) (json.RawMessage, error) {
 }
 
 // commandProvider runs a command for each call.
-func (n *Node) commandProvider(c config.Capability) community.Provider {
+func (n *Node) commandProvider(c command) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
-		out, err := runCommand(ctx, c, s.Data, cmp.Or(n.opts.Config.Limits.Depth, community.MaxDepth))
+		out, err := c.answer(ctx, s.Data)
 		n.served(ctx, c.Name, s, err)
 		return community.Reply{Data: out, ContentType: "application/json"}, err
 	}

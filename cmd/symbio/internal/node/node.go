@@ -93,6 +93,8 @@ type Node struct {
 	policy    permission.Policy
 	inbound   permission.Inbound
 	web       *http.Client
+	boxes     boxes
+	execs     []command // what answers for capabilities
 	approvals approvals
 	audit     *audit.Log
 }
@@ -203,6 +205,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 		return err
 	}
 	n.approvals.timeout = o.Config.Approvals.Timeout
+	n.boxes = newBoxes(o, n.name, n.reportSandbox)
 	commands, err := n.commands()
 	if err != nil {
 		return err
@@ -247,6 +250,7 @@ func (n *Node) run(ctx context.Context, socket net.Listener) error {
 		})
 	}
 	part("community", n.community.Run)
+	part("held", n.tellRefusing)
 	part("discovery", func(ctx context.Context) error { return n.roster.Run(ctx, n.sources...) })
 	changes := n.community.Subscribe()
 	part("changes", func(ctx context.Context) error { return n.reportChanges(ctx, changes) })

@@ -1,19 +1,14 @@
 //go:build amd64 || arm64
 
-package sandbox
+package inside
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"slices"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"symbio/security/sandbox/internal/unix"
 )
-
-// landlockLeast is the first Landlock that can be a level of its own: before it, files can be truncated (Linux 6.2).
-const landlockLeast = 3
 
 const (
 	fsRead = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
@@ -24,12 +19,6 @@ const (
 	fsOfDevices = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
-
-// systemPaths can always be read: what programs are made of. Those that are missing are left out.
-var systemPaths = []string{
-	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev",
-	"/run/current-system", "/run/systemd/resolve", "/var/lib/alternatives",
-}
 
 // fsRights returns the rights that a Landlock of that version knows.
 func fsRights(abi int) uint64 {
@@ -46,17 +35,21 @@ func fsRights(abi int) uint64 {
 	return rights
 }
 
-// landlockABI asks the kernel itself; a file of it is not mounted everywhere.
-func landlockABI() int {
-	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
+// SignalsABI is the first Landlock that keeps signals, and abstract Unix sockets, inside (Linux 6.12).
+const SignalsABI = 6
+
+// LandlockABI is the version of the kernel's Landlock; 0 = it has none. The kernel itself is asked; a file of it is not
+// mounted everywhere.
+func LandlockABI() int {
+	v, err := unix.LandlockCreateRuleset(nil, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if err != nil {
 		return 0
 	}
-	return int(v)
+	return v
 }
 
 // ruleset returns the rules of the job, not yet in force; -1 if the kernel has no Landlock.
-func (j *job) ruleset() (fd int, err error) {
+func (j *Job) ruleset() (fd int, err error) {
 	if j.ABI < 1 {
 		return -1, nil
 	}
@@ -65,19 +58,17 @@ func (j *job) ruleset() (fd int, err error) {
 	size := unsafe.Offsetof(attr.Handled_access_net)
 	if j.ABI >= 4 {
 		size = unsafe.Offsetof(attr.Scoped)
-		if j.Network == NetworkNone {
+		if j.NoTCP {
 			attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 		}
 	}
-	if j.ABI >= signalsABI {
-		size = unsafe.Offsetof(attr.Quiet_access_fs)
+	if j.ABI >= SignalsABI {
+		size = unsafe.Sizeof(attr)
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
-	if errno != 0 {
-		return -1, fmt.Errorf("make Landlock rules: %w", errno)
+	if fd, err = unix.LandlockCreateRuleset(&attr, size, 0); err != nil {
+		return -1, wrap("make Landlock rules", err)
 	}
-	fd = int(r)
 	if err := j.addRules(fd, known); err != nil {
 		unix.Close(fd)
 		return -1, err
@@ -85,9 +76,9 @@ func (j *job) ruleset() (fd int, err error) {
 	return fd, nil
 }
 
-func (j *job) addRules(rules int, known uint64) error {
+func (j *Job) addRules(rules int, known uint64) error {
 	plain := func(path string, rights uint64) error {
-		fd, err := openPlain(path)
+		fd, err := OpenPlain(path)
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
@@ -101,15 +92,9 @@ func (j *job) addRules(rules int, known uint64) error {
 			return err
 		}
 	}
-	if !slices.Contains(j.Read, "/") {
-		for _, path := range systemPaths { // root's own, which may be links
-			fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-			if err != nil {
-				continue
-			}
-			if err := addRule(rules, fd, path, fsRead&known); err != nil {
-				return err
-			}
+	for _, path := range j.List {
+		if err := plain(path, unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
+			return err
 		}
 	}
 	for _, name := range devices {
@@ -128,7 +113,7 @@ func (j *job) addRules(rules int, known uint64) error {
 		}
 	}
 	for _, w := range j.Write {
-		fd, err := w.open()
+		fd, err := w.Open()
 		if err != nil {
 			return err
 		}
@@ -150,9 +135,8 @@ func addRule(rules, fd int, path string, rights uint64) error {
 		rights &= fsOfFiles
 	}
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
-	if errno != 0 {
-		return fmt.Errorf("make the Landlock rule for %s: %w", path, errno)
+	if err := unix.LandlockAddPathBeneathRule(rules, &attr); err != nil {
+		return wrap("make the Landlock rule for "+path, err)
 	}
 	return nil
 }

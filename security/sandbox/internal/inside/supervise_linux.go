@@ -1,10 +1,8 @@
 //go:build amd64 || arm64
 
-package sandbox
+package inside
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -12,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"symbio/security/sandbox/internal/unix"
 )
 
 // supervise starts the command and ends this process when the command, or the life of whoever wanted it, has ended:
@@ -23,11 +21,11 @@ import (
 func supervise(c *child, first bool) error {
 	if !first {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return fmt.Errorf("become the one that orphans come to: %w", err)
+			return wrap("become the one that orphans come to", err)
 		}
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // nobody is to look into this process
-		return fmt.Errorf("close this process to others: %w", err)
+		return wrap("close this process to others", err)
 	}
 	pid, err := c.start()
 	if err != nil {
@@ -38,7 +36,7 @@ func supervise(c *child, first bool) error {
 			unix.Dup3(null, fd, unix.O_CLOEXEC)
 		}
 	}
-	tell(report{Started: true})
+	tell(Report{Kind: Started})
 	var life sync.WaitGroup
 	var unwanted atomic.Bool
 	life.Go(func() { // ends with the process
@@ -56,20 +54,19 @@ func supervise(c *child, first bool) error {
 	})
 	var status unix.WaitStatus
 	for {
-		got, err := unix.Wait4(-1, &status, 0, nil)
+		got, err := unix.Wait4(-1, &status, 0)
 		if got == pid && (status.Exited() || status.Signaled()) {
 			break
 		}
 		if err != nil && err != unix.EINTR {
-			return fmt.Errorf("wait for the command: %w", err)
+			return wrap("wait for the command", err)
 		}
 	}
 	if !first {
 		killAll()
 	}
 	if !unwanted.Load() { // else its end says nothing about it
-		n := int(status)
-		tell(report{Status: &n})
+		tell(Report{Kind: Ended, Status: int(status)})
 	}
 	unix.Exit(0)
 	return nil
@@ -78,7 +75,7 @@ func supervise(c *child, first bool) error {
 // killAll kills what descends from this process until nothing does.
 func killAll() {
 	for {
-		got, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		got, err := unix.Wait4(-1, nil, unix.WNOHANG)
 		switch {
 		case err == unix.ECHILD:
 			return
@@ -112,12 +109,7 @@ func descendants() (out []int) {
 		if err != nil {
 			continue
 		}
-		// The name, which comes second, is the process's own choice, and may hold anything.
-		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-		if len(fields) < 2 {
-			continue
-		}
-		if parent, err := strconv.Atoi(string(fields[1])); err == nil {
+		if parent, ok := parentIn(text); ok {
 			children[parent] = append(children[parent], pid)
 		}
 	}
@@ -126,4 +118,24 @@ func descendants() (out []int) {
 		next = slices.Concat(next, children[next[0]])
 	}
 	return out
+}
+
+// parentIn reads the parent from what /proc says of a process: "PID (NAME) STATE PARENT …". The name is the process's
+// own choice, and may hold anything.
+func parentIn(stat []byte) (pid int, ok bool) {
+	end := len(stat) - 1
+	for end >= 0 && stat[end] != ')' {
+		end--
+	}
+	const before = len(") S ") // the state is one letter
+	if end < 0 || len(stat) < end+before {
+		return 0, false
+	}
+	rest := stat[end+before:]
+	digits := slices.Index(rest, ' ')
+	if digits < 0 {
+		return 0, false
+	}
+	pid, err := strconv.Atoi(string(rest[:digits]))
+	return pid, err == nil
 }

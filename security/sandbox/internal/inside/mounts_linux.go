@@ -1,15 +1,14 @@
 //go:build amd64 || arm64
 
-package sandbox
+package inside
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strconv"
 
-	"golang.org/x/sys/unix"
+	"symbio/security/sandbox/internal/unix"
 )
 
 const (
@@ -37,9 +36,9 @@ type tree struct {
 //
 // What is to be writable is copied before everything becomes read-only, and attached again after: so nothing has to be
 // made writable again, which the kernel refuses for what was read-only before.
-func (j *job) mount() error {
+func (j *Job) mount() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+		return wrap("make mounts private", err)
 	}
 	kept, err := j.copies()
 	if err != nil {
@@ -51,13 +50,13 @@ func (j *job) mount() error {
 	}
 	hard := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &hard); err != nil {
-		return fmt.Errorf("make everything read-only: %w", err)
+		return wrap("make everything read-only", err)
 	}
 	if err := makeDev(dev); err != nil {
-		return fmt.Errorf("make /dev: %w", err)
+		return wrap("make /dev", err)
 	}
-	if err := makeProc(j.Limits.Processes); err != nil {
-		return fmt.Errorf("make /proc: %w", err)
+	if err := makeProc(j.Processes); err != nil {
+		return wrap("make /proc", err)
 	}
 	for _, t := range kept {
 		if err := t.attach(t.attr | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV); err != nil {
@@ -77,13 +76,13 @@ func (j *job) mount() error {
 			return err
 		}
 	}
-	return nil
+	return j.hide()
 }
 
 // copies returns what is to be writable, or shown in spite of a private /tmp, those above before those below.
-func (j *job) copies() (out []tree, err error) {
+func (j *Job) copies() (out []tree, err error) {
 	if j.TempFrom != "" {
-		fd, err := openPlain(j.TempFrom)
+		fd, err := OpenPlain(j.TempFrom)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +94,7 @@ func (j *job) copies() (out []tree, err error) {
 		out = append(out, t)
 	}
 	for i, w := range slices.Concat(j.Write, j.Show) {
-		fd, err := w.open()
+		fd, err := w.Open()
 		if err != nil {
 			return nil, err
 		}
@@ -117,19 +116,19 @@ func (j *job) copies() (out []tree, err error) {
 func copyTree(fd int, path string) (tree, error) {
 	c, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {
-		return tree{}, fmt.Errorf("copy the mount of %s: %w", path, err)
+		return tree{}, wrap("copy the mount of "+path, err)
 	}
 	return tree{fd: c, path: path}, nil
 }
 
 // attach puts the copy at its path. Below a private /tmp, the path has to be made first.
 func (t tree) attach(attr uint64) error {
-	to, err := openPlain(t.path)
+	to, err := OpenPlain(t.path)
 	if os.IsNotExist(err) {
 		if err := makePoint(t); err != nil {
 			return err
 		}
-		to, err = openPlain(t.path)
+		to, err = OpenPlain(t.path)
 	}
 	if err != nil {
 		return err
@@ -142,10 +141,10 @@ func (t tree) attach(attr uint64) error {
 func (t tree) attachAt(to int, attr uint64) error {
 	defer unix.Close(t.fd)
 	if err := unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
-		return fmt.Errorf("set up the mount of %s: %w", t.path, err)
+		return wrap("set up the mount of "+t.path, err)
 	}
 	if err := unix.MoveMount(t.fd, "", to, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
-		return fmt.Errorf("mount %s: %w", t.path, err)
+		return wrap("mount "+t.path, err)
 	}
 	return nil
 }
@@ -159,7 +158,7 @@ func makePoint(t tree) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return os.MkdirAll(t.path, 0o755)
 	}
-	if err := os.MkdirAll(filepath.Dir(t.path), 0o755); err != nil {
+	if err := os.MkdirAll(path.Dir(t.path), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(t.path, nil, 0o600)
@@ -167,7 +166,7 @@ func makePoint(t tree) error {
 
 // again mounts a path over itself.
 func again(path string, attr uint64) error {
-	fd, err := openPlain(path)
+	fd, err := OpenPlain(path)
 	if err != nil {
 		return err
 	}
@@ -182,7 +181,7 @@ func again(path string, attr uint64) error {
 func deviceCopies() (out []tree, err error) {
 	for _, name := range devices {
 		path := "/dev/" + name
-		fd, err := openPlain(path)
+		fd, err := OpenPlain(path)
 		if os.IsNotExist(err) {
 			continue // a container may have fewer
 		}
@@ -236,5 +235,5 @@ func makeProc(processes int) error {
 // limitNamespace bounds the processes of a namespace by their numbers, which is the only limit that root meets. Before
 // Linux 6.14 the numbers are the machine's, and cannot be set from here: Status says so.
 func limitNamespace(processes int) {
-	os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(max(processes, pidMaxLeast))), 0)
+	put("/proc/sys/kernel/pid_max", strconv.Itoa(max(processes, pidMaxLeast)))
 }
