@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 )
 
 // hidden are the files and directories that a command of that policy must not see and that are there now, links
@@ -17,11 +18,11 @@ func (b *Box) hidden(f Files) ([]string, error) {
 		if shows(f, path) {
 			continue
 		}
-		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			continue // what is closed to this process is closed to the command
+		if _, err := os.Lstat(path); unreachable(err) {
+			continue // most are not there, and this asks for less than what follows
 		}
 		at, err := filepath.EvalSymlinks(path)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		if unreachable(err) {
 			continue
 		}
 		if err != nil {
@@ -32,6 +33,11 @@ func (b *Box) hidden(f Files) ([]string, error) {
 		}
 	}
 	return meetPaths(real, []string{string(filepath.Separator)}), nil
+}
+
+// unreachable says that there is nothing for a command to see either: what is closed to this process is closed to it.
+func unreachable(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // shows says that the policy lets the command see a path that is hidden otherwise.

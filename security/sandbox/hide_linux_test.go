@@ -40,7 +40,7 @@ func newHouse(t testing.TB) house {
 			t.Fatal(err)
 		}
 	}
-	for _, file := range []string{"ann/work/f", "ann/.config/plain", "ann/notes", "outside"} {
+	for _, file := range []string{"ann/work/f", "ann/.config/plain", "ann/notes", "ann/.docker", "outside"} {
 		at := filepath.Join(top, file)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte("plain"), 0o644)); err != nil {
 			t.Fatal(err)
