@@ -73,8 +73,13 @@ type differential struct {
 	ran, allowed, commands, realRan, realCommands, differ int
 }
 
-// attempt is a script to run.
+// denies is a policy that allows what it does not deny: what it allows must never run evil, rm or x.
+const denies = "deny: Bash(evil:*); Bash(rm:*) | final: Bash(x:*) | default: allow"
+
+// attempt is a script to run. Of one that byDefault allowed only what is denied is a violation.
 type attempt struct {
+	byDefault bool
+
 	text, script string
 	program      shell.Program
 	allowed      bool
@@ -89,7 +94,7 @@ func newDifferential(t *testing.T, bash string, seed uint64) *differential {
 		t.Fatal(err)
 	}
 	d := &differential{t: t, bash: bash, dir: dir, gen: generator{rand.New(rand.NewPCG(seed, 1))}}
-	for _, sub := range []string{"run/d", "empty", "stubs", "home"} {
+	for _, sub := range []string{"run/d", "logs", "empty", "stubs", "home"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -98,6 +103,7 @@ func newDifferential(t *testing.T, bash string, seed uint64) *differential {
 		"allow: Bash(ok:*); Bash(echo:*); Bash(git log:*) | default: ask",
 		"allow: Bash(ok:*); Bash(echo:*); Bash(cat:*); Bash(cd:*); Bash(eval:*); Bash(trap:*); Bash(exec:*); Bash(printf:*); Write(" + dir + "/run/ok*) | default: ask",
 		"allow: Bash(ok:*); Bash(env:*); Bash(timeout:*); Bash(xargs:*); Bash(find:*); Bash(sh:*); Bash(bash:*); Bash(echo:*); Bash(command:*); Bash(nice:*); Write(" + dir + "/run/ok*) | default: ask",
+		denies,
 		"deny: Bash(evil:*); Bash(rm:*) | final: Bash(x:*) | allow: Bash(ok:*); Bash(git:*); Bash(cat:*); Bash(test:*); Bash([:*); Bash(read:*); Bash(export:*); Bash(declare:*); Bash(set:*) | default: ask",
 	} {
 		d.policies = append(d.policies, policy(t, text))
@@ -121,17 +127,21 @@ func newDifferential(t *testing.T, bash string, seed uint64) *differential {
 // try judges a script, and keeps it when something is known about what it does.
 func (d *differential) try(text string, i int) {
 	p := d.policies[i%len(d.policies)]
+	byDefault := p.Default == permission.Allow
 	v := permission.Chain{{Policy: p}}.Judge(permission.Call{Tool: "Bash", Args: map[string]any{"command": text}, Dir: d.dir + "/run"})
-	a := attempt{text: text, script: text, allowed: v.Action == permission.Allow}
+	a := attempt{text: text, script: text, allowed: v.Action == permission.Allow, byDefault: byDefault}
 	if v.Plan != nil && v.Plan.Printed {
 		a.script = v.Plan.Script
 	}
 	a.program = shell.Parse(text)
-	if !a.allowed && (a.program.Runs() || v.Plan == nil || !v.Plan.Printed || !confined(a.program)) {
+	if !a.allowed && i%3 > 0 {
+		return // these only show how well scripts are read
+	}
+	if (!a.allowed || byDefault) && (a.program.Runs() || v.Plan == nil || !v.Plan.Printed || !confined(a.program)) {
 		return
 	}
 	d.waiting = append(d.waiting, a)
-	if a.allowed && d.gen.IntN(25) == 0 && strings.ContainsAny(text, "evnx") {
+	if a.allowed && !byDefault && d.gen.IntN(25) == 0 && strings.ContainsAny(text, "evnx") {
 		d.runReal(a)
 	}
 }
@@ -154,7 +164,7 @@ func confined(p shell.Program) bool {
 
 // harness runs scripts one after the other in subshells: what is no builtin is not found, and logged.
 const harness = `
-LOG=$1 ROOT=$2
+ROOT=$2
 _log() { local r; builtin printf -v r '%s\037' "$@"; r=${r//$'\n'/$'\035'}; builtin printf '\036C%s\037%s' "$_I" "$r" >>"$LOG"; }
 command_not_found_handle() { _log "$@"; [[ $1 != no ]]; }
 echo() { _log echo "$@"; builtin echo "$@"; }
@@ -168,7 +178,7 @@ _files() {
   local f
   for f in "$ROOT"/run/* "$ROOT"/run/d/* "$ROOT"/home/* "$ROOT"/empty/* "$ROOT"/*; do
     case $f in
-      "$ROOT"/run/d | "$ROOT"/run | "$ROOT"/home | "$ROOT"/empty | "$ROOT"/stubs | "$ROOT"/log | "$ROOT"/scripts | "$ROOT"/out) ;;
+      "$ROOT"/run/d | "$ROOT"/run | "$ROOT"/home | "$ROOT"/empty | "$ROOT"/stubs | "$ROOT"/log | "$ROOT"/logs | "$ROOT"/scripts | "$ROOT"/out) ;;
       *) builtin printf '\036F%s\037%s' "$_I" "${f#"$ROOT"/}" >>"$LOG"; /bin/rm -rf "$f" ;;
     esac
   done
@@ -176,8 +186,9 @@ _files() {
 }
 _I=0
 while IFS= builtin read -r -d '' _s <&3; do
+  LOG=$1/$_I
   builtin printf '\036S%s\037' "$_I" >>"$LOG"
-  ( exec 3<&-; ulimit -t 2 -f 64; builtin cd "$ROOT/run"; eval "$_s"
+  ( exec 3<&-; ulimit -t 1 -f 256; builtin cd "$ROOT/run"; eval "$_s"
     wait ) </dev/null >"$ROOT/out" 2>&1
   [[ $3 ]] && /bin/sleep "$3"
   _files
@@ -227,24 +238,24 @@ func (d *differential) runBatch(batch []attempt, pause string, count bool) (stra
 		scripts.WriteByte(0)
 	}
 	d.write("scripts", scripts.Bytes())
-	d.write("log", nil)
-	ctx, stop := context.WithTimeout(d.t.Context(), 5*time.Second+time.Duration(len(batch))*20*time.Millisecond) // some scripts never end
+	ctx, stop := context.WithCancel(d.t.Context())
 	defer stop()
-	cmd := exec.CommandContext(ctx, d.bash, "--norc", "--noprofile", "-c", harness, "bash", d.dir+"/log", d.dir, pause)
+	cmd := exec.CommandContext(ctx, d.bash, "--norc", "--noprofile", "-c", harness, "bash", d.dir+"/logs", d.dir, pause)
 	cmd.Env, cmd.WaitDelay = d.environment(d.dir+"/empty"), time.Second
 	cmd.Dir = d.dir + "/run"
 	endAll := ownGroup(cmd)
+	watched := make(chan struct{})
+	go func() { defer close(watched); d.watch(ctx, stop) }()
 	out, err := cmd.CombinedOutput()
 	endAll()
 	ended := ctx.Err() == nil
+	stop()
+	<-watched
 	if err != nil && ended {
 		d.t.Logf("the harness: %v %s", err, out)
 	}
-	log, err := os.ReadFile(d.dir + "/log")
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	for record := range strings.SplitSeq(string(log), "\x1e") {
+	log := d.takeLogs(len(batch))
+	for record := range strings.SplitSeq(log, "\x1e") {
 		if record == "" {
 			continue
 		}
@@ -277,8 +288,66 @@ func (d *differential) runBatch(batch []attempt, pause string, count bool) (stra
 	return strange
 }
 
+// watch calls stop when no script has begun for a while: some never end.
+func (d *differential) watch(ctx context.Context, stop func()) {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	begun, since := 0, time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for d.exists(fmt.Sprint("logs/", begun)) {
+			begun, since = begun+1, time.Now()
+		}
+		if time.Since(since) > patience {
+			stop()
+			return
+		}
+	}
+}
+
+func (d *differential) exists(name string) bool {
+	_, err := os.Lstat(filepath.Join(d.dir, name))
+	return err == nil
+}
+
+// takeLogs reads what the scripts have logged, each in a file of its own, and removes it. The last record of
+// a file that has reached its limit is cut, and left out.
+func (d *differential) takeLogs(n int) string {
+	var all strings.Builder
+	for i := range n {
+		name := filepath.Join(d.dir, "logs", fmt.Sprint(i))
+		text, err := os.ReadFile(name)
+		if err != nil {
+			break
+		}
+		if len(text) >= mostLogged {
+			text = text[:bytes.LastIndexByte(text, '\x1e')]
+		}
+		all.Write(text)
+		if err := os.Remove(name); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+const (
+	// patience is longer than the second of processor time that each script has.
+	patience = 3 * time.Second
+	// mostLogged is ulimit -f of the harness.
+	mostLogged = 256 << 10
+)
+
 func (d *differential) checkCommand(a attempt, argv []string) {
-	if name, _, _ := strings.Cut(argv[0], "-"); a.allowed && !mine[name] { // echo-x is what echo:* means too
+	name, _, _ := strings.Cut(argv[0], "-")
+	if a.allowed && a.byDefault && (name == "evil" || name == "rm" || name == "x") {
+		d.t.Errorf("allowed, but it ran the denied %q\n%q\nprinted %q\n%s", argv, a.text, a.script, listed(a.program))
+	}
+	if a.allowed && !a.byDefault && !mine[name] { // echo-x is what echo:* means too
 		d.t.Errorf("allowed, but it ran %q\n%q\nprinted %q", argv, a.text, a.script)
 	}
 	for _, c := range a.program.Commands {
@@ -286,17 +355,18 @@ func (d *differential) checkCommand(a attempt, argv []string) {
 			return
 		}
 	}
-	if a.allowed {
+	if a.allowed && !a.byDefault {
 		d.t.Errorf("allowed, but it ran %q, which is not among the commands\n%q\nprinted %q\n%s", argv, a.text, a.script, listed(a.program))
-	} else if d.differ++; d.differ <= 3 {
-		d.t.Logf("not allowed, and read differently: it ran %q\n%q", argv, a.text)
+	}
+	if d.differ++; d.differ <= 40 {
+		d.t.Logf("not allowed, and read differently: it ran %q\n%q\n%s", argv, a.text, listed(a.program))
 	}
 }
 
 // mayMake reports whether the script may have made the file: it is among its files, and an allowed
 // script may write only where its policy says.
 func (a attempt) mayMake(name string) bool {
-	if a.allowed && !strings.HasPrefix(name, "run/ok") {
+	if a.allowed && !a.byDefault && !strings.HasPrefix(name, "run/ok") {
 		return false
 	}
 	for _, f := range a.program.Files {

@@ -100,6 +100,9 @@ func read(text string, lang syntax.LangVariant) (file *syntax.File, canonical, p
 	if err != nil {
 		return nil, "", unreadable(err)
 	}
+	if problem == "" && strings.Contains(text, "(") && joinedSubstitution(file, text) {
+		problem = "a substitution follows a word with nothing between them, which the shell reads as one word"
+	}
 	printed, err := printTree(file)
 	if err != nil {
 		return nil, "", unreadable(err)
@@ -129,6 +132,24 @@ func printTree(node syntax.Node) (string, error) {
 	var b strings.Builder
 	err := syntax.NewPrinter().Print(&b, node)
 	return b.String(), err
+}
+
+// joinedSubstitution finds a <( or >( that the parser takes for the beginning of a word, and the shell for a
+// part of the one before: behind $(x) and the like.
+func joinedSubstitution(f *syntax.File, text string) bool {
+	found := false
+	syntax.Walk(f, func(n syntax.Node) bool {
+		w, is := n.(*syntax.Word)
+		if !is || len(w.Parts) == 0 {
+			return !found
+		}
+		if _, is := w.Parts[0].(*syntax.ProcSubst); is {
+			at := w.Pos().Offset()
+			found = found || at > 0 && at <= uint(len(text)) && !strings.ContainsRune(" \t\n;|&(=", rune(text[at-1]))
+		}
+		return !found
+	})
+	return found
 }
 
 func hasComments(f *syntax.File) bool {

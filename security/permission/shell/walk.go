@@ -77,9 +77,7 @@ func (a *analysis) command(c syntax.Command, s *scope) {
 			s.dirs = union(s.dirs, branch.dirs)
 		}
 	case *syntax.TimeClause:
-		if c.Stmt != nil {
-			a.stmt(c.Stmt, s)
-		}
+		a.time(c, s)
 	case *syntax.CoprocClause:
 		// The parser takes the first of two words for the name; the shell does not.
 		a.hard("it starts a coprocess")
@@ -102,6 +100,17 @@ func (a *analysis) command(c syntax.Command, s *scope) {
 	default:
 		a.hard("it holds something that is not known here")
 	}
+}
+
+// time walks what is timed. An option that the parser does not know is a command to it, and none to the shell.
+func (a *analysis) time(c *syntax.TimeClause, s *scope) {
+	if c.Stmt == nil {
+		return
+	}
+	if call, is := c.Stmt.Cmd.(*syntax.CallExpr); is && len(call.Args) > 0 && len(call.Assigns) == 0 && strings.HasPrefix(call.Args[0].Lit(), "-") {
+		a.hard("time is given something that only the shell knows to be an option or a command")
+	}
+	a.stmt(c.Stmt, s)
 }
 
 // function walks the body as if it ran where it stands; where it is called is not followed.
