@@ -174,6 +174,7 @@ func (a *analysis) trap(i int, args []Word, s *scope) {
 		a.runs("only the shell knows what it gives trap to run")
 		return
 	}
+	a.trapped = true
 	late := s.clone()
 	late.dirs = Dirs{Paths: s.dirs.Paths, Unknown: true} // it runs later, wherever the shell is then
 	a.script(i, at, args[0], syntax.LangBash, late)

@@ -197,6 +197,7 @@ func (a *analysis) script(i, at int, w Word, lang syntax.LangVariant, s *scope) 
 	}
 	inner := s.clone()
 	inner.inner, inner.outer, inner.at, inner.stdin = true, i, at, nil
+	inner.vars = nil // another process, or another time
 	a.text(w.Text, lang, inner)
 	s.dirs = union(s.dirs, inner.dirs)
 }

@@ -21,12 +21,12 @@ func Parse(text string) (p Program) {
 		}
 	}()
 	if words, ok := plainWords(text); ok {
-		a := analysis{assigned: map[string]bool{}}
+		a := analysis{assigned: map[string]bool{}, looped: map[string]bool{}}
 		a.run(Command{Words: words, plain: text}, new(scope{dirs: here()}))
 		a.program.Canonical = text + "\n"
 		return a.program
 	}
-	a := analysis{assigned: map[string]bool{}}
+	a := analysis{assigned: map[string]bool{}, looped: map[string]bool{}}
 	if reason := unclear(text, true); reason != "" {
 		a.hard(reason)
 	}
@@ -176,9 +176,12 @@ func slashed(f *syntax.File) bool {
 type analysis struct {
 	program  Program
 	assigned map[string]bool // variables that the program itself sets
+	looped   map[string]bool // variables that loops over words set
 	used     []string        // variables whose value it uses
 	depth    int
+	rounds   int // of loops over words, walked one by one
 	tooMany  bool
+	trapped  bool // a trap may run at any time
 }
 
 // scope is what the statements that follow each other share.
@@ -191,6 +194,8 @@ type scope struct {
 	outer, at int
 	inner     bool
 	guessed   bool // commands are not certain
+	// vars are the values of the variables of the loops around.
+	vars map[string]Word
 }
 
 func (s scope) clone() *scope { return &s }
@@ -214,7 +219,10 @@ func (a *analysis) add(p Problem) {
 // checkUses finds values that the program itself may have made.
 func (a *analysis) checkUses() {
 	for _, name := range a.used {
-		if a.assigned[name] {
+		switch {
+		case (a.assigned[name] || a.trapped) && a.looped[name]:
+			a.runs("it sets the variable " + name + ", which is a loop's, and uses it") // it is not what the loop says
+		case a.assigned[name]:
 			a.doubt("it sets the variable " + name + " and uses it")
 		}
 	}

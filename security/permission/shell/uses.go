@@ -155,7 +155,7 @@ func Uses(c Command) []Use {
 			continue
 		}
 		if r.last {
-			if i == lastOperand {
+			if i == lastOperand || targets(c.Words[i]) {
 				u.Write = Yes
 			} else {
 				u.Write = Maybe // -t DIRECTORY turns the order around
@@ -176,6 +176,11 @@ func Uses(c Command) []Use {
 		uses = append(uses, Use{Word: Word{Text: "."}, Read: r.read, Write: r.write, Tree: true, Hidden: hidden})
 	}
 	return uses
+}
+
+// targets reports whether the word behind an option is the directory that is written, as behind -t.
+func targets(before Word) bool {
+	return !before.Dynamic && (before.Is("--target-directory") || len(before.Text) > 1 && before.Text[0] == '-' && before.Text[1] != '-' && strings.HasSuffix(before.Text, "t"))
 }
 
 func gitRole(c Command) role {
