@@ -5,7 +5,7 @@ import "strings"
 // ParseGrant reads a rule that a SKILL.md asks for: the grammar of ParseRule, but narrower (skills.md,
 // "Decided" and 4.3). The tool is named literally, or is one server's MCP tools (mcp__SERVER__*);
 // every command, Bash or Bash(*), is not granted; a path is below the working directory or below the
-// skill's own, written ${CLAUDE_SKILL_DIR}/…. A rule with ${CLAUDE_SKILL_DIR} means nothing until
+// skill's own, written ${CLAUDE_SKILL_DIR}/…; git:* does not mean git-x. A rule with ${CLAUDE_SKILL_DIR} means nothing until
 // WithSkillDir has said where that is. The error is a *RuleError.
 func ParseGrant(text string) (Rule, error) {
 	tool, spec, err := splitRule(text)
@@ -23,7 +23,9 @@ func ParseGrant(text string) (Rule, error) {
 		return bad(0, "a skill is not granted every command: name the command, as in Bash(git status)")
 	}
 	if subjectOf(tool).matter != matterPath || spec == "" {
-		return ParseRule(text)
+		r, err := ParseRule(text)
+		r.undashed = err == nil
+		return r, err
 	}
 	below, ofSkill := strings.CutPrefix(spec, skillDir)
 	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*")}

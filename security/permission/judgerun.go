@@ -72,16 +72,38 @@ func (f *facts) about(r *Rule, lifted []bool) string {
 	return ""
 }
 
+// source is a command as a shell reads it: as it was written, unless that names a loop's variable or it is
+// inside of another.
+func source(c shell.Command) string {
+	text := strings.TrimSpace(c.Source())
+	if text != "" && !(c.Literal() && strings.Contains(text, "$")) {
+		return text
+	}
+	var words []string
+	for _, a := range c.Env {
+		words = append(words, a.Name+"="+written(a.Value))
+	}
+	for _, w := range c.Words {
+		words = append(words, written(w))
+	}
+	return strings.Join(words, " ")
+}
+
+func written(w shell.Word) string {
+	switch {
+	case w.Dynamic:
+		return w.Text
+	case w.Tilde && w.Text == "~":
+		return "~"
+	case w.Tilde:
+		return "~/" + quoted(strings.TrimPrefix(w.Text, "~/"))
+	}
+	return quoted(w.Text)
+}
+
 // show writes a command for people.
 func show(c shell.Command) string {
-	text := strings.TrimSpace(c.Source())
-	if text == "" {
-		var words []string
-		for _, w := range c.Words {
-			words = append(words, w.Text)
-		}
-		text = strings.Join(words, " ")
-	}
+	text := source(c)
 	if len(text) > 80 {
 		text = strings.ToValidUTF8(text[:77], "") + "…"
 	}
@@ -284,6 +306,9 @@ func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool) reach {
 		if lifted != nil && lifted[i] {
 			continue
 		}
+		if code := f.shell.program.Commands[i].Code; code != "" && of == no && r.namesIn(code, f) {
+			of = maybe
+		}
 		for _, u := range f.usesOf(i) {
 			use := 0
 			if reads {
@@ -316,6 +341,23 @@ func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool) reach {
 		of = max(of, maybe)
 	}
 	return of
+}
+
+// namesIn reports whether a text in another language names what a path rule is about, as far as a rule says it
+// literally.
+func (r *Rule) namesIn(code string, f *facts) bool {
+	if r.form != formPath {
+		return r.form == formTool // of every file, nobody can tell
+	}
+	p, ok := r.pattern(f.call.Dir)
+	if !ok {
+		return true
+	}
+	name, _, _ := strings.Cut(p.rest, "*")
+	if p.exact || len(name) > 1 && r.base != baseRoot {
+		return strings.Contains(fold(code), fold(strings.TrimSuffix(name, "/")))
+	}
+	return p.dir != "" && strings.Contains(fold(code), fold(p.dir))
 }
 
 // within says whether the file may be one that the patterns deny.

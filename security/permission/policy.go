@@ -10,6 +10,19 @@ type Policy struct {
 	Override  []Rule // lifts Deny for the calls that it means exactly; it allows nothing
 	Allow     []Rule
 	Default   Action // for calls that no rule decides
+
+	at map[string]string // where a rule stands, by its list and its text; never changed once made
+}
+
+// origins says of every rule that it stands in one place.
+func (p Policy) origins(where string) map[string]string {
+	at := map[string]string{}
+	for list, rules := range map[string][]Rule{"final_deny": p.FinalDeny, "deny": p.Deny, "override": p.Override, "allow": p.Allow} {
+		for _, r := range rules {
+			at[list+" "+r.text] = where
+		}
+	}
+	return at
 }
 
 // Granted is a rule that something gave to an agent while it runs, such as an active skill. It counts

@@ -23,6 +23,8 @@ type Rule struct {
 	base base   // for formPath
 	dir  string // for baseSkill: the skill's directory, once known
 	star bool   // whether tool holds *
+	// undashed: the command's name is meant and nothing else, not git-x by git (skills.md 4.3, for grants).
+	undashed bool
 	// program is for rules about commands; the zero handle is none. first is its first.
 	program unique.Handle[program]
 	first   string

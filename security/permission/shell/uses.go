@@ -150,6 +150,11 @@ func Uses(c Command) []Use {
 		if before := c.Words[i]; name == "git" && w.Dynamic && !w.Split && !before.Dynamic && (before.Is("--message") || strings.HasPrefix(before.Text, "-") && !strings.HasPrefix(before.Text, "--") && strings.HasSuffix(before.Text, "m")) {
 			continue // a message
 		}
+		if name == "git" && gitGlobals[c.Words[i].Text] && !c.Words[i].Dynamic && !c.Words[i].Is("-c") {
+			u.Read, u.Write, u.Tree, u.Hidden = Maybe, Maybe, true, true // where it works
+			uses = append(uses, u)
+			continue
+		}
 		operands++
 		if operands <= r.skip && !w.Split && !hasLetter(c, "ef") {
 			continue
