@@ -28,7 +28,7 @@ func ParseGrant(text string) (Rule, error) {
 		return r, err
 	}
 	below, ofSkill := strings.CutPrefix(spec, skillDir)
-	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*")}
+	r := newRule(text, tool, spec)
 	if ofSkill {
 		if below != "" && below[0] != '/' {
 			return bad(len(tool)+1+len(skillDir), "a / has to follow "+skillDir)

@@ -61,7 +61,7 @@ func decided(a Action, s Stage, r *Rule, why string) Verdict {
 // about says which of several commands a deny rule means.
 func (f *facts) about(r *Rule, lifted []bool) string {
 	commands := f.shell.program.Commands
-	if len(commands) < 2 || r.form == formTool || !r.namedBy(f.denied) {
+	if len(commands) < 2 || r.form == formTool || !r.namedBy(&f.denied) {
 		return ""
 	}
 	for i := range commands {
@@ -120,12 +120,12 @@ func (f *facts) lifted(rules []Rule) []bool {
 	any := false
 	for j := range rules {
 		// A rule for the whole tool also means a program without commands, such as x=1.
-		any = any || len(all) == 0 && rules[j].form == formTool && rules[j].namedBy(f.names)
+		any = any || len(all) == 0 && rules[j].form == formTool && rules[j].namedBy(&f.names)
 	}
 	for i := range all {
 		for j := range rules {
 			r := &rules[j]
-			if !r.namedBy(f.names) {
+			if !r.namedBy(&f.names) {
 				continue
 			}
 			if _, ok, _ := r.covers(f, i); ok {
@@ -161,17 +161,17 @@ func (r *Rule) forbidsRun(f *facts, lifted []bool) reach {
 		return yes
 	}
 	s := f.shell
-	byTool := r.namedBy(f.denied)
+	byTool := r.namedBy(&f.denied)
 	switch {
 	case byTool && r.form == formTool:
-		return is(!allTrue(lifted) || s.program.Runs() && !allTrue(lifted))
+		return is(!allTrue(lifted) || s.runs && !allTrue(lifted))
 	case byTool && s.unclear && f.subject.matter == matterCommand:
 		return maybe
 	case byTool && r.form == formOpaque:
 		return r.deniesStrings(f)
 	}
 	of := no
-	reads, writes := r.namedBy(readers), r.namedBy(writers)
+	reads, writes := r.namedBy(&readers), r.namedBy(&writers)
 	switch {
 	case byTool, r.tool == "Git":
 		for i := range s.program.Commands {
@@ -197,8 +197,8 @@ func (r *Rule) forbidsRun(f *facts, lifted []bool) reach {
 }
 
 var (
-	readers = []string{"Read"}
-	writers = []string{"Edit", "Write"}
+	readers = namesOf("Read")
+	writers = func() names { n := namesOf("Edit"); n.add("Write"); return n }()
 )
 
 func allTrue(list []bool) bool {
@@ -212,7 +212,7 @@ func allTrue(list []bool) bool {
 
 // unknown reports whether something may run that is not among the commands.
 func (s *run) unknown() bool {
-	if s.program.Runs() || s.unclear {
+	if s.runs || s.unclear {
 		return true
 	}
 	for _, c := range s.program.Commands {
@@ -301,6 +301,7 @@ func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool) reach {
 			}
 		}
 	}
+	var some [4]pattern
 	var patterns []pattern
 	for i := range f.shell.program.Commands {
 		if lifted != nil && lifted[i] {
@@ -309,8 +310,9 @@ func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool) reach {
 		if code := f.shell.program.Commands[i].Code; code != "" && of == no && r.namesIn(code, f) {
 			of = maybe
 		}
-		for _, u := range f.usesOf(i) {
-			use := 0
+		uses := f.usesOf(i)
+		for j := range uses {
+			u, use := &uses[j], 0
 			if reads {
 				use = u.Read
 			}
@@ -325,7 +327,7 @@ func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool) reach {
 				}
 			case r.form == formPath:
 				if patterns == nil {
-					patterns, _ = r.denials(f.call.Dir, f.follow)
+					patterns, _ = r.denials(f, some[:0])
 				}
 				hit := f.within(u, patterns)
 				if use == shell.Maybe {
@@ -337,7 +339,7 @@ func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool) reach {
 			}
 		}
 	}
-	if f.shell.program.Runs() {
+	if f.shell.runs {
 		of = max(of, maybe)
 	}
 	return of
@@ -361,12 +363,14 @@ func (r *Rule) namesIn(code string, f *facts) bool {
 }
 
 // within says whether the file may be one that the patterns deny.
-func (f *facts) within(u used, patterns []pattern) reach {
+func (f *facts) within(u *used, patterns []pattern) reach {
 	if u.any {
 		return maybe
 	}
 	of := no
-	for _, p := range patterns {
+	elsewhere := u.place.known && u.place.real != u.place.lexical
+	for i := range patterns {
+		p := &patterns[i]
 		switch {
 		case u.pattern != "":
 			if p.mayCover(fold(u.pattern)) && (u.Write == shell.Yes || f.mayFind(u.pattern, p)) {
@@ -374,9 +378,9 @@ func (f *facts) within(u used, patterns []pattern) reach {
 			}
 		case u.place.lexical == "" && !u.place.known:
 			of = max(of, maybe)
-		case p.covers(fold(u.place.lexical)) || u.place.known && p.covers(fold(u.place.real)):
+		case p.covers(fold(u.place.lexical)) || elsewhere && p.covers(fold(u.place.real)):
 			return yes
-		case u.Tree && (u.Hidden || !p.hidden()) && (p.below(fold(u.place.lexical)) || u.place.known && p.below(fold(u.place.real))):
+		case u.Tree && (u.Hidden || !p.hidden()) && (p.below(fold(u.place.lexical)) || elsewhere && p.below(fold(u.place.real))):
 			if of = max(of, f.below(u, p)); of == yes {
 				return yes
 			}
@@ -386,7 +390,7 @@ func (f *facts) within(u used, patterns []pattern) reach {
 }
 
 // mayCover is covers for a path that only the shell knows.
-func (p pattern) mayCover(path string) bool {
+func (p *pattern) mayCover(path string) bool {
 	rest := p.rest
 	if p.exact {
 		rest = strings.ReplaceAll(rest, "*", "?") // nobody names files so
@@ -399,7 +403,7 @@ func (p pattern) mayCover(path string) bool {
 }
 
 // hidden reports whether the pattern means only names with a dot in front.
-func (p pattern) hidden() bool {
+func (p *pattern) hidden() bool {
 	return strings.HasPrefix(p.rest[strings.LastIndexByte(p.rest, '/')+1:], ".")
 }
 
@@ -418,7 +422,7 @@ type named struct{ name, real string }
 
 // mayFind reports whether there is a file that a pattern of the shell may stand for and that is denied.
 // A pattern only stands for files that there are.
-func (f *facts) mayFind(word string, p pattern) bool {
+func (f *facts) mayFind(word string, p *pattern) bool {
 	mark := strings.IndexAny(word, shell.Marks)
 	if mark < 0 || strings.ContainsRune(word, shell.Any) {
 		return true
@@ -439,7 +443,7 @@ func (f *facts) mayFind(word string, p pattern) bool {
 
 // below says whether a command that goes below a directory meets there what a pattern denies. What is
 // made later it does not see; that is what the sandbox is for.
-func (f *facts) below(u used, p pattern) reach {
+func (f *facts) below(u *used, p *pattern) reach {
 	if p.exact && u.Write == shell.Yes {
 		return yes
 	}
@@ -491,7 +495,7 @@ func (f *facts) listing(root string) *tree {
 }
 
 // below reports whether something below a directory may be meant.
-func (p pattern) below(dir string) bool {
+func (p *pattern) below(dir string) bool {
 	if _, ok := inside(dir, p.dir); ok && (p.dir != "" || dir == "") {
 		return true
 	}

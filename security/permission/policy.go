@@ -157,20 +157,22 @@ func cautious(v Verdict, stage Stage, unsure *Rule) Verdict {
 	return decided(Ask, stage, unsure, why(unsure, "may deny this, and it cannot be told whether it does"))
 }
 
-func why(r *Rule, does string) string { return fmt.Sprintf("The rule %s %s.", r.text, does) }
+func why(r *Rule, does string) string { return "The rule " + r.text + " " + does + "." }
 
 // firstDeny finds a rule that denies the call, and else one that may.
 func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
+	tags := f.denied.tags
 	for i := range rules {
-		if rules[i].form != formNone && !rules[i].namedBy(f.denied) {
-			continue
+		r := &rules[i]
+		if tags>>(r.tag&63)&1 == 0 {
+			continue // most rules are about other tools, and end here
 		}
-		switch rules[i].denies(f) {
+		switch r.denies(f) {
 		case yes:
-			return &rules[i], nil
+			return r, nil
 		case maybe:
 			if may == nil {
-				may = &rules[i]
+				may = r
 			}
 		}
 	}
@@ -179,7 +181,7 @@ func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
 
 func firstAllow(rules []Rule, f *facts) *Rule {
 	for i := range rules {
-		if rules[i].namedBy(f.names) && rules[i].allows(f) == yes {
+		if rules[i].namedBy(&f.names) && rules[i].allows(f) == yes {
 			return &rules[i]
 		}
 	}
