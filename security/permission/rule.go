@@ -17,14 +17,14 @@ const longestRule = 4096
 // denies everything.
 type Rule struct {
 	// What most rules are told apart by stands together, so that a long list is quickly gone through.
-	tool    string // may hold *
-	tag     uint8  // the bit of names.tags that has to be set; 0 = always looked at, as the zero Rule is
-	star    bool   // whether tool holds *
-	form    form
-	base    base   // for formPath
-	text    string // as written
-	spec    string // for formPath without its base
-	dir     string // for baseSkill: the skill's directory, once known
+	tool string // may hold *
+	tag  uint8  // the bit of names.tags that has to be set; 0 = always looked at, as the zero Rule is
+	star bool   // whether tool holds *
+	form form
+	base base   // for formPath
+	text string // as written
+	spec string // for formPath without its base
+	dir  string // for baseSkill: the skill's directory, once known
 	// fixed is the pattern of a formPath that is relative to nothing.
 	fixed unique.Handle[pattern]
 	// undashed: the command's name is meant and nothing else, not git-x by git (skills.md 4.3, for grants).

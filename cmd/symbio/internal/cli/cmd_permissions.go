@@ -38,9 +38,9 @@ type verdictJSON struct {
 	At string `json:"at"`
 	// Change is what would give another verdict: rules to add, and what they give. Never says why none can.
 	Change []ruleChangeJSON `json:"change"`
-	Gives  string       `json:"gives"`
-	Wider  string       `json:"wider,omitempty"`
-	Never  string       `json:"never,omitempty"`
+	Gives  string           `json:"gives"`
+	Wider  string           `json:"wider,omitempty"`
+	Never  string           `json:"never,omitempty"`
 }
 
 type ruleChangeJSON struct {
