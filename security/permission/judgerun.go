@@ -15,7 +15,7 @@ import (
 func (l Link) judgeRun(f *facts) Verdict {
 	p := l.Policy
 	r := f.ran()
-	denied, unsure := f.firstForbidden(p.FinalDeny, nil)
+	denied, unsure := f.firstForbidden(p.FinalDeny, nil, true)
 	if denied != nil {
 		return decided(Deny, StageFinalDeny, denied, why(denied, "denies this for good")+f.about(denied, nil))
 	}
@@ -29,7 +29,7 @@ func (l Link) judgeRun(f *facts) Verdict {
 		return cautious(byMemory, floor, unsure)
 	}
 	lifted := f.lifted(p.Override)
-	denied, doubt := f.firstForbidden(p.Deny, lifted)
+	denied, doubt := f.firstForbidden(p.Deny, lifted, false)
 	if denied != nil {
 		return decided(Deny, StageDeny, denied, why(denied, "denies this")+f.about(denied, lifted))
 	}
@@ -139,11 +139,11 @@ func (f *facts) lifted(rules []Rule) []bool {
 	return all
 }
 
-// firstForbidden finds a rule that denies the call, and else one that may. Redirections are looked at
-// only for final rules, when lifted is nil: for others each has its own overrides.
-func (f *facts) firstForbidden(rules []Rule, lifted []bool) (denies, may *Rule) {
+// firstForbidden finds a rule that denies the call, and else one that may. files says to look at
+// redirections too; where there are overrides, each has its own.
+func (f *facts) firstForbidden(rules []Rule, lifted []bool, files bool) (denies, may *Rule) {
 	for i := range rules {
-		switch rules[i].forbidsRun(f, lifted) {
+		switch rules[i].forbidsRun(f, lifted, files) {
 		case yes:
 			return &rules[i], nil
 		case maybe:
@@ -156,7 +156,7 @@ func (f *facts) firstForbidden(rules []Rule, lifted []bool) (denies, may *Rule) 
 }
 
 // forbidsRun says whether a deny rule may mean what the call runs.
-func (r *Rule) forbidsRun(f *facts, lifted []bool) reach {
+func (r *Rule) forbidsRun(f *facts, lifted []bool, files bool) reach {
 	if r.form == formNone {
 		return yes
 	}
@@ -182,7 +182,7 @@ func (r *Rule) forbidsRun(f *facts, lifted []bool) reach {
 			}
 		}
 	case reads || writes:
-		return r.forbidsFiles(f, reads, writes, lifted)
+		return r.forbidsFiles(f, reads, writes, lifted, files)
 	default:
 		return no
 	}
@@ -292,9 +292,9 @@ func joined(c *shell.Command) string {
 }
 
 // forbidsFiles says whether a command uses a file that a rule denies to the file tools (security.md 8.4).
-func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool) reach {
+func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool, files bool) reach {
 	of := no
-	if lifted == nil {
+	if files {
 		for _, o := range f.shell.files {
 			if of = max(of, r.denies(o.facts)); of == yes {
 				return yes
