@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -100,8 +101,8 @@ func read(text string, lang syntax.LangVariant) (file *syntax.File, canonical, p
 	if err != nil {
 		return nil, "", unreadable(err)
 	}
-	if problem == "" && strings.Contains(text, "(") && joinedSubstitution(file, text) {
-		problem = "a substitution follows a word with nothing between them, which the shell reads as one word"
+	if problem == "" && (strings.Contains(text, "<(") || strings.Contains(text, ">(")) && joinedSubstitution(file) {
+		problem = "a <( stands behind something else in its word, which reads differently when it is printed"
 	}
 	printed, err := printTree(file)
 	if err != nil {
@@ -134,18 +135,12 @@ func printTree(node syntax.Node) (string, error) {
 	return b.String(), err
 }
 
-// joinedSubstitution finds a <( or >( that the parser takes for the beginning of a word, and the shell for a
-// part of the one before: behind $(x) and the like.
-func joinedSubstitution(f *syntax.File, text string) bool {
+// joinedSubstitution finds a <( or >( behind something else in its word: printed, it may be a word of its own.
+func joinedSubstitution(f *syntax.File) bool {
 	found := false
 	syntax.Walk(f, func(n syntax.Node) bool {
-		w, is := n.(*syntax.Word)
-		if !is || len(w.Parts) == 0 {
-			return !found
-		}
-		if _, is := w.Parts[0].(*syntax.ProcSubst); is {
-			at := w.Pos().Offset()
-			found = found || at > 0 && at <= uint(len(text)) && !strings.ContainsRune(" \t\n;|&(=", rune(text[at-1]))
+		if w, is := n.(*syntax.Word); is && len(w.Parts) > 1 {
+			found = found || slices.ContainsFunc(w.Parts[1:], func(p syntax.WordPart) bool { _, is := p.(*syntax.ProcSubst); return is })
 		}
 		return !found
 	})
