@@ -59,6 +59,8 @@ type guard struct{ life *life }
 
 func (g guard) Judge(c permission.Call) permission.Verdict { return g.life.chain().Judge(c) }
 
+func (g guard) Explain(c permission.Call) permission.Explanation { return g.life.chain().Explain(c) }
+
 // tools are the ones the definition names, of those there are.
 func (a *Agent) tools() []tool.Tool {
 	cfg := a.life.factory.cfg

@@ -23,6 +23,11 @@ type Guard interface {
 	Judge(permission.Call) permission.Verdict
 }
 
+// explainer is a Guard that can say what would change a verdict, as a permission.Chain can.
+type explainer interface {
+	Explain(permission.Call) permission.Explanation
+}
+
 // Decision is a verdict about one call, and what came of it.
 type Decision struct {
 	Agent   string // whose call
@@ -222,7 +227,7 @@ func (s *Set) decide(ctx context.Context, j *job) {
 	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args}
 	d.Verdict = permission.Verdict{Stage: permission.StageDefault, Why: "Nobody guards these tools, so none may run."}
 	if s.cfg.Guard != nil {
-		d.Verdict = s.cfg.Guard.Judge(permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: boundsOf(ctx).rules})
+		d.Verdict = s.cfg.Guard.Judge(s.callOf(ctx, j))
 	}
 	var answer Answer
 	lacking := s.held(ctx, j, &d.Verdict)
@@ -246,10 +251,18 @@ func (s *Set) decide(ctx context.Context, j *job) {
 		}
 	}
 	if !d.Approved {
-		j.result.Text = refusal(d, answer)
+		change := ""
+		if x, ok := s.cfg.Guard.(explainer); ok && answer.By == "" { // what a person has refused is not for a rule to allow
+			change = x.Explain(s.callOf(ctx, j)).Change()
+		}
+		j.result.Text = refusal(d, answer, change)
 		return
 	}
 	j.verdict, j.lacking, j.ready = d.Verdict, lacking, true
+}
+
+func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
+	return permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: boundsOf(ctx).rules}
 }
 
 func (s *Set) run(ctx context.Context, j *job) {
@@ -267,8 +280,8 @@ func (s *Set) run(ctx context.Context, j *job) {
 	j.result = j.inv.Run(ctx)
 }
 
-// refusal tells the model why, and not to try the same again.
-func refusal(d Decision, answer Answer) string {
+// refusal tells the model why, what a person would have to change, and not to try the same again.
+func refusal(d Decision, answer Answer, change string) string {
 	why := d.Verdict.Why
 	if d.Verdict.Action == permission.Ask {
 		why = strings.TrimSpace(why + " " + cmp.Or(answer.Why, "The person said no."))
@@ -277,7 +290,13 @@ func refusal(d Decision, answer Answer) string {
 	if d.Verdict.Link != "" {
 		who = " (permissions of " + d.Verdict.Link + ")"
 	}
-	return fmt.Sprintf("Denied%s: %s Do not repeat this call or try to get around it; go on without it, or say what you could not do.", who, why)
+	switch {
+	case strings.HasPrefix(change, "To "):
+		change = " " + change + " Only a person can do that."
+	case change != "":
+		change = " " + change
+	}
+	return fmt.Sprintf("Denied%s: %s%s Do not repeat this call or try to get around it; go on without it, or say what you could not do.", who, why, change)
 }
 
 func ended(ctx context.Context, name string) string {

@@ -65,7 +65,7 @@ func except(c Chain, f *facts) *Except {
 			continue
 		}
 		for _, r := range l.Policy.Override {
-			if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(f.names) {
+			if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(&f.names) {
 				x.lifted = append(x.lifted, p)
 			}
 		}
@@ -82,9 +82,8 @@ func except(c Chain, f *facts) *Except {
 func treeDenials(rules []Rule, f *facts) []pattern {
 	var all []pattern
 	for _, r := range rules {
-		if r.form == formPath && r.namedBy(f.denied) {
-			patterns, _ := r.denials(f.call.Dir, f.follow)
-			all = append(all, patterns...)
+		if r.form == formPath && r.namedBy(&f.denied) {
+			all, _ = r.denials(f, all)
 		}
 	}
 	return all

@@ -57,7 +57,7 @@ func (l Link) permitRun(f *facts) Verdict {
 func (p Policy) deniesCommands() bool {
 	for _, rules := range [][]Rule{p.FinalDeny, p.Deny} {
 		for i := range rules {
-			if rules[i].namedBy(commandTools) {
+			if rules[i].namedBy(&commandTools) {
 				return true
 			}
 		}
@@ -65,7 +65,7 @@ func (p Policy) deniesCommands() bool {
 	return false
 }
 
-var commandTools = []string{"Bash", "Git"}
+var commandTools = func() names { n := namesOf("Bash"); n.add("Git"); return n }()
 
 // rest is a verdict of the last stage.
 func rest(a Action, why string) Verdict {
@@ -91,12 +91,12 @@ type permits struct {
 // each calls yield with the rules that are about this tool, until it returns true.
 func (p permits) each(yield func(r *Rule, source string) bool) {
 	for i := range p.rules {
-		if p.rules[i].namedBy(p.names) && yield(&p.rules[i], "config") {
+		if p.rules[i].namedBy(&p.names) && yield(&p.rules[i], "config") {
 			return
 		}
 	}
 	for i := range p.granted {
-		if p.granted[i].Rule.namedBy(p.names) && yield(&p.granted[i].Rule, p.granted[i].Source) {
+		if p.granted[i].Rule.namedBy(&p.names) && yield(&p.granted[i].Rule, p.granted[i].Source) {
 			return
 		}
 	}

@@ -130,7 +130,7 @@ func exactRule(f *facts, i int) string {
 			}
 		}
 	}
-	text := strings.TrimSpace(c.Source())
+	text := source(c)
 	if f.subject.matter == matterGit {
 		var words []string
 		for _, w := range c.Words[1:] {

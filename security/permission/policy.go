@@ -10,6 +10,19 @@ type Policy struct {
 	Override  []Rule // lifts Deny for the calls that it means exactly; it allows nothing
 	Allow     []Rule
 	Default   Action // for calls that no rule decides
+
+	at map[string]string // where a rule stands, by its list and its text; never changed once made
+}
+
+// origins says of every rule that it stands in one place.
+func (p Policy) origins(where string) map[string]string {
+	at := map[string]string{}
+	for list, rules := range map[string][]Rule{"final_deny": p.FinalDeny, "deny": p.Deny, "override": p.Override, "allow": p.Allow} {
+		for _, r := range rules {
+			at[list+" "+r.text] = where
+		}
+	}
+	return at
 }
 
 // Granted is a rule that something gave to an agent while it runs, such as an active skill. It counts
@@ -144,20 +157,22 @@ func cautious(v Verdict, stage Stage, unsure *Rule) Verdict {
 	return decided(Ask, stage, unsure, why(unsure, "may deny this, and it cannot be told whether it does"))
 }
 
-func why(r *Rule, does string) string { return fmt.Sprintf("The rule %s %s.", r.text, does) }
+func why(r *Rule, does string) string { return "The rule " + r.text + " " + does + "." }
 
 // firstDeny finds a rule that denies the call, and else one that may.
 func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
+	tags := f.denied.tags
 	for i := range rules {
-		if rules[i].form != formNone && !rules[i].namedBy(f.denied) {
-			continue
+		r := &rules[i]
+		if tags>>(r.tag&63)&1 == 0 {
+			continue // most rules are about other tools, and end here
 		}
-		switch rules[i].denies(f) {
+		switch r.denies(f) {
 		case yes:
-			return &rules[i], nil
+			return r, nil
 		case maybe:
 			if may == nil {
-				may = &rules[i]
+				may = r
 			}
 		}
 	}
@@ -166,7 +181,7 @@ func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
 
 func firstAllow(rules []Rule, f *facts) *Rule {
 	for i := range rules {
-		if rules[i].namedBy(f.names) && rules[i].allows(f) == yes {
+		if rules[i].namedBy(&f.names) && rules[i].allows(f) == yes {
 			return &rules[i]
 		}
 	}

@@ -81,7 +81,7 @@ func overlaps(a, b string) bool {
 
 func (f *facts) spelled(name string, allow []Rule) bool {
 	for i := range allow {
-		if allow[i].namedBy(f.names) && allow[i].spellsPath(name) {
+		if allow[i].namedBy(&f.names) && allow[i].spellsPath(name) {
 			return true
 		}
 	}

@@ -32,6 +32,20 @@ func (at place) protected() string {
 	return ""
 }
 
+// protectedIn finds a protected name in what is known of a path.
+func protectedIn(pattern string) string {
+	whole := "/" + strings.ToLower(knownParts.Replace(pattern)) + "/"
+	for _, name := range protectedNames {
+		if strings.Contains(whole, "/"+name+"/") {
+			return name
+		}
+	}
+	return ""
+}
+
+// knownParts cuts a pattern at what only the shell knows, and behind the signs before a file's name.
+var knownParts = strings.NewReplacer(string(shell.Any), "/", string(shell.AnyName), "/", string(shell.AnyRune), "/", string(shell.Below), "/", "=", "/", ":", "/")
+
 // protected finds the protected name that a call writes, or the place with keys or passwords that it uses. risk says
 // what about it a person has to think of.
 func (f *facts) protected() (name, risk string) {
@@ -63,7 +77,15 @@ func (f *facts) writesProtected(i, spelled int) string {
 		return ""
 	}
 	for _, u := range f.usesOf(i) {
-		if u.Write != shell.Yes || u.place.lexical == "" {
+		if u.Write != shell.Yes {
+			continue
+		}
+		if u.Word.Dynamic {
+			if name := protectedIn(u.Word.Pattern); name != "" {
+				return name
+			}
+		}
+		if u.place.lexical == "" {
 			continue
 		}
 		if name := u.place.protected(); name != "" {

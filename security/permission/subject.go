@@ -54,6 +54,15 @@ var aliases = map[string]string{
 	"replicate_agent": "Agent",
 }
 
+// aliased are the tools by their aliases.
+var aliased = func() map[string]string {
+	tools := map[string]string{}
+	for tool, alias := range aliases {
+		tools[alias] = tool
+	}
+	return tools
+}()
+
 // families says whose denial covers a tool too (security.md 8.4). Allow stays literal.
 var families = map[string]string{
 	"Write": "Edit", "MultiEdit": "Edit",
@@ -66,12 +75,7 @@ func subjectOf(tool string) subject {
 	if s, ok := subjects[tool]; ok {
 		return s
 	}
-	for name, alias := range aliases {
-		if alias == tool {
-			return subjects[name]
-		}
-	}
-	return subject{}
+	return subjects[aliased[tool]]
 }
 
 // knownTools are the names that a rule may mean to write, for the error about a wrong case.

@@ -212,6 +212,7 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Config{}, nil, fmt.Errorf("%s: more than one YAML document", file)
 	}
+	c.Permissions = c.Permissions.In(file)
 	if err := c.Check(); err != nil {
 		return Config{}, nil, fmt.Errorf("%s: %w", file, err)
 	}
