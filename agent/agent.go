@@ -250,7 +250,7 @@ func (a *Agent) system(ctx context.Context, from string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the catalog of skills: %w", err)
 	}
-	if prompt := skills.Prompt(catalog, skills.Budget{}); prompt != "" {
+	if prompt := skills.Prompt(catalog, skills.PromptOptions{}); prompt != "" {
 		b.WriteString("\n\n" + prompt)
 	}
 	b.WriteString(a.preloaded)

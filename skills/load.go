@@ -43,6 +43,8 @@ type Skill struct {
 	// ModTime and Size are the file's when it was read.
 	ModTime time.Time `json:"mtime"`
 	Size    int64     `json:"size"`
+	// Exposure says who may take it: what its flags and the configuration's choices come to. A scan sets it.
+	Exposure Exposure `json:"exposure,omitempty"`
 	// Diagnostics are what was found without being an Error.
 	Diagnostics []format.Diagnostic `json:"diagnostics,omitempty"`
 

@@ -29,7 +29,7 @@ func TestPromptListsSkills(t *testing.T) {
     <location>/s/b/SKILL.md</location>
   </skill>
 </available_skills>`
-	if got := skills.Prompt(c, skills.Budget{}); got != want {
+	if got := skills.Prompt(c, skills.PromptOptions{}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -38,7 +38,7 @@ func TestPromptIsEmptyWithoutSkills(t *testing.T) {
 	hidden := entry("a", "x")
 	hidden.UserOnly = true
 	for about, c := range map[string]skills.Catalog{"none": {}, "none for models": {Skills: []skills.Skill{hidden}}} {
-		if got := skills.Prompt(c, skills.Budget{}); got != "" {
+		if got := skills.Prompt(c, skills.PromptOptions{}); got != "" {
 			t.Errorf("%s: got %q", about, got)
 		}
 	}
@@ -52,7 +52,7 @@ func TestPromptCannotBeBrokenOutOf(t *testing.T) {
 	} {
 		s := entry("a", text)
 		s.Name = "n" + text
-		got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{s, entry("b", "x")}}, skills.Budget{})
+		got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{s, entry("b", "x")}}, skills.PromptOptions{})
 		var doc struct {
 			Skill []struct {
 				Name        string `xml:"name"`
@@ -70,7 +70,7 @@ func TestPromptCannotBeBrokenOutOf(t *testing.T) {
 			t.Errorf("%q: invisible characters are left: %q", text, got)
 		}
 	}
-	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", "👩\u200d🚀")}}, skills.Budget{}); !strings.Contains(got, "👩\u200d🚀") {
+	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", "👩\u200d🚀")}}, skills.PromptOptions{}); !strings.Contains(got, "👩\u200d🚀") {
 		t.Errorf("the joiner of an emoji is gone: %q", got)
 	}
 }
@@ -84,7 +84,7 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 		}
 		c.Skills = append(c.Skills, entry(fmt.Sprintf("s-%03d", i), d))
 	}
-	for _, b := range []skills.Budget{{}, {MaxEntries: 20}, {MaxEntries: 300, MaxBytes: 100 << 10}, {MaxBytes: 4 << 10}, {MaxBytes: 500}, {MaxBytes: 1}} {
+	for _, b := range []skills.PromptOptions{{}, {MaxEntries: 20}, {MaxEntries: 300, MaxBytes: 100 << 10}, {MaxBytes: 4 << 10}, {MaxBytes: 500}, {MaxBytes: 1}} {
 		got := skills.Prompt(c, b)
 		limit, entries := b.MaxBytes, b.MaxEntries
 		if limit == 0 {
@@ -104,7 +104,7 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 			t.Errorf("%+v: not well formed", b)
 		}
 	}
-	fair := skills.Prompt(skills.Catalog{Skills: c.Skills[:100]}, skills.Budget{})
+	fair := skills.Prompt(skills.Catalog{Skills: c.Skills[:100]}, skills.PromptOptions{})
 	if strings.Count(fair, "<skill>") != 100 || strings.Count(fair, ">short<") != 50 || !strings.Contains(fair, "shortened") {
 		t.Errorf("long descriptions should be shortened before short ones or entries: %s", fair[len(fair)-200:])
 	}
@@ -114,11 +114,11 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 }
 
 func TestPromptCutsLongDescriptions(t *testing.T) {
-	got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 3000))}}, skills.Budget{})
+	got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 3000))}}, skills.PromptOptions{})
 	if n := strings.Count(got, "é"); n != 1023 || !strings.Contains(got, "é…<") {
 		t.Errorf("got %d characters, want 1023 and an ellipsis", n)
 	}
-	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 1024))}}, skills.Budget{}); strings.Count(got, "é") != 1024 {
+	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 1024))}}, skills.PromptOptions{}); strings.Count(got, "é") != 1024 {
 		t.Error("a description of just the limit was cut")
 	}
 }
