@@ -225,6 +225,9 @@ func (w writer) render(entries []entry, dropped, shortened int) string {
 	return b.String()
 }
 
+// Line is text of a skill as it may be shown to a model: on one line, without what cannot be seen.
+func Line(text string) string { return oneLine(text) }
+
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")
 
 // oneLine joins lines and blanks, and drops what a person would not see: control characters,
