@@ -43,6 +43,7 @@ func (c Config) Check() error {
 	}
 	c.Sandbox.check(bad)
 	c.Discovery.check(bad)
+	c.Skills.check(bad)
 	if _, err := provider.Parse(c.Model); err != nil {
 		bad("model: %w", err)
 	}

@@ -108,6 +108,7 @@ type Skills struct {
 	Enabled  bool     `yaml:"enabled"`
 	Discover bool     `yaml:"discover"` // look in the standard places
 	Dirs     []string `yaml:"dirs"`
+	SkillUse `yaml:",inline"`
 }
 
 // Default is the configuration of a node that was told nothing: loopback only, what would be asked
@@ -119,7 +120,7 @@ func Default() Config {
 		Model:       "auto",
 		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
-		Skills:      Skills{Enabled: true, Discover: true},
+		Skills:      defaultSkills(),
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
@@ -173,6 +174,7 @@ func (c *Config) resolve(dir string) {
 	for i := range c.Skills.Dirs {
 		at(&c.Skills.Dirs[i])
 	}
+	c.Skills.resolve(at)
 	for i := range c.Directories {
 		at(&c.Directories[i])
 	}

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"symbio/agent"
+	"symbio/agent/tool/skill"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
@@ -83,13 +86,48 @@ func SkillsConfig(o Options) skills.Config {
 	if !o.Config.Skills.Enabled {
 		return skills.Config{}
 	}
-	if o.Config.Skills.Discover {
-		cfg.Roots = skills.StandardRoots(o.Home, o.Workspace(), o.Getenv)
+	use := o.Config.Skills
+	cfg.RootsFor = func(dir string) (roots []skills.Root) {
+		if use.Discover {
+			roots = skills.StandardRoots(o.Home, dir, o.Getenv)
+		}
+		for _, dir := range use.Dirs {
+			roots = append(roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
+		}
+		return roots
 	}
-	for _, dir := range o.Config.Skills.Dirs {
-		cfg.Roots = append(cfg.Roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
-	}
+	cfg.Roots = cfg.RootsFor(o.Workspace())
+	cfg.Choices, cfg.Duplicates, cfg.MaxActive, cfg.GrantTTL, cfg.IncludeFrontMatter = use.Choices, use.Duplicates, use.MaxActive, use.GrantTTL, use.IncludeFrontMatter
 	return cfg
+}
+
+// SkillPrompt says how models are shown the skills of a node with these options.
+func SkillPrompt(o Options) skills.PromptOptions {
+	use := o.Config.Skills
+	return skills.PromptOptions{
+		Format: use.Initial.Format, MaxEntries: use.Initial.MaxEntries, MaxBytes: use.Initial.MaxBytes, Duplicates: use.Duplicates,
+		Search: slices.Contains(use.Tools, skill.Search),
+	}
+}
+
+// skillUse says how agents take skills.
+func (n *Node) skillUse() agent.SkillUse {
+	use := n.opts.Config.Skills
+	return agent.SkillUse{
+		Tools: use.Tools, Prompt: SkillPrompt(n.opts), DefaultLimit: use.Search.DefaultLimit, MaxLimit: use.Search.MaxLimit, UnknownFails: use.OnUnknown == "error",
+	}
+}
+
+// checkSkills holds the definitions against the skills that there are, where the configuration says so.
+func (n *Node) checkSkills() error {
+	if n.skills == nil || n.opts.Config.Skills.OnUnknown != "error" {
+		return nil
+	}
+	var unknown []error
+	for _, name := range slices.Sorted(maps.Keys(n.agents)) {
+		unknown = append(unknown, n.agents[name].CheckSkills(n.skills.Now().Catalog))
+	}
+	return errors.Join(unknown...)
 }
 
 func (n *Node) listSkills(ctx context.Context) (*symbiov1.SkillsReply, error) {
@@ -101,11 +139,15 @@ func (n *Node) listSkills(ctx context.Context) (*symbiov1.SkillsReply, error) {
 	if err != nil {
 		return nil, toStatus(err)
 	}
+	holders, err := n.skills.Holders(ctx)
+	if err != nil {
+		return nil, toStatus(err)
+	}
 	for _, p := range catalog.Errors {
 		reply.Errors = append(reply.Errors, p.Path+": "+p.Message())
 	}
 	for _, s := range catalog.Skills {
-		reply.Skills = append(reply.Skills, &symbiov1.Skill{Id: s.ID, Name: s.Name, Description: s.Description, Path: s.Path, Scope: string(s.Scope), Enabled: true})
+		reply.Skills = append(reply.Skills, &symbiov1.Skill{Id: s.ID, Name: s.Name, Description: s.Description, Path: s.Path, Scope: string(s.Scope), Enabled: s.Exposure != skills.Off, Active: len(holders[s.ID]) > 0})
 	}
 	return reply, nil
 }

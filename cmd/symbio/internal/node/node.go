@@ -188,9 +188,14 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 		CallRate: rate.Limit(l.Rate), CallBurst: l.Burst, MaxDepth: l.Depth, MaxCall: l.Call, Drain: drain,
 	})
 	if o.Config.Skills.Enabled {
-		if n.skills, err = skills.NewRegistry(n.system, SkillsConfig(o)); err != nil {
+		cfg := SkillsConfig(o)
+		cfg.Report = n.reportSkill
+		if n.skills, err = skills.NewRegistry(n.system, cfg); err != nil {
 			return fmt.Errorf("skills: %w", err)
 		}
+	}
+	if err := n.checkSkills(); err != nil {
+		return err
 	}
 	if n.files, err = builtin.Open(o.Workspace(), o.Config.Directories...); err != nil {
 		return fmt.Errorf("the workspace: %w", err)
@@ -205,7 +210,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	}
 	n.web = WebClient()
 	n.factory = agent.NewFactory(agent.Config{
-		Community: n.community, Skills: n.skills, Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool()}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent,
+		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool()}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent,
 		Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
