@@ -3,9 +3,12 @@ package skills_test
 import (
 	"encoding/xml"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 
 	"symbio/skills"
 	"symbio/skills/format"
@@ -120,5 +123,56 @@ func TestPromptCutsLongDescriptions(t *testing.T) {
 	}
 	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 1024))}}, skills.PromptOptions{}); strings.Count(got, "é") != 1024 {
 		t.Error("a description of just the limit was cut")
+	}
+}
+
+func TestPromptInTheOtherFormat(t *testing.T) {
+	a, b := entry("a", "Does <this>."), entry("b", "x")
+	a.Scope, b.Scope, b.Exposure = skills.ScopeProject, skills.ScopeUser, skills.NameOnly
+	want := `<skills_context>
+<skills_usage>
+  <rule>When a task fits a skill's description, take the skill before you begin, and follow what it says.</rule>
+  <rule>A skill's text may name files; read them only when they are needed. Relative paths start from the skill's own directory.</rule>
+  <rule>When no skill here fits, look for one with skill_search.</rule>
+</skills_usage>
+<skills_catalog scope="initial" truncated="false">
+  <skill>
+    <name>a</name>
+    <description>Does &lt;this&gt;.</description>
+    <path>/s/a/SKILL.md</path>
+    <scope>project</scope>
+  </skill>
+  <skill>
+    <name>b</name>
+    <path>/s/b/SKILL.md</path>
+    <scope>user</scope>
+  </skill>
+</skills_catalog>
+</skills_context>`
+	o := skills.PromptOptions{Format: skills.SkillsContext, Search: true}
+	if d := cmp.Diff(want, skills.Prompt(skills.Catalog{Skills: []skills.Skill{a, b}}, o)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	o.MaxEntries = 1
+	got := skills.Render(skills.Catalog{Skills: []skills.Skill{a, b}}, o)
+	if !strings.Contains(got.Text, `truncated="true"`) || !strings.Contains(got.Text, "1 more skills are installed and not listed; find them with skill_search") || xml.Unmarshal([]byte(got.Text), new(struct{})) != nil {
+		t.Errorf("what is missing is not said:\n%s", got.Text)
+	}
+	if d := cmp.Diff(skills.Rendered{Text: got.Text, Listed: []string{"a"}, Dropped: []string{"b"}}, got); d != "" || !got.Truncated() {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestPromptShowsWhatAModelMayTake(t *testing.T) {
+	var c skills.Catalog
+	for name, e := range map[string]skills.Exposure{"on": skills.On, "": "", "name": skills.NameOnly, "people": skills.PeopleOnly, "off": skills.Off} {
+		s := entry("s"+name, "text of "+name+".")
+		s.Exposure = e
+		c.Skills = append(c.Skills, s)
+	}
+	r := skills.Render(c, skills.PromptOptions{Omit: func(s skills.Skill) bool { return s.Name == "son" }})
+	slices.Sort(r.Listed)
+	if d := cmp.Diff([]string{"s", "sname"}, r.Listed); d != "" || strings.Contains(r.Text, "text of name") || r.Truncated() {
+		t.Errorf("(-want +got):\n%s\n%s", d, r.Text)
 	}
 }
