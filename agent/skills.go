@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"symbio/agent/tool"
 	"symbio/agent/tool/skill"
@@ -53,6 +54,30 @@ type shelf struct {
 
 	of    *skills.Snapshot // what shown was made of; nil = nothing yet
 	shown string           // the catalog, for the system prompt
+
+	denied denied
+}
+
+// denied remembers which skills of a catalog nothing would let the agent take: what it may do does not change in
+// its life, and a catalog may be long.
+type denied struct {
+	mu sync.Mutex
+	of *skills.Snapshot // guarded by mu
+	by map[string]bool  // the skill's id; guarded by mu
+}
+
+func (d *denied) skill(now *skills.Snapshot, id string, judge func() bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of != now {
+		d.of, d.by = now, map[string]bool{}
+	}
+	answer, known := d.by[id]
+	if !known {
+		answer = judge()
+		d.by[id] = answer
+	}
+	return answer
 }
 
 // skillTools are the agent's tools for skills.
@@ -78,8 +103,10 @@ func (a *Agent) omits(s skills.Skill) bool {
 	if taking == "" || a.shelf.has[s.ID] {
 		return true
 	}
-	call := permission.Call{Tool: taking, Args: map[string]any{"skillName": s.Name}, Dir: a.life.factory.cfg.Dir}
-	return a.life.links().Judge(call).Action == permission.Deny
+	return a.shelf.denied.skill(a.life.factory.cfg.Skills.Now(), s.ID, func() bool {
+		call := permission.Call{Tool: taking, Args: map[string]any{"skillName": s.Name}, Dir: a.life.factory.cfg.Dir}
+		return a.life.links().Judge(call).Action == permission.Deny
+	})
 }
 
 // takesBy is the tool by which the agent takes skills; "" = it has none.

@@ -53,6 +53,7 @@ func TestSearchRanksByHowASkillWasFound(t *testing.T) {
 		"the closer prefix":      {skills.Query{Text: "rel", Scope: skills.ScopeUser}, []string{"/home/release-notes/SKILL.md prefix", "/home/release-notes-extra/SKILL.md prefix"}},
 		"words of either":        {skills.Query{Text: "draft notes"}, []string{"/home/release-notes/SKILL.md token_overlap", "/home/release-notes-extra/SKILL.md token_overlap"}},
 		"another form of a word": {skills.Query{Text: "pull request"}, []string{"/repo/review/SKILL.md token_overlap"}},
+		"not what says nothing":  {skills.Query{Text: "of the notes"}, []string{"/home/release-notes-extra/SKILL.md token_overlap", "/home/release-notes/SKILL.md token_overlap"}},
 		"repo means the project": {skills.Query{Text: "deploy", Scope: "repo"}, []string{"/repo/deploy/SKILL.md exact_name"}},
 		"only those kept":        {skills.Query{Text: "deploy", Keep: func(s skills.Skill) bool { return s.Scope == skills.ScopeUser }}, []string{"/home/deploy/SKILL.md exact_name"}},
 		"nothing":                {skills.Query{Text: "zebra"}, nil},

@@ -68,7 +68,7 @@ func (c Catalog) Search(q Query) Found {
 		q.Scope = ScopeProject
 	}
 	text := strings.TrimSpace(q.Text)
-	words := tokens(text)
+	words := telling(tokens(text))
 	matches := []Match{}
 	for _, s := range c.Skills {
 		if q.Scope != "" && s.Scope != q.Scope || q.Keep != nil && !q.Keep(s) {
@@ -123,6 +123,20 @@ func fits(word string, among []string) (best int) {
 		}
 	}
 	return best
+}
+
+// common are words that say nothing of what a skill is for.
+var common = map[string]bool{
+	"a": true, "an": true, "and": true, "for": true, "in": true, "is": true, "of": true, "on": true, "or": true, "the": true, "to": true, "use": true, "when": true, "with": true,
+}
+
+// telling are the words that say something; all when none does.
+func telling(words []string) []string {
+	left := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return common[w] })
+	if len(left) == 0 {
+		return words
+	}
+	return left
 }
 
 // mostTokens bounds the work for a query or description that is nothing but words.
