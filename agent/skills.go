@@ -35,7 +35,7 @@ func (d Definition) CheckSkills(c skills.Catalog) error {
 	var unknown []error
 	for _, name := range d.Skills {
 		if !c.Contains(name) {
-			unknown = append(unknown, fmt.Errorf("Agent '%s' references unknown skill: %s", d.Name, name)) //nolint:staticcheck // the text is the spec's
+			unknown = append(unknown, fmt.Errorf("Agent '%s' references unknown skill: %s", d.Name, name)) // the text is the spec's
 		}
 	}
 	return errors.Join(unknown...)

@@ -111,13 +111,6 @@ func (g *given) remove(agent, label string) []permission.Rule {
 	return rules
 }
 
-// drop ends all that an agent has.
-func (g *given) drop(agent string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.forget(agent)
-}
-
 // forget is called with mu held.
 func (g *given) forget(agent string) {
 	delete(g.byAgent, agent)
@@ -125,7 +118,7 @@ func (g *given) forget(agent string) {
 	delete(g.reads, agent)
 }
 
-// leave is drop for an agent that has ended: until the actor has swept, what it gives is void.
+// leave ends all that an agent has that has ended itself: until the actor has swept, what it gives is void.
 func (g *given) leave(agent string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
