@@ -46,11 +46,16 @@ type Want struct {
 	Epoch int
 }
 
+// mostSaid bounds what an event repeats of what others wrote, in characters.
+const mostSaid = 500
+
 func (s *shelf) take(w Want) (Activation, error) {
 	w.By = cmp.Or(w.By, ByModel)
 	listed, fresh, err := s.fetch(w)
 	if err != nil {
-		s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: cmp.Or(listed.Name, w.Path, w.Name), Path: listed.Path, By: string(w.By), Why: err.Error()})
+		// What a model wrote may be long.
+		wanted := cut(oneLine(cmp.Or(listed.Name, w.Path, w.Name)), mostSaid)
+		s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: wanted, Path: listed.Path, By: string(w.By), Why: cut(oneLine(err.Error()), mostSaid)})
 		return Activation{}, err
 	}
 	h := s.holders[w.Agent]

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -113,6 +115,46 @@ func TestWhoMayTakeASkill(t *testing.T) {
 	if err := cfg.Choices.Check(); err == nil || !strings.Contains(err.Error(), "bad") {
 		t.Errorf("the choices: %v; want the override that is none", err)
 	}
+}
+
+func TestTheStricterOfFlagsAndChoicesCounts(t *testing.T) {
+	s := entry("a", "d")
+	s.UserOnly = true
+	for e, want := range map[skills.Exposure]skills.Exposure{skills.On: skills.PeopleOnly, skills.NameOnly: skills.PeopleOnly, skills.PeopleOnly: skills.PeopleOnly, skills.Off: skills.Off, "never": skills.Off} {
+		if got := (skills.Choices{Overrides: map[string]skills.Exposure{"a": e}}).Exposure(s); got != want {
+			t.Errorf("%s over a skill for people: got %s, want %s", e, got, want)
+		}
+	}
+	both := skills.Choices{Overrides: map[string]skills.Exposure{"a": skills.NameOnly, s.Path: skills.PeopleOnly}}
+	s.UserOnly = false
+	if got := both.Exposure(s); got != skills.PeopleOnly {
+		t.Errorf("two choices: got %s, want the stricter", got)
+	}
+}
+
+// TestWhatIsJustBeingGivenToAnAgentThatEndsIsTakenBack has the registry hear nothing of the end.
+func TestWhatIsJustBeingGivenToAnAgentThatEndsIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := &gated{files: fstest.MapFS{"a/SKILL.md": {Data: []byte("---\nname: a\ndescription: d\nallowed-tools: Read\n---\n")}}}
+		r, _ := registry(t, skills.Config{Bundled: files})
+		files.opening, files.open = make(chan struct{}), make(chan struct{})
+		var taking sync.WaitGroup
+		taking.Go(func() {
+			if _, err := r.Activate(t.Context(), "ann", "a"); err != nil {
+				t.Error(err)
+			}
+		})
+		<-files.opening
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.Release(gone, "ann"); err == nil {
+			t.Error("the registry heard of it")
+		}
+		close(files.open)
+		taking.Wait()
+		synctest.Wait()
+		expect(t, r, "ann")
+	})
 }
 
 func TestAFlagThatCameAfterTheScanCounts(t *testing.T) {
