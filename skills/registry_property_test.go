@@ -170,7 +170,7 @@ func TestGrantsAreThoseOfTheActiveSkillsWhateverHappens(t *testing.T) {
 		if w.r, err = skills.NewRegistry(sys, user(w.dir)); err != nil {
 			rt.Fatal(err)
 		}
-		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+		for range rapid.IntRange(1, 15).Draw(rt, "steps") {
 			w.step(rt)
 			w.check(rt)
 		}
