@@ -29,12 +29,13 @@ func NewRegistry(sys *actor.System, cfg Config) (*Registry, error) {
 	cfg = cfg.withDefaults()
 	r := &Registry{cfg: cfg, given: newGiven()}
 	r.now.Store(&Snapshot{})
+	scanner := NewScanner(cfg)
 	ref, err := sys.Spawn(actor.Props{
 		Name: cfg.Name,
 		New: func() (actor.Behavior, error) {
 			// After a crash nobody knows which skills are active, so none are.
 			r.given.clear()
-			s := &shelf{cfg: cfg, given: r.given, publish: r.now.Store, holders: map[string]*holder{}, own: map[string]Skill{}, out: map[string]bool{}, elsewhere: map[string]Catalog{}}
+			s := &shelf{cfg: cfg, scanner: scanner, given: r.given, publish: r.now.Store, holders: map[string]*holder{}, own: map[string]Skill{}, out: map[string]bool{}, elsewhere: map[string]Catalog{}}
 			return s, s.rescan(context.Background(), "scanned")
 		},
 		Stopped: func(error) { r.given.clear() },

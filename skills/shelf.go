@@ -14,6 +14,7 @@ import (
 // shelf is the actor: the catalog, and who has taken what.
 type shelf struct {
 	cfg     Config
+	scanner *Scanner
 	given   *given
 	publish func(*Snapshot)
 
@@ -99,7 +100,7 @@ func (s *shelf) changed(err error) (any, error) {
 }
 
 func (s *shelf) rescan(ctx context.Context, why string) error {
-	c, err := Scan(ctx, s.cfg)
+	c, err := s.scanner.Scan(ctx)
 	if err != nil {
 		return err
 	}

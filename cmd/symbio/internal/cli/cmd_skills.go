@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"symbio/cmd/symbio/internal/node"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
-	"symbio/skills/format"
 )
 
 func (a *App) cmdSkills() *cobra.Command {
@@ -173,66 +171,4 @@ func (a *App) printSkill(s skills.Activation) error {
 	}
 	fmt.Fprintln(a.Out)
 	return a.printAnswer([]byte(s.Instructions))
-}
-
-func (a *App) cmdSkillsValidate() *cobra.Command {
-	var levelName string
-	cmd := &cobra.Command{
-		Use:   "validate DIR...",
-		Short: "Check skill directories, or directories of them",
-		Long: `Check every SKILL.md in the directories and below: one line each, with its verdict. Status 1 if any is
-not ok.`,
-		Example: `  symbio skills validate .agents/skills
-  symbio skills validate --level strict my-skill --json`,
-		Args: minArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			level, err := format.ParseLevel(levelName)
-			if err != nil {
-				return usage(err)
-			}
-			return a.validateSkills(args, level)
-		},
-	}
-	cmd.Flags().StringVar(&levelName, "level", "standard", "how strictly: strict, standard or lenient")
-	return cmd
-}
-
-func (a *App) validateSkills(dirs []string, level format.Level) error {
-	bad := 0
-	for _, dir := range dirs {
-		if _, err := os.Stat(dir); err != nil {
-			return notFound(err)
-		}
-		for _, r := range skills.Validate(dir, level) {
-			if !r.OK {
-				bad++
-			}
-			if err := a.printReport(r); err != nil {
-				return err
-			}
-		}
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d not ok", bad)
-	}
-	return nil
-}
-
-func (a *App) printReport(r skills.Report) error {
-	if a.json {
-		return a.printLine(r)
-	}
-	verdict := "ok"
-	if !r.OK {
-		verdict = "not ok"
-	}
-	if _, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\n", verdict, printable(r.Name), printable(r.Path)); err != nil {
-		return err
-	}
-	for _, d := range r.Diagnostics {
-		if _, err := fmt.Fprintf(a.Out, "\t%s\n", printable(d.String())); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -108,7 +108,9 @@ type Skills struct {
 	Enabled  bool     `yaml:"enabled"`
 	Discover bool     `yaml:"discover"` // look in the standard places
 	Dirs     []string `yaml:"dirs"`
-	SkillUse `yaml:",inline"`
+
+	SkillUse     `yaml:",inline"`
+	SkillReading `yaml:",inline"`
 }
 
 // Default is the configuration of a node that was told nothing: loopback only, what would be asked

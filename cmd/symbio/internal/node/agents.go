@@ -86,12 +86,14 @@ func SkillsConfig(o Options) skills.Config {
 	if !o.Config.Skills.Enabled {
 		return skills.Config{}
 	}
-	use := o.Config.Skills
+	use, reading := o.Config.Skills.SkillUse, o.Config.Skills.SkillReading
+	cfg.Policy = reading.Policy()
+	cfg.MaxDepth, cfg.MaxDirs, cfg.MaxEntries, cfg.MaxSkills = reading.MaxDepth, reading.MaxDirectories, reading.MaxEntries, reading.MaxSkills
 	cfg.RootsFor = func(dir string) (roots []skills.Root) {
-		if use.Discover {
-			roots = skills.StandardRoots(o.Home, dir, o.Getenv)
+		if o.Config.Skills.Discover {
+			roots = skills.StandardRoots(o.Home, dir, o.Getenv, reading.Markers...)
 		}
-		for _, dir := range use.Dirs {
+		for _, dir := range o.Config.Skills.Dirs {
 			roots = append(roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
 		}
 		return roots
