@@ -36,6 +36,9 @@ type Config struct {
 	Tools []tool.Tool
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
+	// Trust keeps that a person trusts a skill, whose SKILL.md has that SHA-256, with these of its rules.
+	// Default: a person's yes holds for the one activation.
+	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
 	// Report gets every event, from the goroutine in which it happens: it must not block. Default: none.
@@ -101,6 +104,7 @@ type life struct {
 	copies     int                  // guarded by mu
 	ended      bool                 // guarded by mu
 	masters    []*life              // for whom it works now; guarded by mu
+	declined   map[string]bool      // of a first agent: SKILL.mds that a person would not trust; guarded by mu
 }
 
 // Spawn makes an agent that has no parent.

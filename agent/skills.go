@@ -86,7 +86,7 @@ func (a *Agent) skillTools() []tool.Tool {
 	shown := use.Prompt
 	shown.Omit = a.omits
 	return skill.Tools(skill.Config{
-		Registry: a.life.factory.cfg.Skills, Agent: string(a.life.self.ID), Names: use.Tools, Shown: shown,
+		Registry: trusting{a.life.factory.cfg.Skills, a}, Agent: string(a.life.self.ID), Names: use.Tools, Shown: shown,
 		DefaultLimit: use.DefaultLimit, MaxLimit: use.MaxLimit,
 		Epoch: func() int { return a.shelf.epoch },
 		Took: func(name string) {
@@ -169,7 +169,7 @@ func (a *Agent) preload(ctx context.Context) {
 	a.shelf.prepared, a.shelf.has = true, map[string]bool{}
 	var all []skills.Activation
 	for _, name := range a.life.def.Skills {
-		one, err := a.life.factory.cfg.Skills.Take(ctx, skills.Want{Agent: string(a.life.self.ID), Name: name, By: skills.ByDefinition})
+		one, err := trusting{a.life.factory.cfg.Skills, a}.Take(ctx, skills.Want{Agent: string(a.life.self.ID), Name: name, By: skills.ByDefinition})
 		switch {
 		case errors.Is(err, skills.ErrNotFound):
 			a.notice(fmt.Sprintf("Warning: Skill '%s' not found", name))
@@ -251,7 +251,7 @@ func (a *Agent) named(ctx context.Context, message string) string {
 		}
 		var one skills.Activation
 		if err == nil {
-			one, err = registry.Take(ctx, skills.Want{Agent: string(a.life.self.ID), Path: found.Path, By: skills.ByPerson, Epoch: a.shelf.epoch})
+			one, err = trusting{registry, a}.Take(ctx, skills.Want{Agent: string(a.life.self.ID), Path: found.Path, By: skills.ByPerson, Epoch: a.shelf.epoch})
 		}
 		if err != nil {
 			note(m, err)

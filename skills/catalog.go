@@ -62,6 +62,7 @@ func (c Catalog) Find(nameOrPath string) (Skill, error) {
 			similar = s.Name
 		}
 	}
+	named = nearest(named)
 	switch len(named) {
 	case 1:
 		return named[0], nil
@@ -73,6 +74,15 @@ func (c Catalog) Find(nameOrPath string) (Skill, error) {
 		paths[i] = s.Path
 	}
 	return Skill{}, fmt.Errorf("%w: %d skills are named %q; choose one by its path: %s", ErrAmbiguous, len(named), nameOrPath, strings.Join(paths, ", "))
+}
+
+// nearest leaves those of other nodes out where there is another: what was fetched takes no name away.
+func nearest(named []Skill) []Skill {
+	own := slices.DeleteFunc(slices.Clone(named), func(s Skill) bool { return s.Scope == ScopePeer })
+	if len(own) == 0 {
+		return named
+	}
+	return own
 }
 
 func notFound(name, similar string) error {

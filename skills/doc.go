@@ -16,5 +16,6 @@
 // models is escaped, bounded and in a fixed order.
 //
 // It does not run scripts, does not watch files (Rescan reads them again), fetches nothing from a
-// network, and applies no grant of a project's own skills: these are reported as withheld.
+// network (package share carries skills), and applies no grant of a project's skill, and no skill of another
+// node, that Config.Trust does not say a person has trusted (package trust): these are reported as withheld.
 package skills

@@ -39,6 +39,10 @@ var (
 	ErrAlreadyExists = errors.New("skill already exists")
 	// ErrNotActive: the agent has not activated that skill.
 	ErrNotActive = errors.New("skill is not active")
+	// ErrUntrusted: the skill comes from another node, and no person has trusted it.
+	ErrUntrusted = errors.New("no person has trusted this skill of another node")
+	// ErrChanged: the SKILL.md is no longer the one that a person was shown.
+	ErrChanged = errors.New("the SKILL.md has changed")
 	// ErrResource: a resource path is not one of the skill's own readable text files.
 	ErrResource = errors.New("not a readable file of the skill")
 )

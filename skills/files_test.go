@@ -127,7 +127,7 @@ Relative paths in this skill are resolved from this directory.
 </skill_files>
 
 ## Not granted
-- Bash: a skill may not grant a whole shell or every tool; name the commands, as in Bash(git status:*)
+- Bash: a skill may not grant a whole shell or every tool; name the commands, as in Bash(git status:*), or have the user set skills.wide_grants
 </skill_context>`
 	if d := cmp.Diff(want, strings.ReplaceAll(a.Context(), root, "ROOT")); d != "" {
 		t.Errorf("context (-want +got):\n%s", d)

@@ -79,6 +79,19 @@ func (r *Registry) Take(ctx context.Context, w Want) (Activation, error) {
 	return ask[Activation](ctx, r, w)
 }
 
+// Accept grants an agent what a skill proposes, until it gives the skill back: a person has said yes to the
+// skill whose SKILL.md has that hash. Otherwise as Take; ErrChanged when the file has another hash now,
+// and then nothing changes.
+func (r *Registry) Accept(ctx context.Context, agent, name, hash string) (Activation, error) {
+	return ask[Activation](ctx, r, accept{Want{Agent: agent, Name: name}, hash})
+}
+
+// ActiveDirs returns the directories of the skills that an agent has activated, in order, without those
+// inside the program.
+func (r *Registry) ActiveDirs(ctx context.Context, agent string) ([]string, error) {
+	return ask[[]string](ctx, r, listDirs{agent})
+}
+
 // Deactivate takes a skill, named as in Take, and its grants back. ErrNotActive.
 func (r *Registry) Deactivate(ctx context.Context, agent, name string) error {
 	_, err := ask[struct{}](ctx, r, deactivate{agent, name})
@@ -176,4 +189,9 @@ type (
 		budget ReattachBudget
 	}
 	listHolders struct{}
+	listDirs    struct{ agent string }
+	accept      struct {
+		Want
+		hash string // that a person said yes to
+	}
 )

@@ -16,6 +16,9 @@ type Config struct {
 	Roots []Root
 	// Bundled holds the program's own skills, a directory each. Default: none.
 	Bundled fs.FS
+	// Trust is asked about the skills that grant nothing by themselves: a project's own, and those of other
+	// nodes. Default: nobody has trusted any.
+	Trust Trust
 	// Policy is how skills are read. Default: level Standard.
 	Policy format.Policy
 	// MaxDepth, MaxDirs and MaxEntries bound the search of one root: how deep below it, how many
@@ -70,7 +73,7 @@ func (c Config) withDefaults() Config {
 
 // ordered are the roots in the order in which they are searched.
 func (c Config) ordered() []Root {
-	roots := slices.Clone(c.Roots)
+	roots := slices.Concat(c.Roots, fetched(c.Trust))
 	slices.SortStableFunc(roots, func(a, b Root) int { return cmp.Compare(a.Scope.rank(), b.Scope.rank()) })
 	return roots
 }

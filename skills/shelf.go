@@ -44,6 +44,7 @@ type active struct {
 	hash     string
 	granted  []string
 	withheld []Withheld
+	proposed []string
 }
 
 // showing is a version of a text in an epoch of a conversation.
@@ -71,7 +72,14 @@ func (s *shelf) Receive(ctx context.Context, msg any) (any, error) {
 	case list:
 		return s.list(ctx, m)
 	case Want:
-		return s.take(m)
+		return s.take(m, "")
+	case accept:
+		return s.accept(m)
+	case listDirs:
+		if h := s.holders[m.agent]; h != nil {
+			return dirs(h.skills), nil
+		}
+		return []string(nil), nil
 	case deactivate:
 		return struct{}{}, s.deactivate(m)
 	case endTurn:

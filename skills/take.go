@@ -49,9 +49,21 @@ type Want struct {
 // mostSaid bounds what an event repeats of what others wrote, in characters.
 const mostSaid = 500
 
-func (s *shelf) take(w Want) (Activation, error) {
+// accept takes a skill again for whom it was taken, with what a person has said yes to.
+func (s *shelf) accept(m accept) (Activation, error) {
+	if id, found := s.find(m.Agent, m.Name); found {
+		m.By = s.holders[m.Agent].skills[id].by
+	}
+	return s.take(m.Want, m.hash)
+}
+
+func (s *shelf) take(w Want, accepted string) (Activation, error) {
 	w.By = cmp.Or(w.By, ByModel)
 	listed, fresh, err := s.fetch(w)
+	var gets grants
+	if err == nil {
+		gets, err = s.grantsOf(fresh.skill, fresh.hash, accepted)
+	}
 	if err != nil {
 		// What a model wrote may be long.
 		wanted := cut(oneLine(cmp.Or(listed.Name, w.Path, w.Name)), mostSaid)
@@ -68,13 +80,12 @@ func (s *shelf) take(w Want) (Activation, error) {
 	if !again {
 		label = labelFor(listed, h.skills)
 	}
-	rules, withheld := fresh.skill.grantsOf()
 	s.taken++
-	now := active{skill: fresh.skill, label: label, by: w.By, order: s.taken, text: unique.Make(fresh.body), hash: fresh.hash, withheld: withheld}
+	now := active{skill: fresh.skill, label: label, by: w.By, order: s.taken, text: unique.Make(fresh.skill.inPlace(fresh.body)), hash: fresh.hash, withheld: gets.withheld, proposed: gets.proposed}
 	if again && before.by == ByDefinition {
 		now.by = ByDefinition
 	}
-	for _, rule := range rules {
+	for _, rule := range gets.rules {
 		now.granted = append(now.granted, rule.String())
 	}
 	version := fresh.version()
@@ -82,8 +93,10 @@ func (s *shelf) take(w Want) (Activation, error) {
 	a.Already = again
 	a.Repeat = !w.Force && h.shown[listed.ID] == showing{version, w.Epoch}
 	h.skills[listed.ID] = now
-	h.shown[listed.ID] = showing{version, w.Epoch}
-	s.report(w, before, now, again, s.given.add(w.Agent, label, rules, homeOf(listed)))
+	if accepted == "" { // else nobody is shown what this returns
+		h.shown[listed.ID] = showing{version, w.Epoch}
+	}
+	s.report(w, before, now, again, s.given.add(w.Agent, label, gets.rules, homeOf(listed)))
 	return a, nil
 }
 
@@ -187,7 +200,7 @@ func (s *shelf) report(w Want, before, now active, again, granted bool) {
 }
 
 func (a active) activation() Activation {
-	return Activation{Skill: a.skill, Instructions: a.text.Value(), Hash: a.hash, Granted: a.granted, Withheld: a.withheld}
+	return Activation{Skill: a.skill, Instructions: a.text.Value(), Hash: a.hash, Granted: a.granted, Withheld: a.withheld, Proposed: a.proposed}
 }
 
 // find is the active skill that the agent means by a label, a path or a directory.

@@ -265,6 +265,7 @@ func (s *Set) run(ctx context.Context, j *job) {
 		return
 	}
 	ctx = context.WithValue(ctx, dirKey{}, s.cfg.Dir)
+	ctx = context.WithValue(ctx, agentKey{}, s.cfg.Agent)
 	ctx = context.WithValue(ctx, verdictKey{}, j.verdict)
 	if s.cfg.ReadDirs != nil {
 		ctx = context.WithValue(ctx, readDirsKey{}, s.cfg.ReadDirs)
@@ -295,6 +296,7 @@ func ended(ctx context.Context, name string) string {
 type (
 	dirKey      struct{}
 	readDirsKey struct{}
+	agentKey    struct{}
 	verdictKey  struct{}
 	progressKey struct{}
 )
@@ -313,6 +315,12 @@ func ReadDirs(ctx context.Context) []string {
 		return dirs()
 	}
 	return nil
+}
+
+// AgentOf is whose call it is, SetConfig.Agent: a tool that several agents share may ask. "" outside a Set.
+func AgentOf(ctx context.Context) string {
+	agent, _ := ctx.Value(agentKey{}).(string)
+	return agent
 }
 
 // Except is what a tool that walks directories has to leave out. nil is nothing.

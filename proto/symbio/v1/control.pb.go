@@ -2189,7 +2189,9 @@ func (x *Approval) GetDeadline() *timestamppb.Timestamp {
 }
 
 type SkillsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// rescan looks at the disk again first.
+	Rescan        bool `protobuf:"varint,80,opt,name=rescan,proto3" json:"rescan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2222,6 +2224,13 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
 	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *SkillsRequest) GetRescan() bool {
+	if x != nil {
+		return x.Rescan
+	}
+	return false
 }
 
 type Skill struct {
@@ -2531,8 +2540,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03why\x18\b \x01(\tR\x03why\x120\n" +
 	"\x05asked\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05asked\x126\n" +
 	"\bdeadline\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\x0f\n" +
-	"\rSkillsRequest\"\xa9\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"'\n" +
+	"\rSkillsRequest\x12\x16\n" +
+	"\x06rescan\x18P \x01(\bR\x06rescan\"\xa9\x01\n" +
 	"\x05Skill\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +

@@ -12,6 +12,7 @@ import (
 	"symbio/cmd/symbio/internal/node"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
+	"symbio/skills/trust"
 )
 
 func (a *App) cmdSkills() *cobra.Command {
@@ -24,7 +25,7 @@ func (a *App) cmdSkills() *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.cmdSkillsList(), a.cmdSkillsShow(), a.cmdSkillsValidate())
+	cmd.AddCommand(a.cmdSkillsList(), a.cmdSkillsShow(), a.cmdSkillsValidate(), a.cmdSkillsTrust(), a.cmdSkillsFetch())
 	return cmd
 }
 
@@ -129,7 +130,7 @@ func (a *App) cmdSkillsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			activation, err := activate(cmd.Context(), cfg, args[0])
+			activation, err := activate(cmd.Context(), cfg, skillArg(args[0]))
 			if errors.Is(err, skills.ErrNotFound) {
 				return notFound(err)
 			}
@@ -155,6 +156,7 @@ func activate(ctx context.Context, cfg skills.Config, name string) (_ skills.Act
 }
 
 func (a *App) printSkill(s skills.Activation) error {
+	known, from := a.stateOf(s)
 	if a.json {
 		return a.printJSON(struct {
 			skills.Skill
@@ -162,10 +164,13 @@ func (a *App) printSkill(s skills.Activation) error {
 			Hash         string            `json:"hash"`
 			Granted      []string          `json:"granted"`
 			Withheld     []skills.Withheld `json:"withheld"`
-		}{s.Skill, s.Instructions, s.Hash, s.Granted, s.Withheld})
+			Trust        trust.State       `json:"trust"`
+			Node         string            `json:"node,omitempty"`      // where a fetched skill came from
+			Tree         string            `json:"tree_hash,omitempty"` // its hash, of all files
+		}{s.Skill, s.Instructions, s.Hash, s.Granted, s.Withheld, known, from.Node, from.Hash})
 	}
-	fmt.Fprintf(a.Out, "name         %s\ndescription  %s\nscope        %s\npath         %s\nsha256       %s\ngrants       %s\n",
-		printable(s.Skill.Name), printable(s.Skill.Description), s.Skill.Scope, printable(s.Skill.Path), s.Hash, printable(strings.Join(s.Granted, " ")))
+	fmt.Fprintf(a.Out, "name         %s\ndescription  %s\nscope        %s\npath         %s\nsha256       %s\ntrust        %s\ngrants       %s\n",
+		printable(s.Skill.Name), printable(s.Skill.Description), s.Skill.Scope, printable(s.Skill.Path), s.Hash, trustLine(known, from), printable(strings.Join(s.Granted, " ")))
 	for _, w := range s.Withheld {
 		fmt.Fprintf(a.Out, "withheld     %s: %s\n", printable(w.Rule), printable(w.Why))
 	}

@@ -67,7 +67,7 @@ const concurrency = 16
 func (n *Node) offer() error {
 	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
-	problems := []error{n.community.Offer(info, n.info)}
+	problems := []error{n.community.Offer(info, n.info), n.shareSkills()}
 	for _, c := range n.opts.Config.Capabilities {
 		capability, provider, err := n.capability(c)
 		if err == nil {
@@ -82,12 +82,15 @@ func (n *Node) offer() error {
 
 // SkillsConfig says where the skills of a node with these options are.
 func SkillsConfig(o Options) skills.Config {
-	cfg := skills.Config{Bundled: bundled.FS(), Logger: o.Logger}
+	cfg := skills.Config{
+		Bundled: bundled.FS(), Trust: o.State.Skills(), Logger: o.Logger,
+	}
 	if !o.Config.Skills.Enabled {
 		return skills.Config{}
 	}
 	use, reading := o.Config.Skills.SkillUse, o.Config.Skills.SkillReading
 	cfg.Policy = reading.Policy()
+	cfg.Policy.WideGrants = o.Config.Skills.WideGrants
 	cfg.MaxDepth, cfg.MaxDirs, cfg.MaxEntries, cfg.MaxSkills = reading.MaxDepth, reading.MaxDirectories, reading.MaxEntries, reading.MaxSkills
 	cfg.RootsFor = func(dir string) (roots []skills.Root) {
 		if o.Config.Skills.Discover {
@@ -132,12 +135,16 @@ func (n *Node) checkSkills() error {
 	return errors.Join(unknown...)
 }
 
-func (n *Node) listSkills(ctx context.Context) (*symbiov1.SkillsReply, error) {
+func (n *Node) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error) {
 	reply := &symbiov1.SkillsReply{}
 	if n.skills == nil {
 		return reply, nil
 	}
-	catalog, err := n.skills.Catalog(ctx)
+	look := n.skills.Catalog
+	if rescan {
+		look = n.skills.Rescan
+	}
+	catalog, err := look(ctx)
 	if err != nil {
 		return nil, toStatus(err)
 	}
