@@ -459,19 +459,6 @@ func TestASkillsGrantsAreItsTakersOnlyAndEndWithIt(t *testing.T) {
 	})
 }
 
-func TestTheSkillsOfADefinitionAreThereFromTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) { return say(r.System) })
-		h := newHouse(t, model)
-		def := agent.General()
-		def.Skills = []string{"notes", "missing"}
-		got, err := h.task(h.spawn(agent.Order{Definition: def}), "go")
-		if err != nil || !strings.Contains(got, "Write it down.") || !strings.Contains(got, "<available_skills>") {
-			t.Errorf("system prompt = %q, %v; want the catalog and the skill's text", got, err)
-		}
-	})
-}
-
 func TestATaskOfAnotherNodeIsMarkedAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) { return say(r.System) }))

@@ -29,6 +29,8 @@ type Config struct {
 	Community Community
 	// Skills is the node's registry; nil = no skills.
 	Skills *skills.Registry
+	// SkillUse says how agents are shown skills and take them.
+	SkillUse SkillUse
 	// Tools are the tools that belong to no agent in particular, such as the file tools. Each agent
 	// gets those for peers, skills and replication of its own beside them.
 	Tools []tool.Tool
@@ -107,6 +109,11 @@ type life struct {
 
 // Spawn makes an agent that has no parent.
 func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) {
+	if f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
+		if err := o.Definition.CheckSkills(f.cfg.Skills.Now().Catalog); err != nil {
+			return community.Member{}, err
+		}
+	}
 	model := o.Model
 	if model == nil {
 		var err error
@@ -196,7 +203,13 @@ func (l *life) links() permission.Chain {
 	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory}
 	if registry := l.factory.cfg.Skills; registry != nil {
 		id := string(l.self.ID)
-		own.Granted = func() []permission.Granted { return registry.Granted(id) }
+		own.Granted = func() []permission.Granted {
+			granted, reading := registry.Granted(id), registry.Reading(id)
+			if len(reading) == 0 {
+				return granted
+			}
+			return slices.Concat(granted, reading)
+		}
 	}
 	chain = append(chain, own)
 	if narrowed, ok := l.def.narrowing(); ok {
@@ -206,6 +219,14 @@ func (l *life) links() permission.Chain {
 		chain = append(chain, permission.Link{Name: l.self.Name + "'s parent", Policy: keepOnly(l.keep)})
 	}
 	return chain
+}
+
+// readDirs are the directories of the agent's skills. A sub-agent is handed none of its parent's.
+func (l *life) readDirs() []string {
+	if l.factory.cfg.Skills == nil {
+		return nil
+	}
+	return l.factory.cfg.Skills.Dirs(string(l.self.ID))
 }
 
 // adopt notes a child, unless the agent ended meanwhile.

@@ -45,6 +45,8 @@ type Skill struct {
 	// ModTime and Size are the file's when it was read.
 	ModTime time.Time `json:"mtime"`
 	Size    int64     `json:"size"`
+	// Exposure says who may take it: what its flags and the configuration's choices come to. A scan sets it.
+	Exposure Exposure `json:"exposure,omitempty"`
 	// Stale: an edit broke the file. This is the last version that was in order; Catalog.Errors says what
 	// is wrong, and the skill cannot be activated until it is mended.
 	Stale bool `json:"stale,omitempty"`

@@ -28,6 +28,22 @@ type Config struct {
 	MaxDepth, MaxDirs, MaxEntries int
 	// MaxSkills bounds the skills of one root. Default: 20000, with which a catalog takes 40 MB.
 	MaxSkills int
+	// Choices say which skills are off, or not for models.
+	Choices Choices
+	// Duplicates says what a name means that several skills have. Default: nothing, ErrAmbiguous.
+	Duplicates Duplicates
+	// MaxActive is how many skills an agent may have at a time. Default 16: as many whole texts, of the
+	// 5,000 tokens that the specification recommends at most, are half of a usual context.
+	MaxActive int
+	// GrantTTL is how long a skill that was taken stays active. Default: GrantSession.
+	GrantTTL GrantTTL
+	// IncludeFrontMatter hands out a SKILL.md whole, not only the text below its front matter.
+	IncludeFrontMatter bool
+	// RootsFor says where the skills of another working directory are, for List. Default: nowhere.
+	RootsFor func(dir string) []Root
+	// Report gets each change, in order, from the actor's goroutine: it must not block, nor call the
+	// Registry. Default: nobody.
+	Report func(Event)
 	// Name is the actor's. Default: "skills".
 	Name string
 	// Logger receives what a scan found and left out. Default: silent.
@@ -40,6 +56,15 @@ func (c Config) withDefaults() Config {
 	c.MaxEntries = cmp.Or(c.MaxEntries, 20000)
 	c.MaxSkills = cmp.Or(c.MaxSkills, 20000)
 	c.Name = cmp.Or(c.Name, "skills")
+	c.Duplicates = cmp.Or(c.Duplicates, DuplicatesAmbiguous)
+	c.MaxActive = cmp.Or(c.MaxActive, 16)
+	c.GrantTTL = cmp.Or(c.GrantTTL, GrantSession)
+	if c.RootsFor == nil {
+		c.RootsFor = func(string) []Root { return nil }
+	}
+	if c.Report == nil {
+		c.Report = func(Event) {}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

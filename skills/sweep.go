@@ -79,7 +79,11 @@ func (c Config) survey(ctx context.Context, last *survey) (*survey, error) {
 }
 
 func (s *sweep) walk(ctx context.Context, root Root) {
-	w, err := newWalk(root.Path, s.cfg)
+	cfg := s.cfg
+	if root.Scope == ScopePeer {
+		cfg.MaxDepth = 1 // what was trusted is one skill, not those that it holds
+	}
+	w, err := newWalk(root.Path, cfg)
 	if err != nil {
 		m, _ := markOf(root.Path)
 		s.watched = append(s.watched, watched{root.Path, m})
@@ -174,7 +178,7 @@ func (s *sweep) finish() *survey {
 		g.add(k)
 	}
 	g.catalog.Notes, g.catalog.Truncated = s.notes, s.limited
-	out.catalog = g.finish()
+	out.catalog = s.cfg.Choices.Apply(g.finish())
 	return out
 }
 

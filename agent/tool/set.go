@@ -84,6 +84,9 @@ type SetConfig struct {
 	// Parallel is how many calls of a turn run at once. Default 8: enough to hide the waiting of
 	// small file and network calls, few enough for a laptop.
 	Parallel int
+	// ReadDirs names the directories beside the workspace in which Read may read now; it is asked when a call is
+	// outside of the workspace. Default: none.
+	ReadDirs func() []string
 	// MostText is how many bytes of a result a model is shown. Default 64 KiB: some 16,000 tokens, a
 	// tenth of a usual context.
 	MostText int
@@ -121,10 +124,24 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 // Specs describes the tools for a model, in the order they were given.
 func (s *Set) Specs() []llm.ToolSpec {
 	specs := make([]llm.ToolSpec, 0, len(s.names))
-	for _, n := range s.names {
+	for _, n := range s.offered() {
 		specs = append(specs, s.tools[n].Spec())
 	}
 	return specs
+}
+
+// offered names the tools that are there now.
+func (s *Set) offered() []string {
+	missing := func(n string) bool { return absent(s.tools[n]) }
+	if !slices.ContainsFunc(s.names, missing) {
+		return s.names
+	}
+	return slices.DeleteFunc(slices.Clone(s.names), missing)
+}
+
+func absent(t Tool) bool {
+	c, conditional := t.(Conditional)
+	return conditional && !c.Offered()
 }
 
 // job is a call on its way.
@@ -202,8 +219,8 @@ func (s *Set) guarded(j *job, do func()) {
 
 func (s *Set) decode(j *job) {
 	t := s.tools[j.call.Name]
-	if t == nil {
-		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.names, ", "))
+	if t == nil || absent(t) {
+		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.offered(), ", "))
 		return
 	}
 	inv, err := t.Decode(j.call.Args)
@@ -274,6 +291,9 @@ func (s *Set) run(ctx context.Context, j *job) {
 	ctx = context.WithValue(ctx, agentKey{}, s.cfg.Agent)
 	ctx = context.WithValue(ctx, verdictKey{}, j.verdict)
 	ctx = context.WithValue(ctx, lackingKey{}, j.lacking)
+	if s.cfg.ReadDirs != nil {
+		ctx = context.WithValue(ctx, readDirsKey{}, s.cfg.ReadDirs)
+	}
 	if s.cfg.Progress != nil {
 		ctx = context.WithValue(ctx, progressKey{}, func(p community.Progress) { s.cfg.Progress(j.call, p) })
 	}
@@ -305,6 +325,7 @@ func ended(ctx context.Context, name string) string {
 
 type (
 	dirKey      struct{}
+	readDirsKey struct{}
 	agentKey    struct{}
 	verdictKey  struct{}
 	progressKey struct{}
@@ -315,6 +336,15 @@ type (
 func Dir(ctx context.Context) string {
 	dir, _ := ctx.Value(dirKey{}).(string)
 	return dir
+}
+
+// ReadDirs are the directories beside the workspace in which a tool may read for this call's agent, and do
+// nothing else. What it may read there the guard has said.
+func ReadDirs(ctx context.Context) []string {
+	if dirs, _ := ctx.Value(readDirsKey{}).(func() []string); dirs != nil {
+		return dirs()
+	}
+	return nil
 }
 
 // AgentOf is whose call it is, SetConfig.Agent: a tool that several agents share may ask. "" outside a Set.

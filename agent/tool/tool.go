@@ -16,6 +16,13 @@ type Tool interface {
 	Decode(args json.RawMessage) (Invocation, error)
 }
 
+// Conditional is a Tool that is not always there. While it is not offered, a Set neither describes nor runs it.
+// Offered may be called from many goroutines.
+type Conditional interface {
+	Tool
+	Offered() bool
+}
+
 // Invocation is a decoded call: the permission check and the tool see the same value.
 type Invocation struct {
 	// Args are the decoded arguments, for the guard. They are not written to.

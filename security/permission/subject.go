@@ -42,6 +42,7 @@ var subjects = map[string]subject{
 	"WebFetch":  {matter: matterURL, args: []string{"url"}},
 
 	"activate_skill":    {matter: matterName, args: []string{"skill_name", "skillName", "name"}},
+	"skill_load":        {matter: matterName, args: []string{"skill_name", "skillName", "name"}},
 	"replicate_agent":   {matter: matterName, args: []string{"agent", "name"}},
 	"invoke_capability": {matter: matterName, args: []string{"capability"}},
 	"send_signal":       {matter: matterName, args: []string{"perception"}},
@@ -51,6 +52,7 @@ var subjects = map[string]subject{
 // aliases are the names under which people know a tool from elsewhere.
 var aliases = map[string]string{
 	"activate_skill":  "Skill",
+	"skill_load":      "Skill",
 	"replicate_agent": "Agent",
 }
 
@@ -68,6 +70,8 @@ var families = map[string]string{
 	"Write": "Edit", "MultiEdit": "Edit",
 	"Glob": "Read", "Grep": "Read",
 	"Git": "Bash",
+	// Two ways to the same skill (skills.md C21).
+	"skill_load": "activate_skill", "activate_skill": "skill_load",
 }
 
 // subjectOf finds the subject of a tool or of one of the aliases.
@@ -82,5 +86,5 @@ func subjectOf(tool string) subject {
 func knownTools() []string {
 	names := slices.Concat(slices.Collect(maps.Keys(subjects)), slices.Collect(maps.Values(aliases)), []string{"WebSearch"})
 	slices.Sort(names) // for errors that are the same each time
-	return names
+	return slices.Compact(names)
 }

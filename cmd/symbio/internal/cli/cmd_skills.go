@@ -62,7 +62,10 @@ func (a *App) cmdSkillsList() *cobra.Command {
 			rows := make([][]string, len(list))
 			for i, s := range list {
 				state := "enabled"
-				if s.Active {
+				switch {
+				case !s.Enabled:
+					state = "off"
+				case s.Active:
 					state = "active"
 				}
 				rows[i] = []string{s.Name, s.Scope, state, s.Path, clip(s.Description, 100)}
@@ -94,7 +97,7 @@ func (a *App) listSkills(ctx context.Context, file string) (list []skillJSON, pr
 	}
 	catalog, err := skills.Scan(ctx, cfg)
 	for _, s := range catalog.Skills {
-		list = append(list, skillJSON{s.ID, s.Name, s.Description, s.Path, string(s.Scope), true, false})
+		list = append(list, skillJSON{s.ID, s.Name, s.Description, s.Path, string(s.Scope), s.Exposure != skills.Off, false})
 	}
 	for _, p := range catalog.Errors {
 		problems = append(problems, p.Path+": "+p.Message())

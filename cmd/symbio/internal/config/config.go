@@ -116,6 +116,7 @@ type Skills struct {
 	// WideGrants lets skills ask for every command (Bash) and every tool (*).
 	WideGrants bool `yaml:"wide_grants"`
 
+	SkillUse     `yaml:",inline"`
 	SkillReading `yaml:",inline"`
 }
 
@@ -128,7 +129,7 @@ func Default() Config {
 		Model:       "auto",
 		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
-		Skills:      Skills{Enabled: true, Discover: true},
+		Skills:      defaultSkills(),
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
@@ -182,6 +183,7 @@ func (c *Config) resolve(dir string) {
 	for i := range c.Skills.Dirs {
 		at(&c.Skills.Dirs[i])
 	}
+	c.Skills.resolve(at)
 	for i := range c.Directories {
 		at(&c.Directories[i])
 	}

@@ -194,9 +194,14 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 		if err := o.State.makeSkills(); err != nil {
 			return fmt.Errorf("skills: %w", err)
 		}
-		if n.skills, err = skills.NewRegistry(n.system, SkillsConfig(o)); err != nil {
+		cfg := SkillsConfig(o)
+		cfg.Report = n.reportSkill
+		if n.skills, err = skills.NewRegistry(n.system, cfg); err != nil {
 			return fmt.Errorf("skills: %w", err)
 		}
+	}
+	if err := n.checkSkills(); err != nil {
+		return err
 	}
 	if n.files, err = builtin.Open(o.Workspace(), o.Config.Directories...); err != nil {
 		return fmt.Errorf("the workspace: %w", err)
@@ -212,7 +217,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	}
 	n.web = WebClient()
 	n.factory = agent.NewFactory(agent.Config{
-		Community: n.community, Skills: n.skills, Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Trust: n.trustSkill,
+		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Trust: n.trustSkill,
 		Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
