@@ -16,6 +16,7 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
 	"symbio/skills/bundled"
+	"symbio/skills/choice"
 )
 
 // Workspace is the directory in which agents work.
@@ -102,8 +103,21 @@ func SkillsConfig(o Options) skills.Config {
 		return roots
 	}
 	cfg.Roots = cfg.RootsFor(o.Workspace())
-	cfg.Choices, cfg.Duplicates, cfg.MaxActive, cfg.GrantTTL, cfg.IncludeFrontMatter = use.Choices, use.Duplicates, use.MaxActive, use.GrantTTL, use.IncludeFrontMatter
+	var err error
+	if cfg.Choices, err = skillChoices(o); err != nil && o.Logger != nil {
+		o.Logger.Warn("not all is known that was switched off", "err", err)
+	}
+	cfg.Duplicates, cfg.MaxActive, cfg.GrantTTL, cfg.IncludeFrontMatter = use.Duplicates, use.MaxActive, use.GrantTTL, use.IncludeFrontMatter
 	return cfg
+}
+
+// skillChoices are those of the configuration and of `symbio skills disable`. Beside an error stands what is
+// known.
+func skillChoices(o Options) (skills.Choices, error) {
+	c := o.Config.Skills.Choices
+	off, err := o.State.SkillsOff().All()
+	c.Disabled = slices.Concat(c.Disabled, choice.Choices(off).Disabled)
+	return c, err
 }
 
 // SkillPrompt says how models are shown the skills of a node with these options.
@@ -135,6 +149,18 @@ func (n *Node) checkSkills() error {
 	return errors.Join(unknown...)
 }
 
+// rescanSkills takes up what the command line has written, and what is on the disk now.
+func (n *Node) rescanSkills(ctx context.Context) (skills.Catalog, error) {
+	choices, err := skillChoices(n.opts)
+	if err != nil {
+		n.log.Warn("not all is known that was switched off", "err", err)
+	}
+	if c, err := n.skills.Choose(ctx, choices); err != nil {
+		return c, err
+	}
+	return n.skills.Rescan(ctx)
+}
+
 func (n *Node) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error) {
 	reply := &symbiov1.SkillsReply{}
 	if n.skills == nil {
@@ -142,7 +168,7 @@ func (n *Node) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsRep
 	}
 	look := n.skills.Catalog
 	if rescan {
-		look = n.skills.Rescan
+		look = n.rescanSkills
 	}
 	catalog, err := look(ctx)
 	if err != nil {
