@@ -214,6 +214,31 @@ func TestAPersonSwitchesSkillsOffOnATerminal(t *testing.T) {
 	}
 }
 
+func TestAPickerSwitchesOnWhatWasSwitchedOffByItsName(t *testing.T) {
+	dir, env := skillsHome(t)
+	run := func(args ...string) string {
+		cmd := exec.Command("symbio", args...)
+		cmd.Dir, cmd.Env = dir, env
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	run("skills", "disable", "alpha")
+	s := inTerminal(t, dir, env, "skills", "enable")
+	s.has("> [ ]  alpha")
+	s.types(" \x0e ") // and beta off
+	s.has("[x]* alpha", "> [ ]* beta")
+	s.types("\r")
+	if after, err := s.ends(); err != nil || !strings.Contains(after, "on\talpha\t") || !strings.Contains(after, "off\tbeta\t") {
+		t.Errorf("it ended with %v and said %q, want alpha on and beta off", err, after)
+	}
+	if out := run("skills", "list"); !strings.Contains(out, "alpha\tproject\tenabled\t") {
+		t.Errorf("the list afterwards is %s", out)
+	}
+}
+
 func TestALeftPickerChangesNothingAndLeavesTheTerminalAsItWas(t *testing.T) {
 	for name, leave := range map[string]func(*screen){
 		"by key":    func(s *screen) { s.types("\x03") },

@@ -40,17 +40,15 @@ func (a *App) pickSkills(ctx context.Context, file string) error {
 		_, err := fmt.Fprintln(a.Out, "Nothing is changed.")
 		return err
 	}
-	var on bool
 	for i, r := range p.rows {
 		if r.on == r.was {
 			continue
 		}
-		on = on || r.on
 		if err := s.flip(all.skills[i].Path, r.on); err != nil {
 			return err
 		}
 	}
-	return a.reportSwitched(ctx, file, s.touched, false)
+	return a.reportSwitched(ctx, file, s.wanted)
 }
 
 // picker is the list of the skills that are here. What a choice by name has switched off, or a configuration,

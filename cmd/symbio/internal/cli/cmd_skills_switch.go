@@ -74,15 +74,15 @@ func (a *App) switchSkills(ctx context.Context, file string, args []string, on b
 			return err
 		}
 	}
-	return a.reportSwitched(ctx, file, s.touched, on)
+	return a.reportSwitched(ctx, file, s.wanted)
 }
 
 // skillSwitch writes what a person chooses of the skills that they see.
 type skillSwitch struct {
-	book    choice.Book
-	off     []choice.Off
-	all     []skillJSON
-	touched []string // by path
+	book   choice.Book
+	off    []choice.Off
+	all    []skillJSON
+	wanted map[string]bool // what was switched, by path, and whether on
 }
 
 func (a *App) newSwitch(all skillList) (*skillSwitch, error) {
@@ -91,7 +91,7 @@ func (a *App) newSwitch(all skillList) (*skillSwitch, error) {
 		return nil, err
 	}
 	off, err := a.switchedOff()
-	return &skillSwitch{book: state.SkillsOff(), off: off, all: all.skills}, err
+	return &skillSwitch{book: state.SkillsOff(), off: off, all: all.skills, wanted: map[string]bool{}}, err
 }
 
 func (s *skillSwitch) chosen(key string) bool {
@@ -123,7 +123,7 @@ func (s *skillSwitch) check(arg string, on bool) error {
 func (s *skillSwitch) flip(arg string, on bool) error {
 	found := s.meant(arg)
 	for _, k := range found {
-		s.touched = append(s.touched, k.Path)
+		s.wanted[k.Path] = on
 	}
 	if !on {
 		if len(found) == 1 && arg != found[0].Name {
@@ -134,6 +134,9 @@ func (s *skillSwitch) flip(arg string, on bool) error {
 	keys := []string{arg}
 	for _, k := range found {
 		keys = append(keys, k.Path)
+		if len(s.meant(k.Name)) == 1 { // from the list, where the row is all that there is of the name
+			keys = append(keys, k.Name)
+		}
 	}
 	for _, key := range keys {
 		if err := s.book.Enable(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +147,7 @@ func (s *skillSwitch) flip(arg string, on bool) error {
 }
 
 // reportSwitched has the running nodes take a change up, and says what has come of it.
-func (a *App) reportSwitched(ctx context.Context, file string, touched []string, on bool) error {
+func (a *App) reportSwitched(ctx context.Context, file string, wanted map[string]bool) error {
 	nodes := a.rescan(ctx)
 	all, err := a.listSkills(ctx, skillQuery{file: file})
 	if err != nil {
@@ -153,7 +156,8 @@ func (a *App) reportSwitched(ctx context.Context, file string, touched []string,
 	now := []skillJSON{}
 	var still []string
 	for _, s := range all.skills {
-		if !slices.Contains(touched, s.Path) {
+		on, touched := wanted[s.Path]
+		if !touched {
 			continue
 		}
 		now = append(now, s)
