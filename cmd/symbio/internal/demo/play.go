@@ -43,6 +43,7 @@ func (p *play) see(e node.Event) {
 		Local    bool
 		Provides []string
 		Approved bool
+		Kind     string
 	}
 	known := json.Unmarshal(e.Data, &f) == nil
 	p.mu.Lock()
@@ -59,7 +60,7 @@ func (p *play) see(e node.Event) {
 	case "served":
 		p.remote++
 	case "decision":
-		if known && !f.Approved {
+		if known && !f.Approved && f.Kind == "" { // of calls of other nodes "refused" says so, too
 			p.denied++
 		}
 	case "refused":

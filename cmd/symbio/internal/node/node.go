@@ -94,6 +94,7 @@ type Node struct {
 	web       *http.Client
 	approvals approvals
 	audit     *audit.Log
+	calls     *audit.Calls // of other nodes
 }
 
 // Run runs a node until ctx ends, and then stops it within stopTimeout. It returns early when the
@@ -198,6 +199,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	if n.audit, err = audit.Open(o.State.Audit(n.name), audit.Config{}); err != nil {
 		return err
 	}
+	n.recordCalls()
 	n.approvals.timeout = o.Config.Approvals.Timeout
 	commands, err := n.commands()
 	if err != nil {
@@ -246,6 +248,7 @@ func (n *Node) run(ctx context.Context, socket net.Listener) error {
 	part("discovery", func(ctx context.Context) error { return n.roster.Run(ctx, n.sources...) })
 	changes := n.community.Subscribe()
 	part("changes", func(ctx context.Context) error { return n.reportChanges(ctx, changes) })
+	part("record of calls", n.countCalls)
 	part("control", func(context.Context) error { return server.Serve(socket) })
 	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
 	if n.opts.Watch != nil {
@@ -276,7 +279,7 @@ func (n *Node) close() {
 		n.log.Warn("actors still running at the end", "err", err)
 	}
 	if n.audit != nil {
-		if err := n.audit.Close(); err != nil {
+		if err := errors.Join(n.calls.Flush(), n.audit.Close()); err != nil {
 			n.log.Warn("closing the audit log", "err", err)
 		}
 	}
