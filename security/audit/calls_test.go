@@ -131,6 +131,18 @@ func TestAFloodOfCallsThatAllDifferFillsNoDisk(t *testing.T) {
 	}
 }
 
+func TestALongCallHasAShortRecord(t *testing.T) {
+	s := &shelf{}
+	c := newCalls(s, audit.CallsConfig{})
+	in := call("b", "x", false)
+	in.Requester = []string{strings.Repeat("r", 4000)}
+	note(t, c, in)
+	note(t, c, in)
+	if len(s.all) != 1 || len(s.all[0].For) != 0 || s.all[0].Args != nil || s.all[0].Agent != "b" || !strings.Contains(s.all[0].Why, "too long") {
+		t.Errorf("recorded are %+v", s.all)
+	}
+}
+
 func TestACallThatCannotBeRecordedIsNotDecided(t *testing.T) {
 	s := &shelf{err: errors.New("disk full")}
 	c := newCalls(s, audit.CallsConfig{})
