@@ -29,6 +29,7 @@ import (
 	"symbio/security/audit"
 	"symbio/security/identity"
 	"symbio/security/permission"
+	"symbio/security/standing"
 	"symbio/skills"
 	"symbio/transport/grpcpeer"
 )
@@ -95,6 +96,8 @@ type Node struct {
 	approvals approvals
 	audit     *audit.Log
 	calls     *audit.Calls // of other nodes
+	standing  *standing.Book
+	scope     string // the digest of policy
 }
 
 // Run runs a node until ctx ends, and then stops it within stopTimeout. It returns early when the
@@ -153,6 +156,9 @@ func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 	if n.policy, err = o.Config.Permissions.Policy(); err != nil {
 		return nil, fmt.Errorf("permissions: %w", err)
 	}
+	if n.policy, err = forPeople(n.policy); err != nil {
+		return nil, err
+	}
 	if n.inbound, err = permission.NewInbound(o.Config.Authorize); err != nil {
 		return nil, fmt.Errorf("authorize: %w", err)
 	}
@@ -200,7 +206,10 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 		return err
 	}
 	n.recordCalls()
-	n.approvals.timeout = o.Config.Approvals.Timeout
+	n.approvals.timeout, n.approvals.node = o.Config.Approvals.Timeout, string(n.id)
+	if err := n.openStanding(); err != nil {
+		return err
+	}
 	commands, err := n.commands()
 	if err != nil {
 		return err
@@ -208,7 +217,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	n.web = WebClient()
 	n.factory = agent.NewFactory(agent.Config{
 		Community: n.community, Skills: n.skills, Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool()}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent,
-		Record: n.audit.Append, Logger: n.log,
+		Granted: n.granted, Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
 		return err

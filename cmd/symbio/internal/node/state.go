@@ -39,6 +39,9 @@ func (s State) node(name string) string { return filepath.Join(s.Dir, "nodes", n
 // Audit is the directory of a node's record of decisions.
 func (s State) Audit(name string) string { return filepath.Join(s.node(name), "audit") }
 
+// Standing is the file of what a person has allowed for good on a node.
+func (s State) Standing(name string) string { return filepath.Join(s.node(name), "allowed.json") }
+
 // Key is the file of a node's key.
 func (s State) Key(name string) string { return filepath.Join(s.node(name), "key.pem") }
 

@@ -32,6 +32,7 @@ func (s State) Problems() ([]Problem, error) {
 	for _, e := range entries {
 		p.look(s.node(e.Name()), true, any) // the control socket is in it
 		p.look(s.Key(e.Name()), false, any)
+		p.look(s.Standing(e.Name()), false, any)
 		p.look(s.member(e.Name()), true, any)
 	}
 	return p.found, errors.Join(p.errs...)
