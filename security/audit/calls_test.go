@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,21 +16,38 @@ import (
 
 // shelf keeps records, or refuses them.
 type shelf struct {
-	all  []audit.Entry
-	told int
-	err  error
+	err error
+
+	mu   sync.Mutex
+	all  []audit.Entry // guarded by mu
+	told int           // guarded by mu
 }
 
 func (s *shelf) put(e audit.Entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.err == nil {
 		s.all = append(s.all, e)
 	}
 	return s.err
 }
 
+func (s *shelf) tell(audit.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told++
+}
+
+// got is what was recorded so far.
+func (s *shelf) got() []audit.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all)
+}
+
 func newCalls(s *shelf, cfg audit.CallsConfig) *audit.Calls {
 	cfg.Node, cfg.Append = "n1", s.put
-	cfg.Told = func(audit.Entry) { s.told++ }
+	cfg.Told = s.tell
 	return audit.NewCalls(cfg)
 }
 
@@ -52,10 +71,10 @@ func TestTheFirstCallOfAKindIsRecordedBeforeItGoesOnAndTheRestAreCounted(t *test
 		go func() { done <- c.Run(ctx) }()
 		time.Sleep(10 * time.Second)
 		note(t, c, call("b", "x", true))
-		if len(s.all) != 1 || s.told != 1 {
-			t.Fatalf("after the first: %d records, %d told", len(s.all), s.told)
+		if len(s.got()) != 1 {
+			t.Fatalf("after the first: %d records", len(s.got()))
 		}
-		first := s.all[0]
+		first := s.got()[0]
 		if first.Kind != audit.KindInbound || first.Agent != "b" || first.Name != "kitchen" || fmt.Sprint(first.For) != "[p o]" || first.Tool != "invoke" ||
 			string(first.Args) != `{"capability":"x"}` || first.Verdict != "allow" || !first.Approved || first.Rule != "from *: invoke x" || first.Source != "authorize" || first.Count != 0 {
 			t.Errorf("the first record is %+v", first)
@@ -69,26 +88,26 @@ func TestTheFirstCallOfAKindIsRecordedBeforeItGoesOnAndTheRestAreCounted(t *test
 		note(t, c, call("b", "x", false)) // another verdict
 		note(t, c, call("b", "y", true))
 		note(t, c, call("d", "x", true))
-		if len(s.all) != 4 {
-			t.Errorf("%d records of 4 kinds", len(s.all))
+		if len(s.got()) != 4 {
+			t.Errorf("%d records of 4 kinds", len(s.got()))
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(s.all) != 5 {
-			t.Fatalf("%d records after the window, want one more", len(s.all))
+		if len(s.got()) != 5 {
+			t.Fatalf("%d records after the window, want one more", len(s.got()))
 		}
-		if got := s.all[4]; got.Count != 1000 || got.Since == nil || !got.Since.Equal(begun) || !got.Time.Equal(begun.Add(999*time.Millisecond)) || got.Agent != "b" || !got.Approved {
+		if got := s.got()[4]; got.Count != 1000 || got.Since == nil || !got.Since.Equal(begun) || !got.Time.Equal(begun.Add(999*time.Millisecond)) || got.Agent != "b" || !got.Approved {
 			t.Errorf("the count is recorded as %+v", got)
 		}
 		time.Sleep(2 * time.Minute)
 		note(t, c, call("b", "x", true)) // forgotten meanwhile
 		note(t, c, call("b", "x", true))
-		if len(s.all) != 6 {
-			t.Errorf("%d records, want a new one of a call that did not come for a window", len(s.all))
+		if len(s.got()) != 6 {
+			t.Errorf("%d records, want a new one of a call that did not come for a window", len(s.got()))
 		}
 		stop()
-		if err := <-done; err != nil || len(s.all) != 7 || s.all[6].Count != 1 {
-			t.Errorf("at the end: %v, %d records", err, len(s.all))
+		if err := <-done; err != nil || len(s.got()) != 7 || s.got()[6].Count != 1 || s.told != 7 {
+			t.Errorf("at the end: %v, %d records, %d told", err, len(s.got()), s.told)
 		}
 	})
 }
