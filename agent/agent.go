@@ -65,7 +65,7 @@ func (a *Agent) tools() []tool.Tool {
 	all := slices.Clone(cfg.Tools)
 	all = append(all, peer.Tools(cfg.Community, a.life.self, guard{a.life})...)
 	if cfg.Skills != nil {
-		all = append(all, skill.Tool(cfg.Skills, string(a.life.self.ID), func(name string) {
+		all = append(all, skill.Tool(trusting{cfg.Skills, a}, string(a.life.self.ID), func(name string) {
 			a.report(Event{Type: EventSkill, Text: name})
 		}))
 	}
@@ -216,7 +216,7 @@ func (a *Agent) prepare(ctx context.Context) {
 	}
 	a.prepared = true
 	for _, name := range a.life.def.Skills {
-		activation, err := a.life.factory.cfg.Skills.Activate(ctx, string(a.life.self.ID), name)
+		activation, err := trusting{a.life.factory.cfg.Skills, a}.Activate(ctx, string(a.life.self.ID), name)
 		if err != nil {
 			a.life.factory.cfg.Logger.Warn("skill not found", "agent", a.life.self.ID, "skill", name, "err", err)
 			continue

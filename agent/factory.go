@@ -34,6 +34,9 @@ type Config struct {
 	Tools []tool.Tool
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
+	// Trust keeps that a person trusts a skill, whose SKILL.md has that SHA-256, with these of its rules.
+	// Default: a person's yes holds for the one activation.
+	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
 	// Granted are rules that hold for every agent beside its policy, as those that a person has allowed for longer
@@ -104,6 +107,7 @@ type life struct {
 	masters    []*life              // for whom it works now; guarded by mu
 	strange    []string             // and who of other nodes, for people; guarded by mu
 	guests     permission.Chain     // and what those are held to; guarded by mu
+	declined   map[string]bool      // of a first agent: SKILL.mds that a person would not trust; guarded by mu
 }
 
 // Spawn makes an agent that has no parent.

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-
-	"symbio/security/permission"
 )
 
 // Activation is what an agent gets when it activates a skill.
 type Activation struct {
 	Skill        Skill
-	Instructions string // the text after the front matter
+	Instructions string // the text after the front matter, with the skill's directory where it names it
 	Hash         string // SHA-256 of the SKILL.md, in hex
 	// Already: the agent had activated it before.
 	Already bool
@@ -19,30 +17,14 @@ type Activation struct {
 	Granted []string
 	// Withheld are the rules that the skill asks for and does not get.
 	Withheld []Withheld
+	// Proposed are those of the withheld rules that a person may grant by trusting the skill.
+	Proposed []string
 }
 
 // Withheld is a rule that was not granted.
 type Withheld struct {
 	Rule string
 	Why  string
-}
-
-// grantsOf parts the rules of a skill into those that hold and those that are withheld.
-func (s Skill) grantsOf() (rules []permission.Rule, withheld []Withheld) {
-	for _, r := range s.Refused {
-		withheld = append(withheld, Withheld(r))
-	}
-	for _, r := range s.Manifest.Grants {
-		switch {
-		case !s.Scope.Grants():
-			withheld = append(withheld, Withheld{r.String(), "it is a project's own skill; what it asks for is a proposal until a person trusts it"})
-		case s.files == nil:
-			rules = append(rules, r.WithSkillDir(s.Dir))
-		default:
-			rules = append(rules, r)
-		}
-	}
-	return rules, withheld
 }
 
 // Text is what the model reads: the instructions, which resources there are and where, and what

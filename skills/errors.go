@@ -31,6 +31,10 @@ var (
 	ErrUserOnly = errors.New("the skill is for people to start, not for a model")
 	// ErrNotActive: the agent has not activated that skill.
 	ErrNotActive = errors.New("skill is not active")
+	// ErrUntrusted: the skill comes from another node, and no person has trusted it.
+	ErrUntrusted = errors.New("no person has trusted this skill of another node")
+	// ErrChanged: the SKILL.md is no longer the one that a person was shown.
+	ErrChanged = errors.New("the SKILL.md has changed")
 	// ErrResource: a resource path is not one of the skill's own readable text files.
 	ErrResource = errors.New("not a readable file of the skill")
 )

@@ -26,12 +26,13 @@ type Registry struct {
 func NewRegistry(sys *actor.System, cfg Config) (*Registry, error) {
 	r := &Registry{grants: granted{byAgent: make(map[string]*Grants)}}
 	cfg = cfg.withDefaults()
+	scanner := NewScanner(cfg)
 	ref, err := sys.Spawn(actor.Props{
 		Name: cfg.Name,
 		New: func() (actor.Behavior, error) {
 			// After a crash nobody knows which skills are active, so none are.
 			r.grants.clear()
-			s := &shelf{cfg: cfg, grants: &r.grants, active: make(map[string]map[string]active)}
+			s := &shelf{cfg: cfg, scanner: scanner, grants: &r.grants, active: make(map[string]map[string]active)}
 			return s, s.rescan(context.Background())
 		},
 		Stopped: func(error) { r.grants.clear() },
@@ -58,7 +59,20 @@ func (r *Registry) Rescan(ctx context.Context) (Catalog, error) {
 // SKILL.md as the catalog shows it. Activating again reads again. An error changes nothing:
 // ErrNotFound, ErrAmbiguous, ErrUserOnly, or a *LoadError when the file broke since the scan.
 func (r *Registry) Activate(ctx context.Context, agent, name string) (Activation, error) {
-	return ask[Activation](ctx, r, activate{agent, name})
+	return ask[Activation](ctx, r, activate{agent, name, ""})
+}
+
+// Accept grants an agent what a skill proposes, until it gives the skill back: a person has said yes to the
+// skill whose SKILL.md has that hash. Otherwise as Activate; ErrChanged when the file has another hash now,
+// and then nothing changes.
+func (r *Registry) Accept(ctx context.Context, agent, name, hash string) (Activation, error) {
+	return ask[Activation](ctx, r, activate{agent, name, hash})
+}
+
+// ActiveDirs returns the directories of the skills that an agent has activated, in order, without those
+// inside the program.
+func (r *Registry) ActiveDirs(ctx context.Context, agent string) ([]string, error) {
+	return ask[[]string](ctx, r, listDirs{agent})
 }
 
 // Deactivate takes a skill, named as in Activate, and its grants back. ErrNotActive.
@@ -103,10 +117,11 @@ func ask[T any](ctx context.Context, r *Registry, msg any) (T, error) {
 type (
 	getCatalog struct{}
 	rescan     struct{}
-	activate   struct{ agent, name string }
+	activate   struct{ agent, name, accepted string } // accepted is the hash that a person said yes to
 	deactivate struct{ agent, name string }
 	release    struct{ agent string }
 	listActive struct{ agent string }
+	listDirs   struct{ agent string }
 )
 
 // granted are the grants of all agents. The actor writes them, everybody reads.
@@ -156,6 +171,7 @@ func (g *granted) clear() {
 // shelf is the actor: the catalog, and who has taken what.
 type shelf struct {
 	cfg     Config
+	scanner *Scanner
 	grants  *granted
 	catalog Catalog
 	active  map[string]map[string]active // by agent, then by the skill's id
@@ -187,12 +203,14 @@ func (s *shelf) Receive(ctx context.Context, msg any) (any, error) {
 		return struct{}{}, nil
 	case listActive:
 		return labels(s.active[m.agent]), nil
+	case listDirs:
+		return dirs(s.active[m.agent]), nil
 	}
 	return nil, fmt.Errorf("the registry of skills does not know %T", msg)
 }
 
 func (s *shelf) rescan(ctx context.Context) error {
-	c, err := Scan(ctx, s.cfg)
+	c, err := s.scanner.Scan(ctx)
 	if err != nil {
 		return err
 	}
@@ -219,12 +237,15 @@ func (s *shelf) activate(m activate) (Activation, error) {
 	if r.skill.UserOnly { // the file says so since the scan
 		return Activation{}, fmt.Errorf("activate %s: %w", skill.Name, ErrUserOnly)
 	}
-	a := Activation{Skill: r.skill, Instructions: r.body, Hash: r.hash}
-	rules, withheld := r.skill.grantsOf()
-	for _, rule := range rules {
+	a := Activation{Skill: r.skill, Instructions: r.skill.inPlace(r.body), Hash: r.hash}
+	g, err := s.grantsOf(a.Skill, a.Hash, m.accepted)
+	if err != nil {
+		return Activation{}, err
+	}
+	for _, rule := range g.rules {
 		a.Granted = append(a.Granted, rule.String())
 	}
-	a.Withheld = withheld
+	a.Withheld, a.Proposed = g.withheld, g.proposed
 	mine := s.active[m.agent]
 	before, again := mine[skill.ID]
 	a.Already = again
@@ -237,7 +258,7 @@ func (s *shelf) activate(m activate) (Activation, error) {
 		s.active[m.agent] = mine
 	}
 	mine[skill.ID] = active{r.skill, label}
-	s.grants.add(m.agent, label, rules)
+	s.grants.add(m.agent, label, g.rules)
 	return a, nil
 }
 

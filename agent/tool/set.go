@@ -251,6 +251,7 @@ func (s *Set) run(ctx context.Context, j *job) {
 		return
 	}
 	ctx = context.WithValue(ctx, dirKey{}, s.cfg.Dir)
+	ctx = context.WithValue(ctx, agentKey{}, s.cfg.Agent)
 	ctx = context.WithValue(ctx, verdictKey{}, j.verdict)
 	if s.cfg.Progress != nil {
 		ctx = context.WithValue(ctx, progressKey{}, func(p community.Progress) { s.cfg.Progress(j.call, p) })
@@ -277,6 +278,7 @@ func ended(ctx context.Context, name string) string {
 
 type (
 	dirKey      struct{}
+	agentKey    struct{}
 	verdictKey  struct{}
 	progressKey struct{}
 )
@@ -286,6 +288,12 @@ type (
 func Dir(ctx context.Context) string {
 	dir, _ := ctx.Value(dirKey{}).(string)
 	return dir
+}
+
+// AgentOf is whose call it is, SetConfig.Agent: a tool that several agents share may ask. "" outside a Set.
+func AgentOf(ctx context.Context) string {
+	agent, _ := ctx.Value(agentKey{}).(string)
+	return agent
 }
 
 // Except is what a tool that walks directories has to leave out. nil is nothing.

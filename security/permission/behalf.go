@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -38,7 +39,7 @@ type behalfLink struct {
 
 // WriteBehalf writes down what a chain is held to, for another node. Links of the same rules are written once.
 // What cannot be said there is left out if it allows: the answers of people, and what is granted for a single call
-// or for a skill's own files. An error says that a chain is longer than ReadBehalf takes. An empty chain is nil.
+// or by a skill. An error says that a chain is longer than ReadBehalf takes. An empty chain is nil.
 func WriteBehalf(c Chain) ([]byte, error) {
 	var out behalfJSON
 	seen := map[string]bool{}
@@ -47,7 +48,7 @@ func WriteBehalf(c Chain) ([]byte, error) {
 		if l.Granted != nil {
 			l.Policy.Allow = l.Policy.Allow[:len(l.Policy.Allow):len(l.Policy.Allow)]
 			for _, g := range l.Granted() {
-				if g.Call == "" && !strings.Contains(g.Rule.text, skillDir) {
+				if g.Call == "" && !g.Rule.ofSkill() {
 					l.Policy.Allow = append(l.Policy.Allow, g.Rule)
 				}
 			}
@@ -68,6 +69,11 @@ func WriteBehalf(c Chain) ([]byte, error) {
 		return nil, fmt.Errorf("too many permissions to tell another node: %d links with %d rules", len(out.Links), rules)
 	}
 	return json.Marshal(out)
+}
+
+// ofSkill reports whether the text of a rule means something else, or more, where it was not granted by a skill.
+func (r Rule) ofSkill() bool {
+	return r.granted || slices.ContainsFunc(skillDirs[:], func(dir string) bool { return strings.Contains(r.text, dir) })
 }
 
 func texts(rules []Rule) []string {

@@ -52,7 +52,7 @@ func (c Call) Lasting(p *Plan) []Granted {
 // Exact reports whether the rule means one command with all its words, or one file by its absolute path.
 func (r Rule) Exact() bool {
 	switch {
-	case r.star || strings.Contains(r.text, skillDir):
+	case r.star || r.ofSkill():
 		return false
 	case r.form == formExact:
 		return r.words().head != ""

@@ -18,10 +18,8 @@ const (
 	baseDir               // the call's working directory, written with ./ or ../
 	baseAny               // the same, but without them: a deny means it at any depth, as in .gitignore
 	baseHome              // the user's home, written ~/
-	baseSkill             // the skill's own directory, written ${CLAUDE_SKILL_DIR}/
+	baseSkill             // the skill's own directory, written ${SKILL_DIR}/ or ${CLAUDE_SKILL_DIR}/
 )
-
-const skillDir = "${CLAUDE_SKILL_DIR}"
 
 // readPath reads the spec of a rule about paths.
 func (r *Rule) readPath() (at int, reason string) {

@@ -13,6 +13,7 @@ var protectedNames = []string{
 	".agent", ".agents", ".symbio", ".vscode", ".idea", ".husky", ".claude", ".cursor",
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
 	".zshenv", ".zprofile", ".zshrc", ".zlogin", ".zlogout", ".config/fish", ".config/git", ".gitconfig", ".ssh",
+	".config/symbio", ".local/state/symbio", // what a person has allowed, and whom they trust
 }
 
 // protected finds the protected name that a path leads to or through.

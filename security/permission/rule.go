@@ -23,6 +23,8 @@ type Rule struct {
 	base base   // for formPath
 	dir  string // for baseSkill: the skill's directory, once known
 	star bool   // whether tool holds *
+	// granted: a skill asks for it, so git:* is git and not git-anything (skills.md, C31).
+	granted bool
 	// program is for rules about commands; the zero handle is none. first is its first.
 	program unique.Handle[program]
 	first   string

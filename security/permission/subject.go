@@ -45,6 +45,7 @@ var subjects = map[string]subject{
 	"replicate_agent":   {matter: matterName, args: []string{"agent", "name"}},
 	"invoke_capability": {matter: matterName, args: []string{"capability"}},
 	"send_signal":       {matter: matterName, args: []string{"perception"}},
+	"skill_fetch":       {matter: matterName, args: []string{"name"}},
 }
 
 // aliases are the names under which people know a tool from elsewhere.

@@ -42,7 +42,8 @@ func WithRequester(ctx context.Context, chain []string) context.Context {
 	return context.WithValue(ctx, requesterKey{}, chain)
 }
 
-func requester(ctx context.Context) []string {
+// Requester is that chain, for tools of other packages that call another node. It is not to be written to.
+func Requester(ctx context.Context) []string {
 	chain, _ := ctx.Value(requesterKey{}).([]string)
 	return chain
 }
@@ -191,7 +192,7 @@ const progressEach = 500 * time.Millisecond
 
 // signal carries what a model wrote to a member: JSON where it is JSON, else the JSON string of it.
 func (p peers) signal(ctx context.Context, to community.Member, perception, data string) (community.Signal, error) {
-	s := community.Signal{Perception: perception, Data: []byte(data), Requester: requester(ctx)}
+	s := community.Signal{Perception: perception, Data: []byte(data), Requester: Requester(ctx)}
 	var err error
 	if s.OnBehalf, err = behalf(ctx, to.Node != p.self.Node); err != nil {
 		return s, err

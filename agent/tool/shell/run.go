@@ -20,6 +20,10 @@ type Config struct {
 	Policy sandbox.Policy
 	// Bash is the program that runs scripts. Default "/bin/bash". It has to be bash: the checks read bash.
 	Bash string
+	// SkillDirs returns the directories of the skills that an agent has active: commands see them, wherever they
+	// are, and do not write there. A script of the only one finds its directory in the variables SKILL_DIR and
+	// CLAUDE_SKILL_DIR; with several active nobody could say whose it is, and they are not set. Default: none.
+	SkillDirs func(ctx context.Context, agent string) []string
 }
 
 const (
@@ -62,7 +66,9 @@ func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duratio
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %v", limit))
 	defer cancel()
-	policy := tool.Held(ctx, r.cfg.Policy)
+	dirs := r.skillDirs(ctx)
+	env = append(env[:len(env):len(env)], skillVariables(dirs)...)
+	policy := showing(tool.Held(ctx, r.cfg.Policy), dirs)
 	policy.Env = slices.Clone(policy.Env)
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")

@@ -2596,7 +2596,9 @@ func (x *Approval) GetRules() []string {
 }
 
 type SkillsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// rescan looks at the disk again first.
+	Rescan        bool `protobuf:"varint,80,opt,name=rescan,proto3" json:"rescan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2629,6 +2631,13 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
 	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *SkillsRequest) GetRescan() bool {
+	if x != nil {
+		return x.Rescan
+	}
+	return false
 }
 
 type Skill struct {
@@ -2967,8 +2976,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tnode_name\x18G \x01(\tR\bnodeName\x12\x14\n" +
 	"\x05shown\x18H \x01(\fR\x05shown\x12\x16\n" +
 	"\x06digest\x18I \x01(\tR\x06digest\x12\x14\n" +
-	"\x05rules\x18J \x03(\tR\x05rules\"\x0f\n" +
-	"\rSkillsRequest\"\xa9\x01\n" +
+	"\x05rules\x18J \x03(\tR\x05rules\"'\n" +
+	"\rSkillsRequest\x12\x16\n" +
+	"\x06rescan\x18P \x01(\bR\x06rescan\"\xa9\x01\n" +
 	"\x05Skill\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +

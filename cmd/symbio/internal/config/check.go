@@ -46,6 +46,7 @@ func (c Config) Check() error {
 	}
 	c.Sandbox.check(bad)
 	c.Discovery.check(bad)
+	c.Skills.SkillReading.check(bad)
 	if _, err := provider.Parse(c.Model); err != nil {
 		bad("model: %w", err)
 	}

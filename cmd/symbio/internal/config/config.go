@@ -108,6 +108,12 @@ type Skills struct {
 	Enabled  bool     `yaml:"enabled"`
 	Discover bool     `yaml:"discover"` // look in the standard places
 	Dirs     []string `yaml:"dirs"`
+	// Share says which skills of this node's disk other nodes may fetch, as far as authorize lets them.
+	Share Share `yaml:"share"`
+	// WideGrants lets skills ask for every command (Bash) and every tool (*).
+	WideGrants bool `yaml:"wide_grants"`
+
+	SkillReading `yaml:",inline"`
 }
 
 // Default is the configuration of a node that was told nothing: loopback only, what would be asked

@@ -13,6 +13,7 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
 	"symbio/skills/bundled"
+	"symbio/skills/format"
 )
 
 // Workspace is the directory in which agents work.
@@ -64,7 +65,7 @@ const concurrency = 16
 func (n *Node) offer() error {
 	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
-	problems := []error{n.community.Offer(info, n.info), n.offerApprovals()}
+	problems := []error{n.community.Offer(info, n.info), n.offerApprovals(), n.shareSkills()}
 	for _, c := range n.opts.Config.Capabilities {
 		capability, provider, err := n.capability(c)
 		if err == nil {
@@ -79,12 +80,17 @@ func (n *Node) offer() error {
 
 // SkillsConfig says where the skills of a node with these options are.
 func SkillsConfig(o Options) skills.Config {
-	cfg := skills.Config{Bundled: bundled.FS(), Logger: o.Logger}
+	cfg := skills.Config{
+		Bundled: bundled.FS(), Trust: o.State.Skills(), Policy: format.Policy{WideGrants: o.Config.Skills.WideGrants}, Logger: o.Logger,
+	}
 	if !o.Config.Skills.Enabled {
 		return skills.Config{}
 	}
+	reading := o.Config.Skills.SkillReading
+	cfg.Policy = reading.Policy()
+	cfg.MaxDepth, cfg.MaxDirs, cfg.MaxEntries, cfg.MaxSkills = reading.MaxDepth, reading.MaxDirectories, reading.MaxEntries, reading.MaxSkills
 	if o.Config.Skills.Discover {
-		cfg.Roots = skills.StandardRoots(o.Home, o.Workspace(), o.Getenv)
+		cfg.Roots = skills.StandardRoots(o.Home, o.Workspace(), o.Getenv, reading.Markers...)
 	}
 	for _, dir := range o.Config.Skills.Dirs {
 		cfg.Roots = append(cfg.Roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
@@ -92,12 +98,16 @@ func SkillsConfig(o Options) skills.Config {
 	return cfg
 }
 
-func (n *Node) listSkills(ctx context.Context) (*symbiov1.SkillsReply, error) {
+func (n *Node) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error) {
 	reply := &symbiov1.SkillsReply{}
 	if n.skills == nil {
 		return reply, nil
 	}
-	catalog, err := n.skills.Catalog(ctx)
+	look := n.skills.Catalog
+	if rescan {
+		look = n.skills.Rescan
+	}
+	catalog, err := look(ctx)
 	if err != nil {
 		return nil, toStatus(err)
 	}

@@ -31,9 +31,22 @@ func (n *Node) commands() ([]tool.Tool, error) {
 		return box, nil
 	})
 	return shell.Tools(shell.Config{
-		Box:    func(context.Context) (*sandbox.Box, error) { return probe() },
-		Policy: policy,
+		Box:       func(context.Context) (*sandbox.Box, error) { return probe() },
+		Policy:    policy,
+		SkillDirs: n.skillDirs,
 	}), nil
+}
+
+// skillDirs are the directories of the skills that an agent has active; none when that cannot be known now.
+func (n *Node) skillDirs(ctx context.Context, agent string) []string {
+	if n.skills == nil {
+		return nil
+	}
+	dirs, err := n.skills.ActiveDirs(ctx, agent)
+	if err != nil {
+		n.log.Warn("active skills not known", "agent", agent, "err", err)
+	}
+	return dirs
 }
 
 // sandboxEvent says what holds the commands of agents.

@@ -21,6 +21,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
+	"symbio/agent/tool/peerskill"
 	"symbio/agent/tool/web"
 	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
@@ -195,6 +196,9 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 		CallRate: rate.Limit(l.Rate), CallBurst: l.Burst, MaxDepth: l.Depth, MaxCall: l.Call, Drain: drain,
 	})
 	if o.Config.Skills.Enabled {
+		if err := o.State.makeSkills(); err != nil {
+			return fmt.Errorf("skills: %w", err)
+		}
 		if n.skills, err = skills.NewRegistry(n.system, SkillsConfig(o)); err != nil {
 			return fmt.Errorf("skills: %w", err)
 		}
@@ -216,7 +220,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	}
 	n.web = WebClient()
 	n.factory = agent.NewFactory(agent.Config{
-		Community: n.community, Skills: n.skills, Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool()}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent,
+		Community: n.community, Skills: n.skills, Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Trust: n.trustSkill,
 		Granted: n.granted, Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
