@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -15,6 +16,9 @@ import (
 
 // openStanding reads what a person has allowed for good.
 func (n *Node) openStanding() (err error) {
+	if err := os.MkdirAll(n.opts.State.allowed(), 0o700); err != nil { // what is not there cannot be protected
+		return err
+	}
 	if n.standing, err = standing.Open(n.opts.State.Standing(n.name)); err != nil {
 		return err
 	}
