@@ -35,6 +35,14 @@ type Granted struct {
 	Source string // such as "skill:NAME"
 }
 
+// String is the rule, or that it is for one call, and where it comes from.
+func (g Granted) String() string {
+	if g.Call != "" {
+		return "one call by " + g.Source
+	}
+	return g.Rule.String() + " by " + g.Source
+}
+
 // Link is one agent of a chain.
 type Link struct {
 	Name    string
