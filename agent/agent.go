@@ -83,12 +83,17 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	if err != nil {
 		return community.Reply{}, err
 	}
+	guests, err := guestsOf(s)
+	if err != nil {
+		return community.Reply{}, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.life.budget.limits.Wall, fmt.Errorf("%w: %s for one task", ErrBudget, a.life.budget.limits.Wall))
 	defer cancel()
 	ctx = tool.Handed(ctx) // whoever gave the task keeps what they put around it
 	ctx = peer.WithRequester(ctx, append(slices.Clone(s.Requester), a.life.address()))
-	a.life.serve(s.Requester)
-	defer a.life.serve(nil)
+	ctx = peer.WithBehalf(ctx, a.life.held)
+	a.life.serve(s.Requester, guests)
+	defer a.life.serve(nil, nil)
 	a.report(Event{Type: EventTask, Text: task})
 	text, err := a.work(ctx, task, s)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"strings"
 
 	"symbio/agent/llm/provider"
 	"symbio/discovery/dns"
@@ -25,6 +26,8 @@ func (c Config) Check() error {
 		switch {
 		case len(p.Name) > 64 || !capabilityName.MatchString(p.Name):
 			bad("%s: the name is up to 64 letters, digits, _ and -, in parts separated by dots", where)
+		case strings.HasPrefix(p.Name, permission.OwnersPrefix):
+			bad("%s: names that begin with %s are the node's own", where, permission.OwnersPrefix)
 		case names[p.Name]:
 			bad("%s: that name is there twice", where)
 		case (len(p.Exec) > 0) == (p.Agent != ""):

@@ -64,11 +64,11 @@ func (n *Node) definition(name string) (agent.Definition, error) {
 // is a process or an agent with a model.
 const concurrency = 16
 
-// offer offers the configured capabilities to other nodes, and node.info.
+// offer offers the configured capabilities to other nodes, node.info, and the approvals.
 func (n *Node) offer() error {
 	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
-	problems := []error{n.community.Offer(info, n.info), n.shareSkills()}
+	problems := []error{n.community.Offer(info, n.info), n.offerApprovals(), n.shareSkills()}
 	for _, c := range n.opts.Config.Capabilities {
 		capability, provider, err := n.capability(c)
 		if err == nil {

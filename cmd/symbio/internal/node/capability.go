@@ -71,6 +71,9 @@ func (n *Node) oneTask(ctx context.Context, c config.Capability, def agent.Defin
 		return community.Reply{}, err
 	}
 	s.Perception = m.Accepts[0]
+	if c.Input != nil {
+		s.OnBehalf = nil // a service: what it takes is checked, and it does that by its own permissions (security.md 7.3)
+	}
 	reply, err := n.community.Send(ctx, m.ID, s)
 	if err == nil && c.Output != nil {
 		reply = asJSON(reply)
