@@ -166,7 +166,7 @@ func (n *Node) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsRep
 	if n.skills == nil {
 		return reply, nil
 	}
-	look := n.skills.Catalog
+	look := n.skills.Refresh
 	if rescan {
 		look = n.rescanSkills
 	}
