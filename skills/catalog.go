@@ -3,6 +3,7 @@ package skills
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,6 +46,16 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		Message     string              `json:"message"`
 		Diagnostics []format.Diagnostic `json:"diagnostics"`
 	}{p.Path, p.Message(), p.Diagnostics})
+}
+
+// Err names every skill that was left out and why; nil when there is none. A scan never fails for a skill: this is for
+// whoever wants it to (skills.md C29).
+func (c Catalog) Err() error {
+	var all []error
+	for _, p := range c.Errors {
+		all = append(all, fmt.Errorf("%s: %s", p.Path, p.Message()))
+	}
+	return errors.Join(all...)
 }
 
 // Find returns the skill of that exact name, or the one whose SKILL.md or directory has that path.

@@ -137,9 +137,16 @@ func (n *Node) skillUse() agent.SkillUse {
 	}
 }
 
-// checkSkills holds the definitions against the skills that there are, where the configuration says so.
+// checkSkills holds the definitions against the skills that there are, and these against the format, where the
+// configuration says so.
 func (n *Node) checkSkills() error {
-	if n.skills == nil || n.opts.Config.Skills.OnUnknown != "error" {
+	if n.skills == nil {
+		return nil
+	}
+	if err := n.skills.Now().Err(); err != nil && n.opts.Config.Skills.StrictScan {
+		return fmt.Errorf("skills.strict_scan: %w", err)
+	}
+	if n.opts.Config.Skills.OnUnknown != "error" {
 		return nil
 	}
 	var unknown []error
