@@ -72,7 +72,7 @@ type Thinking struct {
 	Signature string `json:"signature,omitempty"`
 	Sealed    string `json:"sealed,omitempty"`
 	// AfterText and AfterCalls are where in the message it stands: behind so many bytes of its text, and so many of
-	// its calls. Collect fills them in.
+	// its calls.
 	AfterText  int `json:"after_text,omitempty"`
 	AfterCalls int `json:"after_calls,omitempty"`
 }
@@ -187,9 +187,7 @@ func Collect(stream iter.Seq2[Chunk, error], each func(Chunk)) (Response, error)
 			each(c)
 		}
 		if c.Thinking != nil {
-			block := *c.Thinking
-			block.AfterText, block.AfterCalls = text.Len(), len(r.Message.Calls)
-			r.Message.Thinking = append(r.Message.Thinking, block)
+			r.Message.Thinking = append(r.Message.Thinking, *c.Thinking)
 		}
 		text.WriteString(c.Text)
 		if c.Call != nil {
@@ -226,6 +224,22 @@ func Args(written string) json.RawMessage {
 		return json.RawMessage("{}") // cannot happen: every string can be marshalled
 	}
 	return quoted
+}
+
+// Object is a call's arguments as servers want them back: an object. Several refuse the whole conversation for
+// anything else, so what a model wrote wrongly is put into one.
+func Object(args json.RawMessage) json.RawMessage {
+	trimmed := bytes.TrimSpace(args)
+	if len(trimmed) == 0 {
+		return json.RawMessage("{}")
+	}
+	if trimmed[0] == '{' && json.Valid(trimmed) {
+		return trimmed
+	}
+	if !json.Valid(trimmed) {
+		trimmed = Args(string(trimmed))
+	}
+	return json.RawMessage(`{"not_an_object":` + string(trimmed) + `}`)
 }
 
 // CallIDs hands out ids for the calls of an answer: the one that is wanted if no call of the

@@ -1,25 +1,13 @@
 package openai
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
-	"strings"
-	"time"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/retry"
 	"symbio/agent/llm/sse"
 	"symbio/agent/llm/wire"
-)
-
-const (
-	maxEvent  = 8 << 20  // one event: a call that writes a large file, sent whole
-	maxAnswer = 32 << 20 // all text and arguments of one answer
-	// ending is how long a server may take to close an answer after saying why it stopped. Some never do.
-	ending = 2 * time.Second
 )
 
 // The answer, as the wire has it. What is of another type than here is left out, not refused.
@@ -56,6 +44,7 @@ type (
 // reading is an answer being put together.
 type reading struct {
 	server  *wire.Server
+	ids     *llm.CallIDs
 	emit    func(llm.Chunk) bool // false: nobody wants more
 	calls   calls
 	size    int
@@ -65,108 +54,33 @@ type reading struct {
 	usage   *llm.Usage
 }
 
-// answer reads the answer and emits it. It returns nil when the answer is whole.
-func (m *Model) answer(x *wire.Exchange, ids *llm.CallIDs, emit func(llm.Chunk) bool) error {
-	rd := &reading{server: m.server, emit: emit}
-	in := bufio.NewReader(x.Body)
-	first, err := firstByte(in)
-	if err != nil {
-		return rd.server.Broken(err)
-	}
-	if first == '{' {
-		return rd.document(in, ids)
-	}
-	return rd.stream(x, in, ids)
-}
-
-// firstByte finds the first byte that is not white space, which some servers send to keep the
-// connection alive, or part of a byte order mark.
-func firstByte(in *bufio.Reader) (byte, error) {
-	for n := 0; n < 64<<10; n++ {
-		b, err := in.ReadByte()
-		if err != nil {
-			return 0, err
-		}
-		if strings.IndexByte(" \t\r\n\xef\xbb\xbf", b) < 0 {
-			return b, in.UnreadByte()
-		}
-	}
-	return 0, nil
-}
-
-// document reads an answer that is one JSON document although a stream was asked for.
-func (rd *reading) document(in io.Reader, ids *llm.CallIDs) error {
-	body, err := io.ReadAll(io.LimitReader(in, maxAnswer+1))
-	if err != nil {
-		return rd.server.Broken(err)
-	}
-	if len(body) > maxAnswer {
-		return rd.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
-	}
+// Document takes an answer that is not streamed.
+func (rd *reading) Document(body []byte) error {
 	if err := rd.take(body); err != nil {
 		return err
 	}
 	if rd.finish == "" && !rd.text && rd.calls.empty() {
-		return rd.server.Fail(llm.ErrMalformed, 0, "no answer in "+string(body[:min(len(body), 1000)]))
+		return rd.server.Fail(llm.ErrMalformed, 0, "no answer in "+wire.Start(body))
 	}
 	if rd.finish == "" {
 		rd.finish = "stop" // the document is whole, so the answer is
 	}
-	return rd.end(ids)
-}
-
-// stream reads server-sent events.
-func (rd *reading) stream(x *wire.Exchange, in io.Reader, ids *llm.CallIDs) error {
-	events := sse.NewReader(in, maxEvent)
-	seen := false
-	for {
-		e, err := events.Next()
-		switch {
-		case errors.Is(err, sse.ErrTooLong):
-			return rd.server.Fail(llm.ErrMalformed, 0, err.Error())
-		case err != nil && x.Wanted() != nil:
-			return err
-		case err != nil && rd.finish != "":
-			return rd.end(ids) // the answer said that it was whole; how the connection ended does not matter
-		case err == io.EOF && !seen:
-			return rd.server.Fail(llm.ErrMalformed, 0, "the answer is neither JSON nor a stream of events")
-		case err != nil:
-			return rd.server.Broken(err)
-		}
-		if err := x.Wanted(); err != nil {
-			return err // although there is more in the buffer
-		}
-		seen = true
-		done, err := rd.event(e)
-		if err != nil {
-			return err
-		}
-		if done {
-			return rd.close(x, events, ids)
-		}
-		if rd.finish != "" {
-			x.Ending(ending)
-		} else {
-			x.Progressed()
-		}
-	}
-}
-
-// close ends a stream after its [DONE], and reads what follows it, which is nothing: a connection
-// is used again only when it was read to its end.
-func (rd *reading) close(x *wire.Exchange, events *sse.Reader, ids *llm.CallIDs) error {
-	if rd.finish == "" && !rd.text && rd.calls.empty() {
-		return rd.server.Fail(llm.ErrCut, 0, "the answer ended before it began")
-	}
-	if rd.finish == "" {
-		rd.finish = "stop" // [DONE] says as much
-	}
-	if err := rd.end(ids); err != nil {
-		return err
-	}
-	x.Ending(ending / 10)
-	_, _ = events.Next()
 	return nil
+}
+
+// Stopped reports whether the answer says why it ended.
+func (rd *reading) Stopped() bool { return rd.finish != "" }
+
+// Event takes one event; last is [DONE].
+func (rd *reading) Event(e sse.Event) (last bool, err error) {
+	if last, err = rd.event(e); !last || err != nil || rd.finish != "" {
+		return last, err
+	}
+	if !rd.text && rd.calls.empty() {
+		return false, rd.server.Fail(llm.ErrCut, 0, "the answer ended before it began")
+	}
+	rd.finish = "stop" // [DONE] says as much
+	return true, nil
 }
 
 // event takes one event. done means that it was the last.
@@ -196,20 +110,15 @@ func (rd *reading) event(e sse.Event) (done bool, err error) {
 // take takes one JSON document: a piece of an answer, or all of it.
 func (rd *reading) take(data []byte) error {
 	var f frame
-	err := json.Unmarshal(data, &f)
-	var other *json.UnmarshalTypeError
-	if err != nil && incomplete(data) {
-		return rd.server.Fail(llm.ErrCut, 0, "in the middle of a JSON object")
-	}
-	if data[0] != '{' || err != nil && !errors.As(err, &other) {
-		return rd.server.Fail(llm.ErrMalformed, 0, "not a JSON object: "+string(data[:min(len(data), 1000)]))
+	if err := rd.server.Decode(data, &f); err != nil {
+		return err
 	}
 	if len(f.Error) > 0 && string(f.Error) != "null" || f.Object == "error" {
 		return rd.server.Complain(data)
 	}
 	if f.Usage != nil {
-		u := llm.Usage{Input: tokens(f.Usage.Input), Output: tokens(f.Usage.Output)}
-		u.CacheRead = min(tokens(f.Usage.Details.Cached), u.Input)
+		u := llm.Usage{Input: wire.Tokens(f.Usage.Input), Output: wire.Tokens(f.Usage.Output)}
+		u.CacheRead = min(wire.Tokens(f.Usage.Details.Cached), u.Input)
 		rd.usage = &u
 	}
 	for _, c := range f.Choices {
@@ -226,14 +135,6 @@ func (rd *reading) take(data []byte) error {
 	return nil
 }
 
-// incomplete reports whether data is the beginning of a JSON document.
-func incomplete(data []byte) bool {
-	var doc json.RawMessage
-	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(&doc), io.ErrUnexpectedEOF)
-}
-
-func tokens(n float64) int { return int(min(max(n, 0), 1<<40)) }
-
 func (rd *reading) add(c choice) error {
 	text := written(c.Delta.Content) + c.Delta.Refusal
 	thought := written(c.Delta.ReasoningContent)
@@ -248,7 +149,7 @@ func (rd *reading) add(c choice) error {
 			return rd.server.Fail(llm.ErrMalformed, 0, err.Error())
 		}
 	}
-	if rd.size > maxAnswer {
+	if rd.size > wire.MaxAnswer {
 		return rd.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
 	}
 	if c.Finish != "" && c.Finish != "null" {
@@ -275,14 +176,14 @@ func written(v json.RawMessage) string {
 	return s
 }
 
-// end emits the calls and the last chunk.
-func (rd *reading) end(ids *llm.CallIDs) error {
+// End emits the calls and the last chunk.
+func (rd *reading) End() error {
 	whole, err := rd.calls.whole(rd.finish == "length" || rd.finish == "max_tokens")
 	if err != nil {
 		return rd.server.Fail(llm.ErrMalformed, 0, err.Error())
 	}
 	for i := range whole {
-		whole[i].ID = ids.Take(whole[i].ID)
+		whole[i].ID = rd.ids.Take(whole[i].ID)
 		if !rd.emit(llm.Chunk{Call: &whole[i]}) {
 			return retry.ErrStopped
 		}

@@ -66,7 +66,7 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 			return err
 		}
 		defer x.Close()
-		return x.Explain(m.answer(x, llm.NewCallIDs(r.Messages), emit))
+		return x.Explain(x.Read(&reading{server: m.server, ids: llm.NewCallIDs(r.Messages), emit: emit}))
 	})
 }
 

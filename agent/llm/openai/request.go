@@ -107,7 +107,7 @@ func appendMessage(to []wireMessage, m llm.Message) []wireMessage {
 	case llm.Assistant:
 		w := wireMessage{Role: "assistant", Content: m.Text}
 		for _, c := range m.Calls {
-			w.ToolCalls = append(w.ToolCalls, wireCall{c.ID, "function", wireFunction{c.Name, arguments(c.Args)}})
+			w.ToolCalls = append(w.ToolCalls, wireCall{c.ID, "function", wireFunction{c.Name, string(llm.Object(c.Args))}})
 		}
 		if m.Text == "" && len(m.Calls) > 0 {
 			w.Content = nil
@@ -186,20 +186,4 @@ func allRequired(v any) bool {
 		}
 	}
 	return true
-}
-
-// arguments are a call's arguments as the server gets them back. What the model wrote wrongly is put
-// into an object: several servers decode it, and refuse the whole conversation when it is none.
-func arguments(args json.RawMessage) string {
-	trimmed := bytes.TrimSpace(args)
-	if len(trimmed) == 0 {
-		return "{}"
-	}
-	if trimmed[0] == '{' && json.Valid(trimmed) {
-		return string(trimmed)
-	}
-	if !json.Valid(trimmed) {
-		trimmed = llm.Args(string(trimmed))
-	}
-	return `{"not_an_object":` + string(trimmed) + `}`
 }

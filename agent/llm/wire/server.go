@@ -141,15 +141,6 @@ func (s *Server) request(ctx context.Context, path string, body []byte) (*http.R
 	return req, nil
 }
 
-// Progressed begins the time for the next piece of the answer.
-func (x *Exchange) Progressed() { x.limit.set("waiting for the next token", x.server.cfg.Stall) }
-
-// Ending begins the time that the server has to close its answer, which is whole.
-func (x *Exchange) Ending(atMost time.Duration) { x.limit.set("ending the answer", atMost) }
-
-// Wanted is the caller's context's error, once it has ended: then nothing more is yielded, whatever is buffered.
-func (x *Exchange) Wanted() error { return x.parent.Err() }
-
 // Close ends the exchange. It may be called more than once.
 func (x *Exchange) Close() {
 	x.limit.stop()
