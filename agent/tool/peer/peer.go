@@ -42,7 +42,8 @@ func WithRequester(ctx context.Context, chain []string) context.Context {
 	return context.WithValue(ctx, requesterKey{}, chain)
 }
 
-func requester(ctx context.Context) []string {
+// Requester is that chain; nil = nobody.
+func Requester(ctx context.Context) []string {
 	chain, _ := ctx.Value(requesterKey{}).([]string)
 	return chain
 }
@@ -167,7 +168,7 @@ const progressEach = 500 * time.Millisecond
 
 // signal carries what a model wrote: JSON where it is JSON, else the JSON string of it.
 func (p peers) signal(ctx context.Context, perception, data string) community.Signal {
-	s := community.Signal{Perception: perception, Data: []byte(data), Requester: requester(ctx)}
+	s := community.Signal{Perception: perception, Data: []byte(data), Requester: Requester(ctx)}
 	if !json.Valid(s.Data) {
 		if quoted, err := json.Marshal(data); err == nil {
 			s.Data = quoted

@@ -79,7 +79,7 @@ func eventLine(e node.Event) string {
 		who = e.Agent
 	}
 	parts := []string{printable(e.Node), e.Type, printable(who)}
-	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "capability", "perception", "count", "from", "member", "text", "reason", "why", "trace", "error"} {
+	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "trace", "error"} {
 		if v, ok := f[key]; ok && v != "" {
 			parts = append(parts, key+"="+clip(printable(fmt.Sprint(v)), 100))
 		}

@@ -6,7 +6,6 @@ import (
 	"path"
 	"regexp"
 
-	"symbio/agent/llm/provider"
 	"symbio/discovery/dns"
 	"symbio/discovery/static"
 	"symbio/security/permission"
@@ -27,12 +26,14 @@ func (c Config) Check() error {
 			bad("%s: the name is up to 64 letters, digits, _ and -, in parts separated by dots", where)
 		case names[p.Name]:
 			bad("%s: that name is there twice", where)
-		case (len(p.Exec) > 0) == (p.Agent != ""):
-			bad("%s: give it either exec or agent", where)
+		case ways(len(p.Exec) > 0, p.Agent != "", p.Model != "") != 1:
+			bad("%s: give it either exec, agent or model", where)
+		case p.Model != "" && p.checkOffered() != nil:
+			bad("%s: %w", where, p.checkOffered())
 		case p.Timeout < 0:
 			bad("%s: the timeout is negative", where)
-		case p.Progress && p.Agent != "":
-			bad("%s: progress is for exec; what an agent does is always told to who listens", where)
+		case p.Progress && len(p.Exec) == 0:
+			bad("%s: progress is for exec; what an agent or a model does is always told to who listens", where)
 		case p.Concurrency < 0:
 			bad("%s: the concurrency is negative", where)
 		}
@@ -43,9 +44,7 @@ func (c Config) Check() error {
 	}
 	c.Sandbox.check(bad)
 	c.Discovery.check(bad)
-	if _, err := provider.Parse(c.Model); err != nil {
-		bad("model: %w", err)
-	}
+	c.checkModels(bad)
 	if _, err := c.Permissions.Policy(); err != nil {
 		bad("permissions: %w", err)
 	}
@@ -58,6 +57,16 @@ func (c Config) Check() error {
 		}
 	}
 	return errors.Join(append(wrong, c.Limits.check())...)
+}
+
+// ways counts how many of them are used.
+func ways(used ...bool) (n int) {
+	for _, u := range used {
+		if u {
+			n++
+		}
+	}
+	return n
 }
 
 // maxMessage is what an event of the catalog, the largest message between nodes, leaves room for.

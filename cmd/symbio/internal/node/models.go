@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -8,20 +9,19 @@ import (
 	"symbio/agent/llm/provider"
 )
 
-// model opens the model of that name; "" is the configured one. The keys come from the environment
+// model opens the model, or the list of them, of that name; "" is the configured one. The keys come from the environment
 // at that moment, and a proxy too, as the user has set it there.
 func (n *Node) model(ctx context.Context, name string) (llm.Model, error) {
-	if name == "" {
-		name = n.opts.Config.Model
-	}
-	spec, err := provider.Parse(name)
-	if err != nil {
-		return nil, err
-	}
-	from := provider.FromEnv(n.opts.Getenv)
-	from.Logger = n.log
-	from.HTTP = n.web
-	return from.Open(ctx, spec)
+	from := Providers(n.opts)
+	from.Logger, from.HTTP, from.Peer = n.log, n.web, n.peerModel
+	return from.OpenList(ctx, cmp.Or(name, string(n.opts.Config.Model)))
+}
+
+// Providers are where a node with these options looks for models. Other nodes are not among them.
+func Providers(o Options) provider.Config {
+	from := provider.FromEnv(o.Getenv)
+	o.Config.Into(&from)
+	return from
 }
 
 // WebClient is how models are reached.
