@@ -16,7 +16,7 @@ const rest = 30 * time.Second
 // First returns a model that asks the first of models, and when that fails before anything of its answer was yielded,
 // the next. One that failed is asked after the others for half a minute, or as long as its server asked to wait.
 //
-// A refusal of the content, and the end of the context, are not tried elsewhere. When all fail, the error wraps each
+// A refusal of the content, a recording that does not fit, and the end of the context, are not tried elsewhere. When all fail, the error wraps each
 // one's. A list of one is that model.
 func First(models ...Model) Model {
 	if len(models) == 1 {
@@ -96,7 +96,7 @@ func (f *first) ask(ctx context.Context, m Model, r Request, yield func(Chunk, e
 // elsewhere reports whether another model may do what one could not.
 func elsewhere(ctx context.Context, err error) bool {
 	var e *Error
-	return ctx.Err() == nil && errors.As(err, &e) && !errors.Is(err, ErrRefused)
+	return ctx.Err() == nil && errors.As(err, &e) && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrDrift)
 }
 
 // order is the models' numbers, those that rest behind the others.

@@ -36,15 +36,30 @@ func (s *Server) Complain(document []byte) *llm.Error {
 }
 
 // Broken is the error of an answer that ended before its end.
-func (s *Server) Broken(err error) *llm.Error {
+func (s *Server) Broken(err error) error {
+	if told := s.told(err); told != nil {
+		return told
+	}
 	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
 		return s.Fail(llm.ErrCut, 0, "")
 	}
 	return s.Fail(llm.ErrCut, 0, err.Error())
 }
 
+// told is the error of a transport that knows what it means, such as a recording's; nil for any other.
+func (s *Server) told(err error) error {
+	var e *llm.Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	return &llm.Error{Model: s.cfg.Name, Detail: e.Detail, Err: e.Err}
+}
+
 // unreachable is the error when there was no HTTP answer at all.
 func (s *Server) unreachable(err error) error {
+	if told := s.told(err); told != nil {
+		return told
+	}
 	var u *url.Error
 	if errors.As(err, &u) { // it would show the whole URL; the host is enough
 		err = u.Err
