@@ -84,6 +84,9 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// CloseIdleConnections closes those of who is asked.
+func (r *Recorder) CloseIdleConnections() { (&http.Client{Transport: r.next}).CloseIdleConnections() }
+
 // taken reads a request's body, which it closes.
 func taken(req *http.Request) ([]byte, error) {
 	if req.Body == nil {

@@ -87,6 +87,9 @@ func (n *Node) chat(ctx context.Context, open func(context.Context) (llm.Model, 
 
 // peerModel is a model that other nodes offer: NODE/NAME, or NAME of any node.
 func (n *Node) peerModel(name string) (llm.Model, error) {
+	if n.opts.Record != nil || n.opts.Replay != nil {
+		return nil, fmt.Errorf("peer:%s: what other nodes' models answer is not recorded; name a model of this node", name)
+	}
 	return chat.New(chat.Config{
 		Name: "peer:" + name, Find: func() []chat.Provider { return n.modelProviders(name) }, Retry: retry.Policy{Logger: n.log},
 	}), nil
