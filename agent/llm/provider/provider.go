@@ -8,6 +8,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ import (
 var ErrNone = errors.New("no model found")
 
 // Specs says in words for people what Parse takes.
-const Specs = "auto, openai:NAME, anthropic:NAME, peer:NODE/NAME, scripted:FILE"
+const Specs = "auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME, scripted:FILE"
 
 // OllamaURL is where an Ollama on this machine answers.
 const OllamaURL = "http://127.0.0.1:11434"
@@ -82,12 +83,12 @@ func FromEnv(lookup func(string) string) Config {
 
 // Spec names a model, or says to find one.
 type Spec struct {
-	Provider string // auto, openai, anthropic, peer, scripted
+	Provider string // auto, openai, anthropic, ollama, peer, scripted
 	Name     string // the model's name, NODE/NAME, or the script's file; empty with auto
 }
 
 // providers are those that a name stands behind.
-var providers = []string{"openai", "anthropic", "peer", "scripted"}
+var providers = []string{"openai", "anthropic", "ollama", "peer", "scripted"}
 
 // Parse reads a specification of one model. Empty is auto. It opens nothing.
 func Parse(s string) (Spec, error) {
@@ -166,6 +167,8 @@ func (c Config) open(ctx context.Context, s Spec) (llm.Model, error) {
 		return c.openai(s.Name)
 	case "anthropic":
 		return c.anthropic(s.Name)
+	case "ollama":
+		return c.ollamaModel(s.Name)
 	case "scripted":
 		script, err := scripted.Load(s.Name)
 		if err != nil {
@@ -282,18 +285,22 @@ func (c Config) autoOpenAI(ctx context.Context) (llm.Model, error) {
 
 // ollama returns the first model of an Ollama on this machine, or why there is none.
 func (c Config) ollama(ctx context.Context) (llm.Model, error) {
-	url, names, err := c.ollamaModels(ctx)
+	_, names, err := c.ollamaModels(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return openai.New(openai.Config{BaseURL: url, HTTP: c.HTTP, Logger: c.Logger, Model: names[0], Name: "ollama:" + names[0]})
+	return c.ollamaModel(names[0])
 }
+
+func (c Config) ollamaModel(name string) (llm.Model, error) {
+	return openai.New(openai.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name, Name: "ollama:" + name})
+}
+
+func (c Config) ollamaURL() string { return cmp.Or(c.OllamaURL, OllamaURL) }
 
 // ollamaModels are the models of an Ollama on this machine that can answer, and where it is; at least one.
 func (c Config) ollamaModels(ctx context.Context) (url string, names []string, err error) {
-	if url = c.OllamaURL; url == "" {
-		url = OllamaURL
-	}
+	url = c.ollamaURL()
 	short, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	names, err = openai.Models(short, openai.Config{BaseURL: url, HTTP: c.HTTP, Logger: c.Logger, Name: "ollama"})

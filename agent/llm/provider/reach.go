@@ -44,6 +44,8 @@ func (c Config) Reach(ctx context.Context, s Spec) (llm.Model, error) {
 		cfg := c.anthropicConfig()
 		cfg.Name = m.Name()
 		names, err = anthropic.Models(ctx, cfg)
+	case s.Provider == "ollama":
+		_, names, err = c.ollamaModels(ctx)
 	default:
 		return m, nil
 	}

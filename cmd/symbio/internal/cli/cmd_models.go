@@ -77,11 +77,7 @@ func listedModels(ctx context.Context, o node.Options) (all []modelJSON) {
 			all = append(all, modelJSON{Provider: l.Provider, From: l.From, Why: l.Err.Error()})
 		}
 		for _, m := range l.Models {
-			name := l.Provider + ":" + m
-			if l.Provider == "ollama" {
-				name = "openai:" + m // with its address as OPENAI_BASE_URL; auto needs none
-			}
-			all = append(all, modelJSON{Model: name, Provider: l.Provider, From: l.From})
+			all = append(all, modelJSON{Model: l.Provider + ":" + m, Provider: l.Provider, From: l.From})
 		}
 	}
 	return all

@@ -51,7 +51,7 @@ rules leave to a person is asked on the terminal, and denied when there is none.
 		},
 	}
 	cmd.Flags().StringVar(&req.Agent, "agent", "", "the agent's definition (default: general)")
-	cmd.Flags().StringVar(&req.Model, "model", "", "auto, openai:NAME, anthropic:NAME, peer:NODE/NAME or scripted:FILE; a,b asks b when a fails (default: the configured one)")
+	cmd.Flags().StringVar(&req.Model, "model", "", "auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME or scripted:FILE; a,b asks b when a fails (default: the configured one)")
 	cmd.Flags().StringVar(&budget, "budget", "", "limits, such as agents=4,depth=1,spawns_per_minute=10,wall=5m")
 	cmd.Flags().StringArrayVar(&req.Allow, "yes-to", nil, "a rule to allow for this task, such as 'Write(notes/*)'; may be repeated")
 	flags.add(cmd)
