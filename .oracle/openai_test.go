@@ -19,7 +19,7 @@ import (
 
 // openaiAnswer is what OpenAI's own client makes of an answer.
 func openaiAnswer(ctx context.Context, server llmtest.RoundTrip) (answer, error) {
-	client := sdk.NewClient(option.WithBaseURL("http://127.0.0.1:1/v1"), option.WithAPIKey("k"), option.WithMaxRetries(0), option.WithHTTPClient(&http.Client{Transport: server}))
+	client := sdk.NewClient(option.WithBaseURL("http://127.0.0.1:1/v1"), option.WithAPIKey("the-key"), option.WithMaxRetries(0), option.WithHTTPClient(&http.Client{Transport: server}))
 	stream := client.Chat.Completions.NewStreaming(ctx, sdk.ChatCompletionNewParams{Model: "m", Messages: []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage("hello")}})
 	defer stream.Close()
 	var acc sdk.ChatCompletionAccumulator
@@ -41,7 +41,7 @@ func openaiAnswer(ctx context.Context, server llmtest.RoundTrip) (answer, error)
 }
 
 func openaiModel(t testing.TB, s llmtest.RoundTrip) llm.Model {
-	m, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1/v1", Model: "m", Key: llm.NewSecret("k"), HTTP: &http.Client{Transport: s}, MaxRetries: -1})
+	m, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1/v1", Model: "m", Key: llm.NewSecret("the-key"), HTTP: &http.Client{Transport: s}, MaxRetries: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +53,12 @@ func TestOpenAIsClientReadsTheSame(t *testing.T) {
 	compare(t, "../agent/llm/openai/testdata", openaiModel, openaiAnswer, stops, map[string]string{
 		// Where servers that are only nearly compatible are read here, and not there.
 		"no-blank-lines": "", "no-index": "", "no-index-no-id": "", "same-index-no-id": "", "same-index-no-arguments": "", "whole-calls": "",
-		"object-arguments": "", "content-parts": "", "other-types": "", "new-id-each-fragment": "", "repeated-ids": "", "known-ids": "", "repeated-fields": "",
-		"no-finish": "no reason to stop there", "announced-calls-text": "", "second-choice": "one answer was asked for", "document": "", "document-mislabelled": "", "empty-answer": "",
+		"content-parts": "", "other-types": "", "new-id-each-fragment": "", "repeated-ids": "", "repeated-fields": "",
+		"no-finish": "no reason to stop there", "announced-calls-text": "", "second-choice": "one answer was asked for", "document": "", "document-mislabelled": "",
 		"refusal": "a refusal is a filter's here", "usage-each-chunk": "they add them up",
 		"cut": "half an answer passes for a whole one there", "cut-in-a-call": "", "cut-in-an-event": "", "only-comments": "", "only-done": "", "empty": "", "nameless-call": "", "announced-calls": "",
-		"not-json": "", "not-an-object": "", "html": "", "document-without-answer": "", "document-error": "", "document-cut": "", "error-named-event": "",
-		"byte-order-mark": "", "no-last-line-end": "", "bad-arguments": "", "no-done": "",
+		"html": "", "document-without-answer": "", "document-error": "", "document-cut": "", "error-named-event": "",
+		"byte-order-mark": "", "error-object": "theirs passes it over", "no-last-line-end": "",
 	})
 }
 
@@ -87,7 +87,7 @@ func TestOpenAIsClientWritesTheSame(t *testing.T) {
 		Tools:  []llm.ToolSpec{{Name: "A", Description: "does a", Schema: raw}},
 		Output: &llm.Output{Name: "place", Schema: raw},
 	}), nil)
-	client := sdk.NewClient(option.WithBaseURL("http://127.0.0.1:1/v1"), option.WithAPIKey("k"), option.WithMaxRetries(0), option.WithHTTPClient(&http.Client{Transport: keep(&theirs)}))
+	client := sdk.NewClient(option.WithBaseURL("http://127.0.0.1:1/v1"), option.WithAPIKey("the-key"), option.WithMaxRetries(0), option.WithHTTPClient(&http.Client{Transport: keep(&theirs)}))
 	stream := client.Chat.Completions.NewStreaming(t.Context(), sdk.ChatCompletionNewParams{
 		Model: "m",
 		Messages: []sdk.ChatCompletionMessageParamUnion{

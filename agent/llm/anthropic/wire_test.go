@@ -114,6 +114,7 @@ func TestThoughtsGoBackToTheModelThatThoughtThem(t *testing.T) {
 			`[{"type":"redacted_thinking","data":"x"},{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"thinking","thinking":"b","signature":"t"},{"type":"tool_use","id":"2","name":"A","input":{}}]`, true},
 		{"places that are not there", []llm.Thinking{first, mine(llm.Thinking{Text: "b", Signature: "t", AfterText: 99, AfterCalls: 99}), mine(llm.Thinking{Signature: "u", AfterText: -1, AfterCalls: -1})},
 			`[{"type":"thinking","thinking":"a","signature":"s"},{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"tool_use","id":"2","name":"A","input":{}},{"type":"thinking","thinking":"b","signature":"t"},{"type":"thinking","thinking":"","signature":"u"}]`, true},
+		{"one of another model among them", []llm.Thinking{first, {Model: "anthropic:other", Text: "b", Signature: "t"}}, `[{"type":"thinking","thinking":"a","signature":"s"},{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"tool_use","id":"2","name":"A","input":{}}]`, true},
 		{"of another model", []llm.Thinking{{Model: "anthropic:other", Text: "a", Signature: "s"}}, `[{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"tool_use","id":"2","name":"A","input":{}}]`, false},
 		{"none", nil, `[{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"tool_use","id":"2","name":"A","input":{}}]`, false},
 	} {

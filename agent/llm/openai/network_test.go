@@ -288,6 +288,27 @@ func TestStreamOptionsAreLeftOutForAServerThatRefusesThem(t *testing.T) {
 	}
 }
 
+// closing is a body that notes that it was closed.
+type closing struct {
+	io.Reader
+	closed *int
+}
+
+func (c closing) Close() error { *c.closed++; return nil }
+
+func TestEveryAnswerIsClosed(t *testing.T) {
+	for status, body := range map[int]string{200: whole, 401: "no", 503: "busy"} {
+		closed := 0
+		m := served(t, func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: closing{strings.NewReader(body), &closed}}, nil
+		})
+		_, _ = llm.Collect(m.Stream(t.Context(), earlier), nil)
+		if closed == 0 {
+			t.Errorf("the answer with status %d was not closed", status)
+		}
+	}
+}
+
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	asked := 0
 	m := served(t, func(*http.Request) (*http.Response, error) {
