@@ -64,8 +64,9 @@ var dialect = wire.Dialect{
 type Model struct {
 	server   *wire.Server
 	model    string
-	tokens   atomic.Int64 // the longest answer that the server takes, as far as it said
+	tokens   int // the longest answer
 	thinking int
+	most     atomic.Int64 // what the server takes for an answer with its thoughts; 0 = it did not say
 }
 
 // New returns a model. It does not connect. The error says which setting cannot be used.
@@ -77,9 +78,7 @@ func New(cfg Config) (*Model, error) {
 	if cfg.MaxTokens < 0 || cfg.Thinking < 0 {
 		return nil, errors.New("anthropic: a number of tokens is negative")
 	}
-	m := &Model{server: s, model: cfg.Model, thinking: cfg.Thinking}
-	m.tokens.Store(int64(cmp.Or(cfg.MaxTokens, defaultTokens)))
-	return m, nil
+	return &Model{server: s, model: cfg.Model, tokens: cmp.Or(cfg.MaxTokens, defaultTokens), thinking: cfg.Thinking}, nil
 }
 
 // Name is the configured name.
@@ -110,36 +109,37 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 		r.Thinking = m.thinking
 	}
 	for {
-		tokens := m.tokens.Load()
-		body, err := encode(m.model, m.Name(), int(tokens), r)
+		most := m.most.Load()
+		body, err := encode(m.model, m.Name(), m.tokens, int(most), r)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
 		}
 		x, err := m.server.Ask(ctx, "messages", body)
-		if err == nil || !m.fewer(err, tokens) {
+		if err == nil || !m.fewer(err, most) {
 			return x, err
 		}
 	}
 }
 
-// most is how a server says how many tokens a model's answers may have.
-var most = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
+// atMost is how a server says how many tokens a model's answers may have.
+var atMost = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
 
-// fewer reports whether the server refused that many tokens and named a lower number, which is taken from now on.
-func (m *Model) fewer(err error, tokens int64) bool {
+// fewer reports whether the server refused the number of tokens and named the most that it takes, fewer than it did
+// before. From now on it is asked for no more.
+func (m *Model) fewer(err error, before int64) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {
 		return false
 	}
-	said := most.FindStringSubmatch(e.Detail)
+	said := atMost.FindStringSubmatch(e.Detail)
 	if said == nil {
 		return false
 	}
 	n, err := strconv.ParseInt(said[1], 10, 64)
-	if err != nil || n <= 0 || n >= tokens {
+	if err != nil || n <= 0 || before > 0 && n >= before {
 		return false
 	}
-	m.tokens.Store(n)
+	m.most.Store(n)
 	return true
 }
 

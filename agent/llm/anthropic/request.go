@@ -70,16 +70,21 @@ type (
 var cached = &wireCache{"ephemeral"}
 
 // encode writes a request for the model of that name on the server; own is its name here, by which it knows its
-// thoughts.
-func encode(model, own string, tokens int, r llm.Request) ([]byte, error) {
+// thoughts. The answer may have so many tokens, and at most most with its thoughts; 0 = any.
+func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) {
 	w := wireRequest{Model: model, MaxTokens: tokens, Stream: true}
 	if strings.TrimSpace(r.System) != "" {
 		w.System = []block{{Type: "text", Text: r.System, Cache: cached}}
 	}
-	if mayThink(r, own) {
-		budget := max(r.Thinking, leastThinking)
+	if budget := max(r.Thinking, leastThinking); mayThink(r, own) && (most == 0 || most > leastThinking) {
+		if most > 0 && budget >= most {
+			budget = max(most/2, leastThinking) // the answer needs some, too
+		}
 		w.Thinking = &wireThinking{"enabled", budget}
 		w.MaxTokens = tokens + budget // one counts into the other
+	}
+	if most > 0 {
+		w.MaxTokens = min(w.MaxTokens, most)
 	}
 	for _, m := range r.Messages {
 		w.Messages = appendMessage(w.Messages, m, own, w.Thinking != nil)

@@ -2,6 +2,7 @@ package anthropic_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -156,26 +157,49 @@ func TestThoughtsGoBackToTheModelThatThoughtThem(t *testing.T) {
 }
 
 func TestAModelThatWritesLessIsAskedForLess(t *testing.T) {
-	var asked []int
-	m := served(t, func(r *http.Request) (*http.Response, error) {
-		var got struct {
-			Tokens int `json:"max_tokens"`
+	for _, c := range []struct {
+		thinking, most int
+		want           []string // tokens, and of them for thoughts, of each request
+	}{
+		{0, 4096, []string{"16384 0", "4096 0", "4096 0"}},
+		{2000, 4096, []string{"18384 2000", "4096 2000", "4096 2000"}},
+		{8000, 4096, []string{"24384 8000", "4096 2048", "4096 2048"}},
+		{2000, 1000, []string{"18384 2000", "1000 0", "1000 0"}},
+		{2000, 20000, []string{"18384 2000", "18384 2000"}},
+		{4000, 20000, []string{"20384 4000", "20000 4000", "20000 4000"}},
+	} {
+		var asked []string
+		m := served(t, func(r *http.Request) (*http.Response, error) {
+			var got struct {
+				Tokens   int `json:"max_tokens"`
+				Thinking struct {
+					Tokens int `json:"budget_tokens"`
+				}
+			}
+			if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
+				t.Error(err)
+			}
+			if asked = append(asked, fmt.Sprint(got.Tokens, " ", got.Thinking.Tokens)); got.Tokens > c.most {
+				return llmtest.Reply(400, "", strings.NewReader(fmt.Sprintf(`{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: %d > %d, which is the maximum allowed number of output tokens for m"}}`, got.Tokens, c.most))), nil
+			}
+			return llmtest.Reply(200, "", strings.NewReader(`{"type":"message","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn"}`)), nil
+		}, func(cfg *anthropic.Config) { cfg.Thinking = c.thinking })
+		for range 2 {
+			if _, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}), nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
-			t.Error(err)
-		}
-		if asked = append(asked, got.Tokens); got.Tokens > 4096 {
-			return llmtest.Reply(400, "", strings.NewReader(`{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: 16384 > 4096, which is the maximum allowed number of output tokens for m"}}`)), nil
-		}
-		return llmtest.Reply(200, "", strings.NewReader(`{"type":"message","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn"}`)), nil
-	})
-	for range 2 {
-		if _, err := llm.Collect(m.Stream(t.Context(), llmtest.Earlier), nil); err != nil {
-			t.Fatal(err)
+		if d := cmp.Diff(c.want, asked); d != "" {
+			t.Errorf("%d of thoughts, at most %d: tokens asked for (-want +got):\n%s", c.thinking, c.most, d)
 		}
 	}
-	if d := cmp.Diff([]int{16384, 4096, 4096}, asked); d != "" {
-		t.Errorf("tokens asked for (-want +got):\n%s", d)
+	stubborn := 0
+	m := served(t, func(*http.Request) (*http.Response, error) {
+		stubborn++
+		return llmtest.Reply(400, "", strings.NewReader(`{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: 9 > 5"}}`)), nil
+	})
+	if _, err := llm.Collect(m.Stream(t.Context(), llmtest.Earlier), nil); !errors.Is(err, llm.ErrInvalid) || stubborn != 2 {
+		t.Errorf("a server that is never content: %v after %d requests, want the refusal after 2", err, stubborn)
 	}
 }
 
