@@ -22,13 +22,14 @@ import (
 // server on one's own machine manages. Who comes later is told that it is busy, and asks again.
 const modelConcurrency = 4
 
-// modelCapability offers a model of this node to others. It is opened with the first call, since its server may come up
-// later than the node.
+// modelCapability offers a model of this node to others. One that has to be looked for is opened with the first call,
+// since its server may come up later than the node; of any other it is known now whether it can be opened.
 func (n *Node) modelCapability(c config.Capability) (community.Capability, community.Provider, error) {
-	names, err := offeredNames(string(c.Model))
+	specs, err := provider.ParseList(string(c.Model))
 	if err != nil {
 		return community.Capability{}, nil, err
 	}
+	names := offeredNames(specs[0])
 	out := community.Capability{
 		Name: c.Name, Idempotent: true,
 		Description: cmp.Or(c.Description, "A language model of this node, "+names[0]+": a conversation in, an answer out."),
@@ -36,19 +37,11 @@ func (n *Node) modelCapability(c config.Capability) (community.Capability, commu
 	if out.Input, out.Output, err = chat.Schemas(names); err != nil {
 		return out, nil, err
 	}
-	var mu sync.Mutex
-	var opened llm.Model // guarded by mu
-	open := func(ctx context.Context) (llm.Model, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if opened == nil {
-			m, err := n.model(ctx, string(c.Model))
-			if err != nil {
-				return nil, err
-			}
-			opened = m
+	open := n.opening(string(c.Model))
+	if !slices.Contains(specs, provider.Spec{Provider: "auto"}) {
+		if _, err := open(context.Background()); err != nil { // it asks nobody
+			return out, nil, err
 		}
-		return opened, nil
 	}
 	return out, func(ctx context.Context, s community.Signal) (community.Reply, error) {
 		data, err := n.chat(ctx, open, s.Data)
@@ -57,19 +50,27 @@ func (n *Node) modelCapability(c config.Capability) (community.Capability, commu
 	}, nil
 }
 
+// opening opens a model once, and again only when that failed.
+func (n *Node) opening(model string) func(context.Context) (llm.Model, error) {
+	var mu sync.Mutex
+	var opened llm.Model // guarded by mu
+	return func(ctx context.Context) (m llm.Model, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if opened == nil {
+			opened, err = n.model(ctx, model)
+		}
+		return opened, err
+	}
+}
+
 // offeredNames are those by which other nodes ask for a model: without its provider, and with it. Of a list it is the
 // first that counts.
-func offeredNames(models string) ([]string, error) {
-	specs, err := provider.ParseList(models)
-	if err != nil {
-		return nil, err
+func offeredNames(s provider.Spec) []string {
+	if s.Provider == "scripted" {
+		return []string{"scripted"} // its file is this node's own business
 	}
-	name := specs[0].Name
-	if specs[0].Provider == "scripted" { // its file is this node's own business
-		name = "scripted"
-		return []string{name}, nil
-	}
-	return slices.Compact([]string{cmp.Or(name, specs[0].String()), specs[0].String()}), nil
+	return slices.Compact([]string{cmp.Or(s.Name, s.String()), s.String()})
 }
 
 // chat answers one call of another node with a model of this one.
