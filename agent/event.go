@@ -22,6 +22,8 @@ const (
 	EventRetry    EventType = "retry"       // the model failed before its answer began, and is asked again: Turn, Model, Next, Attempt, Wait, Why
 	EventSpawned  EventType = "spawned"     // it made a copy: Member, Text = why
 	EventSkill    EventType = "skill"       // it took a skill: Text = its name
+	EventCatalog  EventType = "catalog"     // its model is shown skills: Text = names, the first 20, Total = how many there are
+	EventNotice   EventType = "notice"      // something that a person may want to know: Text
 	EventDone     EventType = "done"        // the task is done: Text
 	EventFailed   EventType = "failed"      // the task failed or was interrupted: Why
 )

@@ -1,7 +1,7 @@
 package skills
 
-// Scope is where a skill comes from. The zero value counts as ScopeProject, which is trusted least:
-// it grants nothing.
+// Scope is where a skill comes from. The zero value counts as ScopeProject, which grants nothing that no
+// person has trusted.
 type Scope string
 
 // The scopes, in order of precedence.
@@ -10,6 +10,7 @@ const (
 	ScopeUser    Scope = "user"    // the home directory
 	ScopeConfig  Scope = "config"  // configuration or the environment
 	ScopeBundled Scope = "bundled" // inside the program
+	ScopePeer    Scope = "peer"    // fetched from another node; trusted least, and found by name when nothing else is
 )
 
 // Grants reports whether the skills of the scope grant without a person's leave.
@@ -24,6 +25,8 @@ func (s Scope) rank() int {
 		return 2
 	case ScopeBundled:
 		return 3
+	case ScopePeer:
+		return 4
 	}
 	return 0
 }

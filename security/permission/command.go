@@ -168,7 +168,7 @@ func (r *Rule) spells(c *shell.Command) (n int, ok bool) {
 		if word = strings.TrimPrefix(word, "\x01"); have == word {
 			continue
 		}
-		dashed := n == 0 && !more && r.form == formPrefix && len(have) > len(word)+1 && have[:len(word)] == word && have[len(word)] == '-'
+		dashed := n == 0 && !more && !r.granted && r.form == formPrefix && len(have) > len(word)+1 && have[:len(word)] == word && have[len(word)] == '-'
 		if !dashed {
 			return 0, false
 		}

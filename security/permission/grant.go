@@ -2,11 +2,16 @@ package permission
 
 import "strings"
 
+// skillDirs are the names by which a skill writes its own directory: of the agents that read skills,
+// some know the one and some the other.
+var skillDirs = [...]string{"${SKILL_DIR}", "${CLAUDE_SKILL_DIR}"}
+
 // ParseGrant reads a rule that a SKILL.md asks for: the grammar of ParseRule, but narrower (skills.md,
 // "Decided" and 4.3). The tool is named literally, or is one server's MCP tools (mcp__SERVER__*);
 // every command, Bash or Bash(*), is not granted; a path is below the working directory or below the
-// skill's own, written ${CLAUDE_SKILL_DIR}/…. A rule with ${CLAUDE_SKILL_DIR} means nothing until
-// WithSkillDir has said where that is. The error is a *RuleError.
+// skill's own, written ${SKILL_DIR}/… or ${CLAUDE_SKILL_DIR}/…. Such a rule means nothing until WithSkillDir
+// has said where that is. A command's name means that very name: git:* does not mean git-lfs (C31). The
+// error is a *RuleError.
 func ParseGrant(text string) (Rule, error) {
 	tool, spec, err := splitRule(text)
 	if err != nil {
@@ -23,10 +28,14 @@ func ParseGrant(text string) (Rule, error) {
 		return bad(0, "a skill is not granted every command: name the command, as in Bash(git status)")
 	}
 	if subjectOf(tool).matter != matterPath || spec == "" {
-		return ParseRule(text)
+		r, err := ParseRule(text)
+		r.granted = err == nil
+		return r, err
 	}
-	below, ofSkill := strings.CutPrefix(spec, skillDir)
-	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*")}
+	below, skillDir := cutSkillDir(spec)
+	ofSkill := skillDir != ""
+	r := newRule(text, tool, spec)
+	r.granted = true
 	if ofSkill {
 		if below != "" && below[0] != '/' {
 			return bad(len(tool)+1+len(skillDir), "a / has to follow "+skillDir)
@@ -37,7 +46,7 @@ func ParseGrant(text string) (Rule, error) {
 		return bad(len(tool)+1+at, reason)
 	}
 	if r.base == baseRoot || r.base == baseHome {
-		return bad(len(tool)+1, "a skill may only name paths below the working directory or "+skillDir)
+		return bad(len(tool)+1, "a skill may only name paths below the working directory or "+skillDirs[0])
 	}
 	for part := range strings.SplitSeq(r.spec, "/") {
 		if part == ".." {
@@ -50,8 +59,28 @@ func ParseGrant(text string) (Rule, error) {
 	return r, nil
 }
 
-// WithSkillDir is the rule with ${CLAUDE_SKILL_DIR} standing for dir, an absolute path. Of a rule
-// without it, it is the rule itself.
+// cutSkillDir cuts the skill's directory off the beginning of a path; name is how it was written, "" if
+// the path does not begin with it.
+func cutSkillDir(path string) (below, name string) {
+	for _, name := range skillDirs {
+		if below, ok := strings.CutPrefix(path, name); ok {
+			return below, name
+		}
+	}
+	return path, ""
+}
+
+// RunsSkillFiles reports whether the rule is for commands and names the skill's own directory.
+func (r Rule) RunsSkillFiles() bool {
+	switch r.form {
+	case formExact, formPrefix, formOperands:
+		return inShell(r.spec, "") != r.spec
+	}
+	return false
+}
+
+// WithSkillDir is the rule with ${SKILL_DIR} and ${CLAUDE_SKILL_DIR} standing for dir, an absolute path. Of a
+// rule without them, it is the rule itself.
 func (r Rule) WithSkillDir(dir string) Rule {
 	switch r.form {
 	case formPath:
@@ -59,13 +88,50 @@ func (r Rule) WithSkillDir(dir string) Rule {
 			r.dir = dir
 		}
 	case formExact, formPrefix, formOperands:
-		if !strings.Contains(r.spec, skillDir) {
+		whole := r.spec
+		if r.spec = inShell(whole, dir); r.spec == whole {
 			return r
 		}
-		whole := strings.ReplaceAll(r.spec, skillDir, dir)
-		r.spec = strings.ReplaceAll(r.spec, skillDir, quoted(dir))
 		r.readProgram(false)
+		for _, name := range skillDirs {
+			whole = strings.ReplaceAll(whole, name, dir)
+		}
 		r.spec = whole
 	}
 	return r
 }
+
+// inShell writes dir in the place of the skill's directory in a command, quoted as the place needs it. In
+// single quotes a shell leaves the name as it is, and so it stays.
+func inShell(command, dir string) string {
+	var b strings.Builder
+	var quote byte
+	for i := 0; i < len(command); {
+		if below, name := cutSkillDir(command[i:]); name != "" && quote != '\'' {
+			if quote == '"' {
+				b.WriteString(inQuotes.Replace(dir))
+			} else {
+				b.WriteString(quoted(dir))
+			}
+			i = len(command) - len(below)
+			continue
+		}
+		c := command[i]
+		switch {
+		case c == '\\' && quote != '\'' && i+1 < len(command):
+			b.WriteByte(c)
+			i++
+			c = command[i]
+		case c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		}
+		b.WriteByte(c)
+		i++
+	}
+	return b.String()
+}
+
+// inQuotes escapes what a shell reads between double quotes.
+var inQuotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")

@@ -110,7 +110,7 @@ func TestParseListCutsOutsideParentheses(t *testing.T) {
 func TestParseGrantIsNarrowerThanParseRule(t *testing.T) {
 	for _, text := range []string{
 		"Read", "Write", "Bash(git status)", "Bash(git:*)", "mcp__github__*", "mcp__github__list", "Read(docs/*)", "Read(./docs/*)",
-		"Read(${CLAUDE_SKILL_DIR}/references/*)", "Read(${CLAUDE_SKILL_DIR})", "WebFetch(domain:x.org)", "Skill(a)", "Git(log:*)",
+		"Read(${CLAUDE_SKILL_DIR}/references/*)", "Read(${CLAUDE_SKILL_DIR})", "Read(${SKILL_DIR}/a)", "WebFetch(domain:x.org)", "Skill(a)", "Git(log:*)",
 	} {
 		if _, err := permission.ParseGrant(text); err != nil {
 			t.Errorf("ParseGrant(%q): %v", text, err)

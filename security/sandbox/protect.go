@@ -16,12 +16,13 @@ var (
 		".gitmodules", ".envrc", ".mcp.json", ".agent", ".agents", ".symbio", ".vscode", ".idea",
 	}
 	// existing matter only where something that is protected, or outside, refers to them: git's core.hooksPath to .husky.
-	existing = []string{".husky", ".claude", ".cursor"}
+	// Which skills a user trusts, and what they have allowed for good, is there once a node has run.
+	existing = []string{".husky", ".claude", ".cursor", ".local/state/symbio/skills", ".local/state/symbio/allowed"}
 
 	shellSettings = []string{
 		".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
 		".zshenv", ".zprofile", ".zshrc", ".zlogin", ".zlogout", ".login", ".logout", ".cshrc", ".tcshrc", ".kshrc",
-		".config/fish", ".config/git", ".gitconfig", ".ssh",
+		".config/fish", ".config/git", ".config/symbio", ".gitconfig", ".ssh",
 	}
 	// gitDir are the names in a git directory that is itself what can be written.
 	gitDir = []string{"hooks", "config", "config.worktree", "commondir"}

@@ -24,6 +24,15 @@ func ParseLevel(s string) (Level, error) {
 	return Strict, fmt.Errorf("level %q is none of strict, standard, lenient", s)
 }
 
+// UnmarshalText is ParseLevel.
+func (l *Level) UnmarshalText(text []byte) (err error) {
+	*l, err = ParseLevel(string(text))
+	return err
+}
+
+// MarshalText writes the level's name.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
 func (l Level) String() string {
 	switch l {
 	case Standard:
@@ -40,4 +49,7 @@ type Policy struct {
 	// UnicodeNames allows lower-case letters and digits of any script in names, compared after
 	// NFKC. Default false: the specification's text and its reference reader disagree.
 	UnicodeNames bool
+	// WideGrants lets a skill ask for every command (Bash, Bash(*)) and for every tool (*). It is for a
+	// user's own setting alone. Default false: such rules are refused.
+	WideGrants bool
 }

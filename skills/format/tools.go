@@ -91,7 +91,7 @@ func (c *checker) toolList(n *yaml.Node) {
 // grant reads the rules by the grammar for skills, which is narrower than that of configuration.
 func (c *checker) grant() {
 	for _, text := range c.m.AllowedTools {
-		rule, err := grantable(text)
+		rule, err := grantable(text, c.policy.WideGrants)
 		if err != nil {
 			c.add(Warning, CodeGrantRefused, toolsField, "%s is not granted: %v", text, err)
 			c.m.Refused = append(c.m.Refused, Refusal{text, err.Error()})
@@ -101,15 +101,18 @@ func (c *checker) grant() {
 	}
 }
 
-var errTooWide = errors.New("a skill may not grant a whole shell or every tool; name the commands, as in Bash(git status:*)")
+var errTooWide = errors.New("a skill may not grant a whole shell or every tool; name the commands, as in Bash(git status:*), or have the user set skills.wide_grants")
 
 // grantable reads one rule of a skill. The widest are refused here as well, so that no change of
-// the rule grammar hands a shell to a skill.
-func grantable(text string) (permission.Rule, error) {
+// the rule grammar hands a shell to a skill; wide is the user's own leave for these.
+func grantable(text string, wide bool) (permission.Rule, error) {
 	tool, spec, _ := strings.Cut(text, "(")
 	spec = strings.Trim(spec, "():* \t")
 	if strings.Trim(tool, "* \t") == "" || strings.EqualFold(tool, "Bash") && spec == "" {
-		return permission.Rule{}, errTooWide
+		if !wide || text != "*" && text != "Bash" && text != "Bash(*)" {
+			return permission.Rule{}, errTooWide
+		}
+		return permission.ParseRule(text)
 	}
 	rule, err := permission.ParseGrant(text)
 	if err != nil {

@@ -19,8 +19,8 @@ type App struct {
 	Out, Err io.Writer
 	// Getenv reads the environment; only this package does.
 	Getenv func(string) string
-	// OutIsTerminal, InIsTerminal: whether a person reads and types.
-	OutIsTerminal, InIsTerminal bool
+	// OutIsTerminal, ErrIsTerminal, InIsTerminal: whether a person reads and types.
+	OutIsTerminal, ErrIsTerminal, InIsTerminal bool
 
 	json bool
 	node string
@@ -30,7 +30,7 @@ type App struct {
 func Terminal() *App {
 	return &App{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		OutIsTerminal: isTerminal(os.Stdout), InIsTerminal: isTerminal(os.Stdin),
+		OutIsTerminal: isTerminal(os.Stdout), ErrIsTerminal: isTerminal(os.Stderr), InIsTerminal: isTerminal(os.Stdin),
 	}
 }
 

@@ -226,14 +226,14 @@ var errElsewhere = errors.New("answered elsewhere")
 // yes is a no.
 func (a *App) approve(ctx context.Context, client symbiov1.ControlClient, answers func(context.Context) (string, error), e node.Event) error {
 	var ask struct {
-		ID, Name, Tool, Why string
-		For                 []string
-		Args                json.RawMessage
+		ID, Digest, Name, Tool, Why string
+		For, Rules                  []string
+		Args                        json.RawMessage
 	}
 	if err := json.Unmarshal(e.Data, &ask); err != nil {
 		return fmt.Errorf("an approval: %w", err)
 	}
-	fmt.Fprintf(a.Err, "\n%s wants to use %s\n%s\n  %s\nAllow it? [y = once, a = always this call, N] ", chainOf(ask.Name, ask.For), printable(ask.Tool), indented(ask.Args), printable(ask.Why))
+	fmt.Fprintf(a.Err, "\n%s wants to use %s\n%s\n  %s\n%s", chainOf(ask.Name, ask.For), visible(ask.Tool), indented(ask.Args), visible(ask.Why), choices(ask.Rules))
 	line, err := a.unlessElsewhere(ctx, client, ask.ID, e.Time, answers)
 	if errors.Is(err, errElsewhere) {
 		_, err = fmt.Fprintln(a.Err, err)
@@ -243,12 +243,27 @@ func (a *App) approve(ctx context.Context, client symbiov1.ControlClient, answer
 		return err
 	}
 	said := strings.ToLower(strings.TrimSpace(line))
-	always := said == "a" || said == "always"
-	_, err = client.Answer(ctx, &symbiov1.AnswerRequest{Id: ask.ID, Allow: always || said == "y" || said == "yes", Always: always, By: "terminal"})
+	r := &symbiov1.AnswerRequest{Id: ask.ID, Digest: ask.Digest, By: "terminal"}
+	r.Always = said == "a" || said == "always"
+	r.Lasting = len(ask.Rules) > 0 && (said == "l" || said == "lasting")
+	r.Allow = r.Always || r.Lasting || said == "y" || said == "yes"
+	_, err = client.Answer(ctx, r)
 	if status.Code(err) == codes.NotFound { // in this very moment
 		_, err = fmt.Fprintln(a.Err, errElsewhere)
 	}
 	return err
+}
+
+// choices says what may be answered, and what an answer that lasts would keep.
+func choices(rules []string) string {
+	if len(rules) == 0 {
+		return "Allow it? [y = once, a = always this call while the agent lives, N] "
+	}
+	var b strings.Builder
+	for _, r := range rules {
+		fmt.Fprintf(&b, "  l keeps: %s\n", visible(r))
+	}
+	return b.String() + "Allow it? [y = once, a = always this call while the agent lives, l = from now on, N] "
 }
 
 // indented shows the arguments of a call: a command line by line, anything else as JSON.

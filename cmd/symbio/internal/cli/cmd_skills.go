@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,7 @@ import (
 	"symbio/cmd/symbio/internal/node"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
-	"symbio/skills/format"
+	"symbio/skills/trust"
 )
 
 func (a *App) cmdSkills() *cobra.Command {
@@ -26,7 +25,7 @@ func (a *App) cmdSkills() *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.cmdSkillsList(), a.cmdSkillsShow(), a.cmdSkillsValidate())
+	cmd.AddCommand(a.cmdSkillsList(), a.cmdSkillsShow(), a.cmdSkillsValidate(), a.cmdSkillsTrust(), a.cmdSkillsFetch())
 	return cmd
 }
 
@@ -63,7 +62,10 @@ func (a *App) cmdSkillsList() *cobra.Command {
 			rows := make([][]string, len(list))
 			for i, s := range list {
 				state := "enabled"
-				if s.Active {
+				switch {
+				case !s.Enabled:
+					state = "off"
+				case s.Active:
 					state = "active"
 				}
 				rows[i] = []string{s.Name, s.Scope, state, s.Path, clip(s.Description, 100)}
@@ -95,7 +97,7 @@ func (a *App) listSkills(ctx context.Context, file string) (list []skillJSON, pr
 	}
 	catalog, err := skills.Scan(ctx, cfg)
 	for _, s := range catalog.Skills {
-		list = append(list, skillJSON{s.ID, s.Name, s.Description, s.Path, string(s.Scope), true, false})
+		list = append(list, skillJSON{s.ID, s.Name, s.Description, s.Path, string(s.Scope), s.Exposure != skills.Off, false})
 	}
 	for _, p := range catalog.Errors {
 		problems = append(problems, p.Path+": "+p.Message())
@@ -128,7 +130,7 @@ func (a *App) cmdSkillsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			activation, err := activate(cmd.Context(), cfg, args[0])
+			activation, err := activate(cmd.Context(), cfg, skillArg(args[0]))
 			if errors.Is(err, skills.ErrNotFound) {
 				return notFound(err)
 			}
@@ -154,6 +156,7 @@ func activate(ctx context.Context, cfg skills.Config, name string) (_ skills.Act
 }
 
 func (a *App) printSkill(s skills.Activation) error {
+	known, from := a.stateOf(s)
 	if a.json {
 		return a.printJSON(struct {
 			skills.Skill
@@ -161,75 +164,16 @@ func (a *App) printSkill(s skills.Activation) error {
 			Hash         string            `json:"hash"`
 			Granted      []string          `json:"granted"`
 			Withheld     []skills.Withheld `json:"withheld"`
-		}{s.Skill, s.Instructions, s.Hash, s.Granted, s.Withheld})
+			Trust        trust.State       `json:"trust"`
+			Node         string            `json:"node,omitempty"`      // where a fetched skill came from
+			Tree         string            `json:"tree_hash,omitempty"` // its hash, of all files
+		}{s.Skill, s.Instructions, s.Hash, s.Granted, s.Withheld, known, from.Node, from.Hash})
 	}
-	fmt.Fprintf(a.Out, "name         %s\ndescription  %s\nscope        %s\npath         %s\nsha256       %s\ngrants       %s\n",
-		printable(s.Skill.Name), printable(s.Skill.Description), s.Skill.Scope, printable(s.Skill.Path), s.Hash, printable(strings.Join(s.Granted, " ")))
+	fmt.Fprintf(a.Out, "name         %s\ndescription  %s\nscope        %s\npath         %s\nsha256       %s\ntrust        %s\ngrants       %s\n",
+		printable(s.Skill.Name), printable(s.Skill.Description), s.Skill.Scope, printable(s.Skill.Path), s.Hash, trustLine(known, from), printable(strings.Join(s.Granted, " ")))
 	for _, w := range s.Withheld {
 		fmt.Fprintf(a.Out, "withheld     %s: %s\n", printable(w.Rule), printable(w.Why))
 	}
 	fmt.Fprintln(a.Out)
 	return a.printAnswer([]byte(s.Instructions))
-}
-
-func (a *App) cmdSkillsValidate() *cobra.Command {
-	var levelName string
-	cmd := &cobra.Command{
-		Use:   "validate DIR...",
-		Short: "Check skill directories, or directories of them",
-		Long: `Check every SKILL.md in the directories and below: one line each, with its verdict. Status 1 if any is
-not ok.`,
-		Example: `  symbio skills validate .agents/skills
-  symbio skills validate --level strict my-skill --json`,
-		Args: minArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			level, err := format.ParseLevel(levelName)
-			if err != nil {
-				return usage(err)
-			}
-			return a.validateSkills(args, level)
-		},
-	}
-	cmd.Flags().StringVar(&levelName, "level", "standard", "how strictly: strict, standard or lenient")
-	return cmd
-}
-
-func (a *App) validateSkills(dirs []string, level format.Level) error {
-	bad := 0
-	for _, dir := range dirs {
-		if _, err := os.Stat(dir); err != nil {
-			return notFound(err)
-		}
-		for _, r := range skills.Validate(dir, level) {
-			if !r.OK {
-				bad++
-			}
-			if err := a.printReport(r); err != nil {
-				return err
-			}
-		}
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d not ok", bad)
-	}
-	return nil
-}
-
-func (a *App) printReport(r skills.Report) error {
-	if a.json {
-		return a.printLine(r)
-	}
-	verdict := "ok"
-	if !r.OK {
-		verdict = "not ok"
-	}
-	if _, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\n", verdict, printable(r.Name), printable(r.Path)); err != nil {
-		return err
-	}
-	for _, d := range r.Diagnostics {
-		if _, err := fmt.Fprintf(a.Out, "\t%s\n", printable(d.String())); err != nil {
-			return err
-		}
-	}
-	return nil
 }

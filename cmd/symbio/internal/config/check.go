@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"strings"
 
 	"symbio/discovery/dns"
 	"symbio/discovery/static"
@@ -24,6 +25,8 @@ func (c Config) Check() error {
 		switch {
 		case len(p.Name) > 64 || !capabilityName.MatchString(p.Name):
 			bad("%s: the name is up to 64 letters, digits, _ and -, in parts separated by dots", where)
+		case strings.HasPrefix(p.Name, permission.OwnersPrefix):
+			bad("%s: names that begin with %s are the node's own", where, permission.OwnersPrefix)
 		case names[p.Name]:
 			bad("%s: that name is there twice", where)
 		case ways(len(p.Exec) > 0, p.Agent != "", p.Model != "") != 1:
@@ -36,6 +39,10 @@ func (c Config) Check() error {
 			bad("%s: progress is for exec; what an agent or a model does is always told to who listens", where)
 		case p.Concurrency < 0:
 			bad("%s: the concurrency is negative", where)
+		case p.Sandbox != nil && len(p.Exec) == 0:
+			bad("%s: sandbox is for exec; what an agent runs is held as all commands of agents are", where)
+		case p.Sandbox != nil:
+			p.Sandbox.checkOwn(func(format string, args ...any) { bad("%s: "+format, append([]any{where}, args...)...) })
 		}
 		names[p.Name] = true
 	}
@@ -45,6 +52,8 @@ func (c Config) Check() error {
 	c.Sandbox.check(bad)
 	c.Discovery.check(bad)
 	c.checkModels(bad)
+	c.Skills.SkillUse.check(bad)
+	c.Skills.SkillReading.check(bad)
 	if _, err := c.Permissions.Policy(); err != nil {
 		bad("permissions: %w", err)
 	}

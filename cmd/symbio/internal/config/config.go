@@ -105,6 +105,9 @@ type Capability struct {
 	// Progress lets callers read what a command writes to standard error, line by line. Otherwise nobody
 	// but this node's log does: it may name paths, or worse.
 	Progress bool `yaml:"progress"`
+	// Sandbox is what holds a command, where it is not what holds all commands of this node. With a preset it stands
+	// by itself, which may be more or less than the node's; without one, what it names takes the place of the node's.
+	Sandbox *Sandbox `yaml:"sandbox,omitempty"`
 }
 
 // Skills says where skills are looked for, beside the standard places.
@@ -112,6 +115,13 @@ type Skills struct {
 	Enabled  bool     `yaml:"enabled"`
 	Discover bool     `yaml:"discover"` // look in the standard places
 	Dirs     []string `yaml:"dirs"`
+	// Share says which skills of this node's disk other nodes may fetch, as far as authorize lets them.
+	Share Share `yaml:"share"`
+	// WideGrants lets skills ask for every command (Bash) and every tool (*).
+	WideGrants bool `yaml:"wide_grants"`
+
+	SkillUse     `yaml:",inline"`
+	SkillReading `yaml:",inline"`
 }
 
 // Default is the configuration of a node that was told nothing: loopback only, what would be asked
@@ -123,7 +133,7 @@ func Default() Config {
 		Model:       "auto",
 		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
-		Skills:      Skills{Enabled: true, Discover: true},
+		Skills:      defaultSkills(),
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
@@ -174,6 +184,7 @@ func (c *Config) resolve(dir string) {
 	for i := range c.Skills.Dirs {
 		at(&c.Skills.Dirs[i])
 	}
+	c.Skills.resolve(at)
 	for i := range c.Directories {
 		at(&c.Directories[i])
 	}
@@ -205,6 +216,7 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Config{}, nil, fmt.Errorf("%s: more than one YAML document", file)
 	}
+	c.Permissions = c.Permissions.In(file)
 	if err := c.Check(); err != nil {
 		return Config{}, nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -135,17 +135,32 @@ func workspace(_ context.Context, w *World) (out []Finding) {
 }
 
 func commandSandbox(ctx context.Context, w *World) []Finding {
+	out := []Finding{w.level(ctx)}
+	if w.Options.Config.Sandbox.Off() {
+		out = append(out, warn("if that is not meant, take sandbox: {preset: off} out of the configuration", "the configuration switches the sandbox off: commands run with all that this user may do"))
+	}
+	refusing, err := w.Refusing(ctx)
+	if err != nil {
+		return append(out, fail("correct the configuration", "what capabilities may do cannot be found out: %v", err))
+	}
+	for _, r := range refusing {
+		out = append(out, fail(r.Mend, "the calls of the capability %s are refused: %s", r.Capability, r.Why))
+	}
+	return out
+}
+
+func (w *World) level(ctx context.Context) Finding {
 	s := w.Sandbox(ctx)
 	uncovered := strings.Join(s.Missing, "; ")
 	switch {
 	case s.Level == sandbox.None:
-		return []Finding{warn(s.Mend, "there is no sandbox on this machine: %s", uncovered)}
+		return warn(s.Mend, "there is no sandbox on this machine: %s", uncovered)
 	case s.Mend != "":
-		return []Finding{warn(s.Mend, "the sandbox has the level %v; not covered: %s", s.Level, uncovered)}
+		return warn(s.Mend, "the sandbox has the level %v; not covered: %s", s.Level, uncovered)
 	case uncovered != "":
-		return []Finding{ok("the sandbox has the level %v; not covered: %s", s.Level, uncovered)}
+		return ok("the sandbox has the level %v; not covered: %s", s.Level, uncovered)
 	}
-	return []Finding{ok("the sandbox has the level %v, which covers all that a policy can ask for", s.Level)}
+	return ok("the sandbox has the level %v, which covers all that a policy can ask for", s.Level)
 }
 
 func state(_ context.Context, w *World) (out []Finding) {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"symbio/agent/llm/provider"
@@ -47,6 +48,8 @@ type World struct {
 	Reach func(ctx context.Context, spec string) (name string, err error)
 	// Sandbox tries what this machine can do to hold a command.
 	Sandbox func(context.Context) sandbox.Status
+	// Refusing are the configured capabilities that it cannot hold.
+	Refusing func(context.Context) ([]node.Refusing, error)
 }
 
 // Node is what a running node says.
@@ -76,6 +79,12 @@ type Source struct {
 
 // RealWorld is this machine.
 func RealWorld(o node.Options) *World {
+	var once sync.Once
+	var box *sandbox.Box
+	held := func(ctx context.Context) *sandbox.Box {
+		once.Do(func() { box = o.Holds(ctx) })
+		return box
+	}
 	return &World{
 		Options:   o,
 		Clustered: o.State.InCluster(o.NodeName()) == nil,
@@ -121,7 +130,8 @@ func RealWorld(o node.Options) *World {
 			}
 			return strings.Join(names, ","), nil
 		},
-		Sandbox: func(ctx context.Context) sandbox.Status { return sandbox.Probe(ctx, sandbox.Config{}).Status() },
+		Sandbox:  func(ctx context.Context) sandbox.Status { return held(ctx).Status() },
+		Refusing: func(ctx context.Context) ([]node.Refusing, error) { return o.Refusing(held(ctx)) },
 	}
 }
 

@@ -221,8 +221,8 @@ var (
 	errWrong     = errors.New("wrong value")
 )
 
-func (c *control) Skills(ctx context.Context, _ *symbiov1.SkillsRequest) (*symbiov1.SkillsReply, error) {
-	return c.node.listSkills(ctx)
+func (c *control) Skills(ctx context.Context, r *symbiov1.SkillsRequest) (*symbiov1.SkillsReply, error) {
+	return c.node.listSkills(ctx, r.GetRescan())
 }
 
 // withTimeout bounds ctx by what the command line asked for, if it did.

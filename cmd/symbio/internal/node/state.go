@@ -15,10 +15,13 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"symbio/skills/share"
+	"symbio/skills/trust"
 )
 
 // State is the directory where a user's nodes keep what lasts: DIR/authority, DIR/cluster
-// (of a cluster that was made here) and DIR/nodes/NAME.
+// (of a cluster that was made here), DIR/skills and DIR/nodes/NAME.
 type State struct {
 	Dir string
 }
@@ -38,6 +41,28 @@ func (s State) node(name string) string { return filepath.Join(s.Dir, "nodes", n
 
 // Audit is the directory of a node's record of decisions.
 func (s State) Audit(name string) string { return filepath.Join(s.node(name), "audit") }
+
+// Standing is the file of what a person has allowed for good on a node. It lies apart from what commands of that node
+// may write, so that the sandbox can keep them from it, whatever else they may.
+func (s State) Standing(name string) string { return filepath.Join(s.allowed(), name+".json") }
+
+func (s State) allowed() string { return filepath.Join(s.Dir, "allowed") }
+
+// Skills is where what people have trusted of skills is kept, and the skills that came from other nodes. Both
+// are the user's, for all nodes.
+func (s State) Skills() trust.Keeper {
+	return trust.Keeper{Book: trust.NewBook(s.trusted()), Store: share.NewStore(filepath.Join(s.Dir, "skills", "fetched"))}
+}
+
+func (s State) trusted() string { return filepath.Join(s.Dir, "skills", "trusted") }
+
+// makeSkills makes the directory of trust: what is not there, the sandbox could not keep commands from making.
+func (s State) makeSkills() error { return os.MkdirAll(s.trusted(), 0o700) }
+
+// Private are the directories with what only nodes may read: keys, the record of decisions, control sockets.
+func (s State) Private() []string {
+	return []string{s.Authority(), s.cluster(), filepath.Join(s.Dir, "nodes")}
+}
 
 // Key is the file of a node's key.
 func (s State) Key(name string) string { return filepath.Join(s.node(name), "key.pem") }

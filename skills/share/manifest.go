@@ -1,0 +1,176 @@
+package share
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"symbio/skills/format"
+)
+
+// The limits of what is carried. A file has what is read of a resource at all (skills.Resource); a skill what
+// is preloaded at most (skills.md, C25); so many files are what a listing shows (F22).
+const (
+	MaxFile  = format.MaxFile
+	MaxSkill = 8 << 20
+	MaxFiles = 200
+
+	maxManifest = 64 << 10 // bytes: MaxFiles lines of a path and 80 more
+)
+
+// What callers tell apart. All but ErrNotShared and ErrNotStored say that the skill was refused.
+var (
+	// ErrManifest: the text is not a manifest in the one form that there is.
+	ErrManifest = errors.New("not the manifest of a skill")
+	// ErrPath: a path is not one plain name on every system.
+	ErrPath = errors.New("a path that is not carried")
+	// ErrTooLarge: a file, the skill, or the number of its files is over the limit.
+	ErrTooLarge = errors.New("the skill is too large")
+	// ErrKind: something in the skill is a link, a device, or anything else but a file or a directory.
+	ErrKind = errors.New("neither a file nor a directory")
+	// ErrHash: the content is not what the hash says.
+	ErrHash = errors.New("the content does not have that hash")
+	// ErrSlow: the other node answers in too small pieces, or not at all.
+	ErrSlow = errors.New("the other node answers too slowly")
+	// ErrSkill: its SKILL.md cannot be used.
+	ErrSkill = errors.New("not a usable skill")
+	// ErrNotShared: this node does not share a skill of that name, or no longer with that hash.
+	ErrNotShared = errors.New("not shared here")
+	// ErrNotStored: no skill of that hash is stored.
+	ErrNotStored = errors.New("no such skill is stored")
+	// ErrFull: too many skills are stored.
+	ErrFull = errors.New("too many skills are stored")
+)
+
+// File is one file of a skill.
+type File struct {
+	Path   string `json:"path"` // with slashes, below the skill's directory
+	Exec   bool   `json:"exec,omitempty"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"` // in hex
+}
+
+// Manifest is what a skill consists of.
+type Manifest struct {
+	Name  string
+	Files []File // by path
+}
+
+const manifestHead = "symbio-skill 1 "
+
+// Encode writes the manifest in its one form: a line with the name, and one for each file, ordered by path:
+// x or -, the size, the SHA-256, the path.
+func (m Manifest) Encode() []byte {
+	var b bytes.Buffer
+	b.WriteString(manifestHead + m.Name + "\n")
+	for _, f := range m.Files {
+		mode := "-"
+		if f.Exec {
+			mode = "x"
+		}
+		fmt.Fprintf(&b, "%s %d %s %s\n", mode, f.Size, f.SHA256, f.Path)
+	}
+	return b.Bytes()
+}
+
+// Hash is the SHA-256 of the manifest, in hex: the skill's own.
+func (m Manifest) Hash() string {
+	sum := sha256.Sum256(m.Encode())
+	return hex.EncodeToString(sum[:])
+}
+
+// Bytes is the size of all files together.
+func (m Manifest) Bytes() (n int64) {
+	for _, f := range m.Files {
+		n += f.Size
+	}
+	return n
+}
+
+var (
+	skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	hexHash   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// ValidHash reports whether a text is a hash as this package writes it.
+func ValidHash(s string) bool { return hexHash.MatchString(s) }
+
+// DecodeManifest reads what Encode wrote, and nothing else: ErrManifest, ErrPath or ErrTooLarge.
+func DecodeManifest(data []byte) (Manifest, error) {
+	if len(data) > maxManifest {
+		return Manifest{}, fmt.Errorf("%w: its manifest has more than %d KiB", ErrTooLarge, maxManifest>>10)
+	}
+	bad := func(line int, why string) (Manifest, error) {
+		return Manifest{}, fmt.Errorf("%w: line %d: %s", ErrManifest, line, why)
+	}
+	text, ok := strings.CutSuffix(string(data), "\n")
+	lines := strings.Split(text, "\n")
+	name, headed := strings.CutPrefix(lines[0], manifestHead)
+	if !ok || !headed {
+		return bad(1, "it does not begin or end as a manifest does")
+	}
+	m := Manifest{Name: name}
+	for i, line := range lines[1:] {
+		if i >= MaxFiles {
+			return Manifest{}, fmt.Errorf("%w: it has more than %d files", ErrTooLarge, MaxFiles)
+		}
+		parts := strings.SplitN(line, " ", 4)
+		if len(parts) != 4 || parts[0] != "x" && parts[0] != "-" {
+			return bad(i+2, "it is not MODE SIZE SHA256 PATH")
+		}
+		size, err := strconv.ParseInt(parts[1], 10, 64)
+		if err != nil {
+			return bad(i+2, "its size is no number")
+		}
+		m.Files = append(m.Files, File{Path: parts[3], Exec: parts[0] == "x", Size: size, SHA256: parts[2]})
+	}
+	if err := m.check(); err != nil {
+		return Manifest{}, err
+	}
+	if !bytes.Equal(m.Encode(), data) {
+		return bad(1, "it is not in its one form")
+	}
+	return m, nil
+}
+
+func (m Manifest) check() error {
+	if len(m.Name) > 64 || !skillName.MatchString(m.Name) || checkName(m.Name) != "" {
+		return fmt.Errorf("%w: %q cannot be the name of a skill", ErrManifest, clip(m.Name))
+	}
+	if len(m.Files) > MaxFiles {
+		return fmt.Errorf("%w: it has more than %d files", ErrTooLarge, MaxFiles)
+	}
+	var total int64
+	has := false
+	for i, f := range m.Files {
+		if err := checkPath(f.Path); err != nil {
+			return err
+		}
+		switch {
+		case i > 0 && m.Files[i-1].Path >= f.Path:
+			return fmt.Errorf("%w: %q is twice there or out of order", ErrManifest, clip(f.Path))
+		case !ValidHash(f.SHA256):
+			return fmt.Errorf("%w: %q has no SHA-256", ErrManifest, clip(f.Path))
+		case f.Size < 0:
+			return fmt.Errorf("%w: %q has a size below zero", ErrManifest, clip(f.Path))
+		case f.Size > MaxFile:
+			return fmt.Errorf("%w: %q has %d bytes; at most %d KiB are carried", ErrTooLarge, clip(f.Path), f.Size, MaxFile>>10)
+		}
+		if total += f.Size; total > MaxSkill {
+			return fmt.Errorf("%w: its files have more than %d MiB", ErrTooLarge, MaxSkill>>20)
+		}
+		has = has || f.Path == skillFile
+	}
+	if !has {
+		return fmt.Errorf("%w: it has no %s", ErrManifest, skillFile)
+	}
+	return checkTogether(m.Files)
+}
+
+// skillFile is what makes a directory a skill.
+const skillFile = "SKILL.md"

@@ -1,0 +1,198 @@
+package share
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"symbio/skills/format"
+)
+
+// Pack is a skill as it is carried: its manifest, and the content of all files one after the other.
+type Pack struct {
+	Manifest
+	content []byte
+}
+
+// Read reads the skill in dir. Names that begin with a dot are left out; whatever else cannot be carried is an
+// error that names it: ErrPath, ErrTooLarge, ErrKind, ErrSkill. It opens nothing outside dir.
+func Read(dir string) (*Pack, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read the skill in %s: %w", dir, err)
+	}
+	defer root.Close()
+	p := &Pack{Manifest: Manifest{Name: filepath.Base(dir)}}
+	contents := map[string][]byte{}
+	err = fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path == ".":
+			return nil
+		case e.Name()[0] == '.' && e.IsDir():
+			return fs.SkipDir
+		case e.Name()[0] == '.':
+			return nil
+		case e.IsDir():
+			return checkPath(path)
+		case !e.Type().IsRegular():
+			return fmt.Errorf("%w: %q", ErrKind, clip(path))
+		case len(p.Files) >= MaxFiles:
+			return fmt.Errorf("%w: it has more than %d files", ErrTooLarge, MaxFiles)
+		}
+		f, data, err := readFile(root, path)
+		if err != nil {
+			return err
+		}
+		p.Files = append(p.Files, f)
+		contents[path] = data
+		if p.Bytes() > MaxSkill {
+			return fmt.Errorf("%w: its files have more than %d MiB", ErrTooLarge, MaxSkill>>20)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the skill in %s: %w", dir, err)
+	}
+	slices.SortFunc(p.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	for _, f := range p.Files {
+		p.content = append(p.content, contents[f.Path]...)
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("read the skill in %s: %w", dir, err)
+	}
+	return p, p.usable()
+}
+
+func readFile(root *os.Root, path string) (File, []byte, error) {
+	f, err := root.OpenFile(filepath.FromSlash(path), os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a FIFO
+	if err != nil {
+		return File{}, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return File{}, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return File{}, nil, fmt.Errorf("%w: %q", ErrKind, clip(path))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return File{}, nil, err
+	}
+	if len(data) > MaxFile {
+		return File{}, nil, fmt.Errorf("%w: %q has more than %d KiB", ErrTooLarge, clip(path), MaxFile>>10)
+	}
+	return File{Path: path, Exec: info.Mode()&0o111 != 0, Size: int64(len(data)), SHA256: sum(data)}, data, nil
+}
+
+// newPack is the skill that a manifest and a content make, if they belong together: ErrHash, ErrSkill.
+func newPack(m Manifest, content []byte) (*Pack, error) {
+	p := &Pack{m, content}
+	if m.Bytes() != int64(len(content)) {
+		return nil, fmt.Errorf("%w: it has %d bytes, not %d", ErrHash, len(content), m.Bytes())
+	}
+	for f, data := range p.each {
+		if sum(data) != f.SHA256 {
+			return nil, fmt.Errorf("%w: %q", ErrHash, clip(f.Path))
+		}
+	}
+	return p, p.usable()
+}
+
+// each yields the files with their content.
+func (p *Pack) each(yield func(File, []byte) bool) {
+	rest := p.content
+	for _, f := range p.Files {
+		data := rest[:f.Size:f.Size]
+		rest = rest[f.Size:]
+		if !yield(f, data) {
+			return
+		}
+	}
+}
+
+// usable says whether the SKILL.md is one that a registry would take.
+func (p *Pack) usable() error {
+	m, diags := p.parse()
+	if format.Failed(diags) || m.Name != p.Name {
+		var texts []string
+		for _, d := range diags {
+			if d.Severity == format.Error {
+				texts = append(texts, clip(d.Message))
+			}
+		}
+		return fmt.Errorf("%w: %s: %s", ErrSkill, p.Name, strings.Join(texts, "; "))
+	}
+	return nil
+}
+
+func (p *Pack) parse() (format.Manifest, []format.Diagnostic) {
+	for f, data := range p.each {
+		if f.Path == skillFile {
+			m, _, diags := format.Parse(bytes.Clone(data), p.Name, format.Policy{})
+			return m, diags
+		}
+	}
+	return format.Manifest{}, nil
+}
+
+// Description is what the SKILL.md says of the skill.
+func (p *Pack) Description() string {
+	m, _ := p.parse()
+	return m.Description
+}
+
+// write makes the skill's directory NAME in root, readable and not writable. Beside an error some of it may
+// have been written.
+func (p *Pack) write(root *os.Root) error {
+	made := []string{p.Name}
+	if err := root.Mkdir(p.Name, 0o700); err != nil {
+		return err
+	}
+	for f, data := range p.each {
+		path := filepath.Join(p.Name, filepath.FromSlash(f.Path))
+		if dir := filepath.Dir(path); !slices.Contains(made, dir) {
+			if err := root.MkdirAll(dir, 0o700); err != nil {
+				return err
+			}
+			for ; dir != p.Name && !slices.Contains(made, dir); dir = filepath.Dir(dir) {
+				made = append(made, dir)
+			}
+		}
+		mode := fs.FileMode(0o400)
+		if f.Exec {
+			mode = 0o500
+		}
+		out, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(data)
+		if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
+			return err
+		}
+	}
+	for _, dir := range made {
+		if err := root.Chmod(dir, 0o500); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sum(data []byte) string {
+	s := sha256.Sum256(data)
+	return hex.EncodeToString(s[:])
+}

@@ -1,0 +1,110 @@
+package share
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	maxPath = 200 // bytes: leaves room for the store's own directory where a path may have 260
+	maxDeep = 8   // names in a path
+)
+
+// checkPath says what is wrong with the path of a file, which has to be one name on every system.
+func checkPath(path string) error {
+	bad := func(why string) error { return fmt.Errorf("%w: %q: %s", ErrPath, clip(path), why) }
+	switch {
+	case len(path) > maxPath:
+		return bad(fmt.Sprintf("it has more than %d bytes", maxPath))
+	case !utf8.ValidString(path):
+		return bad("it is not UTF-8")
+	}
+	parts := strings.Split(path, "/")
+	if len(parts) > maxDeep {
+		return bad(fmt.Sprintf("it is more than %d names deep", maxDeep))
+	}
+	for _, part := range parts {
+		if why := checkName(part); why != "" {
+			return bad(why)
+		}
+	}
+	return nil
+}
+
+// checkName says what is wrong with one name of a path; "" is nothing.
+func checkName(name string) string {
+	switch {
+	case name == "":
+		return "a name in it is empty"
+	case name[0] == '.':
+		return "a name in it begins with a dot"
+	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") || name[0] == ' ':
+		return "a name in it begins or ends with what some systems drop"
+	}
+	for _, c := range name {
+		if strings.ContainsRune(`\:*?"<>|`, c) {
+			return fmt.Sprintf("%q has a meaning of its own on some system", c)
+		}
+		if unicode.IsControl(c) || c == utf8.RuneError || unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp) || unicode.IsSpace(c) && c != ' ' {
+			return fmt.Sprintf("it has the character %U, which cannot be seen", c)
+		}
+	}
+	base, _, _ := strings.Cut(strings.ToLower(name), ".")
+	base = strings.TrimRight(base, " ")
+	if device[base] {
+		return "a name in it is a device on Windows"
+	}
+	return ""
+}
+
+// device are the names that mean a device on Windows, with any extension.
+var device = devices()
+
+func devices() map[string]bool {
+	all := map[string]bool{"con": true, "prn": true, "aux": true, "nul": true, "conin$": true, "conout$": true}
+	for _, port := range []string{"com", "lpt"} {
+		for _, n := range []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³"} {
+			all[port+n] = true
+		}
+	}
+	return all
+}
+
+// folded is what names that some file system takes for one another have in common.
+func folded(path string) string {
+	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(path)))
+}
+
+// checkTogether finds two paths that cannot be told apart everywhere, and a file that is also a directory.
+func checkTogether(files []File) error {
+	spelled := map[string]string{}
+	isFile := map[string]bool{}
+	for _, f := range files {
+		for i := 0; i <= len(f.Path); i++ {
+			if i < len(f.Path) && f.Path[i] != '/' {
+				continue
+			}
+			path, key := f.Path[:i], folded(f.Path[:i])
+			if other, ok := spelled[key]; ok && (other != path || isFile[key] || i == len(f.Path)) {
+				return fmt.Errorf("%w: %q and %q are one file on some system", ErrPath, clip(other), clip(f.Path))
+			}
+			spelled[key] = path
+			isFile[key] = i == len(f.Path)
+		}
+	}
+	return nil
+}
+
+// clip bounds what a message quotes of a stranger's text.
+func clip(s string) string {
+	const most = 80
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
