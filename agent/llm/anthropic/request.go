@@ -193,7 +193,7 @@ func said(m llm.Message, own string, thinking bool) (list []block) {
 }
 
 // formName is the tool by which an answer is given in its form.
-func formName(o *llm.Output) string { return "answer_" + toolName(o.Name) }
+func formName(o *llm.Output) string { return toolName("answer_" + o.Name) }
 
 func schemaOf(s json.RawMessage) json.RawMessage {
 	if len(s) == 0 {
