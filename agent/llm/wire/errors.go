@@ -1,4 +1,4 @@
-package openai
+package wire
 
 import (
 	"bytes"
@@ -21,32 +21,64 @@ const (
 	maxDetail    = 400      // characters of it that are shown
 )
 
-// fail returns an error of this model. said is what the server wrote.
-func (m *Model) fail(kind error, status int, said string) *llm.Error {
-	return &llm.Error{Model: m.cfg.Name, Status: status, Detail: printable(m.cfg.Key.Scrub(said)), Err: kind}
+// Fail returns an error of this model. said is what the server wrote, or what was found.
+func (s *Server) Fail(kind error, status int, said string) *llm.Error {
+	if kind == llm.ErrAuth && s.cfg.KeyName != "" {
+		said = strings.TrimPrefix(said+"; check "+s.cfg.KeyName, "; ")
+	}
+	return &llm.Error{Model: s.cfg.Name, Status: status, Detail: printable(s.cfg.Key.Scrub(said)), Err: kind}
+}
+
+// Complain is the error that a server reports inside an answer.
+func (s *Server) Complain(document []byte) *llm.Error {
+	c := said(document)
+	return s.Fail(c.kind(0), 0, c.text(document))
+}
+
+// Broken is the error of an answer that ended before its end.
+func (s *Server) Broken(err error) error {
+	if told := s.told(err); told != nil {
+		return told
+	}
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		return s.Fail(llm.ErrCut, 0, "")
+	}
+	return s.Fail(llm.ErrCut, 0, err.Error())
+}
+
+// told is the error of a transport that knows what it means, such as a recording's; nil for any other.
+func (s *Server) told(err error) error {
+	var e *llm.Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	return &llm.Error{Model: s.cfg.Name, Detail: e.Detail, Err: e.Err}
 }
 
 // unreachable is the error when there was no HTTP answer at all.
-func (m *Model) unreachable(err error) error {
+func (s *Server) unreachable(err error) error {
+	if told := s.told(err); told != nil {
+		return told
+	}
 	var u *url.Error
 	if errors.As(err, &u) { // it would show the whole URL; the host is enough
 		err = u.Err
 	}
-	return m.fail(llm.ErrUnavailable, 0, m.base.Host+": "+err.Error())
+	return s.Fail(llm.ErrUnavailable, 0, s.base.Host+": "+err.Error())
 }
 
 // refused is the error for an HTTP answer that is no success.
-func (m *Model) refused(resp *http.Response) error {
+func (s *Server) refused(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what came is all there is to show
 	if resp.StatusCode/100 == 3 {
 		to := "elsewhere"
 		if u, err := resp.Location(); err == nil {
 			to = u.Scheme + "://" + u.Host
 		}
-		return m.fail(llm.ErrInvalid, resp.StatusCode, "the server redirects to "+to+"; use that as the base URL if you trust it")
+		return s.Fail(llm.ErrInvalid, resp.StatusCode, "the server redirects to "+to+"; use that as the base URL if you trust it")
 	}
-	s := said(body)
-	e := m.fail(s.kind(resp.StatusCode), resp.StatusCode, s.text(body))
+	c := said(body)
+	e := s.Fail(c.kind(resp.StatusCode), resp.StatusCode, c.text(body))
 	e.RetryAfter = retryAfter(resp.Header, time.Now())
 	return e
 }
@@ -104,7 +136,7 @@ func (c complaint) text(body []byte) string {
 }
 
 var (
-	tooLong = regexp.MustCompile(`(?i)context (length|window|size)|(prompt|conversation|input)( is)? too long|token count.{0,60}exceed|too many (input )?tokens|reduce the length`)
+	tooLong = regexp.MustCompile(`(?i)context (length|window|size)|(prompt|conversation|input)( is)? too long|token count.{0,60}exceed|exceed.{0,40}context limit|too many (input )?tokens|reduce the length`)
 	filter  = regexp.MustCompile(`(?i)content[ _]?(filter|policy|management)|safety`)
 	noModel = regexp.MustCompile(`(?i)model.{0,80}(not found|not exist)|(unknown|no such|invalid) model|model_not_found`)
 	quota   = regexp.MustCompile(`(?i)insufficient_quota|exceeded your current quota|billing|credit balance`)
@@ -117,7 +149,7 @@ func (c complaint) kind(status int) error {
 	}
 	all := c.Code + " " + c.Type + " " + c.Message
 	switch client := status == 0 || status == 400 || status == 413 || status == 422 || status == 500; {
-	case (status == 429 || status == 402 || status == 403 || status == 0) && quota.MatchString(all):
+	case (status == 400 || status == 429 || status == 402 || status == 403 || status == 0) && quota.MatchString(all):
 		return llm.ErrQuota
 	case client && (c.Code == "context_length_exceeded" || c.Type == "exceed_context_size_error" || tooLong.MatchString(c.Message)):
 		return llm.ErrContextLength
@@ -131,10 +163,16 @@ func (c complaint) kind(status int) error {
 		return llm.StatusError(status)
 	}
 	switch c.Code + c.Type {
-	case "invalid_api_key", "authentication_error":
+	case "invalid_api_key", "authentication_error", "permission_error":
 		return llm.ErrAuth
 	case "rate_limit_exceeded", "rate_limit_error":
 		return llm.ErrRateLimited
+	case "request_too_large":
+		return llm.ErrContextLength
+	case "not_found_error":
+		return llm.ErrNoModel
+	case "invalid_request_error":
+		return llm.ErrInvalid
 	}
 	return llm.ErrUnavailable
 }
