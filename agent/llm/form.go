@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -29,7 +28,7 @@ type Schemed interface{ JSONSchema() string }
 //   - time.Time is a string in RFC 3339, and a time.Duration a number of nanoseconds, as encoding/json reads them;
 //   - what is no object (a list, a string, a number) is asked for inside one, {"value": …}.
 //
-// The error says what of T has no schema. It is made once for each type.
+// The error says what of T has no schema.
 func Form[T any]() (*Output, error) {
 	f, err := formOf(reflect.TypeFor[T]())
 	if err != nil {
@@ -43,23 +42,15 @@ type form struct {
 	output   *Output
 	resolved *jsonschema.Resolved
 	wrapped  bool
-	err      error
 }
 
-// forms remembers the forms of types, as encoding/json does its encoders: what is in it follows from the types of the
-// program, and is never changed.
-var forms sync.Map // of reflect.Type, to *form
-
+// formOf makes the form anew: it costs far less than the model's answer, and nothing has to be remembered.
 func formOf(t reflect.Type) (*form, error) {
-	if f, ok := forms.Load(t); ok {
-		return f.(*form), f.(*form).err
-	}
 	f, err := newForm(t)
 	if err != nil {
-		f = &form{err: fmt.Errorf("a form of %v: %w", t, err)}
+		return nil, fmt.Errorf("a form of %v: %w", t, err)
 	}
-	kept, _ := forms.LoadOrStore(t, f)
-	return kept.(*form), kept.(*form).err
+	return f, nil
 }
 
 func newForm(t reflect.Type) (*form, error) {
