@@ -127,6 +127,9 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 	said := false // in an earlier turn
 	for turn := 1; turn <= a.life.def.MaxTurns; turn++ {
 		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.specs()}), func(c llm.Chunk) {
+			if c.Retry != nil {
+				a.report(retried(turn, c.Retry))
+			}
 			if c.Text != "" {
 				a.say(ctx, c.Text, said)
 				said = false
@@ -148,6 +151,10 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%w: %d, the limit of definition %s", ErrTurns, a.life.def.MaxTurns, a.life.def.Name)
+}
+
+func retried(turn int, r *llm.Retry) Event {
+	return Event{Type: EventRetry, Turn: turn, Model: r.Model, Next: r.Next, Attempt: r.Attempt, Wait: r.Wait.Seconds(), Why: r.Err.Error()}
 }
 
 // say gives a piece of the model's text to who listens to the task, each turn's on lines of its own. What

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
+
+	"symbio/security/private"
 )
 
 // longestFile bounds a file, in bytes: MostEntries with rules as long as rules can be.
@@ -25,30 +25,10 @@ type fileJSON struct {
 
 // read returns what is in a file that nobody but its owner could have written.
 func read(file string) ([]Entry, error) {
-	f, err := os.Open(file)
+	text, err := private.Read(file, longestFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	// Looked at is what was opened, so that a rename between the two changes nothing.
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.Stat(filepath.Dir(file))
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file; move it away", file)
-	}
-	if err := errors.Join(trusted(file, info, 0o077, "600"), trusted(filepath.Dir(file), dir, 0o022, "700")); err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, longestFile+1))
 	if err != nil {
 		return nil, err
 	}
@@ -105,14 +85,5 @@ func write(file string, entries []Entry) error {
 	if len(text) > longestFile {
 		return ErrFull
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(text)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return private.Replace(file, text)
 }

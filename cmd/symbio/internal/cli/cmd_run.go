@@ -27,6 +27,7 @@ func (a *App) cmdRun() *cobra.Command {
 	var req symbiov1.RunRequest
 	var budget string
 	var flags nodeFlags
+	var tape tapes
 	cmd := &cobra.Command{
 		Use:   "run [TASK]",
 		Short: "Give a task to an agent and follow it until it is done",
@@ -35,6 +36,7 @@ as long as the task. What happens is shown on standard error, the answer on stan
 rules leave to a person is asked on the terminal, and denied when there is none.`,
 		Example: `  symbio run "what is this repository about?"
   symbio run --agent reviewer --yes-to 'Write(notes/*)' "review the last commit"
+  symbio run --record tape "what is here?" && symbio run --replay tape "what is here?"   # the same again, without a model
   symbio run --model openai:gpt-x --budget agents=4,wall=10m -    # the task from standard input`,
 		Args: rangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -45,14 +47,15 @@ rules leave to a person is asked on the terminal, and denied when there is none.
 				return usage(err)
 			}
 			req.Interactive = a.InIsTerminal && !a.json
-			return a.run(cmd.Context(), &req, flags)
+			return a.run(cmd.Context(), &req, flags, tape)
 		},
 	}
 	cmd.Flags().StringVar(&req.Agent, "agent", "", "the agent's definition (default: general)")
-	cmd.Flags().StringVar(&req.Model, "model", "", "auto, openai:NAME or scripted:FILE (default: the configured one)")
+	cmd.Flags().StringVar(&req.Model, "model", "", "auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME or scripted:FILE; a,b asks b when a fails (default: the configured one)")
 	cmd.Flags().StringVar(&budget, "budget", "", "limits, such as agents=4,depth=1,spawns_per_minute=10,wall=5m")
 	cmd.Flags().StringArrayVar(&req.Allow, "yes-to", nil, "a rule to allow for this task, such as 'Write(notes/*)'; may be repeated")
 	flags.add(cmd)
+	tape.add(cmd)
 	return cmd
 }
 
@@ -102,7 +105,13 @@ func parseBudget(text string) (*symbiov1.Budget, error) {
 }
 
 // run gives the task to the running node, or to one of its own.
-func (a *App) run(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags) error {
+func (a *App) run(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags, tape tapes) error {
+	if tape.used() {
+		if a.node != "" {
+			return usage(errors.New("--record and --replay run the task on a node of its own; leave out --node"))
+		}
+		return a.runAlone(ctx, req, flags, tape)
+	}
 	if a.node == "" {
 		state, err := a.state()
 		if err != nil {
@@ -113,7 +122,7 @@ func (a *App) run(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags
 			return err
 		}
 		if len(running) == 0 {
-			return a.runAlone(ctx, req, flags)
+			return a.runAlone(ctx, req, flags, tape)
 		}
 	}
 	client, conn, err := a.dial()
@@ -125,7 +134,7 @@ func (a *App) run(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags
 }
 
 // runAlone starts a node in this process, gives it the task, and stops it.
-func (a *App) runAlone(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags) error {
+func (a *App) runAlone(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags, tape tapes) error {
 	c, from, err := a.loadConfig(flags.config)
 	if err != nil {
 		return err
@@ -133,6 +142,9 @@ func (a *App) runAlone(ctx context.Context, req *symbiov1.RunRequest, flags node
 	flags.apply(&c, from)
 	opts, err := a.nodeOptions(c)
 	if err != nil {
+		return err
+	}
+	if err := tape.open(&opts); err != nil {
 		return err
 	}
 	ready := make(chan node.Ready, 1)
@@ -151,7 +163,7 @@ func (a *App) runAlone(ctx context.Context, req *symbiov1.RunRequest, flags node
 		taskErr = errors.Join(a.follow(ctx, client, req), conn.Close())
 	}
 	stop()
-	return errors.Join(taskErr, g.Wait())
+	return errors.Join(taskErr, g.Wait(), a.tellTape(opts, tape))
 }
 
 // follow shows a task's events until it is done.

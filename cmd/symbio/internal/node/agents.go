@@ -12,6 +12,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/tool/skill"
+	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
@@ -64,6 +65,13 @@ func (n *Node) definition(name string) (agent.Definition, error) {
 // is a process or an agent with a model.
 const concurrency = 16
 
+func usual(c config.Capability) int {
+	if c.Model != "" {
+		return modelConcurrency
+	}
+	return concurrency
+}
+
 // offer offers the configured capabilities to other nodes, node.info, and the approvals.
 func (n *Node) offer() error {
 	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
@@ -72,7 +80,7 @@ func (n *Node) offer() error {
 	for _, c := range n.opts.Config.Capabilities {
 		capability, provider, err := n.capability(c)
 		if err == nil {
-			err = n.community.Offer(capability, provider, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, concurrency)))
+			err = n.community.Offer(capability, provider, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, usual(c))))
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("capabilities: %s: %w", c.Name, err))

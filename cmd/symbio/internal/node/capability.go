@@ -13,9 +13,12 @@ import (
 	"symbio/community"
 )
 
-// capability makes what the configuration describes: a command or an agent that answers calls of
+// capability makes what the configuration describes: a command, an agent or a model that answers calls of
 // other nodes.
 func (n *Node) capability(c config.Capability) (community.Capability, community.Provider, error) {
+	if c.Model != "" {
+		return n.modelCapability(c)
+	}
 	out := community.Capability{Name: c.Name, Description: c.Description, Idempotent: c.Idempotent}
 	var err error
 	if out.Input, err = schema(c.Input); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
+	"symbio/agent/llm/tape"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/peerskill"
@@ -59,6 +60,9 @@ type Options struct {
 	Ready func(Ready) error
 	// Watch sees every event, one at a time. It may lag behind, and must not block for ever.
 	Watch func(Event)
+	// Record writes down what is said with models' servers, Replay plays it again: then no server is asked. nil = neither.
+	Record *tape.Recorder
+	Replay *tape.Player
 }
 
 // Ready says where a node can be reached.
@@ -226,7 +230,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	if err != nil {
 		return err
 	}
-	n.web = WebClient()
+	n.web = n.reach()
 	n.factory = agent.NewFactory(agent.Config{
 		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Trust: n.trustSkill, Granted: n.granted,
 		Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}),

@@ -135,7 +135,7 @@ func (s State) listenControl(name string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() || !private(info) {
+	if !info.IsDir() || !closed(info) {
 		return nil, fmt.Errorf("%s must be a directory that only you can enter", dir)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
