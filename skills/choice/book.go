@@ -4,7 +4,8 @@
 // It is the user's and for all nodes of that user; no project can carry one.
 //
 // Guarantees: each choice is a file of its own, written whole or not at all, so that processes may choose at the
-// same time. What is listed is bounded. A file that cannot be read is an error, beside which the others stand.
+// same time. What is listed is bounded. A file that others could have written, or that cannot be read, is an
+// error, beside which the others stand.
 //
 // It only keeps: package skills says what comes of a choice, and what a configuration adds to it.
 package choice
@@ -15,7 +16,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"symbio/security/private"
 	"symbio/skills"
 )
 
@@ -64,38 +65,25 @@ func (b Book) file(skill string) string {
 
 // Disable switches a skill off. What is off already stays as it is. ErrFull.
 func (b Book) Disable(skill string) error {
-	what := fmt.Errorf("switch %s off", skill)
 	if _, err := b.read(b.file(skill)); err == nil {
 		return nil
 	}
 	names, err := b.list()
 	if err != nil {
-		return fmt.Errorf("%w: %w", what, err)
+		return fmt.Errorf("switch %s off: %w", skill, err)
 	}
 	if len(names) >= most {
-		return fmt.Errorf("%w: %w: %d; switch some on again with `symbio skills enable`", what, ErrFull, len(names))
+		return fmt.Errorf("switch %s off: %w: %d; switch some on again with `symbio skills enable`", skill, ErrFull, len(names))
 	}
 	data, err := json.Marshal(Off{skill, time.Now().UTC().Truncate(time.Second)})
 	if err == nil && len(data) > maxFile {
 		err = errors.New("its path is too long")
 	}
 	if err == nil {
-		err = os.MkdirAll(b.dir, 0o700)
+		err = private.Replace(b.file(skill), data)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", what, err)
-	}
-	tmp, err := os.CreateTemp(b.dir, ".new-*") // 0600
-	if err != nil {
-		return fmt.Errorf("%w: %w", what, err)
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), b.file(skill))
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", what, err)
+		return fmt.Errorf("switch %s off: %w", skill, err)
 	}
 	return nil
 }
@@ -140,12 +128,10 @@ func (b Book) list() (names []string, err error) {
 }
 
 func (b Book) read(file string) (o Off, err error) {
-	f, err := os.Open(file)
-	if err != nil {
+	data, err := private.Read(file, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
 		return Off{}, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err == nil {
 		err = json.Unmarshal(data, &o)
 	}

@@ -70,7 +70,7 @@ func TestAChoiceByNameHoldsForAllOfThatName(t *testing.T) {
 }
 
 func TestASpoiltChoiceCostsOnlyItself(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "off")
 	b := choice.NewBook(dir)
 	if err := b.Disable("notes"); err != nil {
 		t.Fatal(err)
@@ -80,6 +80,12 @@ func TestASpoiltChoiceCostsOnlyItself(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(dir, "dd.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "dd.json"), 0o666); err != nil { // others may write it
+		t.Fatal(err)
+	}
 	if err := os.Mkdir(filepath.Join(dir, "cc.json"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +93,7 @@ func TestASpoiltChoiceCostsOnlyItself(t *testing.T) {
 	if len(all) != 1 || all[0].Skill != "notes" {
 		t.Errorf("read %v, want notes alone", all)
 	}
-	for _, name := range []string{"aa.json", "bb.json"} {
+	for _, name := range []string{"aa.json", "bb.json", "dd.json"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("the error %v does not name %s", err, name)
 		}
