@@ -30,11 +30,14 @@ type Problem struct {
 	Diagnostics []format.Diagnostic
 }
 
-// Message says it in one line.
+// Message says it in one line: the errors, if there are any, and nothing that is not the reason.
 func (p Problem) Message() string {
-	texts := make([]string, len(p.Diagnostics))
-	for i, d := range p.Diagnostics {
-		texts[i] = d.Message
+	failed := format.Failed(p.Diagnostics)
+	var texts []string
+	for _, d := range p.Diagnostics {
+		if !failed || d.Severity == format.Error {
+			texts = append(texts, d.Message)
+		}
 	}
 	return strings.Join(texts, "; ")
 }

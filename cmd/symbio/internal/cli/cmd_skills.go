@@ -112,10 +112,17 @@ func (a *App) printLeftOut(all skillList) {
 	if all.disabled {
 		fmt.Fprintln(a.Err, "note: skills are switched off as a whole: skills.enabled is false, from", printable(all.from))
 	}
-	for _, p := range all.problems {
+	for i, p := range all.problems {
+		if more := len(all.problems) - i; i == mostLeftOut && more > 1 && a.ErrIsTerminal {
+			fmt.Fprintf(a.Err, "left out: %d more; symbio skills validate says why\n", more)
+			return
+		}
 		fmt.Fprintln(a.Err, "left out:", printable(p))
 	}
 }
+
+// mostLeftOut is how many reasons a person is shown before what they have asked for.
+const mostLeftOut = 5
 
 // skillQuery says which skills are meant.
 type skillQuery struct {

@@ -54,7 +54,6 @@ off are found, too. The exit status is 4 when there is none.`,
 			if err != nil {
 				return err
 			}
-			a.printLeftOut(all)
 			return a.searchSkills(all, skills.Query{Text: query, Limit: limit, Scope: skills.Scope(scope)})
 		},
 	}
