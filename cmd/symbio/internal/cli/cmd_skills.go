@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,6 +124,21 @@ func (a *App) printLeftOut(all skillList) {
 
 // mostLeftOut is how many reasons a person is shown before what they have asked for.
 const mostLeftOut = 5
+
+// completeSkills offers the names of skills to a shell; paths it completes itself.
+func (a *App) completeSkills(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	all, err := a.listSkills(cmd.Context(), skillQuery{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var names []cobra.Completion
+	for _, s := range all.skills {
+		if strings.HasPrefix(s.Name, begun) && !slices.Contains(args, s.Name) {
+			names = append(names, cobra.CompletionWithDesc(s.Name, clip(s.Description, 80)))
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
 
 // skillQuery says which skills are meant.
 type skillQuery struct {

@@ -111,6 +111,7 @@ are not looked at: they differ from agent to agent.`,
   symbio skills prompt --format skills_context
   symbio skills prompt survey-directory
   symbio skills prompt --json | jq .dropped       # what there was no room for`,
+		ValidArgsFunction: a.completeSkills,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			here, err := a.skillsOf(file, dir)
 			if err != nil {

@@ -23,7 +23,8 @@ asks for in vain. A skill that is switched off, or for people or models alone, i
 		Example: `  symbio skills show survey-directory
   symbio skills show .agents/skills/notes
   symbio skills show notes --json | jq -r .instructions`,
-		Args: exactArgs(1),
+		Args:              exactArgs(1),
+		ValidArgsFunction: a.completeSkills,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			here, err := a.skillsOf(file, "")
 			if err != nil {
@@ -57,6 +58,10 @@ func take(ctx context.Context, cfg skills.Config, name string) (_ skills.Activat
 	if err != nil {
 		return skills.Activation{}, err
 	}
+	if found.ModelOnly && found.UserOnly { // nobody may take it, and so it grants nothing
+		skill, text, hash, err := skills.Inspect(found.Dir, found.Scope, cfg.Policy)
+		return skills.Activation{Skill: skill, Instructions: text, Hash: hash}, err
+	}
 	want := skills.Want{Agent: "show", Path: found.Path, By: skills.ByPerson}
 	if found.ModelOnly {
 		want.By = skills.ByModel
@@ -69,7 +74,9 @@ func (h skillsHere) state(s skills.Skill) string {
 	switch e := h.cfg.Choices.Exposure(s); {
 	case e == skills.Off:
 		return "off: " + h.offBy(s)
-	case s.ModelOnly && !s.UserOnly:
+	case s.ModelOnly && s.UserOnly:
+		return "for nobody, by its flags"
+	case s.ModelOnly:
 		return "for models only, by its user-invocable: false"
 	case s.UserOnly:
 		return "for people only, by its disable-model-invocation: true"

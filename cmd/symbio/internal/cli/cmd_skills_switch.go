@@ -26,7 +26,8 @@ Without a name, on a terminal: choose from a list.`,
 		Example: `  symbio skills disable deploy
   symbio skills disable .agents/skills/deploy
   symbio skills disable                       # on a terminal: choose`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.switchSkills(cmd.Context(), file, args, false) },
+		ValidArgsFunction: a.completeSkills,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.switchSkills(cmd.Context(), file, args, false) },
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration file, when no node is running")
 	return cmd
@@ -43,7 +44,8 @@ where. Running nodes take it up at once.
 Without a name, on a terminal: choose from a list.`,
 		Example: `  symbio skills enable deploy
   symbio skills enable                        # on a terminal: choose`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.switchSkills(cmd.Context(), file, args, true) },
+		ValidArgsFunction: a.completeSkills,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.switchSkills(cmd.Context(), file, args, true) },
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration file, when no node is running")
 	return cmd

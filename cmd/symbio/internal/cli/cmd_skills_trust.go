@@ -34,7 +34,8 @@ rules of a fetched skill it takes with --grants.`,
   symbio skills trust release-notes --hash 5f1d…           # in a script
   symbio skills trust --list
   symbio skills trust --revoke release-notes`,
-		Args: rangeArgs(0, 1),
+		Args:              rangeArgs(0, 1),
+		ValidArgsFunction: a.completeSkills,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list && (len(args) > 0 || revoke || hash != ""):
