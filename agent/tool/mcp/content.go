@@ -50,9 +50,19 @@ func answerOf(r *sdk.CallToolResult) Answer {
 	return a
 }
 
-// repeats says that the structured content stands among the texts already, as the protocol asks servers to have it.
+// repeats says that the structured content stands among the texts already, as the protocol asks servers to have it, or
+// that it is such a text under one key, as others have it.
 func repeats(parts []string, data []byte) bool {
+	var alone map[string]string
+	if json.Unmarshal(data, &alone) != nil || len(alone) != 1 {
+		alone = nil
+	}
 	for _, p := range parts {
+		for _, text := range alone {
+			if tool.Readable([]byte(text)) == p {
+				return true
+			}
+		}
 		var v any
 		if json.Unmarshal([]byte(p), &v) != nil {
 			continue

@@ -163,6 +163,36 @@ func (m *Manager) Tools(ctx context.Context) []tool.Tool {
 	return all
 }
 
+// ToolsOf are the tools of one server, once it is ready; "" = of all, with an error about those that are not.
+func (m *Manager) ToolsOf(ctx context.Context, name string) ([]*Tool, error) {
+	from := m.servers
+	if name != "" {
+		s, err := m.find(name)
+		if err != nil {
+			return nil, err
+		}
+		from = []*server{s}
+	} else {
+		m.Start(ctx)
+	}
+	all := []*Tool{}
+	var problems []error
+	for _, s := range from {
+		if name == "" && s.Disabled {
+			continue
+		}
+		if _, err := s.session(ctx); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		all = append(all, s.offered()...)
+	}
+	if name != "" && len(problems) > 0 {
+		return nil, problems[0]
+	}
+	return all, errors.Join(problems...)
+}
+
 // Tool finds a tool by its own name, once its server is ready.
 func (m *Manager) Tool(ctx context.Context, server, name string) (*Tool, error) {
 	s, err := m.find(server)

@@ -110,7 +110,7 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 		}
 		l.end() // what it says at its end is said then
 		if said := l.said(); said != "" {
-			text += "; its program said: " + tool.Shorten(said, saidShown)
+			text += "; its program said: " + tool.Shorten(strings.Join(strings.Fields(said), " "), saidShown)
 		}
 		return errors.New(text)
 	}

@@ -38,6 +38,9 @@ func (t *Tool) Spec() llm.ToolSpec {
 	return spec
 }
 
+// Server is the name of its server.
+func (t *Tool) Server() string { return t.server.Name }
+
 // Decode reads the arguments as every tool does. Only what the schema requires is looked for here: a schema is the
 // server's, and may be made to take for ever. The server says what else is wrong.
 func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {

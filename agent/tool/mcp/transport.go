@@ -87,11 +87,8 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 		spec.Env = append(spec.Env, name+"="+value)
 		policy.Env = append(slices.Clip(policy.Env), name)
 	}
-	// What the entry names may lie where the program has a directory of its own in the place of the machine's, /tmp.
-	for _, path := range spec.Argv {
-		if real, err := filepath.EvalSymlinks(path); err == nil && filepath.IsAbs(path) {
-			policy.Files.Read = append(slices.Clip(policy.Files.Read), real)
-		}
+	if real, err := filepath.EvalSymlinks(s.Command); err == nil && filepath.IsAbs(s.Command) {
+		policy.Files.Read = append(slices.Clip(policy.Files.Read), real) // also where a private /tmp stands in the place of what it is in
 	}
 	said := &tail{}
 	spec.Stderr = said

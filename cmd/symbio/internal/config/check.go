@@ -27,14 +27,18 @@ func (c Config) Check() error {
 			bad("%s: the name is up to 64 letters, digits, _ and -, in parts separated by dots", where)
 		case names[p.Name]:
 			bad("%s: that name is there twice", where)
-		case (len(p.Exec) > 0) == (p.Agent != ""):
-			bad("%s: give it either exec or agent", where)
+		case p.kinds() != 1:
+			bad("%s: give it either exec, agent or mcp", where)
+		case p.MCP != "" && !mcpTool.MatchString(p.MCP):
+			bad("%s: mcp is SERVER/TOOL", where)
 		case p.Timeout < 0:
 			bad("%s: the timeout is negative", where)
-		case p.Progress && p.Agent != "":
-			bad("%s: progress is for exec; what an agent does is always told to who listens", where)
+		case p.Progress && len(p.Exec) == 0:
+			bad("%s: progress is for exec; what an agent or an MCP server does is always told to who listens", where)
 		case p.Concurrency < 0:
 			bad("%s: the concurrency is negative", where)
+		case p.Sandbox != nil && p.MCP != "":
+			bad("%s: sandbox is for exec; what holds an MCP server stands beside it in its file", where)
 		case p.Sandbox != nil && p.Agent != "":
 			bad("%s: sandbox is for exec; what an agent runs is held as all commands of agents are", where)
 		case p.Sandbox != nil:
@@ -47,6 +51,7 @@ func (c Config) Check() error {
 	}
 	c.Sandbox.check(bad)
 	c.Discovery.check(bad)
+	c.MCP.check(bad)
 	c.Skills.SkillUse.check(bad)
 	c.Skills.SkillReading.check(bad)
 	if _, err := provider.Parse(c.Model); err != nil {
@@ -64,6 +69,16 @@ func (c Config) Check() error {
 		}
 	}
 	return errors.Join(append(wrong, c.Limits.check())...)
+}
+
+// kinds is how many of the things a capability can be this one says it is.
+func (c Capability) kinds() (n int) {
+	for _, is := range []bool{len(c.Exec) > 0, c.Agent != "", c.MCP != ""} {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 // maxMessage is what an event of the catalog, the largest message between nodes, leaves room for.

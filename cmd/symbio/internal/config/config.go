@@ -31,6 +31,7 @@ type Config struct {
 	Approvals    Approvals                `yaml:"approvals"`
 	Sandbox      Sandbox                  `yaml:"sandbox"`
 	Skills       Skills                   `yaml:"skills"`
+	MCP          MCP                      `yaml:"mcp"`
 	Budget       agent.Limits             `yaml:"budget"`
 	Limits       Limits                   `yaml:"limits"`
 }
@@ -91,8 +92,9 @@ type Interfaces struct {
 type Capability struct {
 	Name        string        `yaml:"name"`
 	Description string        `yaml:"description"`
-	Exec        []string      `yaml:"exec"`  // JSON on standard input, JSON on standard output
-	Agent       string        `yaml:"agent"` // the name of a definition
+	Exec        []string      `yaml:"exec"`          // JSON on standard input, JSON on standard output
+	Agent       string        `yaml:"agent"`         // the name of a definition
+	MCP         string        `yaml:"mcp,omitempty"` // SERVER/TOOL of an MCP server
 	Input       any           `yaml:"input"`
 	Output      any           `yaml:"output"`
 	Idempotent  bool          `yaml:"idempotent"`
@@ -130,6 +132,7 @@ func Default() Config {
 		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
 		Skills:      defaultSkills(),
+		MCP:         defaultMCP(),
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
@@ -180,6 +183,7 @@ func (c *Config) resolve(dir string) {
 	}
 	at(&c.Agents)
 	at(&c.Workspace)
+	at(&c.MCP.File)
 	for i := range c.Skills.Dirs {
 		at(&c.Skills.Dirs[i])
 	}

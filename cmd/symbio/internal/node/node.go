@@ -21,6 +21,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
+	"symbio/agent/tool/mcp"
 	"symbio/agent/tool/peerskill"
 	"symbio/agent/tool/web"
 	"symbio/cmd/symbio/internal/config"
@@ -87,6 +88,7 @@ type Node struct {
 	roster    *discovery.Roster
 	sources   []discovery.Source
 	skills    *skills.Registry // nil = off
+	mcp       *mcp.Manager
 	files     *builtin.Workspace
 	factory   *agent.Factory
 	agents    map[string]agent.Definition
@@ -215,9 +217,12 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	if err != nil {
 		return err
 	}
+	if err := n.openMCP(); err != nil {
+		return err
+	}
 	n.web = WebClient()
 	n.factory = agent.NewFactory(agent.Config{
-		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Trust: n.trustSkill,
+		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}), More: n.mcp.Tools, Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Trust: n.trustSkill,
 		Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
@@ -256,6 +261,8 @@ func (n *Node) run(ctx context.Context, socket net.Listener) error {
 	}
 	part("community", n.community.Run)
 	part("held", n.tellRefusing)
+	part("mcp", n.mcp.Run)
+	part("capabilities of mcp", n.offerMCP)
 	part("discovery", func(ctx context.Context) error { return n.roster.Run(ctx, n.sources...) })
 	changes := n.community.Subscribe()
 	part("changes", func(ctx context.Context) error { return n.reportChanges(ctx, changes) })
