@@ -94,6 +94,9 @@ func (t *Tool) Accept() {
 // is an Answer.
 func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(community.Progress)) (Answer, error) {
 	s := t.server
+	if args == nil {
+		args = map[string]any{} // null is no object
+	}
 	timeout := s.Timeout
 	if timeout <= 0 {
 		timeout = s.m.cfg.CallTimeout
