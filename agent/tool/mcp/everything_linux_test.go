@@ -39,17 +39,6 @@ func npm(t *testing.T, name string) (node, program string) {
 	return node, program
 }
 
-// run runs a manager for a test.
-func run(t *testing.T, cfg Config) (*Manager, context.Context) {
-	t.Helper()
-	m := New(cfg)
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = m.Run(ctx) })
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	return m, ctx
-}
-
 // boxed holds programs as well as this machine can.
 func boxed(t *testing.T, levels ...sandbox.Level) func(Server) (Box, error) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -165,6 +165,17 @@ func bubbled(t *testing.T, cfg Config, open func(context.Context, Server) (*link
 	})
 }
 
+// run runs a manager for a test.
+func run(t *testing.T, cfg Config) (*Manager, context.Context) {
+	t.Helper()
+	m := New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = m.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return m, ctx
+}
+
 var errBroken = errors.New("no such program")
 
 const aWhile = 10 * time.Second
