@@ -28,7 +28,7 @@ func (c Config) Check() error {
 		case names[p.Name]:
 			bad("%s: that name is there twice", where)
 		case p.kinds() != 1:
-			bad("%s: give it either exec, agent or mcp", where)
+			bad("%s: give it either exec or agent or mcp", where)
 		case p.MCP != "" && !mcpTool.MatchString(p.MCP):
 			bad("%s: mcp is SERVER/TOOL", where)
 		case p.Timeout < 0:
