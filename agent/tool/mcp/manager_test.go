@@ -279,6 +279,7 @@ func TestWhatIsNoMessageDoesNotBreakTheManager(t *testing.T) {
 		{"an answer to nothing", `{"jsonrpc":"2.0","id":77,"result":{}}` + "\n"},
 		{"a list where an object has to be", `{"jsonrpc":"2.0","id":1,"result":[]}` + "\n"},
 		{"deep JSON", strings.Repeat("[", 100_000) + "\n"},
+		{"a long error", `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"` + strings.Repeat("x", 1<<20) + `"}}` + "\n"},
 		{"tools that are null", `{"jsonrpc":"2.0","id":2,"result":{"tools":[null]}}` + "\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

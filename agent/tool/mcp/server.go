@@ -104,7 +104,7 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 	}
 	defer l.end()
 	fail := func(err error) error {
-		text := tool.Readable([]byte(cause(ctx, err).Error()))
+		text := brief(cause(ctx, err))
 		if l.said == nil {
 			return errors.New(text)
 		}
@@ -184,7 +184,7 @@ func (s *server) progress(p *sdk.ProgressNotificationParams) {
 	tell := s.calls[token]
 	s.mu.Unlock()
 	if tell != nil {
-		tell(community.Progress{Message: tool.Readable([]byte(p.Message)), Done: p.Progress, Total: p.Total})
+		tell(community.Progress{Message: word(p.Message), Done: p.Progress, Total: p.Total})
 	}
 }
 
@@ -295,6 +295,9 @@ func (s *server) offered() []*Tool {
 	defer s.mu.Unlock()
 	return s.tools
 }
+
+// brief is an error that may have a server's words in it.
+func brief(err error) string { return tool.Shorten(tool.Readable([]byte(err.Error())), saidShown) }
 
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

@@ -144,12 +144,12 @@ func (s *server) lost(ctx context.Context, session *sdk.ClientSession, err error
 			return why
 		}
 		if !same {
-			return tool.Readable([]byte(err.Error()))
+			return brief(err)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return tool.Readable([]byte(err.Error()))
+			return brief(err)
 		}
 	}
 }
