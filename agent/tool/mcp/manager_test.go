@@ -245,6 +245,9 @@ func TestWhatAServerListsIsBounded(t *testing.T) {
 			map[string]any{"name": fmt.Sprintf("v\x1b%d", page), "description": "a\x1b[2Jb\u202e" + strings.Repeat("x", 1<<20/64), "inputSchema": deep},
 			map[string]any{"name": "same", "inputSchema": map[string]any{"type": "object", "properties": []any{}}},
 		}
+		for i := range 10 {
+			tools = append(tools, map[string]any{"name": fmt.Sprintf("w%d.%d", page, i), "inputSchema": map[string]any{"type": "object"}})
+		}
 		return map[string]any{"tools": tools, "nextCursor": fmt.Sprint(page)}
 	}}
 	bubbled(t, Config{}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
