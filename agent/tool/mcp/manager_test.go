@@ -50,6 +50,22 @@ func TestAServerStartsWhenItIsFirstNeeded(t *testing.T) {
 	})
 }
 
+func TestAManagerThatHasEndedStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: listing(nil, described("a", ""))}
+		m := New(Config{Servers: []Server{{Name: "s", Type: Stdio, Command: "x"}}})
+		m.open = f.open
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := m.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Tool(t.Context(), "s", "a"); !errors.Is(err, ErrNotReady) || f.count() != 0 {
+			t.Errorf("got %v after %d connections", err, f.count())
+		}
+	})
+}
+
 func TestAServerThatIsNotTrustedOrDisabledIsNeverStarted(t *testing.T) {
 	f := &fake{answer: listing(nil)}
 	cfg := Config{

@@ -35,6 +35,7 @@ type server struct {
 	mu      sync.Mutex
 	state   State                               // guarded by mu
 	why     string                              // guarded by mu
+	over    bool                                // it is not started any more; guarded by mu
 	tried   bool                                // it was ready, or failed, once; guarded by mu
 	retry   time.Time                           // of a failed one, before which it is not tried again; guarded by mu
 	changed chan struct{}                       // closed at each change of state; guarded by mu
@@ -58,7 +59,7 @@ func newServer(m *Manager, s Server) *server {
 
 // live connects when it is wanted, and again when the connection is lost, until ctx ends.
 func (s *server) live(ctx context.Context) {
-	defer s.become(Stopped, "the node ends", time.Time{})
+	defer s.stop()
 	pause := firstPause
 	for {
 		select {
@@ -209,7 +210,7 @@ func (s *server) listen(tell func(community.Progress)) (token string, over func(
 func (s *server) want() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Problem != "" || s.Disabled || s.state != Stopped && (s.state != Failed || time.Now().Before(s.retry)) {
+	if s.Problem != "" || s.Disabled || s.over || s.state != Stopped && (s.state != Failed || time.Now().Before(s.retry)) {
 		return
 	}
 	select {
@@ -273,6 +274,14 @@ func (s *server) become(state State, why string, retry time.Time) {
 	s.set(state, why)
 	s.mu.Unlock()
 	s.m.cfg.Report(s.status())
+}
+
+// stop notes that the server is not started any more.
+func (s *server) stop() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	s.become(Stopped, "this node ends", time.Time{})
 }
 
 // set is called with mu held.
