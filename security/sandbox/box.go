@@ -104,7 +104,7 @@ func (b *Box) environment(p Policy, given []string, temp string) ([]string, erro
 	values := map[string]string{"PATH": systemPath}
 	for _, name := range allowed {
 		v := lookup(b.cfg.Env, name)
-		if v == "" || name == "TMPDIR" {
+		if v == "" || name == "TMPDIR" || slices.ContainsFunc(given, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {
 			continue
 		}
 		if confidential(name) {

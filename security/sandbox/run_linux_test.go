@@ -120,6 +120,12 @@ func TestTheEnvironmentIsAListOfWhatIsLetIn(t *testing.T) {
 		if _, err := sh(t, t.Context(), b, dir, "true", func(p *sandbox.Policy, _ *sandbox.Spec) { p.Env = []string{"OPENAI_API_KEY"} }); err == nil {
 			t.Errorf("%v: a key was inherited", l)
 		}
+		r, err = sh(t, t.Context(), b, dir, "echo $OPENAI_API_KEY", func(p *sandbox.Policy, s *sandbox.Spec) {
+			p.Env, s.Env = []string{"OPENAI_API_KEY"}, []string{"OPENAI_API_KEY=its own"}
+		})
+		if err != nil || strings.TrimSpace(r.Stdout.String()) != "its own" {
+			t.Errorf("%v: a key that is given by its value: got %q, %v", l, r.Stdout, err)
+		}
 	}
 }
 

@@ -78,6 +78,9 @@ func (n *Node) offer() error {
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
 	problems := []error{n.community.Offer(info, n.info), n.offerApprovals(), n.shareSkills()}
 	for _, c := range n.opts.Config.Capabilities {
+		if c.MCP != "" {
+			continue // offered when its server is ready
+		}
 		capability, provider, err := n.capability(c)
 		if err == nil {
 			err = n.community.Offer(capability, provider, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, usual(c))))

@@ -63,9 +63,10 @@ func (s State) trusted() string { return filepath.Join(s.Dir, "skills", "trusted
 // makeSkills makes the directory of trust: what is not there, the sandbox could not keep commands from making.
 func (s State) makeSkills() error { return os.MkdirAll(s.trusted(), 0o700) }
 
-// Private are the directories with what only nodes may read: keys, the record of decisions, control sockets.
+// Private are the directories with what only nodes may read: keys, the record of decisions, control
+// sockets, what people trust of MCP servers.
 func (s State) Private() []string {
-	return []string{s.Authority(), s.cluster(), filepath.Join(s.Dir, "nodes")}
+	return []string{s.Authority(), s.cluster(), s.mcp(), filepath.Join(s.Dir, "nodes")}
 }
 
 // Key is the file of a node's key.
