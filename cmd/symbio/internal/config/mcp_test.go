@@ -32,9 +32,9 @@ func TestACapabilityIsOneThing(t *testing.T) {
 	for text, want := range map[string]string{
 		`{name: a, mcp: files/read}`:                           "",
 		`{name: a, mcp: files}`:                                "SERVER/TOOL",
-		`{name: a}`:                                            "either exec or agent or mcp",
-		`{name: a, mcp: s/t, agent: general}`:                  "either exec or agent or mcp",
-		`{name: a, mcp: s/t, exec: [x]}`:                       "either exec or agent or mcp",
+		`{name: a}`:                                            "either exec, agent, mcp or model",
+		`{name: a, mcp: s/t, agent: general}`:                  "either exec, agent, mcp or model",
+		`{name: a, mcp: s/t, exec: [x]}`:                       "either exec, agent, mcp or model",
 		`{name: a, mcp: s/t, sandbox: {network: full}}`:        "sandbox",
 		`{name: a, mcp: s/t, progress: true}`:                  "progress is for exec",
 		`{name: a, exec: [x], agent: general, mcp: s/t, x: 1}`: "unknown key x",
