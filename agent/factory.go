@@ -34,6 +34,8 @@ type Config struct {
 	// Tools are the tools that belong to no agent in particular, such as the file tools. Each agent
 	// gets those for peers, skills and replication of its own beside them.
 	Tools []tool.Tool
+	// Middleware is put around each call of a tool that may run, inside of the checks; see tool.Middleware.
+	Middleware []tool.Middleware
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
 	// Trust keeps that a person trusts a skill, whose SKILL.md has that SHA-256, with these of its rules.

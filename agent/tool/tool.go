@@ -34,6 +34,8 @@ type Invocation struct {
 	Holds func(ctx context.Context) error
 	// Alone says that the call may not run beside others of its turn.
 	Alone bool
+
+	describes bool // it only describes tools, as Specs does; only ToolSearch is that
 }
 
 // Result is what the model reads.
