@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -26,6 +27,8 @@ type Workspace struct {
 	dir  string // as given, absolute
 	real string // with links followed
 	more []*Workspace
+
+	changing sync.Mutex // held while a file is looked at and replaced
 }
 
 // Open opens a directory as a workspace, with more directories that the tools reach by absolute
@@ -74,9 +77,9 @@ func (w *Workspace) Close() error {
 	return err
 }
 
-// Tools are Read, Glob, Grep and Write on this workspace.
+// Tools are Read, Glob, Grep, Write, Edit and MultiEdit on this workspace.
 func (w *Workspace) Tools() []tool.Tool {
-	return []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool()}
+	return []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool(), w.editTool(), w.multiEditTool()}
 }
 
 // of is the directory that a path lies in: w itself, unless it lies in one of the others.
