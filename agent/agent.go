@@ -52,7 +52,8 @@ func newAgent(l *life) *Agent {
 		Answered: func(r llm.ToolResult) {
 			a.report(Event{Type: EventResult, Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError})
 		},
-		Middleware: l.factory.cfg.Middleware,
+		Middleware:  l.factory.cfg.Middleware,
+		SearchAbove: l.factory.cfg.SearchAbove,
 		Progress: func(c llm.ToolCall, p community.Progress) {
 			a.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
@@ -79,7 +80,8 @@ func (a *Agent) tools() []tool.Tool {
 	if a.life.def.Tools == nil {
 		return all
 	}
-	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !slices.Contains(a.life.def.Tools, t.Spec().Name) })
+	named := tool.Expand(a.life.def.Tools)
+	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !slices.Contains(named, t.Spec().Name) })
 }
 
 // Perceptions are those of the definition.

@@ -33,6 +33,8 @@ type Config struct {
 	Skills       Skills                   `yaml:"skills"`
 	Budget       agent.Limits             `yaml:"budget"`
 	Limits       Limits                   `yaml:"limits"`
+	Tools        Tools                    `yaml:"tools"`
+	Web          Web                      `yaml:"web"`
 }
 
 // Approvals say how a person is asked.
@@ -132,6 +134,7 @@ func Default() Config {
 		Skills:      defaultSkills(),
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
+		Tools:       Tools{SearchAbove: 40},
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
 		// The numbers and their reasons are those of community.Config, actor.Config and grpcpeer.Limits.
 		Limits: Limits{

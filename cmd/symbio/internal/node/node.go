@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,10 +18,7 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
-	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
-	"symbio/agent/tool/peerskill"
-	"symbio/agent/tool/web"
 	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
 	"symbio/discovery"
@@ -211,13 +207,13 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	}
 	n.approvals.timeout = o.Config.Approvals.Timeout
 	n.boxes = newBoxes(o, n.name, n.reportSandbox)
-	commands, err := n.commands()
+	tools, err := n.tools()
 	if err != nil {
 		return err
 	}
 	n.web = WebClient()
 	n.factory = agent.NewFactory(agent.Config{
-		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Trust: n.trustSkill,
+		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Tools: tools, SearchAbove: o.Config.Tools.SearchAbove, Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Trust: n.trustSkill,
 		Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
