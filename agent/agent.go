@@ -93,12 +93,17 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	if err != nil {
 		return community.Reply{}, err
 	}
+	guests, err := guestsOf(s)
+	if err != nil {
+		return community.Reply{}, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.life.budget.limits.Wall, fmt.Errorf("%w: %s for one task", ErrBudget, a.life.budget.limits.Wall))
 	defer cancel()
 	ctx = tool.Handed(ctx) // whoever gave the task keeps what they put around it
 	ctx = peer.WithRequester(ctx, append(slices.Clone(s.Requester), a.life.address()))
-	a.life.serve(s.Requester)
-	defer a.life.serve(nil)
+	ctx = peer.WithBehalf(ctx, a.life.held)
+	a.life.serve(s.Requester, guests)
+	defer a.life.serve(nil, nil)
 	a.report(Event{Type: EventTask, Text: task})
 	text, err := a.work(ctx, task, s)
 	if err != nil {
@@ -132,6 +137,9 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 	said := false // in an earlier turn
 	for turn := 1; turn <= a.life.def.MaxTurns; turn++ {
 		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.set.Specs()}), func(c llm.Chunk) {
+			if c.Retry != nil {
+				a.report(retried(turn, c.Retry))
+			}
 			if c.Text != "" {
 				a.say(ctx, c.Text, said)
 				said = false
@@ -153,6 +161,10 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%w: %d, the limit of definition %s", ErrTurns, a.life.def.MaxTurns, a.life.def.Name)
+}
+
+func retried(turn int, r *llm.Retry) Event {
+	return Event{Type: EventRetry, Turn: turn, Model: r.Model, Next: r.Next, Attempt: r.Attempt, Wait: r.Wait.Seconds(), Why: r.Err.Error()}
 }
 
 // say gives a piece of the model's text to who listens to the task, each turn's on lines of its own. What

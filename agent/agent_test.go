@@ -54,6 +54,7 @@ type house struct {
 	skills    *skills.Registry
 	factory   *agent.Factory
 	record    func(audit.Entry) error // nil = nobody keeps records; set before the first task
+	granted   []permission.Granted    // to all agents; set between tasks
 
 	mu     sync.Mutex
 	events []agent.Event // guarded by mu
@@ -74,7 +75,7 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 	h.factory = agent.NewFactory(agent.Config{
 		Community: h.community, Skills: h.skills, Tools: tools, Dir: "/work",
 		Model:  func(context.Context, string) (llm.Model, error) { return model, nil },
-		Record: h.keep,
+		Record: h.keep, Granted: func() []permission.Granted { return h.granted },
 		Report: func(e agent.Event) { h.mu.Lock(); defer h.mu.Unlock(); h.events = append(h.events, e) },
 	})
 	ctx, stop := context.WithCancel(t.Context())

@@ -45,6 +45,9 @@ type Config struct {
 	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
+	// Granted are rules that hold for every agent beside its policy, as those that a person has allowed for longer
+	// than a session. It is asked at each call. Default: none.
+	Granted func() []permission.Granted
 	// Report gets every event, from the goroutine in which it happens: it must not block. Default: none.
 	Report func(Event)
 	// Record keeps each decision before its tool may run; with an error the tool does not run. Called from
@@ -108,6 +111,8 @@ type life struct {
 	copies     int                  // guarded by mu
 	ended      bool                 // guarded by mu
 	masters    []*life              // for whom it works now; guarded by mu
+	strange    []string             // and who of other nodes, for people; guarded by mu
+	guests     permission.Chain     // and what those are held to; guarded by mu
 	declined   map[string]bool      // of a first agent: SKILL.mds that a person would not trust; guarded by mu
 }
 
@@ -198,23 +203,13 @@ func (l *life) leave() {
 	}
 }
 
-// links are what the agent may do: its parents' links, then its own.
-func (l *life) links() permission.Chain {
+// links are what the agent may do: its parents' links, then its own. more is granted to each beside what is.
+func (l *life) links(more []permission.Granted) permission.Chain {
 	var chain permission.Chain
 	if l.parent != nil {
-		chain = slices.Clone(l.parent.links())
+		chain = slices.Clone(l.parent.links(more))
 	}
-	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory}
-	if registry := l.factory.cfg.Skills; registry != nil {
-		id := string(l.self.ID)
-		own.Granted = func() []permission.Granted {
-			granted, reading := registry.Granted(id), registry.Reading(id)
-			if len(reading) == 0 {
-				return granted
-			}
-			return slices.Concat(granted, reading)
-		}
-	}
+	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory, Granted: func() []permission.Granted { return l.granted(more) }}
 	chain = append(chain, own)
 	if narrowed, ok := l.def.narrowing(); ok {
 		chain = append(chain, permission.Link{Name: l.self.Name + "'s definition", Policy: narrowed})
@@ -231,6 +226,19 @@ func (l *life) readDirs() []string {
 		return nil
 	}
 	return l.factory.cfg.Skills.Dirs(string(l.self.ID))
+}
+
+// granted is what was given to the agent while it runs.
+func (l *life) granted(more []permission.Granted) []permission.Granted {
+	all := more
+	if f := l.factory.cfg.Granted; f != nil {
+		all = slices.Concat(all, f())
+	}
+	if registry := l.factory.cfg.Skills; registry != nil {
+		id := string(l.self.ID)
+		all = slices.Concat(all, registry.Granted(id), registry.Reading(id))
+	}
+	return all
 }
 
 // adopt notes a child, unless the agent ended meanwhile.

@@ -46,6 +46,6 @@ func Example() {
 	//     <location>bundled:greet/SKILL.md</location>
 	//   </skill>
 	// </available_skills>
-	// granted: [{Read skill:greet}]
+	// granted: [Read by skill:greet]
 	// granted: []
 }

@@ -86,12 +86,6 @@ func (r *Registry) Accept(ctx context.Context, agent, name, hash string) (Activa
 	return ask[Activation](ctx, r, accept{Want{Agent: agent, Name: name}, hash})
 }
 
-// ActiveDirs returns the directories of the skills that an agent has activated, in order, without those
-// inside the program.
-func (r *Registry) ActiveDirs(ctx context.Context, agent string) ([]string, error) {
-	return ask[[]string](ctx, r, listDirs{agent})
-}
-
 // Deactivate takes a skill, named as in Take, and its grants back. ErrNotActive.
 func (r *Registry) Deactivate(ctx context.Context, agent, name string) error {
 	_, err := ask[struct{}](ctx, r, deactivate{agent, name})
@@ -155,8 +149,8 @@ func (r *Registry) Granted(agent string) []permission.Granted { return r.given.r
 // Granted, and apart from it because no skill asked for them.
 func (r *Registry) Reading(agent string) []permission.Granted { return r.given.reading(agent) }
 
-// Dirs are the directories of the agent's active skills, which its Read reaches beside the workspace.
-// It looks at the disk, and leaves out what has become a link to elsewhere.
+// Dirs are the directories of the agent's active skills, in order: its Read reaches them beside the workspace, and
+// its commands see them. It looks at the disk, and leaves out what has become a link to elsewhere.
 func (r *Registry) Dirs(agent string) []string { return r.given.dirs(agent) }
 
 func ask[T any](ctx context.Context, r *Registry, msg any) (T, error) {
@@ -189,7 +183,6 @@ type (
 		budget ReattachBudget
 	}
 	listHolders struct{}
-	listDirs    struct{ agent string }
 	accept      struct {
 		Want
 		hash string // that a person said yes to

@@ -75,11 +75,6 @@ func (s *shelf) Receive(ctx context.Context, msg any) (any, error) {
 		return s.take(m, "")
 	case accept:
 		return s.accept(m)
-	case listDirs:
-		if h := s.holders[m.agent]; h != nil {
-			return dirs(h.skills), nil
-		}
-		return []string(nil), nil
 	case deactivate:
 		return struct{}{}, s.deactivate(m)
 	case endTurn:

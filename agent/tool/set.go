@@ -35,6 +35,7 @@ type Decision struct {
 	CallID  string
 	Tool    string
 	Args    map[string]any // decoded; not to be written to
+	Within  []permission.Guardrail
 	Verdict permission.Verdict
 	// Approved says whether the tool will run: the guard allowed it, or a person did when asked.
 	Approved bool
@@ -59,8 +60,10 @@ type Answer struct {
 	Allow bool
 	// Always: it holds for the same call from now on. The Set leaves that to who asked.
 	Always bool
-	By     string // who said so; see Decision.By
-	Why    string // of a no, one sentence for the model; "" = the person said no
+	// Lasting: what it allows is allowed from now on, also after a restart. The Set leaves that, too.
+	Lasting bool
+	By      string // who said so; see Decision.By
+	Why     string // of a no, one sentence for the model; "" = the person said no
 }
 
 // SetConfig sets up a Set. The zero value refuses every call.

@@ -130,7 +130,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	if j.inv.describes {
 		return true
 	}
-	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Verdict: j.verdict}
+	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: boundsOf(ctx).rules, Verdict: j.verdict}
 	var answer Answer
 	switch d.Verdict.Action {
 	case permission.Allow:

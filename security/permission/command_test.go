@@ -72,6 +72,7 @@ func TestAlwaysIsOneExactRuleForEachCommand(t *testing.T) {
 		"npm test $X":                     {""},
 		"npm test *.go":                   {""},
 		"ls > out":                        {"Write(/nowhere/work/out)"},
+		"ls > '*'":                        {""}, // the rule would mean every file there
 		"npm test > $X":                   {"Bash(npm test)", "", ""},
 		"echo ')'":                        {""},
 		"find . -exec rm {} +":            {""},

@@ -28,8 +28,19 @@ func (p Policy) origins(where string) map[string]string {
 // Granted is a rule that something gave to an agent while it runs, such as an active skill. It counts
 // as an Allow rule.
 type Granted struct {
-	Rule   Rule
+	Rule Rule
+	// Call, if not "", is the Key of the one call that this is for, in place of a Rule. Calls that run commands
+	// have rules alone.
+	Call   string
 	Source string // such as "skill:NAME"
+}
+
+// String is the rule, or that it is for one call, and where it comes from.
+func (g Granted) String() string {
+	if g.Call != "" {
+		return "one call by " + g.Source
+	}
+	return g.Rule.String() + " by " + g.Source
 }
 
 // Link is one agent of a chain.
@@ -133,6 +144,9 @@ func (l Link) permitted(f *facts) Verdict {
 		granted = l.Granted()
 	}
 	for _, g := range granted {
+		if g.Call != "" && f.isCall(g.Call) {
+			return Verdict{Action: Allow, Stage: StageAllow, Source: g.Source, Why: "Exactly this call has been allowed from now on. It was granted by " + g.Source + "."}
+		}
 		if g.Rule.allows(f) == yes {
 			return Verdict{Action: Allow, Stage: StageAllow, Rule: g.Rule.text, Source: g.Source, Why: why(&g.Rule, "allows this") + " It was granted by " + g.Source + "."}
 		}

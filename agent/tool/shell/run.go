@@ -23,7 +23,7 @@ type Config struct {
 	// SkillDirs returns the directories of the skills that an agent has active: commands see them, wherever they
 	// are, and do not write there. A script of the only one finds its directory in the variables SKILL_DIR and
 	// CLAUDE_SKILL_DIR; with several active nobody could say whose it is, and they are not set. Default: none.
-	SkillDirs func(ctx context.Context, agent string) []string
+	SkillDirs func(agent string) []string
 }
 
 const (

@@ -155,6 +155,9 @@ func (a *analysis) eval(i int, args []Word, s *scope) {
 			a.runs("only the shell knows what it gives eval to run")
 			return
 		}
+		if w.Tilde { // the home's path is read once more, behind what is before it
+			a.runs("only the shell knows what ~ is when eval reads it")
+		}
 		texts = append(texts, w.Text)
 	}
 	if len(texts) > 0 && texts[0] == "--" {

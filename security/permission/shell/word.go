@@ -183,6 +183,9 @@ func (b *builder) literal(text string, quoted, first bool) {
 			b.text.WriteByte(c)
 		case c == '~' && i > 0 && (text[i-1] == '=' || text[i-1] == ':') && assigns(b.text.String()):
 			b.unknown(Any) // a home, as in an assignment: also in arguments that look like one
+			for i+1 < len(text) && strings.IndexByte("/:\\", text[i+1]) < 0 {
+				i++ // whose, or where the shell was before
+			}
 		case c == '*':
 			b.unknown(AnyName)
 		case c == '?':

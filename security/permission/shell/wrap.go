@@ -258,6 +258,9 @@ func (a *analysis) joined(i, at int, args []Word, s *scope) {
 			a.runs("only the shell knows what it gives " + a.program.Commands[i].Words[0].Text + " to run")
 			return
 		}
+		if w.Tilde {
+			a.runs("only the shell knows what ~ is when " + a.program.Commands[i].Words[0].Text + " reads it")
+		}
 		texts = append(texts, w.Text)
 	}
 	a.script(i, at, Word{Text: strings.Join(texts, " ")}, syntax.LangBash, s)

@@ -83,7 +83,7 @@ func eventLine(e node.Event) string {
 	if e.Type == "warning" {
 		most = 400 // what is to be mended is said whole
 	}
-	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "text", "reason", "why", "mend", "trace", "error"} {
+	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
 		if v, ok := f[key]; ok && v != "" {
 			parts = append(parts, key+"="+clip(printable(fmt.Sprint(v)), most))
 		}

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"symbio/agent"
+	"symbio/agent/llm"
 	"symbio/security/permission"
 )
 
@@ -22,7 +23,9 @@ type Config struct {
 	Node         Node                     `yaml:"node"`
 	Discovery    Discovery                `yaml:"discovery"`
 	Agents       string                   `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
-	Model        string                   `yaml:"model"`
+	Model        Models                   `yaml:"model"`
+	Providers    Providers                `yaml:"providers"`
+	Prices       llm.Prices               `yaml:"prices"`      // by model, for a million tokens
 	Workspace    string                   `yaml:"workspace"`   // where agents work; "" = where the node was started
 	Directories  []string                 `yaml:"directories"` // more directories whose files agents may be allowed to use
 	Capabilities []Capability             `yaml:"capabilities"`
@@ -89,12 +92,13 @@ type Interfaces struct {
 	Deny  []string `yaml:"deny"`
 }
 
-// Capability is something that the node offers to other nodes: a command or an agent.
+// Capability is something that the node offers to other nodes: a command, an agent or a model.
 type Capability struct {
 	Name        string        `yaml:"name"`
 	Description string        `yaml:"description"`
 	Exec        []string      `yaml:"exec"`  // JSON on standard input, JSON on standard output
 	Agent       string        `yaml:"agent"` // the name of a definition
+	Model       Models        `yaml:"model"` // of this node, for others: with the name model.chat
 	Input       any           `yaml:"input"`
 	Output      any           `yaml:"output"`
 	Idempotent  bool          `yaml:"idempotent"`
@@ -177,10 +181,7 @@ func (c *Config) resolve(dir string) {
 			*path = filepath.Join(dir, *path)
 		}
 	}
-	if script, ok := strings.CutPrefix(c.Model, "scripted:"); ok {
-		at(&script)
-		c.Model = "scripted:" + script
-	}
+	c.Model.resolve(at)
 	at(&c.Agents)
 	at(&c.Workspace)
 	for i := range c.Skills.Dirs {
@@ -190,7 +191,8 @@ func (c *Config) resolve(dir string) {
 	for i := range c.Directories {
 		at(&c.Directories[i])
 	}
-	for _, p := range c.Capabilities {
+	for i, p := range c.Capabilities {
+		c.Capabilities[i].Model.resolve(at)
 		if len(p.Exec) > 0 && strings.ContainsRune(p.Exec[0], '/') {
 			at(&p.Exec[0])
 		}

@@ -44,6 +44,7 @@ func (p *play) see(e node.Event) {
 		Local    bool
 		Provides []string
 		Approved bool
+		Kind     string
 	}
 	known := json.Unmarshal(e.Data, &f) == nil
 	p.mu.Lock()
@@ -61,7 +62,7 @@ func (p *play) see(e node.Event) {
 	case "served":
 		p.remote++
 	case "decision":
-		if known && !f.Approved {
+		if known && !f.Approved && f.Kind == "" { // of calls of other nodes "refused" says so, too
 			p.denied++
 		}
 	case "refused":

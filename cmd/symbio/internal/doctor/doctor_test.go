@@ -201,6 +201,7 @@ func TestEachCheckFindsItsFaultAndNamesTheRemedy(t *testing.T) {
 		{"model", "found", nil, []string{"ok|auto is openai:m"}},
 		{"model", "none", reach("", fmt.Errorf("%w: no key\nSet one", provider.ErrNone)), []string{"warn|no model found: no key|Set one"}},
 		{"model", "not listed", reach("openai:m", provider.ErrUnlisted), []string{"warn|does not list|name"}},
+		{"model", "of another node", reach("", fmt.Errorf("peer:a/b: %w", provider.ErrElsewhere)), []string{"ok|auto is asked of another node|"}},
 		{"model", "not reachable", reach("", bad), []string{"fail|auto cannot be used: it is broken|OPENAI_BASE_URL"}},
 
 		{"workspace", "readable", nil, []string{"ok"}},

@@ -98,19 +98,21 @@ func clock(_ context.Context, w *World) []Finding {
 }
 
 func model(ctx context.Context, w *World) []Finding {
-	spec := w.Options.Config.Model
+	spec := string(w.Options.Config.Model)
 	name, err := w.Reach(ctx, spec)
 	if err == nil {
 		return []Finding{ok("%s is %s, and its server answers", spec, name)}
 	}
 	why, fix, _ := strings.Cut(err.Error(), "\n")
 	switch {
+	case errors.Is(err, provider.ErrElsewhere):
+		return []Finding{ok("%s is asked of another node, when it is needed; `symbio models` lists what those offer", spec)}
 	case errors.Is(err, provider.ErrUnlisted):
 		return []Finding{warn("check the name, or load that model on the server", "%s", why)}
 	case errors.Is(err, provider.ErrNone):
 		return []Finding{warn(fix, "%s", why)} // a node does without; `symbio demo` too
 	case fix == "":
-		fix = "start that server, or name another model with model: in the configuration; check OPENAI_BASE_URL and OPENAI_API_KEY"
+		fix = "start that server, or name another model with model: in the configuration; check OPENAI_BASE_URL and OPENAI_API_KEY, or ANTHROPIC_API_KEY"
 	}
 	return []Finding{fail(fix, "%s cannot be used: %s", spec, why)}
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -111,19 +112,23 @@ func RealWorld(o node.Options) *World {
 		},
 		Authority: func() (begins, ends time.Time, err error) { return identity.LocalAuthorityLife(o.State.Authority()) },
 		Reach: func(ctx context.Context, spec string) (string, error) {
-			s, err := provider.Parse(spec)
+			list, err := provider.ParseList(spec)
 			if err != nil {
 				return "", err
 			}
-			from := provider.FromEnv(o.Getenv)
+			from := node.Providers(o)
 			web := node.WebClient()
 			defer web.CloseIdleConnections()
 			from.HTTP = web
-			m, err := from.Reach(ctx, s)
-			if m == nil {
-				return "", err
+			var names []string
+			for _, s := range list {
+				m, err := from.Reach(ctx, s)
+				if err != nil {
+					return strings.Join(names, ","), err
+				}
+				names = append(names, m.Name())
 			}
-			return m.Name(), err
+			return strings.Join(names, ","), nil
 		},
 		Sandbox:  func(ctx context.Context) sandbox.Status { return held(ctx).Status() },
 		Refusing: func(ctx context.Context) ([]node.Refusing, error) { return o.Refusing(held(ctx)) },

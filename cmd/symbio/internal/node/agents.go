@@ -12,6 +12,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/tool/skill"
+	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
@@ -63,15 +64,22 @@ func (n *Node) definition(name string) (agent.Definition, error) {
 // is a process or an agent with a model.
 const concurrency = 16
 
-// offer offers the configured capabilities to other nodes, and node.info.
+func usual(c config.Capability) int {
+	if c.Model != "" {
+		return modelConcurrency
+	}
+	return concurrency
+}
+
+// offer offers the configured capabilities to other nodes, node.info, and the approvals.
 func (n *Node) offer() error {
 	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
-	problems := []error{n.community.Offer(info, n.info), n.shareSkills()}
+	problems := []error{n.community.Offer(info, n.info), n.offerApprovals(), n.shareSkills()}
 	for _, c := range n.opts.Config.Capabilities {
 		capability, provider, err := n.capability(c)
 		if err == nil {
-			err = n.community.Offer(capability, provider, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, concurrency)))
+			err = n.community.Offer(capability, provider, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, usual(c))))
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("capabilities: %s: %w", c.Name, err))

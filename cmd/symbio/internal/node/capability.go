@@ -13,9 +13,12 @@ import (
 	"symbio/community"
 )
 
-// capability makes what the configuration describes: a command or an agent that answers calls of
+// capability makes what the configuration describes: a command, an agent or a model that answers calls of
 // other nodes.
 func (n *Node) capability(c config.Capability) (community.Capability, community.Provider, error) {
+	if c.Model != "" {
+		return n.modelCapability(c)
+	}
 	out := community.Capability{Name: c.Name, Description: c.Description, Idempotent: c.Idempotent}
 	var err error
 	if out.Input, err = schema(c.Input); err != nil {
@@ -71,6 +74,9 @@ func (n *Node) oneTask(ctx context.Context, c config.Capability, def agent.Defin
 		return community.Reply{}, err
 	}
 	s.Perception = m.Accepts[0]
+	if c.Input != nil {
+		s.OnBehalf = nil // a service: what it takes is checked, and it does that by its own permissions (security.md 7.3)
+	}
 	reply, err := n.community.Send(ctx, m.ID, s)
 	if err == nil && c.Output != nil {
 		reply = asJSON(reply)

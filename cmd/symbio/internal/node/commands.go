@@ -64,23 +64,11 @@ func (n *Node) commands() ([]tool.Tool, error) {
 		return nil, err
 	}
 	box := n.boxes.of(s)
-	return shell.Tools(shell.Config{
-		Box:       func(context.Context) (*sandbox.Box, error) { return box() },
-		Policy:    policy,
-		SkillDirs: n.skillDirs,
-	}), nil
-}
-
-// skillDirs are the directories of the skills that an agent has active; none when that cannot be known now.
-func (n *Node) skillDirs(ctx context.Context, agent string) []string {
-	if n.skills == nil {
-		return nil
+	cfg := shell.Config{Box: func(context.Context) (*sandbox.Box, error) { return box() }, Policy: policy}
+	if n.skills != nil {
+		cfg.SkillDirs = n.skills.Dirs
 	}
-	dirs, err := n.skills.ActiveDirs(ctx, agent)
-	if err != nil {
-		n.log.Warn("active skills not known", "agent", agent, "err", err)
-	}
-	return dirs
+	return shell.Tools(cfg), nil
 }
 
 func (n *Node) reportSandbox(s sandbox.Status) {
