@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"maps"
 	"reflect"
 
 	"symbio/community"
@@ -51,6 +52,20 @@ func Reach(ctx context.Context) *permission.Dial { return currentOf(ctx).job.ver
 
 // Plan is what a tool that runs commands has to run: what was judged. nil outside a Set.
 func Plan(ctx context.Context) *permission.Plan { return currentOf(ctx).job.verdict.Plan }
+
+// Leads says whether the call that ctx was given to may also be about another file than the one that it names: the one
+// that a link leads to, which may have been put there since the call was judged. It may if the rules say no less of it
+// than they said of the call. Outside a Set it may.
+func Leads(ctx context.Context, path string) bool {
+	c := currentOf(ctx)
+	if c == nobody {
+		return true
+	}
+	call := c.set.callOf(ctx, c.job)
+	call.Args = maps.Clone(call.Args)
+	call.Args["file_path"] = path
+	return c.set.cfg.Guard != nil && c.set.cfg.Guard.Judge(call).Action >= c.job.verdict.Action
+}
 
 // Report tells whoever watches the agent how far the call is that ctx was given to. It does not reach the
 // model: that reads the result alone.

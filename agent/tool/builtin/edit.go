@@ -88,8 +88,8 @@ func (w *Workspace) edit(ctx context.Context, path string, edits []edit) (string
 		return "", context.Cause(ctx)
 	}
 	out := toBytes(text, f)
-	if err := w.replace(did, out); err != nil {
-		return "", w.explain(path, err)
+	if err := w.replace(ctx, path, did, out); err != nil {
+		return "", err
 	}
 	tool.Notes[seen](ctx).note(w.key(did.name), sha256.Sum256(out))
 	return fmt.Sprintf("Edited %s. It reads now:\n%s", w.shower(ctx)(did.name), snippet(text, spans)), nil
@@ -119,9 +119,9 @@ func (w *Workspace) asRead(ctx context.Context, path string, did *deed) ([]byte,
 	if !ok {
 		return nil, fmt.Errorf("%s has not been read yet; Read it first, so that you edit what is there", quoted(path))
 	}
-	raw, err := w.content(did)
+	raw, err := w.content(ctx, path, did)
 	if err != nil {
-		return nil, w.explain(path, err)
+		return nil, err
 	}
 	if sha256.Sum256(raw) != known {
 		return nil, fmt.Errorf("%s has changed since you read it; Read it again, and edit what is there now", quoted(path))
@@ -130,18 +130,21 @@ func (w *Workspace) asRead(ctx context.Context, path string, did *deed) ([]byte,
 }
 
 // content is all of an existing file, which is noted as what is replaced.
-func (w *Workspace) content(did *deed) ([]byte, error) {
+func (w *Workspace) content(ctx context.Context, path string, did *deed) ([]byte, error) {
 	f, info, err := openRegular(w.root, did.name)
 	if err != nil {
-		return nil, err
+		return nil, w.explain(path, err)
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, mostEdited+1))
-	if err != nil {
+	if err := w.led(ctx, f, did.name, path); err != nil {
 		return nil, err
 	}
+	raw, err := io.ReadAll(io.LimitReader(f, mostEdited+1))
+	if err != nil {
+		return nil, w.explain(path, err)
+	}
 	if len(raw) > mostEdited {
-		return nil, fmt.Errorf("it is longer than the %d MiB that are edited; use a command of Bash, such as sed", mostEdited>>20)
+		return nil, fmt.Errorf("%s is longer than the %d MiB that are edited; use a command of Bash, such as sed", quoted(path), mostEdited>>20)
 	}
 	did.before = info
 	return raw, nil

@@ -80,6 +80,9 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (string, error) {
 		return "", w.explain(a.FilePath, err)
 	}
 	defer f.Close()
+	if err := w.led(ctx, f, name, a.FilePath); err != nil {
+		return "", err
+	}
 	p := page{first: max(a.Offset, 1), most: mostLines}
 	if a.Limit > 0 {
 		p.most = min(a.Limit, mostLines)

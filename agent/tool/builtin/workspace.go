@@ -166,6 +166,20 @@ func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
+// led says whether an open file may be used that a path has led to. Where no link is on the way it is the file that was
+// judged; else the rules are asked again about where it lies, which a link put there meanwhile cannot change.
+func (w *Workspace) led(ctx context.Context, f *os.File, name, path string) error {
+	at := pathOf(f)
+	if at == "" || at == filepath.Join(w.real, name) || tool.Leads(ctx, at) {
+		return nil
+	}
+	return errLeads(path, at)
+}
+
+func errLeads(path, at string) error {
+	return fmt.Errorf("%s leads by a link to %s, which needs a permission of its own; name that file itself", quoted(path), quoted(at))
+}
+
 var errNotRegular = errors.New("not a regular file")
 
 func notRegular(info fs.FileInfo) error {

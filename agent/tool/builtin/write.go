@@ -65,8 +65,8 @@ func (w *Workspace) write(ctx context.Context, a writeArgs) (deed, error) {
 			return deed{}, err
 		}
 	}
-	if err := w.replace(did, []byte(a.Content)); err != nil {
-		return deed{}, w.explain(a.FilePath, err)
+	if err := w.replace(ctx, a.FilePath, did, []byte(a.Content)); err != nil {
+		return deed{}, err
 	}
 	notes.note(key, sha256.Sum256([]byte(a.Content)))
 	return did, nil
@@ -112,17 +112,53 @@ func (w *Workspace) leadsIntoGit(dir string) bool {
 	}
 }
 
-// replace writes a file beside the one to be and renames it: a reader sees the old or the new one. What has changed
-// since it was looked at stays as it is, but for the moment between that check and the renaming.
-func (w *Workspace) replace(d deed, content []byte) (err error) {
-	temp := filepath.Join(filepath.Dir(d.name), ".symbio-"+rand.Text()+".tmp")
-	f, err := w.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+// replace writes a file beside the one to be and renames it: a reader sees the old or the new one. All of it happens in
+// one open directory, so that a link put in its place leads nothing astray. What has changed since it was looked at
+// stays as it is, but for the moment between that check and the renaming.
+func (w *Workspace) replace(ctx context.Context, path string, d deed, content []byte) error {
+	dir, err := w.root.OpenRoot(filepath.Dir(d.name))
+	if err != nil {
+		return w.explain(path, err)
+	}
+	defer dir.Close()
+	if err := w.ledTo(ctx, dir, d.name, path); err != nil {
+		return err
+	}
+	if err := d.putInto(dir, content); err != nil {
+		return w.explain(path, err)
+	}
+	return nil
+}
+
+// ledTo says whether the open directory may be written in that a path has led to.
+func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) error {
+	here, err := dir.Open(".")
+	if err != nil {
+		return w.explain(path, err)
+	}
+	defer here.Close()
+	at := pathOf(here)
+	if at == "" {
+		return nil // target has followed the links, as well as can be here
+	}
+	if rel, err := filepath.Rel(w.real, at); err != nil || inGit(rel) {
+		return errInGit(path)
+	}
+	if file := filepath.Join(at, filepath.Base(name)); file != filepath.Join(w.real, name) && !tool.Leads(ctx, file) {
+		return errLeads(path, file)
+	}
+	return nil
+}
+
+func (d deed) putInto(dir *os.Root, content []byte) (err error) {
+	temp, name := ".symbio-"+rand.Text()+".tmp", filepath.Base(d.name)
+	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.root.Remove(temp))
+			err = errors.Join(err, dir.Remove(temp))
 		}
 	}()
 	_, err = f.Write(content)
@@ -132,14 +168,14 @@ func (w *Workspace) replace(d deed, content []byte) (err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	now, err := w.root.Lstat(d.name)
+	now, err := dir.Lstat(name)
 	switch {
 	case err == nil && (d.before == nil || !same(d.before, now)), errors.Is(err, fs.ErrNotExist) && d.before != nil:
 		return errChanged
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	return w.root.Rename(temp, d.name)
+	return dir.Rename(temp, name)
 }
 
 // inGit reports whether a path leads through .git, where a file can be a command to run.
