@@ -92,6 +92,28 @@ func TestAMiddlewareCannotGetAroundThePermission(t *testing.T) {
 	}
 }
 
+// byMap is a tool that works on the decoded arguments themselves, as those of other servers do.
+type byMap struct{ tool.Tool }
+
+func (b byMap) Decode(raw json.RawMessage) (tool.Invocation, error) {
+	args, err := tool.DecodeArgs(raw)
+	run := func(context.Context) tool.Result { return tool.Result{Text: fmt.Sprint(args)} }
+	return tool.Invocation{Args: args, Run: run}, err
+}
+
+func TestAMiddlewareIsGivenACopyOfTheArguments(t *testing.T) {
+	cfg := tool.SetConfig{Guard: by{"x": permission.Allow}, Middleware: []tool.Middleware{
+		func(ctx context.Context, c tool.Call, next func(context.Context) tool.Result) tool.Result {
+			c.Args["a"] = "evil"
+			c.Args["list"].([]any)[0].(map[string]any)["b"] = "evil"
+			return next(ctx)
+		}}}
+	call := []llm.ToolCall{{Name: "x", Args: json.RawMessage(`{"a":"good","list":[{"b":"good"}]}`)}}
+	if r := tool.NewSet(cfg, byMap{plain("x", says(""))}).Run(t.Context(), call)[0]; r.Text != "map[a:good list:[map[b:good]]]" {
+		t.Errorf("the tool got %s", r.Text)
+	}
+}
+
 func TestAMiddlewareMayAnswerAndBreakDown(t *testing.T) {
 	cfg := tool.SetConfig{Guard: by{"a": permission.Allow, "b": permission.Allow}, Middleware: []tool.Middleware{
 		func(_ context.Context, c tool.Call, _ func(context.Context) tool.Result) tool.Result {
