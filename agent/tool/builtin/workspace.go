@@ -206,13 +206,9 @@ func (w *Workspace) explain(path string, err error) error {
 	return fmt.Errorf("%s: %w", quoted(path), err)
 }
 
-// failed is the result that says err.
+// failed is the result that says err. It begins as it is: often with a file's name.
 func failed(err error) tool.Result {
-	text := err.Error()
-	if r, n := utf8.DecodeRuneInString(text); unicode.IsLower(r) && !strings.HasPrefix(text, "/") {
-		text = string(unicode.ToUpper(r)) + text[n:]
-	}
-	return tool.Result{Text: text + ".", IsError: true}
+	return tool.Result{Text: err.Error() + ".", IsError: true}
 }
 
 // quoted writes a file's name so that it takes one line and no other name is written the same: as it
