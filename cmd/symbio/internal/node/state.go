@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"symbio/skills/choice"
 	"symbio/skills/share"
 	"symbio/skills/trust"
 )
@@ -53,6 +54,9 @@ func (s State) allowed() string { return filepath.Join(s.Dir, "allowed") }
 func (s State) Skills() trust.Keeper {
 	return trust.Keeper{Book: trust.NewBook(s.trusted()), Store: share.NewStore(filepath.Join(s.Dir, "skills", "fetched"))}
 }
+
+// SkillsOff is where it is kept which skills the user has switched off, for all nodes.
+func (s State) SkillsOff() choice.Book { return choice.NewBook(filepath.Join(s.Dir, "skills", "off")) }
 
 func (s State) trusted() string { return filepath.Join(s.Dir, "skills", "trusted") }
 
