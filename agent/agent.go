@@ -45,6 +45,15 @@ func newAgent(l *life) *Agent {
 		Decided:  a.decided,
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
+		Show:     func(name string) bool { return l.keep == nil || slices.Contains(l.keep, name) },
+		Called: func(c llm.ToolCall) {
+			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
+		},
+		Answered: func(r llm.ToolResult) {
+			a.report(Event{Type: EventResult, Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError})
+		},
+		Middleware:  l.factory.cfg.Middleware,
+		SearchAbove: l.factory.cfg.SearchAbove,
 		Progress: func(c llm.ToolCall, p community.Progress) {
 			a.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
@@ -71,7 +80,8 @@ func (a *Agent) tools() []tool.Tool {
 	if a.life.def.Tools == nil {
 		return all
 	}
-	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !slices.Contains(a.life.def.Tools, t.Spec().Name) })
+	named := tool.Expand(a.life.def.Tools)
+	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !slices.Contains(named, t.Spec().Name) })
 }
 
 // Perceptions are those of the definition.
@@ -127,7 +137,7 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 	said := false // in an earlier turn
 	for turn := 1; turn <= a.life.def.MaxTurns; turn++ {
 		a.takeMore(ctx)
-		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.specs()}), func(c llm.Chunk) {
+		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.set.Specs()}), func(c llm.Chunk) {
 			if c.Retry != nil {
 				a.report(retried(turn, c.Retry))
 			}
@@ -196,24 +206,10 @@ func recent(messages []llm.Message) []llm.Message {
 
 func (a *Agent) call(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 	for _, c := range calls {
-		a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
 		community.Report(ctx, community.Progress{Message: "asks for " + c.Name})
 	}
 	// What others do for these calls, sub-agents too, they report to this agent, not to its caller.
-	results := a.set.Run(community.Silent(ctx), calls)
-	for _, r := range results {
-		a.report(Event{Type: EventResult, Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError})
-	}
-	return results
-}
-
-// specs describes the tools to the model, without those that its parent did not let it have.
-func (a *Agent) specs() []llm.ToolSpec {
-	specs := a.set.Specs()
-	if a.life.keep == nil {
-		return specs
-	}
-	return slices.DeleteFunc(slices.Clone(specs), func(s llm.ToolSpec) bool { return !slices.Contains(a.life.keep, s.Name) })
+	return a.set.Run(community.Silent(ctx), calls)
 }
 
 func (a *Agent) report(e Event) {

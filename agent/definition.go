@@ -25,7 +25,7 @@ type Definition struct {
 	Model string `yaml:"model"`
 	// Accepts are the perceptions it takes tasks by. Default: task.
 	Accepts []string `yaml:"accepts"`
-	// Tools are the tools it has; absent = all there are. What it may do with them is a matter of
+	// Tools are the tools it has, by name or by preset (tool.Presets, such as preset:files); absent = all there are. What it may do with them is a matter of
 	// permission.
 	Tools []string `yaml:"tools"`
 	// Skills are activated from the start.

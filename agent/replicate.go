@@ -51,7 +51,7 @@ func replicateTool(r community.Replicator) tool.Tool {
 func (a *Agent) Replicate(ctx context.Context, r community.Replica) (community.Member, error) {
 	parent := a.life
 	if unknown := a.unknownTools(r.Keep); len(unknown) > 0 {
-		return community.Member{}, fmt.Errorf("you do not have the tools %v; yours are %v", unknown, a.toolNames())
+		return community.Member{}, fmt.Errorf("you do not have the tools %v; yours are %v", unknown, a.set.Names())
 	}
 	if err := parent.budget.reserve(parent.depth + 1); err != nil {
 		return community.Member{}, err
@@ -87,17 +87,8 @@ func (l *life) nextName() string {
 	return l.self.Name + "-" + strconv.Itoa(l.copies)
 }
 
-// toolNames are the tools that the agent may let a copy have.
-func (a *Agent) toolNames() []string {
-	names := make([]string, 0, 16)
-	for _, s := range a.specs() {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
 func (a *Agent) unknownTools(keep []string) (unknown []string) {
-	have := a.toolNames()
+	have := a.set.Names()
 	for _, name := range keep {
 		if !slices.Contains(have, name) {
 			unknown = append(unknown, name)

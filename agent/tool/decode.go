@@ -34,9 +34,9 @@ func DecodeArgs(args json.RawMessage) (map[string]any, error) {
 		return nil, errors.New("the arguments are not valid UTF-8")
 	}
 	// The whole text first: reading it token by token is laxer about what stands between them.
-	var whole json.RawMessage
-	if err := json.Unmarshal(args, &whole); err != nil {
-		return nil, fmt.Errorf("the arguments are not one JSON object: %w", err)
+	if !json.Valid(args) {
+		var whole json.RawMessage
+		return nil, fmt.Errorf("the arguments are not one JSON object: %w", json.Unmarshal(args, &whole))
 	}
 	d := json.NewDecoder(bytes.NewReader(args))
 	d.UseNumber()

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -81,6 +83,15 @@ type SetConfig struct {
 	// Ask asks a person and waits for the answer; it has to return when ctx ends. It is asked one call
 	// at a time. Default: nobody to ask, which is a no (security.md 8.6).
 	Ask func(ctx context.Context, d Decision) Answer
+	// Called hears of each call before it is judged, and Answered what became of it, in the order of the calls, one at a
+	// time; neither may call the Set. Default: nobody.
+	Called   func(llm.ToolCall)
+	Answered func(llm.ToolResult)
+	// Middleware is put around the running of each call, the first outermost; see Middleware. Default: none.
+	Middleware []Middleware
+	// Timeout is how long a call may run. Default 30 min, as long as a task may take unless somebody says else; tools
+	// have shorter ones of their own.
+	Timeout time.Duration
 	// Progress hears how far a call is that runs, as its tool says (Report). It may be called by many
 	// goroutines at once, and must not block. Default: nobody.
 	Progress func(call llm.ToolCall, p community.Progress)
@@ -90,6 +101,11 @@ type SetConfig struct {
 	// ReadDirs names the directories beside the workspace in which Read may read now; it is asked when a call is
 	// outside of the workspace. Default: none.
 	ReadDirs func() []string
+	// Show says which tools the model is told of; others may be called all the same, and are judged. Default: all.
+	Show func(name string) bool
+	// SearchAbove is how many tools are described to a model as they are. Of more it is shown only ToolSearch, and what
+	// it has loaded by that. Default 40: some 10,000 tokens in each request, and models choose worse among more.
+	SearchAbove int
 	// MostText is how many bytes of a result a model is shown. Default 64 KiB: some 16,000 tokens, a
 	// tenth of a usual context.
 	MostText int
@@ -97,13 +113,16 @@ type SetConfig struct {
 
 // Set is the tools of one agent behind their guard. It is safe for many goroutines.
 type Set struct {
-	cfg   SetConfig
-	tools map[string]Tool
-	names []string // in the order given
+	cfg    SetConfig
+	own    *kit                // that it was made of
+	kit    atomic.Pointer[kit] // and those that come and go
+	finder Tool                // ToolSearch
+	stages []stage
+	notes  sync.Map // by type; see Notes
 
-	mu    sync.Mutex
-	more  []Tool          // those that come and go; guarded by mu
-	lacks map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
+	mu     sync.Mutex
+	lacks  map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
+	loaded []string        // tools that ToolSearch has loaded, the latest last; guarded by mu
 }
 
 // NewSet returns a Set. A nil guard refuses every call. Of two tools of one name the first counts.
@@ -114,14 +133,19 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 	if cfg.MostText <= 0 {
 		cfg.MostText = 64 << 10
 	}
-	s := &Set{cfg: cfg, tools: map[string]Tool{}}
-	for _, t := range tools {
-		name := t.Spec().Name
-		if s.tools[name] == nil {
-			s.tools[name] = t
-			s.names = append(s.names, name)
-		}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 30 * time.Minute
 	}
+	if cfg.SearchAbove <= 0 {
+		cfg.SearchAbove = 40
+	}
+	s := &Set{cfg: cfg, own: &kit{tools: map[string]Tool{}}}
+	for _, t := range tools {
+		s.own.add(t)
+	}
+	s.kit.Store(s.own)
+	s.finder = s.searchTool()
+	s.stages = s.chain()
 	return s
 }
 
@@ -129,60 +153,64 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 // and go. One with the name of another before it does not count. What a model is shown, and what a call means, is as of
 // the last Take.
 func (s *Set) Take(more []Tool) {
-	var kept []Tool
-	seen := map[string]bool{}
+	now := s.own.clone()
 	for _, t := range more {
-		if name := t.Spec().Name; s.tools[name] == nil && !seen[name] {
-			seen[name] = true
-			kept = append(kept, t)
-		}
+		now.add(t)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.more = kept
+	s.kit.Store(now)
 }
 
-func (s *Set) taken() []Tool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.more
+// kit is tools by name. It does not change once a Set has it.
+type kit struct {
+	tools map[string]Tool
+	names []string // in the order given
 }
 
-// find is the tool of that name; nil = none.
-func (s *Set) find(name string) Tool {
-	if t := s.tools[name]; t != nil {
-		return t
+func (k *kit) clone() *kit { return &kit{maps.Clone(k.tools), slices.Clone(k.names)} }
+
+// add is without effect for a second tool of a name.
+func (k *kit) add(t Tool) {
+	name := t.Spec().Name
+	if k.tools[name] == nil {
+		k.tools[name] = t
+		k.names = append(k.names, name)
 	}
-	for _, t := range s.taken() {
-		if t.Spec().Name == name {
-			return t
-		}
-	}
-	return nil
 }
 
-// Specs describes the tools for a model, in the order they were given.
+// Specs describes the tools for a model, in the order they were given; of very many only how to find them, and
+// those that it has found (SetConfig.SearchAbove).
 func (s *Set) Specs() []llm.ToolSpec {
-	more := s.taken()
-	specs := make([]llm.ToolSpec, 0, len(s.names)+len(more))
-	for _, n := range s.offered() {
-		specs = append(specs, s.tools[n].Spec())
+	k := s.kit.Load()
+	names := s.shown(k)
+	specs := make([]llm.ToolSpec, 0, len(names))
+	if s.searching(names) {
+		specs = append(specs, s.describeSearch(names))
+		names = s.foundOf(names)
 	}
-	for _, t := range more {
-		if !absent(t) {
-			specs = append(specs, t.Spec())
-		}
+	for _, n := range names {
+		specs = append(specs, k.tools[n].Spec())
 	}
 	return specs
 }
 
-// offered names those of the tools that the Set was made of that are there now.
-func (s *Set) offered() []string {
-	missing := func(n string) bool { return absent(s.tools[n]) }
-	if !slices.ContainsFunc(s.names, missing) {
-		return s.names
+// Names are the tools that are there now and of which the model is told, be it by ToolSearch.
+func (s *Set) Names() []string { return slices.Clone(s.shown(s.kit.Load())) }
+
+func (s *Set) shown(k *kit) []string {
+	names := k.offered()
+	if s.cfg.Show == nil {
+		return names
 	}
-	return slices.DeleteFunc(slices.Clone(s.names), missing)
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !s.cfg.Show(n) })
+}
+
+// offered names the tools that are there now.
+func (k *kit) offered() []string {
+	missing := func(n string) bool { return absent(k.tools[n]) }
+	if !slices.ContainsFunc(k.names, missing) {
+		return k.names
+	}
+	return slices.DeleteFunc(slices.Clone(k.names), missing)
 }
 
 func absent(t Tool) bool {
@@ -195,9 +223,9 @@ type job struct {
 	call    llm.ToolCall
 	inv     Invocation
 	verdict permission.Verdict
-	lacking *sandbox.Refusal // what a person has accepted
+	lacking *sandbox.Refusal // what holds it less than it should
 	result  Result
-	ready   bool // decided and approved, the tool may run
+	ready   bool // it has gone through every stage, the tool may run
 }
 
 // Run runs the calls of one turn and returns a result for each, in their order. Calls that may run
@@ -211,6 +239,7 @@ func (s *Set) Run(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 		jobs[i].result.IsError = true
 		s.guarded(jobs[i], func() { s.decode(jobs[i]) })
 	}
+	results := make([]llm.ToolResult, 0, len(jobs))
 	for rest := jobs; len(rest) > 0; {
 		n := 1
 		if !rest[0].inv.Alone {
@@ -220,22 +249,27 @@ func (s *Set) Run(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 			}
 		}
 		s.runTogether(ctx, rest[:n])
+		for _, j := range rest[:n] {
+			results = append(results, s.answer(j))
+		}
 		rest = rest[n:]
-	}
-	results := make([]llm.ToolResult, len(jobs))
-	for i, j := range jobs {
-		text := Shorten(j.result.Text, s.cfg.MostText)
-		results[i] = llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: text, IsError: j.result.IsError}
 	}
 	return results
 }
 
-// runTogether decides the calls one after the other, and runs those that may at once.
+// answer is what the model reads of a call that has ended.
+func (s *Set) answer(j *job) llm.ToolResult {
+	r := llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MostText), IsError: j.result.IsError}
+	if s.cfg.Answered != nil {
+		s.cfg.Answered(r)
+	}
+	return r
+}
+
+// runTogether takes the calls into the stages one after the other, and runs those that may at once.
 func (s *Set) runTogether(ctx context.Context, jobs []*job) {
 	for _, j := range jobs {
-		if j.inv.Run != nil {
-			s.guarded(j, func() { s.decide(ctx, j) })
-		}
+		s.guarded(j, func() { s.enter(ctx, j) })
 	}
 	var group errgroup.Group
 	group.SetLimit(s.cfg.Parallel)
@@ -265,12 +299,8 @@ func (s *Set) guarded(j *job, do func()) {
 
 func (s *Set) decode(j *job) {
 	t := s.find(j.call.Name)
-	if t == nil || absent(t) {
-		var names []string
-		for _, spec := range s.Specs() {
-			names = append(names, spec.Name)
-		}
-		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(names, ", "))
+	if t == nil {
+		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.kit.Load().offered(), ", "))
 		return
 	}
 	inv, err := t.Decode(j.call.Args)
@@ -283,72 +313,6 @@ func (s *Set) decode(j *job) {
 		return
 	}
 	j.inv = inv
-}
-
-// decide asks the guard, and a person if the guard says so, and reports what was decided.
-func (s *Set) decide(ctx context.Context, j *job) {
-	if err := ctx.Err(); err != nil {
-		j.result.Text = ended(ctx, j.call.Name)
-		return
-	}
-	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: boundsOf(ctx).rules}
-	d.Verdict = permission.Verdict{Stage: permission.StageDefault, Why: "Nobody guards these tools, so none may run."}
-	if s.cfg.Guard != nil {
-		d.Verdict = s.cfg.Guard.Judge(s.callOf(ctx, j))
-	}
-	var answer Answer
-	lacking := s.held(ctx, j, &d.Verdict)
-	doubted(j, &d.Verdict)
-	switch d.Verdict.Action {
-	case permission.Allow:
-		d.Approved = true
-	case permission.Ask:
-		answer.Why = "There is nobody to ask, so it is denied."
-		if s.cfg.Ask != nil {
-			answer = s.cfg.Ask(ctx, d)
-		}
-		d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
-		if d.Approved && answer.Always && lacking != nil {
-			s.see(j, lacking)
-		}
-	}
-	if s.cfg.Decided != nil {
-		if err := s.cfg.Decided(d); err != nil {
-			j.result.Text = fmt.Sprintf("The call of %s did not run, because the decision about it could not be recorded. Go on without tools, and say so.", d.Tool)
-			return
-		}
-	}
-	if !d.Approved {
-		change := ""
-		if x, ok := s.cfg.Guard.(explainer); ok && answer.By == "" { // what a person has refused is not for a rule to allow
-			change = x.Explain(s.callOf(ctx, j)).Change()
-		}
-		j.result.Text = refusal(d, answer, change)
-		return
-	}
-	j.verdict, j.lacking, j.ready = d.Verdict, lacking, true
-}
-
-func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
-	return permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: boundsOf(ctx).rules}
-}
-
-func (s *Set) run(ctx context.Context, j *job) {
-	if ctx.Err() != nil {
-		j.result.Text = ended(ctx, j.call.Name)
-		return
-	}
-	ctx = context.WithValue(ctx, dirKey{}, s.cfg.Dir)
-	ctx = context.WithValue(ctx, agentKey{}, s.cfg.Agent)
-	ctx = context.WithValue(ctx, verdictKey{}, j.verdict)
-	ctx = context.WithValue(ctx, lackingKey{}, j.lacking)
-	if s.cfg.ReadDirs != nil {
-		ctx = context.WithValue(ctx, readDirsKey{}, s.cfg.ReadDirs)
-	}
-	if s.cfg.Progress != nil {
-		ctx = context.WithValue(ctx, progressKey{}, func(p community.Progress) { s.cfg.Progress(j.call, p) })
-	}
-	j.result = j.inv.Run(ctx)
 }
 
 // refusal tells the model why, what a person would have to change, and not to try the same again.
@@ -372,57 +336,4 @@ func refusal(d Decision, answer Answer, change string) string {
 
 func ended(ctx context.Context, name string) string {
 	return fmt.Sprintf("The call of %s did not run: %v.", name, context.Cause(ctx))
-}
-
-type (
-	dirKey      struct{}
-	readDirsKey struct{}
-	agentKey    struct{}
-	verdictKey  struct{}
-	progressKey struct{}
-)
-
-// Dir is the working directory that the guard took a call's relative paths to be relative to; a tool
-// has to do the same. "" outside a Set.
-func Dir(ctx context.Context) string {
-	dir, _ := ctx.Value(dirKey{}).(string)
-	return dir
-}
-
-// ReadDirs are the directories beside the workspace in which a tool may read for this call's agent, and do
-// nothing else. What it may read there the guard has said.
-func ReadDirs(ctx context.Context) []string {
-	if dirs, _ := ctx.Value(readDirsKey{}).(func() []string); dirs != nil {
-		return dirs()
-	}
-	return nil
-}
-
-// AgentOf is whose call it is, SetConfig.Agent: a tool that several agents share may ask. "" outside a Set.
-func AgentOf(ctx context.Context) string {
-	agent, _ := ctx.Value(agentKey{}).(string)
-	return agent
-}
-
-// Except is what a tool that walks directories has to leave out. nil is nothing.
-func Except(ctx context.Context) *permission.Except { return verdictOf(ctx).Except }
-
-// Reach is where a tool that makes requests may connect to; it has to ask for each connection. nil is
-// the web ports of public addresses.
-func Reach(ctx context.Context) *permission.Dial { return verdictOf(ctx).Dial }
-
-// Plan is what a tool that runs commands has to run: what was judged. nil outside a Set.
-func Plan(ctx context.Context) *permission.Plan { return verdictOf(ctx).Plan }
-
-func verdictOf(ctx context.Context) permission.Verdict {
-	v, _ := ctx.Value(verdictKey{}).(permission.Verdict)
-	return v
-}
-
-// Report tells whoever watches the agent how far the call is that ctx was given to. It does not reach the
-// model: that reads the result alone.
-func Report(ctx context.Context, p community.Progress) {
-	if tell, _ := ctx.Value(progressKey{}).(func(community.Progress)); tell != nil {
-		tell(p)
-	}
 }

@@ -37,6 +37,8 @@ type Invocation struct {
 	Doubt func() string
 	// Alone says that the call may not run beside others of its turn.
 	Alone bool
+
+	describes bool // it only describes tools, as Specs does; only ToolSearch is that
 }
 
 // Result is what the model reads.

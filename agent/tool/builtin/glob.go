@@ -27,6 +27,7 @@ type globArgs struct {
 	Pattern string `json:"pattern" jsonschema:"What the names have to match, such as **/*.go."`
 	Path    string `json:"path,omitempty" jsonschema:"The directory to search. Default: the working directory."`
 	Limit   int    `json:"limit,omitempty" jsonschema:"How many lines to show. Default: 1000."`
+	Ignored bool   `json:"ignored,omitempty" jsonschema:"Also what .gitignore leaves out. Default: false."`
 }
 
 func (w *Workspace) globTool() tool.Tool {
@@ -65,7 +66,7 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 			}
 		}
 	}
-	k := walker{w: w, top: top, enter: prune(pattern)}
+	k := walker{w: w, top: top, enter: prune(pattern), all: a.Ignored}
 	err = k.walk(ctx, func(f folder) error {
 		for _, name := range f.files {
 			if !onlyDirs {

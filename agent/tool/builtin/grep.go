@@ -37,6 +37,7 @@ type grepArgs struct {
 	Before     int    `json:"-B,omitempty" jsonschema:"Lines to show before each match in content."`
 	Context    int    `json:"-C,omitempty" jsonschema:"Lines to show around each match in content."`
 	HeadLimit  int    `json:"head_limit,omitempty" jsonschema:"How many lines or rows to show."`
+	Ignored    bool   `json:"ignored,omitempty" jsonschema:"Also search what .gitignore leaves out. Default: false."`
 }
 
 func (w *Workspace) grepTool() tool.Tool {
@@ -73,7 +74,7 @@ func (w *Workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	if err != nil {
 		return "", w.explain(orDot(a.Path), err)
 	}
-	s := &search{w: w, m: m, want: want, top: top}
+	s := &search{w: w, m: m, want: want, top: top, all: a.Ignored}
 	switch {
 	case info.IsDir():
 		err = s.tree(ctx)

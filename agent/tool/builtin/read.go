@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -79,20 +80,24 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (string, error) {
 		return "", w.explain(a.FilePath, err)
 	}
 	defer f.Close()
+	if err := w.led(ctx, f, name, a.FilePath); err != nil {
+		return "", err
+	}
 	p := page{first: max(a.Offset, 1), most: mostLines}
 	if a.Limit > 0 {
 		p.most = min(a.Limit, mostLines)
 	}
-	if err := p.fill(ctx, f); err != nil {
-		if errors.Is(err, errBinary) {
-			return "", fmt.Errorf("%s is a binary file of %d bytes, which cannot be shown", quoted(a.FilePath), info.Size())
+	sum := sha256.New()
+	if err := p.fill(ctx, io.TeeReader(f, sum)); err != nil {
+		var binary *binaryError
+		if errors.As(err, &binary) {
+			return "", fmt.Errorf("%s is %w of %d bytes, which cannot be shown", quoted(a.FilePath), binary, info.Size())
 		}
 		return "", w.explain(a.FilePath, err)
 	}
+	tool.Notes[seen](ctx).note(w.key(name), fingerprint(sum.Sum(nil)))
 	return p.show(a.FilePath)
 }
-
-var errBinary = errors.New("binary file")
 
 // page is a part of a file's lines.
 type page struct {
@@ -100,14 +105,18 @@ type page struct {
 	text        strings.Builder
 	shown       int // lines in text
 	lines       int // lines of the whole file
+	form        form
 }
 
 // fill reads to the end of the file, for the number of its lines.
 func (p *page) fill(ctx context.Context, from io.Reader) error {
-	r := bufio.NewReaderSize(from, 64<<10)
-	if head, _ := r.Peek(8 << 10); bytes.IndexByte(head, 0) >= 0 {
-		return errBinary
+	raw := bufio.NewReaderSize(from, 64<<10)
+	head, _ := raw.Peek(sniffed) // what goes wrong comes again with the text
+	if err := checkText(head); err != nil {
+		return err
 	}
+	p.form = marked(head)
+	r := bufio.NewReaderSize(decoded(raw, head), 64<<10)
 	full := false
 	for {
 		if p.lines%1024 == 0 && ctx.Err() != nil {
@@ -121,6 +130,9 @@ func (p *page) fill(ctx context.Context, from io.Reader) error {
 			return err
 		}
 		p.lines++
+		if p.form == formUTF8 && !isUTF8(line, rest > 0) {
+			p.form = formOther
+		}
 		full = full || p.text.Len()+len(line) > mostText
 		if p.lines >= p.first && p.shown < p.most && !full {
 			p.shown++
@@ -167,6 +179,9 @@ func (p *page) show(path string) (string, error) {
 		return "", fmt.Errorf("%s has %d lines; there is no line %d", quoted(path), p.lines, p.first)
 	case p.first+p.shown-1 < p.lines:
 		fmt.Fprintf(&p.text, "[Lines %d to %d of %d. To go on, read with offset %d.]", p.first, p.first+p.shown-1, p.lines, p.first+p.shown)
+	}
+	if p.form != formUTF8 {
+		fmt.Fprintf(&p.text, "[The file is %v.]", p.form)
 	}
 	return p.text.String(), nil
 }

@@ -38,6 +38,7 @@ type search struct {
 	m    *matcher
 	want func(rel string) bool
 	top  string
+	all  bool // also what .gitignore leaves out
 
 	walker  walker
 	buffers sync.Pool // of *buffer
@@ -54,7 +55,7 @@ func workers() int { return min(max(4, 2*runtime.GOMAXPROCS(0)), 16) }
 
 // tree searches the files below the top.
 func (s *search) tree(ctx context.Context) error {
-	s.walker = walker{w: s.w, top: s.top}
+	s.walker = walker{w: s.w, top: s.top, all: s.all}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers())
 	walked := s.walker.walk(ctx, func(f folder) error {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
+	"symbio/agent/tool/gitignore"
 )
 
 // folder is what a walk finds in one directory: names in order.
@@ -30,8 +31,11 @@ type walker struct {
 	top string // in the workspace
 	// enter says whether to go into a directory; nil is always. The directory is listed anyway.
 	enter func(rel string) bool
+	// all has it go also where git would not look: to what .gitignore files name.
+	all bool
 
 	hidden     int      // entries left out by a permission rule
+	ignored    int      // entries left out by .gitignore files
 	unreadable []string // directories, with why
 }
 
@@ -39,12 +43,16 @@ type walker struct {
 // that cannot be read is noted, unless it is the top.
 func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 	except := tool.Except(ctx)
-	todo := []string{""}
+	type place struct {
+		rel   string
+		rules gitignore.Stack // of the directories above it
+	}
+	todo := []place{{"", k.above()}}
 	for len(todo) > 0 {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		rel := todo[len(todo)-1]
+		rel, rules := todo[len(todo)-1].rel, todo[len(todo)-1].rules
 		todo = todo[:len(todo)-1]
 		entries, err := k.list(rel)
 		if err != nil {
@@ -55,6 +63,7 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 			continue
 		}
 		f := folder{rel: rel}
+		rules = k.rules(rules, path.Join(k.top, rel), entries)
 		for _, e := range entries {
 			regular := e.Type().IsRegular()
 			if !regular && (!e.IsDir() || e.Name() == ".git") {
@@ -62,6 +71,10 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 			}
 			if except.Covers(f.name(e.Name())) {
 				k.hidden++
+				continue
+			}
+			if len(rules) > 0 && rules.Ignored(path.Join(k.top, rel, e.Name()), e.IsDir()) {
+				k.ignored++
 				continue
 			}
 			if regular {
@@ -75,7 +88,7 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 		}
 		for _, d := range slices.Backward(f.dirs) {
 			if sub := f.name(d); k.enter == nil || k.enter(sub) {
-				todo = append(todo, sub)
+				todo = append(todo, place{sub, rules})
 			}
 		}
 	}
@@ -108,6 +121,9 @@ func (k *walker) notes() []string {
 	var notes []string
 	if k.hidden > 0 {
 		notes = append(notes, fmt.Sprintf("%d files or directories are left out by a permission rule", k.hidden))
+	}
+	if k.ignored > 0 {
+		notes = append(notes, fmt.Sprintf("%d files or directories are left out by .gitignore; with ignored: true they are not", k.ignored))
 	}
 	if n := len(k.unreadable); n > 0 {
 		notes = append(notes, fmt.Sprintf("%d directories could not be read, such as %s", n, k.unreadable[0]))

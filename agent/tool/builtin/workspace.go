@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -26,6 +27,8 @@ type Workspace struct {
 	dir  string // as given, absolute
 	real string // with links followed
 	more []*Workspace
+
+	changing sync.Mutex // held while a file is looked at and replaced
 }
 
 // Open opens a directory as a workspace, with more directories that the tools reach by absolute
@@ -74,9 +77,9 @@ func (w *Workspace) Close() error {
 	return err
 }
 
-// Tools are Read, Glob, Grep and Write on this workspace.
+// Tools are Read, Glob, Grep, Write, Edit and MultiEdit on this workspace.
 func (w *Workspace) Tools() []tool.Tool {
-	return []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool()}
+	return []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool(), w.editTool(), w.multiEditTool()}
 }
 
 // of is the directory that a path lies in: w itself, unless it lies in one of the others.
@@ -163,6 +166,20 @@ func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
+// led says whether an open file may be used that a path has led to. Where no link is on the way it is the file that was
+// judged; else the rules are asked again about where it lies, which a link put there meanwhile cannot change.
+func (w *Workspace) led(ctx context.Context, f *os.File, name, path string) error {
+	at := pathOf(f)
+	if at == "" || at == filepath.Join(w.real, name) || tool.Leads(ctx, at) {
+		return nil
+	}
+	return errLeads(path, at)
+}
+
+func errLeads(path, at string) error {
+	return fmt.Errorf("%s leads by a link to %s, which needs a permission of its own; name that file itself", quoted(path), quoted(at))
+}
+
 var errNotRegular = errors.New("not a regular file")
 
 func notRegular(info fs.FileInfo) error {
@@ -189,13 +206,9 @@ func (w *Workspace) explain(path string, err error) error {
 	return fmt.Errorf("%s: %w", quoted(path), err)
 }
 
-// failed is the result that says err.
+// failed is the result that says err. It begins as it is: often with a file's name.
 func failed(err error) tool.Result {
-	text := err.Error()
-	if r, n := utf8.DecodeRuneInString(text); unicode.IsLower(r) && !strings.HasPrefix(text, "/") {
-		text = string(unicode.ToUpper(r)) + text[n:]
-	}
-	return tool.Result{Text: text + ".", IsError: true}
+	return tool.Result{Text: err.Error() + ".", IsError: true}
 }
 
 // quoted writes a file's name so that it takes one line and no other name is written the same: as it

@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type writeArgs struct {
 }
 
 func (w *Workspace) writeTool() tool.Tool {
-	return tool.New(tool.Spec{Name: "Write", Description: writeText}, func(ctx context.Context, a writeArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "Write", Description: writeText, Alone: true}, func(ctx context.Context, a writeArgs) tool.Result {
 		at := w.of(ctx, a.FilePath)
 		did, err := at.write(ctx, a)
 		if err != nil {
@@ -34,21 +35,46 @@ func (w *Workspace) writeTool() tool.Tool {
 	})
 }
 
-// deed is what a write did to the file of that name.
+// deed is what a write does to the file of that name.
 type deed struct {
-	name    string
-	existed bool
+	name   string
+	before fs.FileInfo // of the file that is replaced; nil = there is none
 }
 
 func (d deed) String() string {
-	if d.existed {
+	if d.before != nil {
 		return "Replaced"
 	}
 	return "Created"
 }
 
+// write puts a whole file in place. One that the agent has read, and that is another since, it does not replace.
 func (w *Workspace) write(ctx context.Context, a writeArgs) (deed, error) {
-	name, err := w.within(ctx, a.FilePath)
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	did, err := w.target(ctx, a.FilePath)
+	if err != nil {
+		return deed{}, err
+	}
+	if err := w.root.MkdirAll(filepath.Dir(did.name), 0o755); err != nil {
+		return deed{}, w.explain(a.FilePath, err)
+	}
+	notes, key := tool.Notes[seen](ctx), w.key(did.name)
+	if _, read := notes.of(key); read && did.before != nil && did.before.Size() <= mostEdited {
+		if _, err := w.asRead(ctx, a.FilePath, &did); err != nil {
+			return deed{}, err
+		}
+	}
+	if err := w.replace(ctx, a.FilePath, did, []byte(a.Content)); err != nil {
+		return deed{}, err
+	}
+	notes.note(key, sha256.Sum256([]byte(a.Content)))
+	return did, nil
+}
+
+// target finds the file that a path names, to be written.
+func (w *Workspace) target(ctx context.Context, path string) (deed, error) {
+	name, err := w.within(ctx, path)
 	if err != nil {
 		return deed{}, err
 	}
@@ -56,55 +82,100 @@ func (w *Workspace) write(ctx context.Context, a writeArgs) (deed, error) {
 		return deed{}, context.Cause(ctx)
 	}
 	did := deed{name: name}
-	var perm fs.FileMode
 	info, err := w.root.Lstat(name)
 	switch {
 	case err == nil && info.Mode()&fs.ModeSymlink != 0:
 		// The rename below would put a file in the link's place, not in its target's.
-		return deed{}, fmt.Errorf("%s is a symbolic link; write the file that it leads to", quoted(a.FilePath))
+		return deed{}, fmt.Errorf("%s is a symbolic link; write the file that it leads to", quoted(path))
 	case err == nil && !info.Mode().IsRegular():
-		return deed{}, fmt.Errorf("%s is %w; it is not replaced", quoted(a.FilePath), errNotRegular)
+		return deed{}, fmt.Errorf("%s is %w; it is not replaced", quoted(path), errNotRegular)
 	case err == nil:
-		did.existed, perm = true, info.Mode().Perm()
+		did.before = info
 	case !errors.Is(err, fs.ErrNotExist):
-		return deed{}, w.explain(a.FilePath, err)
+		return deed{}, w.explain(path, err)
 	}
-	parent := filepath.Dir(name)
-	if inGit(name) {
-		return deed{}, errInGit(a.FilePath)
-	}
-	if err := w.root.MkdirAll(parent, 0o755); err != nil {
-		return deed{}, w.explain(a.FilePath, err)
-	}
-	if real, err := filepath.EvalSymlinks(filepath.Join(w.real, parent)); err != nil || inGit(strings.TrimPrefix(real, w.real)) {
-		return deed{}, errInGit(a.FilePath)
-	}
-	if err := w.replace(did, a.Content, perm); err != nil {
-		return deed{}, w.explain(a.FilePath, err)
+	if inGit(name) || w.leadsIntoGit(filepath.Dir(name)) {
+		return deed{}, errInGit(path)
 	}
 	return did, nil
 }
 
-// replace writes a file beside the one to be and renames it: a reader sees the old or the new one.
-func (w *Workspace) replace(d deed, content string, perm fs.FileMode) (err error) {
-	temp := filepath.Join(filepath.Dir(d.name), ".symbio-"+rand.Text()+".tmp")
-	f, err := w.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+// leadsIntoGit follows the links of a directory, as far as it is there.
+func (w *Workspace) leadsIntoGit(dir string) bool {
+	for ; ; dir = filepath.Dir(dir) {
+		real, err := filepath.EvalSymlinks(filepath.Join(w.real, dir))
+		if errors.Is(err, fs.ErrNotExist) && dir != "." {
+			continue
+		}
+		rel, outside := filepath.Rel(w.real, real)
+		return err != nil || outside != nil || inGit(rel)
+	}
+}
+
+// replace writes a file beside the one to be and renames it: a reader sees the old or the new one. All of it happens in
+// one open directory, so that a link put in its place leads nothing astray. What has changed since it was looked at
+// stays as it is, but for the moment between that check and the renaming.
+func (w *Workspace) replace(ctx context.Context, path string, d deed, content []byte) error {
+	dir, err := w.root.OpenRoot(filepath.Dir(d.name))
+	if err != nil {
+		return w.explain(path, err)
+	}
+	defer dir.Close()
+	if err := w.ledTo(ctx, dir, d.name, path); err != nil {
+		return err
+	}
+	if err := d.putInto(dir, content); err != nil {
+		return w.explain(path, err)
+	}
+	return nil
+}
+
+// ledTo says whether the open directory may be written in that a path has led to.
+func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) error {
+	here, err := dir.Open(".")
+	if err != nil {
+		return w.explain(path, err)
+	}
+	defer here.Close()
+	at := pathOf(here)
+	if at == "" {
+		return nil // target has followed the links, as well as can be here
+	}
+	if rel, err := filepath.Rel(w.real, at); err != nil || inGit(rel) {
+		return errInGit(path)
+	}
+	if file := filepath.Join(at, filepath.Base(name)); file != filepath.Join(w.real, name) && !tool.Leads(ctx, file) {
+		return errLeads(path, file)
+	}
+	return nil
+}
+
+func (d deed) putInto(dir *os.Root, content []byte) (err error) {
+	temp, name := ".symbio-"+rand.Text()+".tmp", filepath.Base(d.name)
+	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.root.Remove(temp))
+			err = errors.Join(err, dir.Remove(temp))
 		}
 	}()
-	_, err = f.WriteString(content)
-	if err == nil && d.existed {
-		err = f.Chmod(perm)
+	_, err = f.Write(content)
+	if err == nil && d.before != nil {
+		err = f.Chmod(d.before.Mode().Perm())
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return w.root.Rename(temp, d.name)
+	now, err := dir.Lstat(name)
+	switch {
+	case err == nil && (d.before == nil || !same(d.before, now)), errors.Is(err, fs.ErrNotExist) && d.before != nil:
+		return errChanged
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return dir.Rename(temp, name)
 }
 
 // inGit reports whether a path leads through .git, where a file can be a command to run.

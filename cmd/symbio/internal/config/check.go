@@ -54,6 +54,8 @@ func (c Config) Check() error {
 		bad("approvals.timeout: want how long a decision waits for a person, such as 10m")
 	}
 	c.Sandbox.check(bad)
+	c.Tools.check(bad)
+	c.Web.check(bad)
 	c.Discovery.check(bad)
 	c.checkModels(bad)
 	c.MCP.check(bad)

@@ -37,6 +37,8 @@ type Config struct {
 	MCP          MCP                      `yaml:"mcp"`
 	Budget       agent.Limits             `yaml:"budget"`
 	Limits       Limits                   `yaml:"limits"`
+	Tools        Tools                    `yaml:"tools"`
+	Web          Web                      `yaml:"web"`
 }
 
 // Approvals say how a person is asked.
@@ -139,6 +141,7 @@ func Default() Config {
 		MCP:         defaultMCP(),
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
+		Tools:       Tools{SearchAbove: 40},
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
 		// The numbers and their reasons are those of community.Config, actor.Config and grpcpeer.Limits.
 		Limits: Limits{

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,11 +19,8 @@ import (
 	"symbio/actor"
 	"symbio/agent"
 	"symbio/agent/llm/tape"
-	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/mcp"
-	"symbio/agent/tool/peerskill"
-	"symbio/agent/tool/web"
 	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
 	"symbio/discovery"
@@ -228,7 +224,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 		return err
 	}
 	n.boxes = newBoxes(o, n.name, n.reportSandbox)
-	commands, err := n.commands()
+	tools, err := n.tools()
 	if err != nil {
 		return err
 	}
@@ -238,7 +234,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	n.web = n.reach()
 	n.factory = agent.NewFactory(agent.Config{
 		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Trust: n.trustSkill, Granted: n.granted,
-		Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}),
+		Tools: tools, SearchAbove: o.Config.Tools.SearchAbove,
 		More:  n.mcp.Tools,
 		Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Record: n.audit.Append, Logger: n.log,
 	})

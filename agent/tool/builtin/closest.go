@@ -1,0 +1,100 @@
+package builtin
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+const (
+	// mostCompared bounds the work of looking for what is meant: lines against lines.
+	mostCompared = 2_000_000
+	// leastAlike is how alike lines have to be, of 1, to be worth showing.
+	leastAlike = 0.5
+	// mostClosest is how many lines of it are shown.
+	mostClosest = 40
+)
+
+var numbered = regexp.MustCompile(`(?m)^ *[0-9]+\t`)
+
+// closest says what in a text is most like what was not found in it, and where they differ first.
+func closest(text, old string) string {
+	const again = "Read the file again and copy the text exactly"
+	text, old = strings.ReplaceAll(text, "\r\n", "\n"), strings.ReplaceAll(old, "\r\n", "\n")
+	if plain := numbered.ReplaceAllString(old, ""); plain != old && plain != "" && strings.Contains(text, plain) {
+		return "It has the line numbers of Read in front of its lines, which are not part of the file: leave them out"
+	}
+	have, want := strings.Split(text, "\n"), strings.Split(strings.Trim(old, "\n"), "\n")
+	at := alike(have, want)
+	if at < 0 {
+		return again
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "The closest to it is at line %d:\n", at+1)
+	differ := -1
+	for i := range min(len(want), len(have)-at) {
+		if i < mostClosest {
+			fmt.Fprintf(&b, "%6d\t%s\n", at+i+1, cutLine(have[at+i]))
+		}
+		if differ < 0 && have[at+i] != want[i] {
+			differ = i
+		}
+	}
+	if differ >= 0 {
+		kind := "They differ"
+		if strings.Join(strings.Fields(have[at+differ]), "") == strings.Join(strings.Fields(want[differ]), "") {
+			kind = "Only white space differs"
+		}
+		fmt.Fprintf(&b, "%s, first in line %d: the file has %q, old_string has %q. ", kind, at+differ+1, cutLine(have[at+differ]), cutLine(want[differ]))
+	}
+	b.WriteString(again)
+	return b.String()
+}
+
+func cutLine(line string) string {
+	line = strings.ToValidUTF8(line, "\uFFFD")
+	if len(line) > mostShown {
+		line = strings.ToValidUTF8(line[:mostShown], "") + "…"
+	}
+	return line
+}
+
+// alike is where the lines stand that are most like the wanted ones; -1 is nowhere.
+func alike(have, want []string) int {
+	if len(have)*len(want) > mostCompared {
+		return -1
+	}
+	best, at := leastAlike*float64(len(want)), -1
+	for i := range have {
+		sum := 0.0
+		for j := range min(len(want), len(have)-i) {
+			sum += likeness(have[i+j], want[j])
+		}
+		if sum > best {
+			best, at = sum, i
+		}
+	}
+	return at
+}
+
+// likeness of two lines: 1 is the same, 0 is nothing in common where they begin and end.
+func likeness(a, b string) float64 {
+	if a == b {
+		return 1
+	}
+	a, b = strings.TrimSpace(a), strings.TrimSpace(b)
+	if a == b {
+		return 0.95
+	}
+	shorter, longer := min(len(a), len(b)), max(len(a), len(b))
+	shorter = min(shorter, mostShown)
+	head := 0
+	for head < shorter && a[head] == b[head] {
+		head++
+	}
+	tail := 0
+	for tail < shorter-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	return 0.9 * float64(head+tail) / float64(longer)
+}

@@ -1,0 +1,183 @@
+package builtin
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"symbio/agent/tool"
+)
+
+//go:embed edit.md
+var editText string
+
+//go:embed multiedit.md
+var multiEditText string
+
+type editArgs struct {
+	FilePath   string `json:"file_path" jsonschema:"The file to edit."`
+	OldString  string `json:"old_string" jsonschema:"The text to replace, exactly as it stands in the file."`
+	NewString  string `json:"new_string" jsonschema:"What to put in its place."`
+	ReplaceAll bool   `json:"replace_all,omitempty" jsonschema:"Replace every occurrence. Default: false, there has to be exactly one."`
+}
+
+type multiEditArgs struct {
+	FilePath string `json:"file_path" jsonschema:"The file to edit."`
+	Edits    []edit `json:"edits" jsonschema:"The edits, done one after the other."`
+}
+
+// mostEdits is more than a person would read in one approval.
+const mostEdits = 200
+
+func (w *Workspace) editTool() tool.Tool {
+	return tool.New(tool.Spec{Name: "Edit", Description: editText, Alone: true}, func(ctx context.Context, a editArgs) tool.Result {
+		return w.of(ctx, a.FilePath).edited(ctx, a.FilePath, edit{a.OldString, a.NewString, a.ReplaceAll})
+	})
+}
+
+func (w *Workspace) multiEditTool() tool.Tool {
+	return tool.New(tool.Spec{Name: "MultiEdit", Description: multiEditText, Alone: true}, func(ctx context.Context, a multiEditArgs) tool.Result {
+		switch {
+		case len(a.Edits) == 0:
+			return failed(errors.New("edits is empty; give at least one"))
+		case len(a.Edits) > mostEdits:
+			return failed(fmt.Errorf("%d edits are more than the %d that are done at once; make fewer, or Write the file", len(a.Edits), mostEdits))
+		}
+		return w.of(ctx, a.FilePath).edited(ctx, a.FilePath, a.Edits...)
+	})
+}
+
+func (w *Workspace) edited(ctx context.Context, path string, edits ...edit) tool.Result {
+	text, err := w.edit(ctx, path, edits)
+	if err != nil {
+		return failed(err)
+	}
+	return tool.Result{Text: text}
+}
+
+// edit does all edits or none. Other edits and writes of this workspace wait meanwhile.
+func (w *Workspace) edit(ctx context.Context, path string, edits []edit) (string, error) {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	did, err := w.target(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	if did.before == nil {
+		return "", fmt.Errorf("%s does not exist; make it with Write, or use Glob to see what is there", quoted(path))
+	}
+	raw, err := w.asRead(ctx, path, &did)
+	if err != nil {
+		return "", err
+	}
+	text, f, err := toText(raw)
+	if err != nil {
+		return "", fmt.Errorf("%s is not edited: it is %w", quoted(path), err)
+	}
+	text, spans, err := applyAll(text, f, edits)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", quoted(path), err)
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	out := toBytes(text, f)
+	if err := w.replace(ctx, path, did, out); err != nil {
+		return "", err
+	}
+	tool.Notes[seen](ctx).note(w.key(did.name), sha256.Sum256(out))
+	return fmt.Sprintf("Edited %s. It reads now:\n%s", w.shower(ctx)(did.name), snippet(text, spans)), nil
+}
+
+// applyAll does the edits one after the other. spans are those of the last edit.
+func applyAll(text string, f form, edits []edit) (string, []span, error) {
+	var spans []span
+	for i, e := range edits {
+		err := f.fits(e.NewString)
+		if err == nil {
+			text, spans, err = e.apply(text)
+		}
+		if err != nil && len(edits) > 1 {
+			err = fmt.Errorf("edit %d of %d: %w. None of the edits was made", i+1, len(edits), err)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+	}
+	return text, spans, nil
+}
+
+// asRead is the content of an existing file, if it is still what the agent has read.
+func (w *Workspace) asRead(ctx context.Context, path string, did *deed) ([]byte, error) {
+	known, ok := tool.Notes[seen](ctx).of(w.key(did.name))
+	if !ok {
+		return nil, fmt.Errorf("%s has not been read yet; Read it first, so that you edit what is there", quoted(path))
+	}
+	raw, err := w.content(ctx, path, did)
+	if err != nil {
+		return nil, err
+	}
+	if sha256.Sum256(raw) != known {
+		return nil, fmt.Errorf("%s has changed since you read it; Read it again, and edit what is there now", quoted(path))
+	}
+	return raw, nil
+}
+
+// content is all of an existing file, which is noted as what is replaced.
+func (w *Workspace) content(ctx context.Context, path string, did *deed) ([]byte, error) {
+	f, info, err := openRegular(w.root, did.name)
+	if err != nil {
+		return nil, w.explain(path, err)
+	}
+	defer f.Close()
+	if err := w.led(ctx, f, did.name, path); err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, mostEdited+1))
+	if err != nil {
+		return nil, w.explain(path, err)
+	}
+	if len(raw) > mostEdited {
+		return nil, fmt.Errorf("%s is longer than the %d MiB that are edited; use a command of Bash, such as sed", quoted(path), mostEdited>>20)
+	}
+	did.before = info
+	return raw, nil
+}
+
+// key names a file of the workspace among all files.
+func (w *Workspace) key(name string) string { return filepath.Join(w.real, name) }
+
+const (
+	// around how many lines are shown of a change, and how many at most.
+	shownAround = 3
+	mostSnippet = 60
+)
+
+// snippet shows the first change with the lines around it.
+func snippet(text string, spans []span) string {
+	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
+	from := max(lineAt(text, spans[0].from)-shownAround, 1)
+	to := min(lineAt(text, spans[0].to)+shownAround, len(lines), from+mostSnippet)
+	var b strings.Builder
+	for n := from; n <= to; n++ {
+		fmt.Fprintf(&b, "%6d\t%s\n", n, cutLine(lines[n-1]))
+	}
+	if len(spans) > 1 {
+		fmt.Fprintf(&b, "[%d occurrences were replaced; this is the first.]\n", len(spans))
+	}
+	return b.String()
+}
+
+// errChanged says that somebody else has written a file at the same moment.
+var errChanged = errors.New("it was changed by somebody else at the same moment; nothing was written. Read it again")
+
+// same says whether a file is the one that was looked at before.
+func same(before, now fs.FileInfo) bool {
+	return before.Size() == now.Size() && before.ModTime().Equal(now.ModTime()) && before.Mode() == now.Mode()
+}

@@ -1,0 +1,72 @@
+package builtin
+
+import (
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"symbio/agent/tool/gitignore"
+)
+
+// mostRules is how much is read of a .gitignore file.
+const mostRules = 1 << 20
+
+// above are the rules of the directories above the walk's top. One that is named itself is walked, ignored or not.
+func (k *walker) above() gitignore.Stack {
+	if k.all || k.top == "." {
+		return nil
+	}
+	var rules gitignore.Stack
+	dir := "."
+	for name := range strings.SplitSeq(filepath.ToSlash(k.top), "/") {
+		var entries []fs.DirEntry
+		for _, one := range []string{".git", ".gitignore"} {
+			if info, err := k.w.root.Lstat(path.Join(dir, one)); err == nil {
+				entries = append(entries, fs.FileInfoToDirEntry(info))
+			}
+		}
+		rules = k.rules(rules, dir, entries)
+		dir = path.Join(dir, name)
+	}
+	return rules
+}
+
+// rules adds those of a directory to the ones of the directories above it; where a repository begins, those do not
+// hold. A link named .gitignore is not followed, as git does not. Without a repository the files count all the same.
+func (k *walker) rules(rules gitignore.Stack, dir string, entries []fs.DirEntry) gitignore.Stack {
+	if k.all {
+		return nil
+	}
+	for _, e := range entries { // .git comes before .gitignore
+		switch {
+		case e.Name() == ".git":
+			rules = nil
+			if e.IsDir() {
+				rules = k.add(rules, dir, ".git/info/exclude")
+			}
+		case e.Name() == ".gitignore" && e.Type().IsRegular():
+			rules = k.add(rules, dir, ".gitignore")
+		}
+	}
+	return rules
+}
+
+// add reads a file of rules. One that cannot be read has none.
+func (k *walker) add(rules gitignore.Stack, dir, name string) gitignore.Stack {
+	f, _, err := openRegular(k.w.root, path.Join(dir, name))
+	if err != nil {
+		return rules
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, mostRules))
+	if err != nil || len(text) == 0 {
+		return rules
+	}
+	if dir == "." {
+		dir = ""
+	}
+	return append(slices.Clip(rules), gitignore.Parse(dir, text))
+}

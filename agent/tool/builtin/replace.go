@@ -1,0 +1,142 @@
+package builtin
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// mostEdited bounds a file that is edited, and what comes of it: it is held in memory several times over.
+const mostEdited = 16 << 20
+
+// edit is one replacement in a text.
+type edit struct {
+	OldString  string `json:"old_string" jsonschema:"The text to replace, exactly as it stands in the file."`
+	NewString  string `json:"new_string" jsonschema:"What to put in its place."`
+	ReplaceAll bool   `json:"replace_all,omitempty" jsonschema:"Replace every occurrence. Default: false, there has to be exactly one."`
+}
+
+// span is a part of a text, in bytes.
+type span struct{ from, to int }
+
+// apply replaces what the edit names and nothing else. spans are the parts of the new text that were put in.
+func (e edit) apply(text string) (changed string, spans []span, err error) {
+	switch {
+	case e.OldString == "":
+		return "", nil, errors.New("old_string is empty; to make a file or to replace all of it, use Write")
+	case e.OldString == e.NewString:
+		return "", nil, errors.New("old_string and new_string are the same, so nothing would change")
+	}
+	found := e.find(text)
+	switch {
+	case len(found) == 0:
+		return "", nil, fmt.Errorf("old_string does not occur in the file. %s", closest(text, e.OldString))
+	case len(found) > 1 && !e.ReplaceAll:
+		return "", nil, fmt.Errorf("old_string occurs %d times, in %s; give more of the lines around the one that you mean, or set replace_all", len(found), linesOf(text, found))
+	}
+	ending := endingOf(text)
+	var b strings.Builder
+	last := 0
+	for _, at := range found {
+		b.WriteString(text[last:at.from])
+		from := b.Len()
+		b.WriteString(ending.put(e.NewString, text[at.from:at.to]))
+		spans = append(spans, span{from, b.Len()})
+		last = at.to
+		if b.Len() > mostEdited {
+			return "", nil, fmt.Errorf("the file would become longer than %d MiB", mostEdited>>20)
+		}
+	}
+	b.WriteString(text[last:])
+	return b.String(), spans, nil
+}
+
+// find finds the occurrences, which do not overlap. A line break in the edit stands for each kind of line break,
+// because Read shows them alike.
+func (e edit) find(text string) []span {
+	old := e.OldString
+	var returns []int // where in view a line break lacks the CR that it has in text
+	view := text
+	if strings.Contains(text, "\r\n") {
+		view, returns = withoutReturns(text)
+		old = strings.ReplaceAll(old, "\r\n", "\n")
+	}
+	at := func(i int) int { return i + sort.SearchInts(returns, i) }
+	var found []span
+	for from := 0; ; {
+		i := strings.Index(view[from:], old)
+		if i < 0 {
+			return found
+		}
+		found = append(found, span{at(from + i), at(from + i + len(old))})
+		from += i + len(old)
+	}
+}
+
+func withoutReturns(text string) (view string, at []int) {
+	var b strings.Builder
+	b.Grow(len(text))
+	for {
+		i := strings.Index(text, "\r\n")
+		if i < 0 {
+			b.WriteString(text)
+			return b.String(), at
+		}
+		b.WriteString(text[:i])
+		at = append(at, b.Len())
+		b.WriteByte('\n')
+		text = text[i+2:]
+	}
+}
+
+// ending is how lines end in a file.
+type ending struct {
+	mixed bool // some with CR LF
+	crlf  bool // most of them
+}
+
+func endingOf(text string) ending {
+	crlf := strings.Count(text, "\r\n")
+	return ending{mixed: crlf > 0, crlf: crlf > strings.Count(text, "\n")-crlf}
+}
+
+// put is new text with the line breaks of what it replaces, or of the file.
+func (n ending) put(text, old string) string {
+	if !n.mixed {
+		return text
+	}
+	crlf := n.crlf
+	if i := strings.IndexByte(old, '\n'); i >= 0 {
+		crlf = i > 0 && old[i-1] == '\r'
+	}
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if crlf {
+		text = strings.ReplaceAll(text, "\n", "\r\n")
+	}
+	return text
+}
+
+// lineAt is the number of the line that holds a place, from 1.
+func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
+
+// linesOf names the lines of the first places.
+func linesOf(text string, found []span) string {
+	const most = 10
+	var numbers []string
+	line, last := 1, 0
+	for i, at := range found {
+		if i == most {
+			numbers = append(numbers, "…")
+			break
+		}
+		line += strings.Count(text[last:at.from], "\n")
+		last = at.from
+		numbers = append(numbers, fmt.Sprint(line))
+	}
+	word := "line "
+	if len(numbers) > 1 {
+		word = "lines "
+	}
+	return word + strings.Join(numbers, ", ")
+}

@@ -1,0 +1,130 @@
+package gitignore
+
+import (
+	"bytes"
+	"strings"
+)
+
+const (
+	// mostPatterns and mostPattern are far beyond what people write; what is over them is passed over.
+	mostPatterns = 10_000
+	mostPattern  = 4096
+)
+
+// Patterns are those of one file. They may be used from many goroutines.
+type Patterns struct {
+	base string // the directory of the file, with slashes; "" = the top
+	list []pattern
+}
+
+// Stack is the files whose patterns hold in a directory, the weakest first: .git/info/exclude, then .gitignore from
+// the top down.
+type Stack []*Patterns
+
+// Parse reads the text of a file that lies in the directory base, named from the top with slashes; "" is the top.
+func Parse(base string, text []byte) *Patterns {
+	p := &Patterns{base: base}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		if one, ok := read(string(bytes.TrimSuffix(line, []byte("\r")))); ok && len(p.list) < mostPatterns {
+			p.list = append(p.list, one)
+		}
+	}
+	return p
+}
+
+// Ignored says of an entry of a directory that is not ignored, by its name from the top, whether it is.
+func (s Stack) Ignored(name string, dir bool) bool {
+	for i := len(s) - 1; i >= 0; i-- {
+		if ignored, said := s[i].says(name, dir); said {
+			return ignored
+		}
+	}
+	return false
+}
+
+func (p *Patterns) says(name string, dir bool) (ignored, said bool) {
+	rel := name
+	if p.base != "" {
+		var below bool
+		if rel, below = strings.CutPrefix(name, p.base+"/"); !below {
+			return false, false
+		}
+	}
+	for i := len(p.list) - 1; i >= 0; i-- {
+		if one := &p.list[i]; (dir || !one.onlyDirs) && one.matches(rel) {
+			return !one.not, true
+		}
+	}
+	return false, false
+}
+
+// pattern is one line of a file.
+type pattern struct {
+	not      bool // it takes back in what others leave out
+	onlyDirs bool
+	anyDepth bool   // it is held against the last name of a path
+	literal  string // what it is, where it means nothing but itself
+	suffix   string // what names end with, where it is * and then nothing special
+	prefix   string // what paths begin with; parts are for the rest
+	parts    []part
+}
+
+// read reads one line; ok is false when it says nothing.
+func read(line string) (p pattern, ok bool) {
+	if strings.HasPrefix(line, "#") || len(line) > mostPattern {
+		return p, false
+	}
+	line = trim(line)
+	line, p.not = strings.CutPrefix(line, "!")
+	line, p.onlyDirs = strings.CutSuffix(line, "/")
+	p.anyDepth = !strings.Contains(line, "/")
+	line = strings.TrimPrefix(line, "/")
+	if line == "" {
+		return p, false
+	}
+	if !strings.ContainsAny(line, `*?[\`) {
+		p.literal = line
+		return p, true
+	}
+	if end, star := strings.CutPrefix(line, "*"); star && p.anyDepth && !strings.ContainsAny(end, `*?[\`) {
+		p.suffix = end
+		return p, true
+	}
+	if !p.anyDepth {
+		// As git does it, so that the ** of a**/b is as the one of **/b.
+		n := strings.IndexAny(line, `*?[\`)
+		p.prefix, line = line[:n], line[n:]
+	}
+	p.parts, ok = compile(line)
+	return p, ok
+}
+
+// trim takes spaces off the end, but not one behind a backslash.
+func trim(line string) string {
+	end := 0
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case ' ':
+			continue
+		case '\\':
+			i++
+		}
+		end = min(i+1, len(line))
+	}
+	return line[:end]
+}
+
+func (p *pattern) matches(name string) bool {
+	if p.anyDepth {
+		name = name[strings.LastIndexByte(name, '/')+1:]
+	}
+	switch {
+	case p.literal != "":
+		return name == p.literal
+	case p.parts == nil:
+		return strings.HasSuffix(name, p.suffix)
+	}
+	rest, ok := strings.CutPrefix(name, p.prefix)
+	return ok && matchPath(p.parts, rest)
+}

@@ -1,0 +1,234 @@
+package gitignore
+
+import "strings"
+
+// part is what one name of a path is held against; deep is the ** that stands for any number of them.
+type part struct {
+	deep   bool
+	tokens []token
+}
+
+// token matches one byte, or with star any number of them.
+type token struct {
+	star bool
+	set  *[256]bool // nil = just c
+	c    byte
+}
+
+func (t *token) takes(c byte) bool {
+	if t.set != nil {
+		return t.set[c]
+	}
+	return t.c == c
+}
+
+// compile reads a pattern; ok is false for one that can match nothing, such as [ without its end.
+func compile(text string) (parts []part, ok bool) {
+	var now part
+	literal := false // something of now is more than stars
+	stars := 0       // how many stars now is, as long as it is nothing else
+	end := func() {
+		if !literal && stars >= 2 {
+			now = part{deep: true}
+		}
+		parts = append(parts, now)
+		now, literal, stars = part{}, false, 0
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '/':
+			end()
+			continue
+		case '*':
+			stars++
+			if n := len(now.tokens); n == 0 || !now.tokens[n-1].star {
+				now.tokens = append(now.tokens, token{star: true})
+			}
+			continue
+		case '?':
+			now.tokens = append(now.tokens, token{set: &anyByte})
+		case '[':
+			set, next, closed := class(text, i+1)
+			if !closed {
+				return nil, false
+			}
+			now.tokens = append(now.tokens, token{set: set})
+			i = next - 1
+		case '\\':
+			if i++; i == len(text) {
+				return nil, false
+			}
+			if text[i] == '/' {
+				if end(); parts[len(parts)-1].deep { // before a slash with a backslash, git's ** stands for one name at least
+					parts = append(parts, part{tokens: []token{{star: true}}})
+				}
+				continue
+			}
+			now.tokens = append(now.tokens, token{c: text[i]})
+		default:
+			now.tokens = append(now.tokens, token{c: c})
+		}
+		literal = true
+	}
+	end()
+	return parts, true
+}
+
+// anyByte is what ? takes. It is not written to.
+var anyByte = func() (set [256]bool) {
+	for c := range set {
+		set[c] = c != '/'
+	}
+	return set
+}()
+
+// class reads a set of bytes from behind its [. next is behind its ].
+func class(text string, i int) (set *[256]bool, next int, closed bool) {
+	set = new([256]bool)
+	not := i < len(text) && (text[i] == '!' || text[i] == '^')
+	if not {
+		i++
+	}
+	last := -1 // the byte before, which a range may begin with
+	for first := true; ; first = false {
+		if i >= len(text) {
+			return nil, 0, false
+		}
+		c := text[i]
+		switch {
+		case c == ']' && !first:
+			for b := range set {
+				set[b] = set[b] != not && b != '/'
+			}
+			return set, i + 1, true
+		case c == '-' && last >= 0 && i+1 < len(text) && text[i+1] != ']':
+			i++
+			if text[i] == '\\' {
+				if i++; i >= len(text) {
+					return nil, 0, false
+				}
+			}
+			for b := last; b <= int(text[i]); b++ {
+				set[b] = true
+			}
+			last = -1
+		case c == '[' && i+1 < len(text) && text[i+1] == ':':
+			name, known, end := named(text, i+2)
+			if end < 0 {
+				set['['], last = true, '['
+				break
+			}
+			if !known {
+				return nil, 0, false
+			}
+			for b := range set {
+				set[b] = set[b] || name(byte(b))
+			}
+			i, last = end, -1
+		default:
+			if c == '\\' {
+				if i++; i >= len(text) {
+					return nil, 0, false
+				}
+				c = text[i]
+			}
+			set[c], last = true, int(c)
+		}
+		i++
+	}
+}
+
+// named reads the name of a class such as alpha. end is where its ] stands; less than 0 = it is no such name.
+func named(text string, i int) (has func(byte) bool, known bool, end int) {
+	n := strings.IndexByte(text[i:], ']')
+	if n < 1 || text[i+n-1] != ':' {
+		return nil, false, -1
+	}
+	has, known = classes[text[i:i+n-1]]
+	return has, known, i + n
+}
+
+func between(from, to byte) func(byte) bool { return func(c byte) bool { return from <= c && c <= to } }
+
+func either(all ...func(byte) bool) func(byte) bool {
+	return func(c byte) bool {
+		for _, has := range all {
+			if has(c) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// classes are the named ones, of ASCII. The map is not written to.
+var classes = map[string]func(byte) bool{
+	"lower":  between('a', 'z'),
+	"upper":  between('A', 'Z'),
+	"digit":  between('0', '9'),
+	"alpha":  either(between('a', 'z'), between('A', 'Z')),
+	"alnum":  either(between('a', 'z'), between('A', 'Z'), between('0', '9')),
+	"xdigit": either(between('a', 'f'), between('A', 'F'), between('0', '9')),
+	"blank":  func(c byte) bool { return c == ' ' || c == '\t' },
+	"space":  func(c byte) bool { return strings.IndexByte(" \t\n\v\f\r", c) >= 0 },
+	"cntrl":  either(between(0, 31), between(127, 127)),
+	"print":  between(32, 126),
+	"graph":  between(33, 126),
+	"punct":  either(between(33, 47), between(58, 64), between(91, 96), between(123, 126)),
+}
+
+// matchPath holds a path against parts: ** goes along any number of names, at the end at least one.
+func matchPath(parts []part, path string) bool {
+	names := strings.Split(path, "/")
+	if parts[len(parts)-1].deep && len(parts) > 1 {
+		// a/** is what is in a, not a.
+		return matchNames(append(parts[:len(parts)-1:len(parts)-1], part{tokens: []token{{star: true}}}, part{deep: true}), names)
+	}
+	return matchNames(parts, names)
+}
+
+// matchNames goes back to the last ** only, which suffices: what came before it is matched as early as can be.
+func matchNames(parts []part, names []string) bool {
+	p, n, back, from := 0, 0, -1, 0
+	for n < len(names) {
+		switch {
+		case p < len(parts) && parts[p].deep:
+			back, from = p, n
+			p++
+		case p < len(parts) && matchName(parts[p].tokens, names[n]):
+			p, n = p+1, n+1
+		case back >= 0:
+			from++
+			p, n = back+1, from
+		default:
+			return false
+		}
+	}
+	for p < len(parts) && parts[p].deep {
+		p++
+	}
+	return p == len(parts)
+}
+
+// matchName goes back to the last star only.
+func matchName(tokens []token, name string) bool {
+	t, n, back, from := 0, 0, -1, 0
+	for n < len(name) {
+		switch {
+		case t < len(tokens) && tokens[t].star:
+			back, from = t, n
+			t++
+		case t < len(tokens) && tokens[t].takes(name[n]):
+			t, n = t+1, n+1
+		case back >= 0:
+			from++
+			t, n = back+1, from
+		default:
+			return false
+		}
+	}
+	for t < len(tokens) && tokens[t].star {
+		t++
+	}
+	return t == len(tokens)
+}

@@ -1,0 +1,186 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"symbio/agent/llm"
+)
+
+//go:embed search.md
+var searchText string
+
+// searchName is the tool by which a model finds the others where there are very many.
+const searchName = "ToolSearch"
+
+const (
+	searchLimit = 5
+	// mostFound bounds what one search loads.
+	mostFound = 20
+	// mostNames bounds the names in the description of ToolSearch, in bytes: some 2,000 tokens.
+	mostNames = 8 << 10
+	// mostSaid is how much of a description is shown of what was found; the whole goes with the tool itself.
+	mostSaid = 200
+)
+
+type searchArgs struct {
+	Query string `json:"query" jsonschema:"Words that say what the tool is to do, or select: and names, such as select:Read,Edit."`
+	Limit int    `json:"limit,omitempty" jsonschema:"How many tools to load at most, up to 20. Default: 5."`
+}
+
+func (s *Set) searchTool() Tool {
+	return describing{New(Spec{Name: searchName, Description: searchText}, s.search)}
+}
+
+// describing is a tool that does what Specs does, so that no rule is asked: it runs nothing, and loads only what
+// could be called anyway, and is judged then.
+type describing struct{ Tool }
+
+func (d describing) Decode(args json.RawMessage) (Invocation, error) {
+	inv, err := d.Tool.Decode(args)
+	inv.describes = true
+	return inv, err
+}
+
+// searching says whether so many tools are shown by ToolSearch alone.
+func (s *Set) searching(names []string) bool { return len(names) > s.cfg.SearchAbove }
+
+// find is the tool of a name, if it is there now. One that is called is loaded by that.
+func (s *Set) find(name string) Tool {
+	k := s.kit.Load()
+	t := k.tools[name]
+	if t == nil && name == searchName && s.searching(s.shown(k)) {
+		return s.finder
+	}
+	if t == nil || absent(t) {
+		return nil
+	}
+	if s.searching(k.names) {
+		s.load(name)
+	}
+	return t
+}
+
+// load notes that the model is to be shown a tool; the one that was loaded longest ago makes room.
+func (s *Set) load(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loaded = append(slices.DeleteFunc(s.loaded, func(n string) bool { return n == name }), name)
+	if more := len(s.loaded) - s.cfg.SearchAbove; more > 0 {
+		s.loaded = slices.Delete(s.loaded, 0, more)
+	}
+}
+
+// foundOf are those of the names that were loaded.
+func (s *Set) foundOf(names []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !slices.Contains(s.loaded, n) })
+}
+
+// describeSearch is ToolSearch with the names of what it finds.
+func (s *Set) describeSearch(names []string) llm.ToolSpec {
+	spec := s.finder.Spec()
+	var b strings.Builder
+	b.WriteString(spec.Description)
+	fmt.Fprintf(&b, "\nThe %d tools: ", len(names))
+	for i, n := range names {
+		if b.Len()-len(spec.Description) > mostNames {
+			fmt.Fprintf(&b, " and %d more", len(names)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(n)
+	}
+	b.WriteString(".")
+	spec.Description = b.String()
+	return spec
+}
+
+func (s *Set) search(_ context.Context, a searchArgs) Result {
+	limit := searchLimit
+	if a.Limit > 0 {
+		limit = min(a.Limit, mostFound)
+	}
+	k := s.kit.Load()
+	names := s.shown(k)
+	var found, unknown []string
+	if list, is := strings.CutPrefix(strings.TrimSpace(a.Query), "select:"); is {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = strings.TrimSpace(name); slices.Contains(names, name) {
+				found = append(found, name)
+			} else if name != "" {
+				unknown = append(unknown, name)
+			}
+		}
+		found = found[:min(len(found), mostFound)]
+	} else {
+		found = k.rank(names, a.Query)
+		found = found[:min(len(found), limit)]
+	}
+	if len(found) == 0 {
+		return Result{Text: "No tool was found. Try other words, or select: and names of the list in the description of ToolSearch.", IsError: len(unknown) > 0}
+	}
+	var b strings.Builder
+	b.WriteString("Loaded; you can call them now:\n")
+	for _, name := range found {
+		s.load(name)
+		says, _, _ := strings.Cut(strings.TrimSpace(k.tools[name].Spec().Description), "\n")
+		fmt.Fprintf(&b, "- %s: %s\n", name, Shorten(says, mostSaid))
+	}
+	if len(unknown) > 0 {
+		fmt.Fprintf(&b, "There is no tool %s.\n", strings.Join(unknown, ", "))
+	}
+	return Result{Text: b.String()}
+}
+
+// rank orders the tools by how well they fit the words, the best first, without those that do not.
+func (k *kit) rank(names []string, query string) []string {
+	words := wordsOf(query)
+	scores := map[string]int{}
+	for _, name := range names {
+		of, says := wordsOf(name), strings.ToLower(k.tools[name].Spec().Description)
+		for _, w := range words {
+			switch {
+			case strings.EqualFold(w, name):
+				scores[name] += 20
+			case slices.Contains(of, w):
+				scores[name] += 10
+			case strings.Contains(strings.ToLower(name), w):
+				scores[name] += 5
+			case slices.Contains(wordsOf(says), w):
+				scores[name] += 2
+			case strings.Contains(says, w):
+				scores[name]++
+			}
+		}
+	}
+	fitting := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return scores[n] == 0 })
+	slices.SortStableFunc(fitting, func(a, b string) int { return cmp.Compare(scores[b], scores[a]) })
+	return fitting
+}
+
+// wordsOf takes a text apart at what is no letter and no digit, and where a capital begins a word: WebFetch is two.
+func wordsOf(text string) []string {
+	var b strings.Builder
+	before := ' '
+	for _, c := range text {
+		switch {
+		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
+			c = ' '
+		case unicode.IsUpper(c) && unicode.IsLower(before):
+			b.WriteByte(' ')
+		}
+		b.WriteRune(unicode.ToLower(c))
+		before = c
+	}
+	return strings.Fields(b.String())
+}

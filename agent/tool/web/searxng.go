@@ -1,0 +1,153 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SearXNGConfig sets up a SearXNG.
+type SearXNGConfig struct {
+	// URL is where the instance is, such as http://127.0.0.1:8888 or https://search.example/searxng. It is
+	// configuration, not a model's word, so it may be on this machine or in the local network.
+	URL string
+	// Timeout bounds a search. Default 30 s: it waits for the engines that it asks, each for some seconds.
+	Timeout time.Duration
+	// MostBody is how many bytes of an answer are read. Default 2 MiB: a page of results has some 50 KiB.
+	MostBody int64
+}
+
+// SearXNG searches by an instance of SearXNG (docs.searxng.org/dev/search_api.html), which anyone can host. Its
+// settings have to allow the JSON format. It follows no redirect and uses no proxy: the query goes where the
+// configuration says.
+type SearXNG struct {
+	cfg    SearXNGConfig
+	at     *url.URL
+	client *http.Client
+}
+
+// NewSearXNG returns a SearXNG, or an error that says what is wrong with the URL.
+func NewSearXNG(cfg SearXNGConfig) (*SearXNG, error) {
+	at, err := url.Parse(cfg.URL)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the URL of the search: %w", err)
+	case at.Scheme != "http" && at.Scheme != "https" || at.Host == "":
+		return nil, fmt.Errorf("the URL of the search %q: want http://HOST or https://HOST of a SearXNG instance", cfg.URL)
+	case at.RawQuery != "" || at.Fragment != "":
+		return nil, fmt.Errorf("the URL of the search %q: want it without ? and #", cfg.URL)
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 30 * time.Second
+	}
+	if cfg.MostBody <= 0 {
+		cfg.MostBody = 2 << 20
+	}
+	transport := &http.Transport{
+		Proxy:                  nil,
+		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
+		TLSHandshakeTimeout:    connectTimeout,
+		MaxResponseHeaderBytes: mostHeader,
+		DisableKeepAlives:      true, // searches are rare; nothing is left to close
+	}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &SearXNG{cfg: cfg, at: at.JoinPath("search"), client: client}, nil
+}
+
+// searxAnswer is what of SearXNG's answer is used. Engines fill it with null where they have nothing.
+type searxAnswer struct {
+	Results []struct {
+		URL     string `json:"url"`
+		Title   string `json:"title"`
+		Content string `json:"content"`
+	} `json:"results"`
+	// Unresponsive are pairs of an engine and a reason.
+	Unresponsive [][]any `json:"unresponsive_engines"`
+}
+
+// Search implements Searcher.
+func (s *SearXNG) Search(ctx context.Context, query string, page int) (Found, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, fmt.Errorf("the search took longer than %v", s.cfg.Timeout))
+	defer cancel()
+	at := *s.at
+	at.RawQuery = url.Values{"q": {query}, "format": {"json"}, "pageno": {strconv.Itoa(page)}}.Encode()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return Found{}, err
+	}
+	r.Header.Set("User-Agent", "symbio")
+	r.Header.Set("Accept", "application/json")
+	answer, err := s.client.Do(r)
+	if err != nil {
+		return Found{}, s.because(ctx, err)
+	}
+	defer answer.Body.Close()
+	if err := s.check(answer); err != nil {
+		return Found{}, err
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, s.cfg.MostBody+1))
+	if err != nil {
+		return Found{}, s.because(ctx, err)
+	}
+	if int64(len(body)) > s.cfg.MostBody {
+		return Found{}, fmt.Errorf("%s answered with more than %d bytes", s.at.Host, s.cfg.MostBody)
+	}
+	var said searxAnswer
+	if err := json.Unmarshal(body, &said); err != nil {
+		return Found{}, fmt.Errorf("%s answered with what is not SearXNG's JSON; see that web.search.url is right", s.at.Host)
+	}
+	return said.found(), nil
+}
+
+func (a searxAnswer) found() Found {
+	var f Found
+	for _, r := range a.Results[:min(len(a.Results), 1000)] {
+		f.Hits = append(f.Hits, Hit{Title: r.Title, URL: r.URL, Excerpt: r.Content})
+	}
+	for _, pair := range a.Unresponsive[:min(len(a.Unresponsive), 100)] {
+		if len(pair) > 0 {
+			if engine, ok := pair[0].(string); ok {
+				f.Missing = append(f.Missing, engine)
+			}
+		}
+	}
+	return f
+}
+
+// check says what the answer's status means, and what a person can do about it.
+func (s *SearXNG) check(answer *http.Response) error {
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	switch code := answer.StatusCode; {
+	case code == http.StatusForbidden:
+		return fmt.Errorf("%s refuses it (403); its settings.yml has to list json under search.formats", s.at.Host)
+	case code == http.StatusTooManyRequests:
+		return fmt.Errorf("%s has had too many searches (429); try again later, or set its limiter", s.at.Host)
+	case code >= 300 && code < 400:
+		return fmt.Errorf("%s redirects to %s, which is not followed; write that into web.search.url if it is right", s.at.Host, answer.Header.Get("Location"))
+	case code != http.StatusOK:
+		return fmt.Errorf("%s answered %s", s.at.Host, answer.Status)
+	case !strings.HasSuffix(kind, "json"):
+		return fmt.Errorf("%s answered with %s in place of JSON; see that web.search.url is a SearXNG instance, and its settings.yml lists json under search.formats", s.at.Host, kind)
+	}
+	return nil
+}
+
+func (s *SearXNG) because(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	return fmt.Errorf("%s was not reached: %w; see that web.search.url is right and the instance runs", s.at.Host, err)
+}
