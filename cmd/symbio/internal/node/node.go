@@ -282,9 +282,9 @@ func (n *Node) run(ctx context.Context, socket net.Listener) error {
 	part("record of calls", n.countCalls)
 	part("control", func(context.Context) error { return server.Serve(socket) })
 	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
+	var tap *Tap
 	if n.opts.Watch != nil {
-		tap := n.events.Subscribe(time.Time{})
-		part("watch", func(ctx context.Context) error { return watch(ctx, tap, n.opts.Watch) })
+		tap = n.events.Subscribe(time.Time{})
 	}
 	g.Go(func() error {
 		select {
@@ -298,6 +298,9 @@ func (n *Node) run(ctx context.Context, socket net.Listener) error {
 		if err := n.opts.Ready(Ready{n.name, n.id, n.listen, n.opts.State.Socket(n.name)}); err != nil {
 			g.Go(func() error { return err })
 		}
+	}
+	if tap != nil { // that it is ready is the first that is shown
+		part("watch", func(ctx context.Context) error { return watch(ctx, tap, n.opts.Watch) })
 	}
 	return g.Wait()
 }
