@@ -178,9 +178,16 @@ func TestMemoryUnderConcurrentUpdatesLosesNone(t *testing.T) {
 				if step.Insert(set.Relay(), i) {
 					firsts[w]++
 				}
-				_, _ = len(set.Get()), step.Contains(set.Relay(), i)
-				for range list.Get() {
-					break
+				if !step.Contains(set.Relay(), i) {
+					t.Errorf("%d was inserted and is not there", i)
+				}
+				if i%25 == 0 { // what was given is read while others write
+					for range set.Get() {
+						break
+					}
+					for range list.Get() {
+						break
+					}
 				}
 			}
 		})
