@@ -19,7 +19,7 @@ import (
 // The *Cluster of the context places it: on the member that has least to do for this cluster, of several such on the one
 // that was given work longest ago. When that one is busy or gone before it began, the next one is asked; when it becomes
 // unavailable meanwhile (community.ErrUnavailable) only if it says that the capability is idempotent. So Map and
-// Parallel over it spread work over the machines. A member that is reached by two names counts once.
+// Parallel over it spread work over the machines.
 //
 // The errors are those of community.Invoke. What the guardrails of ctx deny to invoke_capability, or have a person
 // asked about, is community.ErrDenied, and nothing is sent.
