@@ -26,7 +26,7 @@ func (p pipeline[T]) Run(ctx context.Context, in T) (T, error) {
 // Chain2 runs two steps one after the other; the second gets what the first gave. It and Chain3 to Chain8 are Pipeline
 // for steps of different types. Beyond eight, chain chains: they are steps.
 func Chain2[A, B, C any](first Step[A, B], second Step[B, C]) Step[A, C] {
-	return chain[A, B, C]{first, second}
+	return &chain[A, B, C]{first, second}
 }
 
 type chain[A, B, C any] struct {
@@ -34,7 +34,7 @@ type chain[A, B, C any] struct {
 	second Step[B, C]
 }
 
-func (c chain[A, B, C]) Run(ctx context.Context, in A) (out C, err error) {
+func (c *chain[A, B, C]) Run(ctx context.Context, in A) (out C, err error) {
 	between, err := c.first.Run(ctx, in)
 	if err != nil {
 		return out, err
