@@ -327,3 +327,39 @@ func TestParallelOverTheCluster(t *testing.T) {
 		}
 	})
 }
+
+// Who is asked to work inside a guardrail lifts nothing of it.
+func TestAnAgentWorksInsideTheGuardrailsOfWhoAsksIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "a")
+		inner := step.Guardrail(calls(t), guardrail.Override("Bash(rm:*)"))
+		w.spawn("a", "ann", clerk{[]string{"task"}, func(ctx context.Context, s community.Signal) (community.Reply, error) {
+			_, err := inner.Run(ctx, "Bash rm x")
+			return community.Reply{Data: fmt.Appendf(nil, "%q", fmt.Sprint(err))}, nil
+		}})
+		ask := step.Agent[string, string]("ann")
+		if got := run(t, on(w, "a", ask), "x"); got != "<nil>" {
+			t.Errorf("outside: %s", got)
+		}
+		if got := run(t, on(w, "a", step.Guardrail(ask, guardrail.Deny("Bash(rm:*)"))), "x"); !strings.HasPrefix(got, "Denied") {
+			t.Errorf("inside: %s", got)
+		}
+	})
+}
+
+// The events of steps that answer a call of another node reach who listens to it.
+func TestEventsReachWhoListensToTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "a", "b")
+		s := step.EmitBefore("asked", nil, step.Empty[string]())
+		offer(w, "b", community.Capability{Name: "work"}, s.Run)
+		synctest.Wait()
+		var told []string
+		_, err := w.of["a"].InvokeStream(t.Context(), community.MemberID(nodeID("b")), "work", community.Signal{Data: []byte(`"x"`)}, func(u community.Update) {
+			told = append(told, u.Progress.Message)
+		})
+		if diff := cmp.Diff([]string{"asked"}, told); err != nil || diff != "" {
+			t.Errorf("%v %s", err, diff)
+		}
+	})
+}

@@ -14,7 +14,8 @@
 //		step.Retry(step.Again{Tries: 3}, draft),
 //	)
 //	review = step.Guardrail(review, guardrail.Deny("Bash(rm:*)"))
-//	d, err := step.With(step.Session{Model: model}, review).Run(ctx, "tides")
+//	review = step.With(step.Session{Model: model}, step.With(step.NewCluster(community), review))
+//	d, err := review.Run(ctx, "tides")
 //
 // What there is:
 //
@@ -31,7 +32,7 @@
 //
 // Guarantees. Run returns when the work is done, has failed, or ctx has ended, and nothing that it started runs on:
 // who is cancelled is waited for, so a step that does not heed its context holds up those around it. When ctx ends,
-// the error is ctx's (its cause). Every step here may be run by many goroutines at once if the steps and functions
+// what composes steps fails with its cause. Every step here may be run by many goroutines at once if the steps and functions
 // it is made of may. Between steps nothing is copied, converted, or allocated. A panic of a step that runs beside
 // others is a panic of the Run that they belong to, once the others have ended.
 //

@@ -22,7 +22,7 @@ type Span struct {
 }
 
 // Tracer hears of each span when it ends. It is called by the goroutine of the step, of many at once, and must not
-// block. Put it around steps by With.
+// block. Put it around steps by With, as a Tracer: With(Tracer(f), s).
 type Tracer func(Span)
 
 // Trace is s under a name: its errors begin with it, and if there is a Tracer in the context each run is a Span (spec:

@@ -25,7 +25,8 @@ func WithValue[T any](ctx context.Context, v T) context.Context {
 }
 
 // With is s with a value for everything inside: a Session for Generate, a *Cluster for Agent and Capability, an
-// *EventBus, a Tracer, or any type that steps of one's own read by Value.
+// *EventBus, a Tracer, or any type that steps of one's own read by Value. T is v's own type unless it is named, as in
+// With[llm.Model](m, s): Value finds it by that type and no other.
 func With[T, In, Out any](v T, s Step[In, Out]) Step[In, Out] {
 	return Func(func(ctx context.Context, in In) (Out, error) { return s.Run(WithValue(ctx, v), in) })
 }
