@@ -36,22 +36,18 @@ func runRace[In, Out any](outer context.Context, steps []Step[In, Out], in In) (
 	return out, err
 }
 
-// first waits for the first success, for all to fail, or for ctx to end.
+// first waits for the first success, or for all to fail; those that ctx has ended fail, too.
 func first[Out any](ctx context.Context, results chan Result[Out]) (none Out, err error) {
 	errs := make([]error, cap(results))
 	for range errs {
-		select {
-		case r := <-results:
-			if ctx.Err() != nil {
-				return none, context.Cause(ctx)
-			}
-			if r.Err == nil {
-				return r.Value, nil
-			}
-			errs[r.Index] = fmt.Errorf("step %d: %w", r.Index, r.Err)
-		case <-ctx.Done():
+		r := <-results
+		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
 		}
+		if r.Err == nil {
+			return r.Value, nil
+		}
+		errs[r.Index] = fmt.Errorf("step %d: %w", r.Index, r.Err)
 	}
 	return none, errors.Join(errs...)
 }
