@@ -6,7 +6,7 @@ TARGETS  = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 SCRIPTS ?= 1000000
 
-.PHONY: help generate build test lint bench soak fuzz-shell demo cross
+.PHONY: help generate build test oracle lint bench soak fuzz-shell demo cross
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ build: ## the binary, ./symbio (static, no C compiler)
 
 test: ## all tests
 	$(GO) test ./...
+
+oracle: ## our clients of models' servers against the providers' own
+	cd .oracle && CGO_ENABLED=0 $(GO) test ./...
 
 lint: ## gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi

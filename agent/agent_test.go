@@ -54,6 +54,7 @@ type house struct {
 	skills    *skills.Registry
 	factory   *agent.Factory
 	record    func(audit.Entry) error // nil = nobody keeps records; set before the first task
+	granted   []permission.Granted    // to all agents; set between tasks
 
 	mu     sync.Mutex
 	events []agent.Event // guarded by mu
@@ -74,7 +75,7 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 	h.factory = agent.NewFactory(agent.Config{
 		Community: h.community, Skills: h.skills, Tools: tools, Dir: "/work",
 		Model:  func(context.Context, string) (llm.Model, error) { return model, nil },
-		Record: h.keep,
+		Record: h.keep, Granted: func() []permission.Granted { return h.granted },
 		Report: func(e agent.Event) { h.mu.Lock(); defer h.mu.Unlock(); h.events = append(h.events, e) },
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -455,19 +456,6 @@ func TestASkillsGrantsAreItsTakersOnlyAndEndWithIt(t *testing.T) {
 		}
 		if left := h.skills.Granted(string(m.ID)); len(left) != 0 {
 			t.Errorf("grants that outlived their agent: %v", left)
-		}
-	})
-}
-
-func TestTheSkillsOfADefinitionAreThereFromTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) { return say(r.System) })
-		h := newHouse(t, model)
-		def := agent.General()
-		def.Skills = []string{"notes", "missing"}
-		got, err := h.task(h.spawn(agent.Order{Definition: def}), "go")
-		if err != nil || !strings.Contains(got, "Write it down.") || !strings.Contains(got, "<available_skills>") {
-			t.Errorf("system prompt = %q, %v; want the catalog and the skill's text", got, err)
 		}
 	})
 }

@@ -16,6 +16,8 @@ type Asked struct {
 	Name string // of the agent
 	// For is the chain of those for whom it acts, the nearest first.
 	For []string
+	// Lasting is what would allow this from now on, without a question; none when nothing exact would.
+	Lasting []permission.Granted
 }
 
 // asks is how the agent asks a person; nil when there is nobody to ask.
@@ -25,13 +27,24 @@ func (a *Agent) asks() func(context.Context, tool.Decision) tool.Answer {
 		return nil
 	}
 	return func(ctx context.Context, d tool.Decision) tool.Answer {
-		answer := l.ask(ctx, Asked{Decision: d, Name: l.self.Name, For: l.behalf()})
+		call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: l.factory.cfg.Dir, Within: d.Within}
+		answer := l.ask(ctx, Asked{Decision: d, Name: l.self.Name, For: l.behalf(), Lasting: l.lasting(call, d.Verdict.Plan)})
 		// What only the shell knows the words of may mean something else the next time.
 		if answer.Always && (d.Verdict.Plan == nil || d.Verdict.Plan.Always()) {
-			l.remember(permission.Call{Tool: d.Tool, Args: d.Args, Dir: l.factory.cfg.Dir}, answer.Allow)
+			l.remember(call, answer.Allow)
 		}
 		return answer
 	}
+}
+
+// lasting is what would allow a call from now on. It is tried: what a deny rule may mean, a guardrail or a
+// definition asks about in spite of it, and then it is not offered.
+func (l *life) lasting(call permission.Call, plan *permission.Plan) []permission.Granted {
+	more := call.Lasting(plan)
+	if len(more) == 0 || l.factory.cfg.Granted == nil || l.chain(more...).Judge(call).Action != permission.Allow {
+		return nil
+	}
+	return more
 }
 
 // behalf names those for whom the agent acts, the nearest first.
@@ -44,7 +57,7 @@ func (l *life) behalf() (names []string) {
 	for _, m := range l.masters {
 		names = append(names, m.self.Name)
 	}
-	return names
+	return append(names, l.strange...)
 }
 
 // remember keeps what a person said of exactly this call, for the agent and for those above it that were

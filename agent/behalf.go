@@ -1,9 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"sync"
 
+	"symbio/community"
 	"symbio/security/permission"
 )
 
@@ -36,9 +39,9 @@ func (r *register) find(address string) *life {
 
 // serve notes for whom the agent works from now on: the agents of this node among those that asked, or had
 // asked who asked. What it does is judged by their permissions, too, so that nobody has another do what they
-// may not do themselves (security.md 7.3). What other nodes may ask for is for Config.Authorize to say.
-// With nil it works for nobody.
-func (l *life) serve(requesters []string) {
+// may not do themselves (security.md 7.3). What other nodes may ask for is for Config.Authorize to say; those of
+// them who ask are held to guests, what their nodes say of them. With nil it works for nobody.
+func (l *life) serve(requesters []string, guests permission.Chain) {
 	var lives []*life
 	for _, address := range requesters {
 		r := l.factory.register.find(address)
@@ -53,20 +56,75 @@ func (l *life) serve(requesters []string) {
 			lives = append(lives, r)
 		}
 	}
+	strangers := l.strangers(requesters)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.masters = lives
+	l.masters, l.strange, l.guests = lives, strangers, guests
+}
+
+// strangers names those of the requesters that are not of this node, as people know them, the nearest first: a
+// node, or NODE/AGENT. All but the calling node is what that node says.
+func (l *life) strangers(requesters []string) (names []string) {
+	var members map[community.MemberID]community.Member
+	name := func(id string) string {
+		if members == nil {
+			members = map[community.MemberID]community.Member{}
+			for _, m := range l.factory.cfg.Community.Members() {
+				members[m.ID] = m
+			}
+		}
+		return cmp.Or(members[community.MemberID(id)].Name, id)
+	}
+	for i, address := range slices.Backward(requesters) {
+		node, agent, isAgent := strings.Cut(address, "/")
+		if node == string(l.self.Node) {
+			continue
+		}
+		if isAgent {
+			names = append(names, name(node)+"/"+name(agent))
+		} else if !slices.ContainsFunc(requesters[i+1:], func(r string) bool { return strings.HasPrefix(r, address+"/") }) {
+			names = append(names, name(node)) // itself, for none of its agents
+		}
+	}
+	return names
 }
 
 // chain is what every call of the agent is judged by: its parents' links, its own, and those of the agents
-// that it works for now.
-func (l *life) chain() permission.Chain {
-	chain := l.links()
+// that it works for now. more is granted to all of these agents, to see what would come of it.
+func (l *life) chain(more ...permission.Granted) permission.Chain {
+	chain := l.links(more)
 	l.mu.Lock()
-	masters := l.masters
+	masters, guests := l.masters, l.guests
 	l.mu.Unlock()
 	for _, m := range masters {
-		chain = append(chain, m.links()...)
+		chain = append(chain, m.links(more)...)
 	}
-	return chain
+	return append(chain, guests...)
+}
+
+// held says what the agent is held to, and those that it works for. Agents of this node are known to each other, so
+// that among them only what other nodes said is passed on.
+func (l *life) held(other bool) ([]byte, error) {
+	if other {
+		return permission.WriteBehalf(l.chain())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return permission.WriteBehalf(l.guests)
+}
+
+// elsewhere marks a name that only another node vouches for.
+const elsewhere = ", as another node says"
+
+// guestsOf reads what other nodes say of those that a signal is on behalf of.
+func guestsOf(s community.Signal) (permission.Chain, error) {
+	chain, err := permission.ReadBehalf(s.OnBehalf)
+	if err != nil {
+		return nil, community.Explain(community.ErrInvalid, "the permissions on whose behalf it is: "+err.Error())
+	}
+	for i := range chain {
+		// It may have come over an agent of this node, which has it from there.
+		chain[i].Name = strings.TrimSuffix(chain[i].Name, elsewhere) + elsewhere
+	}
+	return chain, nil
 }

@@ -19,8 +19,11 @@ const (
 	EventProgress EventType = "progress"    // how far a tool is: Tool, Call, Text, Done, Total
 	EventResult   EventType = "tool_result" // what came of it: Tool, Call, Text, Failed
 	EventTurn     EventType = "turn"        // the model answered: Turn, Usage
+	EventRetry    EventType = "retry"       // the model failed before its answer began, and is asked again: Turn, Model, Next, Attempt, Wait, Why
 	EventSpawned  EventType = "spawned"     // it made a copy: Member, Text = why
 	EventSkill    EventType = "skill"       // it took a skill: Text = its name
+	EventCatalog  EventType = "catalog"     // its model is shown skills: Text = names, the first 20, Total = how many there are
+	EventNotice   EventType = "notice"      // something that a person may want to know: Text
 	EventDone     EventType = "done"        // the task is done: Text
 	EventFailed   EventType = "failed"      // the task failed or was interrupted: Why
 )
@@ -48,6 +51,12 @@ type Event struct {
 	By       string             `json:"by,omitempty"` // who allowed or denied it when asked
 	Member   community.MemberID `json:"member,omitempty"`
 	Usage    *llm.Usage         `json:"usage,omitempty"`
+	// Model failed, for the Attempt-th time in this turn; Next is asked after Wait, in seconds: the same, or another
+	// of a list.
+	Model   string  `json:"model,omitempty"`
+	Next    string  `json:"next,omitempty"`
+	Attempt int     `json:"attempt,omitempty"`
+	Wait    float64 `json:"wait,omitempty"`
 	// Done and Total are how much is done, of how much; no Total = not known.
 	Done  float64 `json:"done,omitempty"`
 	Total float64 `json:"total,omitempty"`

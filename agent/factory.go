@@ -29,6 +29,8 @@ type Config struct {
 	Community Community
 	// Skills is the node's registry; nil = no skills.
 	Skills *skills.Registry
+	// SkillUse says how agents are shown skills and take them.
+	SkillUse SkillUse
 	// Tools are the tools that belong to no agent in particular, such as the file tools. Each agent
 	// gets those for peers, skills and replication of its own beside them.
 	Tools []tool.Tool
@@ -39,6 +41,9 @@ type Config struct {
 	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
+	// Granted are rules that hold for every agent beside its policy, as those that a person has allowed for longer
+	// than a session. It is asked at each call. Default: none.
+	Granted func() []permission.Granted
 	// Report gets every event, from the goroutine in which it happens: it must not block. Default: none.
 	Report func(Event)
 	// Record keeps each decision before its tool may run; with an error the tool does not run. Called from
@@ -102,11 +107,18 @@ type life struct {
 	copies     int                  // guarded by mu
 	ended      bool                 // guarded by mu
 	masters    []*life              // for whom it works now; guarded by mu
+	strange    []string             // and who of other nodes, for people; guarded by mu
+	guests     permission.Chain     // and what those are held to; guarded by mu
 	declined   map[string]bool      // of a first agent: SKILL.mds that a person would not trust; guarded by mu
 }
 
 // Spawn makes an agent that has no parent.
 func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) {
+	if f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
+		if err := o.Definition.CheckSkills(f.cfg.Skills.Now().Catalog); err != nil {
+			return community.Member{}, err
+		}
+	}
 	model := o.Model
 	if model == nil {
 		var err error
@@ -187,17 +199,13 @@ func (l *life) leave() {
 	}
 }
 
-// links are what the agent may do: its parents' links, then its own.
-func (l *life) links() permission.Chain {
+// links are what the agent may do: its parents' links, then its own. more is granted to each beside what is.
+func (l *life) links(more []permission.Granted) permission.Chain {
 	var chain permission.Chain
 	if l.parent != nil {
-		chain = slices.Clone(l.parent.links())
+		chain = slices.Clone(l.parent.links(more))
 	}
-	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory}
-	if registry := l.factory.cfg.Skills; registry != nil {
-		id := string(l.self.ID)
-		own.Granted = func() []permission.Granted { return registry.Granted(id) }
-	}
+	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory, Granted: func() []permission.Granted { return l.granted(more) }}
 	chain = append(chain, own)
 	if narrowed, ok := l.def.narrowing(); ok {
 		chain = append(chain, permission.Link{Name: l.self.Name + "'s definition", Policy: narrowed})
@@ -206,6 +214,27 @@ func (l *life) links() permission.Chain {
 		chain = append(chain, permission.Link{Name: l.self.Name + "'s parent", Policy: keepOnly(l.keep)})
 	}
 	return chain
+}
+
+// readDirs are the directories of the agent's skills. A sub-agent is handed none of its parent's.
+func (l *life) readDirs() []string {
+	if l.factory.cfg.Skills == nil {
+		return nil
+	}
+	return l.factory.cfg.Skills.Dirs(string(l.self.ID))
+}
+
+// granted is what was given to the agent while it runs.
+func (l *life) granted(more []permission.Granted) []permission.Granted {
+	all := more
+	if f := l.factory.cfg.Granted; f != nil {
+		all = slices.Concat(all, f())
+	}
+	if registry := l.factory.cfg.Skills; registry != nil {
+		id := string(l.self.ID)
+		all = slices.Concat(all, registry.Granted(id), registry.Reading(id))
+	}
+	return all
 }
 
 // adopt notes a child, unless the agent ended meanwhile.

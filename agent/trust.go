@@ -16,9 +16,9 @@ type trusting struct {
 	agent *Agent
 }
 
-// Activate is that of the registry. Whatever a person says, the skill is active; they decide what it grants.
-func (t trusting) Activate(ctx context.Context, agent, name string) (skills.Activation, error) {
-	a, err := t.Registry.Activate(ctx, agent, name)
+// Take is that of the registry. Whatever a person says, the skill is active; they decide what it grants.
+func (t trusting) Take(ctx context.Context, w skills.Want) (skills.Activation, error) {
+	a, err := t.Registry.Take(ctx, w)
 	if err != nil {
 		return a, err
 	}

@@ -10,6 +10,9 @@ type Signal struct {
 	// Requester is the chain of who acts on whose behalf, the origin first. For a signal from
 	// another node the community has put that node, as its certificate names it, in front.
 	Requester []string
+	// OnBehalf is what they are held to, as package permission writes it; empty = nobody said. It comes with a signal
+	// from another node as that node says it, and goes to other nodes as it is given.
+	OnBehalf []byte
 }
 
 // Reply is what a member or a capability answered.

@@ -17,10 +17,10 @@ var lines = map[string][]string{
 	"proto":                   {},
 	"actor":                   {},
 	"security":                {},
-	"security/identity":       {"proto"},
+	"security/identity":       {"proto", "security/private"},
 	"discovery":               {},
 	"community":               {"actor", "security"},
-	"skills":                  {"actor", "security/permission"},
+	"skills":                  {"actor", "security/permission", "security/private"},
 	"transport":               {"proto", "community", "discovery", "security/identity", "actor/term"},
 	"transport/transporttest": {"actor", "community", "security/identity"}, // it builds communities to talk over the transport
 	"agent/llm":               {"security"},

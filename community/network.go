@@ -65,6 +65,8 @@ type Call struct {
 	ContentType string
 	// Requester is the chain of who acts on whose behalf, the origin first.
 	Requester []string
+	// OnBehalf is what they are held to, as the caller says (Signal.OnBehalf).
+	OnBehalf []byte
 	// Trace is the trace that the call is part of.
 	Trace Trace
 	// Listen is nil, or wants to hear of the call before its answer. Network.Invoke calls it from within,

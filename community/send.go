@@ -151,10 +151,13 @@ func (c *Community) carry(ctx context.Context, op deed, m Member, l *Lease, capa
 	if len(s.Data) > c.cfg.MaxMessage {
 		return fail(fmt.Errorf("%w: %d bytes, at most %d may leave this node", ErrTooLarge, len(s.Data), c.cfg.MaxMessage))
 	}
+	if len(s.OnBehalf) > MaxOnBehalf {
+		return fail(fmt.Errorf("%w: what it is held to on whose behalf it is has %d bytes, at most %d may leave this node", ErrTooLarge, len(s.OnBehalf), MaxOnBehalf))
+	}
 	if err := ctx.Err(); err != nil {
 		return fail(context.Cause(ctx))
 	}
-	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester, Trace: TraceOf(ctx), Listen: l.listening(listen)}
+	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester, OnBehalf: s.OnBehalf, Trace: TraceOf(ctx), Listen: l.listening(listen)}
 	if m.ID == MemberID(m.Node) {
 		call.Member = ""
 	}

@@ -161,6 +161,11 @@ func TestMessagesBetweenNodesHaveASize(t *testing.T) {
 			return community.Reply{Data: make([]byte, size)}, nil
 		}}, func(cfg *community.Config) { cfg.MaxMessage = 100 })
 		ben := id[community.MemberID]("b1")
+		said := work("")
+		said.OnBehalf = make([]byte, community.MaxOnBehalf+1)
+		if _, err := c.Send(t.Context(), ben, said); !errors.Is(err, community.ErrTooLarge) {
+			t.Errorf("too much said of who asks: got %v, want ErrTooLarge", err)
+		}
 		if _, err := c.Send(t.Context(), ben, work(string(make([]byte, 101)))); !errors.Is(err, community.ErrTooLarge) {
 			t.Errorf("101 bytes out: got %v, want ErrTooLarge", err)
 		}

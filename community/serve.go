@@ -16,6 +16,9 @@ const (
 	maxRequester  = 256 // bytes
 )
 
+// MaxOnBehalf is how long Signal.OnBehalf may be between nodes, in bytes: several hundred rules.
+const MaxOnBehalf = 32 << 10
+
 // Serve answers a call from an authenticated peer, for the Network. It looks, in this order, at the
 // rate of that peer's calls, at the size, at Config.Authorize, at the number of calls under way, and
 // only then at whom it is for, and at what it says. What is refused is counted (Refusals). What it
@@ -65,6 +68,9 @@ func (in *inbound) admit() error {
 	if len(call.Requester) > maxRequesters || slices.ContainsFunc(call.Requester, func(r string) bool { return len(r) > maxRequester }) {
 		return refuse(RefusedSize, Explain(ErrTooLarge, "the chain of requesters"))
 	}
+	if len(call.OnBehalf) > MaxOnBehalf {
+		return refuse(RefusedSize, Explain(ErrTooLarge, "what it is held to on whose behalf it is"))
+	}
 	call.Requester = append([]string{string(in.from.ID)}, call.Requester...)
 	if err := c.allow(in.from, *call); err != nil {
 		return in.refuse(RefusedDenied, err, ErrDenied)
@@ -85,7 +91,7 @@ func (in *inbound) give(ctx context.Context, s Signal) (Reply, error) {
 }
 
 func (in *inbound) signal() Signal {
-	return Signal{Data: in.call.Payload, ContentType: in.call.ContentType, Requester: in.call.Requester}
+	return Signal{Data: in.call.Payload, ContentType: in.call.ContentType, Requester: in.call.Requester, OnBehalf: in.call.OnBehalf}
 }
 
 // allow asks Config.Authorize. A nil one, a broken one and a node that is ending allow nothing.

@@ -169,6 +169,7 @@ func TestInboundCallsAreLimitedInSize(t *testing.T) {
 		"too big":        {community.Call{Payload: make([]byte, 101)}, community.ErrTooLarge, false},
 		"chain":          {community.Call{Requester: make([]string, 32)}, nil, true},
 		"chain too long": {community.Call{Requester: make([]string, 33)}, community.ErrTooLarge, false},
+		"said too much":  {community.Call{OnBehalf: make([]byte, community.MaxOnBehalf+1)}, community.ErrTooLarge, false},
 		"chain too wide": {community.Call{Requester: []string{strings.Repeat("x", 257)}}, community.ErrTooLarge, false},
 	} {
 		asked = false

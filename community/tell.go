@@ -98,6 +98,9 @@ func (c *Community) tellAway(ctx context.Context, op deed, id MemberID, s Signal
 		}
 		return nil
 	})
+	if err == nil && len(s.OnBehalf) > MaxOnBehalf {
+		err = fmt.Errorf("%w: what it is held to on whose behalf it is", ErrTooLarge)
+	}
 	if err == nil && len(s.Data) > c.cfg.MaxMessage {
 		err = fmt.Errorf("%w: %d bytes, at most %d may leave this node", ErrTooLarge, len(s.Data), c.cfg.MaxMessage)
 	}
@@ -106,7 +109,7 @@ func (c *Community) tellAway(ctx context.Context, op deed, id MemberID, s Signal
 	}
 	if err == nil {
 		err = c.cfg.Network.Tell(m.Node, Call{ID: newID(), Member: m.ID, Capability: PerceptionPrefix + s.Perception,
-			Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester})
+			Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester, OnBehalf: s.OnBehalf})
 	}
 	if err != nil {
 		return op.failed(m, err)

@@ -96,17 +96,22 @@ func notFound(name, similar string) error {
 // of precedence.
 type gather struct {
 	catalog Catalog
-	failed  []reading
+	failed  []*known
 	seen    map[string]bool // by id
 }
 
-func (g *gather) add(r reading) {
-	switch {
-	case format.Failed(r.diags):
-		g.failed = append(g.failed, r)
-	case !g.seen[r.skill.ID]:
-		g.seen[r.skill.ID] = true
-		g.catalog.Skills = append(g.catalog.Skills, r.skill)
+func (g *gather) add(k *known) {
+	skill := k.reading.skill
+	if format.Failed(k.reading.diags) {
+		g.failed = append(g.failed, k)
+		if k.good == nil {
+			return
+		}
+		skill = *k.good
+	}
+	if !g.seen[skill.ID] {
+		g.seen[skill.ID] = true
+		g.catalog.Skills = append(g.catalog.Skills, skill)
 	}
 }
 
@@ -115,8 +120,9 @@ func (g *gather) finish() Catalog {
 	slices.SortFunc(c.Skills, func(a, b Skill) int {
 		return cmp.Or(cmp.Compare(a.Scope.rank(), b.Scope.rank()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
 	})
-	for _, r := range g.failed {
-		if !g.seen[r.skill.ID] { // else a link of another name led to a skill that is in the catalog
+	for _, k := range g.failed {
+		// Otherwise a link of another name led to a skill that is in the catalog.
+		if r := k.reading; k.good != nil || !g.seen[r.skill.ID] {
 			c.Errors = append(c.Errors, Problem{r.skill.Path, r.diags})
 		}
 	}

@@ -29,6 +29,14 @@ var (
 	ErrAmbiguous = errors.New("ambiguous skill name")
 	// ErrUserOnly: the skill asks not to be activated by a model.
 	ErrUserOnly = errors.New("the skill is for people to start, not for a model")
+	// ErrModelOnly: the skill asks not to be started by people.
+	ErrModelOnly = errors.New("the skill is for models to take, not for people to start")
+	// ErrDisabled: the skill is switched off by configuration.
+	ErrDisabled = errors.New("the skill is switched off")
+	// ErrTooMany: the agent has as many active skills as it may.
+	ErrTooMany = errors.New("too many active skills")
+	// ErrAlreadyExists: a skill with that path is registered.
+	ErrAlreadyExists = errors.New("skill already exists")
 	// ErrNotActive: the agent has not activated that skill.
 	ErrNotActive = errors.New("skill is not active")
 	// ErrUntrusted: the skill comes from another node, and no person has trusted it.

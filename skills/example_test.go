@@ -27,7 +27,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(skills.Prompt(catalog, skills.Budget{}))
+	fmt.Println(skills.Prompt(catalog, skills.PromptOptions{}))
 	if _, err := registry.Activate(ctx, "ann", "greet"); err != nil {
 		fmt.Println(err)
 		return
@@ -46,6 +46,6 @@ func Example() {
 	//     <location>bundled:greet/SKILL.md</location>
 	//   </skill>
 	// </available_skills>
-	// granted: [{Read skill:greet}]
+	// granted: [Read by skill:greet]
 	// granted: []
 }

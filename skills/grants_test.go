@@ -38,7 +38,7 @@ func TestGrantsAreCountedBySkill(t *testing.T) {
 	if d := cmp.Diff([]string{"a", "b"}, g.Skills()); d != "" {
 		t.Errorf("skills (-want +got):\n%s", d)
 	}
-	if got := fmt.Sprint(g.Rules()); got != "[{Grep skill:b} {Read skill:a}]" {
+	if got := fmt.Sprint(g.Rules()); got != "[Grep by skill:b Read by skill:a]" {
 		t.Errorf("rules: got %s", got)
 	}
 	if got := fmt.Sprint(g.RulesOf("b")); got != "[Read Grep]" {
@@ -46,7 +46,7 @@ func TestGrantsAreCountedBySkill(t *testing.T) {
 	}
 	g.Remove("gone")
 	g.Remove("a")
-	if got := fmt.Sprint(g.Rules()); got != "[{Grep skill:b} {Read skill:b}]" {
+	if got := fmt.Sprint(g.Rules()); got != "[Grep by skill:b Read by skill:b]" {
 		t.Errorf("after a is removed: got %s", got)
 	}
 	g.Remove("b")

@@ -11,7 +11,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -43,6 +45,11 @@ type Skill struct {
 	// ModTime and Size are the file's when it was read.
 	ModTime time.Time `json:"mtime"`
 	Size    int64     `json:"size"`
+	// Exposure says who may take it: what its flags and the configuration's choices come to. A scan sets it.
+	Exposure Exposure `json:"exposure,omitempty"`
+	// Stale: an edit broke the file. This is the last version that was in order; Catalog.Errors says what
+	// is wrong, and the skill cannot be activated until it is mended.
+	Stale bool `json:"stale,omitempty"`
 	// Diagnostics are what was found without being an Error.
 	Diagnostics []format.Diagnostic `json:"diagnostics,omitempty"`
 
@@ -67,6 +74,7 @@ type reading struct {
 	skill Skill
 	body  string
 	hash  string // SHA-256 of the whole file
+	mark  mark   // of the file; zero when it could not be opened
 	diags []format.Diagnostic
 }
 
@@ -92,9 +100,38 @@ func load(dir string, policy format.Policy, whole bool) (reading, error) {
 }
 
 // readDir reads the skill in dir, which links lead to canonical. The name is held against the name
-// by which dir was found.
+// by which dir was found. Outside strict skill.md will do.
 func readDir(dir, canonical string, policy format.Policy, whole bool) reading {
-	r := reading{skill: Skill{ID: idOf(canonical), Dir: dir, Path: filepath.Join(dir, fileName)}}
+	r := readNamed(dir, canonical, fileName, policy, whole)
+	if policy.Level == format.Strict || codeOf(r.diags) != format.CodeNoFile {
+		return r
+	}
+	const lower = "skill.md"
+	other := readNamed(dir, canonical, lower, policy, whole)
+	if codeOf(other.diags) == format.CodeNoFile || other.mark == (mark{}) {
+		return r
+	}
+	other.diags = append([]format.Diagnostic{{Code: format.CodeFileNameCase, Severity: format.Warning,
+		Message: fmt.Sprintf("the file must be named %s, not %s", fileName, lower)}}, other.diags...)
+	if !format.Failed(other.diags) {
+		other.skill.Diagnostics = other.diags
+	}
+	return other
+}
+
+// codeOf is the first error's.
+func codeOf(ds []format.Diagnostic) format.Code {
+	for _, d := range ds {
+		if d.Severity == format.Error {
+			return d.Code
+		}
+	}
+	return ""
+}
+
+// readNamed reads the file of that name in dir. No link leads it out of dir.
+func readNamed(dir, canonical, name string, policy format.Policy, whole bool) reading {
+	r := reading{skill: Skill{ID: idOf(canonical), Dir: dir, Path: filepath.Join(dir, name)}}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		r.fail(format.CodeNoDirectory, "%s is not a directory that can be opened: %v", dir, reason(err))
@@ -102,15 +139,7 @@ func readDir(dir, canonical string, policy format.Policy, whole bool) reading {
 	}
 	defer root.Close()
 	// Without O_NONBLOCK the open of a FIFO waits for a writer.
-	f, err := root.OpenFile(fileName, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) && policy.Level != format.Strict {
-		const lower = "skill.md"
-		if other, err2 := root.OpenFile(lower, os.O_RDONLY|syscall.O_NONBLOCK, 0); err2 == nil {
-			f, err = other, nil
-			r.skill.Path = filepath.Join(dir, lower)
-			r.note(format.Warning, format.CodeFileNameCase, "the file must be named %s, not %s", fileName, lower)
-		}
-	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		r.openFailed(err)
 		return r
@@ -121,6 +150,26 @@ func readDir(dir, canonical string, policy format.Policy, whole bool) reading {
 		info, err := root.Stat(name)
 		return err == nil && info.IsDir()
 	})
+	return r
+}
+
+// readPlace is readDir for a directory that a walk has listed. A file that is no link cannot lead out of
+// it, and is opened without further ado.
+func readPlace(p place, policy format.Policy, whole bool) reading {
+	file := join(p.path, fileName)
+	r := reading{skill: Skill{ID: idOf(p.canonical), Path: file, Dir: file[:len(p.path)]}}
+	if p.kind&^fs.ModeSymlink != 0 { // not even opened: that alone makes some devices do something
+		r.fail(format.CodeNotRegular, "%s is not a regular file but %s", fileName, kindOfFile(p.kind))
+	} else if f, err := openPlain(p.path, fileName); err == nil {
+		r.read(f, filepath.Base(p.path), policy, whole)
+		f.Close()
+	} else {
+		r = readNamed(p.path, p.canonical, fileName, policy, whole)
+	}
+	r.skill.putResources(p.has)
+	if r.mark == (mark{}) {
+		r.mark, _ = markOf(file)
+	}
 	return r
 }
 
@@ -151,10 +200,12 @@ func readBundled(files fs.FS, dir string, policy format.Policy, whole bool) read
 // read takes the front matter of f, and with whole the rest.
 func (r *reading) read(f fs.File, dirName string, policy format.Policy, whole bool) {
 	info, err := f.Stat()
-	switch {
-	case err != nil:
+	if err != nil {
 		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, reason(err))
 		return
+	}
+	r.mark = markOfInfo(info)
+	switch {
 	case !info.Mode().IsRegular():
 		r.fail(format.CodeNotRegular, "%s is not a regular file but %s", fileName, kindOfFile(info.Mode()))
 		return
@@ -167,10 +218,12 @@ func (r *reading) read(f fs.File, dirName string, policy format.Policy, whole bo
 		r.readWhole(f, dirName, policy)
 		return
 	}
-	data, more, err := readUpTo(f, nil, format.HeadSize)
+	head := heads.Get().(*[format.HeadSize]byte)
+	defer heads.Put(head)
+	data, more, err := readUpTo(f, head[:0], format.HeadSize, info.Size())
 	m, diags, need := format.ParseHead(data, more, dirName, policy)
 	if need && err == nil {
-		data, more, err = readUpTo(f, data, format.MaxHead)
+		data, more, err = readUpTo(f, slices.Clone(data), format.MaxHead, info.Size())
 		m, diags, _ = format.ParseHead(data, more, dirName, policy)
 	}
 	if err != nil {
@@ -180,8 +233,11 @@ func (r *reading) read(f fs.File, dirName string, policy format.Policy, whole bo
 	r.take(m, diags)
 }
 
+// heads are buffers for the first block of a file; nothing that is read keeps them.
+var heads = sync.Pool{New: func() any { return new([format.HeadSize]byte) }}
+
 func (r *reading) readWhole(f fs.File, dirName string, policy format.Policy) {
-	data, more, err := readUpTo(f, nil, format.MaxFile+1)
+	data, more, err := readUpTo(f, nil, format.MaxFile+1, r.mark.size)
 	switch {
 	case err != nil:
 		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, reason(err))
@@ -225,8 +281,15 @@ func (r *reading) note(s format.Severity, c format.Code, message string, args ..
 }
 
 func (s *Skill) setResources(has func(string) bool) {
-	s.HasScripts, s.HasAssets = has("scripts"), has("assets")
-	s.HasReferences = has("references") || has("reference")
+	s.putResources(resourceSet{has("scripts"), has("references") || has("reference"), has("assets")})
+}
+
+func (s *Skill) putResources(r resourceSet) {
+	s.HasScripts, s.HasReferences, s.HasAssets = r.scripts, r.references, r.assets
+}
+
+func (s *Skill) resources() resourceSet {
+	return resourceSet{s.HasScripts, s.HasReferences, s.HasAssets}
 }
 
 // Resource reads a text file that belongs to the skill, such as references/checklist.md. ErrResource:
@@ -253,7 +316,7 @@ func (s Skill) Resource(rel string) (string, error) {
 	case !info.Mode().IsRegular():
 		return fail("it is " + kindOfFile(info.Mode()))
 	}
-	data, more, err := readUpTo(f, nil, format.MaxFile+1)
+	data, more, err := readUpTo(f, nil, format.MaxFile+1, info.Size())
 	switch {
 	case err != nil:
 		return fail(reason(err))
@@ -283,12 +346,25 @@ func (s Skill) open(rel string) (f fs.File, closeDir func() error, err error) {
 }
 
 // readUpTo reads on from f until data has limit bytes; more says that it has, and the file may go on.
-func readUpTo(f io.Reader, data []byte, limit int) (_ []byte, more bool, err error) {
-	buf := bytes.NewBuffer(data)
-	if _, err := io.Copy(buf, io.LimitReader(f, int64(limit-len(data)))); err != nil {
-		return buf.Bytes(), false, err
+// Where a regular file has the size that it is said to have, its end is not looked for.
+func readUpTo(f io.Reader, data []byte, limit int, size int64) (_ []byte, more bool, err error) {
+	data = slices.Grow(data, max(0, min(limit, max(int(size), format.HeadSize))-len(data)))
+	for len(data) < limit {
+		if len(data) == cap(data) {
+			data = slices.Grow(data, min(len(data), limit-len(data)))
+		}
+		n, err := f.Read(data[len(data):min(cap(data), limit)])
+		data = data[:len(data)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return data, false, nil
+		case err != nil:
+			return data, false, err
+		case int64(len(data)) == size:
+			return data, len(data) >= limit, nil
+		}
 	}
-	return buf.Bytes(), buf.Len() >= limit, nil
+	return data, true, nil
 }
 
 // idOf is the identity of the skill in the directory with that canonical path.

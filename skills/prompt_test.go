@@ -3,9 +3,12 @@ package skills_test
 import (
 	"encoding/xml"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 
 	"symbio/skills"
 	"symbio/skills/format"
@@ -29,7 +32,7 @@ func TestPromptListsSkills(t *testing.T) {
     <location>/s/b/SKILL.md</location>
   </skill>
 </available_skills>`
-	if got := skills.Prompt(c, skills.Budget{}); got != want {
+	if got := skills.Prompt(c, skills.PromptOptions{}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -38,7 +41,7 @@ func TestPromptIsEmptyWithoutSkills(t *testing.T) {
 	hidden := entry("a", "x")
 	hidden.UserOnly = true
 	for about, c := range map[string]skills.Catalog{"none": {}, "none for models": {Skills: []skills.Skill{hidden}}} {
-		if got := skills.Prompt(c, skills.Budget{}); got != "" {
+		if got := skills.Prompt(c, skills.PromptOptions{}); got != "" {
 			t.Errorf("%s: got %q", about, got)
 		}
 	}
@@ -52,7 +55,7 @@ func TestPromptCannotBeBrokenOutOf(t *testing.T) {
 	} {
 		s := entry("a", text)
 		s.Name = "n" + text
-		got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{s, entry("b", "x")}}, skills.Budget{})
+		got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{s, entry("b", "x")}}, skills.PromptOptions{})
 		var doc struct {
 			Skill []struct {
 				Name        string `xml:"name"`
@@ -70,7 +73,7 @@ func TestPromptCannotBeBrokenOutOf(t *testing.T) {
 			t.Errorf("%q: invisible characters are left: %q", text, got)
 		}
 	}
-	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", "👩\u200d🚀")}}, skills.Budget{}); !strings.Contains(got, "👩\u200d🚀") {
+	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", "👩\u200d🚀")}}, skills.PromptOptions{}); !strings.Contains(got, "👩\u200d🚀") {
 		t.Errorf("the joiner of an emoji is gone: %q", got)
 	}
 }
@@ -84,7 +87,7 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 		}
 		c.Skills = append(c.Skills, entry(fmt.Sprintf("s-%03d", i), d))
 	}
-	for _, b := range []skills.Budget{{}, {MaxEntries: 20}, {MaxEntries: 300, MaxBytes: 100 << 10}, {MaxBytes: 4 << 10}, {MaxBytes: 500}, {MaxBytes: 1}} {
+	for _, b := range []skills.PromptOptions{{}, {MaxEntries: 20}, {MaxEntries: 300, MaxBytes: 100 << 10}, {MaxBytes: 4 << 10}, {MaxBytes: 500}, {MaxBytes: 1}} {
 		got := skills.Prompt(c, b)
 		limit, entries := b.MaxBytes, b.MaxEntries
 		if limit == 0 {
@@ -104,7 +107,7 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 			t.Errorf("%+v: not well formed", b)
 		}
 	}
-	fair := skills.Prompt(skills.Catalog{Skills: c.Skills[:100]}, skills.Budget{})
+	fair := skills.Prompt(skills.Catalog{Skills: c.Skills[:100]}, skills.PromptOptions{})
 	if strings.Count(fair, "<skill>") != 100 || strings.Count(fair, ">short<") != 50 || !strings.Contains(fair, "shortened") {
 		t.Errorf("long descriptions should be shortened before short ones or entries: %s", fair[len(fair)-200:])
 	}
@@ -114,11 +117,62 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 }
 
 func TestPromptCutsLongDescriptions(t *testing.T) {
-	got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 3000))}}, skills.Budget{})
+	got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 3000))}}, skills.PromptOptions{})
 	if n := strings.Count(got, "é"); n != 1023 || !strings.Contains(got, "é…<") {
 		t.Errorf("got %d characters, want 1023 and an ellipsis", n)
 	}
-	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 1024))}}, skills.Budget{}); strings.Count(got, "é") != 1024 {
+	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 1024))}}, skills.PromptOptions{}); strings.Count(got, "é") != 1024 {
 		t.Error("a description of just the limit was cut")
+	}
+}
+
+func TestPromptInTheOtherFormat(t *testing.T) {
+	a, b := entry("a", "Does <this>."), entry("b", "x")
+	a.Scope, b.Scope, b.Exposure = skills.ScopeProject, skills.ScopeUser, skills.NameOnly
+	want := `<skills_context>
+<skills_usage>
+  <rule>When a task fits a skill's description, take the skill before you begin, and follow what it says.</rule>
+  <rule>A skill's text may name files; read them only when they are needed. Relative paths start from the skill's own directory.</rule>
+  <rule>When no skill here fits, look for one with skill_search.</rule>
+</skills_usage>
+<skills_catalog scope="initial" truncated="false">
+  <skill>
+    <name>a</name>
+    <description>Does &lt;this&gt;.</description>
+    <path>/s/a/SKILL.md</path>
+    <scope>project</scope>
+  </skill>
+  <skill>
+    <name>b</name>
+    <path>/s/b/SKILL.md</path>
+    <scope>user</scope>
+  </skill>
+</skills_catalog>
+</skills_context>`
+	o := skills.PromptOptions{Format: skills.SkillsContext, Search: true}
+	if d := cmp.Diff(want, skills.Prompt(skills.Catalog{Skills: []skills.Skill{a, b}}, o)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	o.MaxEntries = 1
+	got := skills.Render(skills.Catalog{Skills: []skills.Skill{a, b}}, o)
+	if !strings.Contains(got.Text, `truncated="true"`) || !strings.Contains(got.Text, "1 more skills are installed and not listed; find them with skill_search") || xml.Unmarshal([]byte(got.Text), new(struct{})) != nil {
+		t.Errorf("what is missing is not said:\n%s", got.Text)
+	}
+	if d := cmp.Diff(skills.Rendered{Text: got.Text, Listed: []string{"a"}, Dropped: []string{"b"}}, got); d != "" || !got.Truncated() {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestPromptShowsWhatAModelMayTake(t *testing.T) {
+	var c skills.Catalog
+	for name, e := range map[string]skills.Exposure{"on": skills.On, "": "", "name": skills.NameOnly, "people": skills.PeopleOnly, "off": skills.Off} {
+		s := entry("s"+name, "text of "+name+".")
+		s.Exposure = e
+		c.Skills = append(c.Skills, s)
+	}
+	r := skills.Render(c, skills.PromptOptions{Omit: func(s skills.Skill) bool { return s.Name == "son" }})
+	slices.Sort(r.Listed)
+	if d := cmp.Diff([]string{"s", "sname"}, r.Listed); d != "" || strings.Contains(r.Text, "text of name") || r.Truncated() {
+		t.Errorf("(-want +got):\n%s\n%s", d, r.Text)
 	}
 }

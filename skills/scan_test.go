@@ -90,11 +90,23 @@ func TestScanHasLimits(t *testing.T) {
 	for i := range 30 {
 		skill(t, filepath.Join(wide, fmt.Sprintf("s-%02d", i)))
 	}
-	for about, cfg := range map[string]skills.Config{"directories": {MaxDirs: 11}, "entries": {MaxEntries: 10}} {
-		cfg.Roots = user(wide).Roots
-		c := scan(t, cfg)
-		if len(c.Skills) > 10 || !c.Truncated || len(c.Notes) != 1 {
-			t.Errorf("%s: got %d skills, truncated %t, notes %v", about, len(c.Skills), c.Truncated, c.Notes)
+	for i := range 12 {
+		write(t, filepath.Join(wide, fmt.Sprintf("x-%02d", i), "README.md"), "no skill")
+	}
+	for about, row := range map[string]struct {
+		cfg  skills.Config
+		want int
+	}{
+		"enough":      {skills.Config{MaxDirs: 13, MaxEntries: 54, MaxSkills: 31}, 30}, // the root is a directory too
+		"directories": {skills.Config{MaxDirs: 12}, 30},
+		"entries":     {skills.Config{MaxEntries: 10}, -1}, // whichever come first
+
+		"skills": {skills.Config{MaxSkills: 7}, 7},
+	} {
+		row.cfg.Roots = user(wide).Roots
+		c := scan(t, row.cfg)
+		if limited := about != "enough"; row.want >= 0 && len(c.Skills) != row.want || len(c.Skills) > 30 || c.Truncated != limited || len(c.Notes) > 1 || limited != (len(c.Notes) == 1) {
+			t.Errorf("%s: got %d skills, truncated %t, notes %v; want %d", about, len(c.Skills), c.Truncated, c.Notes, row.want)
 		}
 	}
 }

@@ -109,17 +109,6 @@ func (s Skill) inPlace(text string) string {
 	return text
 }
 
-func dirs(mine map[string]active) []string {
-	var all []string
-	for _, a := range mine {
-		if a.skill.files == nil {
-			all = append(all, a.skill.Dir)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
 // Inspect reads one skill whole, as a registry would, for a person: what it asks for, its text, and the
 // SHA-256 of the SKILL.md of which both come. The error is a *LoadError.
 func Inspect(dir string, scope Scope, policy format.Policy) (s Skill, instructions, hash string, err error) {

@@ -1,9 +1,14 @@
 package skills
 
 import (
-	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"symbio/skills/format"
 )
@@ -16,38 +21,167 @@ type Report struct {
 	Diagnostics []format.Diagnostic `json:"diagnostics"`
 }
 
-// Validate reads every SKILL.md in dir and below it, whole, and reports on each, in the order of
-// their paths. Unlike a scan it has no limits and leaves out no directory but .git; a link to a
-// skill's directory is followed one step. Where there is nothing to validate, the one report says
-// so. It reads the disk and takes time in proportion.
+// Validate is ValidateTree with the reports in a list.
 func Validate(dir string, level format.Level) []Report {
-	policy := format.Policy{Level: level}
-	w, err := newWalk(dir)
-	if err != nil {
-		r, _ := load(dir, policy, true)
-		return []Report{report(r)}
-	}
 	reports := []Report{}
-	for p := range w.all {
-		if p.skill {
-			reports = append(reports, report(readDir(p.path, p.canonical, policy, true)))
-		}
-	}
-	for _, n := range w.notes {
-		if n.Diagnostics[0].Code == format.CodeFileRead {
-			n.Diagnostics[0].Severity = format.Error
-			reports = append(reports, Report{Path: n.Path, Diagnostics: n.Diagnostics})
-		}
-	}
-	if len(reports) == 0 {
-		r, _ := load(dir, policy, true)
-		return []Report{report(r)}
-	}
-	slices.SortFunc(reports, func(a, b Report) int { return cmp.Compare(a.Path, b.Path) })
+	// Nothing ends it: neither the context nor the function returns an error.
+	_ = ValidateTree(context.Background(), dir, format.Policy{Level: level}, func(r Report) error {
+		reports = append(reports, r)
+		return nil
+	})
 	return reports
 }
 
-func report(r reading) Report {
+// ValidateTree reads every SKILL.md in dir and below it, whole, and reports on each once, in the order
+// of the walk: by name, a directory's own before those below it. Unlike a scan it has no limits and
+// leaves no directory out. Links to directories are followed one step, after all else: what has a
+// SKILL.md and lies outside dir is reported under the link's name. A file named skill.md is reported
+// too, since people wonder why it is not found. Directories that cannot be read, and a dir in which
+// there is nothing to report on, have a report that says so. dir may be the path of a SKILL.md.
+//
+// It ends with the context's error, or the first one of report. It holds in memory the directories above
+// the one that it reads, and the links. It reads the disk and takes time in proportion.
+func ValidateTree(ctx context.Context, dir string, policy format.Policy, report func(Report) error) error {
+	if base := filepath.Base(dir); base == fileName {
+		if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+			return report(reportOn(readAt(filepath.Dir(dir), policy)))
+		}
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", dir, err)
+	}
+	canonical, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return report(reportOn(readAt(abs, policy)))
+	}
+	v := validation{ctx: ctx, policy: policy, root: canonical, report: report, linked: make(map[string]bool)}
+	if err := v.dir(place{path: abs, canonical: canonical}); err != nil {
+		return err
+	}
+	if err := v.follow(); err != nil {
+		return err
+	}
+	if v.reports == 0 {
+		return report(reportOn(readAt(abs, policy)))
+	}
+	return nil
+}
+
+// validation is a walk that reports on everything.
+type validation struct {
+	ctx     context.Context
+	policy  format.Policy
+	root    string // canonical
+	report  func(Report) error
+	links   []string
+	linked  map[string]bool // canonical directories that links led to
+	reports int
+}
+
+func (v *validation) tell(r Report) error {
+	v.reports++
+	return v.report(r)
+}
+
+func (v *validation) dir(p place) error {
+	if err := v.ctx.Err(); err != nil {
+		return fmt.Errorf("validate %s: %w", p.path, err)
+	}
+	entries, _, _, err := entriesOf(p.path, -1)
+	if err != nil {
+		r := reading{skill: Skill{Path: p.path, Dir: p.path}}
+		r.fail(format.CodeFileRead, "the directory cannot be read: %v", reason(err))
+		return v.tell(reportOn(r))
+	}
+	p.take(entries)
+	if err := v.files(p, entries); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch {
+		case e.kind.IsDir():
+			if err := v.dir(place{path: join(p.path, e.name), canonical: join(p.canonical, e.name)}); err != nil {
+				return err
+			}
+		case e.kind&fs.ModeSymlink != 0 && !strings.EqualFold(e.name, fileName):
+			v.links = append(v.links, join(p.path, e.name))
+		}
+	}
+	return nil
+}
+
+// files reports on the SKILL.md of a directory, and on what has its name but for the case.
+func (v *validation) files(p place, entries []dirent) error {
+	for _, e := range entries {
+		switch {
+		case e.name == fileName:
+			if err := v.tell(reportOn(readPlace(p, v.policy, true))); err != nil {
+				return err
+			}
+		case strings.EqualFold(e.name, fileName) && !e.kind.IsDir():
+			if err := v.tell(v.misnamed(p, e.name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// misnamed is the verdict on a file that no scan finds. Most such files are pages about something, and
+// not wrong; one with the front matter of a skill was meant to be one.
+func (v *validation) misnamed(p place, name string) Report {
+	r := reading{skill: Skill{Path: join(p.path, name), Dir: p.path}}
+	if p.skill {
+		r.note(format.Note, format.CodeFileNameCase, "it is not read: %s lies beside it", fileName)
+		return reportOn(r)
+	}
+	whole := readNamed(p.path, p.canonical, name, v.policy, true)
+	if kindOf(whole.diags) == ErrFormat {
+		r.note(format.Note, format.CodeFileNameCase, "it is not a skill: these are named %s and start with front matter", fileName)
+		return reportOn(r)
+	}
+	severity := format.Warning
+	if v.policy.Level == format.Strict {
+		severity = format.Error
+	}
+	whole.note(severity, format.CodeFileNameCase, "no scan finds it: the file must be named %s, not %s", fileName, name)
+	return reportOn(whole)
+}
+
+// follow reports on the directories that links lead to, if they were not met on the way.
+func (v *validation) follow() error {
+	slices.Sort(v.links)
+	for _, link := range v.links {
+		canonical, err := filepath.EvalSymlinks(link)
+		if err != nil || v.linked[canonical] || canonical == v.root || within(v.root, canonical) {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(canonical, fileName)); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if info, err := os.Stat(canonical); err != nil || !info.IsDir() {
+			continue
+		}
+		v.linked[canonical] = true
+		if err := v.tell(reportOn(readDir(link, canonical, v.policy, true))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAt reads the skill in dir, to say what is wrong with it if it is none.
+func readAt(dir string, policy format.Policy) reading {
+	r, err := load(dir, policy, true)
+	if err != nil && len(r.diags) == 0 {
+		r.skill.Path = dir
+		r.fail(format.CodeNoDirectory, "%v", err)
+	}
+	return r
+}
+
+func reportOn(r reading) Report {
 	diags := r.diags
 	if diags == nil {
 		diags = []format.Diagnostic{}

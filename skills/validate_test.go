@@ -24,6 +24,7 @@ func TestValidateReportsOnEverySkillFile(t *testing.T) {
 	pipe(t, filepath.Join(root, "pipe", "SKILL.md"))
 	outside := skill(t, filepath.Join(real(t), "linked"))
 	link(t, outside, filepath.Join(root, "linked"))
+	link(t, outside, filepath.Join(root, "linked-again"))
 	link(t, "good", filepath.Join(root, "latest"))
 	link(t, "/", filepath.Join(root, "everything"))
 

@@ -33,6 +33,12 @@ var (
 	ErrCut = errors.New("the answer was cut off")
 	// ErrMalformed: what came cannot be read as an answer.
 	ErrMalformed = errors.New("the answer cannot be read")
+	// ErrDenied: the node that has the model does not let this one use it.
+	ErrDenied = errors.New("not allowed")
+	// ErrDrift: the request is none of those that a recording has.
+	ErrDrift = errors.New("the recording does not fit")
+	// ErrUnfit: the answer does not fit the form that was asked for, not even after it was told what is wrong.
+	ErrUnfit = errors.New("the answer does not fit what was asked for")
 )
 
 // Error is what went wrong with one request to a model.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 )
 
 // Model is a language model, or something that behaves like one.
@@ -25,6 +26,18 @@ type Request struct {
 	System   string
 	Messages []Message
 	Tools    []ToolSpec
+	// Output asks for an answer that is JSON of that form, as text. A model that cannot be held to it answers as
+	// it likes: see Generate. nil = text.
+	Output *Output
+	// Thinking is how many tokens the model may think before it answers, where the wire has that. 0 = as the model
+	// was set up.
+	Thinking int
+}
+
+// Output is the form of an answer.
+type Output struct {
+	Name   string          // letters, digits, _ and -
+	Schema json.RawMessage // a JSON schema, of an object
 }
 
 // Role is who said something.
@@ -41,8 +54,27 @@ const (
 type Message struct {
 	Role    Role         `json:"role"`
 	Text    string       `json:"text,omitempty"`
+	Images  []Image      `json:"images,omitempty"`  // User only; they come before the text
 	Calls   []ToolCall   `json:"calls,omitempty"`   // Assistant only
 	Results []ToolResult `json:"results,omitempty"` // Tool only, in the order of the calls
+	// Thinking is what the model thought on the way to the answer, Assistant only. It stays in the history: the model
+	// that thought it gets it back, unchanged; another does not.
+	Thinking []Thinking `json:"thinking,omitempty"`
+}
+
+// Thinking is one block of a model's thoughts.
+type Thinking struct {
+	// Model is whose it is: only the model of that name is given it again.
+	Model string `json:"model"`
+	Text  string `json:"text,omitempty"`
+	// Signature proves to the provider that the text is the model's own. Sealed is a block that only the provider
+	// can read; it has no text.
+	Signature string `json:"signature,omitempty"`
+	Sealed    string `json:"sealed,omitempty"`
+	// AfterText and AfterCalls are where in the message it stands: behind so many bytes of its text, and so many of
+	// its calls.
+	AfterText  int `json:"after_text,omitempty"`
+	AfterCalls int `json:"after_calls,omitempty"`
 }
 
 // ToolCall is a model's wish to have a tool run.
@@ -61,6 +93,8 @@ type ToolResult struct {
 	Name    string `json:"name"`
 	Text    string `json:"text"`
 	IsError bool   `json:"is_error,omitempty"`
+	// Images are what the tool shows. A wire that has no place for them in a result carries them behind the results.
+	Images []Image `json:"images,omitempty"`
 }
 
 // ToolSpec is how a tool is described to a model.
@@ -72,10 +106,26 @@ type ToolSpec struct {
 
 // Chunk is a piece of an answer. Any of its fields may be set.
 type Chunk struct {
-	Text  string    // more of the answer's text
-	Call  *ToolCall // a whole call; fragments are joined before they are yielded
-	Usage *Usage    // at most once, near the end
-	Stop  Stop      // set on the last chunk, and on no other
+	Text string // more of the answer's text
+	// Thought is more of what the model thinks, for people. It is no part of the answer.
+	Thought  string
+	Thinking *Thinking // a whole block of thoughts, to be kept in the history
+	Call     *ToolCall // a whole call; fragments are joined before they are yielded
+	Usage    *Usage    // at most once, near the end
+	Stop     Stop      // set on the last chunk, and on no other
+	// Retry says that the request failed and is made again. Nothing of the answer was yielded before.
+	Retry *Retry
+}
+
+// Retry is a request that failed before anything of its answer was yielded, and is made again.
+type Retry struct {
+	// Model is the name of the model that failed, Next of the one that is asked now: the same, or another of a list.
+	Model, Next string
+	// Attempt counts the failures of Model in this turn, from 1.
+	Attempt int
+	// Wait is how long it waits before that.
+	Wait time.Duration
+	Err  error
 }
 
 // Stop is why an answer ended.
@@ -91,8 +141,28 @@ const (
 
 // Usage counts tokens, as the server counts them.
 type Usage struct {
-	Input  int `json:"input"`
+	Input  int `json:"input"` // all of the input, what was cached too
 	Output int `json:"output"`
+	// CacheRead and CacheWrite are the parts of Input that were read from the provider's cache, and written to it.
+	CacheRead  int `json:"cache_read,omitempty"`
+	CacheWrite int `json:"cache_write,omitempty"`
+	// Cost is what the configured prices make of it, in their currency; nil = not known.
+	Cost *float64 `json:"cost,omitempty"`
+}
+
+// Add returns the sum. Its cost is known only when both are; of nothing it is known.
+func (u Usage) Add(o Usage) Usage {
+	sum := Usage{Input: u.Input + o.Input, Output: u.Output + o.Output, CacheRead: u.CacheRead + o.CacheRead, CacheWrite: u.CacheWrite + o.CacheWrite}
+	switch {
+	case u == Usage{}:
+		sum.Cost = o.Cost
+	case o == Usage{}:
+		sum.Cost = u.Cost
+	case u.Cost != nil && o.Cost != nil:
+		total := *u.Cost + *o.Cost
+		sum.Cost = &total
+	}
+	return sum
 }
 
 // Response is a whole answer.
@@ -115,6 +185,9 @@ func Collect(stream iter.Seq2[Chunk, error], each func(Chunk)) (Response, error)
 		}
 		if each != nil {
 			each(c)
+		}
+		if c.Thinking != nil {
+			r.Message.Thinking = append(r.Message.Thinking, *c.Thinking)
 		}
 		text.WriteString(c.Text)
 		if c.Call != nil {
@@ -151,6 +224,22 @@ func Args(written string) json.RawMessage {
 		return json.RawMessage("{}") // cannot happen: every string can be marshalled
 	}
 	return quoted
+}
+
+// Object is a call's arguments as servers want them back: an object. Several refuse the whole conversation for
+// anything else, so what a model wrote wrongly is put into one.
+func Object(args json.RawMessage) json.RawMessage {
+	trimmed := bytes.TrimSpace(args)
+	if len(trimmed) == 0 {
+		return json.RawMessage("{}")
+	}
+	if trimmed[0] == '{' && json.Valid(trimmed) {
+		return trimmed
+	}
+	if !json.Valid(trimmed) {
+		trimmed = Args(string(trimmed))
+	}
+	return json.RawMessage(`{"not_an_object":` + string(trimmed) + `}`)
 }
 
 // CallIDs hands out ids for the calls of an answer: the one that is wanted if no call of the

@@ -19,6 +19,8 @@ type Spec struct {
 	Description string
 	// Enums are the values an argument may have, by the argument's name. They are lower case.
 	Enums map[string][]string
+	// Holds is that of each Invocation.
+	Holds func(context.Context) error
 	// Alone says that a call may not run beside others of its turn.
 	Alone bool
 }
@@ -88,6 +90,7 @@ func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
 	return Invocation{
 		Args:  args,
 		Run:   func(ctx context.Context) Result { return t.run(ctx, typed) },
+		Holds: t.spec.Holds,
 		Alone: t.spec.Alone,
 	}, nil
 }

@@ -7,12 +7,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"symbio/agent/llm"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
 // Guard says whether a call may run; a permission.Chain is one. It may be called from many
@@ -21,12 +23,18 @@ type Guard interface {
 	Judge(permission.Call) permission.Verdict
 }
 
+// explainer is a Guard that can say what would change a verdict, as a permission.Chain can.
+type explainer interface {
+	Explain(permission.Call) permission.Explanation
+}
+
 // Decision is a verdict about one call, and what came of it.
 type Decision struct {
 	Agent   string // whose call
 	CallID  string
 	Tool    string
 	Args    map[string]any // decoded; not to be written to
+	Within  []permission.Guardrail
 	Verdict permission.Verdict
 	// Approved says whether the tool will run: the guard allowed it, or a person did when asked.
 	Approved bool
@@ -51,8 +59,10 @@ type Answer struct {
 	Allow bool
 	// Always: it holds for the same call from now on. The Set leaves that to who asked.
 	Always bool
-	By     string // who said so; see Decision.By
-	Why    string // of a no, one sentence for the model; "" = the person said no
+	// Lasting: what it allows is allowed from now on, also after a restart. The Set leaves that, too.
+	Lasting bool
+	By      string // who said so; see Decision.By
+	Why     string // of a no, one sentence for the model; "" = the person said no
 }
 
 // SetConfig sets up a Set. The zero value refuses every call.
@@ -77,6 +87,9 @@ type SetConfig struct {
 	// Parallel is how many calls of a turn run at once. Default 8: enough to hide the waiting of
 	// small file and network calls, few enough for a laptop.
 	Parallel int
+	// ReadDirs names the directories beside the workspace in which Read may read now; it is asked when a call is
+	// outside of the workspace. Default: none.
+	ReadDirs func() []string
 	// MostText is how many bytes of a result a model is shown. Default 64 KiB: some 16,000 tokens, a
 	// tenth of a usual context.
 	MostText int
@@ -87,6 +100,9 @@ type Set struct {
 	cfg   SetConfig
 	tools map[string]Tool
 	names []string // in the order given
+
+	mu    sync.Mutex
+	lacks map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
 }
 
 // NewSet returns a Set. A nil guard refuses every call. Of two tools of one name the first counts.
@@ -111,10 +127,24 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 // Specs describes the tools for a model, in the order they were given.
 func (s *Set) Specs() []llm.ToolSpec {
 	specs := make([]llm.ToolSpec, 0, len(s.names))
-	for _, n := range s.names {
+	for _, n := range s.offered() {
 		specs = append(specs, s.tools[n].Spec())
 	}
 	return specs
+}
+
+// offered names the tools that are there now.
+func (s *Set) offered() []string {
+	missing := func(n string) bool { return absent(s.tools[n]) }
+	if !slices.ContainsFunc(s.names, missing) {
+		return s.names
+	}
+	return slices.DeleteFunc(slices.Clone(s.names), missing)
+}
+
+func absent(t Tool) bool {
+	c, conditional := t.(Conditional)
+	return conditional && !c.Offered()
 }
 
 // job is a call on its way.
@@ -122,6 +152,7 @@ type job struct {
 	call    llm.ToolCall
 	inv     Invocation
 	verdict permission.Verdict
+	lacking *sandbox.Refusal // what a person has accepted
 	result  Result
 	ready   bool // decided and approved, the tool may run
 }
@@ -191,8 +222,8 @@ func (s *Set) guarded(j *job, do func()) {
 
 func (s *Set) decode(j *job) {
 	t := s.tools[j.call.Name]
-	if t == nil {
-		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.names, ", "))
+	if t == nil || absent(t) {
+		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.offered(), ", "))
 		return
 	}
 	inv, err := t.Decode(j.call.Args)
@@ -213,12 +244,13 @@ func (s *Set) decide(ctx context.Context, j *job) {
 		j.result.Text = ended(ctx, j.call.Name)
 		return
 	}
-	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args}
+	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: boundsOf(ctx).rules}
 	d.Verdict = permission.Verdict{Stage: permission.StageDefault, Why: "Nobody guards these tools, so none may run."}
 	if s.cfg.Guard != nil {
-		d.Verdict = s.cfg.Guard.Judge(permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: boundsOf(ctx).rules})
+		d.Verdict = s.cfg.Guard.Judge(s.callOf(ctx, j))
 	}
 	var answer Answer
+	lacking := s.held(ctx, j, &d.Verdict)
 	switch d.Verdict.Action {
 	case permission.Allow:
 		d.Approved = true
@@ -228,6 +260,9 @@ func (s *Set) decide(ctx context.Context, j *job) {
 			answer = s.cfg.Ask(ctx, d)
 		}
 		d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
+		if d.Approved && answer.Always && lacking != nil {
+			s.see(j, lacking)
+		}
 	}
 	if s.cfg.Decided != nil {
 		if err := s.cfg.Decided(d); err != nil {
@@ -236,10 +271,18 @@ func (s *Set) decide(ctx context.Context, j *job) {
 		}
 	}
 	if !d.Approved {
-		j.result.Text = refusal(d, answer)
+		change := ""
+		if x, ok := s.cfg.Guard.(explainer); ok && answer.By == "" { // what a person has refused is not for a rule to allow
+			change = x.Explain(s.callOf(ctx, j)).Change()
+		}
+		j.result.Text = refusal(d, answer, change)
 		return
 	}
-	j.verdict, j.ready = d.Verdict, true
+	j.verdict, j.lacking, j.ready = d.Verdict, lacking, true
+}
+
+func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
+	return permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: boundsOf(ctx).rules}
 }
 
 func (s *Set) run(ctx context.Context, j *job) {
@@ -250,14 +293,18 @@ func (s *Set) run(ctx context.Context, j *job) {
 	ctx = context.WithValue(ctx, dirKey{}, s.cfg.Dir)
 	ctx = context.WithValue(ctx, agentKey{}, s.cfg.Agent)
 	ctx = context.WithValue(ctx, verdictKey{}, j.verdict)
+	ctx = context.WithValue(ctx, lackingKey{}, j.lacking)
+	if s.cfg.ReadDirs != nil {
+		ctx = context.WithValue(ctx, readDirsKey{}, s.cfg.ReadDirs)
+	}
 	if s.cfg.Progress != nil {
 		ctx = context.WithValue(ctx, progressKey{}, func(p community.Progress) { s.cfg.Progress(j.call, p) })
 	}
 	j.result = j.inv.Run(ctx)
 }
 
-// refusal tells the model why, and not to try the same again.
-func refusal(d Decision, answer Answer) string {
+// refusal tells the model why, what a person would have to change, and not to try the same again.
+func refusal(d Decision, answer Answer, change string) string {
 	why := d.Verdict.Why
 	if d.Verdict.Action == permission.Ask {
 		why = strings.TrimSpace(why + " " + cmp.Or(answer.Why, "The person said no."))
@@ -266,7 +313,13 @@ func refusal(d Decision, answer Answer) string {
 	if d.Verdict.Link != "" {
 		who = " (permissions of " + d.Verdict.Link + ")"
 	}
-	return fmt.Sprintf("Denied%s: %s Do not repeat this call or try to get around it; go on without it, or say what you could not do.", who, why)
+	switch {
+	case strings.HasPrefix(change, "To "):
+		change = " " + change + " Only a person can do that."
+	case change != "":
+		change = " " + change
+	}
+	return fmt.Sprintf("Denied%s: %s%s Do not repeat this call or try to get around it; go on without it, or say what you could not do.", who, why, change)
 }
 
 func ended(ctx context.Context, name string) string {
@@ -275,6 +328,7 @@ func ended(ctx context.Context, name string) string {
 
 type (
 	dirKey      struct{}
+	readDirsKey struct{}
 	agentKey    struct{}
 	verdictKey  struct{}
 	progressKey struct{}
@@ -285,6 +339,15 @@ type (
 func Dir(ctx context.Context) string {
 	dir, _ := ctx.Value(dirKey{}).(string)
 	return dir
+}
+
+// ReadDirs are the directories beside the workspace in which a tool may read for this call's agent, and do
+// nothing else. What it may read there the guard has said.
+func ReadDirs(ctx context.Context) []string {
+	if dirs, _ := ctx.Value(readDirsKey{}).(func() []string); dirs != nil {
+		return dirs()
+	}
+	return nil
 }
 
 // AgentOf is whose call it is, SetConfig.Agent: a tool that several agents share may ask. "" outside a Set.

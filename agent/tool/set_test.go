@@ -80,6 +80,25 @@ func TestNoToolRunsWithoutTheGuardsWord(t *testing.T) {
 	}
 }
 
+func TestARefusalSaysWhatAPersonWouldHaveToChange(t *testing.T) {
+	ask, deny := permission.Policy{Default: permission.Ask}, permission.Policy{FinalDeny: []permission.Rule{{}}, Default: permission.Allow}
+	said := func(context.Context, tool.Decision) tool.Answer { return tool.Answer{By: "bob"} }
+	for name, c := range map[string]struct {
+		cfg           tool.SetConfig
+		want, without string
+	}{
+		"nobody to ask":      {tool.SetConfig{Guard: permission.Chain{{Policy: ask}}}, "To allow it, add to allow: a. Only a person can do that.", ""},
+		"a final denial":     {tool.SetConfig{Guard: permission.Chain{{Policy: deny}}}, "No rule changes this", "Only a person"},
+		"a person has said":  {tool.SetConfig{Guard: permission.Chain{{Policy: ask}}, Ask: said}, "The person said no.", "add to allow"},
+		"a guard that can't": {tool.SetConfig{Guard: by{}}, "The test says so.", "add to allow"},
+	} {
+		text := tool.NewSet(c.cfg, plain("a", says("ran"))).Run(t.Context(), calls("a"))[0].Text
+		if !strings.Contains(text, c.want) || c.without != "" && strings.Contains(text, c.without) {
+			t.Errorf("%s: got %q, want %q in it and not %q", name, text, c.want, c.without)
+		}
+	}
+}
+
 func TestEachDecisionIsReportedBeforeTheToolRuns(t *testing.T) {
 	var log []string
 	cfg := tool.SetConfig{

@@ -16,12 +16,22 @@ type Tool interface {
 	Decode(args json.RawMessage) (Invocation, error)
 }
 
+// Conditional is a Tool that is not always there. While it is not offered, a Set neither describes nor runs it.
+// Offered may be called from many goroutines.
+type Conditional interface {
+	Tool
+	Offered() bool
+}
+
 // Invocation is a decoded call: the permission check and the tool see the same value.
 type Invocation struct {
 	// Args are the decoded arguments, for the guard. They are not written to.
 	Args map[string]any
 	// Run does the work. It returns when the work is done or ctx ends. What goes wrong is a Result.
 	Run func(ctx context.Context) Result
+	// Holds returns nil if what the call runs can be held as it should be, and a *sandbox.Refusal if less than that is
+	// to be had: then a person decides, or nobody, which is a no. It is asked after the guard. nil: nothing is to hold.
+	Holds func(ctx context.Context) error
 	// Alone says that the call may not run beside others of its turn.
 	Alone bool
 }

@@ -8,11 +8,9 @@ import (
 	"syscall"
 
 	"symbio/cmd/symbio/internal/cli"
-	"symbio/security/sandbox"
 )
 
 func main() {
-	sandbox.Helper() // this process may be one that holds a command
 	os.Exit(run())
 }
 

@@ -15,12 +15,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"symbio/security/sandbox"
 )
 
 func TestMain(m *testing.M) {
-	sandbox.Helper()
 	if playRole() { // on a LAN of namespaces
 		return
 	}

@@ -9,6 +9,9 @@
 // line that was cut off in the middle is left as it is, and the log goes on in a new file that says so. Records are
 // written by one Log at a time, whose methods may be called from many goroutines; Verify reads beside it.
 //
+// Calls of other nodes come too often for a record each: Calls records the first of a kind at once, and how often it
+// was repeated once a minute. The end of the process may cost the counts of the last minute, never a kind of call.
+//
 // It decides nothing, and it forgets nothing: old files are a person's to remove, and Verify then begins with the
 // oldest that is left.
 package audit

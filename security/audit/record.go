@@ -15,6 +15,9 @@ import (
 type Entry struct {
 	Time time.Time `json:"time"`
 	Node string    `json:"node"` // id
+	// Kind is "" for a tool call of an agent of this node, KindInbound for a call of another node. Of that,
+	// Agent and Name are the other node's, For is what that node says of itself, and Tool is "invoke" or "send".
+	Kind string `json:"kind,omitempty"`
 	// Agent is the id of the one whose call it was, and Name what people call it.
 	Agent string `json:"agent"`
 	Name  string `json:"name,omitempty"`
@@ -33,6 +36,10 @@ type Entry struct {
 	// Approved says whether the call was let through, and By who did: "" is the rules alone.
 	Approved bool   `json:"approved"`
 	By       string `json:"by,omitempty"`
+	// Count is how many decisions this stands for, that repeat one recorded before, and Since when the first of
+	// them was; Time is the last one's. 0 is this one alone.
+	Count uint64     `json:"count,omitempty"`
+	Since *time.Time `json:"since,omitempty"`
 }
 
 // MaxRecord is how long a record may be, in bytes. The arguments of one that would be longer are left

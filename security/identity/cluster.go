@@ -15,6 +15,7 @@ import (
 	"time"
 
 	pb "symbio/proto/symbio/v1"
+	"symbio/security/private"
 )
 
 // ErrClusterExists says that this machine holds a cluster's authority already.
@@ -43,7 +44,7 @@ func CreateCluster(dir, name string) (*Cluster, error) {
 		return nil, err
 	}
 	file := filepath.Join(dir, authorityFile)
-	if err := writeOnce(file, data); errors.Is(err, fs.ErrExist) {
+	if err := private.Create(file, data); errors.Is(err, fs.ErrExist) {
 		return nil, ErrClusterExists
 	} else if err != nil {
 		return nil, fmt.Errorf("write %s: %w", file, err)

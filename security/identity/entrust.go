@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "symbio/proto/symbio/v1"
+	"symbio/security/private"
 )
 
 // ErrNotEntrusted says that what came does not make a node hold its cluster's authority: it was not sealed
@@ -255,7 +256,7 @@ func (c *Cluster) keepRecord(r Record) error {
 	if err != nil {
 		return err
 	}
-	return replace(c.recordFile(r.ID), data)
+	return private.Replace(c.recordFile(r.ID), data)
 }
 
 // entrustText is what both ends bind to: the cluster, who gives it to whom, and the key made for that. All

@@ -107,7 +107,7 @@ func TestAnUnsafeOrBrokenKeyFileIsRefusedAndNotTouched(t *testing.T) {
 		{"cut off", string(pem[:len(pem)/2]), 0o600, 0o700, "move it away", false},
 		{"text before it", "hello\n" + string(pem), 0o600, 0o700, "move it away", false},
 		{"two keys", string(pem) + string(pem), 0o600, 0o700, "move it away", false},
-		{"huge", strings.Repeat("a", 1<<20), 0o600, 0o700, "not a key", false},
+		{"huge", strings.Repeat("a", 1<<20), 0o600, 0o700, "move it away", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.unix && runtime.GOOS == "windows" {

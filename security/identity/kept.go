@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "symbio/proto/symbio/v1"
+	"symbio/security/private"
 )
 
 // read takes one kept list. The caller holds r.mu.
@@ -82,7 +83,7 @@ func (r *Revocations) write(list *pb.Revocations) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := writeOnce(listFile(dir, list.GetEpoch()), data); err != nil {
+	if err := private.Create(listFile(dir, list.GetEpoch()), data); err != nil {
 		return err
 	}
 	all, err := keptIn(dir)
@@ -118,7 +119,7 @@ func (r *Revocations) keepIn(dir string) error {
 		}
 		sum := sha256.Sum256(list.GetSignature())
 		for _, file := range []string{listFile(dir, list.GetEpoch()), listFile(dir, list.GetEpoch()) + "." + hex.EncodeToString(sum[:8])} {
-			err = writeOnce(file, data)
+			err = private.Create(file, data)
 			if errors.Is(err, fs.ErrExist) {
 				there, readErr := readFile(file, listSize)
 				if readErr == nil && !bytes.Equal(there, data) {

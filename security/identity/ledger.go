@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"symbio/security/private"
 )
 
 // Figures of tokens.
@@ -64,7 +66,7 @@ func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	if err := replace(c.ticketFile(t.public()), data); err != nil {
+	if err := private.Replace(c.ticketFile(t.public()), data); err != nil {
 		return Token{}, fmt.Errorf("keep the token: %w", err)
 	}
 	return t, nil
@@ -95,7 +97,7 @@ func (c *Cluster) redeem(t ticket, id NodeID, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	err = writeOnce(t.file+usedEnd, data)
+	err = private.Create(t.file+usedEnd, data)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -174,7 +176,7 @@ func (c *Cluster) record(leaf *x509.Certificate, name string) error {
 	if err != nil {
 		return err
 	}
-	return replace(file, data)
+	return private.Replace(file, data)
 }
 
 func (c *Cluster) recordFile(id NodeID) string {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	pb "symbio/proto/symbio/v1"
+	"symbio/security/private"
 )
 
 const memberFile = "member.pem"
@@ -39,7 +40,7 @@ func (a *Admission) Save(dir string) error {
 func saveMember(dir string, leaf *x509.Certificate, a *Authority) error {
 	data := pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: leaf.Raw})
 	data = append(data, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: a.certificate.Raw})...)
-	if err := replace(filepath.Join(dir, memberFile), data); err != nil {
+	if err := private.Replace(filepath.Join(dir, memberFile), data); err != nil {
 		return fmt.Errorf("keep the certificate: %w", err)
 	}
 	return nil

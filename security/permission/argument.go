@@ -9,12 +9,12 @@ import "strings"
 const argumentName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 // argument is the name of the argument that the rule's spec is about; "" = it names none.
-func (r Rule) argument() string {
+func (r *Rule) argument() string {
 	name, _ := r.named()
 	return name
 }
 
-func (r Rule) named() (name, pattern string) {
+func (r *Rule) named() (name, pattern string) {
 	name, pattern, ok := strings.Cut(r.spec, "=")
 	if r.form != formOpaque || !ok || name == "" || strings.Trim(name, argumentName) != "" {
 		return "", r.spec
@@ -23,7 +23,7 @@ func (r Rule) named() (name, pattern string) {
 }
 
 // allowsArgument says whether the named argument is what the rule means.
-func (r Rule) allowsArgument(f *facts) reach {
+func (r *Rule) allowsArgument(f *facts) reach {
 	name, pattern := r.named()
 	value, ok := f.call.Args[name].(string)
 	if name == "" || !ok {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -73,8 +72,13 @@ type differential struct {
 	ran, allowed, commands, realRan, realCommands, differ int
 }
 
-// attempt is a script to run.
+// denies is a policy that allows what it does not deny: what it allows must never run evil, rm or x.
+const denies = "deny: Bash(evil:*); Bash(rm:*) | final: Bash(x:*) | default: allow"
+
+// attempt is a script to run. Of one that byDefault allowed only what is denied is a violation.
 type attempt struct {
+	byDefault bool
+
 	text, script string
 	program      shell.Program
 	allowed      bool
@@ -89,7 +93,7 @@ func newDifferential(t *testing.T, bash string, seed uint64) *differential {
 		t.Fatal(err)
 	}
 	d := &differential{t: t, bash: bash, dir: dir, gen: generator{rand.New(rand.NewPCG(seed, 1))}}
-	for _, sub := range []string{"run/d", "empty", "stubs", "home"} {
+	for _, sub := range []string{"run/d", "logs", "empty", "stubs", "home"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -98,6 +102,7 @@ func newDifferential(t *testing.T, bash string, seed uint64) *differential {
 		"allow: Bash(ok:*); Bash(echo:*); Bash(git log:*) | default: ask",
 		"allow: Bash(ok:*); Bash(echo:*); Bash(cat:*); Bash(cd:*); Bash(eval:*); Bash(trap:*); Bash(exec:*); Bash(printf:*); Write(" + dir + "/run/ok*) | default: ask",
 		"allow: Bash(ok:*); Bash(env:*); Bash(timeout:*); Bash(xargs:*); Bash(find:*); Bash(sh:*); Bash(bash:*); Bash(echo:*); Bash(command:*); Bash(nice:*); Write(" + dir + "/run/ok*) | default: ask",
+		denies,
 		"deny: Bash(evil:*); Bash(rm:*) | final: Bash(x:*) | allow: Bash(ok:*); Bash(git:*); Bash(cat:*); Bash(test:*); Bash([:*); Bash(read:*); Bash(export:*); Bash(declare:*); Bash(set:*) | default: ask",
 	} {
 		d.policies = append(d.policies, policy(t, text))
@@ -121,17 +126,21 @@ func newDifferential(t *testing.T, bash string, seed uint64) *differential {
 // try judges a script, and keeps it when something is known about what it does.
 func (d *differential) try(text string, i int) {
 	p := d.policies[i%len(d.policies)]
+	byDefault := p.Default == permission.Allow
 	v := permission.Chain{{Policy: p}}.Judge(permission.Call{Tool: "Bash", Args: map[string]any{"command": text}, Dir: d.dir + "/run"})
-	a := attempt{text: text, script: text, allowed: v.Action == permission.Allow}
+	a := attempt{text: text, script: text, allowed: v.Action == permission.Allow, byDefault: byDefault}
 	if v.Plan != nil && v.Plan.Printed {
 		a.script = v.Plan.Script
 	}
 	a.program = shell.Parse(text)
-	if !a.allowed && (a.program.Runs() || v.Plan == nil || !v.Plan.Printed || !confined(a.program)) {
+	if !a.allowed && i%3 > 0 {
+		return // these only show how well scripts are read
+	}
+	if (!a.allowed || byDefault) && (a.program.Runs() || v.Plan == nil || !v.Plan.Printed || !confined(a.program)) {
 		return
 	}
 	d.waiting = append(d.waiting, a)
-	if a.allowed && d.gen.IntN(25) == 0 && strings.ContainsAny(text, "evnx") {
+	if a.allowed && !byDefault && d.gen.IntN(25) == 0 && strings.ContainsAny(text, "evnx") {
 		d.runReal(a)
 	}
 }
@@ -154,7 +163,7 @@ func confined(p shell.Program) bool {
 
 // harness runs scripts one after the other in subshells: what is no builtin is not found, and logged.
 const harness = `
-LOG=$1 ROOT=$2
+ROOT=$2
 _log() { local r; builtin printf -v r '%s\037' "$@"; r=${r//$'\n'/$'\035'}; builtin printf '\036C%s\037%s' "$_I" "$r" >>"$LOG"; }
 command_not_found_handle() { _log "$@"; [[ $1 != no ]]; }
 echo() { _log echo "$@"; builtin echo "$@"; }
@@ -168,7 +177,7 @@ _files() {
   local f
   for f in "$ROOT"/run/* "$ROOT"/run/d/* "$ROOT"/home/* "$ROOT"/empty/* "$ROOT"/*; do
     case $f in
-      "$ROOT"/run/d | "$ROOT"/run | "$ROOT"/home | "$ROOT"/empty | "$ROOT"/stubs | "$ROOT"/log | "$ROOT"/scripts | "$ROOT"/out) ;;
+      "$ROOT"/run/d | "$ROOT"/run | "$ROOT"/home | "$ROOT"/empty | "$ROOT"/stubs | "$ROOT"/log | "$ROOT"/logs | "$ROOT"/scripts | "$ROOT"/out) ;;
       *) builtin printf '\036F%s\037%s' "$_I" "${f#"$ROOT"/}" >>"$LOG"; /bin/rm -rf "$f" ;;
     esac
   done
@@ -176,8 +185,9 @@ _files() {
 }
 _I=0
 while IFS= builtin read -r -d '' _s <&3; do
+  LOG=$1/$_I
   builtin printf '\036S%s\037' "$_I" >>"$LOG"
-  ( exec 3<&-; ulimit -t 2 -f 64; builtin cd "$ROOT/run"; eval "$_s"
+  ( exec 3<&-; ulimit -t 1 -f 256; builtin cd "$ROOT/run"; eval "$_s"
     wait ) </dev/null >"$ROOT/out" 2>&1
   [[ $3 ]] && /bin/sleep "$3"
   _files
@@ -227,24 +237,24 @@ func (d *differential) runBatch(batch []attempt, pause string, count bool) (stra
 		scripts.WriteByte(0)
 	}
 	d.write("scripts", scripts.Bytes())
-	d.write("log", nil)
-	ctx, stop := context.WithTimeout(d.t.Context(), 5*time.Second+time.Duration(len(batch))*20*time.Millisecond) // some scripts never end
+	ctx, stop := context.WithCancel(d.t.Context())
 	defer stop()
-	cmd := exec.CommandContext(ctx, d.bash, "--norc", "--noprofile", "-c", harness, "bash", d.dir+"/log", d.dir, pause)
+	cmd := exec.CommandContext(ctx, d.bash, "--norc", "--noprofile", "-c", harness, "bash", d.dir+"/logs", d.dir, pause)
 	cmd.Env, cmd.WaitDelay = d.environment(d.dir+"/empty"), time.Second
 	cmd.Dir = d.dir + "/run"
 	endAll := ownGroup(cmd)
+	watched := make(chan struct{})
+	go func() { defer close(watched); d.watch(ctx, stop) }()
 	out, err := cmd.CombinedOutput()
 	endAll()
 	ended := ctx.Err() == nil
+	stop()
+	<-watched
 	if err != nil && ended {
 		d.t.Logf("the harness: %v %s", err, out)
 	}
-	log, err := os.ReadFile(d.dir + "/log")
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	for record := range strings.SplitSeq(string(log), "\x1e") {
+	log := d.takeLogs(len(batch))
+	for record := range strings.SplitSeq(log, "\x1e") {
 		if record == "" {
 			continue
 		}
@@ -277,8 +287,66 @@ func (d *differential) runBatch(batch []attempt, pause string, count bool) (stra
 	return strange
 }
 
+// watch calls stop when no script has begun for a while: some never end.
+func (d *differential) watch(ctx context.Context, stop func()) {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	begun, since := 0, time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for d.exists(fmt.Sprint("logs/", begun)) {
+			begun, since = begun+1, time.Now()
+		}
+		if time.Since(since) > patience {
+			stop()
+			return
+		}
+	}
+}
+
+func (d *differential) exists(name string) bool {
+	_, err := os.Lstat(filepath.Join(d.dir, name))
+	return err == nil
+}
+
+// takeLogs reads what the scripts have logged, each in a file of its own, and removes it. The last record of
+// a file that has reached its limit is cut, and left out.
+func (d *differential) takeLogs(n int) string {
+	var all strings.Builder
+	for i := range n {
+		name := filepath.Join(d.dir, "logs", fmt.Sprint(i))
+		text, err := os.ReadFile(name)
+		if err != nil {
+			break
+		}
+		if len(text) >= mostLogged {
+			text = text[:bytes.LastIndexByte(text, '\x1e')]
+		}
+		all.Write(text)
+		if err := os.Remove(name); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+const (
+	// patience is longer than the second of processor time that each script has.
+	patience = 3 * time.Second
+	// mostLogged is ulimit -f of the harness.
+	mostLogged = 256 << 10
+)
+
 func (d *differential) checkCommand(a attempt, argv []string) {
-	if name, _, _ := strings.Cut(argv[0], "-"); a.allowed && !mine[name] { // echo-x is what echo:* means too
+	name, _, _ := strings.Cut(argv[0], "-")
+	if a.allowed && a.byDefault && (name == "evil" || name == "rm" || name == "x") {
+		d.t.Errorf("allowed, but it ran the denied %q\n%q\nprinted %q\n%s", argv, a.text, a.script, listed(a.program))
+	}
+	if a.allowed && !a.byDefault && !mine[name] { // echo-x is what echo:* means too
 		d.t.Errorf("allowed, but it ran %q\n%q\nprinted %q", argv, a.text, a.script)
 	}
 	for _, c := range a.program.Commands {
@@ -286,17 +354,18 @@ func (d *differential) checkCommand(a attempt, argv []string) {
 			return
 		}
 	}
-	if a.allowed {
+	if a.allowed && !a.byDefault {
 		d.t.Errorf("allowed, but it ran %q, which is not among the commands\n%q\nprinted %q\n%s", argv, a.text, a.script, listed(a.program))
-	} else if d.differ++; d.differ <= 3 {
-		d.t.Logf("not allowed, and read differently: it ran %q\n%q", argv, a.text)
+	}
+	if d.differ++; d.differ <= 40 {
+		d.t.Logf("not allowed, and read differently: it ran %q\n%q\n%s", argv, a.text, listed(a.program))
 	}
 }
 
 // mayMake reports whether the script may have made the file: it is among its files, and an allowed
 // script may write only where its policy says.
 func (a attempt) mayMake(name string) bool {
-	if a.allowed && !strings.HasPrefix(name, "run/ok") {
+	if a.allowed && !a.byDefault && !strings.HasPrefix(name, "run/ok") {
 		return false
 	}
 	for _, f := range a.program.Files {
@@ -403,162 +472,4 @@ func matchText(pattern, text string) bool {
 		return false
 	}
 	return text != "" && text[0] == pattern[0] && matchText(pattern[1:], text[1:])
-}
-
-// generator writes random scripts.
-type generator struct{ *rand.Rand }
-
-func (g generator) pick(list ...string) string { return list[g.IntN(len(list))] }
-
-func (g generator) script() string {
-	switch g.IntN(10) {
-	case 0, 1, 2:
-		return g.soup()
-	case 3:
-		return g.mutate(g.list(3))
-	default:
-		return g.list(3)
-	}
-}
-
-// soup is tokens without any order.
-func (g generator) soup() string {
-	var b strings.Builder
-	for range 1 + g.IntN(10) {
-		b.WriteString(tokens[g.IntN(len(tokens))])
-		b.WriteString(g.pick("", " ", " ", " ", "\n", ";", "\\\n", "\t"))
-	}
-	return b.String()
-}
-
-var tokens = strings.Split("ok evil rm git log echo cat ' \" ` $( ) { } ; \\ # <<EOF EOF <<'EOF' <<-EOF \n > >> OUT okfile $x x=1 x=evil \"$x\" ${x} $'\\x65vil' $'ok' if then fi else do done case in esac [[ ]] (( )) function () & ! time coproc eval exec command builtin trap EXIT <( >( {ok,evil} {a,b} * ? ~ -c sh bash env timeout\x005 xargs select <<< &> >& 2>&1 {fd}> <> |& ;; ;& $(( 1+2 a[ ] ${ :- @P || && | for while until i \\\n ok\x00a 'ok' \"ok\" ok\\ \\\\ \"\\\"\" '\\'' $ $$ $? ${#x} \x00 =evil ,evil} {evil, -n -- 0 1 9 # \t ok; evil; ok# $\"ok\" ~+ ../OUT d cd\x00d cd\x00.. !ok {  }; ( !( @( +( [ ] -f set\x00-e declare export read x y unset : . source return exit break hash alias ok=evil;", " ")
-
-// mutate changes a few characters.
-func (g generator) mutate(s string) string {
-	const chars = "\"'`$(){}[];&|<>\\#\n !*?~=-,x1 \t"
-	b := []byte(s)
-	for range 1 + g.IntN(3) {
-		if len(b) == 0 {
-			break
-		}
-		i := g.IntN(len(b))
-		switch c := chars[g.IntN(len(chars))]; g.IntN(3) {
-		case 0:
-			b[i] = c
-		case 1:
-			b = slices.Insert(b, i, c)
-		default:
-			b = slices.Delete(b, i, i+1)
-		}
-	}
-	return string(b)
-}
-
-func (g generator) list(depth int) string {
-	var b strings.Builder
-	for i := range 1 + g.IntN(3) {
-		if i > 0 {
-			b.WriteString(g.pick("; ", "\n", " && ", " || ", " | ", " & ", " |& ", ";", "\n\n", " ;\\\n"))
-		}
-		b.WriteString(g.statement(depth))
-	}
-	return b.String()
-}
-
-func (g generator) statement(depth int) string {
-	if depth <= 0 || g.IntN(3) > 0 {
-		return g.simple(depth)
-	}
-	l := func() string { return g.list(depth - 1) }
-	switch g.IntN(18) {
-	case 0:
-		return "(" + l() + ")" + g.redirect(depth)
-	case 1:
-		return "{ " + l() + "\n}" + g.redirect(depth)
-	case 2:
-		return "if " + l() + "; then " + l() + g.pick("", "; else "+l(), "; elif "+l()+"; then "+l()) + "\nfi"
-	case 3:
-		return g.pick("while ", "until ") + l() + "; do " + l() + "; break; done"
-	case 4:
-		return "for " + g.pick("i", "x", "ok") + " in " + g.words(depth) + "; do " + l() + "; done"
-	case 5:
-		return "case " + g.word(depth) + " in " + g.word(depth) + ") " + l() + ";; " + g.pick("*", "a|b", "(ok") + ") " + l() + g.pick(" ;;", " ;&", " ;;&", "\n") + " esac"
-	case 6:
-		return "! " + l()
-	case 7:
-		return "time " + g.pick("", "-p ") + l()
-	case 8:
-		return g.pick("ok", "evil", "f", "git") + "() { " + l() + "\n}"
-	case 9:
-		return "[[ " + g.word(depth) + g.pick(" == ", " != ", " < ", " =~ ", " -eq ", " -nt ") + g.word(depth) + " ]]"
-	case 10:
-		return "(( " + g.pick("1+2", "x", "x=1", "a[$("+l()+")]", "1 ? 2 : 3", "0x1") + " ))"
-	case 11:
-		return "cat <<" + g.pick("EOF", "'EOF'", "\"EOF\"", "-EOF", "E\\OF") + g.pick("", "; "+g.simple(0), " | "+g.simple(0)) + "\n" + g.pick("", "\t") + g.word(depth) + " " + g.word(depth) + "\n" + g.pick("", "\t", "") + "EOF\n"
-	case 12:
-		return "coproc " + g.simple(0)
-	case 13:
-		return g.pick("eval ", "trap ", "bash -c ", "sh -c ", "command ", "exec ") + g.pick(quote(l()), g.words(depth)) + g.pick("", " EXIT")
-	case 14:
-		return l() + " # " + g.pick("x", "'", "\"", "`", "$(", "x \\", "\\") + "\n" + g.simple(0)
-	case 15:
-		return "find . " + g.pick("-name x ", "") + "-exec " + g.words(0) + " {} " + g.pick("\\;", "+", "';'")
-	case 16:
-		return g.pick("export ", "declare ", "declare -x ", "readonly ", "local ") + g.pick("x=", "LANG=", "y=") + g.word(depth)
-	}
-	return g.pick("x=", "LANG=", "x+=", "a[0]=") + g.word(depth)
-}
-
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-func (g generator) simple(depth int) string {
-	var b strings.Builder
-	if g.IntN(8) == 0 {
-		b.WriteString(g.pick("LANG=C ", "x=evil ", "TZ="+g.word(depth)+" ", "LC_ALL=C "))
-	}
-	if g.IntN(6) == 0 {
-		b.WriteString(g.pick("command ", "env ", "env LANG=C ", "env -i ", "timeout 5 ", "timeout -s KILL 5 ", "nice ", "nice -n 3 ", "xargs ", "xargs -n1 ", "builtin ", "nohup ", "command -p ", "env -u x ", "exec ", "eval ", "env -S ", "xargs -I{} "))
-	}
-	b.WriteString(g.pick("ok", "ok", "ok", "echo", "echo", "git log", "cat", "evil", "rm", "'ok'", `o\k`, `"ok"`, "$x", "{ok,evil}", "o''k", "$'ok'", "true", "cd d", "cd ..", ":", "test", "printf", "git"))
-	if g.IntN(4) > 0 {
-		b.WriteString(" " + g.words(depth))
-	}
-	if g.IntN(5) == 0 {
-		b.WriteString(g.redirect(depth))
-	}
-	return b.String()
-}
-
-func (g generator) redirect(depth int) string {
-	if g.IntN(3) > 0 {
-		return ""
-	}
-	return " " + g.pick("", "", "1", "2", "0", "{fd}", "3") + g.pick(">", ">>", "<", ">|", "<>", ">&", "&>", "&>>", "<&", "<<< ") + g.pick("", " ") + g.pick("okfile", "OUT", "../OUT", "d/okfile", "/dev/null", "&1", "2", "1", "$x", "ok{a,b}", "ok*", "\"okfile\"", g.word(depth))
-}
-
-func (g generator) words(depth int) string {
-	var all []string
-	for range g.IntN(4) {
-		all = append(all, g.word(depth))
-	}
-	return strings.Join(all, g.pick(" ", " ", "  ", " \\\n", "\t"))
-}
-
-func (g generator) word(depth int) string {
-	var b strings.Builder
-	for range 1 + g.IntN(3) {
-		b.WriteString(g.piece(depth))
-		if g.IntN(2) == 0 {
-			break
-		}
-	}
-	return b.String()
-}
-
-func (g generator) piece(depth int) string {
-	if depth > 0 && g.IntN(6) == 0 {
-		inner := g.list(depth - 1)
-		return g.pick("$("+inner+")", "\"$("+inner+")\"", "`"+strings.NewReplacer("`", "", `\`, `\\`).Replace(inner)+"`", "<("+inner+")", "${x:-$("+inner+")}", "\"a`"+strings.NewReplacer("`", "", `\`, `\\`, `"`, "").Replace(inner)+"`\"", "$( "+inner+"\n)", "\"${x:-"+g.word(0)+"}\"")
-	}
-	return g.pick("a", "b", "ok", "evil", "-n", "x y", "'a b'", `"a b"`, `a\ b`, `\;`, `\"`, `'"'`, `"'"`, "$x", `"$x"`, "${x}", "$1", "$?", "$((1+2))", "$(( 3 * 4 ))", "{a,b}", "{evil,ok}", "{1..3}", "a{b,c}d", "{a,{b,c}}", `{a\,b}`, "{a}", "{,a}", "*", "?", "[ab]", "~", "~/x", "a=b", "=", "%", "@", "+", `$'a\tb'`, `$'\x65vil'`, `$'\''`, `"\$x"`, `"\a"`, `\a`, `'\a'`, `"a\\"`, `'a\'`, "#", "a#b", "-", "--", ",", "^", "!", `"!"`, ":", "/", ".", "..", "''", `""`, "$", `"$"`, "a$", "]", "[", "}", "{", "a~b", `\~`, "a:~", "$$", "é", `\$x`, `"\""`, `"`+"\n"+`"`, "'\n'", "\\\n", "$'\\n'", "1", "2>", "{x", "x}", `"{a,b}"`, "$x$x", `a"b"'c'd`, "${x}y")
 }

@@ -19,19 +19,21 @@ func TestNamedAttacks(t *testing.T) {
 		want                  permission.Action
 	}{
 		{"git status; rm -rf ~", "allow: Bash(git:*) | default: ask", "git status; rm -rf ~", permission.Ask},
-		{"a comment with a continuation", "allow: Bash(git:*) | default: ask", "git status # x \\\nrm -rf .", permission.Ask},
-		{"a comment with a continuation, denied", "final: Bash(rm:*) | allow: Bash", "git status # x \\\nrm -rf .", permission.Deny},
+		{`git status # x \⏎rm -rf .`, "allow: Bash(git:*) | default: ask", "git status # x \\\nrm -rf .", permission.Ask},
+		{`git status # x \⏎rm -rf ., denied`, "final: Bash(rm:*) | allow: Bash", "git status # x \\\nrm -rf .", permission.Deny},
 		{"find . -exec", "allow: Bash(find:*) | default: ask", `find . -name x -exec rm -rf {} \;`, permission.Ask},
-		{"git -c core.pager", "allow: Bash(git:*) | default: ask", "git -c core.pager='sh -c id' log", permission.Ask},
+		{"git -c core.pager=…", "allow: Bash(git:*) | default: ask", "git -c core.pager='sh -c id' log", permission.Ask},
 		{"cd nosuch; echo x > ../f", "allow: Bash(cd:*); Bash(echo:*); Write(" + work + "/*) | default: ask", "cd nosuch; echo x > ../f", permission.Ask},
 		{"the same where it stays inside", "allow: Bash(cd:*); Bash(echo:*); Write(" + work + "/*) | default: ask", "cd sub; echo x > f", permission.Allow},
 		{"through a link", "allow: Bash(echo:*); Write(" + work + "/*) | default: ask", "echo x > linkdir/f", permission.Ask},
 		{"a denied file through a link", "deny: Read(" + outside + "/*) | allow: Bash", "cat link", permission.Deny},
 	} {
-		v := judged(policy(t, c.policy), permission.Call{Tool: "Bash", Args: map[string]any{"command": c.command}, Dir: work})
-		if v.Action != c.want {
-			t.Errorf("%s: got %v (%s), want %v", c.name, v.Action, v.Why, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			v := judged(policy(t, c.policy), permission.Call{Tool: "Bash", Args: map[string]any{"command": c.command}, Dir: work})
+			if v.Action != c.want {
+				t.Errorf("got %v (%s), want %v", v.Action, v.Why, c.want)
+			}
+		})
 	}
 }
 
@@ -70,6 +72,7 @@ func TestAlwaysIsOneExactRuleForEachCommand(t *testing.T) {
 		"npm test $X":                     {""},
 		"npm test *.go":                   {""},
 		"ls > out":                        {"Write(/nowhere/work/out)"},
+		"ls > '*'":                        {""}, // the rule would mean every file there
 		"npm test > $X":                   {"Bash(npm test)", "", ""},
 		"echo ')'":                        {""},
 		"find . -exec rm {} +":            {""},

@@ -26,6 +26,8 @@ type RuleText struct {
 	// Match and NotMatch are examples, such as "git log -1" beside Bash(git log:*): what the rule has to mean
 	// and what it must not. Policy holds the rule against them.
 	Match, NotMatch []string
+	// At is where it is written, as LINE:COLUMN or FILE:LINE:COLUMN; "" when it was not read from a file.
+	At string
 }
 
 // Rules are rules without examples.
@@ -46,7 +48,9 @@ type ruleYAML struct {
 
 // UnmarshalYAML reads both forms. An unknown key is an error.
 func (r *RuleText) UnmarshalYAML(n *yaml.Node) error {
+	at := fmt.Sprintf("%d:%d", n.Line, n.Column)
 	if n.Kind != yaml.MappingNode {
+		r.At = at
 		return n.Decode(&r.Rule)
 	}
 	for i := 0; i < len(n.Content); i += 2 {
@@ -56,7 +60,7 @@ func (r *RuleText) UnmarshalYAML(n *yaml.Node) error {
 	}
 	var long ruleYAML
 	err := n.Decode(&long)
-	*r = RuleText(long)
+	*r = RuleText{Rule: long.Rule, Match: long.Match, NotMatch: long.NotMatch, At: at}
 	return err
 }
 
@@ -65,7 +69,20 @@ func (r RuleText) MarshalYAML() (any, error) {
 	if len(r.Match)+len(r.NotMatch) == 0 {
 		return r.Rule, nil
 	}
-	return ruleYAML(r), nil
+	return ruleYAML{r.Rule, r.Match, r.NotMatch}, nil
+}
+
+// In is the configuration with the name of the file that it was read from, for Explain.
+func (c Config) In(file string) Config {
+	for _, list := range []*[]RuleText{&c.Allow, &c.Deny, &c.FinalDeny, &c.Override} {
+		*list = slices.Clone(*list)
+		for i := range *list {
+			if at := &(*list)[i].At; *at != "" {
+				*at = file + ":" + *at
+			}
+		}
+	}
+	return c
 }
 
 // Merge is the configuration with another over it: what both say of the preset and the default is later's, and
@@ -86,7 +103,7 @@ func (c Config) Merge(later Config) Config {
 			if i := slices.IndexFunc(*list.to, same); i < 0 {
 				*list.to = append(*list.to, r)
 			} else {
-				(*list.to)[i] = RuleText{r.Rule, append(slices.Clone((*list.to)[i].Match), r.Match...), append(slices.Clone((*list.to)[i].NotMatch), r.NotMatch...)}
+				(*list.to)[i] = RuleText{Rule: r.Rule, At: (*list.to)[i].At, Match: append(slices.Clone((*list.to)[i].Match), r.Match...), NotMatch: append(slices.Clone((*list.to)[i].NotMatch), r.NotMatch...)}
 			}
 		}
 	}
@@ -101,6 +118,7 @@ func (c Config) Policy() (Policy, error) {
 		name = "standard"
 	}
 	p, err := Preset(name)
+	p.at = p.origins("preset " + name)
 	errs := []error{err}
 	for _, list := range []struct {
 		name  string
@@ -123,6 +141,9 @@ func (c Config) Policy() (Policy, error) {
 			}
 			errs = append(errs, err)
 			*list.to = append(*list.to, r)
+			if key := list.name + " " + r.text; text.At != "" && p.at[key] == "" {
+				p.at[key] = text.At
+			}
 		}
 	}
 	if c.Default != "" {

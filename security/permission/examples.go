@@ -33,9 +33,16 @@ func (r Rule) alone(text string, denies bool) Verdict {
 	call := r.example(text)
 	p := Policy{Allow: []Rule{r}, Default: Deny}
 	if denies {
-		p = Policy{Deny: []Rule{r}, Allow: []Rule{{text: r.tool, tool: r.tool, form: formTool}}, Default: Allow}
+		p = Policy{Deny: []Rule{r}, Allow: []Rule{whole(r.tool)}, Default: Allow}
 	}
 	return Chain{{Policy: p}}.Judge(call)
+}
+
+// whole is the rule for every call of a tool.
+func whole(tool string) Rule {
+	r := newRule(tool, tool, "")
+	r.form = formTool
+	return r
 }
 
 // example is the call of the rule's tool that a text stands for: of Bash the command, of Git its words, of

@@ -58,11 +58,14 @@ func except(c Chain, f *facts) *Except {
 	e := &Except{lexical: at.lexical, real: at.real}
 	for _, l := range c {
 		x := exceptions{final: treeDenials(l.Policy.FinalDeny, f), deny: treeDenials(l.Policy.Deny, f)}
+		if !l.mute {
+			x.final = append(x.final, f.secretsBelow(l.Policy.Allow)...)
+		}
 		if len(x.final)+len(x.deny) == 0 {
 			continue
 		}
 		for _, r := range l.Policy.Override {
-			if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(f.names) {
+			if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(&f.names) {
 				x.lifted = append(x.lifted, p)
 			}
 		}
@@ -79,9 +82,8 @@ func except(c Chain, f *facts) *Except {
 func treeDenials(rules []Rule, f *facts) []pattern {
 	var all []pattern
 	for _, r := range rules {
-		if r.form == formPath && r.namedBy(f.denied) {
-			patterns, _ := r.denials(f.call.Dir, f.follow)
-			all = append(all, patterns...)
+		if r.form == formPath && r.namedBy(&f.denied) {
+			all, _ = r.denials(f, all)
 		}
 	}
 	return all

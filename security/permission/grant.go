@@ -34,7 +34,8 @@ func ParseGrant(text string) (Rule, error) {
 	}
 	below, skillDir := cutSkillDir(spec)
 	ofSkill := skillDir != ""
-	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*"), granted: true}
+	r := newRule(text, tool, spec)
+	r.granted = true
 	if ofSkill {
 		if below != "" && below[0] != '/' {
 			return bad(len(tool)+1+len(skillDir), "a / has to follow "+skillDir)

@@ -65,7 +65,7 @@ func (r rail) judge(f *facts) Verdict {
 	}
 	asks, may := firstDeny(r.ask, f)
 	if f.ran() != nil {
-		asks, may = f.firstForbidden(r.ask, nil)
+		asks, may = f.firstForbidden(r.ask, nil, true)
 	}
 	if asks == nil {
 		asks = may

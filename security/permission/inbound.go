@@ -2,6 +2,7 @@ package permission
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -20,7 +21,8 @@ type InboundRule struct {
 	// "role/NAME" for a role in the certificate: the one that `symbio cluster token --role NAME` gave,
 	// "node" where it gave none. A node's name is never looked at: it can be any.
 	From string `yaml:"from" json:"from"`
-	// Invoke are capabilities, Send perceptions; * stands for any characters.
+	// Invoke are capabilities, Send perceptions; * stands for any characters. Those that begin with OwnersPrefix
+	// are meant only by patterns that begin with it, too, unless From is local.
 	Invoke []string `yaml:"invoke,omitempty" json:"invoke,omitempty"`
 	Send   []string `yaml:"send,omitempty" json:"send,omitempty"`
 	// Deny refuses capabilities and perceptions, whatever another rule gives.
@@ -42,6 +44,10 @@ const (
 	KindInvoke CallKind = "invoke"
 	KindSend   CallKind = "send"
 )
+
+// OwnersPrefix begins the names of capabilities by which another node acts for the owner of this one: it answers
+// what agents here have asked. Who wrote "*" before there were such did not mean that.
+const OwnersPrefix = "approvals."
 
 // perceptionPrefix is how a perception travels as a capability (architecture.md, the words).
 const perceptionPrefix = "agent.perception."
@@ -118,12 +124,18 @@ func (in Inbound) Judge(from Principal, kind CallKind, name string) Verdict {
 		} else if kind != KindInvoke {
 			break
 		}
+		if kind == KindInvoke && strings.HasPrefix(name, OwnersPrefix) && r.From != "local" {
+			given = slices.DeleteFunc(slices.Clone(given), func(g string) bool { return !strings.HasPrefix(g, OwnersPrefix) })
+		}
 		if g := r.names(from, given, name); g != "" {
 			return inboundVerdict(Allow, StageAllow, r.From, string(kind), g, "takes this call")
 		}
 	}
-	return Verdict{Stage: StageDefault, Source: "authorize",
-		Why: fmt.Sprintf("No authorize rule lets that node %s %q here.", kind, name)}
+	why := fmt.Sprintf("No authorize rule lets that node %s %q here.", kind, name)
+	if kind == KindInvoke && strings.HasPrefix(name, OwnersPrefix) {
+		why += fmt.Sprintf(" Capabilities of the owner have to be named: invoke: [%q].", OwnersPrefix+"*")
+	}
+	return Verdict{Stage: StageDefault, Source: "authorize", Why: why}
 }
 
 // JudgeChain decides a call that a node makes on behalf of others: every one of them has to be heard,

@@ -15,7 +15,7 @@ import (
 func (l Link) judgeRun(f *facts) Verdict {
 	p := l.Policy
 	r := f.ran()
-	denied, unsure := f.firstForbidden(p.FinalDeny, nil)
+	denied, unsure := f.firstForbidden(p.FinalDeny, nil, true)
 	if denied != nil {
 		return decided(Deny, StageFinalDeny, denied, why(denied, "denies this for good")+f.about(denied, nil))
 	}
@@ -29,7 +29,7 @@ func (l Link) judgeRun(f *facts) Verdict {
 		return cautious(byMemory, floor, unsure)
 	}
 	lifted := f.lifted(p.Override)
-	denied, doubt := f.firstForbidden(p.Deny, lifted)
+	denied, doubt := f.firstForbidden(p.Deny, lifted, false)
 	if denied != nil {
 		return decided(Deny, StageDeny, denied, why(denied, "denies this")+f.about(denied, lifted))
 	}
@@ -61,7 +61,7 @@ func decided(a Action, s Stage, r *Rule, why string) Verdict {
 // about says which of several commands a deny rule means.
 func (f *facts) about(r *Rule, lifted []bool) string {
 	commands := f.shell.program.Commands
-	if len(commands) < 2 || r.form == formTool || !r.namedBy(f.denied) {
+	if len(commands) < 2 || r.form == formTool || !r.namedBy(&f.denied) {
 		return ""
 	}
 	for i := range commands {
@@ -72,16 +72,38 @@ func (f *facts) about(r *Rule, lifted []bool) string {
 	return ""
 }
 
+// source is a command as a shell reads it: as it was written, unless that names a loop's variable or it is
+// inside of another.
+func source(c shell.Command) string {
+	text := strings.TrimSpace(c.Source())
+	if text != "" && !(c.Literal() && strings.Contains(text, "$")) {
+		return text
+	}
+	var words []string
+	for _, a := range c.Env {
+		words = append(words, a.Name+"="+written(a.Value))
+	}
+	for _, w := range c.Words {
+		words = append(words, written(w))
+	}
+	return strings.Join(words, " ")
+}
+
+func written(w shell.Word) string {
+	switch {
+	case w.Dynamic:
+		return w.Text
+	case w.Tilde && w.Text == "~":
+		return "~"
+	case w.Tilde:
+		return "~/" + quoted(strings.TrimPrefix(w.Text, "~/"))
+	}
+	return quoted(w.Text)
+}
+
 // show writes a command for people.
 func show(c shell.Command) string {
-	text := strings.TrimSpace(c.Source())
-	if text == "" {
-		var words []string
-		for _, w := range c.Words {
-			words = append(words, w.Text)
-		}
-		text = strings.Join(words, " ")
-	}
+	text := source(c)
 	if len(text) > 80 {
 		text = strings.ToValidUTF8(text[:77], "") + "…"
 	}
@@ -98,12 +120,12 @@ func (f *facts) lifted(rules []Rule) []bool {
 	any := false
 	for j := range rules {
 		// A rule for the whole tool also means a program without commands, such as x=1.
-		any = any || len(all) == 0 && rules[j].form == formTool && rules[j].namedBy(f.names)
+		any = any || len(all) == 0 && rules[j].form == formTool && rules[j].namedBy(&f.names)
 	}
 	for i := range all {
 		for j := range rules {
 			r := &rules[j]
-			if !r.namedBy(f.names) {
+			if !r.namedBy(&f.names) {
 				continue
 			}
 			if _, ok, _ := r.covers(f, i); ok {
@@ -117,11 +139,11 @@ func (f *facts) lifted(rules []Rule) []bool {
 	return all
 }
 
-// firstForbidden finds a rule that denies the call, and else one that may. Redirections are looked at
-// only for final rules, when lifted is nil: for others each has its own overrides.
-func (f *facts) firstForbidden(rules []Rule, lifted []bool) (denies, may *Rule) {
+// firstForbidden finds a rule that denies the call, and else one that may. files says to look at
+// redirections too; where there are overrides, each has its own.
+func (f *facts) firstForbidden(rules []Rule, lifted []bool, files bool) (denies, may *Rule) {
 	for i := range rules {
-		switch rules[i].forbidsRun(f, lifted) {
+		switch rules[i].forbidsRun(f, lifted, files) {
 		case yes:
 			return &rules[i], nil
 		case maybe:
@@ -134,22 +156,22 @@ func (f *facts) firstForbidden(rules []Rule, lifted []bool) (denies, may *Rule) 
 }
 
 // forbidsRun says whether a deny rule may mean what the call runs.
-func (r *Rule) forbidsRun(f *facts, lifted []bool) reach {
+func (r *Rule) forbidsRun(f *facts, lifted []bool, files bool) reach {
 	if r.form == formNone {
 		return yes
 	}
 	s := f.shell
-	byTool := r.namedBy(f.denied)
+	byTool := r.namedBy(&f.denied)
 	switch {
 	case byTool && r.form == formTool:
-		return is(!allTrue(lifted) || s.program.Runs() && !allTrue(lifted))
+		return is(!allTrue(lifted) || s.runs && !allTrue(lifted))
 	case byTool && s.unclear && f.subject.matter == matterCommand:
 		return maybe
 	case byTool && r.form == formOpaque:
 		return r.deniesStrings(f)
 	}
 	of := no
-	reads, writes := r.namedBy(readers), r.namedBy(writers)
+	reads, writes := r.namedBy(&readers), r.namedBy(&writers)
 	switch {
 	case byTool, r.tool == "Git":
 		for i := range s.program.Commands {
@@ -160,7 +182,7 @@ func (r *Rule) forbidsRun(f *facts, lifted []bool) reach {
 			}
 		}
 	case reads || writes:
-		return r.forbidsFiles(f, reads, writes, lifted)
+		return r.forbidsFiles(f, reads, writes, lifted, files)
 	default:
 		return no
 	}
@@ -175,8 +197,8 @@ func (r *Rule) forbidsRun(f *facts, lifted []bool) reach {
 }
 
 var (
-	readers = []string{"Read"}
-	writers = []string{"Edit", "Write"}
+	readers = namesOf("Read")
+	writers = func() names { n := namesOf("Edit"); n.add("Write"); return n }()
 )
 
 func allTrue(list []bool) bool {
@@ -190,7 +212,7 @@ func allTrue(list []bool) bool {
 
 // unknown reports whether something may run that is not among the commands.
 func (s *run) unknown() bool {
-	if s.program.Runs() || s.unclear {
+	if s.runs || s.unclear {
 		return true
 	}
 	for _, c := range s.program.Commands {
@@ -270,22 +292,27 @@ func joined(c *shell.Command) string {
 }
 
 // forbidsFiles says whether a command uses a file that a rule denies to the file tools (security.md 8.4).
-func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool) reach {
+func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool, files bool) reach {
 	of := no
-	if lifted == nil {
+	if files {
 		for _, o := range f.shell.files {
 			if of = max(of, r.denies(o.facts)); of == yes {
 				return yes
 			}
 		}
 	}
+	var some [4]pattern
 	var patterns []pattern
 	for i := range f.shell.program.Commands {
 		if lifted != nil && lifted[i] {
 			continue
 		}
-		for _, u := range f.usesOf(i) {
-			use := 0
+		if code := f.shell.program.Commands[i].Code; code != "" && of == no && r.namesIn(code, f) {
+			of = maybe
+		}
+		uses := f.usesOf(i)
+		for j := range uses {
+			u, use := &uses[j], 0
 			if reads {
 				use = u.Read
 			}
@@ -300,7 +327,7 @@ func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool) reach {
 				}
 			case r.form == formPath:
 				if patterns == nil {
-					patterns, _ = r.denials(f.call.Dir, f.follow)
+					patterns, _ = r.denials(f, some[:0])
 				}
 				hit := f.within(u, patterns)
 				if use == shell.Maybe {
@@ -312,19 +339,38 @@ func (r *Rule) forbidsFiles(f *facts, reads, writes bool, lifted []bool) reach {
 			}
 		}
 	}
-	if f.shell.program.Runs() {
+	if f.shell.runs {
 		of = max(of, maybe)
 	}
 	return of
 }
 
+// namesIn reports whether a text in another language names what a path rule is about, as far as a rule says it
+// literally.
+func (r *Rule) namesIn(code string, f *facts) bool {
+	if r.form != formPath {
+		return r.form == formTool // of every file, nobody can tell
+	}
+	p, ok := r.pattern(f.call.Dir)
+	if !ok {
+		return true
+	}
+	name, _, _ := strings.Cut(p.rest, "*")
+	if p.exact || len(name) > 1 && r.base != baseRoot {
+		return strings.Contains(fold(code), fold(strings.TrimSuffix(name, "/")))
+	}
+	return p.dir != "" && strings.Contains(fold(code), fold(p.dir))
+}
+
 // within says whether the file may be one that the patterns deny.
-func (f *facts) within(u used, patterns []pattern) reach {
+func (f *facts) within(u *used, patterns []pattern) reach {
 	if u.any {
 		return maybe
 	}
 	of := no
-	for _, p := range patterns {
+	elsewhere := u.place.known && u.place.real != u.place.lexical
+	for i := range patterns {
+		p := &patterns[i]
 		switch {
 		case u.pattern != "":
 			if p.mayCover(fold(u.pattern)) && (u.Write == shell.Yes || f.mayFind(u.pattern, p)) {
@@ -332,9 +378,9 @@ func (f *facts) within(u used, patterns []pattern) reach {
 			}
 		case u.place.lexical == "" && !u.place.known:
 			of = max(of, maybe)
-		case p.covers(fold(u.place.lexical)) || u.place.known && p.covers(fold(u.place.real)):
+		case p.covers(fold(u.place.lexical)) || elsewhere && p.covers(fold(u.place.real)):
 			return yes
-		case u.Tree && (u.Hidden || !p.hidden()) && (p.below(fold(u.place.lexical)) || u.place.known && p.below(fold(u.place.real))):
+		case u.Tree && (u.Hidden || !p.hidden()) && (p.below(fold(u.place.lexical)) || elsewhere && p.below(fold(u.place.real))):
 			if of = max(of, f.below(u, p)); of == yes {
 				return yes
 			}
@@ -344,7 +390,7 @@ func (f *facts) within(u used, patterns []pattern) reach {
 }
 
 // mayCover is covers for a path that only the shell knows.
-func (p pattern) mayCover(path string) bool {
+func (p *pattern) mayCover(path string) bool {
 	rest := p.rest
 	if p.exact {
 		rest = strings.ReplaceAll(rest, "*", "?") // nobody names files so
@@ -357,7 +403,7 @@ func (p pattern) mayCover(path string) bool {
 }
 
 // hidden reports whether the pattern means only names with a dot in front.
-func (p pattern) hidden() bool {
+func (p *pattern) hidden() bool {
 	return strings.HasPrefix(p.rest[strings.LastIndexByte(p.rest, '/')+1:], ".")
 }
 
@@ -376,7 +422,7 @@ type named struct{ name, real string }
 
 // mayFind reports whether there is a file that a pattern of the shell may stand for and that is denied.
 // A pattern only stands for files that there are.
-func (f *facts) mayFind(word string, p pattern) bool {
+func (f *facts) mayFind(word string, p *pattern) bool {
 	mark := strings.IndexAny(word, shell.Marks)
 	if mark < 0 || strings.ContainsRune(word, shell.Any) {
 		return true
@@ -397,7 +443,7 @@ func (f *facts) mayFind(word string, p pattern) bool {
 
 // below says whether a command that goes below a directory meets there what a pattern denies. What is
 // made later it does not see; that is what the sandbox is for.
-func (f *facts) below(u used, p pattern) reach {
+func (f *facts) below(u *used, p *pattern) reach {
 	if p.exact && u.Write == shell.Yes {
 		return yes
 	}
@@ -449,7 +495,7 @@ func (f *facts) listing(root string) *tree {
 }
 
 // below reports whether something below a directory may be meant.
-func (p pattern) below(dir string) bool {
+func (p *pattern) below(dir string) bool {
 	if _, ok := inside(dir, p.dir); ok && (p.dir != "" || dir == "") {
 		return true
 	}

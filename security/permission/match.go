@@ -18,8 +18,8 @@ const (
 // facts is what rules look at in a call, found once for all the rules of a chain.
 type facts struct {
 	call     Call
-	names    []string // under which an allow rule may name the tool
-	denied   []string // under which a deny rule may: the names and the family
+	names    names // under which an allow rule may name the tool
+	denied   names // under which a deny rule may: the names and the family
 	subject  subject
 	values   []string // what the subject's arguments hold
 	readable bool     // there are values, and all are strings
@@ -27,20 +27,18 @@ type facts struct {
 	goals    []target // one for each value of a URL
 	shell    *run     // of a call that runs commands
 	links    *links   // shared by all that is found for one call
-	followed map[string]string
+	own      links
 	strings  []string // every string of the arguments, for opaque subjects
 	gathered bool
 }
 
 func look(c Call) *facts {
-	f := &facts{call: c, subject: subjectOf(c.Tool), names: []string{c.Tool}, links: &links{}}
-	if alias := aliases[c.Tool]; alias != "" {
-		f.names = append(f.names, alias)
-	}
+	f := &facts{call: c, subject: subjectOf(c.Tool)}
+	f.links = &f.own
+	f.names = namesOf(c.Tool)
+	f.names.add(aliases[c.Tool])
 	f.denied = f.names
-	if family := families[c.Tool]; family != "" {
-		f.denied = append(slices.Clone(f.names), family)
-	}
+	f.denied.add(families[c.Tool])
 	f.readable = true
 	for _, arg := range f.subject.args {
 		if v, ok := c.Args[arg]; ok {
@@ -95,29 +93,54 @@ func (f *facts) locations() []place {
 
 // follow resolves the links in a pattern's directory. ok is false when they cannot be.
 func (f *facts) follow(dir string) (string, bool) {
-	real, known := f.followed[dir]
-	if !known {
-		if found, err := f.links.directory(dir); err == nil {
-			real = found
-		} else {
-			real = "\x00"
-		}
-		if f.followed == nil {
-			f.followed = map[string]string{}
-		}
-		f.followed[dir] = real
+	real, err := f.links.directory(dir)
+	return real, err == nil
+}
+
+// names are some tools' names; tags, the initials, tell most rules apart from them.
+type names struct {
+	tags uint64
+	list [3]string
+}
+
+func namesOf(name string) (n names) {
+	n.tags = 1
+	n.add(name)
+	return n
+}
+
+// add takes a name more, at most three; "" is none.
+func (n *names) add(name string) {
+	if name == "" {
+		return
 	}
-	return real, real != "\x00"
+	n.tags |= 1<<(name[0]&63) | 1
+	for i := range n.list {
+		if n.list[i] == "" {
+			n.list[i] = name
+			return
+		}
+	}
 }
 
 // namedBy reports whether the rule is about a tool of one of those names.
-func (r *Rule) namedBy(names []string) bool {
-	for _, n := range names {
+func (r *Rule) namedBy(n *names) bool {
+	return n.tags>>(r.tag&63)&1 != 0 && r.isNamed(n)
+}
+
+func (r *Rule) isNamed(names *names) bool {
+	if r.form == formNone {
+		return false
+	}
+	for _, n := range names.list {
+		if n == "" {
+			break
+		}
 		if !r.star {
 			if n == r.tool {
 				return true
 			}
-		} else if c := r.tool[0]; (c == '*' || n != "" && c == n[0]) && glob(r.tool, n) {
+		} else if glob(r.tool, n) {
 			return true
 		}
 	}
@@ -125,11 +148,11 @@ func (r *Rule) namedBy(names []string) bool {
 }
 
 // allows says whether the rule means this call for certain.
-func (r Rule) allows(f *facts) reach {
-	if !r.namedBy(f.names) {
+func (r *Rule) allows(f *facts) reach {
+	if !r.namedBy(&f.names) {
 		return no
 	}
-	if name := f.protected(); name != "" && !r.spellsPath(name) {
+	if name, _ := f.protected(); name != "" && !r.spellsPath(name) {
 		return no
 	}
 	if r.form == formTool {
@@ -162,7 +185,7 @@ func (r Rule) allows(f *facts) reach {
 	return no
 }
 
-func (r Rule) allowsTargets(f *facts, means func(target) bool) reach {
+func (r *Rule) allowsTargets(f *facts, means func(target) bool) reach {
 	for _, t := range f.targets() {
 		if t.fatal != "" || t.odd != "" || !means(t) {
 			return no
@@ -171,7 +194,7 @@ func (r Rule) allowsTargets(f *facts, means func(target) bool) reach {
 	return yes
 }
 
-func (r Rule) allowsPath(f *facts) reach {
+func (r *Rule) allowsPath(f *facts) reach {
 	p, ok := r.pattern(f.call.Dir)
 	if !ok {
 		return no
@@ -192,11 +215,11 @@ func (r Rule) allowsPath(f *facts) reach {
 }
 
 // denies says whether the rule may mean this call.
-func (r Rule) denies(f *facts) reach {
+func (r *Rule) denies(f *facts) reach {
 	switch {
 	case r.form == formNone:
 		return yes
-	case !r.namedBy(f.denied):
+	case !r.namedBy(&f.denied):
 		return no
 	case r.form == formTool:
 		return yes
@@ -218,8 +241,9 @@ func (r Rule) denies(f *facts) reach {
 	return no
 }
 
-func (r Rule) deniesPath(f *facts) reach {
-	patterns, sure := r.denials(f.call.Dir, f.follow)
+func (r *Rule) deniesPath(f *facts) reach {
+	var some [4]pattern
+	patterns, sure := r.denials(f, some[:0])
 	for _, at := range f.locations() {
 		for _, p := range patterns {
 			if (at.known || at.lexical != "") && p.covers(fold(at.lexical)) || at.known && p.covers(fold(at.real)) {
@@ -235,7 +259,7 @@ func (r Rule) deniesPath(f *facts) reach {
 }
 
 // deniesStrings compares the spec with every string of a call that nothing is known about.
-func (r Rule) deniesStrings(f *facts) reach {
+func (r *Rule) deniesStrings(f *facts) reach {
 	if !f.gathered {
 		f.strings, f.gathered = gather(nil, f.call.Args), true
 		if f.subject.matter == matterPath {
@@ -270,7 +294,7 @@ func gather(to []string, v any) []string {
 	return to
 }
 
-func (r Rule) deniesTargets(f *facts, means func(target) bool) reach {
+func (r *Rule) deniesTargets(f *facts, means func(target) bool) reach {
 	most := no
 	for _, t := range f.targets() {
 		switch {

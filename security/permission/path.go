@@ -8,10 +8,11 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"unique"
 )
 
 // base is what a path rule is relative to.
-type base int
+type base int8
 
 const (
 	baseRoot  base = iota // absolute
@@ -48,6 +49,11 @@ func (r *Rule) readPath() (at int, reason string) {
 		}
 	}
 	r.spec = strings.TrimPrefix(rest, "/")
+	defer func() {
+		if r.base == baseRoot && filepath.Separator == '/' {
+			r.fixed = unique.Make(r.patternFrom("/"))
+		}
+	}()
 	if strings.Contains(r.spec, "*") {
 		r.spec = strings.TrimRight(r.spec, "/")
 		for strings.Contains(r.spec, "//") {
@@ -65,7 +71,10 @@ type pattern struct {
 }
 
 // pattern makes the rule absolute; ok is false when what it is relative to is not known.
-func (r Rule) pattern(dir string) (p pattern, ok bool) {
+func (r *Rule) pattern(dir string) (p pattern, ok bool) {
+	if r.fixed != (unique.Handle[pattern]{}) {
+		return r.fixed.Value(), true
+	}
 	from := ""
 	switch r.base {
 	case baseRoot:
@@ -84,7 +93,7 @@ func (r Rule) pattern(dir string) (p pattern, ok bool) {
 	return r.patternFrom(from), true
 }
 
-func (r Rule) patternFrom(from string) pattern {
+func (r *Rule) patternFrom(from string) pattern {
 	star := strings.Index(r.spec, "*")
 	if below := r.spec[:max(strings.LastIndex(r.spec[:max(star, 0)], "/"), 0)]; star >= 0 && filepath.Separator == '/' && plainPath(from) && (below == "" || plainPath("/"+below)) {
 		dir := strings.TrimSuffix(from, "/")
@@ -140,7 +149,7 @@ func (p pattern) matches(path string, tree bool) bool {
 
 // covers reports whether path is one that a deny rule means, or lies below such a one, or is a
 // directory all of whose content is meant.
-func (p pattern) covers(path string) bool {
+func (p *pattern) covers(path string) bool {
 	rel, ok := inside(p.dir, path)
 	if !ok {
 		return false
@@ -152,15 +161,15 @@ func (p pattern) covers(path string) bool {
 	return glob(p.rest, rel) || glob(p.rest+"/*", rel) || rel != "" && glob(p.rest, rel+"/")
 }
 
-// denials are the patterns by which a deny rule covers paths: as written, with the links of its own
+// denials adds to a list the patterns by which a deny rule covers paths: as written, with the links of its own
 // directory followed, and at any depth for a relative one. ok is false when they are not known.
-func (r Rule) denials(dir string, follow func(string) (string, bool)) (all []pattern, ok bool) {
-	p, ok := r.pattern(dir)
+func (r *Rule) denials(f *facts, all []pattern) (_ []pattern, ok bool) {
+	p, ok := r.pattern(f.call.Dir)
 	if !ok {
-		return nil, false
+		return all, false
 	}
 	all = append(all, p)
-	real, ok := follow(p.dir)
+	real, ok := f.follow(p.dir)
 	if ok && real != p.dir {
 		all = append(all, pattern{real, p.rest, p.exact})
 	}
@@ -185,7 +194,14 @@ type place struct {
 // links remembers what was found out about names while one call is judged. The zero value is ready.
 type links struct {
 	seen map[string]link
-	dirs map[string]string
+	dirs map[string]directory
+	gone []string // directories that do not exist: nothing below them is a link
+}
+
+// directory is where a pattern's directory leads.
+type directory struct {
+	real string
+	err  error
 }
 
 // link is one name: where it leads, when it is a symbolic link.
@@ -220,9 +236,26 @@ func (l *links) note(name string, found link) {
 // directory follows every link of a pattern's directory, which is clean, with slashes, and "" for the
 // root. Directories beside each other share what is found out about those above them.
 func (l *links) directory(dir string) (string, error) {
-	if found, ok := l.dirs[dir]; ok {
-		return found, nil
+	for _, g := range l.gone {
+		if len(dir) > len(g) && dir[len(g)] == '/' && dir[:len(g)] == g {
+			return dir, nil
+		}
 	}
+	if found, ok := l.dirs[dir]; ok {
+		return found.real, found.err
+	}
+	real, err := l.follow(dir)
+	if l.dirs == nil {
+		l.dirs = map[string]directory{"": {}}
+	}
+	l.dirs[dir] = directory{real, err}
+	if err == nil && real == dir && dir != "" && errors.Is(l.seen[dir].err, fs.ErrNotExist) {
+		l.gone = append(l.gone, dir)
+	}
+	return real, err
+}
+
+func (l *links) follow(dir string) (string, error) {
 	cut := strings.LastIndexByte(dir, '/')
 	if cut < 0 || filepath.Separator != '/' {
 		real, err := l.resolve(filepath.FromSlash(dir + "/"))
@@ -237,7 +270,7 @@ func (l *links) directory(dir string) (string, error) {
 		real = above + dir[cut:]
 	}
 	if gone := cut > 0 && errors.Is(l.seen[above].err, fs.ErrNotExist); gone {
-		l.note(real, link{err: fs.ErrNotExist})
+		return real, nil
 	} else if found := l.read(real); found.is {
 		real, err = l.resolve(real)
 		real = slashed(real)
@@ -247,10 +280,6 @@ func (l *links) directory(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if l.dirs == nil {
-		l.dirs = map[string]string{"": ""}
-	}
-	l.dirs[dir] = real
 	return real, nil
 }
 

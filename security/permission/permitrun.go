@@ -57,7 +57,7 @@ func (l Link) permitRun(f *facts) Verdict {
 func (p Policy) deniesCommands() bool {
 	for _, rules := range [][]Rule{p.FinalDeny, p.Deny} {
 		for i := range rules {
-			if rules[i].namedBy(commandTools) {
+			if rules[i].namedBy(&commandTools) {
 				return true
 			}
 		}
@@ -65,7 +65,7 @@ func (p Policy) deniesCommands() bool {
 	return false
 }
 
-var commandTools = []string{"Bash", "Git"}
+var commandTools = func() names { n := namesOf("Bash"); n.add("Git"); return n }()
 
 // rest is a verdict of the last stage.
 func rest(a Action, why string) Verdict {
@@ -91,12 +91,12 @@ type permits struct {
 // each calls yield with the rules that are about this tool, until it returns true.
 func (p permits) each(yield func(r *Rule, source string) bool) {
 	for i := range p.rules {
-		if p.rules[i].namedBy(p.names) && yield(&p.rules[i], "config") {
+		if p.rules[i].namedBy(&p.names) && yield(&p.rules[i], "config") {
 			return
 		}
 	}
 	for i := range p.granted {
-		if p.granted[i].Rule.namedBy(p.names) && yield(&p.granted[i].Rule, p.granted[i].Source) {
+		if p.granted[i].Rule.namedBy(&p.names) && yield(&p.granted[i].Rule, p.granted[i].Source) {
 			return
 		}
 	}
@@ -188,8 +188,8 @@ func (l Link) permitFile(o opened, byDefault Action, granted []Granted) Verdict 
 	if o.call.Tool == "Write" {
 		does = "write"
 	}
-	if name := o.protected(); name != "" && !l.mute {
-		return rest(min(byDefault, Ask), fmt.Sprintf("A redirection would write %s, which other programs run or obey, and no rule names it.", name))
+	if name, risk := o.protected(); name != "" && !l.mute {
+		return rest(min(byDefault, Ask), fmt.Sprintf("A redirection would %s %s. %s, and no rule names it.", does, name, risk))
 	}
 	return rest(byDefault, fmt.Sprintf("A redirection would %s %.200q, and no %s rule allows that.", does, o.path, o.call.Tool))
 }

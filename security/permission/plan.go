@@ -111,7 +111,7 @@ func (l Link) open(f *facts) []Approval {
 		}
 		a := Approval{Command: fmt.Sprintf("%s(%s)", o.call.Tool, o.path)}
 		if at := o.locations()[0]; at.known && at.lexical == at.real {
-			if text := fmt.Sprintf("%s(%s)", o.call.Tool, at.real); parses(text, func(r Rule) bool { return r.allows(o.facts) == yes }) {
+			if text := fmt.Sprintf("%s(%s)", o.call.Tool, at.real); parses(text, func(r Rule) bool { return r.Exact() && r.allows(o.facts) == yes }) {
 				a.Rule = text
 			}
 		}
@@ -130,7 +130,7 @@ func exactRule(f *facts, i int) string {
 			}
 		}
 	}
-	text := strings.TrimSpace(c.Source())
+	text := source(c)
 	if f.subject.matter == matterGit {
 		var words []string
 		for _, w := range c.Words[1:] {

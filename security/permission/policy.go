@@ -10,13 +10,37 @@ type Policy struct {
 	Override  []Rule // lifts Deny for the calls that it means exactly; it allows nothing
 	Allow     []Rule
 	Default   Action // for calls that no rule decides
+
+	at map[string]string // where a rule stands, by its list and its text; never changed once made
+}
+
+// origins says of every rule that it stands in one place.
+func (p Policy) origins(where string) map[string]string {
+	at := map[string]string{}
+	for list, rules := range map[string][]Rule{"final_deny": p.FinalDeny, "deny": p.Deny, "override": p.Override, "allow": p.Allow} {
+		for _, r := range rules {
+			at[list+" "+r.text] = where
+		}
+	}
+	return at
 }
 
 // Granted is a rule that something gave to an agent while it runs, such as an active skill. It counts
 // as an Allow rule.
 type Granted struct {
-	Rule   Rule
+	Rule Rule
+	// Call, if not "", is the Key of the one call that this is for, in place of a Rule. Calls that run commands
+	// have rules alone.
+	Call   string
 	Source string // such as "skill:NAME"
+}
+
+// String is the rule, or that it is for one call, and where it comes from.
+func (g Granted) String() string {
+	if g.Call != "" {
+		return "one call by " + g.Source
+	}
+	return g.Rule.String() + " by " + g.Source
 }
 
 // Link is one agent of a chain.
@@ -120,12 +144,15 @@ func (l Link) permitted(f *facts) Verdict {
 		granted = l.Granted()
 	}
 	for _, g := range granted {
+		if g.Call != "" && f.isCall(g.Call) {
+			return Verdict{Action: Allow, Stage: StageAllow, Source: g.Source, Why: "Exactly this call has been allowed from now on. It was granted by " + g.Source + "."}
+		}
 		if g.Rule.allows(f) == yes {
 			return Verdict{Action: Allow, Stage: StageAllow, Rule: g.Rule.text, Source: g.Source, Why: why(&g.Rule, "allows this") + " It was granted by " + g.Source + "."}
 		}
 	}
-	if name := f.protected(); name != "" && p.Default != Deny && !l.mute {
-		return Verdict{Action: Ask, Stage: StageDefault, Why: fmt.Sprintf("Other programs run %s or obey it, and no rule names it. So a person has to say.", name)}
+	if name, risk := f.protected(); name != "" && p.Default != Deny && !l.mute {
+		return Verdict{Action: Ask, Stage: StageDefault, Why: risk + ", and no rule names it. So a person has to say."}
 	}
 	switch p.Default {
 	case Allow:
@@ -144,20 +171,22 @@ func cautious(v Verdict, stage Stage, unsure *Rule) Verdict {
 	return decided(Ask, stage, unsure, why(unsure, "may deny this, and it cannot be told whether it does"))
 }
 
-func why(r *Rule, does string) string { return fmt.Sprintf("The rule %s %s.", r.text, does) }
+func why(r *Rule, does string) string { return "The rule " + r.text + " " + does + "." }
 
 // firstDeny finds a rule that denies the call, and else one that may.
 func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
+	tags := f.denied.tags
 	for i := range rules {
-		if rules[i].form != formNone && !rules[i].namedBy(f.denied) {
-			continue
+		r := &rules[i]
+		if tags>>(r.tag&63)&1 == 0 {
+			continue // most rules are about other tools, and end here
 		}
-		switch rules[i].denies(f) {
+		switch r.denies(f) {
 		case yes:
-			return &rules[i], nil
+			return r, nil
 		case maybe:
 			if may == nil {
-				may = &rules[i]
+				may = r
 			}
 		}
 	}
@@ -166,7 +195,7 @@ func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
 
 func firstAllow(rules []Rule, f *facts) *Rule {
 	for i := range rules {
-		if rules[i].namedBy(f.names) && rules[i].allows(f) == yes {
+		if rules[i].namedBy(&f.names) && rules[i].allows(f) == yes {
 			return &rules[i]
 		}
 	}

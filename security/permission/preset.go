@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// reading are the tools that only look at the workspace and at who is there, or take in a skill's text.
-var reading = []string{"Read", "Glob", "Grep", "find_members", "activate_skill"}
+// reading are the tools that only look at the workspace and at who is there, or take in a skill's text or
+// give a skill back.
+var reading = []string{"Read", "Glob", "Grep", "find_members", "activate_skill", "skill_load", "skill_search", "deactivate_skill"}
 
 // must reads the rules of a preset, which are constants of this file.
 func must(texts ...string) []Rule {

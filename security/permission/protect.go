@@ -32,22 +32,41 @@ func (at place) protected() string {
 	return ""
 }
 
-// protected finds the protected name that a call writes.
-func (f *facts) protected() string {
-	if f.subject.matter != matterPath || f.subject.tree || f.call.Tool == "Read" {
-		return ""
-	}
-	for _, at := range f.locations() {
-		if name := at.protected(); name != "" {
+// protectedIn finds a protected name in what is known of a path.
+func protectedIn(pattern string) string {
+	whole := "/" + strings.ToLower(knownParts.Replace(pattern)) + "/"
+	for _, name := range protectedNames {
+		if strings.Contains(whole, "/"+name+"/") {
 			return name
 		}
 	}
 	return ""
 }
 
+// knownParts cuts a pattern at what only the shell knows, and behind the signs before a file's name.
+var knownParts = strings.NewReplacer(string(shell.Any), "/", string(shell.AnyName), "/", string(shell.AnyRune), "/", string(shell.Below), "/", "=", "/", ":", "/")
+
+// protected finds the protected name that a call writes, or the place with keys or passwords that it uses. risk says
+// what about it a person has to think of.
+func (f *facts) protected() (name, risk string) {
+	if f.subject.matter != matterPath {
+		return "", ""
+	}
+	reads := f.subject.tree || f.call.Tool == "Read"
+	for _, at := range f.locations() {
+		if name := at.protected(); name != "" && !reads {
+			return name, "Other programs run " + name + " or obey it"
+		}
+		if name := f.secret(at); name != "" {
+			return name, "Programs keep keys or passwords in " + name
+		}
+	}
+	return "", ""
+}
+
 // spellsPath reports whether a rule names what is protected.
 func (r *Rule) spellsPath(name string) bool {
-	return r.form == formPath && strings.Contains("/"+strings.ToLower(r.spec)+"/", "/"+name+"/")
+	return r.form == formPath && strings.Contains("/"+strings.ToLower(r.spec)+"/", "/"+strings.ToLower(name)+"/")
 }
 
 // writesProtected finds a protected name that a command writes and that the first words of it do not
@@ -58,7 +77,15 @@ func (f *facts) writesProtected(i, spelled int) string {
 		return ""
 	}
 	for _, u := range f.usesOf(i) {
-		if u.Write != shell.Yes || u.place.lexical == "" {
+		if u.Write != shell.Yes {
+			continue
+		}
+		if u.Word.Dynamic {
+			if name := protectedIn(u.Word.Pattern); name != "" {
+				return name
+			}
+		}
+		if u.place.lexical == "" {
 			continue
 		}
 		if name := u.place.protected(); name != "" {

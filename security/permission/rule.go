@@ -16,13 +16,17 @@ const longestRule = 4096
 // value, and == compares rules. The zero Rule is a rule that could not be read: it allows nothing and
 // denies everything.
 type Rule struct {
-	text string // as written
+	// What most rules are told apart by stands together, so that a long list is quickly gone through.
 	tool string // may hold *
-	form form
-	spec string // for formPath without its base
-	base base   // for formPath
-	dir  string // for baseSkill: the skill's directory, once known
+	tag  uint8  // the bit of names.tags that has to be set; 0 = always looked at, as the zero Rule is
 	star bool   // whether tool holds *
+	form form
+	base base   // for formPath
+	text string // as written
+	spec string // for formPath without its base
+	dir  string // for baseSkill: the skill's directory, once known
+	// fixed is the pattern of a formPath that is relative to nothing.
+	fixed unique.Handle[pattern]
 	// granted: a skill asks for it, so git:* is git and not git-anything (skills.md, C31).
 	granted bool
 	// program is for rules about commands; the zero handle is none. first is its first.
@@ -31,7 +35,7 @@ type Rule struct {
 }
 
 // form is how a spec is to be read.
-type form int
+type form int8
 
 const (
 	formNone     form = iota // the zero Rule
@@ -76,7 +80,7 @@ func ParseRule(text string) (Rule, error) {
 	if err != nil {
 		return Rule{}, err
 	}
-	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*")}
+	r := newRule(text, tool, spec)
 	bad := func(at int, reason string) (Rule, error) {
 		return Rule{}, ruleError(text, len(tool)+1+at, reason)
 	}
@@ -112,6 +116,14 @@ func ParseRule(text string) (Rule, error) {
 		return bad(at, reason)
 	}
 	return r, nil
+}
+
+func newRule(text, tool, spec string) Rule {
+	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*")}
+	if tool[0] != '*' {
+		r.tag = tool[0] & 63
+	}
+	return r
 }
 
 func ruleError(text string, at int, reason string) error {

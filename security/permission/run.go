@@ -15,6 +15,7 @@ type run struct {
 	program shell.Program
 	text    string // of Bash
 	argv    []string
+	runs    bool      // something may run that is not among the program's commands
 	unclear bool      // the arguments are not what the tool takes
 	files   []opened  // what redirections open
 	uses    [][]used  // by command, what its arguments name; filled when first needed
@@ -59,6 +60,7 @@ func (f *facts) ran() *run {
 		r.text = strings.Join(f.values, "\n")
 		r.program = shell.Parse(r.text)
 	}
+	r.runs = r.program.Runs()
 	n := len(r.program.Commands)
 	r.uses, r.done = make([][]used, n), make([]bool, n)
 	for _, file := range r.program.Files {
@@ -114,7 +116,7 @@ func (f *facts) opens(tool string, file shell.File) []opened {
 	var all []opened
 	add := func(dir string, known bool) {
 		sub := look(Call{Tool: tool, Args: map[string]any{"file_path": file.Path.Text}, Dir: f.call.Dir})
-		sub.links, sub.followed = f.links, f.followed
+		sub.links = f.links
 		sub.places = []place{{}}
 		if known && !file.Path.Dynamic {
 			sub.places[0] = f.physical(dir, file.Path.Text, file.Path.Tilde)

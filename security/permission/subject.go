@@ -42,6 +42,7 @@ var subjects = map[string]subject{
 	"WebFetch":  {matter: matterURL, args: []string{"url"}},
 
 	"activate_skill":    {matter: matterName, args: []string{"skill_name", "skillName", "name"}},
+	"skill_load":        {matter: matterName, args: []string{"skill_name", "skillName", "name"}},
 	"replicate_agent":   {matter: matterName, args: []string{"agent", "name"}},
 	"invoke_capability": {matter: matterName, args: []string{"capability"}},
 	"send_signal":       {matter: matterName, args: []string{"perception"}},
@@ -51,14 +52,26 @@ var subjects = map[string]subject{
 // aliases are the names under which people know a tool from elsewhere.
 var aliases = map[string]string{
 	"activate_skill":  "Skill",
+	"skill_load":      "Skill",
 	"replicate_agent": "Agent",
 }
+
+// aliased are the tools by their aliases.
+var aliased = func() map[string]string {
+	tools := map[string]string{}
+	for tool, alias := range aliases {
+		tools[alias] = tool
+	}
+	return tools
+}()
 
 // families says whose denial covers a tool too (security.md 8.4). Allow stays literal.
 var families = map[string]string{
 	"Write": "Edit", "MultiEdit": "Edit",
 	"Glob": "Read", "Grep": "Read",
 	"Git": "Bash",
+	// Two ways to the same skill (skills.md C21).
+	"skill_load": "activate_skill", "activate_skill": "skill_load",
 }
 
 // subjectOf finds the subject of a tool or of one of the aliases.
@@ -66,17 +79,12 @@ func subjectOf(tool string) subject {
 	if s, ok := subjects[tool]; ok {
 		return s
 	}
-	for name, alias := range aliases {
-		if alias == tool {
-			return subjects[name]
-		}
-	}
-	return subject{}
+	return subjects[aliased[tool]]
 }
 
 // knownTools are the names that a rule may mean to write, for the error about a wrong case.
 func knownTools() []string {
 	names := slices.Concat(slices.Collect(maps.Keys(subjects)), slices.Collect(maps.Values(aliases)), []string{"WebSearch"})
 	slices.Sort(names) // for errors that are the same each time
-	return names
+	return slices.Compact(names)
 }

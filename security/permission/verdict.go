@@ -57,6 +57,8 @@ const (
 	StageDeny      Stage = "deny"
 	StageAllow     Stage = "allow"
 	StageDefault   Stage = "default"
+	// StageSandbox comes after them, and is not of a Chain: what is to hold the call cannot do all that it should.
+	StageSandbox Stage = "sandbox"
 )
 
 // Verdict is a decision and what it rests on.

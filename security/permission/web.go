@@ -222,7 +222,7 @@ func dial(c Chain, f *facts) *Dial {
 func (l Link) addrs(f *facts) map[netip.AddrPort]bool {
 	all := map[netip.AddrPort]bool{}
 	note := func(r Rule) {
-		if r.form == formAddr && r.namedBy(f.names) {
+		if r.form == formAddr && r.namedBy(&f.names) {
 			for _, a := range r.reach() {
 				all[a] = true
 			}

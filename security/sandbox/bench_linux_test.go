@@ -10,8 +10,8 @@ import (
 	"symbio/security/sandbox"
 )
 
-// BenchmarkRun is /bin/true at each level as a session has it, with Guard and a directory for temporary files of its
-// own, and once without; beside bwrap alone and a plain exec, in turns in one run, so that all meet the same weather.
+// BenchmarkRun is /bin/true at each level as a session has it, with a directory for temporary files of its own, and
+// once without; beside bwrap alone and a plain exec, in turns in one run, so that all meet the same weather.
 // It reports the median, and how much more than the plain exec it is: the budget is 7 ms.
 func BenchmarkRun(b *testing.B) {
 	dir, temp := b.TempDir(), b.TempDir()
@@ -25,19 +25,12 @@ func BenchmarkRun(b *testing.B) {
 		if x.Status().Level != l {
 			continue
 		}
-		release, err := x.Guard(p, dir)
-		if err != nil {
-			b.Fatal(err)
-		}
 		s := sandbox.Spec{Argv: []string{"/bin/true"}, Dir: dir, Temp: temp, Accept: true}
 		run := func() error {
 			_, err := x.Run(b.Context(), p, s)
 			return err
 		}
 		b.Run(l.String(), func(b *testing.B) { versusPlain(b, run) })
-		if err := release(); err != nil {
-			b.Fatal(err)
-		}
 		if s.Temp = ""; l == sandbox.Native {
 			b.Run(l.String()+"-without-a-session", func(b *testing.B) { versusPlain(b, run) })
 		}

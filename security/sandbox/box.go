@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"symbio/security/secret"
 )
 
 // Config says what a Box has to know. The zero value is usable; its commands have no HOME and a PATH of the system's
@@ -19,6 +22,9 @@ type Config struct {
 	Env []string
 	// Home is the user's home; shell settings are protected there if it can be written. "" = the HOME of Env.
 	Home string
+	// Hide are files and directories that no command sees, beside the places in Home where programs keep keys and
+	// passwords (package secret); absolute, those that exist when a command starts. Files.Show lifts it for one policy.
+	Hide []string
 	// Protect are names to protect at the top of writable directories, beside those of Protected; slash-separated,
 	// relative, those that exist.
 	Protect []string
@@ -43,7 +49,7 @@ type machine struct {
 
 // Probe finds out what this machine can do by running /bin/true at each level, best first, until one works: about
 // 10 ms for each. Keep the Box for as long as the program runs. ctx bounds it; what was not found out by then counts as
-// not there. On Linux, main has to call Helper first: a Probe in a program that does not ends with None.
+// not there.
 func Probe(ctx context.Context, cfg Config) *Box {
 	if cfg.Levels == nil {
 		cfg.Levels = []Level{Native, Bwrap, Landlock}
@@ -54,6 +60,7 @@ func Probe(ctx context.Context, cfg Config) *Box {
 	if cfg.Home == "" {
 		cfg.Home = lookup(cfg.Env, "HOME")
 	}
+	cfg.Hide = meetPaths(slices.Concat(secret.Paths(cfg.Home), cfg.Hide), []string{string(filepath.Separator)})
 	if slices.Contains(cfg.Levels, Off) {
 		return &Box{cfg: cfg, here: machine{level: Off}}
 	}
@@ -68,16 +75,15 @@ func (b *Box) Status() Status {
 // Check returns nil if this machine can enforce all of the policy, else a *Refusal: what Run will say. A caller with
 // somebody to ask shows them what is lacking, and sets Spec.Accept if they agree.
 func (b *Box) Check(p Policy) error {
-	if lacks := b.here.lacks(p); len(lacks) > 0 {
+	lacks := b.here.lacks(p)
+	if bare := b.bares(p.Files); bare != "" {
+		lacks = append(lacks, bare)
+	}
+	if len(lacks) > 0 {
 		return &Refusal{Level: b.here.level, Lacks: lacks, Mend: b.here.mend}
 	}
 	return nil
 }
-
-// Guard makes what stands for protected files that do not exist, and keeps it until release is called, once: empty
-// directories under their names (see Protected). Each command does that for itself; Guard is for a session of many
-// commands in dir, which then start some milliseconds faster, and for which the names do not come and go.
-func (b *Box) Guard(p Policy, dir string) (release func() error, err error) { return b.guard(p, dir) }
 
 // always are the variables that every command may have.
 var always = []string{"PATH", "HOME", "LANG", "TERM", "TMPDIR"}
@@ -95,7 +101,7 @@ func (b *Box) environment(p Policy, given []string, temp string) ([]string, erro
 		if v == "" || name == "TMPDIR" {
 			continue
 		}
-		if secret(name) {
+		if confidential(name) {
 			return nil, fmt.Errorf("the variable %s looks like a secret, which commands do not inherit: give it to the command by its value", name)
 		}
 		values[name] = v
@@ -121,10 +127,10 @@ func (b *Box) environment(p Policy, given []string, temp string) ([]string, erro
 	return env, nil
 }
 
-// secret says that a variable of this name is meant for this program alone, such as the key of a model.
-func secret(name string) bool {
+// confidential says that a variable of this name is meant for this program alone, such as the key of a model.
+func confidential(name string) bool {
 	name = strings.ToUpper(name)
-	for _, word := range []string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY"} {
+	for _, word := range []string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"} {
 		if strings.Contains(name, word) {
 			return true
 		}

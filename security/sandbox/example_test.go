@@ -9,10 +9,8 @@ import (
 	"symbio/security/sandbox"
 )
 
-// main calls Helper first; then a Box, made once, runs what an agent asks for.
+// A Box, made once, runs what an agent asks for.
 func Example() {
-	sandbox.Helper()
-
 	ctx := context.Background()
 	box := sandbox.Probe(ctx, sandbox.Config{Env: os.Environ()})
 	policy, err := sandbox.Standard("/home/ann/src")

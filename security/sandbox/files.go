@@ -17,6 +17,9 @@ type Files struct {
 	Read []string
 	// Write are directories and files that can be written.
 	Write []string
+	// Show are hidden files and directories (Config.Hide) that the command sees all the same, where Read and Write let
+	// it. What lies below one is shown with it.
+	Show []string
 	// Temp is a private directory for temporary files, in place of /tmp where the level can do that.
 	Temp bool
 }
@@ -72,6 +75,7 @@ func meetFiles(a, b Files) Files {
 	return Files{
 		Read:  meetPaths(slices.Concat(a.Read, a.Write), slices.Concat(b.Read, b.Write)),
 		Write: meetPaths(a.Write, b.Write),
+		Show:  meetPaths(a.Show, b.Show),
 		Temp:  a.Temp && b.Temp,
 	}
 }

@@ -70,6 +70,11 @@ func (r *Refusal) Error() string {
 	return s
 }
 
+// Lacking says what the level cannot give, without how to mend it.
+func (r *Refusal) Lacking() string {
+	return fmt.Sprintf("the sandbox (level %v) falls short: %s", r.Level, strings.Join(r.Lacks, "; "))
+}
+
 // Unwrap returns ErrRefused.
 func (r *Refusal) Unwrap() error { return ErrRefused }
 
@@ -114,6 +119,7 @@ func (m machine) missing() (out []string) {
 			"a command with a network of its own gets none",
 			"mode and times of this user's files outside of the command's directories can be changed, unless it may write nothing",
 			"git's hooks and configuration, and editor and shell settings in the command's directories can be changed",
+			"the names of hidden files can be seen",
 			"other processes can be seen",
 			"the number of processes is not limited")
 	}
@@ -123,6 +129,7 @@ func (m machine) missing() (out []string) {
 	if m.landlockABI < 1 {
 		out = append(out, "what can be read cannot be limited: the kernel has no Landlock")
 	}
+	out = append(out, "memory is limited for each process of a command, not for all together, nor what they share")
 	if m.level != Landlock && m.uncounted {
 		out = append(out, "the number of processes is not limited for root on this kernel")
 	}

@@ -10,15 +10,16 @@ import (
 	"syscall"
 )
 
-// Helper does nothing on this system: it has no level that needs it.
-func Helper() {}
-
 func probe(context.Context, Config) machine {
 	return machine{mend: fmt.Sprintf("there is no sandbox for %s/%s yet; to run commands with all that you may do yourself, switch it off in your own configuration", runtime.GOOS, runtime.GOARCH)}
 }
 
 // confine is reached only with the sandbox switched off.
-func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
+func (b *Box) confine(c *command, p Policy, s Spec) error {
+	temp, err := c.tempDir(b.cfg.TempDir, p, s)
+	if err != nil {
+		return err
+	}
 	env, err := b.environment(p, s.Env, temp)
 	if err != nil {
 		return err
@@ -29,8 +30,6 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 	c.hold = &hold{}
 	return nil
 }
-
-func (b *Box) guard(Policy, string) (func() error, error) { return func() error { return nil }, nil }
 
 // hold has nothing to hold.
 type hold struct{}

@@ -4,7 +4,6 @@ package sandbox
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,21 +14,21 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"symbio/security/sandbox/internal/inside"
 )
 
-// confine plans the job and makes the process that will do it.
-func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
-	j, err := b.plan(c, p, s, temp)
-	if err != nil {
-		return err
-	}
-	h, err := newHold(j)
+// confine makes the process that will do the job. The job is planned while that process starts, which takes about as
+// long; bwrap has to be told of it before.
+func (b *Box) confine(c *command, p Policy, s Spec) error {
+	plan := func() (*job, error) { return b.plan(c, p, s) }
+	h, err := newHold(plan)
 	if err != nil {
 		return err
 	}
 	c.hold = h
 	c.cleanup = append(c.cleanup, h.close)
-	attr := &syscall.SysProcAttr{Setsid: true} // no terminal: its input would be the user's
+	attr := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for the helper
 	switch b.here.level {
 	case Native:
 		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
@@ -40,18 +39,29 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
 		// For the helper, over its namespaces; the command has none.
 		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
-		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", helperArg)
+		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
 	case Bwrap:
-		c.cmd = exec.CommandContext(c.ctx, bwrapPath, bwrapArgs(j)...)
+		j, err := plan()
+		if err != nil {
+			return err
+		}
+		h.plan = func() (*job, error) { return j, nil }
+		hide, nothing, err := bwrapHide(j.Hide, inside.OwnFD+1)
+		h.nothing = nothing
+		if err != nil {
+			return err
+		}
+		c.cmd = exec.CommandContext(c.ctx, bwrapPath, bwrapArgs(j, hide)...)
 	default:
-		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", helperArg)
+		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
 	}
 	c.cmd.SysProcAttr = attr
 	c.cmd.Dir = "/"
-	c.cmd.Env = []string{helperMark, "GOMAXPROCS=1"} // it waits more than it works, and threads cost time to start
-	c.cmd.ExtraFiles = []*os.File{h.job, h.statusIn, h.lifelineOut, h.self}
+	c.cmd.Env = []string{inside.Mark, "GOMAXPROCS=1"} // it waits more than it works, and threads cost time to start
+	c.cmd.ExtraFiles = append([]*os.File{h.job, h.statusIn, h.lifelineOut, h.self}, h.nothing...)
 	c.cmd.Cancel = func() error {
 		h.lifeline.Close()
+		h.jobIn.Close() // it may still wait for it
 		if b.here.level == Native {
 			return c.cmd.Process.Kill() // the first of its namespace takes all others with it
 		}
@@ -60,55 +70,36 @@ func (b *Box) confine(c *command, p Policy, s Spec, temp string) error {
 	return nil
 }
 
-// guard makes masks as a command of that policy would.
-func (b *Box) guard(p Policy, dir string) (release func() error, err error) {
-	if p.Unprotected || b.here.level != Native && b.here.level != Bwrap {
-		return func() error { return nil }, nil
-	}
-	write, err := places(p.Files.Write)
-	if err != nil {
-		return nil, err
-	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return nil, fmt.Errorf("guard the working directory: %w", err)
-	}
-	kept, err := b.protect(write, dir)
-	if err != nil {
-		return nil, err
-	}
-	return kept.release, nil
-}
-
-// helperMark tells a main that does not call Helper, and comes to a Box, what it is.
-const helperMark = "SYMBIO_SANDBOX_HELPER=1"
-
 // plan decides what the helper has to do.
-func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
+func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
+	temp, err := c.tempDir(b.cfg.TempDir, p, s)
+	if err != nil {
+		return nil, err
+	}
 	level := b.here.level
 	namespaces := level == Native || level == Bwrap
-	j := &job{
+	j := &job{Job: inside.Job{
 		Argv: s.Argv, Dir: filepath.Clean(s.Dir),
 		Confine: level != Off, Mounts: level == Native,
-		Network: p.Network, Loopback: level == Native && p.Network == NetworkLocal,
-		Fork: p.Subprocess, Limits: p.Limits.enforced(), ABI: b.here.landlockABI,
-		Metadata: level != Landlock || writesSomewhere(p.Files),
+		Loopback: level == Native && p.Network == NetworkLocal,
+		ABI:      b.here.landlockABI,
 		Temp:     temp,
-	}
-	var err error
+	}, Network: p.Network, Fork: p.Subprocess, Metadata: level != Landlock || writesSomewhere(p.Files)}
 	if j.Dir, err = filepath.EvalSymlinks(j.Dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
 	if level == Landlock && j.Network == NetworkLocal {
 		j.Network = NetworkNone // it has no network of its own to give
 	}
+	limits := p.Limits.enforced()
 	if !namespaces {
-		j.Limits.Processes = 0 // it would count what the user runs elsewhere
+		limits.Processes = 0 // it would count what the user runs elsewhere
 	}
+	j.Limits, j.Processes = limits.rlimits(), limits.Processes
 	if j.Confine {
 		if j.Write, err = places(p.Files.Write); err != nil {
 			return nil, err
 		}
-		j.Read = meetPaths(p.Files.Read, []string{"/"})
 		if temp != "" && namespaces && !slices.ContainsFunc(j.Write, func(w place) bool { return within("/tmp", w.Path) }) {
 			j.TempFrom, j.Temp = temp, "/tmp"
 			if j.Show, err = shown(j, p.Files); err != nil {
@@ -120,6 +111,9 @@ func (b *Box) plan(c *command, p Policy, s Spec, temp string) (*job, error) {
 				return nil, err
 			}
 			j.Write = append(j.Write, more...)
+		}
+		if err := b.planHiding(j, p.Files, temp); err != nil {
+			return nil, err
 		}
 		if namespaces && !p.Unprotected {
 			kept, err := b.protect(j.Write, j.Dir)
@@ -167,11 +161,11 @@ func places(paths []string) (out []place, err error) {
 				return nil, fmt.Errorf("no command may write in %s", k)
 			}
 		}
-		fd, err := openPlain(path)
+		fd, err := inside.OpenPlain(path)
 		if err != nil {
 			return nil, fmt.Errorf("look at the directory to write: %w", err)
 		}
-		at, err := identify(fd, path)
+		at, err := inside.Identify(fd, path)
 		unix.Close(fd)
 		if err != nil {
 			return nil, err
@@ -186,28 +180,21 @@ var kernels = []string{"/proc", "/sys", "/dev"}
 
 // hold is how this process holds the helper: what it was given, and what it says.
 type hold struct {
-	job, statusIn, lifelineOut, self *os.File // the helper's ends
-	status, lifeline                 *os.File
+	job, statusIn, lifelineOut, self *os.File   // the helper's ends
+	nothing                          []*os.File // bwrap's, beside
+	jobIn, status, lifeline          *os.File
+	plan                             func() (*job, error)
 	lines                            *bufio.Reader
 }
 
-func newHold(j *job) (_ *hold, err error) {
-	h := new(hold)
+func newHold(plan func() (*job, error)) (_ *hold, err error) {
+	h := &hold{plan: plan}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("make what the sandbox needs: %w", err), h.close())
 		}
 	}()
-	text, err := json.Marshal(j)
-	if err != nil {
-		return nil, err
-	}
-	fd, err := unix.MemfdCreate("job", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	h.job = os.NewFile(uintptr(fd), "job")
-	if _, err := h.job.Write(text); err != nil {
+	if h.job, h.jobIn, err = os.Pipe(); err != nil {
 		return nil, err
 	}
 	if h.self, err = os.Open("/proc/self/exe"); err != nil {
@@ -225,7 +212,7 @@ func newHold(j *job) (_ *hold, err error) {
 
 func (h *hold) close() error {
 	h.closeTheirs()
-	for _, f := range []*os.File{h.status, h.lifeline} {
+	for _, f := range []*os.File{h.jobIn, h.status, h.lifeline} {
 		if f != nil {
 			f.Close()
 		}
@@ -234,48 +221,49 @@ func (h *hold) close() error {
 }
 
 func (h *hold) closeTheirs() {
-	for _, f := range []*os.File{h.job, h.statusIn, h.lifelineOut, h.self} {
+	for _, f := range append([]*os.File{h.job, h.statusIn, h.lifelineOut, h.self}, h.nothing...) {
 		if f != nil {
 			f.Close()
 		}
 	}
 }
 
-// started waits for the helper to say that the command runs, or why it does not.
+// started gives the helper the job, and waits for it to say that the command runs, or why it does not.
 func (h *hold) started() error {
 	h.closeTheirs()
+	j, err := h.plan()
+	if err != nil {
+		return err
+	}
+	if _, err := h.jobIn.Write(j.encode()); err != nil {
+		return fmt.Errorf("the sandbox ended before it knew what to run: %w", err)
+	}
 	r, err := h.next()
 	switch {
 	case err != nil:
 		return fmt.Errorf("the sandbox ended before the command ran: %w", err)
-	case r.NotStarted:
-		return reported{r.Error}
-	case r.Error != "":
-		return fmt.Errorf("make the sandbox: %s", r.Error)
+	case r.Kind == inside.NotStarted:
+		return fmt.Errorf("%w: %s", ErrNotStarted, r.Text)
+	case r.Kind != inside.Started:
+		return fmt.Errorf("make the sandbox: %s", r.Text)
 	}
 	return nil
 }
-
-// reported is an error of the command itself, as the helper says it.
-type reported struct{ text string }
-
-func (r reported) Error() string { return r.text }
-func (r reported) Unwrap() error { return ErrNotStarted }
 
 // ended returns how the command ended; false if it was ended.
 func (h *hold) ended(*command) (syscall.WaitStatus, bool) {
 	h.status.SetReadDeadline(time.Now().Add(grace)) // whoever could say more, has ended
 	r, err := h.next()
-	if err != nil || r.Status == nil {
+	if err != nil || r.Kind != inside.Ended {
 		return 0, false
 	}
-	return syscall.WaitStatus(*r.Status), true
+	return syscall.WaitStatus(r.Status), true
 }
 
-func (h *hold) next() (r report, err error) {
+func (h *hold) next() (inside.Report, error) {
 	line, err := h.lines.ReadBytes('\n')
 	if err != nil {
-		return r, err
+		return inside.Report{}, err
 	}
-	return r, json.Unmarshal(line, &r)
+	return inside.ParseReport(line)
 }

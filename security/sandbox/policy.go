@@ -55,10 +55,15 @@ type Limits struct {
 	// root only if the kernel numbers the processes of a namespace by themselves (Linux 6.14), and then it is
 	// at least 400.
 	Processes int
+	// Memory is bytes that a process can write and that are its own; at least 128 MiB, without which no Go program
+	// starts. Address space that is only reserved does not count, and so Go, Java and JavaScript are not in its way; what
+	// is built with AddressSanitizer is, and needs 16 TiB of it. Memory that processes share does not count either. What
+	// asks for more is refused it. When all of the machine's memory is used up, commands end before other programs.
+	Memory int64
 }
 
 // least is what a command gets of each limit at least: enough for a program of the system to start and say something.
-var least = Limits{CPU: 10 * time.Second, FileSize: 1 << 20, OpenFiles: 64, Processes: 64}
+var least = Limits{CPU: 10 * time.Second, FileSize: 1 << 20, OpenFiles: 64, Processes: 64, Memory: 128 << 20}
 
 // enforced are the limits as they are set.
 func (l Limits) enforced() Limits {
@@ -67,6 +72,7 @@ func (l Limits) enforced() Limits {
 		FileSize:  max(l.FileSize, least.FileSize),
 		OpenFiles: max(l.OpenFiles, least.OpenFiles),
 		Processes: max(l.Processes, least.Processes),
+		Memory:    max(l.Memory, least.Memory),
 	}
 }
 
@@ -77,7 +83,7 @@ func Standard(dir string) (Policy, error) {
 	return Policy{
 		Files: files, Network: NetworkLocal, Subprocess: true,
 		// A build of a large program stays below these, a runaway does not.
-		Limits: Limits{CPU: 10 * time.Minute, FileSize: 1 << 30, OpenFiles: 1024, Processes: 1024},
+		Limits: Limits{CPU: 10 * time.Minute, FileSize: 1 << 30, OpenFiles: 1024, Processes: 1024, Memory: 4 << 30},
 	}, err
 }
 
@@ -86,13 +92,13 @@ func Standard(dir string) (Policy, error) {
 func Permissive() Policy {
 	return Policy{
 		Files: Files{Read: []string{"/"}, Write: []string{"/"}, Temp: true}, Network: NetworkFull, Subprocess: true, Unprotected: true,
-		Limits: Limits{CPU: time.Hour, FileSize: 16 << 30, OpenFiles: 4096, Processes: 4096},
+		Limits: Limits{CPU: time.Hour, FileSize: 16 << 30, OpenFiles: 4096, Processes: 4096, Memory: 32 << 30},
 	}
 }
 
 // Restrictive reads everything, writes nothing, has no network and starts no other program.
 func Restrictive() Policy {
-	return Policy{Files: ReadOnly(), Limits: Limits{CPU: time.Minute, FileSize: 16 << 20, OpenFiles: 256}}
+	return Policy{Files: ReadOnly(), Limits: Limits{CPU: time.Minute, FileSize: 16 << 20, OpenFiles: 256, Memory: 1 << 30}}
 }
 
 // Meet is the widest policy that is within both a and b: in every dimension the narrower of the two. It is
@@ -108,6 +114,7 @@ func Meet(a, b Policy) Policy {
 			FileSize:  min(a.Limits.FileSize, b.Limits.FileSize),
 			OpenFiles: min(a.Limits.OpenFiles, b.Limits.OpenFiles),
 			Processes: min(a.Limits.Processes, b.Limits.Processes),
+			Memory:    min(a.Limits.Memory, b.Limits.Memory),
 		},
 		Env: meetNames(a.Env, b.Env),
 	}

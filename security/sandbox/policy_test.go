@@ -23,7 +23,7 @@ var anyPath = rapid.Custom(func(t *rapid.T) string {
 var anyPolicy = rapid.Custom(func(t *rapid.T) sandbox.Policy {
 	paths := rapid.SliceOfN(anyPath, 0, 4)
 	return sandbox.Policy{
-		Files:       sandbox.Files{Read: paths.Draw(t, "read"), Write: paths.Draw(t, "write"), Temp: rapid.Bool().Draw(t, "temp")},
+		Files:       sandbox.Files{Read: paths.Draw(t, "read"), Write: paths.Draw(t, "write"), Show: paths.Draw(t, "show"), Temp: rapid.Bool().Draw(t, "temp")},
 		Network:     sandbox.Network(rapid.IntRange(0, 2).Draw(t, "network")),
 		Subprocess:  rapid.Bool().Draw(t, "subprocess"),
 		Unprotected: rapid.Bool().Draw(t, "unprotected"),
@@ -32,6 +32,7 @@ var anyPolicy = rapid.Custom(func(t *rapid.T) sandbox.Policy {
 			FileSize:  rapid.Int64Range(0, 3).Draw(t, "size"),
 			OpenFiles: rapid.IntRange(0, 3).Draw(t, "files"),
 			Processes: rapid.IntRange(0, 3).Draw(t, "processes"),
+			Memory:    rapid.Int64Range(0, 3).Draw(t, "memory"),
 		},
 		Env: rapid.SliceOfN(rapid.SampledFrom([]string{"A", "B", "C"}), 0, 3).Draw(t, "env"),
 	}
@@ -82,7 +83,8 @@ func TestMeetAllowsExactlyWhatBothAllow(t *testing.T) {
 		}
 		if m.Network > a.Network || m.Network > b.Network || m.Subprocess && !(a.Subprocess && b.Subprocess) || m.Unprotected && !(a.Unprotected && b.Unprotected) ||
 			m.Files.Temp && !(a.Files.Temp && b.Files.Temp) || m.Limits.CPU > min(a.Limits.CPU, b.Limits.CPU) || m.Limits.FileSize > min(a.Limits.FileSize, b.Limits.FileSize) ||
-			m.Limits.OpenFiles > min(a.Limits.OpenFiles, b.Limits.OpenFiles) || m.Limits.Processes > min(a.Limits.Processes, b.Limits.Processes) {
+			m.Limits.OpenFiles > min(a.Limits.OpenFiles, b.Limits.OpenFiles) || m.Limits.Processes > min(a.Limits.Processes, b.Limits.Processes) ||
+			m.Limits.Memory > min(a.Limits.Memory, b.Limits.Memory) {
 			t.Errorf("%+v is wider than %+v or %+v", m, a, b)
 		}
 	})

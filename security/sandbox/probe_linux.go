@@ -9,17 +9,19 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"symbio/security/sandbox/internal/inside"
 )
+
+// landlockLeast is the first Landlock that can be a level of its own: before it, files can be truncated (Linux 6.2).
+const landlockLeast = 3
 
 // probeTime is how long one level may take to show that it works: it takes some 10 ms.
 const probeTime = 5 * time.Second
 
 // probe finds the best of the levels that works.
 func probe(ctx context.Context, cfg Config) machine {
-	if slices.Contains(os.Environ(), helperMark) {
-		return machine{mend: "this program does not call sandbox.Helper first in main, as it has to"}
-	}
-	abi := landlockABI()
+	abi := inside.LandlockABI()
 	for _, level := range []Level{Native, Bwrap, Landlock} {
 		if !slices.Contains(cfg.Levels, level) {
 			continue
@@ -51,6 +53,7 @@ func try(ctx context.Context, cfg Config, m machine) bool {
 	b := &Box{cfg: cfg, here: m}
 	local := Policy{Files: Files{Read: []string{"/"}, Temp: true}, Network: NetworkLocal, Subprocess: true}
 	for _, p := range []Policy{Restrictive(), local} {
+		p.Files.Show = []string{"/"} // what cannot be hidden here is an error of the command that it is to be hidden from
 		r, err := b.Run(ctx, p, Spec{Argv: []string{program}, Dir: "/", Accept: true})
 		if err != nil || r.Code != 0 {
 			return false
@@ -73,6 +76,8 @@ func mend(cfg Config) string {
 	switch {
 	case len(cfg.Levels) == 0:
 		return "let the configuration use a level of the sandbox"
+	case !slices.Contains(cfg.Levels, Native) && !slices.Contains(cfg.Levels, Bwrap):
+		return "let the configuration use the levels native and bwrap of the sandbox"
 	case holds("/proc/sys/user/max_user_namespaces", "0"):
 		return "let users make namespaces: sudo sysctl -w user.max_user_namespaces=15000"
 	case holds("/proc/sys/kernel/unprivileged_userns_clone", "0"):

@@ -16,8 +16,8 @@ var (
 		".gitmodules", ".envrc", ".mcp.json", ".agent", ".agents", ".symbio", ".vscode", ".idea",
 	}
 	// existing matter only where something that is protected, or outside, refers to them: git's core.hooksPath to .husky.
-	// Which skills a user trusts is there once a node has run.
-	existing = []string{".husky", ".claude", ".cursor", ".local/state/symbio/skills"}
+	// Which skills a user trusts, and what they have allowed for good, is there once a node has run.
+	existing = []string{".husky", ".claude", ".cursor", ".local/state/symbio/skills", ".local/state/symbio/allowed"}
 
 	shellSettings = []string{
 		".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",

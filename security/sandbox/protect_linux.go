@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,6 +137,8 @@ func (p *protection) add(base, name string, create bool) error {
 			}
 			if m != nil {
 				p.masks = append(p.masks, m)
+				p.paths = append(p.paths, at)
+				return nil
 			}
 			if st, err = os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
 				return nil // where this process can make nothing, the command cannot either
@@ -182,16 +185,17 @@ func isMask(st fs.FileInfo) bool {
 // makeMask returns nil where nothing can be made, and where there is something else.
 func makeMask(path string) (*mask, error) {
 	for range 100 { // somebody may remove it between two steps
-		if err := createMask(path); err != nil {
-			if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
-				return nil, nil
-			}
-			if !errors.Is(err, fs.ErrExist) {
-				return nil, fmt.Errorf("mask what is not there: %w", err)
-			}
-		}
 		st, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
+			m, err := createMask(path)
+			switch {
+			case m != nil:
+				return m, nil
+			case errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS):
+				return nil, nil
+			case err != nil && !errors.Is(err, fs.ErrExist):
+				return nil, fmt.Errorf("mask what is not there: %w", err)
+			}
 			continue
 		}
 		if err != nil {
@@ -207,54 +211,69 @@ func makeMask(path string) (*mask, error) {
 	return nil, fmt.Errorf("mask what is not there: %s comes and goes", path)
 }
 
-// createMask makes the mask under another name first: nobody is to see one without its time.
-func createMask(path string) error {
-	if _, err := os.Lstat(path); err == nil {
-		return fs.ErrExist
+// createMask makes the mask under another name first: nobody is to see one without its time, or that nobody holds. It
+// returns nil with no error if the mask is there, but not held.
+func createMask(path string) (*mask, error) {
+	f, err := unnamedMask(path)
+	if err != nil {
+		return nil, err
 	}
-	made, err := unnamedMask(path)
+	made := f.Name()
+	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
+	if err == nil {
+		return &mask{path, f}, nil
+	}
+	err = errors.Join(&os.LinkError{Op: "rename", Old: made, New: path, Err: err}, f.Close(), os.Remove(made))
+	if _, isFile := contents[filepath.Base(path)]; isFile || !errors.Is(err, unix.EINVAL) {
+		return nil, err
+	}
+	if err := os.Mkdir(path, 0o555); err != nil { // a network's files cannot be renamed like that
+		return nil, err
+	}
+	return nil, os.Chtimes(path, maskTime, maskTime)
+}
+
+// unnamedMask makes what is to become the mask of path, beside it, and holds it.
+func unnamedMask(path string) (*os.File, error) {
+	name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".symbio-mask-%016x", rand.Uint64()))
+	content, isFile := contents[filepath.Base(path)]
+	flags, mode := unix.O_RDONLY|unix.O_DIRECTORY, uint32(0o555)
+	if isFile {
+		flags, mode = unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o444
+	} else if err := unix.Mkdir(name, mode); err != nil {
+		return nil, &os.PathError{Op: "mkdir", Path: name, Err: err}
+	}
+	fd, err := unix.Open(name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
+	if err != nil {
+		return nil, errors.Join(&os.PathError{Op: "open", Path: name, Err: err}, os.Remove(name))
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if err := finishMask(f, content, mode); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(name))
+	}
+	return f, nil
+}
+
+func finishMask(f *os.File, content string, mode uint32) error {
+	if content != "" {
+		if _, err := f.WriteString(content); err != nil {
+			return err
+		}
+	}
+	st, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
-	if err == nil {
-		return nil
-	}
-	err = errors.Join(&os.LinkError{Op: "rename", Old: made, New: path, Err: err}, os.Remove(made))
-	if _, isFile := contents[filepath.Base(path)]; isFile || !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	if err := os.Mkdir(path, 0o555); err != nil { // a network's files cannot be renamed like that
-		return err
-	}
-	return os.Chtimes(path, maskTime, maskTime)
-}
-
-// unnamedMask makes what is to become the mask of path, beside it.
-func unnamedMask(path string) (made string, err error) {
-	content, isFile := contents[filepath.Base(path)]
-	if !isFile {
-		if made, err = os.MkdirTemp(filepath.Dir(path), ".symbio-mask-"); err != nil {
-			return "", err
-		}
-		err = os.Chmod(made, 0o555)
-	} else {
-		f, err := os.CreateTemp(filepath.Dir(path), ".symbio-mask-")
-		if err != nil {
-			return "", err
-		}
-		made = f.Name()
-		if _, err = f.WriteString(content); err != nil {
-			return "", errors.Join(err, f.Close(), os.Remove(made))
-		}
-		if err = errors.Join(f.Chmod(0o444), f.Close()); err != nil {
-			return "", errors.Join(err, os.Remove(made))
+	if uint32(st.Mode().Perm()) != mode { // the umask; other users' nodes are to see it too
+		if err := f.Chmod(fs.FileMode(mode)); err != nil {
+			return err
 		}
 	}
-	if err = errors.Join(err, os.Chtimes(made, maskTime, maskTime)); err != nil {
-		return "", errors.Join(err, os.Remove(made))
+	at := unix.NsecToTimespec(maskTime.UnixNano())
+	if err := unix.UtimesNanoAt(unix.AT_FDCWD, f.Name(), []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return &os.PathError{Op: "set the time of", Path: f.Name(), Err: err}
 	}
-	return made, nil
+	return flock(f, unix.LOCK_SH)
 }
 
 // keepMask returns nil if the mask is gone.
@@ -299,7 +318,11 @@ func (m *mask) release() error {
 	if !isMask(st) {
 		return nil // somebody put something in it
 	}
-	if err := os.Remove(m.path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+	remove := unix.Rmdir
+	if !st.IsDir() {
+		remove = unix.Unlink
+	}
+	if err := remove(m.path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return fmt.Errorf("remove the mask: %w", err)
 	}
 	return nil

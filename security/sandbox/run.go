@@ -38,6 +38,9 @@ type Spec struct {
 	Env []string
 	// Stdin is the input of Run; nil = none. Start ignores it.
 	Stdin io.Reader
+	// Stderr sees standard error as it is printed, beside what is recorded; nil = nobody. Its errors are not heard. It
+	// is written to until Run or Wait returns, and must not block: the command would wait.
+	Stderr io.Writer
 	// Temp is a directory for temporary files that the caller made and removes, as for a session; "" = a new one that
 	// goes with the command.
 	Temp string
@@ -45,7 +48,8 @@ type Spec struct {
 	Keep int
 	// Flood is how many bytes may be printed before the command is ended. Default 1 GiB.
 	Flood int64
-	// Together records standard error in Stdout, in the order in which it was printed. Start ignores it.
+	// Together records standard error in Stdout, in the order in which it was printed; Stderr then sees nothing. Start
+	// ignores it.
 	Together bool
 	// Accept says that a person has seen what Check lacks, and wants the command to run all the same. It does not make
 	// None run anything.
@@ -74,7 +78,7 @@ func (b *Box) Run(ctx context.Context, p Policy, s Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = s.Stdin, c.stdout, c.stderr
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = s.Stdin, c.stdout, c.errors(s)
 	if s.Together {
 		c.cmd.Stderr = c.stdout
 	}
@@ -101,7 +105,7 @@ func (b *Box) Start(ctx context.Context, p Policy, s Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.cmd.Stderr = c.stderr
+	c.cmd.Stderr = c.errors(s)
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
 		c.release()
@@ -164,11 +168,7 @@ func (b *Box) prepare(ctx context.Context, p Policy, s Spec) (_ *command, err er
 		keep = outputKept
 	}
 	c.stdout, c.stderr = &recorder{keep: max(keep, 2), flood: f}, &recorder{keep: max(keep, 2), flood: f}
-	temp, err := c.tempDir(b.cfg.TempDir, p, s)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.confine(c, p, s, temp); err != nil {
+	if err := b.confine(c, p, s); err != nil {
 		return nil, err
 	}
 	c.cmd.WaitDelay = grace
@@ -223,6 +223,26 @@ func open(root *os.Root, name string) {
 	}
 }
 
+// errors is where standard error goes.
+func (c *command) errors(s Spec) io.Writer {
+	if s.Stderr == nil {
+		return c.stderr
+	}
+	return both{c.stderr, s.Stderr}
+}
+
+// both records what is written, and shows it.
+type both struct {
+	*recorder
+	seen io.Writer
+}
+
+func (b both) Write(p []byte) (int, error) {
+	n, err := b.recorder.Write(p)
+	b.seen.Write(p)
+	return n, err
+}
+
 // start starts the command and waits until it runs.
 func (c *command) start() error {
 	err := c.cmd.Start()
@@ -230,11 +250,13 @@ func (c *command) start() error {
 		if err = c.hold.started(); err == nil {
 			return nil
 		}
+	}
+	if ctxErr := context.Cause(c.ctx); ctxErr != nil && !errors.Is(err, ErrNotStarted) {
+		err = errors.Join(ctxErr, err)
+	}
+	if c.cmd.Process != nil {
 		c.cancel(err)
 		c.cmd.Wait() // it has not run: how it ended is of no interest
-	}
-	if ctxErr := context.Cause(c.ctx); ctxErr != nil && c.ctx.Err() != nil && !errors.Is(err, ErrNotStarted) {
-		err = errors.Join(ctxErr, err)
 	}
 	return errors.Join(err, c.release())
 }

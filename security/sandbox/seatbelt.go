@@ -10,7 +10,7 @@ import (
 // `sandbox-exec -p PROFILE -D NAME=VALUE …` takes them. Paths are parameters, never part of the profile's text. dir and
 // temp ("" = none) are real paths (/private/tmp, not /tmp).
 //
-// No level uses it yet: it has not been tried on a Mac.
+// What a Box hides is not in it. No level uses it yet: it has not been tried on a Mac.
 func Seatbelt(p Policy, dir, temp string) (profile string, params map[string]string) {
 	s := &seatbelt{params: map[string]string{}}
 	s.lines("(version 1)", "(deny default)", "(allow process-exec)")

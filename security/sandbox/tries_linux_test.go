@@ -129,13 +129,13 @@ func tries() map[string]func(args []string) error {
 			c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
 			return c.Run()
 		},
-		"guard and die": func(a []string) error { // the node is killed, and cannot clean up
+		"start and die": func(a []string) error { // the node is killed, and cannot clean up
 			b := sandbox.Probe(context.Background(), sandbox.Config{})
 			p, err := sandbox.Standard(a[0])
 			if err != nil {
 				return err
 			}
-			_, err = b.Guard(p, a[0])
+			_, err = b.Start(context.Background(), p, sandbox.Spec{Argv: []string{"/bin/sleep", "100"}, Dir: a[0]})
 			return err
 		},
 		"io_uring": func([]string) error {
@@ -155,6 +155,20 @@ func tries() map[string]func(args []string) error {
 				if err := exec.Command("/bin/sleep", "1000").Start(); err != nil {
 					return fmt.Errorf("after %d: %w", i, err)
 				}
+			}
+			return nil
+		},
+		"eat": func(a []string) error { // so many MiB
+			most, err := strconv.Atoi(a[0])
+			if err != nil {
+				return err
+			}
+			for range most {
+				page, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+				if err != nil {
+					return err
+				}
+				page[0] = 1
 			}
 			return nil
 		},

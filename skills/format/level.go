@@ -24,6 +24,15 @@ func ParseLevel(s string) (Level, error) {
 	return Strict, fmt.Errorf("level %q is none of strict, standard, lenient", s)
 }
 
+// UnmarshalText is ParseLevel.
+func (l *Level) UnmarshalText(text []byte) (err error) {
+	*l, err = ParseLevel(string(text))
+	return err
+}
+
+// MarshalText writes the level's name.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
 func (l Level) String() string {
 	switch l {
 	case Standard:

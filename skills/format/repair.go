@@ -18,9 +18,9 @@ import (
 const maxBlocks = 1000
 
 var (
-	blockStart  = regexp.MustCompile(`^["']?([A-Za-z0-9_][A-Za-z0-9_.-]*)["']?[ \t]*:(?:[ \t\r]|$)`)
+	blockStart  = regexp.MustCompile(`^["']?([A-Za-z0-9_][A-Za-z0-9_.-]*)["']?[ \t]*:(?:[ \t\r\n]|$)`)
 	blockScalar = regexp.MustCompile(`^[|>][0-9+-]{0,2}[ \t]*$`)
-	docMark     = regexp.MustCompile(`^(?:---|\.\.\.)(?:[ \t\r]|$)`)
+	docMark     = regexp.MustCompile(`^(?:---|\.\.\.)(?:[ \t\r\n]|$)`)
 )
 
 // block is a top-level `key:` line and the lines up to the next one.

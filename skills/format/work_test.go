@@ -1,8 +1,10 @@
 package format
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // hostile inputs grow with n bytes.
@@ -58,15 +60,35 @@ func TestWorkIsLinearInTheInput(t *testing.T) {
 	}
 }
 
-// BenchmarkHostile shows the time for the largest front matter of each hostile kind.
+// BenchmarkHostile shows the time for the largest front matter of each hostile kind, and how often it is
+// the four times that a quarter of it takes: 1 is linear.
 func BenchmarkHostile(b *testing.B) {
 	for about, input := range hostile {
-		content := []byte("---\nname: my-skill\ndescription: d\n" + input(maxFront-64) + "\n---\n")
+		content := func(n int) []byte {
+			return []byte("---\nname: my-skill\ndescription: d\n" + input(n) + "\n---\n")
+		}
+		whole, quarter := content(maxFront-64), content((maxFront-64)/4)
 		b.Run(about, func(b *testing.B) {
-			b.SetBytes(int64(len(content)))
+			b.SetBytes(int64(len(whole)))
+			var large, small []time.Duration
 			for b.Loop() {
-				Parse(content, "my-skill", Policy{})
+				large = append(large, timed(func() { Parse(whole, "my-skill", Policy{}) }))
+				small = append(small, timed(func() {
+					for range 4 {
+						Parse(quarter, "my-skill", Policy{})
+					}
+				}))
 			}
+			slices.Sort(large)
+			slices.Sort(small)
+			b.ReportMetric(float64(large[len(large)/2])/float64(small[len(small)/2]), "x-linear")
+			b.ReportMetric(float64(large[len(large)/2].Microseconds())/1000, "ms/64KiB")
 		})
 	}
+}
+
+func timed(f func()) time.Duration {
+	start := time.Now()
+	f()
+	return time.Since(start)
 }

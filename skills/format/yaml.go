@@ -42,12 +42,20 @@ func (d *decoder) decode(front []byte) {
 		d.diags = append(d.diags, *bad)
 		return
 	}
+	if fields, ok := plainFields(front); ok {
+		d.fields = fields
+		return
+	}
+	d.decodeYAML(front)
+}
+
+func (d *decoder) decodeYAML(front []byte) {
 	root, err := d.parse(front)
 	switch {
 	case errors.Is(err, io.EOF):
 		d.fail(CodeEmpty, "", 1, "the front matter is empty")
 	case errors.Is(err, errSecondDocument):
-		d.fail(CodeYAML, "", 1, err.Error())
+		d.fail(CodeYAML, "", docMarkLine(front), err.Error())
 	case err != nil:
 		d.repair(front, err)
 	default:
@@ -140,6 +148,19 @@ func (d *decoder) refuseDuplicates() {
 		}
 		seen[f.key] = true
 	}
+}
+
+// docMarkLine is the file's line on which a second document begins, or the first of the front matter if
+// the YAML reader saw a mark that is none to us.
+func docMarkLine(front []byte) int {
+	line := firstLine
+	for text := range bytes.Lines(front) {
+		if docMark.Match(text) {
+			return line
+		}
+		line++
+	}
+	return firstLine
 }
 
 func (d *decoder) fail(c Code, field string, line int, message string) bool {

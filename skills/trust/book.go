@@ -14,8 +14,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"symbio/security/private"
 )
 
 const (
@@ -102,19 +103,7 @@ func (b Book) Put(r Record) error {
 	if len(data) > maxRecord {
 		return fmt.Errorf("trust %s: its rules take more than %d KiB", r.Name, maxRecord>>10)
 	}
-	if err := os.MkdirAll(b.dir, 0o700); err != nil {
-		return fmt.Errorf("keep the trust in %s: %w", r.Name, err)
-	}
-	tmp, err := os.CreateTemp(b.dir, ".new-*") // 0600
-	if err != nil {
-		return fmt.Errorf("keep the trust in %s: %w", r.Name, err)
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), b.file(r.Dir, r.Hash))
-	}
-	if err != nil {
+	if err := private.Replace(b.file(r.Dir, r.Hash), data); err != nil {
 		return fmt.Errorf("keep the trust in %s: %w", r.Name, err)
 	}
 	return nil
@@ -179,35 +168,15 @@ func (b Book) list() ([]string, error) {
 
 // read reads one file. What it says is checked, but not that its name is the right one.
 func (b Book) read(file string) (Record, error) {
-	// Neither a link nor a FIFO has any business here, and neither may hold up or lead away.
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return Record{}, err
-	}
-	defer f.Close()
 	bad := func(why any) (Record, error) {
 		return Record{}, fmt.Errorf("%w: %s: %v; remove it to be asked again", ErrBadRecord, file, why)
 	}
-	at, err := os.Lstat(file)
-	if err != nil {
-		return Record{}, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return bad(err)
-	}
-	if !info.Mode().IsRegular() || !os.SameFile(at, info) {
-		return bad("it is not a regular file")
-	}
-	if err := private(b.dir, info); err != nil {
-		return bad(err)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	data, err := private.Read(file, maxRecord)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Record{}, err
 	case err != nil:
 		return bad(err)
-	case len(data) > maxRecord:
-		return bad(fmt.Sprintf("it has more than %d KiB", maxRecord>>10))
 	}
 	r, err := decode(data)
 	if err != nil {

@@ -24,6 +24,7 @@ func requestTo(c community.Call, left time.Duration) *pb.InvokeRequest {
 		Payload:     c.Payload,
 		ContentType: c.ContentType,
 		Requester:   c.Requester,
+		OnBehalf:    c.OnBehalf,
 		Deadline:    durationpb.New(left),
 		Traceparent: c.Trace.Parent(),
 		Tracestate:  c.Trace.State(),
@@ -38,6 +39,7 @@ func callFrom(r *pb.InvokeRequest) community.Call {
 		Payload:     r.GetPayload(),
 		ContentType: r.GetContentType(),
 		Requester:   r.GetRequester(),
+		OnBehalf:    r.GetOnBehalf(),
 		Trace:       community.ParseTrace(r.GetTraceparent(), r.GetTracestate()),
 	}
 }

@@ -155,6 +155,8 @@ func (r *reader) request(b []byte, h *heldCall) error {
 			err = text(v.bytes, &q.Traceparent)
 		case requestState:
 			err = text(v.bytes, &q.Tracestate)
+		case requestBehalf:
+			q.OnBehalf = bytes.Clone(v.bytes)
 		}
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ const (
 	callID, callRequest protowire.Number = 1, 2
 
 	requestID, requestMember, requestCapability, requestBytes, requestType, requestDeadline,
-	requestRequester, requestParent, requestState protowire.Number = 1, 2, 3, 4, 5, 6, 7, 8, 9
+	requestRequester, requestParent, requestState, requestBehalf protowire.Number = 1, 2, 3, 4, 5, 6, 7, 8, 9, 70
 
 	answerID, answerBytes, answerType, answerFailure protowire.Number = 1, 2, 3, 4
 
@@ -130,6 +130,9 @@ func (w *writer) request(r *pb.InvokeRequest) {
 	}
 	w.text(requestParent, r.Traceparent)
 	w.text(requestState, r.Tracestate)
+	if len(r.OnBehalf) > 0 {
+		w.bytes(requestBehalf, r.OnBehalf)
+	}
 	w.payload(requestBytes, r.Payload)
 }
 
@@ -206,7 +209,7 @@ func sizeRequest(r *pb.InvokeRequest) int {
 	}
 	n := sizeText(requestID, len(r.CallId)) + sizeText(requestMember, len(r.Member)) + sizeText(requestCapability, len(r.Capability)) +
 		sizeText(requestBytes, len(r.Payload)) + sizeText(requestType, len(r.ContentType)) +
-		sizeText(requestParent, len(r.Traceparent)) + sizeText(requestState, len(r.Tracestate))
+		sizeText(requestParent, len(r.Traceparent)) + sizeText(requestState, len(r.Tracestate)) + sizeText(requestBehalf, len(r.OnBehalf))
 	if r.Deadline != nil {
 		n += protowire.SizeTag(requestDeadline) + protowire.SizeBytes(sizeDuration(r.Deadline))
 	}

@@ -154,7 +154,7 @@ func (p *fastpath) deliver(answers []*pb.Answer) {
 // envelope is the size of what a call has besides its payload, and whether it can go over a lane. A
 // call that cannot goes by itself, where it cannot break the lane for others.
 func envelope(c community.Call) (size int, ok bool) {
-	size = overhead + len(c.ID) + len(c.Member) + len(c.Capability) + len(c.ContentType)
+	size = overhead + len(c.ID) + len(c.Member) + len(c.Capability) + len(c.ContentType) + len(c.OnBehalf)
 	ok = utf8.ValidString(c.ID) && utf8.ValidString(string(c.Member)) && utf8.ValidString(c.Capability) && utf8.ValidString(c.ContentType)
 	for _, s := range c.Requester {
 		size += len(s) + 2

@@ -52,7 +52,7 @@ func sendIsAnswered(t *testing.T, l *lan) {
 		got <- s
 		return community.Reply{Data: []byte("done"), ContentType: "text/plain"}, nil
 	})
-	s := community.Signal{Perception: "work", Data: []byte("cut"), ContentType: "text/x-order", Requester: []string{"user", "boss"}}
+	s := community.Signal{Perception: "work", Data: []byte("cut"), ContentType: "text/x-order", Requester: []string{"user", "boss"}, OnBehalf: []byte("no more than that")}
 	r, err := a.Send(in(t, patience), a.finds("worker").ID, s)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func invokeIsAnswered(t *testing.T, l *lan) {
 		got <- s
 		return community.Reply{Data: []byte(strings.ToUpper(string(s.Data))), ContentType: "text/plain"}, nil
 	}, a)
-	s := community.Signal{Data: []byte("cut"), ContentType: "text/plain", Requester: []string{"user"}}
+	s := community.Signal{Data: []byte("cut"), ContentType: "text/plain", Requester: []string{"user"}, OnBehalf: make([]byte, community.MaxOnBehalf)}
 	r, err := a.Invoke(in(t, patience), node.ID, "text.upper", s)
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func tellArrivesInOrder(t *testing.T, l *lan) {
 	for round := range 20 {
 		for i := range 8 {
 			s := work(fmt.Sprint(round, " ", i))
-			s.ContentType, s.Requester = "text/plain", []string{"user"}
+			s.ContentType, s.Requester, s.OnBehalf = "text/plain", []string{"user"}, []byte("no more")
 			if i%3 == 0 { // long and short ones take turns
 				s.Data = append(s.Data, make([]byte, 40_000)...)
 			}
@@ -35,7 +35,7 @@ func tellArrivesInOrder(t *testing.T, l *lan) {
 			if len(s.Data) < len(want) || string(s.Data[:len(want)]) != want || len(s.Data) > len(want) != (i%3 == 0) {
 				t.Fatalf("signal %s came as %d bytes that begin with %q", want, len(s.Data), s.Data[:min(len(s.Data), 10)])
 			}
-			if s.ContentType != "text/plain" || len(s.Requester) != 2 || s.Requester[0] != string(a.id) || s.Requester[1] != "user" {
+			if s.ContentType != "text/plain" || len(s.Requester) != 2 || s.Requester[0] != string(a.id) || s.Requester[1] != "user" || string(s.OnBehalf) != "no more" {
 				t.Fatalf("it came with type %q and requesters %v", s.ContentType, s.Requester)
 			}
 		}

@@ -57,6 +57,7 @@ func observe(t *testing.T, ctx context.Context, m llm.Model, r llm.Request) (llm
 	var (
 		stops, usages int
 		failed        error
+		began         bool
 		resp          = llm.Response{Message: llm.Message{Role: llm.Assistant}}
 	)
 	for c, err := range m.Stream(ctx, r) {
@@ -70,9 +71,19 @@ func observe(t *testing.T, ctx context.Context, m llm.Model, r llm.Request) (llm
 		if stops > 0 {
 			t.Errorf("%+v was yielded after the chunk with the stop reason", c)
 		}
-		if c.Text == "" && c.Call == nil && c.Usage == nil && c.Stop == "" {
+		if c == (llm.Chunk{}) {
 			t.Error("an empty chunk")
 		}
+		if c.Retry != nil {
+			if began {
+				t.Errorf("%+v was yielded after the answer began", *c.Retry)
+			}
+			if c.Retry.Model == "" || c.Retry.Next == "" || c.Retry.Err == nil || c.Retry.Attempt < 1 {
+				t.Errorf("%+v does not say what failed", *c.Retry)
+			}
+			continue
+		}
+		began = true
 		resp.Message.Text += c.Text
 		if c.Call != nil {
 			if c.Call.ID == "" || !json.Valid(c.Call.Args) {

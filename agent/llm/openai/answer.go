@@ -1,24 +1,13 @@
 package openai
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"strings"
-	"time"
 
 	"symbio/agent/llm"
+	"symbio/agent/llm/retry"
 	"symbio/agent/llm/sse"
-)
-
-const (
-	maxEvent  = 8 << 20  // one event: a call that writes a large file, sent whole
-	maxAnswer = 32 << 20 // all text and arguments of one answer
-	// ending is how long a server may take to close an answer after saying why it stopped. Some never do.
-	ending = 2 * time.Second
+	"symbio/agent/llm/wire"
 )
 
 // The answer, as the wire has it. What is of another type than here is left out, not refused.
@@ -38,17 +27,24 @@ type (
 	delta struct {
 		Content json.RawMessage `json:"content"` // a string, or a list of parts
 		Refusal string          `json:"refusal"`
-		Calls   []fragment      `json:"tool_calls"`
+		// What the model thinks, under the names that servers have for it.
+		Reasoning        json.RawMessage `json:"reasoning"`
+		ReasoningContent json.RawMessage `json:"reasoning_content"`
+		Calls            []fragment      `json:"tool_calls"`
 	}
 	usage struct {
-		Input  float64 `json:"prompt_tokens"`
-		Output float64 `json:"completion_tokens"`
+		Input   float64 `json:"prompt_tokens"`
+		Output  float64 `json:"completion_tokens"`
+		Details struct {
+			Cached float64 `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
 	}
 )
 
 // reading is an answer being put together.
 type reading struct {
-	model   *Model
+	server  *wire.Server
+	ids     *llm.CallIDs
 	emit    func(llm.Chunk) bool // false: nobody wants more
 	calls   calls
 	size    int
@@ -58,108 +54,33 @@ type reading struct {
 	usage   *llm.Usage
 }
 
-// answer reads the answer and emits it. It returns nil when the answer is whole.
-func (x *exchange) answer(ids *llm.CallIDs, emit func(llm.Chunk) bool) error {
-	rd := &reading{model: x.model, emit: emit}
-	in := bufio.NewReader(x.body)
-	first, err := firstByte(in)
-	if err != nil {
-		return rd.broken(err)
-	}
-	if first == '{' {
-		return rd.document(x, in, ids)
-	}
-	return rd.stream(x, in, ids)
-}
-
-// firstByte finds the first byte that is not white space, which some servers send to keep the
-// connection alive, or part of a byte order mark.
-func firstByte(in *bufio.Reader) (byte, error) {
-	for n := 0; n < 64<<10; n++ {
-		b, err := in.ReadByte()
-		if err != nil {
-			return 0, err
-		}
-		if strings.IndexByte(" \t\r\n\xef\xbb\xbf", b) < 0 {
-			return b, in.UnreadByte()
-		}
-	}
-	return 0, nil
-}
-
-// document reads an answer that is one JSON document although a stream was asked for.
-func (rd *reading) document(x *exchange, in io.Reader, ids *llm.CallIDs) error {
-	body, err := io.ReadAll(io.LimitReader(in, maxAnswer+1))
-	if err != nil {
-		return rd.broken(err)
-	}
-	if len(body) > maxAnswer {
-		return rd.model.fail(llm.ErrMalformed, 0, "the answer is too long")
-	}
+// Document takes an answer that is not streamed.
+func (rd *reading) Document(body []byte) error {
 	if err := rd.take(body); err != nil {
 		return err
 	}
 	if rd.finish == "" && !rd.text && rd.calls.empty() {
-		return rd.model.fail(llm.ErrMalformed, 0, "no answer in "+string(body[:min(len(body), 1000)]))
+		return rd.server.Fail(llm.ErrMalformed, 0, "no answer in "+wire.Start(body))
 	}
 	if rd.finish == "" {
 		rd.finish = "stop" // the document is whole, so the answer is
 	}
-	return rd.end(ids)
-}
-
-// stream reads server-sent events.
-func (rd *reading) stream(x *exchange, in io.Reader, ids *llm.CallIDs) error {
-	events := sse.NewReader(in, maxEvent)
-	seen := false
-	for {
-		e, err := events.Next()
-		switch {
-		case errors.Is(err, sse.ErrTooLong):
-			return rd.model.fail(llm.ErrMalformed, 0, err.Error())
-		case err != nil && x.parent.Err() != nil:
-			return err
-		case err != nil && rd.finish != "":
-			return rd.end(ids) // the answer said that it was whole; how the connection ended does not matter
-		case err == io.EOF && !seen:
-			return rd.model.fail(llm.ErrMalformed, 0, "the answer is neither JSON nor a stream of events")
-		case err != nil:
-			return rd.broken(err)
-		}
-		if err := x.parent.Err(); err != nil {
-			return err // although there is more in the buffer
-		}
-		seen = true
-		done, err := rd.event(e)
-		if err != nil {
-			return err
-		}
-		if done {
-			return rd.close(x, events, ids)
-		}
-		if rd.finish != "" {
-			x.limit.set("ending the answer", ending)
-		} else {
-			x.limit.set("waiting for the next token", x.model.cfg.Stall)
-		}
-	}
-}
-
-// close ends a stream after its [DONE], and reads what follows it, which is nothing: a connection
-// is used again only when it was read to its end.
-func (rd *reading) close(x *exchange, events *sse.Reader, ids *llm.CallIDs) error {
-	if rd.finish == "" && !rd.text && rd.calls.empty() {
-		return rd.model.fail(llm.ErrCut, 0, "the answer ended before it began")
-	}
-	if rd.finish == "" {
-		rd.finish = "stop" // [DONE] says as much
-	}
-	if err := rd.end(ids); err != nil {
-		return err
-	}
-	x.limit.set("ending the answer", ending/10)
-	_, _ = events.Next()
 	return nil
+}
+
+// Stopped reports whether the answer says why it ended.
+func (rd *reading) Stopped() bool { return rd.finish != "" }
+
+// Event takes one event; last is [DONE].
+func (rd *reading) Event(e sse.Event) (last bool, err error) {
+	if last, err = rd.event(e); !last || err != nil || rd.finish != "" {
+		return last, err
+	}
+	if !rd.text && rd.calls.empty() {
+		return false, rd.server.Fail(llm.ErrCut, 0, "the answer ended before it began")
+	}
+	rd.finish = "stop" // [DONE] says as much
+	return true, nil
 }
 
 // event takes one event. done means that it was the last.
@@ -181,7 +102,7 @@ func (rd *reading) event(e sse.Event) (done bool, err error) {
 		return false, nil
 	}
 	if e.Name == "error" {
-		return false, rd.complain(data)
+		return false, rd.server.Complain(data)
 	}
 	return false, rd.take(data)
 }
@@ -189,19 +110,16 @@ func (rd *reading) event(e sse.Event) (done bool, err error) {
 // take takes one JSON document: a piece of an answer, or all of it.
 func (rd *reading) take(data []byte) error {
 	var f frame
-	err := json.Unmarshal(data, &f)
-	var other *json.UnmarshalTypeError
-	if err != nil && incomplete(data) {
-		return rd.model.fail(llm.ErrCut, 0, "in the middle of a JSON object")
-	}
-	if data[0] != '{' || err != nil && !errors.As(err, &other) {
-		return rd.model.fail(llm.ErrMalformed, 0, "not a JSON object: "+string(data[:min(len(data), 1000)]))
+	if err := rd.server.Decode(data, &f); err != nil {
+		return err
 	}
 	if len(f.Error) > 0 && string(f.Error) != "null" || f.Object == "error" {
-		return rd.complain(data)
+		return rd.server.Complain(data)
 	}
 	if f.Usage != nil {
-		rd.usage = &llm.Usage{Input: tokens(f.Usage.Input), Output: tokens(f.Usage.Output)}
+		u := llm.Usage{Input: wire.Tokens(f.Usage.Input), Output: wire.Tokens(f.Usage.Output)}
+		u.CacheRead = min(wire.Tokens(f.Usage.Details.Cached), u.Input)
+		rd.usage = &u
 	}
 	for _, c := range f.Choices {
 		if c.Index != 0 {
@@ -217,42 +135,35 @@ func (rd *reading) take(data []byte) error {
 	return nil
 }
 
-// incomplete reports whether data is the beginning of a JSON document.
-func incomplete(data []byte) bool {
-	var doc json.RawMessage
-	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(&doc), io.ErrUnexpectedEOF)
-}
-
-func tokens(n float64) int { return int(min(max(n, 0), 1<<40)) }
-
 func (rd *reading) add(c choice) error {
-	text := content(c.Delta.Content) + c.Delta.Refusal
+	text := written(c.Delta.Content) + c.Delta.Refusal
+	thought := written(c.Delta.ReasoningContent)
+	if thought == "" {
+		thought = written(c.Delta.Reasoning)
+	}
 	rd.refused = rd.refused || c.Delta.Refusal != ""
-	rd.size += len(text)
+	rd.size += len(text) + len(thought)
 	for _, f := range c.Delta.Calls {
 		rd.size += len(f.ID) + len(f.Function.Name) + len(f.Function.Arguments)
 		if err := rd.calls.add(f); err != nil {
-			return rd.model.fail(llm.ErrMalformed, 0, err.Error())
+			return rd.server.Fail(llm.ErrMalformed, 0, err.Error())
 		}
 	}
-	if rd.size > maxAnswer {
-		return rd.model.fail(llm.ErrMalformed, 0, "the answer is too long")
+	if rd.size > wire.MaxAnswer {
+		return rd.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
 	}
 	if c.Finish != "" && c.Finish != "null" {
 		rd.finish = c.Finish
 	}
-	if text == "" {
-		return nil
-	}
-	rd.text = true
-	if !rd.emit(llm.Chunk{Text: text}) {
-		return errStopped
+	rd.text = rd.text || text != ""
+	if (text != "" || thought != "") && !rd.emit(llm.Chunk{Text: text, Thought: thought}) {
+		return retry.ErrStopped
 	}
 	return nil
 }
 
-// content is the text of a delta: a string, or the text parts of a list.
-func content(v json.RawMessage) string {
+// written is the text of a delta: a string, or the text parts of a list.
+func written(v json.RawMessage) string {
 	var s string
 	if len(v) == 0 || json.Unmarshal(v, &s) == nil {
 		return s
@@ -265,27 +176,27 @@ func content(v json.RawMessage) string {
 	return s
 }
 
-// end emits the calls and the last chunk.
-func (rd *reading) end(ids *llm.CallIDs) error {
+// End emits the calls and the last chunk.
+func (rd *reading) End() error {
 	whole, err := rd.calls.whole(rd.finish == "length" || rd.finish == "max_tokens")
 	if err != nil {
-		return rd.model.fail(llm.ErrMalformed, 0, err.Error())
+		return rd.server.Fail(llm.ErrMalformed, 0, err.Error())
 	}
 	for i := range whole {
-		whole[i].ID = ids.Take(whole[i].ID)
+		whole[i].ID = rd.ids.Take(whole[i].ID)
 		if !rd.emit(llm.Chunk{Call: &whole[i]}) {
-			return errStopped
+			return retry.ErrStopped
 		}
 	}
 	stop := rd.stop(len(whole))
 	if stop == llm.StopTools && len(whole) == 0 {
 		if !rd.text {
-			return rd.model.fail(llm.ErrMalformed, 0, "the answer announces calls and has none")
+			return rd.server.Fail(llm.ErrMalformed, 0, "the answer announces calls and has none")
 		}
 		stop = llm.StopEnd
 	}
 	if !rd.emit(llm.Chunk{Usage: rd.usage, Stop: stop}) {
-		return errStopped
+		return retry.ErrStopped
 	}
 	return nil
 }
@@ -300,18 +211,4 @@ func (rd *reading) stop(calls int) llm.Stop {
 		return llm.StopTools // many servers say "stop" even so
 	}
 	return llm.StopEnd
-}
-
-// complain is the error that a server reports inside its answer.
-func (rd *reading) complain(data []byte) error {
-	s := said(data)
-	return rd.model.fail(s.kind(0), 0, s.text(data))
-}
-
-// broken is the error of an answer that ended before its end.
-func (rd *reading) broken(err error) error {
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
-		return rd.model.fail(llm.ErrCut, 0, "")
-	}
-	return rd.model.fail(llm.ErrCut, 0, fmt.Sprint(err))
 }

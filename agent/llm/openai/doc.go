@@ -7,11 +7,6 @@
 // one JSON document; all of that is read. But an answer without an end is llm.ErrCut, and what cannot
 // be an answer is llm.ErrMalformed.
 //
-// Guarantees: a request is repeated only before the server has begun to answer, so nothing is ever
-// yielded twice; every phase (connecting, the first token, each further one) has a time limit; ending
-// the context ends the request at once; memory is bounded; the key is in no error and no log, and what
-// a server says in an error is shortened and printable. Any number of goroutines may use one Model.
-//
-// It does not read the environment: not the key, not the proxy. It does not follow redirects, since
-// the key would go with them. It keeps no conversation; see package llm.
+// Guarantees: those of package wire, and memory is bounded. Any number of goroutines may use one Model. A server that
+// does not know stream_options or response_format is asked without. It keeps no conversation; see package llm.
 package openai

@@ -227,21 +227,43 @@ func TestNoWaitGoesBeyondTheDeadline(t *testing.T) {
 	})
 }
 
-func TestNothingIsRepeatedAfterTheAnswerBegan(t *testing.T) {
-	for name, body := range map[string]string{
-		"after text":        `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n",
-		"before any":        ": hello\n\n",
-		"with an error":     `data: {"error":{"message":"busy","code":503}}` + "\n\n",
-		"with a JSON error": `{"error":{"message":"busy","code":429}}`,
+func TestNothingIsRepeatedOnceSomethingWasYielded(t *testing.T) {
+	const piece = `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n"
+	for name, c := range map[string]struct {
+		body  string
+		asked int
+	}{
+		"cut after text":           {piece, 1},
+		"an error after text":      {piece + `data: {"error":{"message":"busy","code":503}}` + "\n\n", 1},
+		"a thought is something":   {`data: {"choices":[{"delta":{"reasoning_content":"hm"}}]}` + "\n\n", 1},
+		"no events":                {": hello\n\n", 1},
+		"an error before any":      {`data: {"error":{"message":"busy","code":503}}` + "\n\n", 3},
+		"a JSON error":             {`{"error":{"message":"busy","code":429}}`, 3},
+		"cut before any":           {"data: {}\n\n", 3},
+		"an error that stays":      {`data: {"error":{"message":"no","code":400}}` + "\n\n", 1},
+		"too many, and none left":  {`data: {"error":{"message":"exceeded your current quota","code":429}}` + "\n\n", 1},
+		"a refusal of the content": {`data: {"error":{"message":"no","code":"content_filter"}}` + "\n\n", 1},
 	} {
-		asked := 0
-		m := served(t, func(*http.Request) (*http.Response, error) {
-			asked++
-			return reply(200, "", strings.NewReader(body)), nil
-		}, func(c *openai.Config) { c.MaxRetries = 5 })
-		if _, err := llm.Collect(m.Stream(t.Context(), earlier), nil); err == nil || asked != 1 {
-			t.Errorf("%s: %v after %d requests, want an error after 1", name, err, asked)
-		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked, told := 0, 0
+				m := served(t, func(*http.Request) (*http.Response, error) {
+					asked++
+					return reply(200, "", strings.NewReader(c.body)), nil
+				}, func(c *openai.Config) { c.MaxRetries = 2 })
+				_, err := llm.Collect(m.Stream(t.Context(), earlier), func(c llm.Chunk) {
+					if c.Retry != nil {
+						told++
+						if c.Retry.Attempt != told || c.Retry.Model != "openai:m" || c.Retry.Wait <= 0 || c.Retry.Err == nil {
+							t.Errorf("told %+v as number %d", *c.Retry, told)
+						}
+					}
+				})
+				if err == nil || asked != c.asked || told != c.asked-1 {
+					t.Errorf("%v after %d requests, %d told, want an error after %d", err, asked, told, c.asked)
+				}
+			})
+		})
 	}
 }
 
@@ -263,6 +285,27 @@ func TestStreamOptionsAreLeftOutForAServerThatRefusesThem(t *testing.T) {
 	}
 	if d := cmp.Diff([]bool{true, false, false}, with); d != "" {
 		t.Errorf("stream_options sent (-want +got):\n%s", d)
+	}
+}
+
+// closing is a body that notes that it was closed.
+type closing struct {
+	io.Reader
+	closed *int
+}
+
+func (c closing) Close() error { *c.closed++; return nil }
+
+func TestEveryAnswerIsClosed(t *testing.T) {
+	for status, body := range map[int]string{200: whole, 401: "no", 503: "busy"} {
+		closed := 0
+		m := served(t, func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: closing{strings.NewReader(body), &closed}}, nil
+		})
+		_, _ = llm.Collect(m.Stream(t.Context(), earlier), nil)
+		if closed == 0 {
+			t.Errorf("the answer with status %d was not closed", status)
+		}
 	}
 }
 

@@ -2,7 +2,9 @@ package openai
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"strings"
 
 	"symbio/agent/llm"
 )
@@ -15,13 +17,23 @@ type (
 		Tools         []wireTool    `json:"tools,omitempty"`
 		Stream        bool          `json:"stream"`
 		StreamOptions *wireOptions  `json:"stream_options,omitempty"`
+		Format        *wireFormat   `json:"response_format,omitempty"`
+	}
+	wireFormat struct {
+		Type   string     `json:"type"`
+		Schema wireSchema `json:"json_schema"`
+	}
+	wireSchema struct {
+		Name   string          `json:"name"`
+		Schema json.RawMessage `json:"schema"`
+		Strict bool            `json:"strict,omitempty"`
 	}
 	wireOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	}
 	wireMessage struct {
 		Role       string     `json:"role"`
-		Content    *string    `json:"content"` // null beside calls when there is no text, as OpenAI's own answers have it
+		Content    any        `json:"content"` // a text, parts, or null beside calls when there is no text, as OpenAI's own answers have it
 		ToolCalls  []wireCall `json:"tool_calls,omitempty"`
 		ToolCallID string     `json:"tool_call_id,omitempty"`
 	}
@@ -34,6 +46,14 @@ type (
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
 	}
+	wirePart struct {
+		Type  string     `json:"type"`
+		Text  string     `json:"text,omitempty"`
+		Image *wireImage `json:"image_url,omitempty"`
+	}
+	wireImage struct {
+		URL string `json:"url"`
+	}
 	wireTool struct {
 		Type     string   `json:"type"`
 		Function wireSpec `json:"function"`
@@ -45,14 +65,22 @@ type (
 	}
 )
 
-// encode writes a request. usage asks the server to count tokens.
-func encode(model string, r llm.Request, usage bool) ([]byte, error) {
+// encode writes a request. usage asks the server to count tokens; form, for the request's form of the answer, which
+// otherwise the system prompt describes.
+func encode(model string, r llm.Request, usage, form bool) ([]byte, error) {
 	w := wireRequest{Model: model, Messages: []wireMessage{}, Stream: true}
 	if usage {
 		w.StreamOptions = &wireOptions{IncludeUsage: true}
 	}
-	if r.System != "" {
-		w.Messages = append(w.Messages, wireMessage{Role: "system", Content: &r.System})
+	system := r.System
+	switch {
+	case r.Output != nil && form:
+		w.Format = &wireFormat{"json_schema", wireSchema{r.Output.Name, r.Output.Schema, strict(r.Output.Schema)}}
+	case r.Output != nil:
+		system += "\n\n" + r.Output.Instruction()
+	}
+	if system != "" {
+		w.Messages = append(w.Messages, wireMessage{Role: "system", Content: strings.TrimSpace(system)})
 	}
 	for _, m := range r.Messages {
 		w.Messages = appendMessage(w.Messages, m)
@@ -75,39 +103,87 @@ func encode(model string, r llm.Request, usage bool) ([]byte, error) {
 func appendMessage(to []wireMessage, m llm.Message) []wireMessage {
 	switch m.Role {
 	case llm.Tool:
-		for _, r := range m.Results {
-			text := r.Text
-			if r.IsError {
-				text = "error: " + text // the wire has no other way to say so
-			}
-			to = append(to, wireMessage{Role: "tool", Content: &text, ToolCallID: r.CallID})
-		}
-		return to
+		return appendResults(to, m.Results)
 	case llm.Assistant:
-		w := wireMessage{Role: "assistant", Content: &m.Text}
+		w := wireMessage{Role: "assistant", Content: m.Text}
 		for _, c := range m.Calls {
-			w.ToolCalls = append(w.ToolCalls, wireCall{c.ID, "function", wireFunction{c.Name, arguments(c.Args)}})
+			w.ToolCalls = append(w.ToolCalls, wireCall{c.ID, "function", wireFunction{c.Name, string(llm.Object(c.Args))}})
 		}
 		if m.Text == "" && len(m.Calls) > 0 {
 			w.Content = nil
 		}
 		return append(to, w)
 	}
-	return append(to, wireMessage{Role: "user", Content: &m.Text})
+	return append(to, wireMessage{Role: "user", Content: content(m.Text, m.Images)})
 }
 
-// arguments are a call's arguments as the server gets them back. What the model wrote wrongly is put
-// into an object: several servers decode it, and refuse the whole conversation when it is none.
-func arguments(args json.RawMessage) string {
-	trimmed := bytes.TrimSpace(args)
-	if len(trimmed) == 0 {
-		return "{}"
+// appendResults appends a message for each result, and one with their images: a result has no place for them here.
+func appendResults(to []wireMessage, results []llm.ToolResult) []wireMessage {
+	var shown []wirePart
+	for _, r := range results {
+		text := r.Text
+		if r.IsError {
+			text = "error: " + text // the wire has no other way to say so
+		}
+		to = append(to, wireMessage{Role: "tool", Content: text, ToolCallID: r.CallID})
+		if len(r.Images) > 0 {
+			shown = append(shown, wirePart{Type: "text", Text: "What " + r.Name + " shows (" + r.CallID + "):"})
+			shown = append(shown, imageParts(r.Images)...)
+		}
 	}
-	if trimmed[0] == '{' && json.Valid(trimmed) {
-		return string(trimmed)
+	if len(shown) > 0 {
+		to = append(to, wireMessage{Role: "user", Content: shown})
 	}
-	if !json.Valid(trimmed) {
-		trimmed = llm.Args(string(trimmed))
+	return to
+}
+
+// content is a text, or parts when there are images.
+func content(text string, images []llm.Image) any {
+	if len(images) == 0 {
+		return text
 	}
-	return `{"not_an_object":` + string(trimmed) + `}`
+	parts := imageParts(images)
+	if text != "" {
+		parts = append(parts, wirePart{Type: "text", Text: text})
+	}
+	return parts
+}
+
+func imageParts(images []llm.Image) (parts []wirePart) {
+	for _, i := range images {
+		parts = append(parts, wirePart{Type: "image_url", Image: &wireImage{"data:" + i.Type + ";base64," + base64.StdEncoding.EncodeToString(i.Data)}})
+	}
+	return parts
+}
+
+// strict reports whether a schema is one that OpenAI holds a model to: it refuses, as strict, any with an object
+// whose properties are not all required, or that may have others.
+func strict(schema json.RawMessage) bool {
+	var s any
+	return json.Unmarshal(schema, &s) == nil && allRequired(s)
+}
+
+func allRequired(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if !allRequired(e) {
+				return false
+			}
+		}
+	case map[string]any:
+		if v["type"] == "object" || v["properties"] != nil {
+			properties, _ := v["properties"].(map[string]any)
+			required, _ := v["required"].([]any)
+			if closed := v["additionalProperties"] == false; !closed || len(required) != len(properties) {
+				return false
+			}
+		}
+		for _, e := range v {
+			if !allRequired(e) {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -1,30 +1,24 @@
 package openai_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"symbio/agent/llm"
+	"symbio/agent/llm/llmtest"
 	"symbio/agent/llm/openai"
 )
 
 const key = "sk-test-key"
 
-// roundTrip is a server without a network.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+type roundTrip = llmtest.RoundTrip
 
 // served returns a model whose server is f. It never repeats a request.
 func served(t testing.TB, f roundTrip, change ...func(*openai.Config)) *openai.Model {
@@ -42,82 +36,17 @@ func served(t testing.TB, f roundTrip, change ...func(*openai.Config)) *openai.M
 	return m
 }
 
-func reply(status int, kind string, body io.Reader) *http.Response {
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(body)}
-}
+var (
+	reply   = llmtest.Reply
+	earlier = llmtest.Earlier
+)
 
-// earlier is a conversation with two calls in it.
-var earlier = llm.Request{Messages: []llm.Message{
-	{Role: llm.User, Text: "hello"},
-	{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "old", Name: "A"}, {ID: "c2", Name: "A"}}},
-	{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "old", Name: "A"}, {CallID: "c2", Name: "A"}}},
-}}
+func once(t testing.TB, s roundTrip) llm.Model { return served(t, s) }
 
-// heard writes down an answer in the words of the transcripts.
-func heard(ctx context.Context, m llm.Model) string {
-	var b strings.Builder
-	got, err := llm.Collect(m.Stream(ctx, earlier), nil)
-	if got.Message.Text != "" {
-		fmt.Fprintf(&b, "text %q\n", got.Message.Text)
-	}
-	for _, c := range got.Message.Calls {
-		fmt.Fprintf(&b, "call %s %s %s\n", c.ID, c.Name, c.Args)
-	}
-	if got.Usage != (llm.Usage{}) {
-		fmt.Fprintf(&b, "usage %d %d\n", got.Usage.Input, got.Usage.Output)
-	}
-	if got.Stop != "" {
-		fmt.Fprintf(&b, "stop %s\n", got.Stop)
-	}
-	if err != nil {
-		fmt.Fprintf(&b, "error %s\n", strings.TrimPrefix(err.Error(), "model openai:m: "))
-	}
-	return b.String()
-}
+func TestAnswersOfManyServersAreRead(t *testing.T) { llmtest.Transcripts(t, "testdata", once) }
 
-// TestAnswersOfManyServersAreRead plays the transcripts in testdata: the first lines say what is
-// odd about them, and how they are sent; response is what the server sends, want what is made of it.
-func TestAnswersOfManyServersAreRead(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			a, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			how := map[string]string{"status": "200", "type": "text/event-stream"}
-			for line := range strings.Lines(string(a.Comment)) {
-				if k, v, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && !strings.Contains(k, " ") {
-					how[k] = v
-				}
-			}
-			var status int
-			if _, err := fmt.Sscan(how["status"], &status); err != nil {
-				t.Fatal(err)
-			}
-			body, want := string(a.Files[0].Data), string(a.Files[1].Data)
-			if how["crlf"] == "yes" {
-				body = strings.ReplaceAll(body, "\n", "\r\n")
-			}
-			if how["trim"] == "yes" {
-				body = strings.TrimSuffix(body, "\n")
-			}
-			for name, in := range map[string]func(io.Reader) io.Reader{
-				"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader,
-			} {
-				m := served(t, func(*http.Request) (*http.Response, error) {
-					return reply(status, how["type"], in(strings.NewReader(body))), nil
-				})
-				if d := cmp.Diff(want, heard(t.Context(), m)); d != "" {
-					t.Errorf("%s (-want +got):\n%s", name, d)
-				}
-			}
-		})
-	}
-}
+// FuzzAnswer reads any answer.
+func FuzzAnswer(f *testing.F) { llmtest.Fuzz(f, "testdata", once) }
 
 func TestLongLinesAreRead(t *testing.T) {
 	long := strings.Repeat("é", 300_000)
@@ -215,45 +144,4 @@ func TestRequestIsWrittenAsServersExpectIt(t *testing.T) {
 	if got := header.Get("Authorization"); got != "Bearer "+key {
 		t.Errorf("authorization = %q", got)
 	}
-}
-
-// FuzzAnswer reads any answer: no panic, and whatever is yielded keeps package llm's promises.
-func FuzzAnswer(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, file := range files {
-		a, err := txtar.ParseFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(a.Files[0].Data)
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		m := served(t, func(*http.Request) (*http.Response, error) {
-			return reply(200, "", strings.NewReader(string(body))), nil
-		})
-		ids := map[string]bool{"old": true, "c2": true}
-		ended := false
-		for c, err := range m.Stream(t.Context(), earlier) {
-			if ended {
-				t.Fatalf("%+v, %v after the end of %q", c, err, body)
-			}
-			var e *llm.Error
-			if err != nil && !errors.As(err, &e) {
-				t.Fatalf("error %v from %q", err, body)
-			}
-			if c.Call != nil && (ids[c.Call.ID] || !json.Valid(c.Call.Args) || c.Call.Name == "") {
-				t.Fatalf("call %+v from %q", c.Call, body)
-			}
-			if c.Call != nil {
-				ids[c.Call.ID] = true
-			}
-			ended = err != nil || c.Stop != ""
-		}
-		if !ended {
-			t.Fatalf("no end from %q", body)
-		}
-	})
 }

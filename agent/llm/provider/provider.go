@@ -1,30 +1,36 @@
 // Package provider picks a model: by the name a person gave, or by what the environment offers.
 //
-// The one idea: a specification is "PROVIDER:NAME", and "auto" tries the providers in a fixed order,
-// so the same environment always gives the same model. Every error says what to do about it. It
-// does not read the environment itself: FromEnv takes the lookup, so that only commands do.
+// The one idea: a specification is "PROVIDER:NAME", and "auto" tries the providers in a fixed order (OpenAI's wire if
+// its key or base URL is set, Anthropic's if its key is, an Ollama on this machine), so the same environment always
+// gives the same model. Several with commas between them are a list: the next is asked when one fails. Every error
+// says what to do about it. It does not read the environment itself: FromEnv takes the lookup, so that only commands
+// do.
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"symbio/agent/llm"
+	"symbio/agent/llm/anthropic"
 	"symbio/agent/llm/openai"
 	"symbio/agent/llm/scripted"
+	"symbio/agent/llm/wire"
 )
 
 // ErrNone means that auto found no model. The message says in two lines how to get one.
 var ErrNone = errors.New("no model found")
 
 // Specs says in words for people what Parse takes.
-const Specs = "auto, openai:NAME, anthropic:NAME, scripted:FILE"
+const Specs = "auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME, scripted:FILE"
 
 // OllamaURL is where an Ollama on this machine answers.
 const OllamaURL = "http://127.0.0.1:11434"
@@ -37,48 +43,88 @@ const patience = 300 * time.Millisecond
 // call tools before large. A name in OpenAIModel comes first.
 var preferred = []string{"gpt-5-mini", "gpt-4.1-mini", "gpt-4o-mini", "gpt-5", "gpt-4.1", "gpt-4o"}
 
+// families are those of Anthropic's models, in the order in which auto takes them; of one family it takes the first
+// that the service lists, the newest. A name in AnthropicModel comes first.
+var families = []string{"sonnet", "haiku", "opus"}
+
 // Config is what the environment offers. The zero value offers nothing but an Ollama on this machine.
 type Config struct {
 	OpenAIKey   llm.Secret
 	OpenAIURL   string // default: OpenAI's own service
 	OpenAIModel string // the model of auto; default: one that the server lists
-	// AnthropicKey is only used to say that this provider is not there yet.
-	AnthropicKey llm.Secret
+
+	AnthropicKey   llm.Secret
+	AnthropicURL   string // default: Anthropic's own service
+	AnthropicModel string // the model of auto; default: one that the server lists
+	// AnthropicTokens and AnthropicThinking are MaxTokens and Thinking of anthropic.Config.
+	AnthropicTokens, AnthropicThinking int
+
 	// OllamaURL default: OllamaURL, the constant. auto asks there last.
 	OllamaURL string
+	// Peer opens a model of another node, by what stands behind "peer:". nil: there are no other nodes.
+	Peer func(name string) (llm.Model, error)
+	// Prices are put into the usage of what is opened.
+	Prices llm.Prices
 	// HTTP does all requests. Default: a client without a proxy.
 	HTTP *http.Client
 	// Logger is handed to the model. Default: silent.
 	Logger *slog.Logger
 }
 
-// FromEnv reads OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL and ANTHROPIC_API_KEY through lookup,
+// FromEnv reads OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL, and the same of ANTHROPIC, through lookup,
 // such as os.Getenv.
 func FromEnv(lookup func(string) string) Config {
+	get := func(name string) string { return strings.TrimSpace(lookup(name)) }
 	return Config{
-		OpenAIKey:    llm.NewSecret(lookup("OPENAI_API_KEY")),
-		OpenAIURL:    strings.TrimSpace(lookup("OPENAI_BASE_URL")),
-		OpenAIModel:  strings.TrimSpace(lookup("OPENAI_MODEL")),
-		AnthropicKey: llm.NewSecret(lookup("ANTHROPIC_API_KEY")),
+		OpenAIKey: llm.NewSecret(lookup("OPENAI_API_KEY")), OpenAIURL: get("OPENAI_BASE_URL"), OpenAIModel: get("OPENAI_MODEL"),
+		AnthropicKey: llm.NewSecret(lookup("ANTHROPIC_API_KEY")), AnthropicURL: get("ANTHROPIC_BASE_URL"), AnthropicModel: get("ANTHROPIC_MODEL"),
 	}
 }
 
 // Spec names a model, or says to find one.
 type Spec struct {
-	Provider string // auto, openai, anthropic, scripted
-	Name     string // the model's name, or the script's file; empty with auto
+	Provider string // auto, openai, anthropic, ollama, peer, scripted
+	Name     string // the model's name, NODE/NAME, or the script's file; empty with auto
 }
 
-// Parse reads a specification. Empty is auto. It opens nothing.
+// providers are those that a name stands behind.
+var providers = []string{"openai", "anthropic", "ollama", "peer", "scripted"}
+
+// Parse reads a specification of one model. Empty is auto. It opens nothing.
 func Parse(s string) (Spec, error) {
 	if s == "" || s == "auto" {
 		return Spec{Provider: "auto"}, nil
 	}
 	p, name, found := strings.Cut(s, ":")
-	if !found || name == "" || !slices.Contains([]string{"openai", "anthropic", "scripted"}, p) {
+	if !found || name == "" || !slices.Contains(providers, p) {
 		return Spec{}, fmt.Errorf("%q names no model; write one of %s", s, Specs)
 	}
 	return Spec{p, name}, nil
+}
+
+// between is what stands between the models of a list: a comma, before what can begin one. Names may have commas.
+var between = regexp.MustCompile(`\s*,\s*(auto(?:\s*(?:,|$))|(?:` + strings.Join(providers, "|") + `):)`)
+
+// ParseList reads specifications with commas between them; at least one. It opens nothing.
+func ParseList(s string) ([]Spec, error) {
+	var list []Spec
+	for rest := strings.TrimSpace(s); ; {
+		one := rest
+		at := between.FindStringSubmatchIndex(rest)
+		if at != nil {
+			one, rest = rest[:at[0]], strings.TrimSpace(rest[at[2]:])
+			if one == "" {
+				return nil, fmt.Errorf("%q begins with a comma; write one or more of %s", s, Specs)
+			}
+		}
+		spec, err := Parse(one)
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, spec); at == nil {
+			return list, nil
+		}
+	}
 }
 
 // String writes the specification as Parse reads it.
@@ -89,19 +135,51 @@ func (s Spec) String() string {
 	return s.Provider + ":" + s.Name
 }
 
+// OpenList opens the models of a list, as one: see llm.First. One that cannot be opened fails the whole list.
+func (c Config) OpenList(ctx context.Context, text string) (llm.Model, error) {
+	specs, err := ParseList(text)
+	if err != nil {
+		return nil, err
+	}
+	var models []llm.Model
+	for _, s := range specs {
+		m, err := c.Open(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		models = append(models, m)
+	}
+	return llm.First(models...), nil
+}
+
 // Open returns the model. Only auto asks a server, and waits no longer than ctx.
 func (c Config) Open(ctx context.Context, s Spec) (llm.Model, error) {
+	m, err := c.open(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return c.Prices.Model(m), nil
+}
+
+func (c Config) open(ctx context.Context, s Spec) (llm.Model, error) {
 	switch s.Provider {
 	case "openai":
 		return c.openai(s.Name)
+	case "anthropic":
+		return c.anthropic(s.Name)
+	case "ollama":
+		return c.ollamaModel(s.Name)
 	case "scripted":
 		script, err := scripted.Load(s.Name)
 		if err != nil {
 			return nil, err
 		}
 		return scripted.New(script), nil
-	case "anthropic":
-		return nil, fmt.Errorf("%s: Anthropic's models are not in this version; use openai:NAME with any compatible server", s)
+	case "peer":
+		if c.Peer == nil {
+			return nil, fmt.Errorf("%s: only a running node has other nodes", s)
+		}
+		return c.Peer(s.Name)
 	case "auto":
 		return c.Auto(ctx)
 	}
@@ -119,14 +197,34 @@ func (c Config) openai(name string) (llm.Model, error) {
 }
 
 func (c Config) openaiConfig() openai.Config {
-	return openai.Config{BaseURL: c.OpenAIURL, Key: c.OpenAIKey, HTTP: c.HTTP, Logger: c.Logger}
+	return openai.Config{BaseURL: c.OpenAIURL, Key: c.OpenAIKey, KeyName: "OPENAI_API_KEY", HTTP: c.HTTP, Logger: c.Logger}
+}
+
+func (c Config) anthropic(name string) (llm.Model, error) {
+	if c.AnthropicKey.Empty() && c.AnthropicURL == "" {
+		return nil, fmt.Errorf("anthropic:%s: ANTHROPIC_API_KEY is not set.\n"+
+			"Set it, or providers.anthropic.base_url in the configuration for a compatible server of your own", name)
+	}
+	cfg := c.anthropicConfig()
+	cfg.Model = name
+	return anthropic.New(cfg)
+}
+
+func (c Config) anthropicConfig() anthropic.Config {
+	return anthropic.Config{
+		Config:    wire.Config{BaseURL: c.AnthropicURL, Key: c.AnthropicKey, KeyName: "ANTHROPIC_API_KEY", HTTP: c.HTTP, Logger: c.Logger},
+		MaxTokens: c.AnthropicTokens, Thinking: c.AnthropicThinking,
+	}
 }
 
 // Auto returns the model of the provider that is set up: OpenAI's wire if there is a key or a base
-// URL, else an Ollama on this machine that has a model, else ErrNone.
+// URL, else Anthropic's likewise, else an Ollama on this machine that has a model, else ErrNone.
 func (c Config) Auto(ctx context.Context) (llm.Model, error) {
 	if !c.OpenAIKey.Empty() || c.OpenAIURL != "" {
 		return c.autoOpenAI(ctx)
+	}
+	if !c.AnthropicKey.Empty() || c.AnthropicURL != "" {
+		return c.autoAnthropic(ctx)
 	}
 	m, why := c.ollama(ctx)
 	if why == nil {
@@ -135,11 +233,31 @@ func (c Config) Auto(ctx context.Context) (llm.Model, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("looking for a model: %w", ctx.Err())
 	}
-	if !c.AnthropicKey.Empty() {
-		why = fmt.Errorf("ANTHROPIC_API_KEY is set, but Anthropic's models are not in this version; %w", why)
+	return nil, fmt.Errorf("%w: OPENAI_API_KEY, OPENAI_BASE_URL and ANTHROPIC_API_KEY are not set, and %w.\n"+
+		"Set one of the keys, or start Ollama (https://ollama.com) with `ollama pull qwen3`, or name a model: --model openai:NAME or scripted:FILE", ErrNone, why)
+}
+
+func (c Config) autoAnthropic(ctx context.Context) (llm.Model, error) {
+	if c.AnthropicModel != "" {
+		return c.anthropic(c.AnthropicModel)
 	}
-	return nil, fmt.Errorf("%w: OPENAI_API_KEY and OPENAI_BASE_URL are not set, and %w.\n"+
-		"Set OPENAI_API_KEY, or start Ollama (https://ollama.com) with `ollama pull qwen3`, or name one: --model openai:NAME or scripted:FILE", ErrNone, why)
+	cfg := c.anthropicConfig()
+	cfg.Name = "auto"
+	names, err := anthropic.Models(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("asking which models ANTHROPIC_API_KEY offers: %w\n"+
+			"Name one to skip the question: --model anthropic:NAME, or ANTHROPIC_MODEL=NAME", err)
+	}
+	for _, family := range families {
+		if i := slices.IndexFunc(names, func(n string) bool { return strings.Contains(n, family) }); i >= 0 {
+			return c.anthropic(names[i])
+		}
+	}
+	if c.AnthropicURL != "" && len(names) > 0 {
+		return c.anthropic(names[0])
+	}
+	return nil, fmt.Errorf("%w: none of the %d models that Anthropic's server lists is known to do.\n"+
+		"Name one: --model anthropic:NAME, or ANTHROPIC_MODEL=NAME", ErrNone, len(names))
 }
 
 func (c Config) autoOpenAI(ctx context.Context) (llm.Model, error) {
@@ -167,23 +285,32 @@ func (c Config) autoOpenAI(ctx context.Context) (llm.Model, error) {
 
 // ollama returns the first model of an Ollama on this machine, or why there is none.
 func (c Config) ollama(ctx context.Context) (llm.Model, error) {
-	url := c.OllamaURL
-	if url == "" {
-		url = OllamaURL
+	_, names, err := c.ollamaModels(ctx)
+	if err != nil {
+		return nil, err
 	}
-	cfg := openai.Config{BaseURL: url, HTTP: c.HTTP, Logger: c.Logger, Name: "ollama"}
+	return c.ollamaModel(names[0])
+}
+
+func (c Config) ollamaModel(name string) (llm.Model, error) {
+	return openai.New(openai.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name, Name: "ollama:" + name})
+}
+
+func (c Config) ollamaURL() string { return cmp.Or(c.OllamaURL, OllamaURL) }
+
+// ollamaModels are the models of an Ollama on this machine that can answer, and where it is; at least one.
+func (c Config) ollamaModels(ctx context.Context) (url string, names []string, err error) {
+	url = c.ollamaURL()
 	short, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	names, err := openai.Models(short, cfg)
+	names, err = openai.Models(short, openai.Config{BaseURL: url, HTTP: c.HTTP, Logger: c.Logger, Name: "ollama"})
 	if err != nil {
-		return nil, fmt.Errorf("no Ollama answers on %s", strings.TrimPrefix(url, "http://"))
+		return url, nil, fmt.Errorf("no Ollama answers on %s", strings.TrimPrefix(url, "http://"))
 	}
-	chat := chatModels(names)
-	if len(chat) == 0 {
-		return nil, fmt.Errorf("the Ollama on %s has no model", strings.TrimPrefix(url, "http://"))
+	if names = chatModels(names); len(names) == 0 {
+		return url, nil, fmt.Errorf("the Ollama on %s has no model", strings.TrimPrefix(url, "http://"))
 	}
-	cfg.Model, cfg.Name = chat[0], "ollama:"+chat[0]
-	return openai.New(cfg)
+	return url, names, nil
 }
 
 // chatModels leaves out what is for other uses, as far as a name tells.

@@ -62,6 +62,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 const (
 	ollama = "127.0.0.1:11434"
 	openAI = "api.openai.com"
+	claude = "api.anthropic.com"
 )
 
 func TestAutoTakesWhatTheEnvironmentOffers(t *testing.T) {
@@ -83,7 +84,13 @@ func TestAutoTakesWhatTheEnvironmentOffers(t *testing.T) {
 		{"another server on Ollama's port", nil, map[string]string{ollama: `hello`}, "", "no Ollama answers on 127.0.0.1:11434"},
 		{"a silent port", nil, map[string]string{ollama: "silent"}, "", "no Ollama answers"},
 		{"nothing", nil, nil, "", "ollama pull"},
-		{"only Anthropic's key", map[string]string{"ANTHROPIC_API_KEY": "k"}, nil, "", "ANTHROPIC_API_KEY is set, but"},
+		{"Anthropic's key and a model", map[string]string{"ANTHROPIC_API_KEY": "k", "ANTHROPIC_MODEL": "m"}, nil, "anthropic:m", ""},
+		{"Anthropic's key", map[string]string{"ANTHROPIC_API_KEY": "k"}, map[string]string{claude: `{"data":[{"id":"claude-opus-9"},{"id":"claude-sonnet-9"},{"id":"claude-sonnet-8"}]}`}, "anthropic:claude-sonnet-9", ""},
+		{"Anthropic's key before Ollama", map[string]string{"ANTHROPIC_API_KEY": "k", "ANTHROPIC_MODEL": "m"}, map[string]string{ollama: `{"data":[{"id":"q"}]}`}, "anthropic:m", ""},
+		{"OpenAI's key before Anthropic's", map[string]string{"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}, nil, "openai:m", ""},
+		{"Anthropic's key and no network", map[string]string{"ANTHROPIC_API_KEY": "k"}, nil, "", "ANTHROPIC_MODEL=NAME"},
+		{"Anthropic's key for models nobody here knows", map[string]string{"ANTHROPIC_API_KEY": "k"}, map[string]string{claude: `{"data":[{"id":"x"}]}`}, "", "ANTHROPIC_MODEL=NAME"},
+		{"another server of Anthropic's wire", map[string]string{"ANTHROPIC_BASE_URL": "http://box:9"}, map[string]string{"box:9": `{"data":[{"id":"x"}]}`}, "anthropic:x", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -125,8 +132,10 @@ func TestOpenOpensWhatWasNamed(t *testing.T) {
 	if err := os.WriteFile(file, []byte("turns: [{text: hello}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := provider.Config{OpenAIURL: "http://127.0.0.1:1", OpenAIKey: llm.NewSecret("k")}
-	for spec, want := range map[string]string{"openai:x": "openai:x", "scripted:" + file: "scripted:hello"} {
+	cfg := provider.Config{OpenAIURL: "http://127.0.0.1:1", OpenAIKey: llm.NewSecret("k"), AnthropicKey: llm.NewSecret("k"), Peer: func(name string) (llm.Model, error) {
+		return llm.First(), nil
+	}}
+	for spec, want := range map[string]string{"openai:x": "openai:x", "anthropic:x": "anthropic:x", "peer:a/b": "", "scripted:" + file: "scripted:hello"} {
 		s, err := provider.Parse(spec)
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +146,8 @@ func TestOpenOpensWhatWasNamed(t *testing.T) {
 		}
 	}
 	for spec, want := range map[provider.Spec]string{
-		{Provider: "anthropic", Name: "x"}:         "not in this version",
+		{Provider: "anthropic", Name: "x"}:         "ANTHROPIC_API_KEY",
+		{Provider: "peer", Name: "x"}:              "only a running node",
 		{Provider: "openai", Name: "x"}:            "OPENAI_API_KEY",
 		{Provider: "scripted", Name: "/none.yaml"}: "no such file",
 		{}: provider.Specs,
@@ -145,5 +155,65 @@ func TestOpenOpensWhatWasNamed(t *testing.T) {
 		if _, err := (provider.Config{}).Open(t.Context(), spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want an error with %q", spec, err, want)
 		}
+	}
+}
+
+func TestAListIsReadAndOpened(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                  "auto",
+		"openai:a":                          "openai:a",
+		"anthropic:X, openai:Y":             "anthropic:X|openai:Y",
+		"anthropic:X,openai:qwen3:8b,auto":  "anthropic:X|openai:qwen3:8b|auto",
+		"auto,peer:kitchen/a":               "auto|peer:kitchen/a",
+		"auto,auto , auto":                  "auto|auto|auto",
+		"scripted:a,b.yaml,openai:x":        "scripted:a,b.yaml|openai:x",
+		"openai:x,y":                        "openai:x,y", // a name may have a comma
+		"peer:meta/llama-3,autofocus":       "peer:meta/llama-3,autofocus",
+		" scripted:/a b/c.yaml ,openai:x  ": "scripted:/a b/c.yaml|openai:x",
+	} {
+		specs, err := provider.ParseList(in)
+		var got []string
+		for _, s := range specs {
+			got = append(got, s.String())
+		}
+		if strings.Join(got, "|") != want || err != nil {
+			t.Errorf("ParseList(%q) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"gpt-x", "openai:,anthropic:x", ",openai:x", "nobody:x,openai:y"} {
+		if specs, err := provider.ParseList(in); err == nil {
+			t.Errorf("ParseList(%q) = %v, want an error", in, specs)
+		}
+	}
+	cfg := provider.Config{OpenAIKey: llm.NewSecret("k"), AnthropicKey: llm.NewSecret("k")}
+	if m, err := cfg.OpenList(t.Context(), "anthropic:x, openai:y"); err != nil || m.Name() != "anthropic:x,openai:y" {
+		t.Errorf("a list: %v, %v", m, err)
+	}
+	if _, err := (provider.Config{OpenAIKey: llm.NewSecret("k")}).OpenList(t.Context(), "openai:y,anthropic:x"); err == nil || !strings.Contains(err.Error(), "ANTHROPIC_API_KEY") {
+		t.Errorf("a list with one that is not set up: %v", err)
+	}
+}
+
+func TestARefusedKeyIsNamed(t *testing.T) {
+	refusing := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 401, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"error":{"message":"invalid"}}`))}, nil
+	})}
+	cfg := provider.Config{OpenAIKey: llm.NewSecret("secret-1"), AnthropicKey: llm.NewSecret("secret-2"), HTTP: refusing}
+	for spec, want := range map[string]string{"openai:x": "check OPENAI_API_KEY", "anthropic:x": "check ANTHROPIC_API_KEY"} {
+		m, err := cfg.OpenList(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := llm.Collect(m.Stream(t.Context(), llm.Request{}), nil); !errors.Is(err, llm.ErrAuth) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+func TestListSaysWhatIsThereAndWhatToSet(t *testing.T) {
+	cfg := provider.Config{AnthropicKey: llm.NewSecret("k"), HTTP: network(map[string]string{claude: `{"data":[{"id":"c"}]}`})}
+	got := cfg.List(t.Context())
+	if len(got) != 3 || got[0].Err == nil || !strings.Contains(got[0].Err.Error(), "set OPENAI_API_KEY") || len(got[1].Models) != 1 || got[1].Err != nil || got[2].Err == nil {
+		t.Errorf("list = %+v", got)
 	}
 }

@@ -25,6 +25,11 @@ func TestReachAsksTheServerThatAModelIsOn(t *testing.T) {
 		"auto, nobody there":   {provider.Config{OpenAIURL: "http://gone:1", OpenAIModel: "m", HTTP: server(list)}, "auto", "", nil},
 		"auto, an Ollama":      {provider.Config{OllamaURL: "http://box:1", HTTP: server(list)}, "auto", "ollama:m", nil},
 		"auto, Ollama's named": {provider.Config{OllamaURL: "http://box:1", OpenAIModel: "x", HTTP: server(list)}, "auto", "ollama:m", nil},
+		"Anthropic, there":     {provider.Config{AnthropicURL: "http://box:1", HTTP: server(list)}, "anthropic:m", "anthropic:m", nil},
+		"Anthropic, auto":      {provider.Config{AnthropicURL: "http://box:1", AnthropicModel: "x", HTTP: server(list)}, "auto", "anthropic:x", provider.ErrUnlisted},
+		"an Ollama's, there":   {provider.Config{OllamaURL: "http://box:1", HTTP: server(list)}, "ollama:m", "ollama:m", nil},
+		"an Ollama's, missing": {provider.Config{OllamaURL: "http://box:1", HTTP: server(list)}, "ollama:x", "ollama:x", provider.ErrUnlisted},
+		"another node's":       {provider.Config{}, "peer:a/m", "", nil},
 		"nothing set up":       {provider.Config{HTTP: server(list)}, "auto", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

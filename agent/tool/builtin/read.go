@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"symbio/agent/tool"
@@ -30,12 +31,33 @@ type readArgs struct {
 
 func (w *Workspace) readTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "Read", Description: readText}, func(ctx context.Context, a readArgs) tool.Result {
-		text, err := w.of(ctx, a.FilePath).read(ctx, a)
+		text, err := w.readSomewhere(ctx, a)
 		if err != nil {
 			return failed(err)
 		}
 		return tool.Result{Text: text}
 	})
+}
+
+// readSomewhere reads in the workspace, or in a directory that the agent may read beside it (tool.ReadDirs):
+// through that directory alone, so that no link leads out of it.
+func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (string, error) {
+	at := w.of(ctx, a.FilePath)
+	if _, err := at.within(ctx, a.FilePath); err == nil || !filepath.IsAbs(a.FilePath) {
+		return at.read(ctx, a)
+	}
+	for _, dir := range tool.ReadDirs(ctx) {
+		if rel, err := filepath.Rel(dir, filepath.Clean(a.FilePath)); err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		beside, err := open(dir)
+		if err != nil {
+			return "", w.explain(a.FilePath, err)
+		}
+		defer func() { _ = beside.Close() }() // nothing was written
+		return beside.read(ctx, a)
+	}
+	return at.read(ctx, a)
 }
 
 func (w *Workspace) read(ctx context.Context, a readArgs) (string, error) {

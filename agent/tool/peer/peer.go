@@ -48,6 +48,22 @@ func Requester(ctx context.Context) []string {
 	return chain
 }
 
+type behalfKey struct{}
+
+// WithBehalf has calls under ctx say what those are held to on whose behalf they are made; other says whether the
+// call is for another node, which knows nobody of this one. With an error the call is not made.
+func WithBehalf(ctx context.Context, say func(other bool) ([]byte, error)) context.Context {
+	return context.WithValue(ctx, behalfKey{}, say)
+}
+
+func behalf(ctx context.Context, other bool) ([]byte, error) {
+	say, _ := ctx.Value(behalfKey{}).(func(bool) ([]byte, error))
+	if say == nil {
+		return nil, nil
+	}
+	return say(other)
+}
+
 // Tools returns the tools for one agent, self. What guard would deny it to invoke is not shown to it;
 // a nil guard shows no capability.
 func Tools(c Community, self community.Member, guard tool.Guard) []tool.Tool {
@@ -140,7 +156,11 @@ func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
 		}
 		a.Perception = m.Accepts[0]
 	}
-	return answer(p.community.Send(ctx, m.ID, p.signal(ctx, a.Perception, a.Data)))
+	s, err := p.signal(ctx, m, a.Perception, a.Data)
+	if err != nil {
+		return failed(err)
+	}
+	return answer(p.community.Send(ctx, m.ID, s))
 }
 
 type invokeArgs struct {
@@ -154,8 +174,12 @@ func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
 	if err != nil {
 		return failed(fmt.Errorf("capability %s: %w", a.Capability, err))
 	}
+	s, err := p.signal(ctx, m, "", a.Data)
+	if err != nil {
+		return failed(err)
+	}
 	var last time.Time
-	return answer(p.community.InvokeStream(ctx, m.ID, a.Capability, p.signal(ctx, "", a.Data), func(u community.Update) {
+	return answer(p.community.InvokeStream(ctx, m.ID, a.Capability, s, func(u community.Update) {
 		if now := time.Now(); u.Output == nil && now.Sub(last) >= progressEach {
 			last = now
 			tool.Report(ctx, u.Progress)
@@ -166,15 +190,19 @@ func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
 // progressEach is how often at most the progress of a call is told: it becomes events, which are kept.
 const progressEach = 500 * time.Millisecond
 
-// signal carries what a model wrote: JSON where it is JSON, else the JSON string of it.
-func (p peers) signal(ctx context.Context, perception, data string) community.Signal {
+// signal carries what a model wrote to a member: JSON where it is JSON, else the JSON string of it.
+func (p peers) signal(ctx context.Context, to community.Member, perception, data string) (community.Signal, error) {
 	s := community.Signal{Perception: perception, Data: []byte(data), Requester: Requester(ctx)}
+	var err error
+	if s.OnBehalf, err = behalf(ctx, to.Node != p.self.Node); err != nil {
+		return s, err
+	}
 	if !json.Valid(s.Data) {
 		if quoted, err := json.Marshal(data); err == nil {
 			s.Data = quoted
 		}
 	}
-	return s
+	return s, nil
 }
 
 // one finds the member that a model means by an id or a name; by "" any that fits.

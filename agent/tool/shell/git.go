@@ -22,7 +22,7 @@ type gitArgs struct {
 var quiet = []string{"GIT_PAGER=cat", "PAGER=cat", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
 
 func (r *runner) git() tool.Tool {
-	return tool.New(tool.Spec{Name: "Git", Description: gitText, Alone: true}, func(ctx context.Context, a gitArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "Git", Description: gitText, Alone: true, Holds: r.holds}, func(ctx context.Context, a gitArgs) tool.Result {
 		limit, err := timeLimit(a.Timeout)
 		if err != nil {
 			return failed(err.Error())

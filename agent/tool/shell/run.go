@@ -23,7 +23,7 @@ type Config struct {
 	// SkillDirs returns the directories of the skills that an agent has active: commands see them, wherever they
 	// are, and do not write there. A script of the only one finds its directory in the variables SKILL_DIR and
 	// CLAUDE_SKILL_DIR; with several active nobody could say whose it is, and they are not set. Default: none.
-	SkillDirs func(ctx context.Context, agent string) []string
+	SkillDirs func(agent string) []string
 }
 
 const (
@@ -55,6 +55,24 @@ func timeLimit(seconds int) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, mostTime), nil
 }
 
+// holds says what is lacking of what should hold a command.
+func (r *runner) holds(ctx context.Context) error {
+	if r.cfg.Box == nil {
+		return nil // run says so
+	}
+	box, err := r.cfg.Box(ctx)
+	if err != nil {
+		return nil
+	}
+	return box.Check(tool.Held(ctx, r.cfg.Policy))
+}
+
+// accepted says that a person has seen what is lacking now, and wants the command to run all the same.
+func accepted(ctx context.Context, box *sandbox.Box, p sandbox.Policy) bool {
+	var lacking *sandbox.Refusal
+	return errors.As(box.Check(p), &lacking) && tool.Accepted(ctx, lacking)
+}
+
 // run runs a command in the sandbox and says what came of it.
 func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duration) tool.Result {
 	if r.cfg.Box == nil {
@@ -76,6 +94,7 @@ func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duratio
 	}
 	out, err := box.Run(ctx, policy, sandbox.Spec{
 		Argv: argv, Dir: tool.Dir(ctx), Env: env, Keep: mostOutput, Together: true,
+		Accept: accepted(ctx, box, policy),
 	})
 	var refused *sandbox.Refusal
 	switch {

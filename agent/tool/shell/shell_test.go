@@ -17,11 +17,6 @@ import (
 	"symbio/security/sandbox"
 )
 
-func TestMain(m *testing.M) {
-	sandbox.Helper()
-	os.Exit(m.Run())
-}
-
 // place is a workspace, and a shell in it.
 type place struct {
 	t     *testing.T
@@ -145,7 +140,7 @@ func TestWithoutASandboxOrAVerdictNothingRuns(t *testing.T) {
 	wants(t, "no box", p.bash("true"), true, "did not run", "no sandbox")
 	none := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{}})
 	p.cfg.Box = func(context.Context) (*sandbox.Box, error) { return none, nil }
-	wants(t, "no level", p.bash("true"), true, "did not run", "the sandbox cannot hold this command")
+	wants(t, "no level", p.bash("true"), true, "Denied: The sandbox cannot hold this command", "none is run")
 	for _, x := range shell.Tools(p.cfg) { // outside of a Set nobody has judged
 		inv, err := x.Decode(json.RawMessage(`{"command": "status"}`))
 		if err != nil {
@@ -154,6 +149,72 @@ func TestWithoutASandboxOrAVerdictNothingRuns(t *testing.T) {
 		if r := inv.Run(t.Context()); !r.IsError || !strings.Contains(r.Text, "nobody has judged it") {
 			t.Errorf("%s outside of a Set: %+v", x.Spec().Name, r)
 		}
+	}
+}
+
+// On a machine with Landlock alone a command could change git's hooks, which its policy does not let it.
+func TestWhatTheSandboxLacksIsAQuestion(t *testing.T) {
+	p := newPlace(t, permissive)
+	weak := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{sandbox.Landlock}, Env: os.Environ()})
+	if weak.Status().Level != sandbox.Landlock {
+		t.Skipf("this machine has no Landlock: %s", weak.Status().Mend)
+	}
+	p.cfg.Box = func(context.Context) (*sandbox.Box, error) { return weak, nil }
+	var asked []tool.Decision
+	answer := tool.Answer{Allow: true, By: "ann"}
+	var told []tool.Decision
+	var set *tool.Set // the last one
+	var calls []llm.ToolCall
+	run := func(ctx context.Context, ask bool, rules permission.Chain, command string) llm.ToolResult {
+		asked, told = nil, nil
+		cfg := tool.SetConfig{Guard: rules, Dir: p.dir, Decided: func(d tool.Decision) error { told = append(told, d); return nil }}
+		if ask {
+			cfg.Ask = func(_ context.Context, d tool.Decision) tool.Answer { asked = append(asked, d); return answer }
+		}
+		args, err := json.Marshal(map[string]any{"command": command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, calls = tool.NewSet(cfg, shell.Tools(p.cfg)...), []llm.ToolCall{{ID: "1", Name: "Bash", Args: args}}
+		return set.Run(ctx, calls)[0]
+	}
+	wants(t, "accepted", run(t.Context(), true, p.guard, "echo hi"), false, "hi")
+	if len(asked) != 1 || asked[0].Verdict.Stage != permission.StageSandbox || !strings.Contains(asked[0].Verdict.Why, "git's hooks") || !strings.Contains(asked[0].Verdict.Why, "landlock+seccomp") {
+		t.Errorf("the person was asked %+v; want once, with the level and what is lacking", asked)
+	}
+	if len(told) != 1 || told[0].By != "ann" || !told[0].Approved {
+		t.Errorf("recorded: %+v", told)
+	}
+	answer.Allow = false
+	wants(t, "refused", run(t.Context(), true, p.guard, "echo hi"), true, "Denied", "The person said no")
+	wants(t, "nobody to ask", run(t.Context(), false, p.guard, "echo hi"), true, "Denied", "git's hooks", "nobody to ask", "To mend it: ")
+	answer.Allow = true
+	asks := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Ask}}}
+	wants(t, "two questions in one", run(t.Context(), true, asks, "echo hi"), false, "hi")
+	if len(asked) != 1 || !strings.Contains(asked[0].Verdict.Why, "No rule speaks of") || !strings.Contains(asked[0].Verdict.Why, "git's hooks") {
+		t.Errorf("asked %+v; want one question with both reasons", asked)
+	}
+	answer.Always = true
+	for _, command := range []string{"echo once; true", "echo $RANDOM"} {
+		wants(t, "accepted for good", run(t.Context(), true, p.guard, command), false)
+		wants(t, "so not asked again", set.Run(t.Context(), calls)[0], false)
+		if len(asked) != 1 {
+			t.Errorf("asked %d times about %q, want once", len(asked), command)
+		}
+	}
+	wants(t, "what another lacks", run(tool.Within(t.Context(), permission.Guardrail{}, &p.cfg.Policy), true, p.guard, "echo else"), false)
+	if len(asked) != 1 {
+		t.Errorf("asked %d times about another call, want once", len(asked))
+	}
+	answer.Always = false
+	wants(t, "denied by the rules", run(t.Context(), true, permission.Chain{{}}, "echo hi"), true, "No rule")
+	if len(asked) != 0 {
+		t.Errorf("a person was asked about what is denied: %+v", asked)
+	}
+	strict := sandbox.Restrictive()
+	wants(t, "a policy that it can hold", run(tool.Within(t.Context(), permission.Guardrail{}, &strict), true, p.guard, "echo hi"), false, "hi")
+	if len(asked) != 0 {
+		t.Errorf("a person was asked about what is held: %+v", asked)
 	}
 }
 

@@ -14,7 +14,7 @@ func (r *runner) skillDirs(ctx context.Context) []string {
 	if r.cfg.SkillDirs == nil {
 		return nil
 	}
-	return r.cfg.SkillDirs(ctx, tool.AgentOf(ctx))
+	return r.cfg.SkillDirs(tool.AgentOf(ctx))
 }
 
 // skillVariables tell a script of a skill where it is, when there is one skill that it can be of.

@@ -85,13 +85,7 @@ func TestAScriptOfAnActiveSkillRunsInTheSandbox(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p.cfg.SkillDirs = func(ctx context.Context, agent string) []string {
-		dirs, err := registry.ActiveDirs(ctx, agent)
-		if err != nil {
-			t.Error(err)
-		}
-		return dirs
-	}
+	p.cfg.SkillDirs = registry.Dirs
 	var asked []string
 	factory := agent.NewFactory(agent.Config{
 		Community: house, Skills: registry, Tools: shell.Tools(p.cfg), Dir: p.dir,

@@ -1888,7 +1888,11 @@ type AnswerRequest struct {
 	// The same call is not asked about again while the agent lives.
 	Always bool `protobuf:"varint,60,opt,name=always,proto3" json:"always,omitempty"`
 	// What answers, such as "terminal".
-	By            string `protobuf:"bytes,61,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,61,opt,name=by,proto3" json:"by,omitempty"`
+	// The digest of what the person was shown; empty = the id's part of it is enough.
+	Digest string `protobuf:"bytes,70,opt,name=digest,proto3" json:"digest,omitempty"`
+	// What it allows is allowed from now on, also after a restart. Only for what waits here.
+	Lasting       bool `protobuf:"varint,71,opt,name=lasting,proto3" json:"lasting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1951,8 +1955,24 @@ func (x *AnswerRequest) GetBy() string {
 	return ""
 }
 
+func (x *AnswerRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *AnswerRequest) GetLasting() bool {
+	if x != nil {
+		return x.Lasting
+	}
+	return false
+}
+
 type AnswerReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was decided.
+	Approval      *Approval `protobuf:"bytes,70,opt,name=approval,proto3" json:"approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1987,8 +2007,19 @@ func (*AnswerReply) Descriptor() ([]byte, []int) {
 	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
+func (x *AnswerReply) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
 type ApprovalsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only the one of that id; empty = all.
+	Id string `protobuf:"bytes,70,opt,name=id,proto3" json:"id,omitempty"`
+	// Only what waits on this node.
+	Here          bool `protobuf:"varint,71,opt,name=here,proto3" json:"here,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2023,9 +2054,25 @@ func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
 	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
+func (x *ApprovalsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ApprovalsRequest) GetHere() bool {
+	if x != nil {
+		return x.Here
+	}
+	return false
+}
+
 type ApprovalsReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Approvals     []*Approval            `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Approvals []*Approval            `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// Nodes that did not say what waits there, and why.
+	Problems      []*ApprovalsProblem `protobuf:"bytes,70,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2067,6 +2114,322 @@ func (x *ApprovalsReply) GetApprovals() []*Approval {
 	return nil
 }
 
+func (x *ApprovalsReply) GetProblems() []*ApprovalsProblem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+type ApprovalsProblem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	NodeName      string                 `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalsProblem) Reset() {
+	*x = ApprovalsProblem{}
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalsProblem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalsProblem) ProtoMessage() {}
+
+func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
+func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ApprovalsProblem) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ApprovalsProblem) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *ApprovalsProblem) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type RulesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RulesRequest) Reset() {
+	*x = RulesRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RulesRequest) ProtoMessage() {}
+
+func (x *RulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
+func (*RulesRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
+}
+
+type RulesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rules         []*LastingRule         `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RulesReply) Reset() {
+	*x = RulesReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RulesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RulesReply) ProtoMessage() {}
+
+func (x *RulesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
+func (*RulesReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *RulesReply) GetRules() []*LastingRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+// LastingRule is what a person has allowed for longer than a session.
+type LastingRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// An exact rule such as Bash(git push), or the call itself.
+	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	// The working directory that it is for.
+	Dir   string                 `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// Who allowed it.
+	By string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	// Why it allows nothing now; empty = it does.
+	WhyNot        string `protobuf:"bytes,6,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LastingRule) Reset() {
+	*x = LastingRule{}
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LastingRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LastingRule) ProtoMessage() {}
+
+func (x *LastingRule) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
+func (*LastingRule) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *LastingRule) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *LastingRule) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *LastingRule) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+func (x *LastingRule) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *LastingRule) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *LastingRule) GetWhyNot() string {
+	if x != nil {
+		return x.WhyNot
+	}
+	return ""
+}
+
+type ForgetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetRequest) Reset() {
+	*x = ForgetRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetRequest) ProtoMessage() {}
+
+func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
+func (*ForgetRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ForgetRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ForgetReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetReply) Reset() {
+	*x = ForgetReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetReply) ProtoMessage() {}
+
+func (x *ForgetReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
+func (*ForgetReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
+}
+
 // Approval is a decision that waits for a person.
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2083,14 +2446,23 @@ type Approval struct {
 	Why   string                 `protobuf:"bytes,8,opt,name=why,proto3" json:"why,omitempty"`
 	Asked *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=asked,proto3" json:"asked,omitempty"`
 	// When it is denied unless somebody has answered.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// The id and name of the node where it waits.
+	Node     string `protobuf:"bytes,70,opt,name=node,proto3" json:"node,omitempty"`
+	NodeName string `protobuf:"bytes,71,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	// All that is shown of it, a JSON object, and the SHA-256 of that. The id ends with the digest's beginning.
+	// Without it the decision is too long to be shown here.
+	Shown  []byte `protobuf:"bytes,72,opt,name=shown,proto3" json:"shown,omitempty"`
+	Digest string `protobuf:"bytes,73,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The rules that a lasting answer would keep; none = there can be none.
+	Rules         []string `protobuf:"bytes,74,rep,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2102,7 +2474,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2115,7 +2487,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Approval) GetId() string {
@@ -2188,6 +2560,41 @@ func (x *Approval) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Approval) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Approval) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *Approval) GetShown() []byte {
+	if x != nil {
+		return x.Shown
+	}
+	return nil
+}
+
+func (x *Approval) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Approval) GetRules() []string {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
 type SkillsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// rescan looks at the disk again first.
@@ -2198,7 +2605,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2617,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2630,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -2248,7 +2655,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2667,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2680,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Skill) GetId() string {
@@ -2336,7 +2743,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2755,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2768,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -2519,16 +2926,40 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05depth\x18\x01 \x01(\rR\x05depth\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\rR\x06agents\x12*\n" +
 	"\x11spawns_per_minute\x18\x03 \x01(\rR\x0fspawnsPerMinute\x12-\n" +
-	"\x04wall\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04wall\"]\n" +
+	"\x04wall\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04wall\"\x8f\x01\n" +
 	"\rAnswerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05allow\x18\x02 \x01(\bR\x05allow\x12\x16\n" +
 	"\x06always\x18< \x01(\bR\x06always\x12\x0e\n" +
-	"\x02by\x18= \x01(\tR\x02by\"\r\n" +
-	"\vAnswerReply\"\x12\n" +
-	"\x10ApprovalsRequest\"C\n" +
+	"\x02by\x18= \x01(\tR\x02by\x12\x16\n" +
+	"\x06digest\x18F \x01(\tR\x06digest\x12\x18\n" +
+	"\alasting\x18G \x01(\bR\alasting\">\n" +
+	"\vAnswerReply\x12/\n" +
+	"\bapproval\x18F \x01(\v2\x13.symbio.v1.ApprovalR\bapproval\"6\n" +
+	"\x10ApprovalsRequest\x12\x0e\n" +
+	"\x02id\x18F \x01(\tR\x02id\x12\x12\n" +
+	"\x04here\x18G \x01(\bR\x04here\"|\n" +
 	"\x0eApprovalsReply\x121\n" +
-	"\tapprovals\x18\x01 \x03(\v2\x13.symbio.v1.ApprovalR\tapprovals\"\x8e\x02\n" +
+	"\tapprovals\x18\x01 \x03(\v2\x13.symbio.v1.ApprovalR\tapprovals\x127\n" +
+	"\bproblems\x18F \x03(\v2\x1b.symbio.v1.ApprovalsProblemR\bproblems\"U\n" +
+	"\x10ApprovalsProblem\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1b\n" +
+	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\x0e\n" +
+	"\fRulesRequest\":\n" +
+	"\n" +
+	"RulesReply\x12,\n" +
+	"\x05rules\x18\x01 \x03(\v2\x16.symbio.v1.LastingRuleR\x05rules\"\x9e\x01\n" +
+	"\vLastingRule\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x10\n" +
+	"\x03dir\x18\x03 \x01(\tR\x03dir\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x17\n" +
+	"\awhy_not\x18\x06 \x01(\tR\x06whyNot\"\x1f\n" +
+	"\rForgetRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\r\n" +
+	"\vForgetReply\"\x83\x03\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -2540,7 +2971,12 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03why\x18\b \x01(\tR\x03why\x120\n" +
 	"\x05asked\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05asked\x126\n" +
 	"\bdeadline\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"'\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x12\n" +
+	"\x04node\x18F \x01(\tR\x04node\x12\x1b\n" +
+	"\tnode_name\x18G \x01(\tR\bnodeName\x12\x14\n" +
+	"\x05shown\x18H \x01(\fR\x05shown\x12\x16\n" +
+	"\x06digest\x18I \x01(\tR\x06digest\x12\x14\n" +
+	"\x05rules\x18J \x03(\tR\x05rules\"'\n" +
 	"\rSkillsRequest\x12\x16\n" +
 	"\x06rescan\x18P \x01(\bR\x06rescan\"\xa9\x01\n" +
 	"\x05Skill\x12\x0e\n" +
@@ -2553,7 +2989,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06active\x18\a \x01(\bR\x06active\"O\n" +
 	"\vSkillsReply\x12(\n" +
 	"\x06skills\x18\x01 \x03(\v2\x10.symbio.v1.SkillR\x06skills\x12\x16\n" +
-	"\x06errors\x18\x02 \x03(\tR\x06errors2\x9d\b\n" +
+	"\x06errors\x18\x02 \x03(\tR\x06errors2\x92\t\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -2569,7 +3005,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06Events\x12\x18.symbio.v1.EventsRequest\x1a\x10.symbio.v1.Event0\x01\x120\n" +
 	"\x03Run\x12\x15.symbio.v1.RunRequest\x1a\x10.symbio.v1.Event0\x01\x12:\n" +
 	"\x06Answer\x12\x18.symbio.v1.AnswerRequest\x1a\x16.symbio.v1.AnswerReply\x12C\n" +
-	"\tApprovals\x12\x1b.symbio.v1.ApprovalsRequest\x1a\x19.symbio.v1.ApprovalsReply\x12:\n" +
+	"\tApprovals\x12\x1b.symbio.v1.ApprovalsRequest\x1a\x19.symbio.v1.ApprovalsReply\x127\n" +
+	"\x05Rules\x12\x17.symbio.v1.RulesRequest\x1a\x15.symbio.v1.RulesReply\x12:\n" +
+	"\x06Forget\x12\x18.symbio.v1.ForgetRequest\x1a\x16.symbio.v1.ForgetReply\x12:\n" +
 	"\x06Skills\x12\x18.symbio.v1.SkillsRequest\x1a\x16.symbio.v1.SkillsReply\x12:\n" +
 	"\x06Reload\x12\x18.symbio.v1.ReloadRequest\x1a\x16.symbio.v1.ReloadReply\x12=\n" +
 	"\aPromote\x12\x19.symbio.v1.PromoteRequest\x1a\x17.symbio.v1.PromoteReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
@@ -2586,7 +3024,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
@@ -2621,83 +3059,97 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*AnswerReply)(nil),           // 30: symbio.v1.AnswerReply
 	(*ApprovalsRequest)(nil),      // 31: symbio.v1.ApprovalsRequest
 	(*ApprovalsReply)(nil),        // 32: symbio.v1.ApprovalsReply
-	(*Approval)(nil),              // 33: symbio.v1.Approval
-	(*SkillsRequest)(nil),         // 34: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 35: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 36: symbio.v1.SkillsReply
-	nil,                           // 37: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*Member)(nil),                // 39: symbio.v1.Member
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
-	(*Progress)(nil),              // 41: symbio.v1.Progress
-	(*Chunk)(nil),                 // 42: symbio.v1.Chunk
-	(*Capability)(nil),            // 43: symbio.v1.Capability
+	(*ApprovalsProblem)(nil),      // 33: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),          // 34: symbio.v1.RulesRequest
+	(*RulesReply)(nil),            // 35: symbio.v1.RulesReply
+	(*LastingRule)(nil),           // 36: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),         // 37: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),           // 38: symbio.v1.ForgetReply
+	(*Approval)(nil),              // 39: symbio.v1.Approval
+	(*SkillsRequest)(nil),         // 40: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 41: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 42: symbio.v1.SkillsReply
+	nil,                           // 43: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*Member)(nil),                // 45: symbio.v1.Member
+	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
+	(*Progress)(nil),              // 47: symbio.v1.Progress
+	(*Chunk)(nil),                 // 48: symbio.v1.Chunk
+	(*Capability)(nil),            // 49: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	38, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	44, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	39, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
+	45, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
 	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	40, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
-	37, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	46, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
+	43, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	13, // 8: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	12, // 9: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	40, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	40, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	41, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	42, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	46, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	46, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	47, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	48, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	21, // 14: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	43, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	49, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	23, // 16: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	38, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	38, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	44, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	44, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
 	28, // 19: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	40, // 20: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	33, // 21: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	38, // 22: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	38, // 23: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	35, // 24: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	4,  // 25: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 26: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 27: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 28: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 29: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 30: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 31: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 32: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 33: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 34: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 35: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	27, // 36: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
-	29, // 37: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	31, // 38: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	34, // 39: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	2,  // 40: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 41: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 42: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 43: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 44: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 45: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 46: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 47: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 48: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 49: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 50: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 51: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 52: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 53: symbio.v1.Control.Run:output_type -> symbio.v1.Event
-	30, // 54: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	32, // 55: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	36, // 56: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	3,  // 57: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 58: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	42, // [42:59] is the sub-list for method output_type
-	25, // [25:42] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	46, // 20: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	39, // 21: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	39, // 22: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	33, // 23: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	36, // 24: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	44, // 25: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	44, // 26: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	44, // 27: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	41, // 28: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	4,  // 29: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 30: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 31: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 32: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 33: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 34: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 35: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 36: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 37: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 38: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 39: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	27, // 40: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
+	29, // 41: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	31, // 42: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	34, // 43: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	37, // 44: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	40, // 45: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	2,  // 46: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 47: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 48: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 49: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 50: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 51: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 52: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 53: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 54: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 55: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 56: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 57: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 58: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 59: symbio.v1.Control.Run:output_type -> symbio.v1.Event
+	30, // 60: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	32, // 61: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	35, // 62: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	38, // 63: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	42, // 64: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	3,  // 65: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 66: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	48, // [48:67] is the sub-list for method output_type
+	29, // [29:48] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -2717,7 +3169,7 @@ func file_symbio_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,6 +35,8 @@ const (
 	Control_Run_FullMethodName          = "/symbio.v1.Control/Run"
 	Control_Answer_FullMethodName       = "/symbio.v1.Control/Answer"
 	Control_Approvals_FullMethodName    = "/symbio.v1.Control/Approvals"
+	Control_Rules_FullMethodName        = "/symbio.v1.Control/Rules"
+	Control_Forget_FullMethodName       = "/symbio.v1.Control/Forget"
 	Control_Skills_FullMethodName       = "/symbio.v1.Control/Skills"
 	Control_Reload_FullMethodName       = "/symbio.v1.Control/Reload"
 	Control_Promote_FullMethodName      = "/symbio.v1.Control/Promote"
@@ -72,10 +74,14 @@ type ControlClient interface {
 	// Run gives a task to an agent of its own and sends what happens until it is done. Ending the
 	// call interrupts the task.
 	Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
-	// Answer decides an approval that a running task waits for.
+	// Answer decides an approval that a running task waits for, here or on another node.
 	Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerReply, error)
-	// Approvals lists the decisions that wait for a person.
+	// Approvals lists the decisions that wait for a person, here and on the other nodes.
 	Approvals(ctx context.Context, in *ApprovalsRequest, opts ...grpc.CallOption) (*ApprovalsReply, error)
+	// Rules lists what a person has allowed for longer than a session.
+	Rules(ctx context.Context, in *RulesRequest, opts ...grpc.CallOption) (*RulesReply, error)
+	// Forget takes one of them back.
+	Forget(ctx context.Context, in *ForgetRequest, opts ...grpc.CallOption) (*ForgetReply, error)
 	// Skills says which skills the node has.
 	Skills(ctx context.Context, in *SkillsRequest, opts ...grpc.CallOption) (*SkillsReply, error)
 	// Reload makes the node read again what the command line has written about its cluster.
@@ -268,6 +274,26 @@ func (c *controlClient) Approvals(ctx context.Context, in *ApprovalsRequest, opt
 	return out, nil
 }
 
+func (c *controlClient) Rules(ctx context.Context, in *RulesRequest, opts ...grpc.CallOption) (*RulesReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RulesReply)
+	err := c.cc.Invoke(ctx, Control_Rules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) Forget(ctx context.Context, in *ForgetRequest, opts ...grpc.CallOption) (*ForgetReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetReply)
+	err := c.cc.Invoke(ctx, Control_Forget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Skills(ctx context.Context, in *SkillsRequest, opts ...grpc.CallOption) (*SkillsReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SkillsReply)
@@ -330,10 +356,14 @@ type ControlServer interface {
 	// Run gives a task to an agent of its own and sends what happens until it is done. Ending the
 	// call interrupts the task.
 	Run(*RunRequest, grpc.ServerStreamingServer[Event]) error
-	// Answer decides an approval that a running task waits for.
+	// Answer decides an approval that a running task waits for, here or on another node.
 	Answer(context.Context, *AnswerRequest) (*AnswerReply, error)
-	// Approvals lists the decisions that wait for a person.
+	// Approvals lists the decisions that wait for a person, here and on the other nodes.
 	Approvals(context.Context, *ApprovalsRequest) (*ApprovalsReply, error)
+	// Rules lists what a person has allowed for longer than a session.
+	Rules(context.Context, *RulesRequest) (*RulesReply, error)
+	// Forget takes one of them back.
+	Forget(context.Context, *ForgetRequest) (*ForgetReply, error)
 	// Skills says which skills the node has.
 	Skills(context.Context, *SkillsRequest) (*SkillsReply, error)
 	// Reload makes the node read again what the command line has written about its cluster.
@@ -391,6 +421,12 @@ func (UnimplementedControlServer) Answer(context.Context, *AnswerRequest) (*Answ
 }
 func (UnimplementedControlServer) Approvals(context.Context, *ApprovalsRequest) (*ApprovalsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Approvals not implemented")
+}
+func (UnimplementedControlServer) Rules(context.Context, *RulesRequest) (*RulesReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Rules not implemented")
+}
+func (UnimplementedControlServer) Forget(context.Context, *ForgetRequest) (*ForgetReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Forget not implemented")
 }
 func (UnimplementedControlServer) Skills(context.Context, *SkillsRequest) (*SkillsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Skills not implemented")
@@ -646,6 +682,42 @@ func _Control_Approvals_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Rules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Rules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Rules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Rules(ctx, req.(*RulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_Forget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Forget(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Forget_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Forget(ctx, req.(*ForgetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Skills_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SkillsRequest)
 	if err := dec(in); err != nil {
@@ -746,6 +818,14 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Approvals",
 			Handler:    _Control_Approvals_Handler,
+		},
+		{
+			MethodName: "Rules",
+			Handler:    _Control_Rules_Handler,
+		},
+		{
+			MethodName: "Forget",
+			Handler:    _Control_Forget_Handler,
 		},
 		{
 			MethodName: "Skills",

@@ -1114,8 +1114,11 @@ type InvokeRequest struct {
 	// Who acts on whose behalf, the origin first.
 	Requester []string `protobuf:"bytes,7,rep,name=requester,proto3" json:"requester,omitempty"`
 	// W3C trace context.
-	Traceparent   string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	Tracestate    string `protobuf:"bytes,9,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
+	Traceparent string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Tracestate  string `protobuf:"bytes,9,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
+	// What those of the caller's node are held to on whose behalf it is, as JSON; empty = it does not say. It can only
+	// take away from what the callee would do.
+	OnBehalf      []byte `protobuf:"bytes,70,opt,name=on_behalf,json=onBehalf,proto3" json:"on_behalf,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1211,6 +1214,13 @@ func (x *InvokeRequest) GetTracestate() string {
 		return x.Tracestate
 	}
 	return ""
+}
+
+func (x *InvokeRequest) GetOnBehalf() []byte {
+	if x != nil {
+		return x.OnBehalf
+	}
+	return nil
 }
 
 type InvokeReply struct {
@@ -2033,7 +2043,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"\v\n" +
 	"\tHeartbeat\"!\n" +
 	"\aGoodbye\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xb4\x02\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xd1\x02\n" +
 	"\rInvokeRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\tR\x06member\x12\x1e\n" +
@@ -2047,7 +2057,8 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\vtraceparent\x18\b \x01(\tR\vtraceparent\x12\x1e\n" +
 	"\n" +
 	"tracestate\x18\t \x01(\tR\n" +
-	"tracestate\"J\n" +
+	"tracestate\x12\x1b\n" +
+	"\ton_behalf\x18F \x01(\fR\bonBehalf\"J\n" +
 	"\vInvokeReply\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xbb\x01\n" +

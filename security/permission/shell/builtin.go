@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -23,6 +24,9 @@ func (a *analysis) builtin(i int, name string, args []Word, s *scope) (done bool
 	switch name {
 	case "true", "false", ":", "exit", "return", "break", "continue":
 		c.Free = c.Literal() && len(c.Env) == 0
+	case "wait":
+		a.sets(c, name, args)
+		c.Free = c.Literal() && len(c.Env) == 0 && !slices.ContainsFunc(args, func(w Word) bool { return w.MayBeOption() && !w.Is("-n") && !w.Is("-f") })
 	case "[", "test":
 		c.Free = len(c.Env) == 0 && (c.Literal() && Guard(*c, 1) == "" || comparison(name, args))
 	case "set":
@@ -54,7 +58,7 @@ func (a *analysis) builtin(i int, name string, args []Word, s *scope) (done bool
 				a.assign(w.Text)
 			}
 		}
-	case "read", "mapfile", "readarray", "getopts", "printf", "wait", "local", "export", "declare", "typeset", "readonly", "nameref", "let":
+	case "read", "mapfile", "readarray", "getopts", "printf", "local", "export", "declare", "typeset", "readonly", "nameref", "let":
 		a.sets(c, name, args)
 	case "exec":
 		if len(args) == 0 {
@@ -151,6 +155,9 @@ func (a *analysis) eval(i int, args []Word, s *scope) {
 			a.runs("only the shell knows what it gives eval to run")
 			return
 		}
+		if w.Tilde { // the home's path is read once more, behind what is before it
+			a.runs("only the shell knows what ~ is when eval reads it")
+		}
 		texts = append(texts, w.Text)
 	}
 	if len(texts) > 0 && texts[0] == "--" {
@@ -174,6 +181,7 @@ func (a *analysis) trap(i int, args []Word, s *scope) {
 		a.runs("only the shell knows what it gives trap to run")
 		return
 	}
+	a.trapped = true
 	late := s.clone()
 	late.dirs = Dirs{Paths: s.dirs.Paths, Unknown: true} // it runs later, wherever the shell is then
 	a.script(i, at, args[0], syntax.LangBash, late)

@@ -24,7 +24,7 @@ func (a *analysis) call(c *syntax.CallExpr, s *scope) {
 
 // assignment is NAME=VALUE before a command or alone.
 func (a *analysis) assignment(as *syntax.Assign, s *scope, before bool) []Assign {
-	if as.Name == nil {
+	if as.Name == nil || !syntax.ValidName(as.Name.Value) {
 		a.hard("it holds an assignment that is not known here")
 		return nil
 	}
@@ -197,6 +197,7 @@ func (a *analysis) script(i, at int, w Word, lang syntax.LangVariant, s *scope) 
 	}
 	inner := s.clone()
 	inner.inner, inner.outer, inner.at, inner.stdin = true, i, at, nil
+	inner.vars = nil // another process, or another time
 	a.text(w.Text, lang, inner)
 	s.dirs = union(s.dirs, inner.dirs)
 }

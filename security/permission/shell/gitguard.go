@@ -15,7 +15,7 @@ var gitGuard = guard{
 		"init":  {long: []string{"template", "separate-git-dir"}},
 		"fetch": {valued: "joO", check: transport}, "pull": {valued: "sSX", check: transport}, "push": {valued: "o", check: transport}, "ls-remote": {valued: "o", check: transport},
 		"fetch-pack": {check: transport}, "send-pack": {check: transport}, "remote": {check: transport},
-		"submodule":    {words: []string{"foreach"}, check: transport},
+		"submodule--helper": {words: []string{"foreach"}}, "submodule": {words: []string{"foreach"}, check: transport},
 		"archive":      {short: "o", long: []string{"remote", "output", "exec"}, check: transport},
 		"format-patch": {short: "o", long: []string{"output-directory", "signature-file"}},
 		"bisect":       {words: []string{"run", "visualize", "view"}},

@@ -1,6 +1,8 @@
 package shell
 
 import (
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -58,6 +60,9 @@ func (w guarded) subcommand(g guard) string {
 		}
 		if w.name == "git" && gitGlobals[word.Text] {
 			at++
+			if at < len(w.args) && at >= w.spelled && w.args[at].Split {
+				return "only the shell knows how many words " + w.args[at].Text + " is"
+			}
 		}
 		at++
 	}
@@ -153,6 +158,9 @@ func (w guarded) scan(g guard, at int) string {
 			value, taken, reason := w.option(g, i)
 			if reason != "" {
 				return reason
+			}
+			if value != nil && value.Split {
+				return "only the shell knows how many words " + value.Text + " is"
 			}
 			if value != nil {
 				if reason := w.value(g, word.Text, *value, &scripted); reason != "" {
@@ -255,6 +263,16 @@ func (w guarded) option(g guard, i int) (value *Word, taken int, reason string) 
 	if slices.Contains(g.follow, name) && next() != nil && !next().Split {
 		return nil, 1, ""
 	}
+	if w.name == "go" && (name == "-o" || name == "--o") {
+		to, taken := &Word{Text: attached}, 0
+		if !hasValue {
+			to, taken = next(), 1
+		}
+		if to == nil || to.Dynamic || to.Tilde || !below(to.Text) {
+			return bad()
+		}
+		return nil, taken, ""
+	}
 	if g.dashes {
 		if g.check != nil {
 			if hasValue {
@@ -297,6 +315,11 @@ func (w guarded) option(g guard, i int) (value *Word, taken int, reason string) 
 		return nil, 0, ""
 	}
 	return w.cluster(g, text, next())
+}
+
+// below reports whether what is written there is below the working directory, or for a moment.
+func below(name string) bool {
+	return name == "/dev/null" || strings.HasPrefix(path.Clean(name), "/tmp/") || filepath.IsLocal(name)
 }
 
 // cluster reads letters behind one dash.

@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // guard says which arguments make a program run or write something that a prefix rule for it does not
 // cover, unless the rule spells them (security.md 2.3).
@@ -57,7 +60,7 @@ var guards = map[string]guard{
 	"ssh":   {short: "oFLRDEwSWJMI", valued: "bcilmpeQ"}, "scp": {short: "oSFJD", valued: "cilPX"}, "sftp": {short: "oSFJDb", valued: "BcilPRX"}, "ssh-keygen": {short: "DYfW"}, "ssh-add": {short: "sS"}, "sshpass": {short: "fd"},
 	"zip": {short: "TO", long: []string{"test", "unzip-command", "out", "output-file"}, single: []string{"-TT"}, valued: "bnt", longs: []string{"exclude", "include"}}, "unzip": {}, "7z": {}, "7za": {},
 	"less": {short: "oOkTt", long: []string{"log-file", "LOG-FILE", "lesskey-file", "lesskey-src", "lesskey-content", "tag", "tag-file"}, check: plus, valued: "bhjpPxyzD#"}, "more": {check: plus}, "most": {}, "pg": {},
-	"curl": {short: "KTFJOEP", output: "oDc", outs: []string{"output", "dump-header", "cookie-jar", "trace", "trace-ascii", "stderr", "libcurl", "etag-save", "hsts", "alt-svc"},
+	"curl": {short: "KTFJOEPx", output: "oDc", outs: []string{"output", "dump-header", "cookie-jar", "trace", "trace-ascii", "stderr", "libcurl", "etag-save", "hsts", "alt-svc"},
 		long:   []string{"config", "upload-file", "form", "remote-header-name", "remote-name", "remote-name-all", "cert", "key", "engine", "output-dir", "create-dirs", "netrc-file", "unix-socket", "abstract-unix-socket", "proxy", "preproxy", "socks5", "socks4", "socks5-hostname", "socks4a", "resolve", "connect-to", "doh-url", "interface", "quote", "ftp-port", "skip-existing", "dns-servers", "variable", "expand-data", "expand-output", "expand-url", "data-binary@", "ssl-sessions", "keylog"},
 		valued: "AHXdewmubrCQtyYz", longs: []string{"header", "data", "data-raw", "data-binary", "data-urlencode", "data-ascii", "json", "request", "user-agent", "write-out", "url", "max-time", "connect-timeout", "retry", "user", "referer", "cookie", "url-query"}, check: curlValue, exact: []string{"create-file-mode", "form-escape", "keepalive", "retry", "http1.1", "http2"}},
 	"wget":   {short: "eiPaxBcKNrpm", output: "Oo", outs: []string{"output-document", "output-file"}, long: []string{"use-askpass", "execute", "post-file", "body-file", "input-file", "config", "directory-prefix", "append-output", "save-cookies", "load-cookies", "warc-file", "warc-dedup", "rejected-log", "hsts-file", "certificate", "private-key", "ca-certificate", "mirror", "recursive", "base"}, valued: "tTUQwA"},
@@ -65,7 +68,7 @@ var guards = map[string]guard{
 	"aria2c": {short: "diSo", long: []string{"on-", "conf-path", "input-file", "dir", "out", "save-session", "hook"}}, "httpie": {short: "od", long: []string{"output", "download"}}, "http": {short: "od", long: []string{"output", "download", "session"}}, "xh": {short: "od", long: []string{"output", "download"}},
 	"go": {single: []string{"-toolexec", "-exec", "-vettool", "-overlay", "-modfile", "-gccgoflags", "-compiler", "-pkgdir", "-modcacherw", "-work", "-fixtool"}, check: linker, dashes: true,
 		subs: map[string]guard{"env": {short: "wu"}, "fmt": {}, "tool": {}, "telemetry": {operands: 1}, "bug": {}}, banned: []string{"bug"}},
-	"npm":  {long: []string{"script-shell", "node-options", "userconfig", "globalconfig", "prefix", "shell", "git", "call", "init-module", "cafile", "editor", "viewer", "browser", "ignore-scripts=false"}, banned: []string{"exec", "x", "explore", "edit", "set", "create", "init", "innit", "set-script"}, subs: map[string]guard{"config": {words: []string{"set", "edit", "delete", "fix"}}, "c": {words: []string{"set", "edit", "delete"}}}, short: "c", exact: []string{"global"}},
+	"npm":  {long: []string{"script-shell", "node-options", "userconfig", "globalconfig", "prefix", "shell", "git", "call", "init-module", "cafile", "editor", "viewer", "browser", "ignore-scripts=false"}, banned: []string{"exec", "x", "explore", "edit", "set", "create", "init", "innit", "set-script"}, subs: map[string]guard{"config": {words: []string{"set", "edit", "delete", "fix"}}, "c": {words: []string{"set", "edit", "delete"}}, "pkg": {words: []string{"set", "delete", "fix"}}}, short: "c", exact: []string{"global"}},
 	"pnpm": {long: []string{"script-shell", "node-options", "shell", "config."}, banned: []string{"exec", "dlx", "create", "init", "setup"}, subs: map[string]guard{"config": {words: []string{"set", "delete"}}}, short: "c"},
 	"yarn": {long: []string{"script-shell", "use-yarnrc", "node-options"}, banned: []string{"exec", "dlx", "create", "init", "node", "plugin"}, subs: map[string]guard{"config": {words: []string{"set", "unset", "delete"}}}},
 	"git":  gitGuard,
@@ -74,7 +77,7 @@ var guards = map[string]guard{
 	"uniq": {operands: 1, valued: "fsw"}, "xxd": {operands: 1, valued: "closgRn"}, "ptx": {operands: 1}, "base64": {}, "uuencode": {},
 	"test": {single: []string{"-v", "-R"}, dashes: true}, "[": {single: []string{"-v", "-R"}, dashes: true}, "printf": {short: "v", leading: true},
 	"file": {short: "C", long: []string{"compile"}, valued: "mfFeP"}, "date": {short: "s", long: []string{"set"}, valued: "dr"}, "hostname": {short: "F", operands: -1}, "env": {}, "tee": {}, "xargs": {},
-	"diff": {short: "l", long: []string{"paginate"}, valued: "IUCxXFSDW"}, "patch": {short: "or", long: []string{"output", "reject-file", "directory"}, valued: "pidV"}, "ed": {},
+	"diff": {short: "l", long: []string{"paginate"}, valued: "IUCxXFSDW"}, "patch": {short: "ord", long: []string{"output", "reject-file", "directory"}, valued: "piV"}, "ed": {},
 	"make": {short: "fE", long: []string{"file", "makefile", "eval", "include-dir"}, valued: "jlCWo", check: makeValue}, "gmake": {short: "fE", long: []string{"file", "makefile", "eval"}, valued: "jlCWo", check: makeValue}, "ninja": {short: "f"}, "just": {short: "fd", long: []string{"justfile", "shell", "working-directory", "set", "command"}},
 	"cmake": {short: "PEDC", long: []string{"build", "install", "open"}}, "ctest": {short: "S"}, "cargo": {long: []string{"config", "manifest-path"}, banned: []string{"install", "login", "publish", "owner", "yank"}, exact: []string{}}, "rustc": {short: "Co", long: []string{"codegen", "extern", "sysroot"}},
 	"gcc": compiler, "g++": compiler, "cc": compiler, "c++": compiler, "clang": compiler, "clang++": compiler, "ld": {single: []string{"-plugin", "--plugin"}},
@@ -90,7 +93,7 @@ var guards = map[string]guard{
 
 var compiler = guard{short: "B", single: []string{"-wrapper", "-fplugin", "-specs", "--specs", "-iplugindir", "-Xclang", "-load"}, valued: "oIDLlx", check: responseFile}
 
-var awkGuard = guard{short: "fileEopdDL", long: []string{"file", "include", "load", "exec", "pretty-print", "profile", "dump-variables", "debug", "gen-pot", "source"}, valued: "Fv", longs: []string{"field-separator", "assign"}, check: nil}
+var awkGuard = guard{short: "fileEopdDLW", long: []string{"file", "include", "load", "exec", "pretty-print", "profile", "dump-variables", "debug", "gen-pot", "source"}, valued: "Fv", longs: []string{"field-separator", "assign"}, check: nil}
 
 // plain are programs whose entry above only says that options matter to nobody: a word that the shell
 // knows alone is fine with them.
@@ -110,6 +113,11 @@ func curlValue(v string) string {
 	option, value, isOption := strings.Cut(v, "=")
 	if !isOption || !strings.HasPrefix(option, "-") {
 		option, value = "", v
+	}
+	if option == "" || option == "--url" {
+		if strings.HasPrefix(strings.ToLower(value), "file:") {
+			return "it reads a file (" + value + ")"
+		}
 	}
 	if option == "-w" || option == "--write-out" {
 		if strings.Contains(value, "%output{") || strings.HasPrefix(value, "@") {
@@ -152,8 +160,16 @@ func socket(v string) string {
 	return ""
 }
 
+var sqliteReads = []string{".tables", ".schema", ".mode", ".headers", ".header", ".indexes", ".indices", ".databases", ".dump", ".show", ".width", ".timer", ".help", ".exit", ".quit", ".stats", ".separator", ".nullvalue", ".fullschema", ".version", ".print"}
+
 func sqlite(v string) string {
 	low := strings.ToLower(v)
+	for line := range strings.SplitSeq(low, "\n") {
+		// A dot command may be abbreviated: only those that are known to write nothing are left alone.
+		if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(name, ".") && !slices.Contains(sqliteReads, name) && !strings.Contains(name, "/") {
+			return "it may run or write something (" + name + ")"
+		}
+	}
 	for _, s := range []string{".shell", ".system", ".output", ".once", ".load", ".import", ".read", ".save", ".backup", ".open", ".excel", ".edit", "load_extension", "writefile", "edit(", "attach"} {
 		if strings.Contains(low, s) {
 			return "it may run or write something (" + s + ")"

@@ -92,6 +92,18 @@ func (a *analysis) interpreted(i int, name string, s *scope) {
 		}
 		return
 	}
+	if runsElsewhere(name, c.Words[1:]) {
+		var words []string
+		for _, w := range c.Words[1:] {
+			words = append(words, w.Text)
+		}
+		a.program.Commands[i].Code = strings.Join(words, " ")
+		return
+	}
+	if (name == "make" || name == "gmake") && s.stdin != nil {
+		a.program.Commands[i].Code = *s.stdin
+		return
+	}
 	in, ok := language(name)
 	if !ok {
 		return
@@ -102,6 +114,9 @@ func (a *analysis) interpreted(i int, name string, s *scope) {
 		w := c.Words[j]
 		switch {
 		case w.Dynamic, !strings.HasPrefix(w.Text, "-") || w.Text == "-":
+			if !operand && (strings.HasPrefix(w.Prefix(), "/dev/fd/") || w.Is("/dev/stdin")) {
+				a.runs(name + " runs what another command gives it")
+			}
 			operand = operand || w.Dynamic || w.Text != "-"
 			if name == "awk" || name == "gawk" || name == "mawk" || name == "nawk" {
 				code = append(code, w.Text)
@@ -131,11 +146,30 @@ func (a *analysis) interpreted(i int, name string, s *scope) {
 	}
 	if !operand && s.piped {
 		if s.stdin != nil {
-			code = append(code, *s.stdin)
+			code = append(code, *s.stdin) // as if it stood behind -c
+		} else {
+			a.runs(name + " runs what it reads from its input")
 		}
-		a.runs(name + " runs what it reads from its input")
 	}
 	a.program.Commands[i].Code = strings.Join(code, "\n")
+}
+
+// elsewhere are programs that run their arguments in another place, with the words that make them do so; none
+// is any word.
+var elsewhere = map[string][]string{
+	"docker": {"run", "exec"}, "podman": {"run", "exec"}, "nerdctl": {"run", "exec"}, "docker-compose": {"run", "exec"},
+	"kubectl": {"run", "exec", "debug"}, "oc": {"run", "exec", "rsh"}, "lxc": {"exec"}, "vagrant": {"ssh"}, "machinectl": {"shell"},
+	"screen": nil, "tmux": {"new", "new-session", "send-keys", "send", "neww", "new-window", "split-window", "splitw", "run-shell", "run", "if-shell", "pipe-pane", "respawn-pane"},
+	"socat": nil, "byobu": nil, "dtach": nil, "abduco": nil,
+}
+
+// runsElsewhere reports whether a program is given something to run that only deny rules look at.
+func runsElsewhere(name string, args []Word) bool {
+	subs, ok := elsewhere[name]
+	if !ok || len(args) == 0 {
+		return false
+	}
+	return subs == nil || slices.ContainsFunc(args, func(w Word) bool { return w.Dynamic || slices.Contains(subs, w.Text) })
 }
 
 // shell adds what sh -c and its like run.
@@ -192,7 +226,9 @@ func (a *analysis) shell(i int, lang syntax.LangVariant, s *scope) {
 			a.shellText(i, len(c.Words), Word{Text: *s.stdin}, lang, s)
 		}
 		a.runs(name + " runs what it reads from its input")
-	case !commandText && c.Words[j].Dynamic:
+	case !commandText && !c.Words[j].Dynamic:
+		a.program.Commands[i].Unread = true // a file
+	case !commandText:
 		a.runs("only the shell knows which program it gives " + name + " to run")
 	}
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -21,12 +22,12 @@ func Parse(text string) (p Program) {
 		}
 	}()
 	if words, ok := plainWords(text); ok {
-		a := analysis{assigned: map[string]bool{}}
+		a := analysis{assigned: map[string]bool{}, looped: map[string]bool{}}
 		a.run(Command{Words: words, plain: text}, new(scope{dirs: here()}))
 		a.program.Canonical = text + "\n"
 		return a.program
 	}
-	a := analysis{assigned: map[string]bool{}}
+	a := analysis{assigned: map[string]bool{}, looped: map[string]bool{}}
 	if reason := unclear(text, true); reason != "" {
 		a.hard(reason)
 	}
@@ -100,6 +101,9 @@ func read(text string, lang syntax.LangVariant) (file *syntax.File, canonical, p
 	if err != nil {
 		return nil, "", unreadable(err)
 	}
+	if problem == "" && (strings.Contains(text, "<(") || strings.Contains(text, ">(")) && joinedSubstitution(file) {
+		problem = "a <( stands behind something else in its word, which reads differently when it is printed"
+	}
 	printed, err := printTree(file)
 	if err != nil {
 		return nil, "", unreadable(err)
@@ -131,6 +135,18 @@ func printTree(node syntax.Node) (string, error) {
 	return b.String(), err
 }
 
+// joinedSubstitution finds a <( or >( behind something else in its word: printed, it may be a word of its own.
+func joinedSubstitution(f *syntax.File) bool {
+	found := false
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if w, is := n.(*syntax.Word); is && len(w.Parts) > 1 {
+			found = found || slices.ContainsFunc(w.Parts[1:], func(p syntax.WordPart) bool { _, is := p.(*syntax.ProcSubst); return is })
+		}
+		return !found
+	})
+	return found
+}
+
 func hasComments(f *syntax.File) bool {
 	found := false
 	syntax.Walk(f, func(n syntax.Node) bool {
@@ -155,9 +171,12 @@ func slashed(f *syntax.File) bool {
 type analysis struct {
 	program  Program
 	assigned map[string]bool // variables that the program itself sets
+	looped   map[string]bool // variables that loops over words set
 	used     []string        // variables whose value it uses
 	depth    int
+	rounds   int // of loops over words, walked one by one
 	tooMany  bool
+	trapped  bool // a trap may run at any time
 }
 
 // scope is what the statements that follow each other share.
@@ -170,6 +189,8 @@ type scope struct {
 	outer, at int
 	inner     bool
 	guessed   bool // commands are not certain
+	// vars are the values of the variables of the loops around.
+	vars map[string]Word
 }
 
 func (s scope) clone() *scope { return &s }
@@ -193,7 +214,10 @@ func (a *analysis) add(p Problem) {
 // checkUses finds values that the program itself may have made.
 func (a *analysis) checkUses() {
 	for _, name := range a.used {
-		if a.assigned[name] {
+		switch {
+		case (a.assigned[name] || a.trapped) && a.looped[name]:
+			a.runs("it sets the variable " + name + ", which is a loop's, and uses it") // it is not what the loop says
+		case a.assigned[name]:
 			a.doubt("it sets the variable " + name + " and uses it")
 		}
 	}

@@ -117,8 +117,11 @@ func Uses(c Command) []Use {
 	if name == "git" {
 		r = gitRole(c)
 	}
+	if name == "find" || name == "gfind" {
+		return findUses(c)
+	}
 	if r.read == No && r.write == No {
-		return nil
+		return outputs(c, guards[name])
 	}
 	tree := r.always || hasLetter(c, r.trees) || hasLong(c, "recursive", "archive")
 	hidden := r.hidden || hasLetter(c, ".u") || hasLong(c, "hidden", "unrestricted", "no-ignore")
@@ -150,12 +153,25 @@ func Uses(c Command) []Use {
 		if before := c.Words[i]; name == "git" && w.Dynamic && !w.Split && !before.Dynamic && (before.Is("--message") || strings.HasPrefix(before.Text, "-") && !strings.HasPrefix(before.Text, "--") && strings.HasSuffix(before.Text, "m")) {
 			continue // a message
 		}
+		if name == "git" && (c.Words[i].Is("-o") || c.Words[i].Is("--output")) {
+			u.Write = Yes
+			uses = append(uses, u)
+			continue
+		}
+		if name == "git" && gitGlobals[c.Words[i].Text] && !c.Words[i].Dynamic && !c.Words[i].Is("-c") {
+			u.Read, u.Write, u.Tree, u.Hidden = Maybe, Maybe, true, true // where it works
+			uses = append(uses, u)
+			continue
+		}
 		operands++
+		if name == "sed" && operands == 1 && (w.Dynamic || !sedIsPlain(w.Text)) {
+			uses = append(uses, Use{Word: Word{Text: "?", Dynamic: true, Split: true, Pattern: string(Any)}, Write: Maybe})
+		}
 		if operands <= r.skip && !w.Split && !hasLetter(c, "ef") {
 			continue
 		}
 		if r.last {
-			if i == lastOperand {
+			if i == lastOperand || targets(c.Words[i]) {
 				u.Write = Yes
 			} else {
 				u.Write = Maybe // -t DIRECTORY turns the order around
@@ -176,6 +192,50 @@ func Uses(c Command) []Use {
 		uses = append(uses, Use{Word: Word{Text: "."}, Read: r.read, Write: r.write, Tree: true, Hidden: hidden})
 	}
 	return uses
+}
+
+// findUses are what find deletes, and the files that it is given to write.
+func findUses(c Command) (uses []Use) {
+	deletes, expression := false, false
+	var starts []Use
+	for i, w := range c.Words[1:] {
+		switch before := c.Words[i]; {
+		case w.Is("-delete"):
+			deletes = true
+		case before.Is("-fprint"), before.Is("-fprint0"), before.Is("-fprintf"), before.Is("-fls"):
+			uses = append(uses, Use{Word: w, Write: Yes})
+		}
+		expression = expression || !w.Dynamic && (strings.HasPrefix(w.Text, "-") || w.Is("(") || w.Is("!"))
+		if !expression {
+			starts = append(starts, Use{Word: w, Write: Maybe, Tree: true, Hidden: true})
+		}
+	}
+	if !deletes {
+		return uses
+	}
+	if len(starts) == 0 {
+		starts = []Use{{Word: Word{Text: "."}, Write: Maybe, Tree: true, Hidden: true}}
+	}
+	return append(uses, starts...)
+}
+
+// outputs are the files that a program which otherwise uses none is told to write.
+func outputs(c Command, g guard) (uses []Use) {
+	for i, w := range c.Words[1:] {
+		before := c.Words[i]
+		if g.output == "" || i == 0 || before.Dynamic || len(before.Text) < 2 || before.Text[0] != '-' {
+			continue
+		}
+		if strings.ContainsAny(before.Text[len(before.Text)-1:], g.output) {
+			uses = append(uses, Use{Word: w, Write: Yes})
+		}
+	}
+	return uses
+}
+
+// targets reports whether the word behind an option is the directory that is written, as behind -t.
+func targets(before Word) bool {
+	return !before.Dynamic && (before.Is("--target-directory") || len(before.Text) > 1 && before.Text[0] == '-' && before.Text[1] != '-' && strings.HasSuffix(before.Text, "t"))
 }
 
 func gitRole(c Command) role {

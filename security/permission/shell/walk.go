@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,9 +78,7 @@ func (a *analysis) command(c syntax.Command, s *scope) {
 			s.dirs = union(s.dirs, branch.dirs)
 		}
 	case *syntax.TimeClause:
-		if c.Stmt != nil {
-			a.stmt(c.Stmt, s)
-		}
+		a.time(c, s)
 	case *syntax.CoprocClause:
 		// The parser takes the first of two words for the name; the shell does not.
 		a.hard("it starts a coprocess")
@@ -104,10 +103,22 @@ func (a *analysis) command(c syntax.Command, s *scope) {
 	}
 }
 
+// time walks what is timed. An option that the parser does not know is a command to it, and none to the shell.
+func (a *analysis) time(c *syntax.TimeClause, s *scope) {
+	if c.Stmt == nil {
+		return
+	}
+	if call, is := c.Stmt.Cmd.(*syntax.CallExpr); is && len(call.Args) > 0 && len(call.Assigns) == 0 && strings.HasPrefix(call.Args[0].Lit(), "-") {
+		a.hard("time is given something that only the shell knows to be an option or a command")
+	}
+	a.stmt(c.Stmt, s)
+}
+
 // function walks the body as if it ran where it stands; where it is called is not followed.
 func (a *analysis) function(c *syntax.FuncDecl, s *scope) {
 	a.runs("it defines a function, which may stand in for a program")
 	body := s.clone()
+	body.vars = nil
 	body.dirs = Dirs{Paths: s.dirs.Paths, Unknown: true}
 	a.stmt(c.Body, body)
 	s.dirs = union(s.dirs, body.dirs)
@@ -157,10 +168,8 @@ func moves(list []*syntax.Stmt) (may bool) {
 func (a *analysis) forLoop(c *syntax.ForClause, s *scope) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
-		a.assign(l.Name.Value)
-		for _, w := range l.Items {
-			a.words(w, s)
-		}
+		a.each(c, l, s)
+		return
 	case *syntax.CStyleLoop:
 		for _, x := range []syntax.ArithmExpr{l.Init, l.Cond, l.Post} {
 			if x != nil {
@@ -173,9 +182,43 @@ func (a *analysis) forLoop(c *syntax.ForClause, s *scope) {
 	a.loop(s, [][]*syntax.Stmt{c.Do})
 }
 
+// mostRounds is how many rounds of a loop are walked one by one.
+const mostRounds = 20
+
+// each walks a loop over words: its body once for each, with the variable being that word.
+func (a *analysis) each(c *syntax.ForClause, l *syntax.WordIter, s *scope) {
+	a.looped[l.Name.Value] = true
+	a.steered(l.Name.Value)
+	var items []Word
+	for _, w := range l.Items {
+		items = append(items, a.words(w, s)...)
+	}
+	if _, nested := s.vars[l.Name.Value]; nested {
+		a.runs("a loop in it sets the variable of the loop around it")
+	}
+	a.rounds += len(items)
+	if len(items) == 0 || len(items) > mostRounds || a.rounds > mostCommands || c.Select {
+		items = []Word{{Dynamic: true, Split: true, Pattern: string(Any)}}
+	}
+	for _, item := range items {
+		round := s.clone()
+		round.vars = maps.Clone(s.vars)
+		if round.vars == nil {
+			round.vars = map[string]Word{}
+		}
+		round.vars[l.Name.Value] = item
+		a.loop(round, [][]*syntax.Stmt{c.Do})
+		s.dirs = union(s.dirs, round.dirs)
+	}
+}
+
 // assign notes a variable that the program sets.
 func (a *analysis) assign(name string) {
 	a.assigned[name] = true
+	a.steered(name)
+}
+
+func (a *analysis) steered(name string) {
 	if !SafeVariable(name) && steers(name) {
 		a.runs("it sets the variable " + name + ", which may change what programs do")
 	}

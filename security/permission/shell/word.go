@@ -183,6 +183,9 @@ func (b *builder) literal(text string, quoted, first bool) {
 			b.text.WriteByte(c)
 		case c == '~' && i > 0 && (text[i-1] == '=' || text[i-1] == ':') && assigns(b.text.String()):
 			b.unknown(Any) // a home, as in an assignment: also in arguments that look like one
+			for i+1 < len(text) && strings.IndexByte("/:\\", text[i+1]) < 0 {
+				i++ // whose, or where the shell was before
+			}
 		case c == '*':
 			b.unknown(AnyName)
 		case c == '?':
@@ -224,6 +227,10 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	default:
 		b.used = append(b.used, name)
 	}
+	if item, is := b.scope.vars[name]; is && !operator {
+		b.item(item, quoted)
+		return
+	}
 	switch name {
 	case "?", "#":
 		if !operator {
@@ -233,6 +240,24 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	}
 	b.unknown(Any)
 	b.split = b.split || !quoted || name == "@"
+}
+
+// item is the value of a loop's variable.
+func (b *builder) item(item Word, quoted bool) {
+	switch {
+	case item.Tilde, item.Dynamic && item.Split:
+		b.unknown(Any)
+		b.split = b.split || !quoted
+	case item.Dynamic:
+		b.dynamic = true
+		b.text.WriteString(item.Pattern)
+		b.split = b.split || !quoted // a file's name may have blanks
+	case !quoted && (item.Text == "" || strings.ContainsAny(item.Text, " \t\n*?[\\")):
+		b.unknown(Any)
+		b.split = true
+	default:
+		b.text.WriteString(item.Text)
+	}
 }
 
 // operators walks what a parameter expansion may evaluate: subscripts and slices are arithmetic, which
@@ -344,8 +369,7 @@ func quotedDelimiter(w *syntax.Word) bool {
 
 // staticText is the value of parts without anything dynamic in them. It does not walk them.
 func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
-	var a analysis
-	a.assigned = map[string]bool{}
+	a := analysis{assigned: map[string]bool{}, looped: map[string]bool{}}
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit, *syntax.SglQuoted:

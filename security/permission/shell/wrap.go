@@ -54,7 +54,7 @@ var wrappers = map[string]wrapper{
 	"xvfb-run":         {flags: "alh", valued: "enfps"},
 	"dbus-run-session": {}, "dbus-launch": {}, "proxychains": {flags: "q", valued: "f"}, "proxychains4": {flags: "q", valued: "f"}, "torsocks": {flags: "i"}, "torify": {},
 	"firejail": {}, "bwrap": {}, "fakeroot": {}, "fakechroot": {}, "eatmydata": {}, "unbuffer": {flags: "p"}, "rlwrap": {}, "catchsegv": {}, "caffeinate": {flags: "disu", valued: "tw"},
-	"faketime": {skip: 1}, "setarch": {skip: 1}, "linux32": {}, "linux64": {}, "prlimit": {}, "numactl": {}, "cpulimit": {}, "softlimit": {}, "setuidgid": {skip: 1}, "chpst": {}, "envdir": {skip: 1}, "runcon": {}, "capsh": {}, "nsjail": {},
+	"faketime": {skip: 1}, "setarch": {skip: 1}, "arch": {flags: "xacdehrmi0123456789_"}, "linux32": {}, "linux64": {}, "prlimit": {}, "numactl": {}, "cpulimit": {}, "softlimit": {}, "setuidgid": {skip: 1}, "chpst": {}, "envdir": {skip: 1}, "runcon": {}, "capsh": {}, "nsjail": {},
 	"systemd-run": {flags: "GqrPtSdh", valued: "uEpMH"}, "systemd-inhibit": {}, "start-stop-daemon": {}, "daemonize": {}, "chronic": {}, "ts": {}, "ifne": {}, "entr": {flags: "acdnprsxz"}, "parallel": {joined: true}, "rush": {}, "hyperfine": {joined: true, flags: "iN", valued: "wmMrLS"}, "gtime": {}, "gtimeout": {valued: "sk", skip: 1}, "watchexec": {}, "nodemon": {}, "reflex": {}, "direnv": {sub: []string{"exec"}, skip: 1}, "dotenv": {}, "with-contenv": {}, "tini": {}, "dumb-init": {}, "gosu": {skip: 1}, "su-exec": {skip: 1}, "mise": {sub: []string{"exec", "x"}}, "asdf": {sub: []string{"exec"}},
 	"npx": {flags: "y", valued: "p", long: []string{"yes", "no"}}, "bunx": {}, "pnpx": {}, "uvx": {}, "pipx": {sub: []string{"run"}},
 	"npm": {sub: []string{"exec", "x"}, script: "c"}, "pnpm": {sub: []string{"exec", "dlx"}}, "yarn": {sub: []string{"exec", "dlx"}}, "bun": {sub: []string{"x"}},
@@ -257,6 +257,9 @@ func (a *analysis) joined(i, at int, args []Word, s *scope) {
 		if w.Dynamic {
 			a.runs("only the shell knows what it gives " + a.program.Commands[i].Words[0].Text + " to run")
 			return
+		}
+		if w.Tilde {
+			a.runs("only the shell knows what ~ is when " + a.program.Commands[i].Words[0].Text + " reads it")
 		}
 		texts = append(texts, w.Text)
 	}

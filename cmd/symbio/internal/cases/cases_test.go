@@ -76,6 +76,43 @@ func TestEachPartOfACaseCounts(t *testing.T) {
 	}
 }
 
+// Of the cases beside the rules those with raw arguments, names and redirects can only be judged here; of the
+// others some, to see that both judge alike.
+func TestTheCasesOfTheRulesAreAsExpected(t *testing.T) {
+	files, err := filepath.Glob("../../../../security/permission/testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no case files: %v", err)
+	}
+	w, err := cases.NewWorld()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := cases.Read(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for i, c := range list {
+			if c.Elsewhere() || c.ArgsRaw == "" && c.Resolve == nil && c.Redirects == nil && i%10 > 0 {
+				continue
+			}
+			if r, err := w.Judge(c); err != nil || !r.OK {
+				t.Errorf("%s (%s): got %v (%s), %v; want %v: %s", c.ID, c.Kind, r.Verdict, r.Why, err, r.Expect, c.Why)
+			}
+		}
+	}
+}
+
 func TestOfAnAttackAStricterVerdictIsRight(t *testing.T) {
 	for kind, want := range map[string][3]bool{"attack": {true, true, false}, "benign": {false, true, false}} {
 		for i, def := range []string{"deny", "ask", "allow"} {

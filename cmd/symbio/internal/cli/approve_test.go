@@ -53,7 +53,7 @@ func approve(t *testing.T, d *desk, answers func(context.Context) (string, error
 	t.Helper()
 	var shown bytes.Buffer
 	a := &App{Err: &shown}
-	e := node.Event{Time: time.Now(), Type: "approval", Data: []byte(`{"id":"7","name":"worker","for":["planner"],"tool":"Write","args":{"file_path":"a\u001b[31m"},"why":"No rule."}`)}
+	e := node.Event{Time: time.Now(), Type: "approval", Data: []byte(`{"id":"7","name":"worker","for":["planner"],"tool":"Write","args":{"file_path":"a\u001b[31m"},"why":"No rule.","digest":"d1","rules":["Write(/a)"]}`)}
 	if err := a.approve(t.Context(), d, answers, e); err != nil {
 		t.Fatal(err)
 	}
@@ -61,13 +61,13 @@ func approve(t *testing.T, d *desk, answers func(context.Context) (string, error
 }
 
 func TestAPersonAnswersWithALetter(t *testing.T) {
-	for said, want := range map[string][2]bool{"y": {true, false}, "YES": {true, false}, "a": {true, true}, "always": {true, true}, "n": {}, "": {}, "yess": {}} {
+	for said, want := range map[string][3]bool{"y": {true, false, false}, "YES": {true, false, false}, "a": {true, true, false}, "always": {true, true, false}, "l": {true, false, true}, "n": {}, "": {}, "yess": {}} {
 		d := &desk{}
 		shown := approve(t, d, func(context.Context) (string, error) { return said, nil })
-		if got := [2]bool{d.got.GetAllow(), d.got.GetAlways()}; got != want || d.got.GetId() != "7" || d.got.GetBy() != "terminal" {
-			t.Errorf("%q: answered %v, want allow and always %v", said, d.got, want)
+		if got := [3]bool{d.got.GetAllow(), d.got.GetAlways(), d.got.GetLasting()}; got != want || d.got.GetId() != "7" || d.got.GetDigest() != "d1" || d.got.GetBy() != "terminal" {
+			t.Errorf("%q: answered %v, want allow, always and lasting %v", said, d.got, want)
 		}
-		if !strings.Contains(shown, "worker <- planner wants to use Write") || !strings.Contains(shown, `"file_path":"a\u001b[31m"`) || strings.Contains(shown, "\x1b") {
+		if !strings.Contains(shown, "worker <- planner wants to use Write") || !strings.Contains(shown, `"file_path":"a\u001b[31m"`) || strings.Contains(shown, "\x1b") || !strings.Contains(shown, "l keeps: Write(/a)\n") {
 			t.Errorf("shown: %q", shown)
 		}
 	}
@@ -93,6 +93,7 @@ func TestACommandIsShownLineByLineWithNothingHidden(t *testing.T) {
 		`{"command":"echo a \u0026\u0026 b\nrm x\u202e"}`: "  echo a && b\n  rm x\\u202e",
 		`{"command":"log","args":["-p"]}`:                 `  {"args":["-p"],"command":"log"}`,
 		`{"file_path":"<a>"}`:                             `  {"file_path":"<a>"}`,
+		`{"n":12345678901234567890}`:                      `  {"n":12345678901234567890}`,
 		`not json`:                                        "  not json",
 	} {
 		if got := indented([]byte(args)); got != want {

@@ -19,8 +19,8 @@ type App struct {
 	Out, Err io.Writer
 	// Getenv reads the environment; only this package does.
 	Getenv func(string) string
-	// OutIsTerminal, InIsTerminal: whether a person reads and types.
-	OutIsTerminal, InIsTerminal bool
+	// OutIsTerminal, ErrIsTerminal, InIsTerminal: whether a person reads and types.
+	OutIsTerminal, ErrIsTerminal, InIsTerminal bool
 
 	json bool
 	node string
@@ -30,7 +30,7 @@ type App struct {
 func Terminal() *App {
 	return &App{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		OutIsTerminal: isTerminal(os.Stdout), InIsTerminal: isTerminal(os.Stdin),
+		OutIsTerminal: isTerminal(os.Stdout), ErrIsTerminal: isTerminal(os.Stderr), InIsTerminal: isTerminal(os.Stdin),
 	}
 }
 
@@ -72,7 +72,7 @@ other's capabilities.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
 		a.cmdDemo(), a.cmdUp(), a.cmdRun(), a.cmdJoin(), a.cmdCluster(),
-		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdInvoke(), a.cmdCapabilities(), a.cmdEvents(),
+		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdInvoke(), a.cmdCapabilities(), a.cmdModels(), a.cmdEvents(),
 		a.cmdSkills(), a.cmdPermissions(), a.cmdApprovals(), a.cmdAudit(), a.cmdDoctor(), a.cmdConfig(), a.cmdVersion(), a.cmdRender(),
 	)
 	return root

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,9 +17,10 @@ import (
 func (a *App) cmdAudit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "The record of what agents were allowed and refused",
-		Long: `The record of what agents were allowed and refused, which nobody changes unseen: each entry holds the hash
-of the one before it. symbio events --type decision shows the same live.`,
+		Short: "The record of what agents and other nodes were allowed and refused",
+		Long: `The record of what agents and other nodes were allowed and refused, which nobody changes unseen: each entry
+holds the hash of the one before it. Of calls of other nodes each that differs has an entry; those that
+repeat it are counted, once a minute. symbio events --type decision shows the same live.`,
 		Example: `  symbio audit verify
   symbio audit show --since 24h`,
 		Args: noArgs,
@@ -105,6 +107,8 @@ func (a *App) cmdAuditShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [FOLDER]",
 		Short: "The decisions in the record, the oldest first",
+		Long: `The decisions in the record, the oldest first: when, who (for whom), what with which arguments, the verdict,
+what came of it, and why.`,
 		Example: `  symbio audit show --since 24h --verdict deny
   symbio audit show --agent planner --json`,
 		Args: rangeArgs(0, 1),
@@ -130,20 +134,26 @@ func (a *App) cmdAuditShow() *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&since, "since", 0, "begin with what was decided this long ago, such as 24h")
-	cmd.Flags().StringVar(&agent, "agent", "", "only of this agent, by id or name")
+	cmd.Flags().StringVar(&agent, "agent", "", "only of this agent or node, by id or name")
 	cmd.Flags().StringVar(&verdict, "verdict", "", "only with this verdict: allow, ask or deny")
 	return cmd
 }
 
 func (a *App) printEntry(e audit.Entry) error {
-	what := "ran"
+	what, who := "ran", chainOf(e.Name, e.For)
+	if e.Kind == audit.KindInbound {
+		what, who = "heard", "node "+chainOf(cmp.Or(e.Name, e.Agent), e.For)
+	}
 	if !e.Approved {
 		what = "refused"
+	}
+	if e.Count > 0 {
+		what = fmt.Sprintf("%s %d more", what, e.Count)
 	}
 	if e.By != "" {
 		what += " by " + e.By
 	}
-	_, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Local().Format(time.DateTime), chainOf(e.Name, e.For), printable(e.Tool),
+	_, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Local().Format(time.DateTime), who, printable(e.Tool),
 		plainJSON(e.Args), e.Verdict, printable(what), printable(strings.TrimSpace(e.Rule+" "+e.Why)))
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,7 @@ the report.`,
 			if o.Self, err = os.Executable(); err != nil {
 				return err
 			}
-			show := &tour{app: a}
+			show := &tour{app: a, asked: map[string]bool{}, granted: map[string][]string{}}
 			o.Show = show.event
 			if !a.json {
 				fmt.Fprintf(a.Err, "Two nodes on this machine, one community. An agent of node a surveys %s.\n\n", o.Dir)
@@ -51,8 +52,14 @@ the report.`,
 			if a.json {
 				return a.printLine(r)
 			}
-			_, err = fmt.Fprintf(a.Out, "\n%s\n\nMembers: %d, on %d nodes. Sub-agents: %d. Calls between nodes: %d. Refused: %d.\nThe report: %s\n",
-				strings.TrimSpace(r.Summary), r.Members, r.Nodes, r.Subagents, r.RemoteCalls, r.Denied, r.Report)
+			_, err = fmt.Fprintf(a.Out, `
+%s
+
+Members: %d, on %d nodes. Sub-agents: %d. Calls between nodes: %d. Refused: %d.
+Skills: shown %s; taken %d times; calls that a grant let through unasked: %d; denied all the same: %d; given back: %d; to be asked about again: %d.
+The report: %s
+`, strings.TrimSpace(r.Summary), r.Members, r.Nodes, r.Subagents, r.RemoteCalls, r.Denied,
+				strings.Join(r.Skills.Catalog, ", "), r.Skills.Activations, r.Skills.Lifted, r.Skills.StillDenied, r.Skills.GivenBack, r.Skills.AskedAgain, r.Report)
 			return err
 		},
 	}
@@ -84,6 +91,8 @@ func surveyed(args []string) (string, error) {
 type tour struct {
 	app         *App
 	parts, done int
+	asked       map[string]bool     // agent and tool that nobody was there to be asked about
+	granted     map[string][]string // by agent, what skills grant it
 	err         error
 }
 
@@ -110,11 +119,11 @@ func (t *tour) progress() string {
 // line says an event in words; "" for one that is only noise here.
 func (t *tour) line(e node.Event) string {
 	var f struct {
-		ID, Name, State, Text, Tool, Why, On, Capability, From, Parent string
+		ID, Name, State, Text, Tool, Why, On, Capability, From, Parent, Verdict, Source, Skill string
 
 		Args            json.RawMessage
 		Local, Approved bool
-		Provides        []string
+		Provides, Rules []string
 	}
 	if err := json.Unmarshal(e.Data, &f); err != nil {
 		return ""
@@ -144,10 +153,20 @@ func (t *tour) line(e node.Event) string {
 		return fmt.Sprintf("%s begins: %s", f.Name, f.Text)
 	case "tool_call":
 		return fmt.Sprintf("%s asks for %s %s", f.Name, f.Tool, clip(string(f.Args), 80))
-	case "decision":
-		if !f.Approved {
-			return fmt.Sprintf("REFUSED: %s may not use %s: %s", f.Name, f.Tool, f.Why)
+	case "catalog":
+		if f.Parent == "" {
+			return fmt.Sprintf("SKILLS: %s is shown the catalog: %s", f.Name, f.Text)
 		}
+	case "skill_granted":
+		t.granted[e.Agent] = f.Rules
+		return fmt.Sprintf("GRANTED: the skill %s allows %s to %s", f.Skill, strings.Join(f.Rules, ", "), f.Name)
+	case "skill_deactivated":
+		delete(t.granted, e.Agent)
+		if f.Why == "given back" {
+			return fmt.Sprintf("TAKEN BACK: %s gives the skill %s back, and has no more of %s", f.Name, f.Skill, strings.Join(f.Rules, ", "))
+		}
+	case "decision":
+		return t.decision(e.Agent, f.Name, f.Tool, f.Verdict, f.Source, f.Why, f.Approved)
 	case "served":
 		return fmt.Sprintf("answers %s for node %s", f.Capability, f.From)
 	case "done":
@@ -157,6 +176,24 @@ func (t *tour) line(e node.Event) string {
 		return f.Name + " is done"
 	case "failed":
 		return fmt.Sprintf("%s failed: %s", f.Name, f.Why)
+	}
+	return ""
+}
+
+// decision says what was refused, and the first time that a grant allows what was to be asked about.
+func (t *tour) decision(agent, name, tool, verdict, source, why string, approved bool) string {
+	call := agent + " " + tool
+	switch {
+	case verdict == "ask" && !approved:
+		t.asked[call] = true
+		return fmt.Sprintf("REFUSED: %s may not use %s: %s Nobody is here to say.", name, tool, why)
+	case !approved && source == "config" && slices.Contains(t.granted[agent], tool):
+		return fmt.Sprintf("REFUSED: %s may not use %s: %s What a skill grants does not lift that.", name, tool, why)
+	case !approved:
+		return fmt.Sprintf("REFUSED: %s may not use %s: %s", name, tool, why)
+	case t.asked[call] && strings.HasPrefix(source, "skill:"):
+		delete(t.asked, call)
+		return fmt.Sprintf("ALLOWED: %s may use %s now, which it might not before: %s", name, tool, why)
 	}
 	return ""
 }

@@ -79,9 +79,13 @@ func eventLine(e node.Event) string {
 		who = e.Agent
 	}
 	parts := []string{printable(e.Node), e.Type, printable(who)}
-	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "capability", "perception", "count", "from", "member", "text", "reason", "why", "trace", "error"} {
+	most := 100
+	if e.Type == "warning" {
+		most = 400 // what is to be mended is said whole
+	}
+	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
 		if v, ok := f[key]; ok && v != "" {
-			parts = append(parts, key+"="+clip(printable(fmt.Sprint(v)), 100))
+			parts = append(parts, key+"="+clip(printable(fmt.Sprint(v)), most))
 		}
 	}
 	return strings.Join(parts, " ")

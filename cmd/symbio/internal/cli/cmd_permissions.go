@@ -34,6 +34,30 @@ type verdictJSON struct {
 	Rule    string `json:"rule"`
 	Source  string `json:"source"`
 	Why     string `json:"why"`
+	// At is where the rule stands: FILE:LINE:COLUMN or "preset NAME".
+	At string `json:"at"`
+	// Change is what would give another verdict: rules to add, and what they give. Never says why none can.
+	Change []ruleChangeJSON `json:"change"`
+	Gives  string           `json:"gives"`
+	Wider  string           `json:"wider,omitempty"`
+	Never  string           `json:"never,omitempty"`
+}
+
+type ruleChangeJSON struct {
+	List string `json:"list"`
+	Rule string `json:"rule"`
+}
+
+func verdictOf(e permission.Explanation) verdictJSON {
+	v := e.Verdict
+	out := verdictJSON{Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Why: v.Why, At: e.At, Change: []ruleChangeJSON{}, Wider: e.Wider, Never: e.Never}
+	if len(e.Changes) > 0 {
+		out.Gives = e.To.String()
+	}
+	for _, c := range e.Changes {
+		out.Change = append(out.Change, ruleChangeJSON{c.List, c.Rule})
+	}
+	return out
 }
 
 func (a *App) cmdPermissionsCheck() *cobra.Command {
@@ -43,7 +67,8 @@ func (a *App) cmdPermissionsCheck() *cobra.Command {
 		Short: "The verdict on a tool call, and the rule that decided",
 		Long: `Print the verdict on a tool call under the configured permissions, or those of --rules FILE (the same
 keys: preset, allow, deny, final_deny, override, default). ARGS is a JSON object; - reads it from
-standard input. Nothing is run.`,
+standard input. Nothing is run. It also says where the rule stands that decided, and the smallest change that would give
+another verdict, which has been tried.`,
 		Example: `  symbio permissions check Write '{"file_path": "notes.md"}'
   symbio permissions check Bash '{"command": "git push"}' --rules rules.yaml`,
 		Args: rangeArgs(1, 2),
@@ -56,12 +81,18 @@ standard input. Nothing is run.`,
 			if err != nil {
 				return err
 			}
-			v := permission.Chain{{Name: "check", Policy: policy}}.Judge(call)
-			out := verdictJSON{v.Action.String(), string(v.Stage), v.Rule, v.Source, v.Why}
+			e := permission.Chain{{Name: "check", Policy: policy}}.Explain(call)
+			out := verdictOf(e)
 			if a.json {
 				return a.printJSON(out)
 			}
 			_, err = fmt.Fprintf(a.Out, "%s\t%s\t%s\n", out.Verdict, out.Stage, printable(out.Why))
+			if err == nil && out.Rule != "" && out.At != "" {
+				_, err = fmt.Fprintf(a.Out, "\trule %s (%s)\n", printable(out.Rule), printable(out.At))
+			}
+			if err == nil {
+				_, err = fmt.Fprintf(a.Out, "\t%s\n", printable(e.Change()))
+			}
 			return err
 		},
 	}
@@ -111,7 +142,7 @@ func (a *App) rules(config, file string) (permission.Policy, error) {
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return permission.Policy{}, fmt.Errorf("%s: %w", file, err)
 	}
-	policy, err := c.Policy()
+	policy, err := c.In(file).Policy()
 	if err != nil {
 		return permission.Policy{}, fmt.Errorf("%s: %w", file, err)
 	}

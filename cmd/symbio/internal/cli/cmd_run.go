@@ -27,6 +27,7 @@ func (a *App) cmdRun() *cobra.Command {
 	var req symbiov1.RunRequest
 	var budget string
 	var flags nodeFlags
+	var tape tapes
 	cmd := &cobra.Command{
 		Use:   "run [TASK]",
 		Short: "Give a task to an agent and follow it until it is done",
@@ -35,6 +36,7 @@ as long as the task. What happens is shown on standard error, the answer on stan
 rules leave to a person is asked on the terminal, and denied when there is none.`,
 		Example: `  symbio run "what is this repository about?"
   symbio run --agent reviewer --yes-to 'Write(notes/*)' "review the last commit"
+  symbio run --record tape "what is here?" && symbio run --replay tape "what is here?"   # the same again, without a model
   symbio run --model openai:gpt-x --budget agents=4,wall=10m -    # the task from standard input`,
 		Args: rangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -45,14 +47,15 @@ rules leave to a person is asked on the terminal, and denied when there is none.
 				return usage(err)
 			}
 			req.Interactive = a.InIsTerminal && !a.json
-			return a.run(cmd.Context(), &req, flags)
+			return a.run(cmd.Context(), &req, flags, tape)
 		},
 	}
 	cmd.Flags().StringVar(&req.Agent, "agent", "", "the agent's definition (default: general)")
-	cmd.Flags().StringVar(&req.Model, "model", "", "auto, openai:NAME or scripted:FILE (default: the configured one)")
+	cmd.Flags().StringVar(&req.Model, "model", "", "auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME or scripted:FILE; a,b asks b when a fails (default: the configured one)")
 	cmd.Flags().StringVar(&budget, "budget", "", "limits, such as agents=4,depth=1,spawns_per_minute=10,wall=5m")
 	cmd.Flags().StringArrayVar(&req.Allow, "yes-to", nil, "a rule to allow for this task, such as 'Write(notes/*)'; may be repeated")
 	flags.add(cmd)
+	tape.add(cmd)
 	return cmd
 }
 
@@ -102,7 +105,13 @@ func parseBudget(text string) (*symbiov1.Budget, error) {
 }
 
 // run gives the task to the running node, or to one of its own.
-func (a *App) run(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags) error {
+func (a *App) run(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags, tape tapes) error {
+	if tape.used() {
+		if a.node != "" {
+			return usage(errors.New("--record and --replay run the task on a node of its own; leave out --node"))
+		}
+		return a.runAlone(ctx, req, flags, tape)
+	}
 	if a.node == "" {
 		state, err := a.state()
 		if err != nil {
@@ -113,7 +122,7 @@ func (a *App) run(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags
 			return err
 		}
 		if len(running) == 0 {
-			return a.runAlone(ctx, req, flags)
+			return a.runAlone(ctx, req, flags, tape)
 		}
 	}
 	client, conn, err := a.dial()
@@ -125,7 +134,7 @@ func (a *App) run(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags
 }
 
 // runAlone starts a node in this process, gives it the task, and stops it.
-func (a *App) runAlone(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags) error {
+func (a *App) runAlone(ctx context.Context, req *symbiov1.RunRequest, flags nodeFlags, tape tapes) error {
 	c, from, err := a.loadConfig(flags.config)
 	if err != nil {
 		return err
@@ -133,6 +142,9 @@ func (a *App) runAlone(ctx context.Context, req *symbiov1.RunRequest, flags node
 	flags.apply(&c, from)
 	opts, err := a.nodeOptions(c)
 	if err != nil {
+		return err
+	}
+	if err := tape.open(&opts); err != nil {
 		return err
 	}
 	ready := make(chan node.Ready, 1)
@@ -151,7 +163,7 @@ func (a *App) runAlone(ctx context.Context, req *symbiov1.RunRequest, flags node
 		taskErr = errors.Join(a.follow(ctx, client, req), conn.Close())
 	}
 	stop()
-	return errors.Join(taskErr, g.Wait())
+	return errors.Join(taskErr, g.Wait(), a.tellTape(opts, tape))
 }
 
 // follow shows a task's events until it is done.
@@ -214,14 +226,14 @@ var errElsewhere = errors.New("answered elsewhere")
 // yes is a no.
 func (a *App) approve(ctx context.Context, client symbiov1.ControlClient, answers func(context.Context) (string, error), e node.Event) error {
 	var ask struct {
-		ID, Name, Tool, Why string
-		For                 []string
-		Args                json.RawMessage
+		ID, Digest, Name, Tool, Why string
+		For, Rules                  []string
+		Args                        json.RawMessage
 	}
 	if err := json.Unmarshal(e.Data, &ask); err != nil {
 		return fmt.Errorf("an approval: %w", err)
 	}
-	fmt.Fprintf(a.Err, "\n%s wants to use %s\n%s\n  %s\nAllow it? [y = once, a = always this call, N] ", chainOf(ask.Name, ask.For), printable(ask.Tool), indented(ask.Args), printable(ask.Why))
+	fmt.Fprintf(a.Err, "\n%s wants to use %s\n%s\n  %s\n%s", chainOf(ask.Name, ask.For), visible(ask.Tool), indented(ask.Args), visible(ask.Why), choices(ask.Rules))
 	line, err := a.unlessElsewhere(ctx, client, ask.ID, e.Time, answers)
 	if errors.Is(err, errElsewhere) {
 		_, err = fmt.Fprintln(a.Err, err)
@@ -231,12 +243,27 @@ func (a *App) approve(ctx context.Context, client symbiov1.ControlClient, answer
 		return err
 	}
 	said := strings.ToLower(strings.TrimSpace(line))
-	always := said == "a" || said == "always"
-	_, err = client.Answer(ctx, &symbiov1.AnswerRequest{Id: ask.ID, Allow: always || said == "y" || said == "yes", Always: always, By: "terminal"})
+	r := &symbiov1.AnswerRequest{Id: ask.ID, Digest: ask.Digest, By: "terminal"}
+	r.Always = said == "a" || said == "always"
+	r.Lasting = len(ask.Rules) > 0 && (said == "l" || said == "lasting")
+	r.Allow = r.Always || r.Lasting || said == "y" || said == "yes"
+	_, err = client.Answer(ctx, r)
 	if status.Code(err) == codes.NotFound { // in this very moment
 		_, err = fmt.Fprintln(a.Err, errElsewhere)
 	}
 	return err
+}
+
+// choices says what may be answered, and what an answer that lasts would keep.
+func choices(rules []string) string {
+	if len(rules) == 0 {
+		return "Allow it? [y = once, a = always this call while the agent lives, N] "
+	}
+	var b strings.Builder
+	for _, r := range rules {
+		fmt.Fprintf(&b, "  l keeps: %s\n", visible(r))
+	}
+	return b.String() + "Allow it? [y = once, a = always this call while the agent lives, l = from now on, N] "
 }
 
 // indented shows the arguments of a call: a command line by line, anything else as JSON.

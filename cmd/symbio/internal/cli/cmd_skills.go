@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"symbio/cmd/symbio/internal/node"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
-	"symbio/skills/format"
 	"symbio/skills/trust"
 )
 
@@ -64,7 +62,10 @@ func (a *App) cmdSkillsList() *cobra.Command {
 			rows := make([][]string, len(list))
 			for i, s := range list {
 				state := "enabled"
-				if s.Active {
+				switch {
+				case !s.Enabled:
+					state = "off"
+				case s.Active:
 					state = "active"
 				}
 				rows[i] = []string{s.Name, s.Scope, state, s.Path, clip(s.Description, 100)}
@@ -96,7 +97,7 @@ func (a *App) listSkills(ctx context.Context, file string) (list []skillJSON, pr
 	}
 	catalog, err := skills.Scan(ctx, cfg)
 	for _, s := range catalog.Skills {
-		list = append(list, skillJSON{s.ID, s.Name, s.Description, s.Path, string(s.Scope), true, false})
+		list = append(list, skillJSON{s.ID, s.Name, s.Description, s.Path, string(s.Scope), s.Exposure != skills.Off, false})
 	}
 	for _, p := range catalog.Errors {
 		problems = append(problems, p.Path+": "+p.Message())
@@ -175,66 +176,4 @@ func (a *App) printSkill(s skills.Activation) error {
 	}
 	fmt.Fprintln(a.Out)
 	return a.printAnswer([]byte(s.Instructions))
-}
-
-func (a *App) cmdSkillsValidate() *cobra.Command {
-	var levelName string
-	cmd := &cobra.Command{
-		Use:   "validate DIR...",
-		Short: "Check skill directories, or directories of them",
-		Long: `Check every SKILL.md in the directories and below: one line each, with its verdict. Status 1 if any is
-not ok.`,
-		Example: `  symbio skills validate .agents/skills
-  symbio skills validate --level strict my-skill --json`,
-		Args: minArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			level, err := format.ParseLevel(levelName)
-			if err != nil {
-				return usage(err)
-			}
-			return a.validateSkills(args, level)
-		},
-	}
-	cmd.Flags().StringVar(&levelName, "level", "standard", "how strictly: strict, standard or lenient")
-	return cmd
-}
-
-func (a *App) validateSkills(dirs []string, level format.Level) error {
-	bad := 0
-	for _, dir := range dirs {
-		if _, err := os.Stat(dir); err != nil {
-			return notFound(err)
-		}
-		for _, r := range skills.Validate(dir, level) {
-			if !r.OK {
-				bad++
-			}
-			if err := a.printReport(r); err != nil {
-				return err
-			}
-		}
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d not ok", bad)
-	}
-	return nil
-}
-
-func (a *App) printReport(r skills.Report) error {
-	if a.json {
-		return a.printLine(r)
-	}
-	verdict := "ok"
-	if !r.OK {
-		verdict = "not ok"
-	}
-	if _, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\n", verdict, printable(r.Name), printable(r.Path)); err != nil {
-		return err
-	}
-	for _, d := range r.Diagnostics {
-		if _, err := fmt.Fprintf(a.Out, "\t%s\n", printable(d.String())); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -105,9 +106,11 @@ func asJSON(data []byte) json.RawMessage {
 func plainJSON(raw json.RawMessage) string {
 	var v any
 	var b strings.Builder
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // as they are, however long
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if json.Unmarshal(raw, &v) != nil || e.Encode(v) != nil {
+	if !json.Valid(raw) || d.Decode(&v) != nil || e.Encode(v) != nil {
 		return visible(string(raw))
 	}
 	return visible(strings.TrimSpace(b.String()))

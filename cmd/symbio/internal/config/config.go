@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"symbio/agent"
+	"symbio/agent/llm"
 	"symbio/security/permission"
 )
 
@@ -22,7 +23,9 @@ type Config struct {
 	Node         Node                     `yaml:"node"`
 	Discovery    Discovery                `yaml:"discovery"`
 	Agents       string                   `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
-	Model        string                   `yaml:"model"`
+	Model        Models                   `yaml:"model"`
+	Providers    Providers                `yaml:"providers"`
+	Prices       llm.Prices               `yaml:"prices"`      // by model, for a million tokens
 	Workspace    string                   `yaml:"workspace"`   // where agents work; "" = where the node was started
 	Directories  []string                 `yaml:"directories"` // more directories whose files agents may be allowed to use
 	Capabilities []Capability             `yaml:"capabilities"`
@@ -87,12 +90,13 @@ type Interfaces struct {
 	Deny  []string `yaml:"deny"`
 }
 
-// Capability is something that the node offers to other nodes: a command or an agent.
+// Capability is something that the node offers to other nodes: a command, an agent or a model.
 type Capability struct {
 	Name        string        `yaml:"name"`
 	Description string        `yaml:"description"`
 	Exec        []string      `yaml:"exec"`  // JSON on standard input, JSON on standard output
 	Agent       string        `yaml:"agent"` // the name of a definition
+	Model       Models        `yaml:"model"` // of this node, for others: with the name model.chat
 	Input       any           `yaml:"input"`
 	Output      any           `yaml:"output"`
 	Idempotent  bool          `yaml:"idempotent"`
@@ -101,6 +105,9 @@ type Capability struct {
 	// Progress lets callers read what a command writes to standard error, line by line. Otherwise nobody
 	// but this node's log does: it may name paths, or worse.
 	Progress bool `yaml:"progress"`
+	// Sandbox is what holds a command, where it is not what holds all commands of this node. With a preset it stands
+	// by itself, which may be more or less than the node's; without one, what it names takes the place of the node's.
+	Sandbox *Sandbox `yaml:"sandbox,omitempty"`
 }
 
 // Skills says where skills are looked for, beside the standard places.
@@ -112,6 +119,9 @@ type Skills struct {
 	Share Share `yaml:"share"`
 	// WideGrants lets skills ask for every command (Bash) and every tool (*).
 	WideGrants bool `yaml:"wide_grants"`
+
+	SkillUse     `yaml:",inline"`
+	SkillReading `yaml:",inline"`
 }
 
 // Default is the configuration of a node that was told nothing: loopback only, what would be asked
@@ -123,7 +133,7 @@ func Default() Config {
 		Model:       "auto",
 		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
-		Skills:      Skills{Enabled: true, Discover: true},
+		Skills:      defaultSkills(),
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
@@ -168,19 +178,18 @@ func (c *Config) resolve(dir string) {
 			*path = filepath.Join(dir, *path)
 		}
 	}
-	if script, ok := strings.CutPrefix(c.Model, "scripted:"); ok {
-		at(&script)
-		c.Model = "scripted:" + script
-	}
+	c.Model.resolve(at)
 	at(&c.Agents)
 	at(&c.Workspace)
 	for i := range c.Skills.Dirs {
 		at(&c.Skills.Dirs[i])
 	}
+	c.Skills.resolve(at)
 	for i := range c.Directories {
 		at(&c.Directories[i])
 	}
-	for _, p := range c.Capabilities {
+	for i, p := range c.Capabilities {
+		c.Capabilities[i].Model.resolve(at)
 		if len(p.Exec) > 0 && strings.ContainsRune(p.Exec[0], '/') {
 			at(&p.Exec[0])
 		}
@@ -207,6 +216,7 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Config{}, nil, fmt.Errorf("%s: more than one YAML document", file)
 	}
+	c.Permissions = c.Permissions.In(file)
 	if err := c.Check(); err != nil {
 		return Config{}, nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -30,8 +30,8 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 		"wrong kind of value":    {"budget:\n  depth: deep\n", "line 2: cannot unmarshal"},
 		"broken YAML":            {"node: [\n", "line 1"},
 		"bad rule":               {"permissions: {allow: ['Bash(git:*']}\n", "Bash(git:*"},
-		"exec and agent":         {"capabilities: [{name: a, exec: [x], agent: y}]\n", "either exec or agent"},
-		"neither exec nor agent": {"capabilities: [{name: a}]\n", "either exec or agent"},
+		"exec and agent":         {"capabilities: [{name: a, exec: [x], agent: y}]\n", "either exec, agent or model"},
+		"neither exec nor agent": {"capabilities: [{name: a}]\n", "either exec, agent or model"},
 		"name twice":             {"capabilities: [{name: a, exec: [x]}, {name: a, exec: [x]}]\n", "there twice"},
 		"a perception's prefix":  {"capabilities: [{name: 'a b', exec: [x]}]\n", "letters, digits"},
 		"negative budget":        {"budget: {agents: -1}\n", "budget.agents is negative"},
@@ -45,6 +45,24 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 		"an unknown limit":       {"limits: {rat: 1}\n", "line 1: unknown key rat"},
 		"negative concurrency":   {"capabilities: [{name: a, exec: [x], concurrency: -1}]\n", "the concurrency is negative"},
 		"a cluster's pattern":    {"authorize: [{from: cluster/*, invoke: ['*']}]\n", "cluster/NAME"},
+		"a model nobody has":     {"model: gpt\n", "names no model"},
+		"a list with one":        {"model: ['openai:a', gpt]\n", "line 1: \"gpt\" names no model"},
+		"an empty list":          {"model: []\n", "line 1: the list of models is empty"},
+		"a list of maps":         {"model: [{a: b}]\n", "line 1"},
+		"a negative price":       {"prices: {'openai:a': {input: -1}}\n", "prices: \"openai:a\""},
+		"an unknown price":       {"prices: {'openai:a': {inputs: 1}}\n", "unknown key inputs"},
+		"a key in a file":        {"providers: {anthropic: {api_key: x}}\n", "unknown key api_key"},
+		"negative thinking":      {"providers: {anthropic: {thinking: -1}}\n", "providers.anthropic"},
+		"a model by its name":    {"capabilities: [{name: my.model, model: 'openai:a'}]\n", "under the name model.chat"},
+		"another's model":        {"capabilities: [{name: model.chat, model: 'peer:a/b'}]\n", "another node's to offer"},
+		"a model with a schema":  {"capabilities: [{name: model.chat, model: 'openai:a', input: {}}]\n", "leave out input"},
+		"a model and an agent":   {"capabilities: [{name: model.chat, model: 'openai:a', agent: b}]\n", "either exec, agent or model"},
+		"no such exposure":       {"skills: {overrides: {a: sometimes}}\n", "skills.overrides: a: \"sometimes\""},
+		"no such tool":           {"skills: {tools: [skill_run]}\n", "skills.tools: there is no tool \"skill_run\""},
+		"no such format":         {"skills: {initial: {format: xml}}\n", "skills.initial.format: \"xml\" is none of available_skills"},
+		"no room for skills":     {"skills: {max_active: 0}\n", "skills.max_active has to be above 0"},
+		"too long a search":      {"skills: {search: {max_limit: 51}}\n", "skills.search.max_limit: at most 50"},
+		"no such life":           {"skills: {grant_ttl: day}\n", "skills.grant_ttl"},
 		"two documents":          {"model: auto\n---\nmodel: auto\n", "more than one"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,4 +163,30 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestModelsAreATextOrAList(t *testing.T) {
+	for text, want := range map[string]config.Models{
+		"":                                   "auto",
+		"model: openai:a\n":                  "openai:a",
+		"model: [anthropic:a, openai:b]\n":   "anthropic:a,openai:b",
+		"model: 'anthropic:a, openai:b'\n":   "anthropic:a, openai:b",
+		"model:\n  - openai:a\n  - auto\n":   "openai:a,auto",
+		"model: ['scripted:a b.yaml', auto]": "scripted:a b.yaml,auto",
+	} {
+		c, _, err := config.Parse("f", []byte(text))
+		if err != nil || c.Model != want {
+			t.Errorf("%q: %q, %v; want %q", text, c.Model, err, want)
+		}
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.yaml")
+	if err := os.WriteFile(file, []byte("model: ['scripted:s.yaml', 'scripted:/t.yaml']\ncapabilities: [{name: model.chat, model: 'scripted:s.yaml'}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := config.Load(file)
+	here := config.Models("scripted:" + filepath.Join(dir, "s.yaml"))
+	if err != nil || c.Model != here+",scripted:/t.yaml" || c.Capabilities[0].Model != here {
+		t.Errorf("models %q and %q, %v; want those of the file's directory", c.Model, c.Capabilities[0].Model, err)
+	}
 }

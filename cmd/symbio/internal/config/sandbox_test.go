@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,13 +29,13 @@ func TestASandboxIsWhatItsConfigurationSays(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		p, err := cfg.Sandbox.Policy(work)
+		p, err := cfg.Sandbox.Policy(work, "/home/ann")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		slices.Sort(p.Files.Write)
 		slices.Sort(c.write)
-		if !slices.Equal(p.Files.Write, c.write) || p.Network != c.network || slices.Equal(cfg.Sandbox.Allowed(), []sandbox.Level{sandbox.Off}) != c.off {
+		if !slices.Equal(p.Files.Write, c.write) || p.Network != c.network || cfg.Sandbox.Off() != c.off {
 			t.Errorf("%s: writes %v, network %v, levels %v", name, p.Files.Write, p.Network, cfg.Sandbox.Allowed())
 		}
 	}
@@ -48,6 +49,58 @@ func TestASandboxIsWhatItsConfigurationSays(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error about %s", text, err, want)
+		}
+	}
+}
+
+func TestACapabilityHasASandboxOfItsOwn(t *testing.T) {
+	work, more := t.TempDir(), t.TempDir()
+	const node = "sandbox: {network: full, write: [MORE], env: [A], show: [~/.ssh], hide: [~/mine], levels: [native]}\n"
+	for own, want := range map[string]string{
+		"":                           "full [WORK MORE] [A] [/h/.ssh] false",
+		", sandbox: {}":              "full [WORK MORE] [A] [/h/.ssh] false",
+		", sandbox: {network: none}": "none [WORK MORE] [A] [/h/.ssh] false",
+		", sandbox: {write: []}":     "full [WORK] [A] [/h/.ssh] false",
+		", sandbox: {show: [~/.aws, /x], env: [B]}":                    "full [WORK MORE] [B] [/h/.aws /x] false",
+		", sandbox: {preset: standard}":                                "local [WORK] [] [] false",
+		", sandbox: {preset: restrictive, write: [MORE], env: [B, C]}": "none [MORE] [B C] [] false",
+		", sandbox: {preset: permissive}":                              "full [/] [] [] false",
+		", sandbox: {preset: off}":                                     "full [/] [] [] true",
+	} {
+		places := strings.NewReplacer("MORE", more, "WORK", work)
+		cfg, _, err := config.Parse("f", []byte(places.Replace(node+"capabilities: [{name: a, exec: [x]"+own+"}]\n")))
+		if err != nil {
+			t.Fatalf("%s: %v", own, err)
+		}
+		s := cfg.Sandbox.Over(cfg.Capabilities[0].Sandbox)
+		p, err := s.Policy(work, "/h")
+		if err != nil {
+			t.Fatalf("%s: %v", own, err)
+		}
+		expected := strings.Fields(places.Replace(strings.NewReplacer("[", " ", "]", " ").Replace(want)))
+		got := slices.Concat([]string{p.Network.String()}, p.Files.Write, p.Env, p.Files.Show, []string{strconv.FormatBool(s.Off())})
+		slices.Sort(got)
+		slices.Sort(expected)
+		if !slices.Equal(got, expected) {
+			t.Errorf("%s: got %q, want %q", own, got, expected)
+		}
+		if !slices.Equal(s.Hidden("/h"), []string{"/h/mine"}) || len(s.Allowed()) != 1 {
+			t.Errorf("%s: hides %v at the levels %v; these are the node's", own, s.Hidden("/h"), s.Allowed())
+		}
+	}
+	for own, want := range map[string]string{
+		"exec: [x], sandbox: {preset: all}":       "sandbox.preset \"all\"",
+		"exec: [x], sandbox: {levels: []}":        "sandbox.levels",
+		"exec: [x], sandbox: {hide: [/x]}":        "sandbox.hide",
+		"exec: [x], sandbox: {network: all}":      "sandbox.network \"all\"",
+		"exec: [x], sandbox: {show: [x]}":         "sandbox.show \"x\"",
+		"exec: [x], sandbox: {show: [~ann/x]}":    "sandbox.show \"~ann/x\"",
+		"exec: [x], sandbox: {show: [~/.ssh/id]}": "lies in ~/.ssh",
+		"exec: [x], sandbox: {nets: full}":        "unknown key nets",
+		"agent: x, sandbox: {preset: off}":        "sandbox is for exec",
+	} {
+		if _, _, err := config.Parse("f", []byte("capabilities: [{name: a, "+own+"}]\n")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error about %s", own, err, want)
 		}
 	}
 }

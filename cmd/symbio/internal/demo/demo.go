@@ -33,6 +33,7 @@ type Result struct {
 	Subagents   int    `json:"subagents"`
 	RemoteCalls int    `json:"remote_calls"`
 	Denied      int    `json:"denied"`
+	Skills      Skills `json:"skills"`
 	Summary     string `json:"summary"`
 }
 

@@ -20,10 +20,11 @@ type play struct {
 	subagents int             // guarded by mu
 	remote    int             // guarded by mu
 	denied    int             // guarded by mu
+	skills    learning        // guarded by mu
 }
 
 func newPlay(show func(node.Event)) *play {
-	return &play{show: show, meet: make(chan struct{}), members: map[string]bool{}, nodes: map[string]bool{}}
+	return &play{show: show, meet: make(chan struct{}), members: map[string]bool{}, nodes: map[string]bool{}, skills: newLearning()}
 }
 
 // met waits until a knows who renders reports.
@@ -43,11 +44,13 @@ func (p *play) see(e node.Event) {
 		Local    bool
 		Provides []string
 		Approved bool
+		Kind     string
 	}
 	known := json.Unmarshal(e.Data, &f) == nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nodes[e.Node] = true
+	p.skills.see(e)
 	switch e.Type {
 	case "joined":
 		p.members[e.Agent] = true
@@ -59,7 +62,7 @@ func (p *play) see(e node.Event) {
 	case "served":
 		p.remote++
 	case "decision":
-		if known && !f.Approved {
+		if known && !f.Approved && f.Kind == "" { // of calls of other nodes "refused" says so, too
 			p.denied++
 		}
 	case "refused":
@@ -97,6 +100,6 @@ func (p *play) result() Result {
 	defer p.mu.Unlock()
 	return Result{
 		Type: "result", Members: len(p.members), Nodes: len(p.nodes), Subagents: p.subagents,
-		RemoteCalls: p.remote, Denied: p.denied,
+		RemoteCalls: p.remote, Denied: p.denied, Skills: p.skills.so(),
 	}
 }

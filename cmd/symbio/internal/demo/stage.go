@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"symbio/agent/tool/skill"
 	"symbio/cmd/symbio/internal/node"
 )
 
@@ -55,18 +56,23 @@ func prepare(dir string, o Options) (stage, error) {
 	return s, nil
 }
 
-// nodeA allows its agents to read the directory and to write the one report. Everything else that
-// the standard preset leaves to a person is denied, because nobody is asked.
+// nodeA allows its agents to write the one report, to work with each other and to take skills. Looking around
+// is asked about, and so denied, because nobody is there to be asked: until a skill grants it. What stands
+// under deny no skill lifts.
 func (s stage) nodeA(agents string) map[string]any {
 	return map[string]any{
 		"node":        map[string]any{"name": "a"},
-		"skills":      map[string]any{"discover": false}, // the tour is the same, whatever skills the directory brings
+		"skills":      map[string]any{"discover": false, "tools": skill.Names()}, // the tour is the same, whatever skills the directory brings
 		"workspace":   s.options.Dir,
 		"agents":      agents,
 		"model":       "scripted:" + filepath.Join(s.dir, "survey.yaml"),
 		"directories": []string{filepath.Dir(s.options.Report)},
-		"permissions": map[string]any{"preset": "standard", "allow": []string{"Write(" + s.options.Report + ")", "replicate_agent", "send_signal", "invoke_capability(report.render)"}},
-		"budget":      map[string]any{"depth": 1, "agents": maxParts, "spawns_per_minute": 2 * maxParts},
+		"permissions": map[string]any{
+			"preset": "none",
+			"allow":  append(skill.Names(), "Write("+s.options.Report+")", "find_members", "replicate_agent", "send_signal", "invoke_capability(report.render)"),
+			"deny":   []string{"Read(.env)"},
+		},
+		"budget": map[string]any{"depth": 1, "agents": maxParts, "spawns_per_minute": 2 * maxParts},
 	}
 }
 
@@ -79,6 +85,8 @@ func (s stage) nodeB() map[string]any {
 		"capabilities": []map[string]any{{
 			"name": "report.render", "description": "Renders a survey, given as JSON, as a Markdown report.",
 			"exec": []string{s.options.Self, "render-report"}, "idempotent": true,
+			// It is this program itself, and the tour is to work where nothing holds a command.
+			"sandbox": map[string]any{"preset": "off"},
 		}},
 	}
 }

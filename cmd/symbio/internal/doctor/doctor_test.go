@@ -48,6 +48,7 @@ func healthy(t *testing.T) *World {
 		Authority: func() (begins, ends time.Time, err error) { return noon.Add(-time.Hour), noon.AddDate(9, 0, 0), nil },
 		Reach:     func(_ context.Context, spec string) (string, error) { return "openai:m", nil },
 		Sandbox:   func(context.Context) sandbox.Status { return sandbox.Status{Level: sandbox.Native} },
+		Refusing:  func(context.Context) ([]node.Refusing, error) { return nil, nil },
 	}
 }
 
@@ -200,6 +201,7 @@ func TestEachCheckFindsItsFaultAndNamesTheRemedy(t *testing.T) {
 		{"model", "found", nil, []string{"ok|auto is openai:m"}},
 		{"model", "none", reach("", fmt.Errorf("%w: no key\nSet one", provider.ErrNone)), []string{"warn|no model found: no key|Set one"}},
 		{"model", "not listed", reach("openai:m", provider.ErrUnlisted), []string{"warn|does not list|name"}},
+		{"model", "of another node", reach("", fmt.Errorf("peer:a/b: %w", provider.ErrElsewhere)), []string{"ok|auto is asked of another node|"}},
 		{"model", "not reachable", reach("", bad), []string{"fail|auto cannot be used: it is broken|OPENAI_BASE_URL"}},
 
 		{"workspace", "readable", nil, []string{"ok"}},
@@ -210,6 +212,13 @@ func TestEachCheckFindsItsFaultAndNamesTheRemedy(t *testing.T) {
 		{"sandbox", "with a gap that nobody can close", held(sandbox.Status{Level: sandbox.Native, Missing: []string{"this", "that"}}), []string{"ok|native; not covered: this; that"}},
 		{"sandbox", "less than there could be", held(sandbox.Status{Level: sandbox.Landlock, Missing: []string{"this"}, Mend: "do so"}), []string{"warn|landlock+seccomp; not covered: this|do so"}},
 		{"sandbox", "none", held(sandbox.Status{Missing: []string{"no command is run"}, Mend: "do so"}), []string{"warn|no sandbox|no command is run|do so"}},
+
+		{"sandbox", "switched off", func(w *World) { w.Options.Config.Sandbox.Preset = "off" }, []string{"ok", "warn|switches the sandbox off|take sandbox"}},
+		{"sandbox", "a capability that it cannot hold", func(w *World) {
+			w.Refusing = func(context.Context) ([]node.Refusing, error) {
+				return []node.Refusing{{Capability: "backup", Why: "(level x): it could do that", Mend: "do so"}}, nil
+			}
+		}, []string{"ok", "fail|capability backup are refused: (level x): it could do that|do so"}},
 
 		{"skill", "in order", nil, []string{"ok|no skill is left out"}},
 		{"skill", "left out", func(w *World) {

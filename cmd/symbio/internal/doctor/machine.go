@@ -98,19 +98,21 @@ func clock(_ context.Context, w *World) []Finding {
 }
 
 func model(ctx context.Context, w *World) []Finding {
-	spec := w.Options.Config.Model
+	spec := string(w.Options.Config.Model)
 	name, err := w.Reach(ctx, spec)
 	if err == nil {
 		return []Finding{ok("%s is %s, and its server answers", spec, name)}
 	}
 	why, fix, _ := strings.Cut(err.Error(), "\n")
 	switch {
+	case errors.Is(err, provider.ErrElsewhere):
+		return []Finding{ok("%s is asked of another node, when it is needed; `symbio models` lists what those offer", spec)}
 	case errors.Is(err, provider.ErrUnlisted):
 		return []Finding{warn("check the name, or load that model on the server", "%s", why)}
 	case errors.Is(err, provider.ErrNone):
 		return []Finding{warn(fix, "%s", why)} // a node does without; `symbio demo` too
 	case fix == "":
-		fix = "start that server, or name another model with model: in the configuration; check OPENAI_BASE_URL and OPENAI_API_KEY"
+		fix = "start that server, or name another model with model: in the configuration; check OPENAI_BASE_URL and OPENAI_API_KEY, or ANTHROPIC_API_KEY"
 	}
 	return []Finding{fail(fix, "%s cannot be used: %s", spec, why)}
 }
@@ -133,17 +135,32 @@ func workspace(_ context.Context, w *World) (out []Finding) {
 }
 
 func commandSandbox(ctx context.Context, w *World) []Finding {
+	out := []Finding{w.level(ctx)}
+	if w.Options.Config.Sandbox.Off() {
+		out = append(out, warn("if that is not meant, take sandbox: {preset: off} out of the configuration", "the configuration switches the sandbox off: commands run with all that this user may do"))
+	}
+	refusing, err := w.Refusing(ctx)
+	if err != nil {
+		return append(out, fail("correct the configuration", "what capabilities may do cannot be found out: %v", err))
+	}
+	for _, r := range refusing {
+		out = append(out, fail(r.Mend, "the calls of the capability %s are refused: %s", r.Capability, r.Why))
+	}
+	return out
+}
+
+func (w *World) level(ctx context.Context) Finding {
 	s := w.Sandbox(ctx)
 	uncovered := strings.Join(s.Missing, "; ")
 	switch {
 	case s.Level == sandbox.None:
-		return []Finding{warn(s.Mend, "there is no sandbox on this machine: %s", uncovered)}
+		return warn(s.Mend, "there is no sandbox on this machine: %s", uncovered)
 	case s.Mend != "":
-		return []Finding{warn(s.Mend, "the sandbox has the level %v; not covered: %s", s.Level, uncovered)}
+		return warn(s.Mend, "the sandbox has the level %v; not covered: %s", s.Level, uncovered)
 	case uncovered != "":
-		return []Finding{ok("the sandbox has the level %v; not covered: %s", s.Level, uncovered)}
+		return ok("the sandbox has the level %v; not covered: %s", s.Level, uncovered)
 	}
-	return []Finding{ok("the sandbox has the level %v, which covers all that a policy can ask for", s.Level)}
+	return ok("the sandbox has the level %v, which covers all that a policy can ask for", s.Level)
 }
 
 func state(_ context.Context, w *World) (out []Finding) {

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"runtime/debug"
+	"strings"
+	"sync"
 	"time"
 
 	"symbio/agent/llm/provider"
@@ -46,6 +48,8 @@ type World struct {
 	Reach func(ctx context.Context, spec string) (name string, err error)
 	// Sandbox tries what this machine can do to hold a command.
 	Sandbox func(context.Context) sandbox.Status
+	// Refusing are the configured capabilities that it cannot hold.
+	Refusing func(context.Context) ([]node.Refusing, error)
 }
 
 // Node is what a running node says.
@@ -75,6 +79,12 @@ type Source struct {
 
 // RealWorld is this machine.
 func RealWorld(o node.Options) *World {
+	var once sync.Once
+	var box *sandbox.Box
+	held := func(ctx context.Context) *sandbox.Box {
+		once.Do(func() { box = o.Holds(ctx) })
+		return box
+	}
 	return &World{
 		Options:   o,
 		Clustered: o.State.InCluster(o.NodeName()) == nil,
@@ -102,21 +112,26 @@ func RealWorld(o node.Options) *World {
 		},
 		Authority: func() (begins, ends time.Time, err error) { return identity.LocalAuthorityLife(o.State.Authority()) },
 		Reach: func(ctx context.Context, spec string) (string, error) {
-			s, err := provider.Parse(spec)
+			list, err := provider.ParseList(spec)
 			if err != nil {
 				return "", err
 			}
-			from := provider.FromEnv(o.Getenv)
+			from := node.Providers(o)
 			web := node.WebClient()
 			defer web.CloseIdleConnections()
 			from.HTTP = web
-			m, err := from.Reach(ctx, s)
-			if m == nil {
-				return "", err
+			var names []string
+			for _, s := range list {
+				m, err := from.Reach(ctx, s)
+				if err != nil {
+					return strings.Join(names, ","), err
+				}
+				names = append(names, m.Name())
 			}
-			return m.Name(), err
+			return strings.Join(names, ","), nil
 		},
-		Sandbox: func(ctx context.Context) sandbox.Status { return sandbox.Probe(ctx, sandbox.Config{}).Status() },
+		Sandbox:  func(ctx context.Context) sandbox.Status { return held(ctx).Status() },
+		Refusing: func(ctx context.Context) ([]node.Refusing, error) { return o.Refusing(held(ctx)) },
 	}
 }
 

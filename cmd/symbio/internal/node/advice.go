@@ -13,7 +13,7 @@ func (c *control) advised(err error, m community.Member, verb, name string) erro
 	switch {
 	case errors.Is(err, community.ErrInvalid) && verb == "invoke":
 		return fmt.Errorf("%w; `symbio capabilities %s --json` shows what it takes", err, name)
-	case errors.Is(err, community.ErrDenied) && m.Node != c.node.id:
+	case errors.Is(err, community.ErrDenied) && m.Node != c.node.id && community.Explanation(err) == "": // by authorize
 		return fmt.Errorf("%w; node %s must allow it in its configuration: authorize: [{from: %q, %s: [%q]}]",
 			err, c.node.nodeName(m.Node), c.node.id, verb, name)
 	}

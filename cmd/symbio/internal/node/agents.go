@@ -6,14 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"symbio/agent"
+	"symbio/agent/tool/skill"
+	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
 	"symbio/skills/bundled"
-	"symbio/skills/format"
 )
 
 // Workspace is the directory in which agents work.
@@ -61,15 +64,22 @@ func (n *Node) definition(name string) (agent.Definition, error) {
 // is a process or an agent with a model.
 const concurrency = 16
 
-// offer offers the configured capabilities to other nodes, and node.info.
+func usual(c config.Capability) int {
+	if c.Model != "" {
+		return modelConcurrency
+	}
+	return concurrency
+}
+
+// offer offers the configured capabilities to other nodes, node.info, and the approvals.
 func (n *Node) offer() error {
 	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
-	problems := []error{n.community.Offer(info, n.info), n.shareSkills()}
+	problems := []error{n.community.Offer(info, n.info), n.offerApprovals(), n.shareSkills()}
 	for _, c := range n.opts.Config.Capabilities {
 		capability, provider, err := n.capability(c)
 		if err == nil {
-			err = n.community.Offer(capability, provider, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, concurrency)))
+			err = n.community.Offer(capability, provider, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, usual(c))))
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("capabilities: %s: %w", c.Name, err))
@@ -81,18 +91,56 @@ func (n *Node) offer() error {
 // SkillsConfig says where the skills of a node with these options are.
 func SkillsConfig(o Options) skills.Config {
 	cfg := skills.Config{
-		Bundled: bundled.FS(), Trust: o.State.Skills(), Policy: format.Policy{WideGrants: o.Config.Skills.WideGrants}, Logger: o.Logger,
+		Bundled: bundled.FS(), Trust: o.State.Skills(), Logger: o.Logger,
 	}
 	if !o.Config.Skills.Enabled {
 		return skills.Config{}
 	}
-	if o.Config.Skills.Discover {
-		cfg.Roots = skills.StandardRoots(o.Home, o.Workspace(), o.Getenv)
+	use, reading := o.Config.Skills.SkillUse, o.Config.Skills.SkillReading
+	cfg.Policy = reading.Policy()
+	cfg.Policy.WideGrants = o.Config.Skills.WideGrants
+	cfg.MaxDepth, cfg.MaxDirs, cfg.MaxEntries, cfg.MaxSkills = reading.MaxDepth, reading.MaxDirectories, reading.MaxEntries, reading.MaxSkills
+	cfg.RootsFor = func(dir string) (roots []skills.Root) {
+		if o.Config.Skills.Discover {
+			roots = skills.StandardRoots(o.Home, dir, o.Getenv, reading.Markers...)
+		}
+		for _, dir := range o.Config.Skills.Dirs {
+			roots = append(roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
+		}
+		return roots
 	}
-	for _, dir := range o.Config.Skills.Dirs {
-		cfg.Roots = append(cfg.Roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
-	}
+	cfg.Roots = cfg.RootsFor(o.Workspace())
+	cfg.Choices, cfg.Duplicates, cfg.MaxActive, cfg.GrantTTL, cfg.IncludeFrontMatter = use.Choices, use.Duplicates, use.MaxActive, use.GrantTTL, use.IncludeFrontMatter
 	return cfg
+}
+
+// SkillPrompt says how models are shown the skills of a node with these options.
+func SkillPrompt(o Options) skills.PromptOptions {
+	use := o.Config.Skills
+	return skills.PromptOptions{
+		Format: use.Initial.Format, MaxEntries: use.Initial.MaxEntries, MaxBytes: use.Initial.MaxBytes, Duplicates: use.Duplicates,
+		Search: slices.Contains(use.Tools, skill.Search),
+	}
+}
+
+// skillUse says how agents take skills.
+func (n *Node) skillUse() agent.SkillUse {
+	use := n.opts.Config.Skills
+	return agent.SkillUse{
+		Tools: use.Tools, Prompt: SkillPrompt(n.opts), DefaultLimit: use.Search.DefaultLimit, MaxLimit: use.Search.MaxLimit, UnknownFails: use.OnUnknown == "error",
+	}
+}
+
+// checkSkills holds the definitions against the skills that there are, where the configuration says so.
+func (n *Node) checkSkills() error {
+	if n.skills == nil || n.opts.Config.Skills.OnUnknown != "error" {
+		return nil
+	}
+	var unknown []error
+	for _, name := range slices.Sorted(maps.Keys(n.agents)) {
+		unknown = append(unknown, n.agents[name].CheckSkills(n.skills.Now().Catalog))
+	}
+	return errors.Join(unknown...)
 }
 
 func (n *Node) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error) {
@@ -108,11 +156,15 @@ func (n *Node) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsRep
 	if err != nil {
 		return nil, toStatus(err)
 	}
+	holders, err := n.skills.Holders(ctx)
+	if err != nil {
+		return nil, toStatus(err)
+	}
 	for _, p := range catalog.Errors {
 		reply.Errors = append(reply.Errors, p.Path+": "+p.Message())
 	}
 	for _, s := range catalog.Skills {
-		reply.Skills = append(reply.Skills, &symbiov1.Skill{Id: s.ID, Name: s.Name, Description: s.Description, Path: s.Path, Scope: string(s.Scope), Enabled: true})
+		reply.Skills = append(reply.Skills, &symbiov1.Skill{Id: s.ID, Name: s.Name, Description: s.Description, Path: s.Path, Scope: string(s.Scope), Enabled: s.Exposure != skills.Off, Active: len(holders[s.ID]) > 0})
 	}
 	return reply, nil
 }

@@ -3,51 +3,53 @@ package node
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent"
 	"symbio/agent/tool"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
 )
 
 // mostApprovals is how many decisions may wait at a time: more than people answer. The next one is denied at
 // once.
 const mostApprovals = 256
 
-// approvals are the decisions that wait for a person. Any terminal that is attached, and `symbio approvals`,
-// may answer; each is answered once. What nobody answers in time, and whose task ends, is a denial.
+// errOther says that an answer is about something else than what waits.
+var errOther = errors.New("what waits is not what was shown")
+
+// approvals are the decisions that wait for a person. Any terminal that is attached, and `symbio approvals`
+// here and on nodes that may, can answer; each is answered once. What nobody answers in time, and whose task
+// ends, is a denial.
 type approvals struct {
 	timeout time.Duration
+	node    string // this node's id
+	// keep keeps what would allow a decision from now on, before it is answered.
+	keep func(w *waiting, by string) error
 
 	mu      sync.Mutex
 	last    uint64              // guarded by mu
 	waiting map[string]*waiting // guarded by mu
 }
 
-// waiting is one of them.
+// waiting is one of them. What is shown of it never changes.
 type waiting struct {
-	asked    agent.Asked
-	begun    time.Time
-	deadline time.Time
-	answer   chan tool.Answer // capacity 1
+	sheet
+	lasting []permission.Granted // what Rules says
+	answer  chan tool.Answer     // capacity 1
 }
 
 // approvalEvent is what is told of a decision that waits.
 type approvalEvent struct {
-	ID       string         `json:"id"`
-	Name     string         `json:"name"`
-	For      []string       `json:"for,omitempty"`
-	Tool     string         `json:"tool"`
-	Args     map[string]any `json:"args"`
-	Why      string         `json:"why"`
-	Deadline time.Time      `json:"deadline"`
+	ID     string `json:"id"`
+	Digest string `json:"digest"`
+	shown
 }
 
 // answeredEvent is what became of it.
@@ -63,37 +65,48 @@ type answeredEvent struct {
 func (a *approvals) ask(ctx context.Context, events *Events, asked agent.Asked) tool.Answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("nobody answered within %v", a.timeout))
 	defer cancel()
-	id, w := a.enter(asked)
+	w, why := a.enter(asked)
 	if w == nil {
-		return tool.Answer{Why: "Too many decisions wait for a person already, so it is denied."}
+		return tool.Answer{Why: why}
 	}
-	events.Publish("approval", asked.Agent, approvalEvent{id, asked.Name, asked.For, asked.Tool, asked.Shown(), asked.Verdict.Why, w.deadline})
+	events.Publish("approval", asked.Agent, approvalEvent{w.id, w.digest, w.shown})
 	var answer tool.Answer
 	select {
 	case answer = <-w.answer:
 	case <-ctx.Done():
 		answer.Why = fmt.Sprintf("It was denied, because %v.", context.Cause(ctx))
 	}
-	a.leave(id)
-	events.Publish("answered", asked.Agent, answeredEvent{id, answer.Allow, answer.By, answer.Why})
+	a.leave(w.id)
+	events.Publish("answered", asked.Agent, answeredEvent{w.id, answer.Allow, answer.By, answer.Why})
 	return answer
 }
 
-func (a *approvals) enter(asked agent.Asked) (string, *waiting) {
+// enter has a decision wait; why says why it cannot.
+func (a *approvals) enter(asked agent.Asked) (w *waiting, why string) {
+	args, err := json.Marshal(asked.Shown())
+	if err != nil {
+		return nil, fmt.Sprintf("It cannot be shown to a person, so it is denied: %v.", err)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.waiting) >= mostApprovals {
-		return "", nil
+		return nil, "Too many decisions wait for a person already, so it is denied."
 	}
 	a.last++
+	now := time.Now()
+	s, err := newSheet(shown{
+		Nonce: rand.Text(), Number: a.last, Node: a.node, Agent: asked.Agent, Name: asked.Name, For: asked.For, Tool: asked.Tool, Args: args,
+		Rule: asked.Verdict.Rule, Why: asked.Verdict.Why, Rules: rulesOf(asked), Asked: now.UTC(), Deadline: now.Add(a.timeout).UTC(),
+	})
+	if err != nil {
+		return nil, fmt.Sprintf("It cannot be shown to a person, so it is denied: %v.", err)
+	}
 	if a.waiting == nil {
 		a.waiting = map[string]*waiting{}
 	}
-	now := time.Now()
-	w := &waiting{asked: asked, begun: now, deadline: now.Add(a.timeout), answer: make(chan tool.Answer, 1)}
-	id := strconv.FormatUint(a.last, 10)
-	a.waiting[id] = w
-	return id, w
+	w = &waiting{sheet: s, lasting: asked.Lasting, answer: make(chan tool.Answer, 1)}
+	a.waiting[w.id] = w
+	return w, ""
 }
 
 func (a *approvals) leave(id string) {
@@ -102,36 +115,63 @@ func (a *approvals) leave(id string) {
 	delete(a.waiting, id)
 }
 
-// answer decides what waits under id; false when nothing does.
-func (a *approvals) answer(id string, answer tool.Answer) bool {
+// answer decides what waits under id, and returns what that was; nil when nothing does. digest is that of what
+// the person was shown; "" is for who got it from here. errOther, and it goes on waiting, when it is not that; so
+// it does when what is to last cannot be kept. That writes to a file, under the lock: people are slower.
+func (a *approvals) answer(id, digest string, answer tool.Answer) (*sheet, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w, ok := a.waiting[id]
-	delete(a.waiting, id)
-	if ok {
-		w.answer <- answer // capacity 1, and only the one that took it out of the map sends
+	if !ok {
+		return nil, nil
 	}
-	return ok
+	if digest != "" && digest != w.digest {
+		return nil, errOther
+	}
+	if answer.Lasting {
+		if len(w.lasting) == 0 || a.keep == nil {
+			return nil, errNotLasting
+		}
+		if err := a.keep(w, answer.By); err != nil {
+			return nil, err
+		}
+	}
+	delete(a.waiting, id)
+	answer.By = forHowLong(answer)
+	w.answer <- answer // capacity 1, and only the one that took it out of the map sends
+	return &w.sheet, nil
 }
 
-// list is what waits, the longest first.
-func (a *approvals) list() []*symbiov1.Approval {
+// forHowLong says who answered, and for how long.
+func forHowLong(a tool.Answer) string {
+	switch {
+	case a.Lasting:
+		return a.By + ", from now on"
+	case a.Always:
+		return a.By + ", always"
+	}
+	return a.By
+}
+
+// errNotLasting says that a decision is for once, or for the session.
+var errNotLasting = errors.New("no rule can allow exactly this from now on; it can be allowed once, or with --always while the agent lives")
+
+// list is what waits, the longest first; with an id that one.
+func (a *approvals) list(id string) []*symbiov1.Approval {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var all []*symbiov1.Approval
-	for id, w := range a.waiting {
-		args, err := json.Marshal(w.asked.Shown())
-		if err != nil {
-			args = nil
+	for _, w := range a.waiting {
+		if id == "" || id == w.id {
+			all = append(all, w.wire())
 		}
-		v := w.asked.Verdict
-		all = append(all, &symbiov1.Approval{
-			Id: id, Agent: w.asked.Agent, Name: w.asked.Name, For: w.asked.For, Tool: w.asked.Tool, Args: args,
-			Rule: v.Rule, Why: v.Why, Asked: timestamppb.New(w.begun), Deadline: timestamppb.New(w.deadline),
-		})
 	}
-	slices.SortFunc(all, func(x, y *symbiov1.Approval) int {
+	sortApprovals(all)
+	return all
+}
+
+func sortApprovals(all []*symbiov1.Approval) {
+	slices.SortStableFunc(all, func(x, y *symbiov1.Approval) int {
 		return cmp.Or(x.GetAsked().AsTime().Compare(y.GetAsked().AsTime()), cmp.Compare(len(x.GetId()), len(y.GetId())), cmp.Compare(x.GetId(), y.GetId()))
 	})
-	return all
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,13 +55,21 @@ func TestAnApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 		d := newDesk(t)
 		for _, want := range []tool.Answer{{Allow: true, By: "terminal"}, {By: "terminal"}, {Allow: true, Always: true, By: "x"}} {
 			id, answer := d.asks(t.Context())
-			if waits := d.list(); len(waits) != 1 || waits[0].GetId() != id || waits[0].GetName() != "worker" || string(waits[0].GetArgs()) != `{"file_path":"a"}` {
+			waits := d.list("")
+			if len(waits) != 1 || waits[0].GetId() != id || waits[0].GetName() != "worker" || string(waits[0].GetArgs()) != `{"file_path":"a"}` {
 				t.Errorf("listed are %v", waits)
 			}
-			if !d.answer(id, want) || <-answer != want {
-				t.Errorf("the answer %+v did not arrive", want)
+			digest := waits[0].GetDigest()
+			other := strings.Repeat("0", len(digest))
+			if s, err := d.answer(id, other, want); s != nil || !errors.Is(err, errOther) || len(d.list("")) != 1 {
+				t.Errorf("an answer to another text was taken: %v", err)
 			}
-			if d.answer(id, tool.Answer{Allow: true}) {
+			s, err := d.answer(id, digest, want)
+			want.By = forHowLong(want)
+			if s == nil || err != nil || <-answer != want {
+				t.Errorf("the answer %+v did not arrive: %v", want, err)
+			}
+			if s, _ := d.answer(id, digest, tool.Answer{Allow: true}); s != nil {
 				t.Error("an approval was answered twice")
 			}
 			if e := d.event("answered"); !strings.Contains(string(e.Data), `"id":"`+id+`"`) {
@@ -73,8 +82,23 @@ func TestAnApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 		if got := <-answer; got.Allow || !strings.Contains(got.Why, "canceled") {
 			t.Errorf("the end of the task answered %+v", got)
 		}
-		if d.answer(id, tool.Answer{Allow: true}) || len(d.list()) != 0 {
+		if s, _ := d.answer(id, "", tool.Answer{Allow: true}); s != nil || len(d.list("")) != 0 {
 			t.Error("an approval outlived its task")
+		}
+	})
+}
+
+func TestOfTwoAnswersAtOnceOneCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		w, why := d.enter(agent.Asked{}) // nobody has taken the answer yet
+		if w == nil {
+			t.Fatal(why)
+		}
+		first, err := d.answer(w.id, "", tool.Answer{Allow: true})
+		second, again := d.answer(w.id, "", tool.Answer{})
+		if first == nil || second != nil || err != nil || again != nil || !(<-w.answer).Allow {
+			t.Errorf("the first: %v, %v; the second: %v, %v", first, err, second, again)
 		}
 	})
 }
@@ -100,7 +124,7 @@ func TestTooManyThatWaitAreDeniedAtOnce(t *testing.T) {
 		if got := d.ask(ctx, d.ev, agent.Asked{}); got.Allow || !strings.Contains(got.Why, "Too many") {
 			t.Errorf("one too many: %+v", got)
 		}
-		if n := len(d.list()); n != mostApprovals {
+		if n := len(d.list("")); n != mostApprovals {
 			t.Errorf("%d wait", n)
 		}
 		cancel()

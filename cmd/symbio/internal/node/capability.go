@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,9 +13,12 @@ import (
 	"symbio/community"
 )
 
-// capability makes what the configuration describes: a command or an agent that answers calls of
+// capability makes what the configuration describes: a command, an agent or a model that answers calls of
 // other nodes.
 func (n *Node) capability(c config.Capability) (community.Capability, community.Provider, error) {
+	if c.Model != "" {
+		return n.modelCapability(c)
+	}
 	out := community.Capability{Name: c.Name, Description: c.Description, Idempotent: c.Idempotent}
 	var err error
 	if out.Input, err = schema(c.Input); err != nil {
@@ -26,7 +28,9 @@ func (n *Node) capability(c config.Capability) (community.Capability, community.
 		return out, nil, fmt.Errorf("output: %w", err)
 	}
 	if c.Agent == "" {
-		return out, n.commandProvider(c), nil
+		run, err := n.command(c)
+		n.execs = append(n.execs, run)
+		return out, n.commandProvider(run), err
 	}
 	def, err := n.definition(c.Agent)
 	if out.Output != nil {
@@ -43,9 +47,9 @@ func schema(v any) (json.RawMessage, error) {
 }
 
 // commandProvider runs a command for each call.
-func (n *Node) commandProvider(c config.Capability) community.Provider {
+func (n *Node) commandProvider(c command) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
-		out, err := runCommand(ctx, c, s.Data, cmp.Or(n.opts.Config.Limits.Depth, community.MaxDepth))
+		out, err := c.answer(ctx, s.Data)
 		n.served(ctx, c.Name, s, err)
 		return community.Reply{Data: out, ContentType: "application/json"}, err
 	}
@@ -70,6 +74,9 @@ func (n *Node) oneTask(ctx context.Context, c config.Capability, def agent.Defin
 		return community.Reply{}, err
 	}
 	s.Perception = m.Accepts[0]
+	if c.Input != nil {
+		s.OnBehalf = nil // a service: what it takes is checked, and it does that by its own permissions (security.md 7.3)
+	}
 	reply, err := n.community.Send(ctx, m.ID, s)
 	if err == nil && c.Output != nil {
 		reply = asJSON(reply)

@@ -13,6 +13,7 @@ import (
 
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
+	"symbio/security/private"
 	"symbio/transport/grpcpeer"
 )
 
@@ -60,14 +61,7 @@ func (s State) saveSettings(name string, v settings) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.member(name), 0o700); err != nil {
-		return err
-	}
-	tmp := s.settingsFile(name) + ".new"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, s.settingsFile(name))
+	return private.Replace(s.settingsFile(name), data)
 }
 
 // ListenOf is where the node of that name listens unless it is told otherwise.

@@ -1,12 +1,10 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -217,16 +215,4 @@ func (n *Node) unattended() func(context.Context, agent.Asked) tool.Answer {
 		return nil
 	}
 	return n.ask
-}
-
-// Approvals lists the decisions that wait.
-func (c *control) Approvals(context.Context, *symbiov1.ApprovalsRequest) (*symbiov1.ApprovalsReply, error) {
-	return &symbiov1.ApprovalsReply{Approvals: c.node.approvals.list()}, nil
-}
-
-func (c *control) Answer(_ context.Context, r *symbiov1.AnswerRequest) (*symbiov1.AnswerReply, error) {
-	if !c.node.approvals.answer(r.GetId(), tool.Answer{Allow: r.GetAllow(), Always: r.GetAlways(), By: cmp.Or(r.GetBy(), "control socket")}) {
-		return nil, toStatus(errors.Join(community.ErrNotFound, errors.New("no approval "+strconv.Quote(r.GetId())+" waits; it was answered, or its task has ended")))
-	}
-	return &symbiov1.AnswerReply{}, nil
 }

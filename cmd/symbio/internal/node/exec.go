@@ -2,34 +2,57 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
+	"symbio/security/sandbox"
 )
 
 const (
-	execTimeout = time.Minute            // of a command that was given none: an answer, not a job
-	execOutput  = 1 << 20                // bytes of standard output: what a reply may carry
-	execErrors  = 4 << 10                // bytes of standard error that are kept for the error
-	execGrace   = 500 * time.Millisecond // for children that keep the pipes open after the end
+	execTimeout = time.Minute // of a command that was given none: an answer, not a job
+	execOutput  = 1 << 20     // bytes of standard output: what a reply may carry
+	execErrors  = 4 << 10     // bytes of standard error that are shown in the error
+	execFlood   = 64 << 20    // bytes after which it is no answer that it prints, nor progress
 )
 
-// execEnv are the variables that a command inherits. Keys of models are not among them.
-var execEnv = []string{"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "SystemRoot"}
+// execEnv are the variables that a command inherits beside those that every command in a sandbox does. Keys of models
+// are not among them.
+var execEnv = []string{"LC_ALL"}
 
-// runCommand gives input to a capability's command and returns what it prints: JSON both ways. ctx
-// ends it. A command that fails, prints no JSON or too much of it is an error of the call, with the
-// start of what it said on standard error. Input that is no JSON, or nested more than depth deep, is
-// ErrInvalid.
-func runCommand(ctx context.Context, c config.Capability, input []byte, depth int) ([]byte, error) {
+// command is what answers for a capability: one process for each call, held by the sandbox.
+type command struct {
+	config.Capability
+	box    func() (*sandbox.Box, error)
+	policy sandbox.Policy
+	dir    string // where it runs
+	depth  int    // of nested JSON in its input
+}
+
+// command prepares what answers for a capability.
+func (n *Node) command(c config.Capability) (command, error) {
+	o := n.opts
+	s := o.Config.Sandbox.Over(c.Sandbox)
+	policy, err := s.Policy(n.files.Dir(), o.Home)
+	policy.Env = append(policy.Env, execEnv...)
+	if real, err := filepath.EvalSymlinks(c.Exec[0]); err == nil && filepath.IsAbs(c.Exec[0]) {
+		policy.Files.Read = append(policy.Files.Read, real) // also where a private /tmp stands in the place of what it is in
+	}
+	return command{Capability: c, box: n.boxes.of(s), policy: policy, dir: n.files.Dir(), depth: cmp.Or(o.Config.Limits.Depth, community.MaxDepth)}, err
+}
+
+// answer gives input to the command and returns what it prints: JSON both ways. ctx ends it, with all that it started.
+// A command that fails, prints no JSON or too much of it is an error of the call, with the start of what it said on
+// standard error. Input that is no JSON, or nested too deep, is ErrInvalid. What the sandbox cannot hold is ErrDenied.
+func (c command) answer(ctx context.Context, input []byte) ([]byte, error) {
 	timeout := c.Timeout
 	if timeout == 0 {
 		timeout = execTimeout
@@ -39,67 +62,67 @@ func runCommand(ctx context.Context, c config.Capability, input []byte, depth in
 	if len(bytes.TrimSpace(input)) == 0 {
 		input = []byte("null")
 	}
-	if err := community.CheckJSON(input, depth); err != nil {
+	if err := community.CheckJSON(input, c.depth); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, c.Exec[0], c.Exec[1:]...)
-	cmd.Stdin = bytes.NewReader(input)
-	out, complaint := &capped{max: execOutput}, &capped{max: execErrors}
-	cmd.Stdout, cmd.Stderr = out, complaint
+	box, err := c.box()
+	if err != nil {
+		return nil, fmt.Errorf("the sandbox: %w", err)
+	}
+	spec := sandbox.Spec{Argv: c.Exec, Dir: c.dir, Stdin: bytes.NewReader(input), Env: traceEnv(community.TraceOf(ctx)), Keep: execOutput, Flood: execFlood}
 	told := &lines{tell: func(line string) { community.Report(ctx, progressOf(line)) }}
 	if c.Progress {
-		cmd.Stderr = io.MultiWriter(complaint, told)
+		spec.Stderr = told
 	}
-	cmd.Env = append(inherited(os.LookupEnv), traceEnv(community.TraceOf(ctx))...)
-	cmd.WaitDelay = execGrace
-	ownGroup(cmd)
-	err := cmd.Run()
+	policy := c.policy
+	for _, v := range spec.Env {
+		name, _, _ := strings.Cut(v, "=")
+		policy.Env = append(slices.Clip(policy.Env), name)
+	}
+	r, err := box.Run(ctx, policy, spec)
 	told.end()
+	return printed(ctx, r, err)
+}
+
+// printed is the answer that a command printed, or why there is none.
+func printed(ctx context.Context, r sandbox.Result, err error) ([]byte, error) {
+	var refused *sandbox.Refusal
+	complaint := bytes.TrimSpace(r.Stderr.Head[:min(len(r.Stderr.Head), execErrors)])
 	switch {
+	case errors.As(err, &refused):
+		return nil, fmt.Errorf("%w: %w", community.Explain(community.ErrDenied, toCaller(refused)), refused)
+	case errors.Is(err, sandbox.ErrFlood), err == nil && r.Stdout.Cut > 0:
+		return nil, community.Explain(community.ErrTooLarge, fmt.Sprintf("the command printed more than %d KiB", execOutput>>10))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.Is(err, sandbox.ErrNotStarted):
+		return nil, fmt.Errorf("%w: %w", community.Explain(community.ErrAgentFailed, "the command could not be started"), err)
 	case err != nil:
+		return nil, fmt.Errorf("%w: %w", community.ErrAgentFailed, err)
+	case r.Code != 0:
 		// The caller learns how the command ended; what it said is for this node's log.
-		explained := community.Explain(community.ErrAgentFailed, ending(err))
-		return nil, fmt.Errorf("%w: %w: %s", explained, err, bytes.TrimSpace(complaint.kept))
-	case out.cut:
-		return nil, community.Explain(community.ErrTooLarge, fmt.Sprintf("the command printed more than %d KiB", execOutput>>10))
-	case !json.Valid(out.kept):
+		explained := community.Explain(community.ErrAgentFailed, ending(r))
+		return nil, fmt.Errorf("%w: %s", explained, complaint)
+	case !json.Valid(r.Stdout.Head):
 		return nil, community.Explain(community.ErrAgentFailed, "the command did not print JSON")
 	}
-	return bytes.TrimSpace(out.kept), nil
+	return bytes.TrimSpace(r.Stdout.Head), nil
 }
 
 // ending says how a command ended, without a path of this machine.
-func ending(err error) string {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return "the command ended with " + exit.Error()
+func ending(r sandbox.Result) string {
+	if r.Signal != "" {
+		return "the command was ended by the signal " + r.Signal
 	}
-	return "the command could not be started"
+	return fmt.Sprintf("the command ended with exit status %d", r.Code)
 }
 
-func inherited(lookup func(string) (string, bool)) (env []string) {
-	for _, name := range execEnv {
-		if v, ok := lookup(name); ok {
-			env = append(env, name+"="+v)
-		}
+// toCaller is a refusal for another node: that there is nothing to be done from there, and what has to be done here.
+// It names no path, which what is lacking may.
+func toCaller(r *sandbox.Refusal) string {
+	text := fmt.Sprintf("the sandbox of that node (level %v) cannot hold the command", r.Level)
+	if r.Mend != "" {
+		text += ". To mend it there: " + r.Mend
 	}
-	return env
-}
-
-// capped keeps the first max bytes written to it and drops the rest.
-type capped struct {
-	kept []byte // no bytes.Buffer: its ReadFrom would let everything in
-	max  int
-	cut  bool
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	keep := p
-	if room := c.max - len(c.kept); len(p) > room {
-		keep, c.cut = p[:room], true
-	}
-	c.kept = append(c.kept, keep...)
-	return len(p), nil
+	return text
 }

@@ -8,9 +8,37 @@ import (
 	"testing"
 	"time"
 
+	"symbio/agent/tool/builtin"
 	"symbio/cmd/symbio/internal/config"
 	"symbio/community"
+	"symbio/security/sandbox"
 )
+
+// boxed is a capability's command as a node with the default configuration has it, in a workspace of its own.
+func boxed(t *testing.T, c config.Capability) command {
+	t.Helper()
+	run := onNode(t, Options{Config: config.Default(), Home: t.TempDir(), State: State{Dir: t.TempDir()}, Dir: t.TempDir()}, c)
+	if box, err := run.box(); err != nil || box.Check(run.policy) != nil {
+		t.Skipf("this machine cannot hold a command: %v", errors.Join(err, box.Check(run.policy)))
+	}
+	return run
+}
+
+// onNode is a capability's command on a node that does not run.
+func onNode(t *testing.T, o Options, c config.Capability) command {
+	t.Helper()
+	files, err := builtin.Open(o.Workspace())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { files.Close() })
+	n := &Node{opts: o, name: "n", files: files, boxes: newBoxes(o, "n", func(sandbox.Status) {})}
+	run, err := n.command(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
 
 func sh(t *testing.T, script string) config.Capability {
 	t.Helper()
@@ -21,7 +49,7 @@ func sh(t *testing.T, script string) config.Capability {
 }
 
 func TestACommandAnswersJSONWithJSON(t *testing.T) {
-	got, err := runCommand(t.Context(), sh(t, `read x; echo "{\"got\": $x}"`), []byte(`"hi"`+"\n"), 64)
+	got, err := boxed(t, sh(t, `read x; echo "{\"got\": $x}"`)).answer(t.Context(), []byte(`"hi"`+"\n"))
 	if want := `{"got": "hi"}`; err != nil || string(got) != want {
 		t.Errorf("answer = %s, %v; want %s", got, err, want)
 	}
@@ -29,7 +57,7 @@ func TestACommandAnswersJSONWithJSON(t *testing.T) {
 
 func TestACommandGetsNoKeysOfThisProcess(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "secret")
-	got, err := runCommand(t.Context(), sh(t, `echo "\"$OPENAI_API_KEY\""`), nil, 64)
+	got, err := boxed(t, sh(t, `echo "\"$OPENAI_API_KEY\""`)).answer(t.Context(), nil)
 	if err != nil || string(got) != `""` {
 		t.Errorf("the command sees %s, %v; want nothing", got, err)
 	}
@@ -51,7 +79,7 @@ func TestACommandThatFailsSaysHowAndNotWhere(t *testing.T) {
 		"two values": {sh(t, "echo 1 2"), "1", community.ErrAgentFailed, "did not print JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := runCommand(t.Context(), test.c, []byte(test.input), 64)
+			_, err := boxed(t, test.c).answer(t.Context(), []byte(test.input))
 			said := community.Explanation(err)
 			if !errors.Is(err, test.want) || !strings.Contains(said, test.words) || strings.Contains(said, "/secret") {
 				t.Errorf("error = %v, told to the caller %q; want %v with %q and no path", err, said, test.want, test.words)
@@ -64,7 +92,7 @@ func TestACommandEndsWithItsCallAndItsChildrenWithIt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := runCommand(ctx, sh(t, "sleep 60 & sleep 60"), []byte("1"), 64)
+	_, err := boxed(t, sh(t, "sleep 60 & sleep 60")).answer(ctx, []byte("1"))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want the deadline", err)
 	}
@@ -73,7 +101,7 @@ func TestACommandEndsWithItsCallAndItsChildrenWithIt(t *testing.T) {
 	}
 	c := sh(t, "sleep 60")
 	c.Timeout = 100 * time.Millisecond
-	if _, err := runCommand(t.Context(), c, []byte("1"), 64); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := boxed(t, c).answer(t.Context(), []byte("1")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want the capability's own time-out", err)
 	}
 }

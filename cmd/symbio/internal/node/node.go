@@ -19,6 +19,7 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
+	"symbio/agent/llm/tape"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/peerskill"
@@ -30,6 +31,7 @@ import (
 	"symbio/security/audit"
 	"symbio/security/identity"
 	"symbio/security/permission"
+	"symbio/security/standing"
 	"symbio/skills"
 	"symbio/transport/grpcpeer"
 )
@@ -58,6 +60,9 @@ type Options struct {
 	Ready func(Ready) error
 	// Watch sees every event, one at a time. It may lag behind, and must not block for ever.
 	Watch func(Event)
+	// Record writes down what is said with models' servers, Replay plays it again: then no server is asked. nil = neither.
+	Record *tape.Recorder
+	Replay *tape.Player
 }
 
 // Ready says where a node can be reached.
@@ -93,8 +98,13 @@ type Node struct {
 	policy    permission.Policy
 	inbound   permission.Inbound
 	web       *http.Client
+	boxes     boxes
+	execs     []command // what answers for capabilities
 	approvals approvals
 	audit     *audit.Log
+	calls     *audit.Calls // of other nodes
+	standing  *standing.Book
+	scope     string // the digest of policy
 }
 
 // Run runs a node until ctx ends, and then stops it within stopTimeout. It returns early when the
@@ -153,6 +163,9 @@ func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 	if n.policy, err = o.Config.Permissions.Policy(); err != nil {
 		return nil, fmt.Errorf("permissions: %w", err)
 	}
+	if n.policy, err = forPeople(n.policy); err != nil {
+		return nil, err
+	}
 	if n.inbound, err = permission.NewInbound(o.Config.Authorize); err != nil {
 		return nil, fmt.Errorf("authorize: %w", err)
 	}
@@ -192,9 +205,14 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 		if err := o.State.makeSkills(); err != nil {
 			return fmt.Errorf("skills: %w", err)
 		}
-		if n.skills, err = skills.NewRegistry(n.system, SkillsConfig(o)); err != nil {
+		cfg := SkillsConfig(o)
+		cfg.Report = n.reportSkill
+		if n.skills, err = skills.NewRegistry(n.system, cfg); err != nil {
 			return fmt.Errorf("skills: %w", err)
 		}
+	}
+	if err := n.checkSkills(); err != nil {
+		return err
 	}
 	if n.files, err = builtin.Open(o.Workspace(), o.Config.Directories...); err != nil {
 		return fmt.Errorf("the workspace: %w", err)
@@ -202,15 +220,21 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	if n.audit, err = audit.Open(o.State.Audit(n.name), audit.Config{}); err != nil {
 		return err
 	}
-	n.approvals.timeout = o.Config.Approvals.Timeout
+	n.recordCalls()
+	n.approvals.timeout, n.approvals.node = o.Config.Approvals.Timeout, string(n.id)
+	if err := n.openStanding(); err != nil {
+		return err
+	}
+	n.boxes = newBoxes(o, n.name, n.reportSandbox)
 	commands, err := n.commands()
 	if err != nil {
 		return err
 	}
-	n.web = WebClient()
+	n.web = n.reach()
 	n.factory = agent.NewFactory(agent.Config{
-		Community: n.community, Skills: n.skills, Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}), Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Trust: n.trustSkill,
-		Record: n.audit.Append, Logger: n.log,
+		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Trust: n.trustSkill, Granted: n.granted,
+		Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}),
+		Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
 		return err
@@ -247,9 +271,11 @@ func (n *Node) run(ctx context.Context, socket net.Listener) error {
 		})
 	}
 	part("community", n.community.Run)
+	part("held", n.tellRefusing)
 	part("discovery", func(ctx context.Context) error { return n.roster.Run(ctx, n.sources...) })
 	changes := n.community.Subscribe()
 	part("changes", func(ctx context.Context) error { return n.reportChanges(ctx, changes) })
+	part("record of calls", n.countCalls)
 	part("control", func(context.Context) error { return server.Serve(socket) })
 	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
 	if n.opts.Watch != nil {
@@ -280,7 +306,7 @@ func (n *Node) close() {
 		n.log.Warn("actors still running at the end", "err", err)
 	}
 	if n.audit != nil {
-		if err := n.audit.Close(); err != nil {
+		if err := errors.Join(n.calls.Flush(), n.audit.Close()); err != nil {
 			n.log.Warn("closing the audit log", "err", err)
 		}
 	}

@@ -86,13 +86,16 @@ type nodeEvent struct {
 	Why   string `json:"why,omitempty"`
 }
 
-// authorize decides by the configured rules whether a call from another node is heard.
+// authorize decides by the configured rules whether a call from another node is heard, and records it.
 func (n *Node) authorize(from community.Peer, c community.Call) error {
 	kind, name := permission.KindInvoke, c.Capability
 	if perception, ok := strings.CutPrefix(name, community.PerceptionPrefix); ok {
 		kind, name = permission.KindSend, perception
 	}
 	v := n.inbound.JudgeChain(n.principals(from, c.Requester), kind, name)
+	if err := n.decided(from, c, kind, name, v); err != nil {
+		return err
+	}
 	if v.Action == permission.Allow {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"symbio/community"
+	"symbio/security/audit"
 	"symbio/security/permission"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +21,8 @@ func TestEveryNodeOnWhoseBehalfACallIsHasToBeHeard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{id: self, inbound: in, community: community.New(community.Config{Node: self})}
+	n := &Node{id: self, inbound: in, community: community.New(community.Config{Node: self}),
+		calls: audit.NewCalls(audit.CallsConfig{Append: func(audit.Entry) error { return nil }})}
 	n.community.Attach(community.Peer{ID: friend, Authority: "local"})
 	n.community.Attach(community.Peer{ID: guest, Authority: "home", Role: "worker"})
 	from := community.Peer{ID: caller, Authority: "local"}

@@ -6,10 +6,20 @@ import (
 
 	"symbio/agent"
 	"symbio/community"
+	"symbio/skills"
 )
 
 // reportAgent puts what an agent does into the event stream.
 func (n *Node) reportAgent(e agent.Event) { n.events.Publish(string(e.Type), string(e.Agent), e) }
+
+// reportSkill puts what changes in the registry of skills into the event stream.
+func (n *Node) reportSkill(e skills.Event) {
+	m, _ := n.community.Member(community.MemberID(e.Agent))
+	n.events.Publish(string(e.Kind), e.Agent, struct {
+		Name string `json:"name,omitempty"`
+		skills.Event
+	}{m.Name, e})
+}
 
 // reportChanges puts the changes of the community into the event stream.
 func (n *Node) reportChanges(ctx context.Context, sub *community.Subscription) error {

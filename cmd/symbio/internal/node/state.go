@@ -42,6 +42,12 @@ func (s State) node(name string) string { return filepath.Join(s.Dir, "nodes", n
 // Audit is the directory of a node's record of decisions.
 func (s State) Audit(name string) string { return filepath.Join(s.node(name), "audit") }
 
+// Standing is the file of what a person has allowed for good on a node. It lies apart from what commands of that node
+// may write, so that the sandbox can keep them from it, whatever else they may.
+func (s State) Standing(name string) string { return filepath.Join(s.allowed(), name+".json") }
+
+func (s State) allowed() string { return filepath.Join(s.Dir, "allowed") }
+
 // Skills is where what people have trusted of skills is kept, and the skills that came from other nodes. Both
 // are the user's, for all nodes.
 func (s State) Skills() trust.Keeper {
@@ -52,6 +58,11 @@ func (s State) trusted() string { return filepath.Join(s.Dir, "skills", "trusted
 
 // makeSkills makes the directory of trust: what is not there, the sandbox could not keep commands from making.
 func (s State) makeSkills() error { return os.MkdirAll(s.trusted(), 0o700) }
+
+// Private are the directories with what only nodes may read: keys, the record of decisions, control sockets.
+func (s State) Private() []string {
+	return []string{s.Authority(), s.cluster(), filepath.Join(s.Dir, "nodes")}
+}
 
 // Key is the file of a node's key.
 func (s State) Key(name string) string { return filepath.Join(s.node(name), "key.pem") }
@@ -120,7 +131,7 @@ func (s State) listenControl(name string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() || !private(info) {
+	if !info.IsDir() || !closed(info) {
 		return nil, fmt.Errorf("%s must be a directory that only you can enter", dir)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

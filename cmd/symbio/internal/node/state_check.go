@@ -25,6 +25,7 @@ func (s State) Problems() ([]Problem, error) {
 	p.look(filepath.Join(s.Authority(), "authority.pem"), false, any)
 	p.look(s.cluster(), true, any) // the authority of a cluster that was made here
 	p.look(filepath.Join(s.Dir, "nodes"), true, writable)
+	p.look(s.allowed(), true, any)
 	entries, err := os.ReadDir(filepath.Join(s.Dir, "nodes"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return p.found, err
@@ -32,6 +33,7 @@ func (s State) Problems() ([]Problem, error) {
 	for _, e := range entries {
 		p.look(s.node(e.Name()), true, any) // the control socket is in it
 		p.look(s.Key(e.Name()), false, any)
+		p.look(s.Standing(e.Name()), false, any)
 		p.look(s.member(e.Name()), true, any)
 	}
 	return p.found, errors.Join(p.errs...)

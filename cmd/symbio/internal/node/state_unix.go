@@ -14,8 +14,8 @@ func lock(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
-// private says whether a directory is this user's and closed to all others.
-func private(info fs.FileInfo) bool { return own(info) && openTo(info)&0o077 == 0 }
+// closed says whether a directory is this user's and closed to all others.
+func closed(info fs.FileInfo) bool { return own(info) && openTo(info)&0o077 == 0 }
 
 // own says whether a file is this user's.
 func own(info fs.FileInfo) bool {

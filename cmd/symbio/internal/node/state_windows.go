@@ -12,7 +12,7 @@ func lock(f *os.File) error {
 }
 
 // private trusts the access list that a user's profile directory hands down.
-func private(fs.FileInfo) bool { return true }
+func closed(fs.FileInfo) bool { return true }
 
 // own, openTo and mayWrite trust it as well.
 func own(fs.FileInfo) bool           { return true }

@@ -1,0 +1,342 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"symbio/agent/llm"
+	"symbio/agent/llm/retry"
+	"symbio/agent/llm/sse"
+	"symbio/agent/llm/wire"
+)
+
+// maxBlocks is the most blocks one answer may have.
+const maxBlocks = 512
+
+// The answer, as the wire has it. What is of another type than here is left out, not refused.
+type (
+	event struct {
+		Type    string  `json:"type"`
+		Index   int     `json:"index"`
+		Message message `json:"message"`
+		Block   piece   `json:"content_block"`
+		Delta   delta   `json:"delta"`
+		Usage   usage   `json:"usage"`
+	}
+	message struct {
+		Usage usage `json:"usage"`
+	}
+	// piece is a block, or the beginning of one.
+	piece struct {
+		Type      string          `json:"type"`
+		Text      string          `json:"text"`
+		Thinking  string          `json:"thinking"`
+		Signature string          `json:"signature"`
+		Data      string          `json:"data"`
+		ID        string          `json:"id"`
+		Name      string          `json:"name"`
+		Input     json.RawMessage `json:"input"`
+	}
+	delta struct {
+		Type      string `json:"type"`
+		Text      string `json:"text"`
+		Thinking  string `json:"thinking"`
+		Signature string `json:"signature"`
+		JSON      string `json:"partial_json"`
+		Stop      string `json:"stop_reason"`
+	}
+	usage struct {
+		Input      *float64 `json:"input_tokens"`
+		Output     *float64 `json:"output_tokens"`
+		CacheRead  *float64 `json:"cache_read_input_tokens"`
+		CacheWrite *float64 `json:"cache_creation_input_tokens"`
+	}
+)
+
+// part is a block that may still grow.
+type part struct {
+	piece
+	index int
+	more  strings.Builder // the arguments of a call, as they come
+	ended bool
+}
+
+// answer is an answer being put together.
+type answer struct {
+	server *wire.Server
+	ids    *llm.CallIDs
+	emit   func(llm.Chunk) bool // false: nobody wants more
+	form   string               // the tool whose arguments are the answer's text; "" = none
+
+	parts  []*part
+	size   int
+	text   int // bytes of text yielded
+	calls  int
+	stop   string
+	counts counts
+}
+
+// counts are tokens, as far as they were told.
+type counts struct {
+	told                   bool
+	input, output          float64
+	cacheRead, cacheWrites float64
+}
+
+func (c *counts) take(u usage) {
+	for _, n := range []struct{ from, to *float64 }{{u.Input, &c.input}, {u.Output, &c.output}, {u.CacheRead, &c.cacheRead}, {u.CacheWrite, &c.cacheWrites}} {
+		if n.from != nil {
+			*n.to, c.told = *n.from, true
+		}
+	}
+}
+
+// Document takes an answer that is not streamed.
+func (a *answer) Document(body []byte) error {
+	var doc struct {
+		Type    string          `json:"type"`
+		Content []piece         `json:"content"`
+		Stop    string          `json:"stop_reason"`
+		Usage   usage           `json:"usage"`
+		Error   json.RawMessage `json:"error"`
+	}
+	if err := a.server.Decode(body, &doc); err != nil {
+		return err
+	}
+	if doc.Type == "error" || len(doc.Error) > 0 && string(doc.Error) != "null" {
+		return a.server.Complain(body)
+	}
+	if doc.Type != "message" && len(doc.Content) == 0 {
+		return a.server.Fail(llm.ErrMalformed, 0, "no answer in "+wire.Start(body))
+	}
+	a.counts.take(doc.Usage)
+	for i, p := range doc.Content {
+		if err := a.begin(i, p); err != nil {
+			return err
+		}
+		if err := a.end(i); err != nil {
+			return err
+		}
+	}
+	if a.stop = doc.Stop; a.stop == "" {
+		a.stop = "end_turn" // the document is whole, so the answer is
+	}
+	return nil
+}
+
+// Stopped reports whether the answer says why it ended.
+func (a *answer) Stopped() bool { return a.stop != "" }
+
+// Event takes one event; last is message_stop.
+func (a *answer) Event(e sse.Event) (last bool, err error) {
+	data := bytes.TrimSpace(e.Data)
+	if len(data) == 0 || string(data) == "[DONE]" {
+		return false, nil
+	}
+	var ev event
+	if err := a.server.Decode(data, &ev); err != nil {
+		return false, err
+	}
+	switch ev.Type {
+	case "error":
+		return false, a.server.Complain(data)
+	case "message_start":
+		a.counts.take(ev.Message.Usage)
+	case "content_block_start":
+		return false, a.begin(ev.Index, ev.Block)
+	case "content_block_delta":
+		return false, a.grow(ev.Index, ev.Delta)
+	case "content_block_stop":
+		return false, a.end(ev.Index)
+	case "message_delta":
+		a.counts.take(ev.Usage)
+		if ev.Delta.Stop != "" {
+			a.stop = ev.Delta.Stop
+		}
+	case "message_stop":
+		if a.stop == "" {
+			return false, a.server.Fail(llm.ErrCut, 0, "the answer does not say why it ended")
+		}
+		return true, nil
+	case "":
+		return false, a.server.Fail(llm.ErrMalformed, 0, "not an event of this wire: "+wire.Start(data))
+	}
+	return false, nil // ping, and what later versions add
+}
+
+// begin begins a block.
+func (a *answer) begin(index int, p piece) error {
+	if len(a.parts) == maxBlocks {
+		return a.server.Fail(llm.ErrMalformed, 0, "more than 512 blocks in one answer")
+	}
+	a.parts = append(a.parts, &part{piece: p, index: index})
+	if p.Type == "tool_use" && p.Name != a.form {
+		a.calls++
+	}
+	if err := a.room(len(p.Text) + len(p.Thinking) + len(p.Signature) + len(p.Data) + len(p.ID) + len(p.Name) + len(p.Input)); err != nil {
+		return err
+	}
+	switch p.Type {
+	case "text":
+		return a.say(p.Text)
+	case "thinking":
+		return a.think(p.Thinking)
+	}
+	return nil
+}
+
+// find returns the block of that index that is not ended; nil if there is none.
+func (a *answer) find(index int) *part {
+	for i := len(a.parts) - 1; i >= 0; i-- {
+		if a.parts[i].index == index && !a.parts[i].ended {
+			return a.parts[i]
+		}
+	}
+	return nil
+}
+
+// grow adds to a block. Servers that leave out its beginning are understood where it is plain what was meant.
+func (a *answer) grow(index int, d delta) error {
+	p := a.find(index)
+	if p == nil {
+		kind := map[string]string{"text_delta": "text", "thinking_delta": "thinking"}[d.Type]
+		if kind == "" {
+			return a.server.Fail(llm.ErrMalformed, 0, "more of a block that did not begin")
+		}
+		if err := a.begin(index, piece{Type: kind}); err != nil {
+			return err
+		}
+		p = a.find(index)
+	}
+	if err := a.room(len(d.Text) + len(d.Thinking) + len(d.Signature) + len(d.JSON)); err != nil {
+		return err
+	}
+	switch d.Type {
+	case "text_delta":
+		return a.say(d.Text)
+	case "thinking_delta":
+		p.more.WriteString(d.Thinking)
+		return a.think(d.Thinking)
+	case "signature_delta":
+		p.Signature += d.Signature
+	case "input_json_delta":
+		p.more.WriteString(d.JSON)
+	}
+	return nil
+}
+
+// end ends a block. Calls wait for the end of the answer: only that tells whether they are whole.
+func (a *answer) end(index int) error {
+	p := a.find(index)
+	if p == nil {
+		return nil
+	}
+	p.ended = true
+	block := llm.Thinking{Model: a.server.Name(), AfterText: a.text, AfterCalls: a.calls}
+	switch p.Type {
+	case "thinking":
+		block.Text, block.Signature = p.Thinking+p.more.String(), p.Signature
+	case "redacted_thinking":
+		block.Sealed = p.Data
+	default:
+		return nil
+	}
+	if block.Signature == "" && block.Sealed == "" {
+		return nil // nobody takes it back
+	}
+	return a.give(llm.Chunk{Thinking: &block})
+}
+
+func (a *answer) room(n int) error {
+	if a.size += n; a.size > wire.MaxAnswer {
+		return a.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
+	}
+	return nil
+}
+
+func (a *answer) say(text string) error {
+	if text == "" || a.form != "" {
+		return nil // around an answer in its form there is nothing to say
+	}
+	a.text += len(text)
+	return a.give(llm.Chunk{Text: text})
+}
+
+func (a *answer) think(text string) error {
+	if text == "" {
+		return nil
+	}
+	return a.give(llm.Chunk{Thought: text})
+}
+
+func (a *answer) give(c llm.Chunk) error {
+	if !a.emit(c) {
+		return retry.ErrStopped
+	}
+	return nil
+}
+
+// End emits the calls and the last chunk.
+func (a *answer) End() error {
+	cut := a.stop == "max_tokens" || a.stop == "model_context_window_exceeded"
+	calls, formed := 0, false
+	for _, p := range a.parts {
+		if p.Type != "tool_use" {
+			continue
+		}
+		if p.Name == "" {
+			return a.server.Fail(llm.ErrMalformed, 0, "a call without a name")
+		}
+		args, whole := p.args()
+		if cut && !whole {
+			continue
+		}
+		if p.Name == a.form && a.form != "" {
+			if formed {
+				continue // one answer was asked for
+			}
+			formed = true
+			if err := a.give(llm.Chunk{Text: string(args)}); err != nil {
+				return err
+			}
+			continue
+		}
+		calls++
+		if err := a.give(llm.Chunk{Call: &llm.ToolCall{ID: a.ids.Take(p.ID), Name: p.Name, Args: args}}); err != nil {
+			return err
+		}
+	}
+	return a.give(llm.Chunk{Usage: a.usage(), Stop: a.why(cut, calls)})
+}
+
+// args are a call's arguments, and whether something was written, and to its end.
+func (p *part) args() (args json.RawMessage, whole bool) {
+	written := p.more.String()
+	if strings.TrimSpace(written) == "" {
+		written = string(p.Input)
+	}
+	args = llm.Args(written)
+	return args, args[0] == '{' && len(args) > len("{}")
+}
+
+func (a *answer) usage() *llm.Usage {
+	if !a.counts.told {
+		return nil
+	}
+	u := llm.Usage{Output: wire.Tokens(a.counts.output), CacheRead: wire.Tokens(a.counts.cacheRead), CacheWrite: wire.Tokens(a.counts.cacheWrites)}
+	u.Input = wire.Tokens(a.counts.input) + u.CacheRead + u.CacheWrite // the wire counts them apart
+	return &u
+}
+
+func (a *answer) why(cut bool, calls int) llm.Stop {
+	switch {
+	case cut:
+		return llm.StopLength
+	case a.stop == "refusal":
+		return llm.StopFilter
+	case calls > 0:
+		return llm.StopTools
+	}
+	return llm.StopEnd
+}

@@ -1,0 +1,152 @@
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"symbio/agent/llm"
+	"symbio/agent/llm/wire"
+)
+
+// DefaultBaseURL is Anthropic's own service.
+const DefaultBaseURL = "https://api.anthropic.com"
+
+// version is the version of the wire that this package speaks.
+const version = "2023-06-01"
+
+const (
+	// defaultTokens is the longest answer: far more than an agent writes in a turn, and what most models allow. A
+	// model that allows fewer says so, and is asked for those.
+	defaultTokens = 16384
+	// leastThinking is the smallest number of tokens that the wire takes for thinking.
+	leastThinking = 1024
+)
+
+// Config sets up a Model. Only Config.Model is required.
+type Config struct {
+	// Config holds what all wires have. Its BaseURL is where v1/messages is; the /v1 may be left out. The default is
+	// DefaultBaseURL.
+	wire.Config
+	// MaxTokens is the longest answer, in tokens. Default 16384.
+	MaxTokens int
+	// Thinking is how many tokens the model may think before it answers, where a request does not say. Less than
+	// 1024 count as 1024. Default 0: it does not.
+	Thinking int
+}
+
+// dialect is how these servers want to be asked.
+var dialect = wire.Dialect{
+	Provider: "anthropic",
+	BaseURL:  DefaultBaseURL,
+	Place: func(path string) string {
+		if path = strings.TrimRight(path, "/"); strings.HasSuffix(path, "/v1") {
+			return path
+		}
+		return path + "/v1"
+	},
+	Header: func(h http.Header, key string) {
+		h.Set("Anthropic-Version", version)
+		if key != "" {
+			h.Set("X-Api-Key", key)
+		}
+	},
+}
+
+// Model is a model behind a Messages server.
+type Model struct {
+	server   *wire.Server
+	model    string
+	tokens   int // the longest answer
+	thinking int
+	most     atomic.Int64 // what the server takes for an answer with its thoughts; 0 = it did not say
+}
+
+// New returns a model. It does not connect. The error says which setting cannot be used.
+func New(cfg Config) (*Model, error) {
+	s, err := wire.Open(cfg.Config, dialect)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.MaxTokens < 0 || cfg.Thinking < 0 {
+		return nil, errors.New("anthropic: a number of tokens is negative")
+	}
+	return &Model{server: s, model: cfg.Model, tokens: cmp.Or(cfg.MaxTokens, defaultTokens), thinking: cfg.Thinking}, nil
+}
+
+// Name is the configured name.
+func (m *Model) Name() string { return m.server.Name() }
+
+// Stream asks the server. Errors are *llm.Error, or ctx's.
+func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+	return m.server.Stream(ctx, func(emit func(llm.Chunk) bool) error {
+		x, err := m.ask(ctx, r)
+		if err != nil {
+			return err
+		}
+		defer x.Close()
+		a := &answer{server: m.server, ids: llm.NewCallIDs(r.Messages), emit: emit}
+		if r.Output != nil {
+			a.form = formName(r.Output)
+		}
+		return x.Explain(x.Read(a))
+	})
+}
+
+// ask sends the request, with no more tokens than the server takes.
+func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) {
+	if err := r.CheckImages(); err != nil {
+		return nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+	}
+	if r.Thinking == 0 {
+		r.Thinking = m.thinking
+	}
+	for {
+		most := m.most.Load()
+		body, err := encode(m.model, m.Name(), m.tokens, int(most), r)
+		if err != nil {
+			return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
+		}
+		x, err := m.server.Ask(ctx, "messages", body)
+		if err == nil || !m.fewer(err, most) {
+			return x, err
+		}
+	}
+}
+
+// atMost is how a server says how many tokens a model's answers may have.
+var atMost = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
+
+// fewer reports whether the server refused the number of tokens and named the most that it takes, fewer than it did
+// before. From now on it is asked for no more.
+func (m *Model) fewer(err error, before int64) bool {
+	var e *llm.Error
+	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {
+		return false
+	}
+	said := atMost.FindStringSubmatch(e.Detail)
+	if said == nil {
+		return false
+	}
+	n, err := strconv.ParseInt(said[1], 10, 64)
+	if err != nil || n <= 0 || before > 0 && n >= before {
+		return false
+	}
+	m.most.Store(n)
+	return true
+}
+
+// Models asks a server for the names of its models, in its order. It asks once and does not wait longer than
+// cfg.Connect for a connection and cfg.FirstToken for the answer. cfg.Model is not used.
+func Models(ctx context.Context, cfg Config) ([]string, error) {
+	return wire.Models(ctx, cfg.Config, dialect)
+}
+
+var _ llm.Model = (*Model)(nil)

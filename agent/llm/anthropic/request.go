@@ -1,0 +1,225 @@
+package anthropic
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"symbio/agent/llm"
+)
+
+// The request, as the wire has it.
+type (
+	wireRequest struct {
+		Model     string        `json:"model"`
+		MaxTokens int           `json:"max_tokens"`
+		System    []block       `json:"system,omitempty"`
+		Messages  []wireMessage `json:"messages"`
+		Tools     []wireTool    `json:"tools,omitempty"`
+		Choice    *wireChoice   `json:"tool_choice,omitempty"`
+		Thinking  *wireThinking `json:"thinking,omitempty"`
+		Stream    bool          `json:"stream"`
+	}
+	wireMessage struct {
+		Role    string  `json:"role"`
+		Content []block `json:"content"`
+	}
+	// block is a piece of a message, of any type; only the fields of its type are set.
+	block struct {
+		Type      string          `json:"type"`
+		Text      string          `json:"text,omitempty"`
+		Thinking  *string         `json:"thinking,omitempty"` // may be empty beside a signature
+		Signature string          `json:"signature,omitempty"`
+		Data      string          `json:"data,omitempty"`
+		Source    *wireSource     `json:"source,omitempty"`
+		ID        string          `json:"id,omitempty"`
+		Name      string          `json:"name,omitempty"`
+		Input     json.RawMessage `json:"input,omitempty"`
+		ToolUseID string          `json:"tool_use_id,omitempty"`
+		Content   []block         `json:"content,omitempty"`
+		IsError   bool            `json:"is_error,omitempty"`
+		Cache     *wireCache      `json:"cache_control,omitempty"`
+	}
+	wireSource struct {
+		Type      string `json:"type"`
+		MediaType string `json:"media_type"`
+		Data      []byte `json:"data"`
+	}
+	wireCache struct {
+		Type string `json:"type"`
+	}
+	wireTool struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		Schema      json.RawMessage `json:"input_schema"`
+	}
+	wireChoice struct {
+		Type string `json:"type"`
+		Name string `json:"name"`
+	}
+	wireThinking struct {
+		Type   string `json:"type"`
+		Tokens int    `json:"budget_tokens"`
+	}
+)
+
+// cached marks a block up to which the provider may keep the request in its cache.
+var cached = &wireCache{"ephemeral"}
+
+// encode writes a request for the model of that name on the server; own is its name here, by which it knows its
+// thoughts. The answer may have so many tokens, and at most most with its thoughts; 0 = any.
+func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) {
+	w := wireRequest{Model: model, MaxTokens: tokens, Stream: true}
+	if strings.TrimSpace(r.System) != "" {
+		w.System = []block{{Type: "text", Text: r.System, Cache: cached}}
+	}
+	if budget := max(r.Thinking, leastThinking); mayThink(r, own) && (most == 0 || most > leastThinking) {
+		if most > 0 && budget >= most {
+			budget = max(most/2, leastThinking) // the answer needs some, too
+		}
+		w.Thinking = &wireThinking{"enabled", budget}
+		w.MaxTokens = tokens + budget // one counts into the other
+	}
+	if most > 0 {
+		w.MaxTokens = min(w.MaxTokens, most)
+	}
+	for _, m := range r.Messages {
+		w.Messages = appendMessage(w.Messages, m, own, w.Thinking != nil)
+	}
+	if len(w.Messages) == 0 || w.Messages[0].Role != "user" {
+		w.Messages = append([]wireMessage{{"user", []block{nothing}}}, w.Messages...)
+	}
+	if last := w.Messages[len(w.Messages)-1]; last.Role == "user" {
+		last.Content[len(last.Content)-1].Cache = cached
+	}
+	for _, t := range r.Tools {
+		w.Tools = append(w.Tools, wireTool{toolName(t.Name), t.Description, schemaOf(t.Schema)})
+	}
+	if r.Output != nil {
+		w.Tools = append(w.Tools, wireTool{formName(r.Output), "Gives the answer, in its form. Your answer is what you call this with.", schemaOf(r.Output.Schema)})
+		w.Choice = &wireChoice{"tool", formName(r.Output)}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(w)
+	return b.Bytes(), err
+}
+
+// mayThink reports whether the model may think: the wire refuses it together with a tool that has to be called, and
+// when a turn that goes on began without a thought, as one of another model did.
+func mayThink(r llm.Request, own string) bool {
+	if r.Thinking <= 0 || r.Output != nil {
+		return false
+	}
+	for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Role != llm.User; i-- {
+		if m := r.Messages[i]; m.Role == llm.Assistant && len(m.Calls) > 0 && !thoughtFirst(m, own) {
+			return false
+		}
+	}
+	return true
+}
+
+func thoughtFirst(m llm.Message, own string) bool {
+	return len(m.Thinking) > 0 && m.Thinking[0].Model == own && m.Thinking[0].AfterText == 0 && m.Thinking[0].AfterCalls == 0
+}
+
+// nothing stands where the wire wants something and there is nothing.
+var nothing = block{Type: "text", Text: "(nothing)"}
+
+// appendMessage appends a message, to the one before when it has the same role: some servers want them to alternate.
+func appendMessage(to []wireMessage, m llm.Message, own string, thinking bool) []wireMessage {
+	role, content := "user", []block(nil)
+	switch m.Role {
+	case llm.Tool:
+		for _, r := range m.Results {
+			content = append(content, block{Type: "tool_result", ToolUseID: callID(r.CallID), Content: visible(r.Text, r.Images), IsError: r.IsError})
+		}
+	case llm.Assistant:
+		role, content = "assistant", said(m, own, thinking)
+	default:
+		if content = visible(m.Text, m.Images); len(content) == 0 {
+			content = []block{nothing}
+		}
+	}
+	if len(content) == 0 {
+		return to
+	}
+	if n := len(to); n > 0 && to[n-1].Role == role {
+		to[n-1].Content = append(to[n-1].Content, content...)
+		return to
+	}
+	return append(to, wireMessage{role, content})
+}
+
+// visible is images and a text. The wire refuses a text without anything in it.
+func visible(text string, images []llm.Image) (list []block) {
+	for _, i := range images {
+		list = append(list, block{Type: "image", Source: &wireSource{"base64", i.Type, i.Data}})
+	}
+	if strings.TrimSpace(text) != "" {
+		list = append(list, block{Type: "text", Text: text})
+	}
+	return list
+}
+
+// said is what a model said, in the order in which it did: its thoughts where they stood.
+func said(m llm.Message, own string, thinking bool) (list []block) {
+	text, calls := 0, 0
+	upTo := func(t, c int) {
+		t, c = min(max(t, text), len(m.Text)), min(max(c, calls), len(m.Calls))
+		list = append(list, visible(m.Text[text:t], nil)...)
+		for _, call := range m.Calls[calls:c] {
+			list = append(list, block{Type: "tool_use", ID: callID(call.ID), Name: toolName(call.Name), Input: llm.Object(call.Args)})
+		}
+		text, calls = t, c
+	}
+	for _, t := range m.Thinking {
+		if !thinking || t.Model != own {
+			continue
+		}
+		upTo(t.AfterText, t.AfterCalls)
+		if t.Sealed != "" {
+			list = append(list, block{Type: "redacted_thinking", Data: t.Sealed})
+		} else if t.Signature != "" {
+			list = append(list, block{Type: "thinking", Thinking: &t.Text, Signature: t.Signature})
+		}
+	}
+	upTo(len(m.Text), len(m.Calls))
+	return list
+}
+
+// formName is the tool by which an answer is given in its form.
+func formName(o *llm.Output) string { return toolName("answer_" + o.Name) }
+
+func schemaOf(s json.RawMessage) json.RawMessage {
+	if len(s) == 0 {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return s
+}
+
+var (
+	goodID   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	badRunes = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+)
+
+// callID is an id as the wire takes it. Those of other providers may have other characters.
+func callID(id string) string {
+	if goodID.MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "id_" + hex.EncodeToString(sum[:12])
+}
+
+// toolName is a name as the wire takes it: models make up others, and those stand in the history.
+func toolName(name string) string {
+	if name = badRunes.ReplaceAllString(name, "_"); name == "" {
+		return "_"
+	}
+	return name[:min(len(name), 64)]
+}

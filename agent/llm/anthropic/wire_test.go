@@ -1,0 +1,311 @@
+package anthropic_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"symbio/agent/llm"
+	"symbio/agent/llm/anthropic"
+	"symbio/agent/llm/llmtest"
+	"symbio/agent/llm/wire"
+)
+
+const key = "sk-ant-test-key"
+
+// served returns a model whose server is s. It never repeats a request.
+func served(t testing.TB, s llmtest.RoundTrip, change ...func(*anthropic.Config)) *anthropic.Model {
+	t.Helper()
+	cfg := anthropic.Config{Config: wire.Config{
+		BaseURL: "http://127.0.0.1:1", Model: "m", Key: llm.NewSecret(key), KeyName: "ANTHROPIC_API_KEY", HTTP: &http.Client{Transport: s}, MaxRetries: -1,
+	}}
+	for _, c := range change {
+		c(&cfg)
+	}
+	m, err := anthropic.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func once(t testing.TB, s llmtest.RoundTrip) llm.Model {
+	return served(t, s, func(c *anthropic.Config) { c.KeyName = "" })
+}
+
+func TestAnswersAreRead(t *testing.T) { llmtest.Transcripts(t, "testdata", once) }
+
+// FuzzAnswer reads any answer.
+func FuzzAnswer(f *testing.F) { llmtest.Fuzz(f, "testdata", once) }
+
+// sent returns the body that a request is sent with.
+func sent(t *testing.T, r llm.Request, change ...func(*anthropic.Config)) string {
+	t.Helper()
+	var body []byte
+	m := served(t, func(r *http.Request) (*http.Response, error) {
+		body, _ = io.ReadAll(r.Body)
+		if r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != key || r.Header.Get("Anthropic-Version") != "2023-06-01" || r.Header.Get("Authorization") != "" {
+			t.Errorf("asked %s with %v", r.URL, r.Header)
+		}
+		return llmtest.Reply(401, "", strings.NewReader("")), nil
+	}, change...)
+	_, err := llm.Collect(m.Stream(t.Context(), r), nil)
+	if err == nil || !strings.Contains(err.Error(), "check ANTHROPIC_API_KEY") || strings.Contains(err.Error(), key) {
+		t.Errorf("error = %v, want one that names what to set", err)
+	}
+	return strings.TrimSpace(string(body))
+}
+
+var png = []byte("\x89PNG\r\n\x1a\n rest")
+
+func TestRequestIsWrittenAsTheServiceExpectsIt(t *testing.T) {
+	got := sent(t, llm.Request{
+		System: "be brief <now>",
+		Messages: []llm.Message{
+			{Role: llm.User, Text: "hi", Images: []llm.Image{{Type: "image/png", Data: png}}},
+			{Role: llm.Assistant, Text: "wait", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}}},
+			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "ok", Images: []llm.Image{{Type: "image/png", Data: png}}}}},
+			{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "functions.A:0", Name: "A b", Args: json.RawMessage(`"{oops"`)}, {ID: "3", Name: "B"}}},
+			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "functions.A:0", Name: "A", Text: "bad", IsError: true}, {CallID: "3", Name: "B", Text: ""}}},
+			{Role: llm.User, Text: "and be quick"},
+			{Role: llm.Assistant, Text: " \n"},
+			{Role: llm.User, Text: ""},
+		},
+		Tools: []llm.ToolSpec{{Name: "A", Description: "does a", Schema: json.RawMessage(`{"type":"object"}`)}, {Name: "B"}},
+	})
+	const image = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgogcmVzdA=="}}`
+	want := `{"model":"m","max_tokens":16384,"system":[{"type":"text","text":"be brief <now>","cache_control":{"type":"ephemeral"}}],"messages":[` +
+		`{"role":"user","content":[` + image + `,{"type":"text","text":"hi"}]},` +
+		`{"role":"assistant","content":[{"type":"text","text":"wait"},{"type":"tool_use","id":"1","name":"A","input":{"a":1}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":[` + image + `,{"type":"text","text":"ok"}]}]},` +
+		`{"role":"assistant","content":[{"type":"tool_use","id":"id_e4727cb4715fd476195d34a9","name":"A_b","input":{"not_an_object":"{oops"}},{"type":"tool_use","id":"3","name":"B","input":{}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"id_e4727cb4715fd476195d34a9","content":[{"type":"text","text":"bad"}],"is_error":true},{"type":"tool_result","tool_use_id":"3"},` +
+		`{"type":"text","text":"and be quick"},{"type":"text","text":"(nothing)","cache_control":{"type":"ephemeral"}}]}` +
+		`],"tools":[{"name":"A","description":"does a","input_schema":{"type":"object"}},{"name":"B","input_schema":{"type":"object","properties":{}}}],"stream":true}`
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("body (-want +got):\n%s", d)
+	}
+	if got := sent(t, llm.Request{Messages: []llm.Message{{Role: llm.Assistant, Text: "so far"}}}); !strings.Contains(got, `"messages":[{"role":"user","content":[{"type":"text","text":"(nothing)"}]},{"role":"assistant"`) {
+		t.Errorf("a conversation that the model begins: %s", got)
+	}
+}
+
+func TestThoughtsGoBackToTheModelThatThoughtThem(t *testing.T) {
+	call := []llm.ToolCall{{ID: "1", Name: "A"}, {ID: "2", Name: "A"}}
+	results := llm.Message{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1"}, {CallID: "2"}}}
+	user := llm.Message{Role: llm.User, Text: "hi"}
+	mine := func(t llm.Thinking) llm.Thinking { t.Model = "anthropic:m"; return t }
+	first := mine(llm.Thinking{Text: "a", Signature: "s"})
+	for _, c := range []struct {
+		name     string
+		thoughts []llm.Thinking
+		want     string // the content of the assistant's message
+		thinks   bool
+	}{
+		{"first", []llm.Thinking{first}, `[{"type":"thinking","thinking":"a","signature":"s"},{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"tool_use","id":"2","name":"A","input":{}}]`, true},
+		{"sealed, and where they stood", []llm.Thinking{mine(llm.Thinking{Sealed: "x"}), mine(llm.Thinking{Text: "b", Signature: "t", AfterText: 3, AfterCalls: 1})},
+			`[{"type":"redacted_thinking","data":"x"},{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"thinking","thinking":"b","signature":"t"},{"type":"tool_use","id":"2","name":"A","input":{}}]`, true},
+		{"places that are not there", []llm.Thinking{first, mine(llm.Thinking{Text: "b", Signature: "t", AfterText: 99, AfterCalls: 99}), mine(llm.Thinking{Signature: "u", AfterText: -1, AfterCalls: -1})},
+			`[{"type":"thinking","thinking":"a","signature":"s"},{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"tool_use","id":"2","name":"A","input":{}},{"type":"thinking","thinking":"b","signature":"t"},{"type":"thinking","thinking":"","signature":"u"}]`, true},
+		{"one of another model among them", []llm.Thinking{first, {Model: "anthropic:other", Text: "b", Signature: "t"}}, `[{"type":"thinking","thinking":"a","signature":"s"},{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"tool_use","id":"2","name":"A","input":{}}]`, true},
+		{"of another model", []llm.Thinking{{Model: "anthropic:other", Text: "a", Signature: "s"}}, `[{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"tool_use","id":"2","name":"A","input":{}}]`, false},
+		{"none", nil, `[{"type":"text","text":"Hé"},{"type":"tool_use","id":"1","name":"A","input":{}},{"type":"tool_use","id":"2","name":"A","input":{}}]`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := llm.Request{Messages: []llm.Message{user, {Role: llm.Assistant, Text: "Hé", Calls: call, Thinking: c.thoughts}, results}}
+			body := sent(t, r, func(c *anthropic.Config) { c.Thinking, c.MaxTokens = 10, 100 })
+			var got struct {
+				MaxTokens int `json:"max_tokens"`
+				Thinking  *struct {
+					Type   string
+					Tokens int `json:"budget_tokens"`
+				}
+				Messages []struct{ Content json.RawMessage }
+			}
+			if err := json.Unmarshal([]byte(body), &got); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, string(got.Messages[1].Content)); d != "" {
+				t.Errorf("content (-want +got):\n%s", d)
+			}
+			// A turn that goes on without a thought at its beginning must not be asked to think: the service refuses it.
+			if thinks := got.Thinking != nil; thinks != c.thinks || thinks && (got.Thinking.Tokens != 1024 || got.MaxTokens != 1124) {
+				t.Errorf("thinking = %+v of %d tokens, want %v", got.Thinking, got.MaxTokens, c.thinks)
+			}
+			r.Messages = append(r.Messages, llm.Message{Role: llm.Assistant, Text: "done"}, llm.Message{Role: llm.User, Text: "next"})
+			if body := sent(t, r, func(c *anthropic.Config) { c.Thinking = 10 }); !strings.Contains(body, `"budget_tokens":1024`) {
+				t.Errorf("a new turn does not think: %s", body)
+			}
+		})
+	}
+	r := llm.Request{Messages: []llm.Message{user}, Output: &llm.Output{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}, Thinking: 5000}
+	if body := sent(t, r); strings.Contains(body, "budget_tokens") || !strings.Contains(body, `"tool_choice":{"type":"tool","name":"answer_x"}`) {
+		t.Errorf("a form of the answer: %s", body)
+	}
+	r.Output = nil
+	if body := sent(t, r); !strings.Contains(body, `"max_tokens":21384`) || !strings.Contains(body, `"budget_tokens":5000`) {
+		t.Errorf("the request's own thinking: %s", body)
+	}
+}
+
+func TestAModelThatWritesLessIsAskedForLess(t *testing.T) {
+	for _, c := range []struct {
+		thinking, most int
+		want           []string // tokens, and of them for thoughts, of each request
+	}{
+		{0, 4096, []string{"16384 0", "4096 0", "4096 0"}},
+		{2000, 4096, []string{"18384 2000", "4096 2000", "4096 2000"}},
+		{8000, 4096, []string{"24384 8000", "4096 2048", "4096 2048"}},
+		{2000, 1000, []string{"18384 2000", "1000 0", "1000 0"}},
+		{2000, 20000, []string{"18384 2000", "18384 2000"}},
+		{4000, 20000, []string{"20384 4000", "20000 4000", "20000 4000"}},
+	} {
+		var asked []string
+		m := served(t, func(r *http.Request) (*http.Response, error) {
+			var got struct {
+				Tokens   int `json:"max_tokens"`
+				Thinking struct {
+					Tokens int `json:"budget_tokens"`
+				}
+			}
+			if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
+				t.Error(err)
+			}
+			if asked = append(asked, fmt.Sprint(got.Tokens, " ", got.Thinking.Tokens)); got.Tokens > c.most {
+				return llmtest.Reply(400, "", strings.NewReader(fmt.Sprintf(`{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: %d > %d, which is the maximum allowed number of output tokens for m"}}`, got.Tokens, c.most))), nil
+			}
+			return llmtest.Reply(200, "", strings.NewReader(`{"type":"message","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn"}`)), nil
+		}, func(cfg *anthropic.Config) { cfg.Thinking = c.thinking })
+		for range 2 {
+			if _, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := cmp.Diff(c.want, asked); d != "" {
+			t.Errorf("%d of thoughts, at most %d: tokens asked for (-want +got):\n%s", c.thinking, c.most, d)
+		}
+	}
+	stubborn := 0
+	m := served(t, func(*http.Request) (*http.Response, error) {
+		stubborn++
+		return llmtest.Reply(400, "", strings.NewReader(`{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: 9 > 5"}}`)), nil
+	})
+	if _, err := llm.Collect(m.Stream(t.Context(), llmtest.Earlier), nil); !errors.Is(err, llm.ErrInvalid) || stubborn != 2 {
+		t.Errorf("a server that is never content: %v after %d requests, want the refusal after 2", err, stubborn)
+	}
+}
+
+func TestImagesThatCannotBeSentAreNotAskedAbout(t *testing.T) {
+	m := served(t, func(*http.Request) (*http.Response, error) {
+		t.Error("the server was asked")
+		return nil, io.EOF
+	})
+	for want, images := range map[string][]llm.Image{
+		"without data":                 {{Type: "image/png"}},
+		"that is text/plain":           {{Type: "image/png", Data: []byte("hello")}},
+		"is called image/gif and is":   {{Type: "image/gif", Data: png}},
+		"at most 3840 KiB":             {{Type: "image/png", Data: append(png[:len(png):len(png)], make([]byte, llm.MaxImage)...)}},
+		"more than 20 images in one":   make([]llm.Image, 21),
+		"png, jpeg, gif and webp can ": {{Type: "image/tiff", Data: []byte("II*\x00abcdef")}},
+	} {
+		_, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Images: images}}}), nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want %q", err, want)
+		}
+	}
+}
+
+func TestWhereTheServerIs(t *testing.T) {
+	for base, want := range map[string]string{
+		"":                              "https://api.anthropic.com/v1/messages",
+		"http://127.0.0.1:1/":           "http://127.0.0.1:1/v1/messages",
+		"http://127.0.0.1:1/v1/":        "http://127.0.0.1:1/v1/messages",
+		"http://127.0.0.1:1/anthropic":  "http://127.0.0.1:1/anthropic/v1/messages",
+		"http://127.0.0.1:1/a/v1?x=y#z": "http://127.0.0.1:1/a/v1/messages?x=y",
+	} {
+		var got string
+		m := served(t, func(r *http.Request) (*http.Response, error) {
+			got = r.URL.String()
+			return llmtest.Reply(401, "", strings.NewReader("")), nil
+		}, func(c *anthropic.Config) { c.BaseURL = base })
+		_, _ = llm.Collect(m.Stream(t.Context(), llmtest.Earlier), nil)
+		if got != want {
+			t.Errorf("%q: asked %s, want %s", base, got, want)
+		}
+	}
+	for _, bad := range []anthropic.Config{{}, {Config: wire.Config{Model: "m", BaseURL: "ftp://x"}}, {Config: wire.Config{Model: "m"}, MaxTokens: -1}} {
+		if _, err := anthropic.New(bad); err == nil || !strings.HasPrefix(err.Error(), "anthropic: ") {
+			t.Errorf("%+v: %v, want an error", bad, err)
+		}
+	}
+}
+
+func TestAnthropicModelPassesTheSuite(t *testing.T) {
+	llmtest.Run(t, func(t *testing.T, a llmtest.Answer) llm.Model {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, a) }))
+		t.Cleanup(server.Close)
+		m, err := anthropic.New(anthropic.Config{Config: wire.Config{BaseURL: server.URL, Model: "m", HTTP: server.Client(), BackOff: time.Millisecond}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	})
+}
+
+// serve is a Messages server of the suite's answers.
+func serve(w http.ResponseWriter, r *http.Request, a llmtest.Answer) {
+	if a.Stall {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		return
+	}
+	if status := map[error]int{llm.ErrRateLimited: 429, llm.ErrAuth: 401, llm.ErrUnavailable: 529}[a.Fault]; status != 0 {
+		w.WriteHeader(status)
+		return
+	}
+	type o = map[string]any
+	send := func(v o) {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err)
+		}
+		_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", v["type"], b)
+		w.(http.Flusher).Flush()
+	}
+	send(o{"type": "message_start", "message": o{"usage": o{"input_tokens": a.Usage.Input, "output_tokens": 1}}})
+	send(o{"type": "ping"})
+	send(o{"type": "content_block_start", "index": 0, "content_block": o{"type": "text", "text": ""}})
+	for _, word := range strings.SplitAfter(a.Text, " ") {
+		send(o{"type": "content_block_delta", "index": 0, "delta": o{"type": "text_delta", "text": word}})
+	}
+	switch a.Fault {
+	case llm.ErrCut:
+		panic(http.ErrAbortHandler)
+	case llm.ErrMalformed:
+		_, _ = io.WriteString(w, "data: {oops}\n\n")
+		return
+	}
+	send(o{"type": "content_block_stop", "index": 0})
+	for i, c := range a.Calls {
+		send(o{"type": "content_block_start", "index": i + 1, "content_block": o{"type": "tool_use", "id": c.ID, "name": c.Name, "input": o{}}})
+		half := len(c.Args) / 2
+		for _, piece := range []string{string(c.Args[:half]), string(c.Args[half:])} {
+			send(o{"type": "content_block_delta", "index": i + 1, "delta": o{"type": "input_json_delta", "partial_json": piece}})
+		}
+		send(o{"type": "content_block_stop", "index": i + 1})
+	}
+	stop := map[llm.Stop]string{llm.StopLength: "max_tokens", llm.StopFilter: "refusal"}[a.Stop]
+	if stop == "" {
+		stop = "end_turn"
+	}
+	send(o{"type": "message_delta", "delta": o{"stop_reason": stop}, "usage": o{"output_tokens": a.Usage.Output}})
+	send(o{"type": "message_stop"})
+}

@@ -1,0 +1,219 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"symbio/agent/llm"
+	"symbio/agent/llm/retry"
+)
+
+// maxLine is the longest line that is heard of an answer, in bytes.
+const maxLine = 1 << 20
+
+// Provider is a node that offers a model.
+type Provider struct {
+	// Node is its name, for people.
+	Node string
+	// Model is what the node calls the model.
+	Model string
+	// Call invokes the capability there. heard is given its output as it comes, in any pieces, from within Call. The
+	// error is an *llm.Error as far as it is known what it means.
+	Call func(ctx context.Context, data []byte, heard func([]byte)) ([]byte, error)
+}
+
+// Config sets up a Model.
+type Config struct {
+	// Name is what the model is called here, such as peer:kitchen/qwen3.
+	Name string
+	// Find returns the nodes that offer it now, in the order in which to ask them.
+	Find func() []Provider
+	// Retry says how often they are all asked again.
+	Retry retry.Policy
+}
+
+// Model is a model of another node. It is safe for concurrent use.
+type Model struct{ cfg Config }
+
+// New returns a Model. It asks nobody.
+func New(cfg Config) *Model { return &Model{cfg} }
+
+// Name is the configured name.
+func (m *Model) Name() string { return m.cfg.Name }
+
+// Stream asks the nodes that offer the model, one after the other, until one answers.
+func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		m.cfg.Retry.Stream(ctx, m.cfg.Name, yield, func(emit func(llm.Chunk) bool) error { return m.ask(ctx, r, emit) })
+	}
+}
+
+// ask asks each provider until something came of it that no other is to be asked after.
+func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) bool) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("model %s: %w", m.cfg.Name, ctx.Err())
+	}
+	providers := m.cfg.Find()
+	if len(providers) == 0 {
+		return &llm.Error{Model: m.cfg.Name, Detail: "no connected node offers it as " + Capability + "; `symbio models` lists what there is", Err: llm.ErrNoModel}
+	}
+	var failed error
+	for _, p := range providers {
+		began := false
+		err := m.one(ctx, p, r, func(c llm.Chunk) bool { began = true; return emit(c) })
+		if err == nil || began || ctx.Err() != nil || errors.Is(err, retry.ErrStopped) || !other(err) {
+			return err
+		}
+		failed = err
+	}
+	return failed
+}
+
+// other reports whether another node may do what one could not.
+func other(err error) bool {
+	return errors.Is(err, llm.ErrRateLimited) || errors.Is(err, llm.ErrUnavailable) || errors.Is(err, llm.ErrDenied) || errors.Is(err, llm.ErrNoModel) ||
+		errors.Is(err, llm.ErrAuth) || errors.Is(err, llm.ErrQuota) || errors.Is(err, llm.ErrTimeout)
+}
+
+// hearing is an answer being heard.
+type hearing struct {
+	emit   func(llm.Chunk) bool
+	ctx    context.Context
+	stop   context.CancelFunc
+	rest   []byte // of a line that is not whole
+	text   strings.Builder
+	failed error
+}
+
+// one asks one node.
+func (m *Model) one(parent context.Context, p Provider, r llm.Request, emit func(llm.Chunk) bool) error {
+	data, err := encode(p.Model, r)
+	if err != nil {
+		return fmt.Errorf("model %s: encoding the request: %w", m.cfg.Name, err)
+	}
+	ctx, stop := context.WithCancel(parent)
+	defer stop()
+	h := &hearing{emit: emit, ctx: ctx, stop: stop}
+	got, err := p.Call(ctx, data, h.hear)
+	var e *llm.Error
+	switch {
+	case h.failed != nil:
+		if errors.Is(h.failed, llm.ErrMalformed) {
+			return &llm.Error{Model: m.cfg.Name, Detail: "node " + p.Node + " says what is no answer", Err: llm.ErrMalformed}
+		}
+		return h.failed
+	case parent.Err() != nil:
+		return fmt.Errorf("model %s: %w", m.cfg.Name, parent.Err())
+	case errors.As(err, &e):
+		return &llm.Error{Model: m.cfg.Name, RetryAfter: e.RetryAfter, Detail: e.Detail, Err: e.Err}
+	case err != nil:
+		return &llm.Error{Model: m.cfg.Name, Detail: printable("node " + p.Node + ": " + err.Error()), Err: llm.ErrUnavailable}
+	}
+	return m.end(got, p, r, h)
+}
+
+// hear takes output of the call.
+func (h *hearing) hear(piece []byte) {
+	if h.failed != nil || h.ctx.Err() != nil {
+		return
+	}
+	h.rest = append(h.rest, piece...)
+	for {
+		one, rest, whole := bytes.Cut(h.rest, []byte("\n"))
+		if !whole {
+			break
+		}
+		h.rest = rest
+		var l line
+		if len(one) > maxLine || json.Unmarshal(one, &l) != nil {
+			h.fail(llm.ErrMalformed)
+			return
+		}
+		if l.Text == "" && l.Thought == "" {
+			continue
+		}
+		h.text.WriteString(l.Text)
+		if !h.emit(llm.Chunk{Text: l.Text, Thought: l.Thought}) {
+			h.fail(retry.ErrStopped)
+			return
+		}
+		if h.ctx.Err() != nil {
+			return // although there is more
+		}
+	}
+	if len(h.rest) > maxLine {
+		h.fail(llm.ErrMalformed)
+	}
+}
+
+func (h *hearing) fail(err error) {
+	h.failed = err
+	h.stop()
+}
+
+// end emits what the reply has beyond what was heard.
+func (m *Model) end(data []byte, p Provider, r llm.Request, h *hearing) error {
+	bad := func(why string) error {
+		return &llm.Error{Model: m.cfg.Name, Detail: "node " + p.Node + ": " + why, Err: llm.ErrMalformed}
+	}
+	var got reply
+	if err := json.Unmarshal(data, &got); err != nil {
+		return bad("the reply is not JSON as expected")
+	}
+	if got.Error != nil {
+		return got.Error.error(m.cfg.Name)
+	}
+	more, follows := strings.CutPrefix(got.Text, h.text.String())
+	if !follows {
+		return bad("the reply does not begin with what was heard of it")
+	}
+	var chunks []llm.Chunk
+	if more != "" {
+		chunks = append(chunks, llm.Chunk{Text: more})
+	}
+	for i := range got.Thinking {
+		chunks = append(chunks, llm.Chunk{Thinking: &got.Thinking[i]})
+	}
+	ids := llm.NewCallIDs(r.Messages)
+	for _, c := range got.Calls {
+		if c.Name == "" {
+			return bad("a call without a name")
+		}
+		chunks = append(chunks, llm.Chunk{Call: &llm.ToolCall{ID: ids.Take(c.ID), Name: c.Name, Args: llm.Args(string(c.Args))}})
+	}
+	switch {
+	case got.Stop == llm.StopEnd, got.Stop == llm.StopLength, got.Stop == llm.StopFilter:
+	case got.Stop == llm.StopTools && len(got.Calls) > 0:
+	case got.Stop == "":
+		return &llm.Error{Model: m.cfg.Name, Detail: "node " + p.Node + " does not say why the answer ended", Err: llm.ErrCut}
+	default:
+		return bad("an end that is none")
+	}
+	for _, c := range append(chunks, llm.Chunk{Usage: sane(got.Usage), Stop: got.Stop}) {
+		if !h.emit(c) {
+			return retry.ErrStopped
+		}
+	}
+	return nil
+}
+
+// sane is what another node says was used, without what cannot be.
+func sane(u *llm.Usage) *llm.Usage {
+	if u == nil {
+		return nil
+	}
+	for _, n := range []*int{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite} {
+		*n = min(max(*n, 0), 1<<40)
+	}
+	if u.Cost != nil && !(*u.Cost >= 0) {
+		u.Cost = nil
+	}
+	return u
+}
+
+var _ llm.Model = (*Model)(nil)

@@ -1,0 +1,81 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"symbio/agent/llm"
+)
+
+// ErrRequest says that a request is none.
+var ErrRequest = errors.New("not a request to a model")
+
+// Serve answers one call of the capability with a model. emit is given lines of the answer as they come, and waits for
+// whom it is for; the model is stopped when it fails. What the model fails with is in the reply. The error is ErrRequest,
+// emit's, or ctx's.
+func Serve(ctx context.Context, m llm.Model, data []byte, emit func(line []byte) error) ([]byte, error) {
+	r, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	got, err := llm.Collect(m.Stream(ctx, r), func(c llm.Chunk) {
+		if c.Text == "" && c.Thought == "" {
+			return
+		}
+		text, err := json.Marshal(line{c.Text, c.Thought})
+		if err == nil {
+			err = emit(append(text, '\n'))
+		}
+		if err != nil {
+			stop(err)
+		}
+	})
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return json.Marshal(reply{Error: failureOf(err)})
+	}
+	out := reply{Text: got.Message.Text, Calls: got.Message.Calls, Thinking: got.Message.Thinking, Stop: got.Stop}
+	if got.Usage != (llm.Usage{}) {
+		out.Usage = &got.Usage
+	}
+	return json.Marshal(out)
+}
+
+// decode reads a request. Its form was checked by the capability's schema, where it came from a node.
+func decode(data []byte) (llm.Request, error) {
+	var q request
+	if err := json.Unmarshal(data, &q); err != nil {
+		return llm.Request{}, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if len(q.Messages) == 0 || len(q.Messages) > maxMessages || len(q.Tools) > maxTools || q.Thinking < 0 {
+		return llm.Request{}, fmt.Errorf("%w: want 1 to %d messages and at most %d tools", ErrRequest, maxMessages, maxTools)
+	}
+	r := llm.Request{System: q.System, Messages: q.Messages, Thinking: q.Thinking}
+	for _, t := range q.Tools {
+		r.Tools = append(r.Tools, llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema})
+	}
+	if q.Output != nil {
+		r.Output = &llm.Output{Name: q.Output.Name, Schema: q.Output.Schema}
+	}
+	return r, nil
+}
+
+func encode(model string, r llm.Request) ([]byte, error) {
+	q := request{Model: model, System: r.System, Messages: r.Messages, Thinking: max(0, r.Thinking)}
+	for _, t := range r.Tools {
+		q.Tools = append(q.Tools, tool{t.Name, t.Description, t.Schema})
+	}
+	if r.Output != nil {
+		q.Output = &output{r.Output.Name, r.Output.Schema}
+	}
+	if len(q.Messages) == 0 {
+		q.Messages = []llm.Message{{Role: llm.User}}
+	}
+	return json.Marshal(q)
+}

@@ -1,0 +1,75 @@
+package llm
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// Limits of images, those of the strictest of the providers.
+const (
+	// MaxImage is how many bytes an image may have: Anthropic takes 5 MB, written as base64.
+	MaxImage = 5 << 20 * 3 / 4
+	// MaxImages is how many images a request may have.
+	MaxImages = 20
+)
+
+// imageTypes are what both providers read.
+var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// Image is a picture in a message.
+type Image struct {
+	// Type is its media type: image/png, image/jpeg, image/gif or image/webp.
+	Type string `json:"type"`
+	Data []byte `json:"data"`
+}
+
+// NewImage returns an image of a file's bytes, of the type that they show. The error, an ErrInvalid, says what
+// cannot be sent.
+func NewImage(data []byte) (Image, error) {
+	img := Image{Type: http.DetectContentType(data), Data: data}
+	return img, img.check()
+}
+
+// check trusts the bytes, not the type: servers refuse the whole conversation when they differ.
+func (i Image) check() error {
+	switch is := http.DetectContentType(i.Data); {
+	case len(i.Data) == 0:
+		return fmt.Errorf("%w: an image without data", ErrInvalid)
+	case len(i.Data) > MaxImage:
+		return fmt.Errorf("%w: an image of %d KiB; at most %d KiB can be sent", ErrInvalid, len(i.Data)>>10, MaxImage>>10)
+	case !slices.Contains(imageTypes, is):
+		return fmt.Errorf("%w: an image that is %s; png, jpeg, gif and webp can be sent", ErrInvalid, is)
+	case is != i.Type:
+		return fmt.Errorf("%w: an image that is called %s and is %s", ErrInvalid, i.Type, is)
+	}
+	return nil
+}
+
+// CheckImages tells whether every image of a request can be sent. The error is an ErrInvalid. Models call it before
+// they ask, so that a bad image is an error that names it and not a refusal of the server.
+func (r Request) CheckImages() error {
+	n := 0
+	check := func(images []Image) error {
+		if n += len(images); n > MaxImages {
+			return fmt.Errorf("%w: more than %d images in one conversation", ErrInvalid, MaxImages)
+		}
+		for _, i := range images {
+			if err := i.check(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, m := range r.Messages {
+		if err := check(m.Images); err != nil {
+			return err
+		}
+		for _, res := range m.Results {
+			if err := check(res.Images); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"symbio/agent/llm"
+	"symbio/agent/llm/sse"
+)
+
+const (
+	maxEvent = 8 << 20 // one event: a call that writes a large file, sent whole
+	// MaxAnswer is how many bytes of text, thoughts and arguments an answer may have.
+	MaxAnswer = 32 << 20
+	// ending is how long a server may take to close an answer after saying why it stopped. Some never do.
+	ending = 2 * time.Second
+)
+
+// Answer is what a dialect makes of an answer. Its errors are final.
+type Answer interface {
+	// Event takes one event; last says that it is the last.
+	Event(e sse.Event) (last bool, err error)
+	// Document takes an answer that is one JSON document although a stream was asked for.
+	Document(doc []byte) error
+	// Stopped reports whether the answer has said why it stops: then how the connection ends does not matter.
+	Stopped() bool
+	// End is called once, when the answer is whole.
+	End() error
+}
+
+// Read reads the answer to its end. It returns nil when the answer is whole.
+func (x *Exchange) Read(a Answer) error {
+	in := bufio.NewReader(x.Body)
+	first, err := firstByte(in)
+	if err != nil {
+		return x.server.Broken(err)
+	}
+	if first == '{' {
+		return x.document(in, a)
+	}
+	return x.stream(in, a)
+}
+
+// firstByte finds the first byte that is not white space, which some servers send to keep the
+// connection alive, or part of a byte order mark.
+func firstByte(in *bufio.Reader) (byte, error) {
+	for n := 0; n < 64<<10; n++ {
+		b, err := in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if strings.IndexByte(" \t\r\n\xef\xbb\xbf", b) < 0 {
+			return b, in.UnreadByte()
+		}
+	}
+	return 0, nil
+}
+
+func (x *Exchange) document(in io.Reader, a Answer) error {
+	body, err := io.ReadAll(io.LimitReader(in, MaxAnswer+1))
+	if err != nil {
+		return x.server.Broken(err)
+	}
+	if len(body) > MaxAnswer {
+		return x.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
+	}
+	if err := a.Document(body); err != nil {
+		return err
+	}
+	return a.End()
+}
+
+func (x *Exchange) stream(in io.Reader, a Answer) error {
+	events := sse.NewReader(in, maxEvent)
+	seen := false
+	for {
+		e, err := events.Next()
+		switch {
+		case errors.Is(err, sse.ErrTooLong):
+			return x.server.Fail(llm.ErrMalformed, 0, err.Error())
+		case err != nil && x.parent.Err() != nil:
+			return err
+		case err != nil && a.Stopped():
+			return a.End()
+		case err == io.EOF && !seen:
+			return x.server.Fail(llm.ErrMalformed, 0, "the answer is neither JSON nor a stream of events")
+		case err != nil:
+			return x.server.Broken(err)
+		}
+		if err := x.parent.Err(); err != nil {
+			return err // although there is more in the buffer
+		}
+		seen = true
+		last, err := a.Event(e)
+		if err != nil {
+			return err
+		}
+		if last {
+			return x.finish(events, a)
+		}
+		if a.Stopped() {
+			x.limit.set("ending the answer", ending)
+		} else {
+			x.limit.set("waiting for the next token", x.server.cfg.Stall)
+		}
+	}
+}
+
+// finish ends a stream after its last event, and reads what follows it, which is nothing: a connection
+// is used again only when it was read to its end.
+func (x *Exchange) finish(events *sse.Reader, a Answer) error {
+	if err := a.End(); err != nil {
+		return err
+	}
+	x.limit.set("ending the answer", ending/10)
+	_, _ = events.Next()
+	return nil
+}
+
+// Decode reads a JSON object that a server sent into v, without what is of another type than v has. An object that
+// is not there to its end is an ErrCut, what is none an ErrMalformed.
+func (s *Server) Decode(data []byte, v any) error {
+	err := json.Unmarshal(data, v)
+	if err != nil && incomplete(data) {
+		return s.Fail(llm.ErrCut, 0, "in the middle of a JSON object")
+	}
+	var other *json.UnmarshalTypeError
+	if len(data) == 0 || data[0] != '{' || err != nil && !errors.As(err, &other) {
+		return s.Fail(llm.ErrMalformed, 0, "not a JSON object: "+Start(data))
+	}
+	return nil
+}
+
+// incomplete reports whether data is the beginning of a JSON document.
+func incomplete(data []byte) bool {
+	var doc json.RawMessage
+	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(&doc), io.ErrUnexpectedEOF)
+}
+
+// Start is the beginning of what a server sent, for an error.
+func Start(data []byte) string { return string(data[:min(len(data), 1000)]) }
+
+// Tokens is a count as servers send it, made sane.
+func Tokens(n float64) int { return int(min(max(n, 0), 1<<40)) }

@@ -1,0 +1,163 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"time"
+
+	"symbio/agent/llm"
+	"symbio/agent/llm/retry"
+)
+
+// Dialect is how a provider's servers want to be asked.
+type Dialect struct {
+	// Provider begins the names of its models.
+	Provider string
+	// BaseURL is the provider's own service.
+	BaseURL string
+	// Place turns the path of a base URL as people write it into the one that paths are joined to.
+	Place func(path string) string
+	// Header puts into a request who asks; key may be empty.
+	Header func(h http.Header, key string)
+}
+
+// Server is where a model is asked. It is safe for concurrent use.
+type Server struct {
+	cfg     Config
+	dialect Dialect
+	base    *url.URL
+	client  *http.Client
+}
+
+// Open returns the server of a model. It does not connect. The error says which setting cannot be used.
+func Open(cfg Config, d Dialect) (*Server, error) {
+	if cfg.Model == "" {
+		return nil, fmt.Errorf("%s: no model named", d.Provider)
+	}
+	s, err := open(cfg, d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Provider, err)
+	}
+	if s.cfg.plaintext(s.base) {
+		s.cfg.Logger.Warn("the model's key is sent unencrypted", "model", s.cfg.Name, "host", s.base.Host)
+	}
+	return s, nil
+}
+
+func open(cfg Config, d Dialect) (*Server, error) {
+	cfg = cfg.withDefaults(d)
+	u, err := cfg.base()
+	if err != nil {
+		return nil, err
+	}
+	u.Path = d.Place(u.Path)
+	if err := cfg.checkKey(); err != nil {
+		return nil, err
+	}
+	return &Server{cfg: cfg, dialect: d, base: u, client: cfg.client()}, nil
+}
+
+// Name is what the model is called here.
+func (s *Server) Name() string { return s.cfg.Name }
+
+// Stream asks once, and again where that makes sense, and yields what is emitted. once is to return
+// retry.ErrStopped when emit returns false.
+func (s *Server) Stream(ctx context.Context, once func(emit func(llm.Chunk) bool) error) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		begin, ok := time.Now(), true
+		policy := retry.Policy{Max: s.cfg.MaxRetries, BackOff: s.cfg.BackOff, MaxBackOff: s.cfg.MaxBackOff, Logger: s.cfg.Logger}
+		policy.Stream(ctx, s.cfg.Name, func(c llm.Chunk, err error) bool {
+			ok = ok && err == nil
+			return yield(c, err)
+		}, once)
+		s.cfg.Logger.Debug("model answered", "model", s.cfg.Name, "took", time.Since(begin), "ok", ok)
+	}
+}
+
+// Exchange is one HTTP request whose answer is being read. One goroutine uses it.
+type Exchange struct {
+	// Body is the answer. It is never nil.
+	Body io.Reader
+
+	server *Server
+	parent context.Context // the caller's
+	ctx    context.Context // the request's: ends with parent, or at a time limit
+	limit  *limit
+	close  func() error // of Body
+}
+
+// Ask sends a request: body to path, or without a body for that. It returns when the server has begun to answer
+// with a success; the Exchange is to be closed. Errors are *llm.Error, or the context's.
+func (s *Server) Ask(parent context.Context, path string, body []byte) (*Exchange, error) {
+	x := s.begin(parent)
+	req, err := s.request(x.ctx, path, body)
+	if err != nil {
+		x.Close()
+		return nil, err
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		x.Close()
+		return nil, x.Explain(s.unreachable(err))
+	}
+	x.Body, x.close = resp.Body, resp.Body.Close
+	if resp.StatusCode/100 != 2 {
+		defer x.Close()
+		return nil, x.Explain(s.refused(resp))
+	}
+	return x, nil
+}
+
+// begin starts an exchange: its clock runs from here.
+func (s *Server) begin(parent context.Context) *Exchange {
+	ctx, cancel := context.WithCancelCause(parent)
+	l := startLimit("connecting", s.cfg.Connect, cancel)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { l.set("waiting for the first token", s.cfg.FirstToken) },
+	})
+	return &Exchange{server: s, parent: parent, ctx: ctx, limit: l, Body: http.NoBody, close: http.NoBody.Close}
+}
+
+func (s *Server) request(ctx context.Context, path string, body []byte) (*http.Request, error) {
+	method := http.MethodPost
+	if body == nil {
+		method = http.MethodGet
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.base.JoinPath(path).String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("model %s: the base URL cannot be used", s.cfg.Name)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream, application/json")
+	req.Header.Set("User-Agent", "symbio")
+	s.dialect.Header(req.Header, s.cfg.Key.Reveal())
+	return req, nil
+}
+
+// Close ends the exchange. It may be called more than once.
+func (x *Exchange) Close() {
+	x.limit.stop()
+	_ = x.close() // an answer that is not read to its end has nothing more to say
+}
+
+// Explain replaces what broke off an exchange by why: the caller's end, or a time limit.
+func (x *Exchange) Explain(err error) error {
+	if err == nil || errors.Is(err, retry.ErrStopped) {
+		return err
+	}
+	if x.parent.Err() != nil {
+		return fmt.Errorf("model %s: %w", x.server.cfg.Name, x.parent.Err())
+	}
+	var late *lateError
+	if errors.As(context.Cause(x.ctx), &late) {
+		return &llm.Error{Model: x.server.cfg.Name, Detail: late.Error(), Err: llm.ErrTimeout}
+	}
+	return err
+}

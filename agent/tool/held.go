@@ -1,0 +1,90 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"symbio/security/permission"
+	"symbio/security/sandbox"
+)
+
+// held makes a question of a verdict if less holds the call than should, and a denial where nothing does
+// (security.md 3.7). It returns what is lacking.
+func (s *Set) held(ctx context.Context, j *job, v *permission.Verdict) *sandbox.Refusal {
+	if j.inv.Holds == nil || v.Action == permission.Deny {
+		return nil
+	}
+	err := j.inv.Holds(ctx)
+	var lacking *sandbox.Refusal
+	if !errors.As(err, &lacking) {
+		return nil // the tool says what else is wrong
+	}
+	why := v.Why
+	if lacking.Level == sandbox.None {
+		*v = permission.Verdict{Action: permission.Deny, Stage: permission.StageSandbox, Source: "sandbox", Why: sentence(lacking.Error()), Plan: v.Plan}
+		return nil
+	}
+	if s.seen(j, lacking) {
+		v.Why = strings.TrimSpace(why + " A person has accepted before what the sandbox lacks for exactly this call.")
+		return lacking
+	}
+	asked := v.Action == permission.Ask
+	v.Action, v.Stage, v.Rule, v.Source, v.Link = permission.Ask, permission.StageSandbox, "", "sandbox", ""
+	v.Why = sentence(lacking.Lacking()) + " It runs like that only if a person accepts it."
+	if lacking.Mend != "" {
+		v.Why += " To mend it: " + lacking.Mend + "."
+	}
+	if asked {
+		v.Why = why + " " + v.Why
+	}
+	return lacking
+}
+
+// lack is what a person accepts for good: exactly this call, with exactly that lacking.
+func (j *job) lack(lacking *sandbox.Refusal) string {
+	args, err := json.Marshal(j.inv.Args)
+	if err != nil {
+		return ""
+	}
+	return strings.Join(append([]string{j.call.Name, string(args), lacking.Level.String()}, lacking.Lacks...), "\x00")
+}
+
+func (s *Set) seen(j *job, lacking *sandbox.Refusal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lacks[j.lack(lacking)]
+}
+
+// mostSeen bounds what a Set remembers: more than a person says always to. Beyond it they are asked again.
+const mostSeen = 1000
+
+func (s *Set) see(j *job, lacking *sandbox.Refusal) {
+	key := j.lack(lacking)
+	if key == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lacks == nil {
+		s.lacks = map[string]bool{}
+	}
+	if len(s.lacks) < mostSeen {
+		s.lacks[key] = true
+	}
+}
+
+func sentence(text string) string {
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+}
+
+type lackingKey struct{}
+
+// Accepted says that a person has seen exactly that something is lacking for the call that ctx was given to, and wants
+// it to run all the same.
+func Accepted(ctx context.Context, lacking *sandbox.Refusal) bool {
+	seen, _ := ctx.Value(lackingKey{}).(*sandbox.Refusal)
+	return seen != nil && lacking != nil && seen.Level == lacking.Level && slices.Equal(seen.Lacks, lacking.Lacks)
+}

@@ -1,0 +1,87 @@
+package skill
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	_ "embed"
+
+	"symbio/agent/tool"
+	"symbio/skills"
+)
+
+//go:embed skill_search.md
+var searchText string
+
+//go:embed deactivate_skill.md
+var deactivateText string
+
+type searchArgs struct {
+	Query string `json:"query" jsonschema:"a name, the beginning of one, a path, or words of what the skill is for"`
+	Limit int    `json:"limit,omitempty" jsonschema:"how many to return at most"`
+	Scope string `json:"scope,omitempty" jsonschema:"only those of the project (repo means the same), user, config, or bundled"`
+}
+
+// hit is a skill in the answer; the names are those of skills-codelia.md 7.1.
+type hit struct {
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	Path        string        `json:"path"`
+	Scope       skills.Scope  `json:"scope"`
+	Reason      skills.Reason `json:"reason"`
+	Score       int           `json:"score"`
+}
+
+func searchTool(cfg Config) tool.Tool {
+	scopes := []string{"project", "repo", "user", "config", "bundled"}
+	spec := tool.Spec{Name: Search, Description: searchText}
+	return tool.New(spec, func(_ context.Context, a searchArgs) tool.Result {
+		if a.Scope != "" && !slices.Contains(scopes, a.Scope) {
+			return tool.Result{Text: fmt.Sprintf("There is no scope %q; the scopes are %v.", a.Scope, scopes), IsError: true}
+		}
+		if a.Query == "" {
+			return tool.Result{Text: "The query is empty: say a name or what the skill is for.", IsError: true}
+		}
+		if a.Limit <= 0 {
+			a.Limit = cfg.DefaultLimit
+		}
+		q := skills.Query{Text: a.Query, Limit: min(a.Limit, cfg.MaxLimit), Scope: skills.Scope(a.Scope), Keep: cfg.shows}
+		return answer(cfg.Registry.Now().Search(q))
+	})
+}
+
+func answer(found skills.Found) tool.Result {
+	out := struct {
+		Skills    []hit `json:"skills"`
+		Count     int   `json:"count"`
+		Truncated bool  `json:"truncated"`
+	}{[]hit{}, found.Count, found.Truncated}
+	for _, m := range found.Matches {
+		out.Skills = append(out.Skills, hit{skills.Line(m.Skill.Name), skills.Line(m.Skill.Description), skills.Line(m.Skill.Path), m.Skill.Scope, m.Reason, m.Score})
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(out); err != nil {
+		return tool.Result{Text: err.Error(), IsError: true}
+	}
+	return tool.Result{Text: string(bytes.TrimSpace(b.Bytes()))}
+}
+
+type deactivateArgs struct {
+	SkillName string `json:"skillName" jsonschema:"the name of the skill that you have"`
+}
+
+func deactivateTool(cfg Config) tool.Tool {
+	// Calls after it are judged without what the skill allowed.
+	spec := tool.Spec{Name: Deactivate, Description: deactivateText, Alone: true}
+	return tool.New(spec, func(ctx context.Context, a deactivateArgs) tool.Result {
+		if err := cfg.Registry.Deactivate(ctx, cfg.Agent, a.SkillName); err != nil {
+			return tool.Result{Text: err.Error(), IsError: true}
+		}
+		return tool.Result{Text: fmt.Sprintf("The skill %s is not active any more, and what it allowed is not allowed by it.", a.SkillName)}
+	})
+}

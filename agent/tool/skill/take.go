@@ -1,0 +1,167 @@
+package skill
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	_ "embed"
+
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/skills"
+)
+
+//go:embed activate_skill.md
+var activateText string
+
+//go:embed skill_load.md
+var loadText string
+
+type activateArgs struct {
+	SkillName string `json:"skillName" jsonschema:"the name of the skill, as in the list of skills; its path where several have the name"`
+	Force     bool   `json:"force,omitempty" jsonschema:"true to have instructions repeated that you were given already"`
+}
+
+type loadArgs struct {
+	Name  string `json:"name,omitempty" jsonschema:"the name of the skill"`
+	Path  string `json:"path,omitempty" jsonschema:"the path of its SKILL.md, as in the list of skills or in a result of skill_search; counts before the name"`
+	Force bool   `json:"force,omitempty" jsonschema:"true to have instructions repeated that you were given already"`
+}
+
+func never[A any](context.Context, A) tool.Result { return tool.Result{IsError: true} }
+
+func activateTool() tool.Tool {
+	return tool.New(tool.Spec{Name: Activate, Description: activateText, Alone: true}, never[activateArgs])
+}
+
+func loadTool() tool.Tool {
+	return tool.New(tool.Spec{Name: Load, Description: loadText, Alone: true}, never[loadArgs])
+}
+
+// taking is activate_skill or skill_load: the schema and the reading of arguments of an inner tool, around
+// which the skill is found first.
+type taking struct {
+	tool.Tool
+	cfg  Config
+	name string // of the argument that names the skill
+
+	mu   sync.Mutex
+	of   *skills.Snapshot // what spec was made of; guarded by mu
+	spec llm.ToolSpec     // guarded by mu
+}
+
+func newTaking(cfg Config, inner tool.Tool, name string) *taking {
+	return &taking{Tool: inner, cfg: cfg, name: name}
+}
+
+func (t *taking) Offered() bool { return t.cfg.offered() }
+
+// Spec names the skills that there are now, while they are few enough to be listed.
+func (t *taking) Spec() llm.ToolSpec {
+	now := t.cfg.Registry.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of != now {
+		t.of, t.spec = now, t.Tool.Spec()
+		if names := t.names(now.Catalog); len(names) > 0 {
+			t.spec.Schema = withEnum(t.spec.Schema, t.name, names)
+		}
+	}
+	spec := t.spec
+	spec.Schema = slices.Clone(spec.Schema)
+	return spec
+}
+
+// mostNames bounds the names in a schema. A list that is not whole would forbid what it lacks.
+const mostNames = 200
+
+// names are what the skills are called, and the paths of those whose name means several; none when there
+// are too many.
+func (t *taking) names(c skills.Catalog) []string {
+	count := map[string]int{}
+	var shown []skills.Skill
+	for _, s := range c.Skills {
+		if t.cfg.shows(s) {
+			shown = append(shown, s)
+		}
+		count[s.Name]++
+	}
+	if len(shown) > mostNames {
+		return nil
+	}
+	var names []string
+	for _, s := range shown {
+		if count[s.Name] > 1 && t.cfg.Shown.Duplicates != skills.DuplicatesPrecedence {
+			if t.name == "skillName" { // skill_load has an argument for paths
+				names = append(names, s.Path)
+			}
+			continue
+		}
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// withEnum puts the values of an argument into a schema; one that cannot be read stays as it is.
+func withEnum(schema json.RawMessage, argument string, values []string) json.RawMessage {
+	var whole map[string]any
+	if json.Unmarshal(schema, &whole) != nil {
+		return schema
+	}
+	properties, _ := whole["properties"].(map[string]any)
+	property, ok := properties[argument].(map[string]any)
+	if !ok {
+		return schema
+	}
+	property["enum"] = values
+	out, err := json.Marshal(whole)
+	if err != nil {
+		return schema
+	}
+	return out
+}
+
+// Decode finds the skill that is meant. The guard sees its name, and its path too where that says which.
+// One that there is not is an error of the call, once the guard has allowed the call.
+func (t *taking) Decode(raw json.RawMessage) (tool.Invocation, error) {
+	inv, err := t.Tool.Decode(raw)
+	if err != nil {
+		return inv, err
+	}
+	path, _ := inv.Args["path"].(string)
+	name, _ := inv.Args[t.name].(string)
+	force, _ := inv.Args["force"].(bool)
+	meant, err := t.cfg.Registry.Now().Resolve(cmp.Or(path, name), t.cfg.Shown.Duplicates)
+	want := skills.Want{Agent: t.cfg.Agent, Name: name, Path: path, Force: force}
+	if err == nil {
+		inv.Args = map[string]any{t.name: meant.Name}
+		if name != meant.Name || path != "" {
+			inv.Args["path"] = meant.Path
+		}
+		want.Path = meant.Path
+	}
+	inv.Run = func(ctx context.Context) tool.Result {
+		if err != nil {
+			return tool.Result{Text: err.Error(), IsError: true}
+		}
+		return t.take(ctx, want)
+	}
+	return inv, nil
+}
+
+func (t *taking) take(ctx context.Context, want skills.Want) tool.Result {
+	want.Epoch = t.cfg.Epoch()
+	a, err := t.cfg.Registry.Take(ctx, want)
+	if err != nil {
+		return tool.Result{Text: err.Error(), IsError: true}
+	}
+	t.cfg.Took(a.Skill.Name)
+	if t.name == "name" {
+		return tool.Result{Text: a.Context()}
+	}
+	return tool.Result{Text: a.Text()}
+}

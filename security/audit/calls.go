@@ -1,0 +1,254 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// KindInbound is the Kind of an Entry about a call of another node.
+const KindInbound = "inbound"
+
+// Inbound is a decision about a call of another node.
+type Inbound struct {
+	// Peer is the node that calls, as its certificate proves it, and Name what it calls itself.
+	Peer, Name string
+	// Verb is what it wants: "invoke" a capability or "send" a perception, What; Member is whose, "" = the node's.
+	Verb, What, Member string
+	// Requester are those on whose behalf it says to call, the origin first.
+	Requester []string
+	Allowed   bool
+	// Stage, Rule and Why are those of the verdict.
+	Stage, Rule, Why string
+}
+
+// CallsConfig sets up Calls.
+type CallsConfig struct {
+	// Node is this node's id.
+	Node string
+	// Append writes a record: Log.Append. Without one no call may be allowed.
+	Append func(Entry) error
+	// Told hears each record that was written. It must not block, nor call the Calls. Default: nobody.
+	Told func(Entry)
+	// Window is how long calls that repeat a recorded one are only counted. Default a minute: a peer that calls
+	// all the time costs a record a minute for each thing that it does, a megabyte a day.
+	Window time.Duration
+	// Allowed and Refused are how many different calls of one peer have records of their own in a Window; what is
+	// more is counted together. Defaults 128 and 32: more than a node has to say to another in a minute, and a
+	// peer that makes each call look different fills 200 KiB a minute at most.
+	Allowed, Refused int
+}
+
+// Calls records decisions about calls of other nodes. The first of its kind has a record before Note returns;
+// those that repeat it are counted, and the count is recorded at the end of the window. So every decision is in
+// the record, and a flood of them does not fill the disk. All methods may be called from many goroutines.
+type Calls struct {
+	cfg CallsConfig
+
+	mu    sync.Mutex
+	kinds map[kind]*repeats // guarded by mu
+	peers map[of]int        // kinds of each peer; guarded by mu
+	owed  error             // why the last counts could not be recorded; guarded by mu
+}
+
+// kind is what calls have in common that are counted together.
+type kind struct {
+	of
+	verb, what, member, requester string
+	rule                          string
+	others                        bool // all that were too many to tell apart
+}
+
+// of is a peer, and whether it was refused.
+type of struct {
+	peer    string
+	allowed bool
+}
+
+// repeats are the calls of a kind that have no record yet.
+type repeats struct {
+	call        Inbound
+	count       uint64
+	first, last time.Time
+}
+
+// longestKind is how long the words of a call may be, in bytes, that is told apart from others.
+const longestKind = 1 << 10
+
+// NewCalls returns Calls. Run or Flush has to be called from time to time.
+func NewCalls(cfg CallsConfig) *Calls {
+	if cfg.Window <= 0 {
+		cfg.Window = time.Minute
+	}
+	if cfg.Allowed <= 0 {
+		cfg.Allowed = 128
+	}
+	if cfg.Refused <= 0 {
+		cfg.Refused = 32
+	}
+	if cfg.Told == nil {
+		cfg.Told = func(Entry) {}
+	}
+	return &Calls{cfg: cfg, kinds: map[kind]*repeats{}, peers: map[of]int{}}
+}
+
+// Note records a decision, or counts it. With an error the call must not be allowed: what cannot be recorded is
+// not decided. It may block as long as writing to a file does, at the first call of a kind.
+func (c *Calls) Note(in Inbound) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cfg.Append == nil {
+		return errors.New("calls of other nodes: there is nowhere to record them")
+	}
+	if c.owed != nil {
+		if err := c.flush(); err != nil {
+			return err
+		}
+	}
+	k := kindOf(in)
+	r := c.kinds[k]
+	if r == nil && !k.others && c.peers[k.of] >= c.most(k.allowed) {
+		k = kind{of: k.of, others: true}
+		r = c.kinds[k]
+	}
+	if r != nil {
+		now := time.Now()
+		if r.count++; r.count == 1 {
+			r.first = now
+		}
+		r.last = now
+		return nil
+	}
+	if k.others {
+		in = in.together()
+	}
+	if err := c.write(in, repeats{}); err != nil {
+		return err
+	}
+	c.kinds[k] = &repeats{call: in}
+	if !k.others {
+		c.peers[k.of]++
+	}
+	return nil
+}
+
+func (c *Calls) most(allowed bool) int {
+	if allowed {
+		return c.cfg.Allowed
+	}
+	return c.cfg.Refused
+}
+
+func kindOf(in Inbound) kind {
+	k := kind{of: of{in.Peer, in.Allowed}, verb: in.Verb, what: in.What, member: in.Member, rule: in.Rule}
+	long := len(in.What) + len(in.Member) + len(in.Rule)
+	for _, r := range in.Requester {
+		long += len(r)
+	}
+	if long > longestKind {
+		return kind{of: k.of, others: true}
+	}
+	k.requester = strings.Join(in.Requester, "\n")
+	return k
+}
+
+// together is what is said of calls that are counted without telling them apart.
+func (in Inbound) together() Inbound {
+	verdict := "refused"
+	if in.Allowed {
+		verdict = "allowed"
+	}
+	return Inbound{Peer: in.Peer, Name: in.Name, Allowed: in.Allowed, Why: "Further calls that were " + verdict + ", too many or too long to tell apart."}
+}
+
+// Flush records what was counted.
+func (c *Calls) Flush() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.flush()
+}
+
+// flush writes the counts and forgets what did not come again. The caller holds c.mu.
+func (c *Calls) flush() error {
+	c.owed = nil
+	for k, r := range c.kinds {
+		if r.count == 0 {
+			delete(c.kinds, k)
+			c.leave(k)
+			continue
+		}
+		if err := c.write(r.call, *r); err != nil {
+			c.owed = err
+			return err
+		}
+		r.count = 0
+	}
+	return nil
+}
+
+// leave gives the place of a kind among its peer's back; all the others together have none.
+func (c *Calls) leave(k kind) {
+	if k.others {
+		return
+	}
+	if c.peers[k.of]--; c.peers[k.of] <= 0 {
+		delete(c.peers, k.of)
+	}
+}
+
+// Run flushes at the end of each window, and when ctx ends for the last time.
+func (c *Calls) Run(ctx context.Context) error {
+	tick := time.NewTicker(c.cfg.Window)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			_ = c.Flush() // the next Note says so, and refuses
+		case <-ctx.Done():
+			return c.Flush()
+		}
+	}
+}
+
+func (c *Calls) write(in Inbound, r repeats) error {
+	e := in.entry(c.cfg.Node)
+	if r.count > 0 {
+		e.Time, e.Count, e.Since = r.last, r.count, &r.first
+	}
+	if err := c.cfg.Append(e); err != nil {
+		return fmt.Errorf("calls of other nodes: %w", err)
+	}
+	c.cfg.Told(e)
+	return nil
+}
+
+func (in Inbound) entry(node string) Entry {
+	e := Entry{
+		Time: time.Now(), Node: node, Kind: KindInbound, Agent: in.Peer, Name: in.Name, For: slices.Clone(in.Requester), Tool: in.Verb,
+		Verdict: "deny", Stage: in.Stage, Rule: in.Rule, Source: "authorize", Why: in.Why, Approved: in.Allowed,
+	}
+	slices.Reverse(e.For)
+	if in.Allowed {
+		e.Verdict = "allow"
+	}
+	if in.What != "" {
+		c := Called{Capability: in.What, Member: in.Member}
+		if in.Verb == "send" {
+			c.Capability, c.Perception = "", in.What
+		}
+		e.Args, _ = json.Marshal(c) // three strings cannot fail
+	}
+	return e
+}
+
+// Called is the Args of an Entry about a call of another node.
+type Called struct {
+	Capability string `json:"capability,omitempty"`
+	Perception string `json:"perception,omitempty"`
+	Member     string `json:"member,omitempty"`
+}

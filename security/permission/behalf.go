@@ -1,0 +1,131 @@
+package permission
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// longestName is how many bytes the name of a link may have that another node tells.
+const longestName = 256
+
+// What a node says of those on whose behalf it asks (WriteBehalf) has at most so many links, and rules in all of
+// them: more than agents spawn agents, and than a person writes.
+const (
+	mostBehalfLinks = 16
+	mostBehalfRules = 2048
+)
+
+// behalfJSON is what they are held to.
+type behalfJSON struct {
+	Links []behalfLink `json:"links"`
+}
+
+// behalfLink is a link without what only its own node knows: what a person answered, and rules about that node's
+// files.
+type behalfLink struct {
+	Name      string   `json:"name"`
+	FinalDeny []string `json:"final_deny,omitempty"`
+	Deny      []string `json:"deny,omitempty"`
+	Override  []string `json:"override,omitempty"`
+	Allow     []string `json:"allow,omitempty"`
+	Default   Action   `json:"default"`
+}
+
+// WriteBehalf writes down what a chain is held to, for another node. Links of the same rules are written once.
+// What cannot be said there is left out if it allows: the answers of people, and what is granted for a single call
+// or by a skill. An error says that a chain is longer than ReadBehalf takes. An empty chain is nil.
+func WriteBehalf(c Chain) ([]byte, error) {
+	var out behalfJSON
+	seen := map[string]bool{}
+	rules := 0
+	for _, l := range c {
+		if l.Granted != nil {
+			l.Policy.Allow = l.Policy.Allow[:len(l.Policy.Allow):len(l.Policy.Allow)]
+			for _, g := range l.Granted() {
+				if g.Call == "" && !g.Rule.ofSkill() {
+					l.Policy.Allow = append(l.Policy.Allow, g.Rule)
+				}
+			}
+		}
+		digest := l.Policy.Digest()
+		if seen[digest] {
+			continue
+		}
+		seen[digest] = true
+		p := l.Policy
+		rules += len(p.FinalDeny) + len(p.Deny) + len(p.Override) + len(p.Allow)
+		out.Links = append(out.Links, behalfLink{strings.ToValidUTF8(l.Name[:min(len(l.Name), longestName-32)], ""), texts(p.FinalDeny), texts(p.Deny), texts(p.Override), texts(p.Allow), p.Default})
+	}
+	switch {
+	case len(out.Links) == 0:
+		return nil, nil
+	case len(out.Links) > mostBehalfLinks || rules > mostBehalfRules:
+		return nil, fmt.Errorf("too many permissions to tell another node: %d links with %d rules", len(out.Links), rules)
+	}
+	return json.Marshal(out)
+}
+
+// ofSkill reports whether the text of a rule means something else, or more, where it was not granted by a skill.
+func (r Rule) ofSkill() bool {
+	return r.granted || slices.ContainsFunc(skillDirs[:], func(dir string) bool { return strings.Contains(r.text, dir) })
+}
+
+func texts(rules []Rule) []string {
+	var all []string
+	for _, r := range rules {
+		all = append(all, r.text)
+	}
+	return all
+}
+
+// ReadBehalf reads what another node wrote. It is that node's word and nothing vouches for it; beside one's own links
+// it can only take away. Nothing is nil. What is not wholly understood is an error, and whoever gets it must not act:
+// it may have denied what was asked.
+func ReadBehalf(data []byte) (Chain, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	var in behalfJSON
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return nil, errors.New("they cannot be read")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows them")
+	}
+	if len(in.Links) == 0 || len(in.Links) > mostBehalfLinks {
+		return nil, fmt.Errorf("they have %d links", len(in.Links))
+	}
+	var c Chain
+	rules := 0
+	for _, l := range in.Links {
+		if len(l.Name) > longestName || strings.ContainsFunc(l.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return nil, errors.New("a name in them cannot be shown")
+		}
+		p := Policy{Default: l.Default}
+		for _, list := range []struct {
+			from []string
+			to   *[]Rule
+		}{{l.FinalDeny, &p.FinalDeny}, {l.Deny, &p.Deny}, {l.Override, &p.Override}, {l.Allow, &p.Allow}} {
+			if rules += len(list.from); rules > mostBehalfRules {
+				return nil, fmt.Errorf("they have over %d rules", mostBehalfRules)
+			}
+			for _, text := range list.from {
+				r, err := ParseRule(text)
+				if err != nil {
+					return nil, err
+				}
+				*list.to = append(*list.to, r)
+			}
+		}
+		c = append(c, Link{Name: l.Name, Policy: p})
+	}
+	return c, nil
+}

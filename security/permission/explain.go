@@ -1,0 +1,339 @@
+package permission
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"symbio/security/permission/shell"
+)
+
+// Explanation is a verdict, where the rule that decided stands, and the smallest change that would give another
+// verdict. Every change that it names has been tried.
+type Explanation struct {
+	Verdict Verdict
+	// At is where the rule that decided stands: FILE:LINE:COLUMN, "preset NAME", "skill:NAME", "memory",
+	// "guardrail"; "" when no rule decided.
+	At string
+	// To is the verdict that Changes together would give: Allow for a call that is not allowed, Deny for one that
+	// is. Without Changes it means nothing.
+	To Action
+	// Changes are rules to add, each as narrow as the grammar lets it be.
+	Changes []Change
+	// Wider is a rule that would do the same for calls like this one, "" when there is no such rule or when it
+	// would allow everything that the sandbox permits.
+	Wider string
+	// Never says why no rule can give another verdict; "" when Changes can.
+	Never string
+}
+
+// Change is a rule to add.
+type Change struct {
+	Link string // to whose policy
+	List string // allow, override or deny
+	Rule string
+}
+
+// Explain judges a call, and says what would change the verdict. It costs several times what Judge does, and asks
+// Granted of each link as often.
+func (c Chain) Explain(call Call) Explanation {
+	v := c.Judge(call)
+	e := Explanation{Verdict: v, At: c.at(v)}
+	switch {
+	case len(c) == 0:
+		e.Never = "nobody has been given any permission here"
+	case v.Action == Allow:
+		e.To, e.Changes = Deny, c.restrict(call)
+		if len(e.Changes) == 0 {
+			e.Never = "no rule means exactly this"
+		}
+	default:
+		e.To = Allow
+		e.Changes, e.Wider, e.Never = c.widen(call)
+	}
+	return e
+}
+
+// Change is one sentence for people: what would give another verdict.
+func (e Explanation) Change() string {
+	if e.Never != "" {
+		return "No rule changes this: " + e.Never + "."
+	}
+	does, parts := "allow", []string(nil)
+	if e.To == Deny {
+		does = "deny"
+	}
+	several := slices.ContainsFunc(e.Changes, func(c Change) bool { return c.Link != e.Changes[0].Link })
+	for i, c := range e.Changes {
+		where := c.List
+		if several {
+			where += " of " + c.Link
+		}
+		if i > 0 && c.Link == e.Changes[i-1].Link && c.List == e.Changes[i-1].List {
+			parts[len(parts)-1] += ", " + c.Rule
+		} else {
+			parts = append(parts, where+": "+c.Rule)
+		}
+	}
+	text := fmt.Sprintf("To %s it, add to %s.", does, strings.Join(parts, " and to "))
+	if e.Wider != "" {
+		text += fmt.Sprintf(" %s would %s all like it.", e.Wider, does)
+	}
+	return text
+}
+
+// at is where the rule of a verdict stands.
+func (c Chain) at(v Verdict) string {
+	if v.Source != "config" || v.Rule == "" {
+		return v.Source
+	}
+	list := map[Stage]string{StageFinalDeny: "final_deny", StageDeny: "deny", StageOverride: "override"}[v.Stage]
+	if list == "" {
+		list = "allow"
+	}
+	for _, l := range c {
+		if at := l.Policy.at[list+" "+v.Rule]; at != "" && l.Name == v.Link {
+			return at
+		}
+	}
+	return v.Source
+}
+
+// widen finds what would allow a call that is not allowed.
+func (c Chain) widen(call Call) (changes []Change, wider, never string) {
+	f := look(call)
+	for _, r := range rails(call.Within) {
+		if v := r.judge(f); v.Action != Allow {
+			return nil, "", fmt.Sprintf("%s around this work says so (%s)", r.Name, strings.TrimSuffix(v.Why, "."))
+		}
+	}
+	alone := call
+	alone.Within = nil
+	for i, l := range c {
+		more, never := l.widen(alone)
+		if never != "" {
+			if len(c) > 1 {
+				never += fmt.Sprintf(" (permissions of %s)", c[i].Name)
+			}
+			return nil, "", never
+		}
+		changes = append(changes, more...)
+	}
+	if c.with(changes).Judge(call).Action != Allow {
+		return nil, "", "something beside the rules decides it"
+	}
+	changes = c.fewest(changes, call, Allow)
+	if len(changes) == 1 && changes[0].List == "allow" {
+		if text := wide(changes[0].Rule); text != "" && c.with([]Change{{changes[0].Link, "allow", text}}).Judge(call).Action == Allow {
+			wider = text
+		}
+	}
+	return changes, wider, ""
+}
+
+// widen adds rules to one link until it allows the call.
+func (l Link) widen(call Call) (changes []Change, never string) {
+	for range 4 { // at most an override and an allow, each once more for files
+		v := Chain{l}.Judge(call)
+		if v.Action == Allow {
+			return changes, ""
+		}
+		var add []Change
+		switch {
+		case v.Stage == StageFinalDeny && v.Rule != "":
+			return nil, fmt.Sprintf("%s is a final denial, and nothing lifts those", v.Rule)
+		case v.Stage == StageMemory:
+			return nil, "a person has denied exactly this call, and that holds until the agent ends"
+		case v.Stage == StageDeny:
+			for _, text := range l.exact(call, false) {
+				add = append(add, Change{l.Name, "override", text})
+			}
+		default:
+			for _, text := range l.exact(call, true) {
+				add = append(add, Change{l.Name, "allow", text})
+			}
+		}
+		next := Chain{l}.with(add)[0]
+		after := Chain{next}.Judge(call)
+		if len(add) == 0 || after.Action == v.Action && after.Stage == v.Stage && after.Why == v.Why {
+			if v.Stage == StageDeny {
+				return nil, fmt.Sprintf("no override means exactly this; take %s out of deny", v.Rule)
+			}
+			return nil, lowerFirst(strings.TrimSuffix(v.Why, " So a person has to say."))
+		}
+		l, changes = next, append(changes, add...)
+	}
+	return nil, "it takes more than rules for single calls"
+}
+
+func lowerFirst(text string) string {
+	text = strings.TrimSuffix(text, ".")
+	if text == "" || strings.HasPrefix(text, "I ") {
+		return text
+	}
+	return strings.ToLower(text[:1]) + text[1:]
+}
+
+// restrict finds a rule that denies a call that is allowed.
+func (c Chain) restrict(call Call) []Change {
+	for _, text := range c[0].exact(call, false) {
+		change := []Change{{c[0].Name, "deny", text}}
+		if c.with(change).Judge(call).Action == Deny {
+			return change
+		}
+	}
+	return nil
+}
+
+// with is the chain with rules added.
+func (c Chain) with(changes []Change) Chain {
+	c = slices.Clone(c)
+	for _, change := range changes {
+		r, err := ParseRule(change.Rule)
+		if err != nil {
+			continue
+		}
+		for i := range c {
+			if c[i].Name != change.Link {
+				continue
+			}
+			p := &c[i].Policy
+			list := map[string]*[]Rule{"allow": &p.Allow, "deny": &p.Deny, "override": &p.Override}[change.List]
+			*list = append(slices.Clone(*list), r)
+		}
+	}
+	return c
+}
+
+// fewest leaves out the changes that are not needed.
+func (c Chain) fewest(changes []Change, call Call, want Action) []Change {
+	for i := 0; i < len(changes); {
+		without := slices.Delete(slices.Clone(changes), i, i+1)
+		if c.with(without).Judge(call).Action == want {
+			changes = without
+		} else {
+			i++
+		}
+	}
+	return changes
+}
+
+// exact are rules that mean this call and as little else as the grammar can say; of a call that runs commands one
+// for each of them. open leaves out what is allowed already. Some may be no rules, or not mean the call.
+func (l Link) exact(call Call, open bool) []string {
+	f := look(call)
+	if f.ran() != nil {
+		return l.exactRun(f, open)
+	}
+	var texts []string
+	switch f.subject.matter {
+	case matterPath:
+		for _, at := range f.locations() {
+			if at.known {
+				texts = append(texts, at.lexical)
+			}
+		}
+	case matterName:
+		texts = append(texts, f.values...)
+	case matterURL:
+		for _, t := range f.targets() {
+			if t.addr.IsValid() {
+				texts = append(texts, "ip:"+netip.AddrPortFrom(t.addr, t.port).String())
+			} else {
+				texts = append(texts, "domain:"+t.host)
+			}
+		}
+	default:
+		for _, name := range sortedKeys(call.Args) {
+			if s, is := call.Args[name].(string); is {
+				texts = append(texts, name+"="+s)
+			}
+		}
+	}
+	for _, text := range texts {
+		if strings.Contains(text, "*") {
+			continue
+		}
+		if r, err := ParseRule(fmt.Sprintf("%s(%s)", call.Tool, text)); err == nil && r.allows(f) == yes {
+			return []string{r.text}
+		}
+	}
+	if f.subject.matter == matterOpaque {
+		return []string{call.Tool} // there is nothing narrower
+	}
+	return nil
+}
+
+func (l Link) exactRun(f *facts, open bool) (texts []string) {
+	if open {
+		for _, a := range l.open(f) {
+			if a.Rule == "" {
+				a.Rule = known(f.call.Tool, a.Command)
+			}
+			texts = append(texts, a.Rule)
+		}
+		return texts
+	}
+	for i := range f.shell.program.Commands {
+		if text := exactRule(f, i); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	for _, o := range f.shell.files {
+		if at := o.locations()[0]; at.known {
+			texts = append(texts, fmt.Sprintf("%s(%s)", o.call.Tool, at.lexical))
+		}
+	}
+	return texts
+}
+
+// known is a rule for what begins with the words of a command that are known; "" when it would allow everything
+// that the sandbox permits.
+func known(tool, command string) string {
+	p := shell.Parse(command)
+	if len(p.Commands) == 0 {
+		return ""
+	}
+	var words []string
+	for _, w := range p.Commands[len(p.Commands)-1].Words {
+		if w.Dynamic || w.Tilde {
+			break
+		}
+		words = append(words, quoted(w.Text))
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	r, err := ParseRule(fmt.Sprintf("%s(%s:*)", tool, strings.Join(words, " ")))
+	if err != nil || r.Warning() != "" {
+		return ""
+	}
+	return r.text
+}
+
+// wide is a prefix rule for commands like the one of an exact rule; "" when none is sensible.
+func wide(exact string) string {
+	r, err := ParseRule(exact)
+	words := split(r.words().head)
+	if err != nil || r.form != formExact || len(words) < 2 || strings.HasPrefix(words[1], "-") || r.words().env != "" {
+		return ""
+	}
+	words = words[:2]
+	if r.tool == "Git" {
+		words = words[1:]
+	}
+	for _, w := range words {
+		if strings.Trim(w, argumentName+"./") != "" {
+			return ""
+		}
+	}
+	if len(split(r.words().head)) == 2 && r.tool != "Git" && strings.ContainsAny(words[1], "./") {
+		return "" // one file
+	}
+	text := fmt.Sprintf("%s(%s:*)", r.tool, strings.Join(words, " "))
+	if found, err := ParseRule(text); err != nil || found.Warning() != "" {
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,21 @@
+//go:build unix
+
+package private
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// exposed tells why a file or directory could be somebody else's. closed are the permissions that others must not have.
+func exposed(path string, info fs.FileInfo, closed fs.FileMode, want string) error {
+	if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Uid != 0 && int(s.Uid) != os.Getuid() {
+		return fmt.Errorf("%s belongs to another user; move it away: %w", path, ErrExposed)
+	}
+	if mode := info.Mode().Perm(); mode&closed != 0 {
+		return fmt.Errorf("other users may use %s (mode %04o): look at what is in it, then run `chmod %s %s`: %w", path, mode, want, path, ErrExposed)
+	}
+	return nil
+}

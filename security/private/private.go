@@ -1,0 +1,104 @@
+// Package private keeps small files that speak for a user: keys, what they allowed, whom they trust.
+//
+// The one idea: who could have written such a file could have said yes in the user's name. So it is read only if nobody
+// else could have written or seen it, and it is written whole or not at all.
+//
+// Guarantees: what is looked at is what was opened, so that a rename between the two changes nothing; a FIFO or a device
+// in its place does not hang the reader; no more than the limit is read. Any function may be called from many goroutines
+// and processes at once; of two that replace a file, one comes last.
+//
+// It does not encrypt, and it does not lock. On systems without mode bits the directory's access list is relied on.
+package private
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// ErrExposed is that others could have read or written a file, or put it there. The error says which permissions, and how
+// to close them.
+var ErrExposed = errors.New("others may use it")
+
+// ErrUnfit is that what stands there cannot be such a file: it is a directory, a link, a device, or too long.
+var ErrUnfit = errors.New("symbio did not write it like this")
+
+// Read returns what is in a file of at most limit bytes that only its owner can use, in a directory that only its owner
+// can change; the owner is the user of this process, or root. The errors are fs.ErrNotExist, ErrExposed, ErrUnfit, and
+// those of reading; each names the file. It reads the disk.
+func Read(file string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	named, err := os.Lstat(file)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || !os.SameFile(named, info) {
+		return nil, fmt.Errorf("%s is not a regular file: %w", file, ErrUnfit)
+	}
+	dir, err := os.Stat(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(exposed(file, info, 0o077, "600"), exposed(filepath.Dir(file), dir, 0o022, "700")); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s has over %d bytes: %w", file, limit, ErrUnfit)
+	}
+	return data, nil
+}
+
+// Replace makes file hold data, for this user alone, whatever it held before. It makes the directory if there is none.
+// A reader, and a machine that loses its power, find the old or the new. It waits for the disk.
+func Replace(file string, data []byte) error {
+	return written(file, data, os.Rename)
+}
+
+// Create is Replace for a file that is not there yet: fs.ErrExist if it is, also when another process made it meanwhile.
+// On a file system without hard links, who reads within the microseconds of the write can see half a file.
+func Create(file string, data []byte) error {
+	err := written(file, data, os.Link) // a link fails when the name is taken, where a rename would replace
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// written writes a whole file beside the one meant, and has place put it there.
+func written(file string, data []byte, place func(from, to string) error) error {
+	dir := filepath.Dir(file)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(file)+"-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return place(tmp.Name(), file)
+}

@@ -1,0 +1,68 @@
+//go:build amd64 || arm64
+
+package inside
+
+import (
+	"os"
+
+	"symbio/security/sandbox/internal/unix"
+)
+
+// What stands in the place of what is hidden: nothing, which can be looked at. A program that finds no key goes on
+// without; one that may not look for it ends.
+const (
+	emptyDir  = "/dev/.nothing"
+	emptyFile = "/dev/.empty"
+)
+
+// hide puts nothing over each hidden path. It comes last: whatever was mounted before lies below.
+func (j *Job) hide() error {
+	if len(j.Hide) == 0 {
+		return nil
+	}
+	if err := os.Mkdir(emptyDir, 0o555); err != nil {
+		return err
+	}
+	if err := os.WriteFile(emptyFile, nil, 0o444); err != nil {
+		return err
+	}
+	for _, path := range j.Hide {
+		if err := cover(path); err != nil {
+			return err
+		}
+	}
+	// The mounts keep them, and nobody can put anything in any more.
+	if err := os.Remove(emptyDir); err != nil {
+		return err
+	}
+	return os.Remove(emptyFile)
+}
+
+func cover(path string) error {
+	to, err := OpenPlain(path)
+	if os.IsNotExist(err) {
+		return nil // a private /tmp has it no more
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(to)
+	var st unix.Stat_t
+	if err := unix.Fstat(to, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	with := emptyFile
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		with = emptyDir
+	}
+	from, err := OpenPlain(with)
+	if err != nil {
+		return err
+	}
+	t, err := copyTree(from, path)
+	unix.Close(from)
+	if err != nil {
+		return err
+	}
+	return t.attachAt(to, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+}

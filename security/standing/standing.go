@@ -1,0 +1,210 @@
+// Package standing keeps what a person has allowed for longer than a session.
+//
+// The one idea: an entry allows exactly what was shown, where it was shown, and under the rules under which it was
+// asked. It is one exact rule for a simple command or a file, or one whole call; it is for one working directory; and
+// it names the policy that was in force, so that it allows nothing once that was changed.
+//
+// The file belongs to the user alone and lies outside of any repository. What is in it is checked when it is read: a
+// file that others may write, that is damaged, or that holds anything but exact rules is an error, and nothing of it
+// counts. An entry is a grant: it lifts no denial. All methods may be called from many goroutines; one process at a
+// time may have a file open.
+//
+// It does not ask anybody: who calls Keep has.
+package standing
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"symbio/security/permission"
+)
+
+// MostEntries is how many a Book holds: more than anybody looks through when they ask what is allowed.
+const MostEntries = 512
+
+// longestShown is how many bytes of a call are kept for people; the Key is what counts.
+const longestShown = 512
+
+// Errors that callers tell apart.
+var (
+	// ErrFull says that a Book holds MostEntries.
+	ErrFull = errors.New("as many things are allowed for good as can be kept; take some back with `symbio approvals forget`")
+	// ErrNotExact says that something would allow more than one thing.
+	ErrNotExact = errors.New("it is no exact rule")
+)
+
+// Entry is one thing that is allowed.
+type Entry struct {
+	ID string `json:"id"` // short, for people
+	// Rule is an exact rule, or Call the permission.Call.Key of a call, and Shown that call for people.
+	Rule  string `json:"rule,omitempty"`
+	Call  string `json:"call,omitempty"`
+	Shown string `json:"shown,omitempty"`
+	// Dir is the working directory that it is for, absolute.
+	Dir string `json:"dir"`
+	// Scope is the permission.Policy.Digest of the policy that was in force.
+	Scope string    `json:"scope"`
+	Since time.Time `json:"since"`
+	By    string    `json:"by,omitempty"` // who allowed it, such as "terminal"
+
+	rule permission.Rule
+}
+
+// Book is a file of entries. Make it with Open.
+type Book struct {
+	file string
+
+	mu      sync.Mutex
+	entries []Entry                            // the oldest first; guarded by mu
+	views   map[[2]string][]permission.Granted // by scope and directory, made when asked for; guarded by mu
+}
+
+// Open reads a file; one that is not there is an empty Book.
+func Open(file string) (*Book, error) {
+	entries, err := read(file)
+	if err != nil {
+		return nil, fmt.Errorf("what was allowed for good: %w", err)
+	}
+	return &Book{file: file, entries: entries}, nil
+}
+
+// Keep adds what a person has allowed, in a directory and under a policy; what is there already is not added again.
+// shown is the call for people. With an error nothing was added. It writes to a file, and may block as long.
+func (b *Book) Keep(granted []permission.Granted, scope, dir, shown, by string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entries := slices.Clone(b.entries)
+	for _, g := range granted {
+		e := Entry{ID: b.free(entries), Rule: g.Rule.String(), Call: g.Call, Dir: dir, Scope: scope, Since: time.Now().UTC().Truncate(time.Second), By: by}
+		if e.Call != "" {
+			e.Rule, e.Shown = "", cut(shown)
+		}
+		same := func(o Entry) bool {
+			return o.Rule == e.Rule && o.Call == e.Call && o.Dir == e.Dir && o.Scope == e.Scope
+		}
+		if slices.ContainsFunc(entries, same) {
+			continue
+		}
+		if err := e.check(); err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	if len(entries) > MostEntries {
+		return ErrFull
+	}
+	return b.become(entries)
+}
+
+// Forget takes an entry back. false: there is none of that id.
+func (b *Book) Forget(id string) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entries := slices.DeleteFunc(slices.Clone(b.entries), func(e Entry) bool { return e.ID == id })
+	if len(entries) == len(b.entries) {
+		return false, nil
+	}
+	return true, b.become(entries)
+}
+
+// become writes the entries and then has them count. The caller holds b.mu.
+func (b *Book) become(entries []Entry) error {
+	if err := write(b.file, entries); err != nil {
+		return fmt.Errorf("what was allowed for good: %w", err)
+	}
+	b.entries, b.views = entries, nil
+	return nil
+}
+
+// Entries are all of them, the oldest first.
+func (b *Book) Entries() []Entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.entries)
+}
+
+// Granted is what is allowed in a directory, as long as the policy is that of the digest. It is not to be written to.
+func (b *Book) Granted(scope, dir string) []permission.Granted {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := [2]string{scope, dir}
+	if all, ok := b.views[at]; ok {
+		return all
+	}
+	var all []permission.Granted
+	for _, e := range b.entries {
+		if e.Scope == scope && e.Dir == dir {
+			all = append(all, permission.Granted{Rule: e.rule, Call: e.Call, Source: "lasting:" + e.ID})
+		}
+	}
+	if b.views == nil || len(b.views) > 16 { // a node asks for one
+		b.views = map[[2]string][]permission.Granted{}
+	}
+	b.views[at] = all
+	return all
+}
+
+// free draws an id that no entry has.
+func (b *Book) free(entries []Entry) string {
+	for {
+		var raw [3]byte
+		rand.Read(raw[:])
+		id := hex.EncodeToString(raw[:])
+		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.ID == id }) {
+			return id
+		}
+	}
+}
+
+var (
+	idForm    = regexp.MustCompile(`^[0-9a-f]{6}$`)
+	scopeForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	callForm  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]* [0-9a-f]{64}$`)
+)
+
+// check tells whether an entry may count, and reads its rule.
+func (e *Entry) check() error {
+	bad := func(what string) error { return fmt.Errorf("entry %.20q: %s", e.ID, what) }
+	switch {
+	case !idForm.MatchString(e.ID):
+		return bad("its id is none")
+	case (e.Rule == "") == (e.Call == ""):
+		return bad("it has to be either a rule or a call")
+	case !filepath.IsAbs(e.Dir) || filepath.Clean(e.Dir) != e.Dir:
+		return bad("its directory is no absolute path")
+	case !scopeForm.MatchString(e.Scope):
+		return bad("its scope is none")
+	case len(e.Shown) > longestShown+64 || len(e.By) > 256 || !utf8.ValidString(e.Shown+e.By):
+		return bad("its words are too long, or none")
+	case e.Call != "" && !callForm.MatchString(e.Call):
+		return bad("its call is none")
+	case e.Call != "":
+		return nil
+	}
+	r, err := permission.ParseRule(e.Rule)
+	if err != nil {
+		return fmt.Errorf("entry %s: %w", e.ID, err)
+	}
+	if !r.Exact() {
+		return fmt.Errorf("entry %s: %.200q: %w", e.ID, e.Rule, ErrNotExact)
+	}
+	e.rule = r
+	return nil
+}
+
+// cut keeps the beginning of a text, and says so.
+func cut(s string) string {
+	if len(s) <= longestShown {
+		return strings.ToValidUTF8(s, "?")
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:longestShown], ""), len(s))
+}

@@ -1,0 +1,251 @@
+package standing_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"symbio/security/permission"
+	"symbio/security/standing"
+)
+
+const dir = "/work/shop"
+
+var (
+	scope = strings.Repeat("ab", 32)
+	other = strings.Repeat("cd", 32)
+)
+
+func open(t *testing.T, file string) *standing.Book {
+	t.Helper()
+	b, err := standing.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func exact(t *testing.T, texts ...string) (all []permission.Granted) {
+	t.Helper()
+	for _, text := range texts {
+		r, err := permission.ParseRule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, permission.Granted{Rule: r})
+	}
+	return all
+}
+
+func keep(t *testing.T, b *standing.Book, scope, dir string, granted []permission.Granted) {
+	t.Helper()
+	if err := b.Keep(granted, scope, dir, "the call", "terminal"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsKeptIsAllowedAfterARestartUnderTheSamePolicyInTheSamePlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "allowed.json")
+	call := permission.Call{Tool: "WebFetch", Args: map[string]any{"url": "https://example.com/"}, Dir: dir}
+	keep(t, open(t, file), scope, dir, append(exact(t, "Bash(git push)", "Write(/work/shop/out.txt)"), permission.Granted{Call: call.Key()}))
+	b := open(t, file)
+	keep(t, b, scope, dir, exact(t, "Bash(git push)")) // again
+	if got := b.Entries(); len(got) != 3 || got[0].Rule != "Bash(git push)" || got[2].Call != call.Key() || got[2].Shown != "the call" || got[0].By != "terminal" {
+		t.Fatalf("kept are %+v", got)
+	}
+	push := permission.Call{Tool: "Bash", Args: map[string]any{"command": "git push"}, Dir: dir}
+	force := permission.Call{Tool: "Bash", Args: map[string]any{"command": "git push --force"}, Dir: dir}
+	elsewhere := permission.Call{Tool: "WebFetch", Args: call.Args, Dir: "/work"}
+	another := permission.Call{Tool: "WebFetch", Args: map[string]any{"url": "https://example.com/x"}, Dir: dir}
+	judge := func(c permission.Call, scope, at string) permission.Verdict {
+		p := permission.Policy{Default: permission.Ask}
+		return permission.Chain{{Policy: p, Granted: func() []permission.Granted { return b.Granted(scope, at) }}}.Judge(c)
+	}
+	for _, tt := range []struct {
+		name      string
+		call      permission.Call
+		scope, at string
+		want      permission.Action
+	}{
+		{"the command", push, scope, dir, permission.Allow},
+		{"the call", call, scope, dir, permission.Allow},
+		{"another option", force, scope, dir, permission.Ask},
+		{"another URL", another, scope, dir, permission.Ask},
+		{"another policy", push, other, dir, permission.Ask},
+		{"another policy for the call", call, other, dir, permission.Ask},
+		{"another directory", push, scope, "/work", permission.Ask},
+		{"the call in another directory", elsewhere, scope, dir, permission.Ask},
+	} {
+		v := judge(tt.call, tt.scope, tt.at)
+		if v.Action != tt.want || tt.want == permission.Allow && !strings.HasPrefix(v.Source, "lasting:") {
+			t.Errorf("%s: got %v by %q, want %v", tt.name, v.Action, v.Source, tt.want)
+		}
+	}
+	for _, e := range b.Entries() {
+		if ok, err := b.Forget(e.ID); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if ok, _ := b.Forget(e.ID); ok {
+			t.Error("forgotten twice")
+		}
+	}
+	if v := judge(push, scope, dir); v.Action != permission.Ask || len(open(t, file).Entries()) != 0 {
+		t.Errorf("after it was taken back: %v", v.Action)
+	}
+}
+
+func TestWhatIsKeptLiftsNoDenial(t *testing.T) {
+	b := open(t, filepath.Join(t.TempDir(), "allowed.json"))
+	call := permission.Call{Tool: "Write", Args: map[string]any{"file_path": "a", "content": "x"}, Dir: dir}
+	push := permission.Call{Tool: "Bash", Args: map[string]any{"command": "git push"}, Dir: dir}
+	keep(t, b, scope, dir, append(exact(t, "Bash(git push)"), permission.Granted{Call: call.Key()}))
+	granted := func() []permission.Granted { return b.Granted(scope, dir) }
+	deny := exact(t, "Bash(git push:*)", "Edit(./*)")
+	rules := []permission.Rule{deny[0].Rule, deny[1].Rule}
+	for _, c := range []permission.Call{call, push} {
+		for name, p := range map[string]permission.Policy{
+			"deny": {Deny: rules, Default: permission.Ask}, "final deny": {FinalDeny: rules, Default: permission.Ask},
+		} {
+			if v := (permission.Chain{{Policy: p, Granted: granted}}).Judge(c); v.Action != permission.Deny {
+				t.Errorf("%s, %s: got %v", c.Tool, name, v.Action)
+			}
+		}
+		inner := c
+		inner.Within = []permission.Guardrail{{Deny: rules}}
+		if v := (permission.Chain{{Policy: permission.Policy{Default: permission.Ask}, Granted: granted}}).Judge(inner); v.Action != permission.Deny {
+			t.Errorf("%s, in a guardrail: got %v", c.Tool, v.Action)
+		}
+	}
+}
+
+func TestOnlyExactThingsAreKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "allowed.json")
+	b := open(t, file)
+	for _, text := range []string{"Bash", "Bash(git:*)", "Bash(git log *)", "Bash(rm:*.tmp)", "Bash(a * b)", "Write(./a)", "Write(a)", "Write(/work/*)", "Write(~/a)", "WebFetch(domain:example.com)", "mcp__a__*", "Skill(a)", "Bash(a; b)"} {
+		if err := b.Keep(exact(t, text), scope, dir, "", ""); !errors.Is(err, standing.ErrNotExact) {
+			t.Errorf("%s: got %v, want ErrNotExact", text, err)
+		}
+	}
+	for name, g := range map[string]permission.Granted{"nothing": {}, "no key": {Call: "Write"}, "a key of another form": {Call: "Write *"}} {
+		if b.Keep([]permission.Granted{g}, scope, dir, "", "") == nil {
+			t.Errorf("%s was kept", name)
+		}
+	}
+	if b.Keep(exact(t, "Bash(ls -l)"), scope, "shop", "", "") == nil || b.Keep(exact(t, "Bash(ls -l)"), "x", dir, "", "") == nil {
+		t.Error("kept for no directory, or under no policy")
+	}
+	if _, err := os.Stat(file); err == nil || len(b.Entries()) != 0 {
+		t.Error("something was written")
+	}
+}
+
+func TestAFullBookTakesNoMore(t *testing.T) {
+	b := open(t, filepath.Join(t.TempDir(), "allowed.json"))
+	var all []permission.Granted
+	for i := range standing.MostEntries {
+		c := permission.Call{Tool: "T", Args: map[string]any{"n": i}, Dir: dir}
+		all = append(all, permission.Granted{Call: c.Key()})
+	}
+	keep(t, b, scope, dir, all)
+	if err := b.Keep(exact(t, "Bash(ls -l)"), scope, dir, "", ""); !errors.Is(err, standing.ErrFull) || len(b.Entries()) != standing.MostEntries {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAFileThatIsNotAsItWasWrittenCountsForNothing(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.Chmod(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "allowed.json")
+	keep(t, open(t, file), scope, dir, exact(t, "Bash(git push)"))
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(file)
+	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Fatalf("mode %v, %v", info.Mode(), err)
+	}
+	replaced := func(old, new string) string { return strings.Replace(string(good), old, new, 1) }
+	for name, text := range map[string]string{
+		"a wider rule":  replaced("Bash(git push)", "Bash(git:*)"),
+		"no rule":       replaced("Bash(git push)", "Bash(git"),
+		"unknown key":   replaced(`"by"`, `"bye"`),
+		"another form":  replaced(`"format": 1`, `"format": 2`),
+		"cut off":       string(good[:len(good)-3]),
+		"something new": string(good) + "{}",
+		"no directory":  replaced(dir, "shop"),
+		"no scope":      replaced(scope, "x"),
+		"empty":         "",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := standing.Open(file); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: got %v, want an error that names the file", name, err)
+		}
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range map[string]os.FileMode{file: 0o640, folder: 0o770} {
+		was, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := standing.Open(file); err == nil || !strings.Contains(err.Error(), "chmod") {
+			t.Errorf("%s of mode %o: got %v", path, mode, err)
+		}
+		if err := os.Chmod(path, was.Mode().Perm()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, file)
+	if err := os.Symlink(file, file+".link"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(file, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := standing.Open(file); err == nil {
+		t.Error("a directory was read")
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	f.Add([]byte(`{"format":1,"entries":[]}`))
+	f.Add([]byte(`{"format":1,"entries":[{"id":"abcdef","rule":"Bash(ls -l)","dir":"/","scope":"` + scope + `","since":"2026-01-01T00:00:00Z"}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file := filepath.Join(t.TempDir(), "allowed.json")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b, err := standing.Open(file)
+		if err != nil {
+			return
+		}
+		for _, e := range b.Entries() {
+			if r, err := permission.ParseRule(e.Rule); e.Call == "" && (err != nil || !r.Exact()) {
+				t.Errorf("%+v counts", e)
+			}
+			b.Granted(e.Scope, e.Dir)
+			if _, err := json.Marshal(e); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package format
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The bounds of what plainFields reads. Real front matter keeps far within them; what does not is
+// read by YAML, whose search for duplicates does not grow with the square of the number of fields.
+const (
+	maxPlainFields = 64
+	maxPlainKey    = 64
+)
+
+// plainFields reads front matter that is nothing but `key: value` lines, with maps one level deep,
+// as most is. It costs a tenth of what the YAML reader does, and gives what that gives: whatever
+// could mean anything else in YAML (a mark at the start of a value, a colon or # within, an escape,
+// a list, a comment, a line that goes on, a field twice) is not ok, and nothing is wrong with front
+// matter that is. The text is that which checkText accepts.
+func plainFields(front []byte) (fields []field, ok bool) {
+	text := string(front) // one copy, which all values share
+	var p plainReader
+	for number := firstLine; text != ""; number++ {
+		line, rest, _ := strings.Cut(text, "\n")
+		text = rest
+		line = strings.TrimSuffix(line, "\r")
+		if line == "" {
+			continue
+		}
+		if !p.line(line, number) {
+			return nil, false
+		}
+	}
+	return p.fields, len(p.fields) > 0
+}
+
+// plainReader holds what has been read. Nested entries belong to the last field.
+type plainReader struct {
+	fields []field
+	indent int // of the entries of the last field; 0 = it has none
+}
+
+func (p *plainReader) line(line string, number int) bool {
+	key, value, indent, ok := plainEntry(line)
+	if !ok {
+		return false
+	}
+	n := &yaml.Node{Line: number - firstLine + 1}
+	if !plainValue(value, n) {
+		return false
+	}
+	if indent > 0 {
+		return p.nested(key, n, indent)
+	}
+	if len(p.fields) == maxPlainFields {
+		return false
+	}
+	for i := range p.fields {
+		if p.fields[i].key == key {
+			return false
+		}
+	}
+	if p.fields == nil {
+		p.fields = make([]field, 0, 8)
+	}
+	p.fields = append(p.fields, field{key: key, line: number, value: n})
+	p.indent = 0
+	return true
+}
+
+// nested adds an entry to the map that is the value of the last field.
+func (p *plainReader) nested(key string, value *yaml.Node, indent int) bool {
+	if len(p.fields) == 0 {
+		return false
+	}
+	m := p.fields[len(p.fields)-1].value
+	switch {
+	case p.indent == 0 && m.Tag == "!!null" && m.Value == "":
+		*m = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: value.Line}
+		p.indent = indent
+	case p.indent != indent: // it goes on with a text, or down another level
+		return false
+	}
+	if len(m.Content) == 2*maxPlainFields {
+		return false
+	}
+	for i := 0; i < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			return false
+		}
+	}
+	k := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key, Line: value.Line}
+	m.Content = append(m.Content, k, value)
+	return true
+}
+
+// plainEntry parts `key: value`. A key that YAML takes for null is not one.
+func plainEntry(line string) (key, value string, indent int, ok bool) {
+	for indent < len(line) && line[indent] == ' ' {
+		indent++
+	}
+	line = line[indent:]
+	n := 0
+	for n < len(line) && n <= maxPlainKey && keyByte(line[n], n) {
+		n++
+	}
+	if n == 0 || n > maxPlainKey || n == len(line) || line[n] != ':' || isNull(line[:n]) {
+		return "", "", 0, false
+	}
+	key, value = line[:n], line[n+1:]
+	if value != "" && value[0] != ' ' {
+		return "", "", 0, false
+	}
+	return key, strings.Trim(value, " "), indent, true
+}
+
+func keyByte(c byte, at int) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_':
+		return true
+	case '0' <= c && c <= '9', c == '-':
+		return at > 0
+	}
+	return false
+}
+
+// plainValue reads a value into n: a text on this line, quoted or not.
+func plainValue(s string, n *yaml.Node) bool {
+	n.Kind, n.Tag, n.Value = yaml.ScalarNode, "!!str", s
+	if s == "" || isNull(s) {
+		n.Tag = "!!null"
+		return true
+	}
+	if strings.ContainsAny(s, "\t\r") || wideBreak(s) {
+		return false
+	}
+	switch c := s[0]; {
+	case c == '"' || c == '\'':
+		n.Style = yaml.DoubleQuotedStyle
+		if c == '\'' {
+			n.Style = yaml.SingleQuotedStyle
+		}
+		if len(s) < 2 || s[len(s)-1] != c {
+			return false
+		}
+		n.Value = s[1 : len(s)-1]
+		return strings.IndexByte(n.Value, c) < 0 && strings.IndexByte(n.Value, '\\') < 0
+	case c >= 0x80, 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '(', c == '/', c == '_', c == '$':
+		return !strings.Contains(s, ": ") && !strings.Contains(s, " #") && s[len(s)-1] != ':'
+	}
+	return false
+}
+
+func isNull(s string) bool { return s == "~" || s == "null" || s == "Null" || s == "NULL" }
+
+// wideBreak reports what YAML takes for the end of a line beside \n and \r: U+0085, U+2028, U+2029.
+func wideBreak(s string) bool {
+	for i := 0; i+1 < len(s); i++ {
+		switch s[i] {
+		case 0xC2:
+			if s[i+1] == 0x85 {
+				return true
+			}
+		case 0xE2:
+			if s[i+1] == 0x80 && i+2 < len(s) && (s[i+2] == 0xA8 || s[i+2] == 0xA9) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,225 @@
+package skills
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"symbio/skills/format"
+)
+
+// batch is how many skills a worker takes at a time: enough that handing them over costs nothing, few
+// enough that the last worker is not waited for.
+const batch = 32
+
+// workers is how many read at once. More than there are processors, because a disk that is not in
+// memory is waited for.
+func workers() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
+
+// job is one SKILL.md to read.
+type job struct {
+	place place
+	scope Scope
+	known *known
+}
+
+// sweep is one scan that runs.
+type sweep struct {
+	cfg  Config
+	last *survey
+	at   time.Time
+	jobs []*job
+	next []*job // the batch that is being filled
+	out  chan []*job
+
+	reads atomic.Int64
+
+	bundled []*known
+	watched []watched
+	notes   []Problem
+	limited bool
+}
+
+// survey scans the disk. It walks alone, while workers read what it finds; the order of the result is
+// that of the walk. All that it started has ended when it returns.
+func (c Config) survey(ctx context.Context, last *survey) (*survey, error) {
+	s := sweep{cfg: c, last: last, at: time.Now(), out: make(chan []*job, workers())}
+	var wg sync.WaitGroup
+	for range workers() {
+		wg.Go(func() {
+			for jobs := range s.out {
+				for _, j := range jobs {
+					if ctx.Err() == nil {
+						s.read(j)
+					}
+				}
+			}
+		})
+	}
+	for _, root := range c.ordered() {
+		if ctx.Err() != nil {
+			break
+		}
+		s.walk(ctx, root)
+	}
+	s.flush()
+	close(s.out)
+	wg.Wait()
+	s.bundled = readAllBundled(c)
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("scan for skills: %w", err)
+	}
+	return s.finish(), nil
+}
+
+func (s *sweep) walk(ctx context.Context, root Root) {
+	cfg := s.cfg
+	if root.Scope == ScopePeer {
+		cfg.MaxDepth = 1 // what was trusted is one skill, not those that it holds
+	}
+	w, err := newWalk(root.Path, cfg)
+	if err != nil {
+		m, _ := markOf(root.Path)
+		s.watched = append(s.watched, watched{root.Path, m})
+		if root.Scope == ScopeConfig {
+			s.notes = append(s.notes, Problem{root.Path, []format.Diagnostic{{Code: format.CodeNoDirectory, Severity: format.Warning, Message: err.Error()}}})
+		}
+		return
+	}
+	w.flat = root.Flat || root.Scope == ScopePeer // what was trusted is one skill, not those that it holds
+	for p := range w.all {
+		if ctx.Err() != nil {
+			return
+		}
+		s.add(&job{place: p, scope: cmp.Or(root.Scope, ScopeProject)})
+	}
+	s.watched = append(s.watched, w.watched...)
+	s.notes = append(s.notes, w.notes...)
+	s.limited = s.limited || w.limited
+}
+
+func (s *sweep) add(j *job) {
+	s.jobs = append(s.jobs, j)
+	if s.next = append(s.next, j); len(s.next) == batch {
+		s.flush()
+	}
+}
+
+func (s *sweep) flush() {
+	if len(s.next) > 0 {
+		s.out <- s.next
+		s.next = nil
+	}
+}
+
+// read fills j.known, from the last scan if the file is the same.
+func (s *sweep) read(j *job) {
+	p := j.place
+	var before *known
+	if s.last != nil {
+		before = s.last.known[p.path]
+	}
+	if before != nil && before.reading.mark.settled(s.last.at) && before.reading.skill.ID != "" {
+		if m, err := markOf(join(p.path, fileName)); err == nil && m == before.reading.mark && before.canonical == p.canonical {
+			j.known = before
+			if before.reading.skill.resources() != p.has || before.reading.skill.Scope != j.scope {
+				again := *before
+				again.reading.skill.putResources(p.has)
+				again.reading.skill.Scope = j.scope
+				j.known = &again
+			}
+			return
+		}
+	}
+	s.reads.Add(1)
+	r := readPlace(p, s.cfg.Policy, false)
+	r.skill.Scope = j.scope
+	j.known = &known{reading: r, canonical: p.canonical}
+	if before != nil && editBroke(r.diags) {
+		j.known.good = before.lastGood()
+	}
+}
+
+// lastGood is the version to keep when an edit breaks the skill.
+func (k *known) lastGood() *Skill {
+	if k.good != nil || format.Failed(k.reading.diags) {
+		return k.good
+	}
+	good := k.reading.skill
+	good.Stale = true
+	return &good
+}
+
+// editBroke reports errors that people make when they edit a file. One that is gone, or has become
+// something else than a file, is not kept.
+func editBroke(ds []format.Diagnostic) bool {
+	switch kindOf(ds) {
+	case ErrFormat, ErrYAML, ErrInvalid:
+		return true
+	}
+	return false
+}
+
+func (s *sweep) finish() *survey {
+	g := gather{seen: make(map[string]bool, len(s.jobs))}
+	out := &survey{known: make(map[string]*known, len(s.jobs)), watched: s.watched, at: s.at, reads: s.reads.Load()}
+	for _, j := range s.jobs {
+		out.known[j.place.path] = j.known
+		out.watched = append(out.watched, watched{j.known.reading.skill.Path, j.known.reading.mark})
+		g.add(j.known)
+	}
+	for _, k := range s.bundled {
+		g.add(k)
+	}
+	g.catalog.Notes, g.catalog.Truncated = s.notes, s.limited
+	out.catalog = s.cfg.Choices.Apply(g.finish())
+	return out
+}
+
+func readAllBundled(cfg Config) (bundled []*known) {
+	if cfg.Bundled == nil {
+		return nil
+	}
+	found, err := fs.Glob(cfg.Bundled, "*/"+fileName)
+	if err != nil {
+		return nil // only a bad pattern fails
+	}
+	for _, file := range found {
+		bundled = append(bundled, &known{reading: readBundled(cfg.Bundled, path.Dir(file), cfg.Policy, false)})
+	}
+	return bundled
+}
+
+// unchanged reports whether all that the scan saw is as it was. What changed shortly before the scan may
+// have changed again unseen, and counts as changed.
+func (v *survey) unchanged(ctx context.Context) bool {
+	paths := v.watched
+	var changed atomic.Bool
+	var next atomic.Int64
+	const step = 256
+	var wg sync.WaitGroup
+	for range min(workers(), 1+len(paths)/step) {
+		wg.Go(func() {
+			for !changed.Load() && ctx.Err() == nil {
+				from := int(next.Add(step)) - step
+				if from >= len(paths) {
+					return
+				}
+				for _, w := range paths[from:min(from+step, len(paths))] {
+					if m, _ := markOf(w.path); m != w.mark || !m.settled(v.at) {
+						changed.Store(true)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return !changed.Load() && ctx.Err() == nil
+}
