@@ -54,7 +54,7 @@ func TestGenerateMakesAValue(t *testing.T) {
 		if got.Title != "Tides" || len(got.Parts) != 2 {
 			t.Errorf("%s: got %+v", name, got)
 		}
-		if len(asked) != len(answers) || !strings.Contains(asked[0].Messages[0].Text, "what it is about") {
+		if len(asked) != len(answers) || asked[0].Output == nil || !strings.Contains(asked[0].Output.Instruction(), "what it is about") {
 			t.Errorf("%s: asked %d times: %+v", name, len(asked), asked)
 		}
 		if last := asked[len(asked)-1].Messages; len(asked) == 2 && (len(last) != 3 || last[1].Text != answers[0] || !strings.HasPrefix(last[2].Text, "That does not fit: ")) {
@@ -66,8 +66,25 @@ func TestGenerateMakesAValue(t *testing.T) {
 func TestGenerateGivesUpAfterTwoAnswers(t *testing.T) {
 	var asked []llm.Request
 	got, err := step.With(says(&asked, "no", `{"parts":[]}`), step.Generate[string, plan](planOf)).Run(t.Context(), "tides")
-	if !errors.Is(err, step.ErrUnfit) || got.Title != "" || len(asked) != 2 {
+	if !errors.Is(err, llm.ErrUnfit) || got.Title != "" || len(asked) != 2 {
 		t.Errorf("got %+v, %v, asked %d times", got, err, len(asked))
+	}
+}
+
+func TestASessionIsToldWhatItsAnswersCost(t *testing.T) {
+	var total llm.Usage
+	session := step.Session{
+		Used: func(u llm.Usage) { total = total.Add(u) },
+		Model: llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+			return llm.Response{Message: llm.Message{Text: "no JSON"}, Usage: llm.Usage{Input: 10, Output: 1}}, nil
+		}),
+	}
+	run(t, step.With(session, step.GenerateText(planOf)), "tides")
+	if _, err := step.With(session, step.Generate[string, plan](planOf)).Run(t.Context(), "tides"); !errors.Is(err, llm.ErrUnfit) {
+		t.Errorf("got %v", err)
+	}
+	if total.Input != 30 || total.Output != 3 {
+		t.Errorf("three answers, one of them in vain: %+v", total)
 	}
 }
 
