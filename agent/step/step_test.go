@@ -5,9 +5,12 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"symbio/agent/step"
+	"symbio/agent/tool/guardrail"
 )
 
 var errTest = errors.New("the test's error")
@@ -43,6 +46,25 @@ func TestAStepIsAFunctionOrAnythingThatRuns(t *testing.T) {
 	if got := run(t, step.Chain2(&counter{}, step.Transform(strconv.Itoa)), "x"); got != "1" {
 		t.Errorf("a step of one's own: got %q", got)
 	}
+}
+
+// One step, many runs at once: what a step keeps for a run is that run's.
+func TestAStepMayBeRunByManyAtOnce(t *testing.T) {
+	var bus step.EventBus
+	defer bus.Close()
+	inner := step.Guardrail(step.EmitAfter("doubled", func(n int) any { return n }, step.Transform(func(n int) int { return 2 * n })), guardrail.Deny("Bash"))
+	one := step.Trace("one", step.Retry(step.Again{}, step.Timeout(time.Minute, step.Race(inner, inner))))
+	many := step.Chain2(step.Map(4, one), step.Reduce(0, func(_ context.Context, sum, n int) (int, error) { return sum + n, nil }))
+	s := step.With(&bus, step.With(step.Tracer(func(step.Span) {}), many))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if got, err := s.Run(t.Context(), []int{1, 2, 3, 4}); got != 20 || err != nil {
+				t.Errorf("got %d, %v", got, err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestEmptyGivesWhatItIsGiven(t *testing.T) {

@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
+	"log"
 	"strings"
 	"time"
 
@@ -16,9 +16,10 @@ import (
 )
 
 func main() {
-	if err := lan.Run(context.Background(), survey, "desk", "kitchen", "attic"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := lan.Run(ctx, survey, "desk", "kitchen", "attic"); err != nil {
+		log.Print(err)
 	}
 }
 
