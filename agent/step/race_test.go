@@ -184,3 +184,17 @@ func TestARaceDoesNotBeginWhenItsContextHasEnded(t *testing.T) {
 		t.Errorf("got %v, ran: %v", err, ran)
 	}
 }
+
+func TestARaceWhoseContextEndsFailsWithItsCause(t *testing.T) {
+	for name, late := range map[string]error{"a late success": nil, "late failures": errA} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			l := &log{cancelled: map[string]bool{}, ended: map[string]time.Duration{}}
+			s := step.Race(racer{name: "a", takes: 5 * time.Second, err: late, heedless: true}.on(l), racer{name: "b", takes: time.Minute}.on(l))
+			time.AfterFunc(time.Second, func() { cancel(errTest) })
+			if _, err := s.Run(ctx, time.Now()); err != errTest || !l.cancelled["a"] || !l.cancelled["b"] || l.ended["a"] != 5*time.Second {
+				t.Errorf("%s: got %v; %v cancelled, %v ended", name, err, l.cancelled, l.ended)
+			}
+		})
+	}
+}

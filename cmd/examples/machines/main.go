@@ -17,9 +17,10 @@ import (
 
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := lan.Run(ctx, survey, "desk", "kitchen", "attic"); err != nil {
-		log.Print(err)
+	err := lan.Run(ctx, survey, "desk", "kitchen", "attic")
+	cancel()
+	if err != nil {
+		log.Fatal(err)
 	}
 }
 
