@@ -126,6 +126,7 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 	messages := append(slices.Clone(a.history), llm.Message{Role: llm.User, Text: task})
 	said := false // in an earlier turn
 	for turn := 1; turn <= a.life.def.MaxTurns; turn++ {
+		a.takeMore(ctx)
 		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.specs()}), func(c llm.Chunk) {
 			if c.Retry != nil {
 				a.report(retried(turn, c.Retry))

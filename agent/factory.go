@@ -34,6 +34,9 @@ type Config struct {
 	// Tools are the tools that belong to no agent in particular, such as the file tools. Each agent
 	// gets those for peers, skills and replication of its own beside them.
 	Tools []tool.Tool
+	// More are tools that come and go, as those of MCP servers, asked for before each turn of a model. It may wait until
+	// those are there that are on their way. Default: none.
+	More func(ctx context.Context) []tool.Tool
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
 	// Trust keeps that a person trusts a skill, whose SKILL.md has that SHA-256, with these of its rules.

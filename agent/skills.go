@@ -140,6 +140,9 @@ func (a *Agent) ready(ctx context.Context) error {
 		return fmt.Errorf("the skills of the last task: %w", err)
 	}
 	a.shelf.took = false
+	if _, err := registry.Refresh(ctx); err != nil { // then what is known has to do
+		a.life.factory.cfg.Logger.Warn("skills not looked at again", "agent", a.life.self.ID, "err", err)
+	}
 	a.preload(ctx)
 	if a.shelf.attached == a.shelf.epoch {
 		return nil

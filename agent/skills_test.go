@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -483,5 +484,18 @@ func TestATurnsSkillsEndWithTheNextMessage(t *testing.T) {
 	s.tell(m, "and now")
 	if got := s.registry.Granted(string(m.ID)); len(got) != 0 {
 		t.Errorf("granted in the next turn: %v", got)
+	}
+}
+
+func TestATaskBeginsWithTheSkillsThatAreOnTheDisk(t *testing.T) {
+	s := newSchool(t, agent.SkillUse{}, map[string]string{"one/SKILL.md": front("one", "")}, func(c *skills.Config) { c.Fresh = time.Nanosecond })
+	m := s.spawn(agent.Order{})
+	s.tell(m, "go")
+	if strings.Contains(s.system(), "<name>late</name>") {
+		t.Fatal("a skill is shown that is not there yet")
+	}
+	s.write("late/SKILL.md", front("late", ""))
+	if got := s.tell(m, "go on", takes("late")); !strings.Contains(s.system(), "<name>late</name>") || !strings.Contains(got, "How to late.") {
+		t.Errorf("a skill that was saved between two tasks is not there: %s", got)
 	}
 }

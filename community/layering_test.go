@@ -36,6 +36,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/mdns":         {"discovery/mdns"},
 	"github.com/miekg/dns":              {"discovery/mdns"},
 	"github.com/spf13/cobra":            {"cmd"},
+	"github.com/modelcontextprotocol":   {"agent/tool/mcp"},
 	"mvdan.cc/sh":                       {"security/permission"},
 }
 

@@ -3,6 +3,7 @@ package skills
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,11 +30,14 @@ type Problem struct {
 	Diagnostics []format.Diagnostic
 }
 
-// Message says it in one line.
+// Message says it in one line: the errors, if there are any, and nothing that is not the reason.
 func (p Problem) Message() string {
-	texts := make([]string, len(p.Diagnostics))
-	for i, d := range p.Diagnostics {
-		texts[i] = d.Message
+	failed := format.Failed(p.Diagnostics)
+	var texts []string
+	for _, d := range p.Diagnostics {
+		if !failed || d.Severity == format.Error {
+			texts = append(texts, d.Message)
+		}
 	}
 	return strings.Join(texts, "; ")
 }
@@ -45,6 +49,16 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		Message     string              `json:"message"`
 		Diagnostics []format.Diagnostic `json:"diagnostics"`
 	}{p.Path, p.Message(), p.Diagnostics})
+}
+
+// Err names every skill that was left out and why; nil when there is none. A scan never fails for a skill: this is for
+// whoever wants it to (skills.md C29).
+func (c Catalog) Err() error {
+	var all []error
+	for _, p := range c.Errors {
+		all = append(all, fmt.Errorf("%s: %s", p.Path, p.Message()))
+	}
+	return errors.Join(all...)
 }
 
 // Find returns the skill of that exact name, or the one whose SKILL.md or directory has that path.

@@ -31,7 +31,7 @@ func (r *Registry) List(ctx context.Context, l ListRequest) (ListReply, error) {
 func (s *shelf) list(ctx context.Context, l list) (ListReply, error) {
 	if l.Dir == "" {
 		if l.ForceReload {
-			if err := s.rescan(ctx, "reloaded"); err != nil {
+			if err := s.rescan(ctx, s.scanner.Scan, "reloaded"); err != nil {
 				return ListReply{}, err
 			}
 		}

@@ -36,7 +36,7 @@ func NewRegistry(sys *actor.System, cfg Config) (*Registry, error) {
 			// After a crash nobody knows which skills are active, so none are.
 			r.given.clear()
 			s := &shelf{cfg: cfg, scanner: scanner, given: r.given, publish: r.now.Store, holders: map[string]*holder{}, own: map[string]Skill{}, out: map[string]bool{}, elsewhere: map[string]Catalog{}}
-			return s, s.rescan(context.Background(), "scanned")
+			return s, s.rescan(context.Background(), scanner.Scan, "scanned")
 		},
 		Stopped: func(error) { r.given.clear() },
 	})
@@ -59,6 +59,12 @@ func (r *Registry) Catalog(ctx context.Context) (Catalog, error) {
 // Rescan looks for skills again and returns the new catalog. What is active stays so.
 func (r *Registry) Rescan(ctx context.Context) (Catalog, error) {
 	return ask[Catalog](ctx, r, rescan{})
+}
+
+// Refresh returns the catalog as it is on the disk, for whoever is about to use it: it looks whether anything has
+// changed, unless that was done within the last Config.Fresh. What is active stays so.
+func (r *Registry) Refresh(ctx context.Context) (Catalog, error) {
+	return ask[Catalog](ctx, r, refresh{})
 }
 
 // Choose replaces the configuration's choices. What is off now is taken back from the agents that have it.
@@ -170,6 +176,7 @@ func ask[T any](ctx context.Context, r *Registry, msg any) (T, error) {
 type (
 	getCatalog struct{}
 	rescan     struct{}
+	refresh    struct{}
 	choose     struct{ choices Choices }
 	deactivate struct{ agent, name string }
 	endTurn    struct{ agent string }

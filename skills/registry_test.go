@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -369,5 +370,45 @@ func TestReleaseBeatsAnActivationThatIsUnderWay(t *testing.T) {
 		close(files.open)
 		both.Wait()
 		expect(t, r, "ann")
+	})
+}
+
+func TestRefreshSeesWhatIsNewOnTheDiskAndDoesNotLookAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := real(t)
+		skill(t, filepath.Join(root, "one"))
+		cfg := user(root)
+		cfg.Fresh = time.Minute
+		r, _ := registry(t, cfg)
+		names := func() string {
+			c, err := r.Refresh(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(c.Names(), " ")
+		}
+		skill(t, filepath.Join(root, "two"))
+		if got := names(); got != "one" {
+			t.Errorf("within a minute it looked again: %s", got)
+		}
+		time.Sleep(time.Minute)
+		if got := names(); got != "one two" {
+			t.Errorf("after a minute the skills are %s, want one and two", got)
+		}
+		if got := strings.Join(r.Now().Names(), " "); got != "one two" {
+			t.Errorf("what all see is %s", got)
+		}
+		before := r.Now()
+		time.Sleep(time.Minute)
+		if names(); r.Now() != before {
+			t.Error("nothing has changed, and yet there is another snapshot")
+		}
+		if err := os.RemoveAll(filepath.Join(root, "one")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if got := names(); got != "two" {
+			t.Errorf("what was removed is still there: %s", got)
+		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
+	"time"
 
 	"symbio/skills/format"
 )
@@ -39,6 +40,9 @@ type Config struct {
 	GrantTTL GrantTTL
 	// IncludeFrontMatter hands out a SKILL.md whole, not only the text below its front matter.
 	IncludeFrontMatter bool
+	// Fresh is how long Refresh takes what it knows for true. Default 2s: a person who has just saved a file is not
+	// quicker, and agents that start together look once.
+	Fresh time.Duration
 	// RootsFor says where the skills of another working directory are, for List. Default: nowhere.
 	RootsFor func(dir string) []Root
 	// Report gets each change, in order, from the actor's goroutine: it must not block, nor call the
@@ -58,6 +62,7 @@ func (c Config) withDefaults() Config {
 	c.Name = cmp.Or(c.Name, "skills")
 	c.Duplicates = cmp.Or(c.Duplicates, DuplicatesAmbiguous)
 	c.MaxActive = cmp.Or(c.MaxActive, 16)
+	c.Fresh = cmp.Or(c.Fresh, 2*time.Second)
 	c.GrantTTL = cmp.Or(c.GrantTTL, GrantSession)
 	if c.RootsFor == nil {
 		c.RootsFor = func(string) []Root { return nil }

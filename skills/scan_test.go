@@ -228,3 +228,21 @@ func TestStandardRoots(t *testing.T) {
 		t.Errorf("nowhere: got %v", got)
 	}
 }
+
+func TestAProblemSaysTheReasonAlone(t *testing.T) {
+	root := real(t)
+	dir := skill(t, filepath.Join(root, "mine"), "origin: elsewhere")
+	if err := os.Rename(dir, filepath.Join(root, "other")); err != nil {
+		t.Fatal(err)
+	}
+	c := scan(t, user(root))
+	if len(c.Errors) != 1 || len(c.Errors[0].Diagnostics) != 2 {
+		t.Fatalf("left out are %v, want one with an error and a warning", c.Errors)
+	}
+	if got, want := c.Errors[0].Message(), `name "mine" differs from the directory's name "other"`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if c.Err() == nil || scan(t, user(t.TempDir())).Err() != nil {
+		t.Error("Err is not about the skills that were left out")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 	"unique"
 
 	"symbio/skills/format"
@@ -23,6 +24,7 @@ type shelf struct {
 	out       map[string]bool  // unregistered, by id
 	catalog   Catalog          // what comes of these; replaced, not written to
 	known     bool             // the catalog was published
+	looked    time.Time        // when the disk was looked at last
 	holders   map[string]*holder
 	taken     int                // how many skills were ever taken, for their order
 	elsewhere map[string]Catalog // of other working directories; see List
@@ -62,7 +64,9 @@ func (s *shelf) Receive(ctx context.Context, msg any) (any, error) {
 	case getCatalog:
 		return s.catalog.snapshot(), nil
 	case rescan:
-		return s.changed(s.rescan(ctx, "scanned"))
+		return s.changed(s.rescan(ctx, s.scanner.Scan, "scanned"))
+	case refresh:
+		return s.changed(s.refresh(ctx))
 	case choose:
 		return s.changed(s.choose(m.choices))
 	case register:
@@ -102,12 +106,20 @@ func (s *shelf) changed(err error) (any, error) {
 	return s.catalog.snapshot(), nil
 }
 
-func (s *shelf) rescan(ctx context.Context, why string) error {
-	c, err := s.scanner.Scan(ctx)
+// refresh looks for what has changed, if that was not done just now.
+func (s *shelf) refresh(ctx context.Context) error {
+	if time.Since(s.looked) < s.cfg.Fresh {
+		return nil
+	}
+	return s.rescan(ctx, s.scanner.Refresh, "changed")
+}
+
+func (s *shelf) rescan(ctx context.Context, scan func(context.Context) (Catalog, error), why string) error {
+	c, err := scan(ctx)
 	if err != nil {
 		return err
 	}
-	s.scanned = c
+	s.scanned, s.looked = c, time.Now()
 	clear(s.elsewhere)
 	s.cfg.Logger.Debug("skills scanned", "skills", len(c.Skills), "errors", len(c.Errors), "truncated", c.Truncated)
 	for _, p := range c.Errors {

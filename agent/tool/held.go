@@ -43,6 +43,21 @@ func (s *Set) held(ctx context.Context, j *job, v *permission.Verdict) *sandbox.
 	return lacking
 }
 
+// doubted makes a question of a verdict where the tool says that a person has to decide.
+func doubted(j *job, v *permission.Verdict) {
+	if j.inv.Doubt == nil || v.Action == permission.Deny {
+		return
+	}
+	why := j.inv.Doubt()
+	switch {
+	case why == "":
+	case v.Action == permission.Ask:
+		v.Why = strings.TrimSpace(v.Why + " " + why)
+	default:
+		v.Action, v.Stage, v.Rule, v.Source, v.Link, v.Why = permission.Ask, permission.StageDefault, "", "tool", "", why
+	}
+}
+
 // lack is what a person accepts for good: exactly this call, with exactly that lacking.
 func (j *job) lack(lacking *sandbox.Refusal) string {
 	args, err := json.Marshal(j.inv.Args)

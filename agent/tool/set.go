@@ -102,6 +102,7 @@ type Set struct {
 	names []string // in the order given
 
 	mu    sync.Mutex
+	more  []Tool          // those that come and go; guarded by mu
 	lacks map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
 }
 
@@ -124,16 +125,58 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 	return s
 }
 
+// Take has these behind the tools that the Set was made of, in the place of those that it took before: for tools that come
+// and go. One with the name of another before it does not count. What a model is shown, and what a call means, is as of
+// the last Take.
+func (s *Set) Take(more []Tool) {
+	var kept []Tool
+	seen := map[string]bool{}
+	for _, t := range more {
+		if name := t.Spec().Name; s.tools[name] == nil && !seen[name] {
+			seen[name] = true
+			kept = append(kept, t)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.more = kept
+}
+
+func (s *Set) taken() []Tool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.more
+}
+
+// find is the tool of that name; nil = none.
+func (s *Set) find(name string) Tool {
+	if t := s.tools[name]; t != nil {
+		return t
+	}
+	for _, t := range s.taken() {
+		if t.Spec().Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
 // Specs describes the tools for a model, in the order they were given.
 func (s *Set) Specs() []llm.ToolSpec {
-	specs := make([]llm.ToolSpec, 0, len(s.names))
+	more := s.taken()
+	specs := make([]llm.ToolSpec, 0, len(s.names)+len(more))
 	for _, n := range s.offered() {
 		specs = append(specs, s.tools[n].Spec())
+	}
+	for _, t := range more {
+		if !absent(t) {
+			specs = append(specs, t.Spec())
+		}
 	}
 	return specs
 }
 
-// offered names the tools that are there now.
+// offered names those of the tools that the Set was made of that are there now.
 func (s *Set) offered() []string {
 	missing := func(n string) bool { return absent(s.tools[n]) }
 	if !slices.ContainsFunc(s.names, missing) {
@@ -221,9 +264,13 @@ func (s *Set) guarded(j *job, do func()) {
 }
 
 func (s *Set) decode(j *job) {
-	t := s.tools[j.call.Name]
+	t := s.find(j.call.Name)
 	if t == nil || absent(t) {
-		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.offered(), ", "))
+		var names []string
+		for _, spec := range s.Specs() {
+			names = append(names, spec.Name)
+		}
+		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(names, ", "))
 		return
 	}
 	inv, err := t.Decode(j.call.Args)
@@ -251,6 +298,7 @@ func (s *Set) decide(ctx context.Context, j *job) {
 	}
 	var answer Answer
 	lacking := s.held(ctx, j, &d.Verdict)
+	doubted(j, &d.Verdict)
 	switch d.Verdict.Action {
 	case permission.Allow:
 		d.Approved = true

@@ -32,6 +32,9 @@ type Invocation struct {
 	// Holds returns nil if what the call runs can be held as it should be, and a *sandbox.Refusal if less than that is
 	// to be had: then a person decides, or nobody, which is a no. It is asked after the guard. nil: nothing is to hold.
 	Holds func(ctx context.Context) error
+	// Doubt returns why a person has to decide about the call even where a rule allows it, in one sentence; "" = no
+	// reason. It is asked after the guard. nil: there is none.
+	Doubt func() string
 	// Alone says that the call may not run beside others of its turn.
 	Alone bool
 }

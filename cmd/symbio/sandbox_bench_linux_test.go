@@ -18,7 +18,7 @@ func BenchmarkACommandInTheSandbox(b *testing.B) {
 		b.Fatal(err)
 	}
 	p.Network = sandbox.NetworkNone
-	box := sandbox.Probe(b.Context(), sandbox.Config{Levels: []sandbox.Level{sandbox.Native}})
+	box := sandbox.Probe(b.Context(), sandbox.Config{Levels: []sandbox.Level{sandbox.Native}, TempDir: b.TempDir()})
 	if box.Status().Level != sandbox.Native {
 		b.Skip("this machine lets nobody make namespaces")
 	}

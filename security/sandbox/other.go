@@ -10,6 +10,11 @@ import (
 	"syscall"
 )
 
+// spares are of use only where something is masked.
+type spares struct{}
+
+func newSpares(string) *spares { return nil }
+
 func probe(context.Context, Config) machine {
 	return machine{mend: fmt.Sprintf("there is no sandbox for %s/%s yet; to run commands with all that you may do yourself, switch it off in your own configuration", runtime.GOOS, runtime.GOARCH)}
 }

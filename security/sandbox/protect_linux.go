@@ -6,26 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // protection is what keeps the protected names of a job's directories.
 type protection struct {
 	pins, paths []string
 	masks       []*mask
+	spares      *spares
 }
 
 // protect finds out what to protect below the writable places. Masks are made in the directories themselves, where
 // everybody sees them while the command runs; release removes them.
 func (b *Box) protect(write []place, dir string) (_ *protection, err error) {
-	p := new(protection)
+	p := &protection{spares: b.spares}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.release())
@@ -132,7 +129,7 @@ func (p *protection) add(base, name string, create bool) error {
 		}
 		if gone || err == nil && isMask(st) {
 			var m *mask
-			if m, err = makeMask(at); err != nil {
+			if m, err = p.spares.mask(at); err != nil {
 				return err
 			}
 			if m != nil {
@@ -161,177 +158,8 @@ func (p *protection) add(base, name string, create bool) error {
 
 func (p *protection) release() (err error) {
 	for i := len(p.masks) - 1; i >= 0; i-- {
-		err = errors.Join(err, p.masks[i].release())
+		err = errors.Join(err, p.spares.release(p.masks[i]))
 	}
 	p.masks = nil
 	return err
-}
-
-// mask stands where something protected is not. Commands that run at the same time share it, those of other nodes
-// too: each holds a shared lock on it, and who is the last removes it. One that was left by a node that was killed is
-// found by its time, and goes with the next command.
-type mask struct {
-	path string
-	f    *os.File
-}
-
-// maskTime is the time of masks: a moment that no clock showed.
-var maskTime = time.Unix(1, 20261121)
-
-func isMask(st fs.FileInfo) bool {
-	return st.ModTime().Equal(maskTime) && (st.IsDir() || st.Mode().IsRegular() && st.Size() <= 2)
-}
-
-// makeMask returns nil where nothing can be made, and where there is something else.
-func makeMask(path string) (*mask, error) {
-	for range 100 { // somebody may remove it between two steps
-		st, err := os.Lstat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			m, err := createMask(path)
-			switch {
-			case m != nil:
-				return m, nil
-			case errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS):
-				return nil, nil
-			case err != nil && !errors.Is(err, fs.ErrExist):
-				return nil, fmt.Errorf("mask what is not there: %w", err)
-			}
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("mask what is not there: %w", err)
-		}
-		if !isMask(st) {
-			return nil, nil
-		}
-		if m, err := keepMask(path); m != nil || err != nil {
-			return m, err
-		}
-	}
-	return nil, fmt.Errorf("mask what is not there: %s comes and goes", path)
-}
-
-// createMask makes the mask under another name first: nobody is to see one without its time, or that nobody holds. It
-// returns nil with no error if the mask is there, but not held.
-func createMask(path string) (*mask, error) {
-	f, err := unnamedMask(path)
-	if err != nil {
-		return nil, err
-	}
-	made := f.Name()
-	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
-	if err == nil {
-		return &mask{path, f}, nil
-	}
-	err = errors.Join(&os.LinkError{Op: "rename", Old: made, New: path, Err: err}, f.Close(), os.Remove(made))
-	if _, isFile := contents[filepath.Base(path)]; isFile || !errors.Is(err, unix.EINVAL) {
-		return nil, err
-	}
-	if err := os.Mkdir(path, 0o555); err != nil { // a network's files cannot be renamed like that
-		return nil, err
-	}
-	return nil, os.Chtimes(path, maskTime, maskTime)
-}
-
-// unnamedMask makes what is to become the mask of path, beside it, and holds it.
-func unnamedMask(path string) (*os.File, error) {
-	name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".symbio-mask-%016x", rand.Uint64()))
-	content, isFile := contents[filepath.Base(path)]
-	flags, mode := unix.O_RDONLY|unix.O_DIRECTORY, uint32(0o555)
-	if isFile {
-		flags, mode = unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o444
-	} else if err := unix.Mkdir(name, mode); err != nil {
-		return nil, &os.PathError{Op: "mkdir", Path: name, Err: err}
-	}
-	fd, err := unix.Open(name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
-	if err != nil {
-		return nil, errors.Join(&os.PathError{Op: "open", Path: name, Err: err}, os.Remove(name))
-	}
-	f := os.NewFile(uintptr(fd), name)
-	if err := finishMask(f, content, mode); err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(name))
-	}
-	return f, nil
-}
-
-func finishMask(f *os.File, content string, mode uint32) error {
-	if content != "" {
-		if _, err := f.WriteString(content); err != nil {
-			return err
-		}
-	}
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if uint32(st.Mode().Perm()) != mode { // the umask; other users' nodes are to see it too
-		if err := f.Chmod(fs.FileMode(mode)); err != nil {
-			return err
-		}
-	}
-	at := unix.NsecToTimespec(maskTime.UnixNano())
-	if err := unix.UtimesNanoAt(unix.AT_FDCWD, f.Name(), []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return &os.PathError{Op: "set the time of", Path: f.Name(), Err: err}
-	}
-	return flock(f, unix.LOCK_SH)
-}
-
-// keepMask returns nil if the mask is gone.
-func keepMask(path string) (*mask, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("hold the mask: %w", err)
-	}
-	m := &mask{path, f}
-	if err := flock(f, unix.LOCK_SH); err != nil {
-		return nil, errors.Join(fmt.Errorf("hold the mask %s: %w", path, err), f.Close())
-	}
-	if !m.inPlace() {
-		return nil, f.Close()
-	}
-	return m, nil
-}
-
-// inPlace says that the mask is still what its path leads to.
-func (m *mask) inPlace() bool {
-	mine, err := m.f.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Lstat(m.path)
-	return err == nil && os.SameFile(mine, there)
-}
-
-// release removes the mask if nobody else holds it and it is still empty.
-func (m *mask) release() error {
-	defer m.f.Close()
-	if flock(m.f, unix.LOCK_EX|unix.LOCK_NB) != nil || !m.inPlace() {
-		return nil
-	}
-	st, err := m.f.Stat()
-	if err != nil {
-		return fmt.Errorf("remove the mask: %w", err)
-	}
-	if !isMask(st) {
-		return nil // somebody put something in it
-	}
-	remove := unix.Rmdir
-	if !st.IsDir() {
-		remove = unix.Unlink
-	}
-	if err := remove(m.path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
-		return fmt.Errorf("remove the mask: %w", err)
-	}
-	return nil
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
-			return err
-		}
-	}
 }

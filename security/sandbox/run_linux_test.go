@@ -120,6 +120,12 @@ func TestTheEnvironmentIsAListOfWhatIsLetIn(t *testing.T) {
 		if _, err := sh(t, t.Context(), b, dir, "true", func(p *sandbox.Policy, _ *sandbox.Spec) { p.Env = []string{"OPENAI_API_KEY"} }); err == nil {
 			t.Errorf("%v: a key was inherited", l)
 		}
+		r, err = sh(t, t.Context(), b, dir, "echo $OPENAI_API_KEY", func(p *sandbox.Policy, s *sandbox.Spec) {
+			p.Env, s.Env = []string{"OPENAI_API_KEY"}, []string{"OPENAI_API_KEY=its own"}
+		})
+		if err != nil || strings.TrimSpace(r.Stdout.String()) != "its own" {
+			t.Errorf("%v: a key that is given by its value: got %q, %v", l, r.Stdout, err)
+		}
 	}
 }
 
@@ -401,59 +407,72 @@ func TestASymlinkPlantedBetweenCheckAndUse(t *testing.T) {
 
 func TestMasksAreSharedAndLeaveNothing(t *testing.T) {
 	atEachLevel(t, []sandbox.Level{sandbox.Native, sandbox.Bwrap}, func(t *testing.T, b *sandbox.Box) {
-		dir := t.TempDir()
-		p, err := sandbox.Standard(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var all sync.WaitGroup
-		for i := range 8 {
-			all.Go(func() {
-				for j := range 3 {
-					line := fmt.Sprintf("sleep 0.0%d; for f in .envrc .mcp.json .vscode/x .git/config .git/x; do echo evil > $f && echo $f; done; true", (i+j)%5)
-					r, err := b.Run(t.Context(), p, sandbox.Spec{Argv: []string{"/bin/sh", "-c", line}, Dir: dir})
-					if err != nil || r.Stdout.String() != "" {
-						t.Errorf("%v; written: %s", err, r.Stdout)
-					}
-				}
-			})
-		}
-		all.Wait()
-		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
-			t.Errorf("there is still %v, %v", entries, err)
-		}
-		line := "echo ready >&2; read go; echo evil > .envrc"
-		in, to := io.Pipe()
-		said, says := io.Pipe()
-		var g sync.WaitGroup
-		g.Go(func() {
-			r, err := b.Run(t.Context(), p, sandbox.Spec{Argv: []string{"/bin/sh", "-c", line}, Dir: dir, Stdin: in, Stderr: says})
-			if err != nil || r.Code == 0 {
-				t.Errorf("status %d, %v", r.Code, err)
+		t.Run("made each time", func(t *testing.T) { masksAreShared(t, b) })
+		for name, temp := range map[string]string{"kept": t.TempDir(), "kept, on another file system": "/dev/shm"} {
+			temp, err := os.MkdirTemp(temp, "masks")
+			if err != nil {
+				t.Fatal(err)
 			}
-			says.Close()
-		})
-		heard := bufio.NewReader(said)
-		if text, err := heard.ReadString('\n'); err != nil {
-			t.Fatalf("it said %q, %v", text, err)
-		}
-		g.Go(func() { io.Copy(io.Discard, heard) }) // what the shell says of the file
-		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 9 {
-			t.Errorf("while it runs: %v, %v", entries, err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, ".git", "theirs"), nil, 0o644); err != nil && os.Geteuid() == 0 {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(to, "go\n"); err != nil {
-			t.Fatal(err)
-		}
-		to.Close()
-		g.Wait()
-		entries, err := os.ReadDir(dir)
-		if err != nil || os.Geteuid() == 0 && (len(entries) != 1 || entries[0].Name() != ".git") {
-			t.Errorf("%v, %v; want only what somebody put something in", entries, err)
+			t.Cleanup(func() { os.RemoveAll(temp) })
+			b := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{b.Status().Level}, Env: os.Environ(), TempDir: temp})
+			t.Run(name, func(t *testing.T) { masksAreShared(t, b) })
 		}
 	})
+}
+
+func masksAreShared(t *testing.T, b *sandbox.Box) {
+	dir := t.TempDir()
+	p, err := sandbox.Standard(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 3 {
+				line := fmt.Sprintf("sleep 0.0%d; for f in .envrc .mcp.json .vscode/x .git/config .git/x; do echo evil > $f && echo $f; done; true", (i+j)%5)
+				r, err := b.Run(t.Context(), p, sandbox.Spec{Argv: []string{"/bin/sh", "-c", line}, Dir: dir})
+				if err != nil || r.Stdout.String() != "" {
+					t.Errorf("%v; written: %s", err, r.Stdout)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("there is still %v, %v", entries, err)
+	}
+	line := "echo ready >&2; read go; echo evil > .envrc"
+	in, to := io.Pipe()
+	said, says := io.Pipe()
+	var g sync.WaitGroup
+	g.Go(func() {
+		r, err := b.Run(t.Context(), p, sandbox.Spec{Argv: []string{"/bin/sh", "-c", line}, Dir: dir, Stdin: in, Stderr: says})
+		if err != nil || r.Code == 0 {
+			t.Errorf("status %d, %v", r.Code, err)
+		}
+		says.Close()
+	})
+	heard := bufio.NewReader(said)
+	if text, err := heard.ReadString('\n'); err != nil {
+		t.Fatalf("it said %q, %v", text, err)
+	}
+	g.Go(func() { io.Copy(io.Discard, heard) }) // what the shell says of the file
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 9 {
+		t.Errorf("while it runs: %v, %v", entries, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".git", "theirs"), nil, 0o644); err != nil && os.Geteuid() == 0 {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(to, "go\n"); err != nil {
+		t.Fatal(err)
+	}
+	to.Close()
+	g.Wait()
+	entries, err := os.ReadDir(dir)
+	if err != nil || os.Geteuid() == 0 && (len(entries) != 1 || entries[0].Name() != ".git") {
+		t.Errorf("%v, %v; want only what somebody put something in", entries, err)
+	}
 }
 
 func TestMasksOfANodeThatWasKilledGoWithTheNextCommand(t *testing.T) {

@@ -34,7 +34,8 @@ rules of a fetched skill it takes with --grants.`,
   symbio skills trust release-notes --hash 5f1d…           # in a script
   symbio skills trust --list
   symbio skills trust --revoke release-notes`,
-		Args: rangeArgs(0, 1),
+		Args:              rangeArgs(0, 1),
+		ValidArgsFunction: a.completeSkills,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list && (len(args) > 0 || revoke || hash != ""):
@@ -201,11 +202,12 @@ func (a *App) revokeTrust(ctx context.Context, arg string) error {
 	return listErr
 }
 
-// rescan has this user's running nodes look at their skills again. A node that cannot will at its next scan.
-func (a *App) rescan(ctx context.Context) {
+// rescan has this user's running nodes look at their skills again, and names those that have. A node that
+// cannot will at its next start.
+func (a *App) rescan(ctx context.Context) (done []string) {
 	state, err := a.state()
 	if err != nil {
-		return
+		return nil
 	}
 	names, err := state.Running()
 	for _, name := range names {
@@ -215,9 +217,13 @@ func (a *App) rescan(ctx context.Context) {
 			continue
 		}
 		_, callErr := symbiov1.NewControlClient(conn).Skills(ctx, &symbiov1.SkillsRequest{Rescan: true})
+		if callErr == nil {
+			done = append(done, name)
+		}
 		err = errors.Join(err, callErr, conn.Close())
 	}
 	if err != nil {
 		fmt.Fprintln(a.Err, "note: a running node has not looked at its skills again:", words(ctx, err))
 	}
+	return done
 }

@@ -135,6 +135,11 @@ func (a *App) printAnswer(data []byte) error {
 	if json.Unmarshal(data, &text) != nil {
 		text = string(data)
 	}
+	return a.printText(text)
+}
+
+// printText prints text of several lines, with one line break at its end.
+func (a *App) printText(text string) error {
 	if a.OutIsTerminal {
 		lines := strings.Split(text, "\n")
 		for i := range lines {

@@ -29,16 +29,20 @@ func (c Config) Check() error {
 			bad("%s: names that begin with %s are the node's own", where, permission.OwnersPrefix)
 		case names[p.Name]:
 			bad("%s: that name is there twice", where)
-		case ways(len(p.Exec) > 0, p.Agent != "", p.Model != "") != 1:
-			bad("%s: give it either exec, agent or model", where)
+		case ways(len(p.Exec) > 0, p.Agent != "", p.MCP != "", p.Model != "") != 1:
+			bad("%s: give it either exec, agent, mcp or model", where)
+		case p.MCP != "" && !mcpTool.MatchString(p.MCP):
+			bad("%s: mcp is SERVER/TOOL", where)
 		case p.Model != "" && p.checkOffered() != nil:
 			bad("%s: %w", where, p.checkOffered())
 		case p.Timeout < 0:
 			bad("%s: the timeout is negative", where)
 		case p.Progress && len(p.Exec) == 0:
-			bad("%s: progress is for exec; what an agent or a model does is always told to who listens", where)
+			bad("%s: progress is for exec; what an agent, an MCP server or a model does is always told to who listens", where)
 		case p.Concurrency < 0:
 			bad("%s: the concurrency is negative", where)
+		case p.Sandbox != nil && p.MCP != "":
+			bad("%s: sandbox is for exec; what holds an MCP server stands beside it in its file", where)
 		case p.Sandbox != nil && len(p.Exec) == 0:
 			bad("%s: sandbox is for exec; what an agent runs is held as all commands of agents are", where)
 		case p.Sandbox != nil:
@@ -52,6 +56,7 @@ func (c Config) Check() error {
 	c.Sandbox.check(bad)
 	c.Discovery.check(bad)
 	c.checkModels(bad)
+	c.MCP.check(bad)
 	c.Skills.SkillUse.check(bad)
 	c.Skills.SkillReading.check(bad)
 	if _, err := c.Permissions.Policy(); err != nil {

@@ -34,6 +34,7 @@ type Config struct {
 	Approvals    Approvals                `yaml:"approvals"`
 	Sandbox      Sandbox                  `yaml:"sandbox"`
 	Skills       Skills                   `yaml:"skills"`
+	MCP          MCP                      `yaml:"mcp"`
 	Budget       agent.Limits             `yaml:"budget"`
 	Limits       Limits                   `yaml:"limits"`
 }
@@ -94,9 +95,10 @@ type Interfaces struct {
 type Capability struct {
 	Name        string        `yaml:"name"`
 	Description string        `yaml:"description"`
-	Exec        []string      `yaml:"exec"`  // JSON on standard input, JSON on standard output
-	Agent       string        `yaml:"agent"` // the name of a definition
-	Model       Models        `yaml:"model"` // of this node, for others: with the name model.chat
+	Exec        []string      `yaml:"exec"`          // JSON on standard input, JSON on standard output
+	Agent       string        `yaml:"agent"`         // the name of a definition
+	MCP         string        `yaml:"mcp,omitempty"` // SERVER/TOOL of an MCP server
+	Model       Models        `yaml:"model"`         // of this node, for others: with the name model.chat
 	Input       any           `yaml:"input"`
 	Output      any           `yaml:"output"`
 	Idempotent  bool          `yaml:"idempotent"`
@@ -134,6 +136,7 @@ func Default() Config {
 		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
 		Skills:      defaultSkills(),
+		MCP:         defaultMCP(),
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
 		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
@@ -181,6 +184,7 @@ func (c *Config) resolve(dir string) {
 	c.Model.resolve(at)
 	at(&c.Agents)
 	at(&c.Workspace)
+	at(&c.MCP.File)
 	for i := range c.Skills.Dirs {
 		at(&c.Skills.Dirs[i])
 	}

@@ -54,14 +54,14 @@ func (c Config) Values(from Origins) ([]Value, error) {
 		if err := leaf.Decode(&v); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
-		all = append(all, Value{key, v, from.of(key)})
+		all = append(all, Value{key, v, from.Of(key)})
 		return nil
 	})
 	return all, err
 }
 
-// of is the origin of a key, or of the nearest key above it that has one.
-func (o Origins) of(key string) string {
+// Of is the origin of a key, or of the nearest key above it that has one.
+func (o Origins) Of(key string) string {
 	for {
 		if where, ok := o[key]; ok {
 			return where

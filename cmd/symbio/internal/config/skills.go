@@ -22,6 +22,8 @@ type SkillUse struct {
 	GrantTTL skills.GrantTTL `yaml:"grant_ttl"`
 	// OnUnknown is what comes of a definition that names a skill which there is not: warn or error.
 	OnUnknown string `yaml:"on_unknown"`
+	// StrictScan keeps a node from starting when a skill is in disorder. Otherwise that skill is left out.
+	StrictScan bool `yaml:"strict_scan"`
 	// Duplicates is what a name means that several skills have: ambiguous or precedence.
 	Duplicates skills.Duplicates `yaml:"duplicates"`
 	// IncludeFrontMatter gives models a SKILL.md whole.

@@ -63,6 +63,7 @@ func (s stage) nodeA(agents string) map[string]any {
 	return map[string]any{
 		"node":        map[string]any{"name": "a"},
 		"skills":      map[string]any{"discover": false, "tools": skill.Names()}, // the tour is the same, whatever skills the directory brings
+		"mcp":         map[string]any{"enabled": false},                          // nor what servers the user has
 		"workspace":   s.options.Dir,
 		"agents":      agents,
 		"model":       "scripted:" + filepath.Join(s.dir, "survey.yaml"),
@@ -82,6 +83,7 @@ const maxParts = 128
 func (s stage) nodeB() map[string]any {
 	return map[string]any{
 		"node": map[string]any{"name": "b"},
+		"mcp":  map[string]any{"enabled": false},
 		"capabilities": []map[string]any{{
 			"name": "report.render", "description": "Renders a survey, given as JSON, as a Markdown report.",
 			"exec": []string{s.options.Self, "render-report"}, "idempotent": true,

@@ -17,6 +17,7 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
 	"symbio/skills/bundled"
+	"symbio/skills/choice"
 )
 
 // Workspace is the directory in which agents work.
@@ -77,6 +78,9 @@ func (n *Node) offer() error {
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
 	problems := []error{n.community.Offer(info, n.info), n.offerApprovals(), n.shareSkills()}
 	for _, c := range n.opts.Config.Capabilities {
+		if c.MCP != "" {
+			continue // offered when its server is ready
+		}
 		capability, provider, err := n.capability(c)
 		if err == nil {
 			err = n.community.Offer(capability, provider, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, usual(c))))
@@ -110,8 +114,21 @@ func SkillsConfig(o Options) skills.Config {
 		return roots
 	}
 	cfg.Roots = cfg.RootsFor(o.Workspace())
-	cfg.Choices, cfg.Duplicates, cfg.MaxActive, cfg.GrantTTL, cfg.IncludeFrontMatter = use.Choices, use.Duplicates, use.MaxActive, use.GrantTTL, use.IncludeFrontMatter
+	var err error
+	if cfg.Choices, err = skillChoices(o); err != nil && o.Logger != nil {
+		o.Logger.Warn("not all is known that was switched off", "err", err)
+	}
+	cfg.Duplicates, cfg.MaxActive, cfg.GrantTTL, cfg.IncludeFrontMatter = use.Duplicates, use.MaxActive, use.GrantTTL, use.IncludeFrontMatter
 	return cfg
+}
+
+// skillChoices are those of the configuration and of `symbio skills disable`. Beside an error stands what is
+// known.
+func skillChoices(o Options) (skills.Choices, error) {
+	c := o.Config.Skills.Choices
+	off, err := o.State.SkillsOff().All()
+	c.Disabled = slices.Concat(c.Disabled, choice.Choices(off).Disabled)
+	return c, err
 }
 
 // SkillPrompt says how models are shown the skills of a node with these options.
@@ -131,9 +148,16 @@ func (n *Node) skillUse() agent.SkillUse {
 	}
 }
 
-// checkSkills holds the definitions against the skills that there are, where the configuration says so.
+// checkSkills holds the definitions against the skills that there are, and these against the format, where the
+// configuration says so.
 func (n *Node) checkSkills() error {
-	if n.skills == nil || n.opts.Config.Skills.OnUnknown != "error" {
+	if n.skills == nil {
+		return nil
+	}
+	if err := n.skills.Now().Err(); err != nil && n.opts.Config.Skills.StrictScan {
+		return fmt.Errorf("skills.strict_scan: %w", err)
+	}
+	if n.opts.Config.Skills.OnUnknown != "error" {
 		return nil
 	}
 	var unknown []error
@@ -143,14 +167,26 @@ func (n *Node) checkSkills() error {
 	return errors.Join(unknown...)
 }
 
+// rescanSkills takes up what the command line has written, and what is on the disk now.
+func (n *Node) rescanSkills(ctx context.Context) (skills.Catalog, error) {
+	choices, err := skillChoices(n.opts)
+	if err != nil {
+		n.log.Warn("not all is known that was switched off", "err", err)
+	}
+	if c, err := n.skills.Choose(ctx, choices); err != nil {
+		return c, err
+	}
+	return n.skills.Rescan(ctx)
+}
+
 func (n *Node) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error) {
 	reply := &symbiov1.SkillsReply{}
 	if n.skills == nil {
 		return reply, nil
 	}
-	look := n.skills.Catalog
+	look := n.skills.Refresh
 	if rescan {
-		look = n.skills.Rescan
+		look = n.rescanSkills
 	}
 	catalog, err := look(ctx)
 	if err != nil {

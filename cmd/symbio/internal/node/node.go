@@ -22,6 +22,7 @@ import (
 	"symbio/agent/llm/tape"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
+	"symbio/agent/tool/mcp"
 	"symbio/agent/tool/peerskill"
 	"symbio/agent/tool/web"
 	"symbio/cmd/symbio/internal/config"
@@ -92,6 +93,7 @@ type Node struct {
 	roster    *discovery.Roster
 	sources   []discovery.Source
 	skills    *skills.Registry // nil = off
+	mcp       *mcp.Manager
 	files     *builtin.Workspace
 	factory   *agent.Factory
 	agents    map[string]agent.Definition
@@ -230,10 +232,14 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	if err != nil {
 		return err
 	}
+	if err := n.openMCP(); err != nil {
+		return err
+	}
 	n.web = n.reach()
 	n.factory = agent.NewFactory(agent.Config{
 		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Trust: n.trustSkill, Granted: n.granted,
 		Tools: slices.Concat(n.files.Tools(), commands, []tool.Tool{web.New(web.Config{}).Tool(), peerskill.Tool(n.fetchSkill)}),
+		More:  n.mcp.Tools,
 		Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
@@ -272,6 +278,8 @@ func (n *Node) run(ctx context.Context, socket net.Listener) error {
 	}
 	part("community", n.community.Run)
 	part("held", n.tellRefusing)
+	part("mcp", n.mcp.Run)
+	part("capabilities of mcp", n.offerMCP)
 	part("discovery", func(ctx context.Context) error { return n.roster.Run(ctx, n.sources...) })
 	changes := n.community.Subscribe()
 	part("changes", func(ctx context.Context) error { return n.reportChanges(ctx, changes) })

@@ -26,7 +26,7 @@ func (o Options) Refusing(held *sandbox.Box) (all []Refusing, err error) {
 	defer func() { err = errors.Join(err, files.Close()) }()
 	for _, c := range o.Config.Capabilities {
 		s := o.Config.Sandbox.Over(c.Sandbox)
-		if c.Agent != "" || s.Off() {
+		if len(c.Exec) == 0 || s.Off() {
 			continue
 		}
 		policy, err := s.Policy(files.Dir(), o.Home)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"symbio/skills/choice"
 	"symbio/skills/share"
 	"symbio/skills/trust"
 )
@@ -54,14 +55,18 @@ func (s State) Skills() trust.Keeper {
 	return trust.Keeper{Book: trust.NewBook(s.trusted()), Store: share.NewStore(filepath.Join(s.Dir, "skills", "fetched"))}
 }
 
+// SkillsOff is where it is kept which skills the user has switched off, for all nodes.
+func (s State) SkillsOff() choice.Book { return choice.NewBook(filepath.Join(s.Dir, "skills", "off")) }
+
 func (s State) trusted() string { return filepath.Join(s.Dir, "skills", "trusted") }
 
 // makeSkills makes the directory of trust: what is not there, the sandbox could not keep commands from making.
 func (s State) makeSkills() error { return os.MkdirAll(s.trusted(), 0o700) }
 
-// Private are the directories with what only nodes may read: keys, the record of decisions, control sockets.
+// Private are the directories with what only nodes may read: keys, the record of decisions, control
+// sockets, what people trust of MCP servers.
 func (s State) Private() []string {
-	return []string{s.Authority(), s.cluster(), filepath.Join(s.Dir, "nodes")}
+	return []string{s.Authority(), s.cluster(), s.mcp(), filepath.Join(s.Dir, "nodes")}
 }
 
 // Key is the file of a node's key.

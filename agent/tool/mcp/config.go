@@ -1,0 +1,322 @@
+package mcp
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The transports that an entry may name.
+const (
+	Stdio = "stdio"
+	HTTP  = "http" // streamable HTTP
+	SSE   = "sse"  // HTTP with server-sent events, of the protocol of 2024
+)
+
+const (
+	maxFile    = 1 << 20 // bytes of a file: hundreds of servers
+	maxServers = 100     // of a file
+)
+
+// Server is an entry of a .mcp.json.
+type Server struct {
+	Name string `json:"name"`
+	// Type is Stdio, HTTP or SSE.
+	Type string `json:"type"`
+	// Command, Args, Env and Dir are those of a program. Env is all that it gets beside what every command does.
+	Command string            `json:"command,omitempty"`
+	Args    []string          `json:"args,omitempty"`
+	Env     map[string]string `json:"-"`
+	Dir     string            `json:"cwd,omitempty"` // "" = the workspace
+	// URL and Headers are those of a server elsewhere.
+	URL     string            `json:"url,omitempty"`
+	Headers map[string]string `json:"-"`
+	// Timeout is how long a call may take; 0 = Config.CallTimeout.
+	Timeout time.Duration `json:"-"`
+	// Sandbox is what holds the program, in the words of the configuration; nil = as all commands.
+	Sandbox json.RawMessage `json:"-"`
+	// Disabled says that it is not to be started.
+	Disabled bool `json:"-"`
+	// Project says that the entry comes with a project, and is nobody's choice until a person trusts it.
+	Project bool `json:"project"`
+	// File and Line are where the entry stands; Text is the entry as it is written, before variables are put in, and
+	// Hash the SHA-256 of its place, its name and Text.
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Text string `json:"-"`
+	Hash string `json:"sha256"`
+	// Problem is why it cannot be started; "" = nothing is wrong.
+	Problem string `json:"problem,omitempty"`
+}
+
+// entry is the form of a server in the file.
+type entry struct {
+	Type      string            `json:"type"`
+	Transport string            `json:"transport"` // what some clients call Type
+	Command   string            `json:"command"`
+	Args      []string          `json:"args"`
+	Env       map[string]string `json:"env"`
+	Cwd       string            `json:"cwd"`
+	URL       string            `json:"url"`
+	Headers   map[string]string `json:"headers"`
+	Timeout   float64           `json:"timeout"` // milliseconds
+	Sandbox   json.RawMessage   `json:"sandbox"`
+	Disabled  bool              `json:"disabled"`
+}
+
+var entryKeys = []string{"type", "transport", "command", "args", "env", "cwd", "url", "headers", "timeout", "sandbox", "disabled"}
+
+// Read reads a .mcp.json. A file that is not there has no servers. ${VAR} and ${VAR:-default} in the strings of an entry
+// are taken from getenv. What is wrong with one entry is its Problem; keys that nobody here knows are told in notes, as
+// FILE:LINE: …, because other programs read the file too. An error is about the whole file.
+func Read(file string, project bool, getenv func(string) string) (servers []Server, notes []string, err error) {
+	text, err := readFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return parse(file, text, project, getenv)
+}
+
+func readFile(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s is larger than %d KiB", file, maxFile>>10)
+	}
+	return text, err
+}
+
+func parse(file string, text []byte, project bool, getenv func(string) string) (servers []Server, notes []string, err error) {
+	at := func(offset int64) int {
+		return 1 + bytes.Count(text[:min(max(offset, 0), int64(len(text)))], []byte("\n"))
+	}
+	var whole map[string]json.RawMessage
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return nil, nil, fmt.Errorf("%s:%d: it is not one JSON object: %w", file, at(offsetOf(err)), err)
+	}
+	top, err := members(text, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, m := range top {
+		if m.key != "mcpServers" {
+			notes = append(notes, fmt.Sprintf("%s:%d: the key %q is not known, and not used", file, at(m.at), m.key))
+			continue
+		}
+		if servers != nil {
+			return nil, nil, fmt.Errorf("%s:%d: mcpServers is there twice", file, at(m.at))
+		}
+		list, err := members(m.value, m.from)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s:%d: mcpServers has to be an object of servers by name", file, at(m.at))
+		}
+		if len(list) > maxServers {
+			return nil, nil, fmt.Errorf("%s: %d servers; at most %d are read", file, len(list), maxServers)
+		}
+		servers = []Server{}
+		for _, e := range list {
+			s := Server{Name: e.key, Project: project, File: file, Line: at(e.at), Text: string(e.value)}
+			if slices.ContainsFunc(servers, func(o Server) bool { return o.Name == s.Name }) {
+				return nil, nil, fmt.Errorf("%s:%d: the server %q is there twice", file, s.Line, s.Name)
+			}
+			sum := sha256.Sum256([]byte(file + "\x00" + s.Name + "\x00" + s.Text))
+			s.Hash = hex.EncodeToString(sum[:])
+			for _, key := range s.read(e.value, getenv) {
+				notes = append(notes, fmt.Sprintf("%s:%d: server %q: the key %q is not known, and not used", file, s.Line, s.Name, key))
+			}
+			servers = append(servers, s)
+		}
+	}
+	return servers, notes, nil
+}
+
+func offsetOf(err error) int64 {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return syntax.Offset
+	case errors.As(err, &kind):
+		return kind.Offset
+	}
+	return 0
+}
+
+// member is a key of an object, and where in the file it stands.
+type member struct {
+	key      string
+	at, from int64 // of the key's end, and of the value's begin
+	value    json.RawMessage
+}
+
+// members are those of an object, in the order of the file. from is where the object begins in the file.
+func members(text []byte, from int64) ([]member, error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("it is no JSON object")
+	}
+	var all []member
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		m := member{at: from + dec.InputOffset()}
+		m.key, _ = key.(string)
+		if err := dec.Decode(&m.value); err != nil {
+			return nil, err
+		}
+		m.from = from + dec.InputOffset() - int64(len(m.value))
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// read fills s from its entry, and returns the keys that it does not know.
+func (s *Server) read(text json.RawMessage, getenv func(string) string) (unknown []string) {
+	list, err := members(text, 0)
+	if err != nil {
+		s.Problem = "it is no JSON object"
+		return nil
+	}
+	for _, m := range list {
+		if !slices.Contains(entryKeys, m.key) {
+			unknown = append(unknown, m.key)
+		}
+	}
+	var e entry
+	if err := json.Unmarshal(text, &e); err != nil {
+		var kind *json.UnmarshalTypeError
+		s.Problem = "it cannot be read: " + err.Error()
+		if errors.As(err, &kind) {
+			s.Problem = fmt.Sprintf("%s: a JSON %s stands where another kind of value has to", kind.Field, kind.Value)
+		}
+		return unknown
+	}
+	if err := e.expand(getenv); err != nil {
+		s.Problem = err.Error()
+		return unknown
+	}
+	s.Type, s.Command, s.Args, s.Env, s.Dir = e.Type, e.Command, e.Args, e.Env, e.Cwd
+	s.URL, s.Headers, s.Sandbox, s.Disabled = e.URL, e.Headers, e.Sandbox, e.Disabled
+	if e.Type == "" {
+		s.Type = e.Transport
+	}
+	if e.Timeout > 0 {
+		s.Timeout = time.Duration(min(e.Timeout, 24*3600*1000)) * time.Millisecond
+	}
+	s.Problem = s.check()
+	return unknown
+}
+
+// check completes s, and says what is wrong with it.
+func (s *Server) check() string {
+	switch {
+	case s.Name == "" || len(s.Name) > 200:
+		return "its name has to be of 1 to 200 bytes"
+	case s.Type == "" && s.Command != "":
+		s.Type = Stdio
+	case s.Type == "" && s.URL != "", s.Type == "streamable-http", s.Type == "streamableHttp":
+		s.Type = HTTP
+	}
+	switch {
+	case s.Project && len(s.Sandbox) > 0:
+		return "sandbox stands in your own file alone: a project does not choose how its programs are held"
+	case s.Type == Stdio && s.Command == "":
+		return "it has no command"
+	case s.Type == Stdio && s.Dir != "" && !filepath.IsAbs(s.Dir):
+		return "cwd has to be an absolute path"
+	case s.Type == Stdio:
+		return ""
+	case s.Type != HTTP && s.Type != SSE:
+		return fmt.Sprintf("the type %q is not known: write stdio with a command, or http or sse with a url", s.Type)
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "its url has to begin with http:// or https:// and a host"
+	}
+	return ""
+}
+
+// expand puts variables into every string of the entry that may hold them.
+func (e *entry) expand(getenv func(string) string) error {
+	var missing []string
+	put := func(text *string) { *text = expand(*text, getenv, &missing) }
+	for _, text := range []*string{&e.Command, &e.URL, &e.Cwd} {
+		put(text)
+	}
+	for i := range e.Args {
+		put(&e.Args[i])
+	}
+	for _, m := range []map[string]string{e.Env, e.Headers} {
+		for key, value := range m {
+			put(&value)
+			m[key] = value
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return fmt.Errorf("the variable %s is not set; set it, or write ${%s:-DEFAULT}", strings.Join(slices.Compact(missing), ", "), missing[0])
+	}
+	return nil
+}
+
+// expand replaces ${VAR} and ${VAR:-default}. What is put in is not read again.
+func expand(text string, getenv func(string) string, missing *[]string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "${")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		inner, after, closed := strings.Cut(rest, "}")
+		name, otherwise, hasDefault := strings.Cut(inner, ":-")
+		if !closed || !variable(name) {
+			b.WriteString("${")
+			text = rest
+			continue
+		}
+		value := getenv(name)
+		if value == "" {
+			if value = otherwise; !hasDefault {
+				*missing = append(*missing, name)
+			}
+		}
+		b.WriteString(value)
+		text = after
+	}
+}
+
+func variable(name string) bool {
+	for i, c := range name {
+		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}

@@ -1,0 +1,120 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"symbio/agent/tool"
+)
+
+// Answer is what a tool answered.
+type Answer struct {
+	// Text is all of it, for a model: what is no text is described.
+	Text string
+	// Data is its structured content; nil = none.
+	Data json.RawMessage
+	// IsError says that the tool could not do what it was asked.
+	IsError bool
+	// Content is what the server sent, for programs.
+	Content json.RawMessage
+}
+
+// answerOf is a result as people and models read it.
+func answerOf(r *sdk.CallToolResult) Answer {
+	a := Answer{IsError: r.IsError}
+	var parts []string
+	for _, c := range r.Content {
+		if text := contentText(c); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if r.StructuredContent != nil {
+		if data, err := json.Marshal(r.StructuredContent); err == nil {
+			a.Data = data
+			if !repeats(parts, data) {
+				parts = append(parts, tool.Readable(data))
+			}
+		}
+	}
+	if content, err := json.Marshal(r.Content); err == nil {
+		a.Content = content
+	}
+	a.Text = strings.Join(parts, "\n")
+	if a.Text == "" {
+		a.Text = "(The tool answered nothing.)"
+	}
+	return a
+}
+
+// repeats says that the structured content stands among the texts already, as the protocol asks servers to have it, or
+// that it is such a text under one key, as others have it.
+func repeats(parts []string, data []byte) bool {
+	var alone map[string]string
+	if json.Unmarshal(data, &alone) != nil || len(alone) != 1 {
+		alone = nil
+	}
+	for _, p := range parts {
+		for _, text := range alone {
+			if tool.Readable([]byte(text)) == p {
+				return true
+			}
+		}
+		var v any
+		if json.Unmarshal([]byte(p), &v) != nil {
+			continue
+		}
+		if same, err := json.Marshal(v); err == nil && bytes.Equal(same, data) {
+			return true
+		}
+	}
+	return false
+}
+
+func contentText(c sdk.Content) string {
+	switch c := c.(type) {
+	case *sdk.TextContent:
+		return tool.Readable([]byte(c.Text))
+	case *sdk.ImageContent:
+		return fmt.Sprintf("[a picture, %s, %d bytes, which is not shown]", word(c.MIMEType), len(c.Data))
+	case *sdk.AudioContent:
+		return fmt.Sprintf("[sound, %s, %d bytes, which is not played]", word(c.MIMEType), len(c.Data))
+	case *sdk.ResourceLink:
+		return "[a resource: " + resourceLine(c.URI, c.Name, c.MIMEType, c.Description) + "]"
+	case *sdk.EmbeddedResource:
+		return contentsText(c.Resource)
+	}
+	return "[content of a kind that is not known here]"
+}
+
+func contentsText(c *sdk.ResourceContents) string {
+	switch {
+	case c == nil:
+		return "[an empty resource]"
+	case c.Text == "" && len(c.Blob) > 0:
+		return fmt.Sprintf("[the resource %s, %s, %d bytes, which are no text]", word(c.URI), word(c.MIMEType), len(c.Blob))
+	}
+	return fmt.Sprintf("[the resource %s]\n%s", word(c.URI), tool.Readable([]byte(c.Text)))
+}
+
+func resourceLine(uri, name, mime, description string) string {
+	line := word(uri)
+	for _, more := range []string{name, mime, description} {
+		if more = word(more); more != "" && more != line {
+			line += " · " + more
+		}
+	}
+	return line
+}
+
+// maxWord is what of a name, a URI or a line about one is shown.
+const maxWord = 500
+
+// word is a text of a stranger on one line.
+func word(text string) string {
+	text = strings.Join(strings.Fields(tool.Readable([]byte(text))), " ")
+	return strings.ToValidUTF8(text[:min(len(text), maxWord)], "")
+}

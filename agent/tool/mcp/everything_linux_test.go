@@ -1,0 +1,257 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"symbio/agent/llm/llmtest"
+	"symbio/community"
+	"symbio/security/sandbox"
+)
+
+// npm is where servers are installed that nobody here wrote.
+func npm(t *testing.T, name string) (node, program string) {
+	t.Helper()
+	dir := os.Getenv(llmtest.NPM)
+	if dir == "" {
+		t.Skipf("%s names no directory with %s in its node_modules", llmtest.NPM, name)
+	}
+	program = filepath.Join(dir, "node_modules", "@modelcontextprotocol", name, "dist", "index.js")
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("%s is not installed in $%s: %v", name, llmtest.NPM, err)
+	}
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skipf("%s needs node: %v", name, err)
+	}
+	return node, program
+}
+
+// boxed holds programs as well as this machine can.
+func boxed(t *testing.T, levels ...sandbox.Level) func(Server) (Box, error) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := sandbox.Probe(t.Context(), sandbox.Config{Levels: levels, Env: os.Environ(), Home: dir})
+	if b.Status().Level == sandbox.None {
+		t.Skip("this machine has no sandbox")
+	}
+	policy, err := sandbox.Standard(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(s Server) (Box, error) {
+		p := policy
+		for _, arg := range s.Args {
+			modules, _, ok := strings.Cut(arg, "/@modelcontextprotocol")
+			if !ok {
+				continue
+			}
+			real, err := filepath.EvalSymlinks(modules)
+			if err != nil {
+				return Box{}, err
+			}
+			p.Files.Read = append(p.Files.Read, real) // it may lie in /tmp, of which a program has its own
+		}
+		return Box{Box: b, Policy: p, Dir: dir}, nil
+	}
+}
+
+func callEverything(t *testing.T, ctx context.Context, m *Manager) {
+	t.Helper()
+	tools, err := m.ToolsOf(ctx, "everything")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]struct{ args, want string }{
+		"echo":                            {`{"message": "hi"}`, "Echo: hi"},
+		"get-annotated-message":           {`{"messageType": "error", "includeImage": true}`, "a picture, image/png"},
+		"get-env":                         {`{}`, `"PATH"`},
+		"get-resource-links":              {`{"count": 2}`, "demo://resource/dynamic/text/2"},
+		"get-resource-reference":          {`{"resourceType": "Text", "resourceId": 1}`, "Resource 1: This is a plaintext resource"},
+		"get-structured-content":          {`{"location": "New York"}`, `"conditions"`},
+		"get-sum":                         {`{"a": 2, "b": 3}`, "5"},
+		"get-tiny-image":                  {`{}`, "a picture, image/png"},
+		"gzip-file-as-resource":           {`{"name": "x.gz", "data": "data:text/plain;base64,aGVsbG8="}`, "demo://resource/session/x.gz"},
+		"toggle-simulated-logging":        {`{}`, "Started"},
+		"toggle-subscriber-updates":       {`{}`, "Started"},
+		"trigger-long-running-operation":  {`{"duration": 1, "steps": 2}`, "Long running operation completed"},
+		"list_resources":                  {`{}`, "architecture.md"},
+		"read_resource":                   {`{"uri": "demo://resource/static/document/architecture.md"}`, "# Everything Server"},
+		"simulate-research-query":         {`{"topic": "x"}`, "requires task augmentation"}, // tasks are an experiment of the protocol, which the SDK does not know
+		"not the server's, but a new one": {},
+	}
+	var wg sync.WaitGroup
+	for _, one := range tools {
+		c, known := calls[one.Name]
+		if !known {
+			t.Errorf("the server has a tool %s that this test does not call", one.Name)
+			continue
+		}
+		wg.Go(func() {
+			inv, err := one.Decode(json.RawMessage(c.args))
+			if err != nil {
+				t.Errorf("%s: %v", one.Name, err)
+				return
+			}
+			var mu sync.Mutex
+			var progress []community.Progress
+			answer, err := one.Call(ctx, inv.Args, func(p community.Progress) { mu.Lock(); progress = append(progress, p); mu.Unlock() })
+			if err != nil || !strings.Contains(answer.Text, c.want) || answer.IsError != (one.Name == "simulate-research-query") {
+				t.Errorf("%s: got %+v, %v, want %q", one.Name, answer.Text, err, c.want)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if one.Name == "trigger-long-running-operation" && (len(progress) == 0 || progress[0].Total != 2) {
+				t.Errorf("its progress: got %v", progress)
+			}
+		})
+	}
+	wg.Wait()
+	if len(tools) < 14 {
+		t.Errorf("%d tools, want those of the server and two for its resources", len(tools))
+	}
+}
+
+func TestEveryToolOfServerEverythingWorksInTheSandbox(t *testing.T) {
+	t.Parallel()
+	node, program := npm(t, "server-everything")
+	m, ctx := run(t, Config{Box: boxed(t), Servers: []Server{{Name: "everything", Type: Stdio, Command: node, Args: []string{program, "stdio"}, Env: map[string]string{"MARK": "here"}}}})
+	callEverything(t, ctx, m)
+	one, err := m.Tool(ctx, "everything", "get-env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := one.Call(ctx, nil, ignore)
+	if err != nil || !strings.Contains(answer.Text, `"MARK": "here"`) || strings.Contains(answer.Text, llmtest.NPM) {
+		t.Errorf("its environment: got %s, %v", answer.Text, err)
+	}
+}
+
+func TestServerFilesystemReadsWhatItMay(t *testing.T) {
+	t.Parallel()
+	node, program := npm(t, "server-filesystem")
+	box := boxed(t)
+	b, err := box(Server{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(b.Dir, "notes.md"), []byte("a note"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, ctx := run(t, Config{Box: box, Servers: []Server{{Name: "files", Type: Stdio, Command: node, Args: []string{program, b.Dir}}}})
+	one, err := m.Tool(ctx, "files", "read_text_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := one.Call(ctx, map[string]any{"path": filepath.Join(b.Dir, "notes.md")}, ignore); err != nil || a.Text != "a note" {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	if a, err := one.Call(ctx, map[string]any{"path": "/etc/passwd"}, ignore); err != nil || !a.IsError {
+		t.Errorf("outside: got %+v, %v", a, err)
+	}
+}
+
+func TestServerEverythingOverHTTP(t *testing.T) {
+	t.Parallel()
+	node, program := npm(t, "server-everything")
+	// It would listen on all interfaces; a socket is on none.
+	dir, err := os.MkdirTemp("", "sy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	cmd := exec.Command(node, program, "streamableHttp")
+	cmd.Env = append(os.Environ(), "PORT="+socket)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // its status says only that it was killed
+	})
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(socket); err == nil {
+			break
+		}
+		if time.Since(began) > 30*time.Second {
+			t.Fatal("it does not listen after 30s")
+		}
+	}
+	dialer := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	defer dialer.CloseIdleConnections()
+	m, ctx := run(t, Config{HTTP: dialer, Servers: []Server{{Name: "everything", Type: HTTP, URL: "http://localhost/mcp"}}})
+	callEverything(t, ctx, m)
+	one, err := m.Tool(ctx, "everything", "trigger-long-running-operation")
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := one.Call(short, map[string]any{"duration": 30, "steps": 60}, ignore); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {
+		t.Errorf("a call that is given up: got %v after %s", err, time.Since(began))
+	}
+	if one, err = m.Tool(ctx, "everything", "echo"); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := one.Call(ctx, map[string]any{"message": "still here"}, ignore); err != nil || a.Text != "Echo: still here" {
+		t.Errorf("after that: got %+v, %v", a, err)
+	}
+}
+
+func TestAServerThatIsKilledInACallIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	node, program := npm(t, "server-everything")
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	m, ctx := run(t, Config{Box: boxed(t, sandbox.Off), Servers: []Server{{Name: "everything", Type: Stdio, Command: "sh", Args: []string{"-c", `echo $$ >"$1"; exec "$2" "$3" stdio`, "sh", pidFile, node, program}}}})
+	one, err := m.Tool(ctx, "everything", "trigger-long-running-operation")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill := sync.OnceFunc(func() {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err = one.Call(ctx, map[string]any{"duration": 30, "steps": 60}, func(community.Progress) { kill() })
+	if !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "started again") {
+		t.Errorf("the call: got %v", err)
+	}
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		a, err := one.Call(ctx, map[string]any{"duration": 0.1, "steps": 1}, ignore)
+		if err == nil {
+			if a.IsError {
+				t.Errorf("got %+v", a)
+			}
+			return
+		}
+		if !errors.Is(err, ErrNotReady) || time.Since(began) > 30*time.Second {
+			t.Fatalf("it is not back after %s: %v", time.Since(began), err)
+		}
+	}
+}

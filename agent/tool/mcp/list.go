@@ -1,0 +1,165 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/community"
+)
+
+// What of a server's lists is taken. A server with more than that is no help to a model.
+const (
+	mostPages       = 50
+	mostTools       = 256
+	maxDescription  = 4 << 10
+	maxSchema       = 32 << 10
+	deepestSchema   = 48
+	mostNotes       = 20
+	mostResources   = 1000
+	resourcesToTell = 100 // of a page of list_resources
+)
+
+// anything is the schema of a tool whose own cannot be used: the server says what is wrong with a call.
+var anything = json.RawMessage(`{"type":"object"}`)
+
+// list reads the server's tools. On an error those that there were stay.
+func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
+	var tools []*Tool
+	var notes []string
+	note := func(format string, args ...any) {
+		if len(notes) < mostNotes {
+			notes = append(notes, fmt.Sprintf(format, args...))
+		}
+	}
+	seen := map[string]bool{}
+	add := func(t *Tool) {
+		if seen[t.spec.Name] {
+			note("the tool %s is there twice: the first counts", t.spec.Name)
+			return
+		}
+		seen[t.spec.Name] = true
+		tools = append(tools, t)
+	}
+	capabilities := session.InitializeResult().Capabilities
+	if capabilities != nil && capabilities.Tools != nil {
+		err := pages(func(cursor string) (string, error) {
+			r, err := session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+			if err != nil {
+				return "", err
+			}
+			for _, t := range r.Tools {
+				if len(tools) == mostTools {
+					note("it has more than %d tools: the others are left out", mostTools)
+					return "", nil
+				}
+				if t != nil {
+					add(s.tool(t, note))
+				}
+			}
+			return r.NextCursor, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if capabilities != nil && capabilities.Resources != nil {
+		for _, t := range s.resourceTools() {
+			add(t)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tools, s.notes = tools, notes
+	return nil
+}
+
+// pages reads a list that comes in pages, as far as it is taken.
+func pages(read func(cursor string) (next string, err error)) error {
+	cursor := ""
+	for range mostPages {
+		next, err := read(cursor)
+		if err != nil || next == "" || next == cursor {
+			return err
+		}
+		cursor = next
+	}
+	return nil
+}
+
+// tool is a tool of the server as agents have it.
+func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
+	name := toolName(s.Name, t.Name)
+	in, why := schemaOf(t.InputSchema)
+	if why != "" {
+		note("the schema of %s %s: any arguments are let through to it", name, why)
+		in = anything
+	}
+	out, why := schemaOf(t.OutputSchema)
+	if why != "" {
+		out = nil
+	}
+	description := tool.Readable([]byte(t.Description))
+	if description == "" {
+		description = tool.Readable([]byte(t.Title))
+	}
+	if len(description) > maxDescription {
+		note("the description of %s is longer than %d KiB: the rest is left out", name, maxDescription>>10)
+		description = tool.Readable([]byte(description[:maxDescription]))
+	}
+	remote := &Tool{
+		Name: t.Name, server: s, Output: out,
+		spec: llm.ToolSpec{Name: name, Description: description + fmt.Sprintf("\n(A tool of the MCP server %s.)", ServerPart(s.Name)), Schema: in},
+	}
+	remote.do = func(ctx context.Context, session *sdk.ClientSession, token string, args map[string]any) (Answer, error) {
+		p := &sdk.CallToolParams{Name: t.Name, Arguments: args}
+		p.SetProgressToken(token)
+		r, err := session.CallTool(ctx, p)
+		if err != nil {
+			return Answer{}, err
+		}
+		return answerOf(r), nil
+	}
+	// What the person and the model are shown, and what the server really says.
+	all, err := json.Marshal([]any{t.Name, t.Description, t.Title, t.InputSchema})
+	if err != nil {
+		all = []byte(name) // what cannot be written was not shown either
+	}
+	sum := sha256.Sum256(all)
+	remote.Hash = hex.EncodeToString(sum[:])
+	return remote
+}
+
+// schemaOf is a schema as models are shown it, or why it cannot be.
+func schemaOf(v any) (text json.RawMessage, why string) {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, "is no JSON object"
+	}
+	if kind, ok := object["type"]; !ok {
+		object["type"] = "object" // what many leave out, and some models insist on
+	} else if kind != "object" {
+		return nil, "is not for an object"
+	}
+	if properties, ok := object["properties"]; ok {
+		if _, ok := properties.(map[string]any); !ok {
+			return nil, "has properties that are none"
+		}
+	}
+	text, err := json.Marshal(object)
+	switch {
+	case err != nil:
+		return nil, "cannot be written"
+	case len(text) > maxSchema:
+		return nil, fmt.Sprintf("is longer than %d KiB", maxSchema>>10)
+	case community.CheckJSON(text, deepestSchema) != nil:
+		return nil, fmt.Sprintf("is nested more than %d deep", deepestSchema)
+	}
+	return text, ""
+}

@@ -1,0 +1,316 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"symbio/agent/tool"
+	"symbio/community"
+)
+
+const (
+	// firstPause and longestPause are between tries to connect; each is twice the one before.
+	firstPause   = time.Second
+	longestPause = time.Minute
+	// listPause is between two looks at lists that a server says have changed.
+	listPause = time.Second
+	// mostCalls of a server run at a time; more than agents make, and few enough that progress is found quickly.
+	mostCalls = 256
+)
+
+// server is one server, over its connections.
+type server struct {
+	Server
+	m *Manager
+
+	wanted chan struct{} // somebody needs it
+	listed chan struct{} // it says that its lists have changed
+
+	mu      sync.Mutex
+	state   State                               // guarded by mu
+	why     string                              // guarded by mu
+	over    bool                                // it is not started any more; guarded by mu
+	tried   bool                                // it was ready, or failed, once; guarded by mu
+	retry   time.Time                           // of a failed one, before which it is not tried again; guarded by mu
+	changed chan struct{}                       // closed at each change of state; guarded by mu
+	now     *sdk.ClientSession                  // nil = not ready; guarded by mu
+	tools   []*Tool                             // also of one that is being connected again; guarded by mu
+	notes   []string                            // guarded by mu
+	calls   map[string]func(community.Progress) // who hears of the progress of a call; guarded by mu
+	number  int                                 // of the last call; guarded by mu
+}
+
+func newServer(m *Manager, s Server) *server {
+	one := &server{Server: s, m: m, wanted: make(chan struct{}, 1), listed: make(chan struct{}, 1), changed: make(chan struct{}), state: Stopped, calls: map[string]func(community.Progress){}}
+	switch {
+	case s.Problem != "":
+		one.state, one.why = Failed, s.Problem
+	case s.Disabled:
+		one.why = "it is disabled in its file"
+	}
+	return one
+}
+
+// live connects when it is wanted, and again when the connection is lost, until ctx ends.
+func (s *server) live(ctx context.Context) {
+	defer s.stop()
+	pause := firstPause
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wanted:
+		}
+		for again := true; again; {
+			began := time.Now()
+			ready, err := s.connect(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if ready && time.Since(began) > longestPause {
+				pause = firstPause // it was well for a while
+			}
+			s.m.cfg.Logger.Warn("mcp server lost", "server", s.Name, "err", err)
+			s.become(Failed, err.Error(), time.Now().Add(pause))
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, longestPause)
+			if again = ready; again { // one that never was ready waits until somebody needs it
+				s.become(Starting, "", time.Time{})
+			}
+		}
+	}
+}
+
+// connect talks to the server until the connection ends. ready says that it was.
+func (s *server) connect(parent context.Context) (ready bool, err error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	timer := time.AfterFunc(s.m.cfg.StartTimeout, func() {
+		cancel(fmt.Errorf("it was not ready after %s", s.m.cfg.StartTimeout))
+	})
+	defer timer.Stop()
+	l, err := s.m.open(ctx, s.Server)
+	if err != nil {
+		return false, cause(ctx, err)
+	}
+	defer l.end()
+	fail := func(err error) error {
+		text := brief(cause(ctx, err))
+		if l.said == nil {
+			return errors.New(text)
+		}
+		l.end() // what it says at its end is said then
+		if said := l.said(); said != "" {
+			text += "; its program said: " + tool.Shorten(strings.Join(strings.Fields(said), " "), saidShown)
+		}
+		return errors.New(text)
+	}
+	session, err := s.client().Connect(ctx, l.transport, nil)
+	if err != nil {
+		return false, fail(fmt.Errorf("the handshake: %w", err))
+	}
+	defer session.Close() // the transport's error is of no interest at the end
+	if err := s.list(ctx, session); err != nil {
+		return false, fail(fmt.Errorf("its tools: %w", err))
+	}
+	if !timer.Stop() {
+		return false, fail(context.Cause(ctx))
+	}
+	s.ready(session)
+	return true, fail(s.serve(ctx, session))
+}
+
+// serve looks at the lists when they change, until the session ends.
+func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
+	ended := make(chan error, 1)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { ended <- session.Wait() })
+	for {
+		select {
+		case err := <-ended:
+			if err == nil {
+				err = errors.New("it ended the connection")
+			}
+			return err
+		case <-ctx.Done():
+			session.Close() // ends Wait
+			return ctx.Err()
+		case <-s.listed:
+		}
+		listing, cancel := context.WithTimeout(ctx, s.m.cfg.StartTimeout)
+		if err := s.list(listing, session); err != nil {
+			s.m.cfg.Logger.Warn("mcp server's changed tools not read", "server", s.Name, "err", err)
+		} else {
+			s.m.cfg.Report(s.status())
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+		case <-time.After(listPause):
+		}
+	}
+}
+
+func (s *server) client() *sdk.Client {
+	return sdk.NewClient(&sdk.Implementation{Name: "symbio", Version: s.m.cfg.Version}, &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{}, // it may ask nothing of us
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
+			select {
+			case s.listed <- struct{}{}:
+			default:
+			}
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.progress(r.Params) },
+	})
+}
+
+// progress tells whoever made the call.
+func (s *server) progress(p *sdk.ProgressNotificationParams) {
+	if p == nil {
+		return
+	}
+	token, _ := p.ProgressToken.(string)
+	s.mu.Lock()
+	tell := s.calls[token]
+	s.mu.Unlock()
+	if tell != nil {
+		tell(community.Progress{Message: word(p.Message), Done: p.Progress, Total: p.Total})
+	}
+}
+
+// listen has tell hear of the progress of a call, until the call is over.
+func (s *server) listen(tell func(community.Progress)) (token string, over func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.calls) >= mostCalls {
+		return "", nil, fmt.Errorf("%w: %d calls of %s run already", ErrNotReady, mostCalls, s.Name)
+	}
+	s.number++
+	token = fmt.Sprintf("call-%d", s.number)
+	s.calls[token] = tell
+	return token, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.calls, token)
+	}, nil
+}
+
+// want has it started, unless it runs, cannot, or failed just now.
+func (s *server) want() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Problem != "" || s.Disabled || s.over || s.state != Stopped && (s.state != Failed || time.Now().Before(s.retry)) {
+		return
+	}
+	select {
+	case s.wanted <- struct{}{}:
+		s.set(Starting, "")
+	default:
+	}
+}
+
+// settle waits until the server does not start any more; with first only if it never was there or failed.
+func (s *server) settle(ctx context.Context, first bool) {
+	for {
+		s.mu.Lock()
+		wait, changed := s.state == Starting && !(first && s.tried), s.changed
+		s.mu.Unlock()
+		if !wait {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// session is the connection, once it is ready.
+func (s *server) session(ctx context.Context) (*sdk.ClientSession, error) {
+	s.want()
+	s.settle(ctx, false)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now != nil {
+		return s.now, nil
+	}
+	why := s.why
+	if s.state == Failed && s.Problem == "" {
+		why += "; it is tried again"
+		if wait := time.Until(s.retry).Round(time.Second); wait > 0 {
+			why += fmt.Sprintf(" in %s", wait)
+		}
+	}
+	return nil, fmt.Errorf("%w: %s: %s", ErrNotReady, s.Name, strings.TrimSpace(why))
+}
+
+func (s *server) ready(session *sdk.ClientSession) {
+	s.mu.Lock()
+	s.now = session
+	s.set(Ready, "")
+	s.mu.Unlock()
+	s.m.cfg.Report(s.status())
+}
+
+// become notes a state without a connection.
+func (s *server) become(state State, why string, retry time.Time) {
+	s.mu.Lock()
+	s.now, s.retry = nil, retry
+	s.set(state, why)
+	s.mu.Unlock()
+	s.m.cfg.Report(s.status())
+}
+
+// stop notes that the server is not started any more.
+func (s *server) stop() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	s.become(Stopped, "this node ends", time.Time{})
+}
+
+// set is called with mu held.
+func (s *server) set(state State, why string) {
+	s.state, s.why = state, why
+	s.tried = s.tried || state == Ready || state == Failed
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *server) status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Status{Server: s.Server, State: s.state, Why: s.why, Tools: len(s.tools), Notes: s.notes}
+}
+
+// offered are the tools of a server that is ready, or was and will be again.
+func (s *server) offered() []*Tool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tools
+}
+
+// brief is an error that may have a server's words in it.
+func brief(err error) string { return tool.Shorten(tool.Readable([]byte(err.Error())), saidShown) }
+
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/community"
+)
+
+// Tool is a tool of a server, as it was when it was listed.
+type Tool struct {
+	// Name is the server's own.
+	Name string
+	// Output is the schema of Answer.Data; nil = none.
+	Output json.RawMessage
+	// Hash is the SHA-256 of its name, description and schema; "" for those that are not the server's.
+	Hash string
+
+	spec   llm.ToolSpec
+	server *server
+	do     func(ctx context.Context, session *sdk.ClientSession, token string, args map[string]any) (Answer, error)
+}
+
+// Spec describes the tool to a model, in the server's words. They are a stranger's.
+func (t *Tool) Spec() llm.ToolSpec {
+	spec := t.spec
+	spec.Schema = slices.Clone(spec.Schema)
+	return spec
+}
+
+// Server is the name of its server.
+func (t *Tool) Server() string { return t.server.Name }
+
+// Decode reads the arguments as every tool does. Only what the schema requires is looked for here: a schema is the
+// server's, and may be made to take for ever. The server says what else is wrong.
+func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {
+	args, err := tool.DecodeArgs(raw)
+	if err != nil {
+		return tool.Invocation{}, err
+	}
+	var schema struct {
+		Required []string `json:"required"`
+	}
+	if json.Unmarshal(t.spec.Schema, &schema) == nil {
+		for _, name := range schema.Required {
+			if _, ok := args[name]; !ok {
+				return tool.Invocation{}, fmt.Errorf("the argument %q is missing", tool.Readable([]byte(name)))
+			}
+		}
+	}
+	return tool.Invocation{Args: args, Doubt: t.Doubt, Run: func(ctx context.Context) tool.Result {
+		t.Accept()
+		answer, err := t.Call(ctx, args, func(p community.Progress) { tool.Report(ctx, p) })
+		if err != nil {
+			return tool.Result{Text: err.Error(), IsError: true}
+		}
+		return tool.Result{Text: answer.Text, IsError: answer.IsError}
+	}}, nil
+}
+
+// Doubt is why a person has to decide about a call, whatever rule allows it: the tool is not what it was when somebody
+// first let it run. "" = there is none.
+func (t *Tool) Doubt() string {
+	pinned := t.server.m.cfg.Pins.Pinned(t.server.Server.Hash, t.Name)
+	if pinned == "" || t.Hash == "" || pinned == t.Hash {
+		return ""
+	}
+	return fmt.Sprintf("The server %s has changed what this tool says of itself (its description or its arguments) since it was first let run here.", ServerPart(t.server.Name))
+}
+
+// Accept takes the tool for what it is now: what it was is forgotten.
+func (t *Tool) Accept() {
+	pins := t.server.m.cfg.Pins
+	if t.Hash == "" || pins.Pinned(t.server.Server.Hash, t.Name) == t.Hash {
+		return
+	}
+	if err := pins.Pin(t.server.Server.Hash, t.Name, t.Hash); err != nil {
+		t.server.m.cfg.Logger.Warn("what an mcp tool is was not kept", "server", t.server.Name, "err", err)
+	}
+}
+
+// Call calls the tool and tells of its progress. The end of ctx ends the call there, too. ErrNotReady is that the server
+// is not there, or went away meanwhile; then it may have been done or not. What the tool itself says of what went wrong
+// is an Answer.
+func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(community.Progress)) (Answer, error) {
+	s := t.server
+	if args == nil {
+		args = map[string]any{} // null is no object
+	}
+	timeout := s.Timeout
+	if timeout <= 0 {
+		timeout = s.m.cfg.CallTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer after %s: the call is cancelled", timeout))
+	defer cancel()
+	session, err := s.session(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	token, over, err := s.listen(tell)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer over()
+	answer, err := t.do(ctx, session, token, args)
+	return answer, s.failed(ctx, session, err)
+}
+
+// failed is what came of a call, in the words of what can be done.
+func (s *server) failed(ctx context.Context, session *sdk.ClientSession, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("the MCP server %s: %w", s.Name, context.Cause(ctx))
+	}
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		return fmt.Errorf("the MCP server %s says: %s", s.Name, tool.Shorten(tool.Readable([]byte(wire.Message)), saidShown))
+	}
+	// Not the server's words: the connection. Why it is lost is known a moment later.
+	wait, cancel := context.WithTimeout(ctx, goodbye+time.Second)
+	defer cancel()
+	return fmt.Errorf("%w any more: %s: %s. It is started again; whether the call was done is not known", ErrNotReady, s.Name, s.lost(wait, session, err))
+}
+
+// lost is why a connection is.
+func (s *server) lost(ctx context.Context, session *sdk.ClientSession, err error) string {
+	for {
+		s.mu.Lock()
+		same, why, changed := s.now == session, s.why, s.changed
+		s.mu.Unlock()
+		if !same && why != "" {
+			return why
+		}
+		if !same {
+			return brief(err)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return brief(err)
+		}
+	}
+}
+
+// resourceTools list and read the server's resources.
+func (s *server) resourceTools() []*Tool {
+	part := ServerPart(s.Name)
+	list := &Tool{Name: "list_resources", server: s, do: s.listResources, spec: llm.ToolSpec{
+		Name: toolName(s.Name, "list_resources"), Description: "List the resources of the MCP server " + part + ": their URIs, and the patterns of URIs that it can read.",
+		Schema: json.RawMessage(`{"type":"object","properties":{"offset":{"type":"integer","description":"How many to leave out; for what the last list did not show."}},"additionalProperties":false}`),
+	}}
+	read := &Tool{Name: "read_resource", server: s, do: s.readResource, spec: llm.ToolSpec{
+		Name: toolName(s.Name, "read_resource"), Description: "Read a resource of the MCP server " + part + ".",
+		Schema: json.RawMessage(`{"type":"object","properties":{"uri":{"type":"string","description":"Its URI."}},"required":["uri"],"additionalProperties":false}`),
+	}}
+	return []*Tool{list, read}
+}
+
+func (s *server) listResources(ctx context.Context, session *sdk.ClientSession, _ string, args map[string]any) (Answer, error) {
+	var all []string
+	err := pages(func(cursor string) (string, error) {
+		r, err := session.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
+		if err != nil {
+			return "", err
+		}
+		for _, one := range r.Resources {
+			all = append(all, resourceLine(one.URI, one.Name, one.MIMEType, one.Description))
+		}
+		if len(all) > mostResources {
+			return "", nil
+		}
+		return r.NextCursor, nil
+	})
+	if err != nil {
+		return Answer{}, err
+	}
+	if templates, err := session.ListResourceTemplates(ctx, nil); err == nil { // a server need not have them
+		for _, one := range templates.ResourceTemplates {
+			all = append(all, resourceLine(one.URITemplate, one.Name, one.MIMEType, one.Description))
+		}
+	}
+	offset, _ := args["offset"].(int64)
+	from := min(max(int(offset), 0), len(all))
+	to := min(from+resourcesToTell, len(all))
+	text := strings.Join(all[from:to], "\n")
+	if to < len(all) {
+		text += fmt.Sprintf("\n[%d more; call it again with offset %d]", len(all)-to, to)
+	}
+	if len(all) == 0 {
+		text = "The server has no resources."
+	}
+	return Answer{Text: text}, nil
+}
+
+func (s *server) readResource(ctx context.Context, session *sdk.ClientSession, token string, args map[string]any) (Answer, error) {
+	uri, _ := args["uri"].(string)
+	p := &sdk.ReadResourceParams{URI: uri}
+	p.SetProgressToken(token)
+	r, err := session.ReadResource(ctx, p)
+	if err != nil {
+		return Answer{}, err
+	}
+	var parts []string
+	for _, c := range r.Contents {
+		parts = append(parts, contentsText(c))
+	}
+	return Answer{Text: strings.Join(parts, "\n")}, nil
+}

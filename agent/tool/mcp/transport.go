@@ -1,0 +1,228 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"symbio/agent/tool"
+	"symbio/security/sandbox"
+)
+
+const (
+	// maxMessage is one message of a server, a picture included.
+	maxMessage = 16 << 20
+	// stderrKept of a program, half from the start and half from the end: enough for why it does not start.
+	stderrKept = 8 << 10
+	// saidShown of it stands in an error.
+	saidShown = 2 << 10
+	// goodbye is how long a program may take to end after its input has ended, before it is ended.
+	goodbye = 2 * time.Second
+	// maxOutput is what a program may print in its life, before it is ended: a server that is used for weeks stays below.
+	maxOutput = 1 << 40
+)
+
+// Box is how a server's program is held.
+type Box struct {
+	Box    *sandbox.Box
+	Policy sandbox.Policy
+	Dir    string // where it runs, unless its entry says where
+}
+
+// link is a way to a server that is open.
+type link struct {
+	transport sdk.Transport
+	said      func() string // what its program wrote to standard error; nil = it has none
+	end       func()        // closes it, and waits until its program and all that it started have ended
+}
+
+// dial opens the way to a server. ctx bounds its life.
+func (m *Manager) dial(ctx context.Context, s Server) (*link, error) {
+	if s.Type == Stdio {
+		return m.start(ctx, s)
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{
+		Transport: &origin{to: u, headers: s.Headers, base: m.cfg.HTTP},
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return errors.New("the server sends elsewhere; write the url that it names, if you trust that")
+		},
+	}
+	if s.Type == SSE {
+		return &link{transport: &sdk.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}, end: func() {}}, nil
+	}
+	return &link{transport: &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage, MaxRetries: 2}, end: func() {}}, nil
+}
+
+// start runs a server's program in the sandbox.
+func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
+	if m.cfg.Box == nil {
+		return nil, errors.New("programs cannot be run here")
+	}
+	box, err := m.cfg.Box(s)
+	if err != nil {
+		return nil, err
+	}
+	spec := sandbox.Spec{Argv: append([]string{s.Command}, s.Args...), Dir: s.Dir, Keep: stderrKept, Flood: maxOutput}
+	if spec.Dir == "" {
+		spec.Dir = box.Dir
+	}
+	policy := box.Policy
+	for name, value := range s.Env {
+		spec.Env = append(spec.Env, name+"="+value)
+		policy.Env = append(slices.Clip(policy.Env), name)
+	}
+	if real, err := filepath.EvalSymlinks(s.Command); err == nil && filepath.IsAbs(s.Command) {
+		policy.Files.Read = append(slices.Clip(policy.Files.Read), real) // also where a private /tmp stands in the place of what it is in
+	}
+	said := &tail{}
+	spec.Stderr = said
+	p, err := box.Box.Start(ctx, policy, spec)
+	if err != nil {
+		return nil, err
+	}
+	end := sync.OnceFunc(func() { endProcess(p) })
+	return &link{
+		transport: &sdk.IOTransport{Reader: &lines{r: bufio.NewReaderSize(p.Stdout, 64<<10), c: p.Stdout}, Writer: p.Stdin, MaxLineLength: maxMessage},
+		said:      said.String,
+		end:       end,
+	}, nil
+}
+
+// endProcess has a program end by itself, as the protocol has it, and ends it if it does not.
+func endProcess(p *sandbox.Process) {
+	_ = p.Stdin.Close() // it may have ended before
+	timer := time.AfterFunc(goodbye, p.End)
+	defer timer.Stop()
+	_, _ = p.Wait() // how it ended is told by what it said
+}
+
+// lines hands on the lines of a program's standard output that can be messages: some print a banner there. A line that is
+// too long is an error, before more of it is kept than a message may have.
+type lines struct {
+	r    *bufio.Reader
+	c    io.Closer
+	rest []byte
+}
+
+func (l *lines) Read(p []byte) (int, error) {
+	for len(l.rest) == 0 {
+		line, err := l.line()
+		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
+			l.rest = append(trimmed, '\n')
+		}
+		if err != nil && len(l.rest) == 0 {
+			return 0, err
+		}
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+func (l *lines) line() ([]byte, error) {
+	var whole []byte
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if len(whole)+len(part) > maxMessage {
+			return nil, fmt.Errorf("a message of the server is longer than %d MiB", maxMessage>>20)
+		}
+		whole = append(whole, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return whole, err
+		}
+	}
+}
+
+func (l *lines) Close() error { return l.c.Close() }
+
+// tail keeps the begin and the end of what is written to it.
+type tail struct {
+	mu         sync.Mutex
+	head, last []byte // guarded by mu
+	cut        bool   // guarded by mu
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := min(len(p), stderrKept/2-len(t.head))
+	t.head = append(t.head, p[:n]...)
+	if t.last = append(t.last, p[n:]...); len(t.last) > stderrKept/2 {
+		t.last = append([]byte(nil), t.last[len(t.last)-stderrKept/2:]...)
+		t.cut = true
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	between := ""
+	if t.cut {
+		between = "\n[…]\n"
+	}
+	return strings.TrimSpace(tool.Readable([]byte(string(t.head) + between + string(t.last))))
+}
+
+// origin lets a client talk to one server alone: the headers of its entry, keys among them, go nowhere else. It bounds
+// answers that are no stream of events; those the transport bounds.
+type origin struct {
+	to      *url.URL
+	headers map[string]string
+	base    http.RoundTripper
+}
+
+func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != o.to.Scheme || r.URL.Host != o.to.Host {
+		return nil, fmt.Errorf("the server sends to %s, which is another than %s: refused", r.URL.Host, o.to.Host)
+	}
+	ctx := r.Context()
+	if r.Method == http.MethodDelete { // the end of a session, for which nobody waits long
+		short, cancel := context.WithTimeout(ctx, goodbye)
+		defer cancel()
+		ctx = short
+	}
+	r = r.Clone(ctx)
+	for name, value := range o.headers {
+		r.Header.Set(name, value)
+	}
+	base := o.base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	resp, err := base.RoundTrip(r)
+	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = &bounded{ReadCloser: resp.Body, left: maxMessage}
+	}
+	return resp, err
+}
+
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("an answer of the server is longer than %d MiB", maxMessage>>20)
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}

@@ -1,0 +1,44 @@
+//go:build linux || darwin
+
+package cli
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tick is how long a read of a raw terminal waits: below what a person notices, when the window has another
+// size or a signal ends the program.
+const tick = 100 * time.Millisecond
+
+func canRaw(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
+	return err == nil
+}
+
+// rawTerminal has a terminal hand over each key as it is typed, and return from reads after a tick without one.
+func rawTerminal(f *os.File) (restore func() error, err error) {
+	fd := int(f.Fd())
+	before, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return nil, err
+	}
+	raw := *before
+	raw.Iflag &^= unix.BRKINT | unix.ICRNL | unix.INLCR | unix.IGNCR | unix.INPCK | unix.ISTRIP | unix.IXON
+	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.IEXTEN | unix.ISIG
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 0, uint8(tick/(100*time.Millisecond)) // in tenths of a second
+	if err := unix.IoctlSetTermios(fd, setTermios, &raw); err != nil {
+		return nil, err
+	}
+	return func() error { return unix.IoctlSetTermios(fd, setTermios, before) }, nil
+}
+
+func terminalSize(f *os.File) (columns, lines int) {
+	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || ws.Col == 0 || ws.Row == 0 {
+		return usualColumns, usualLines
+	}
+	return int(ws.Col), int(ws.Row)
+}

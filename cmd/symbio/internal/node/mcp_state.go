@@ -1,0 +1,123 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"symbio/agent/tool/mcp"
+)
+
+func (s State) mcp() string { return filepath.Join(s.Dir, "mcp") }
+
+// MCP is where what people trust of MCP servers is kept, and what their tools were when they were first let run. It is
+// the user's, for all nodes.
+func (s State) MCP() *MCPBook { return &MCPBook{dir: s.mcp()} }
+
+// MCPBook keeps a file for each entry of a project that is trusted, and one for each server whose tools have run.
+type MCPBook struct {
+	dir string
+	mu  sync.Mutex // one write at a time
+}
+
+// Make makes its directories: what is not there, the sandbox could not keep commands from making.
+func (b *MCPBook) Make() error {
+	return errors.Join(os.MkdirAll(filepath.Join(b.dir, "trusted"), 0o700), os.MkdirAll(filepath.Join(b.dir, "tools"), 0o700))
+}
+
+// Trusted says whether a person trusts exactly this entry, in this place.
+func (b *MCPBook) Trusted(s mcp.Server) bool {
+	info, err := os.Lstat(b.trusted(s.Hash))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// Trust keeps that a person trusts an entry.
+func (b *MCPBook) Trust(s mcp.Server) error {
+	if err := b.Make(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(map[string]string{"name": s.Name, "file": s.File, "entry": s.Text})
+	if err != nil {
+		return err
+	}
+	return write(b.trusted(s.Hash), text)
+}
+
+// Revoke forgets it; false = it was not trusted.
+func (b *MCPBook) Revoke(s mcp.Server) (bool, error) {
+	err := os.Remove(b.trusted(s.Hash))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (b *MCPBook) trusted(hash string) string { return filepath.Join(b.dir, "trusted", hash) }
+func (b *MCPBook) tools(hash string) string   { return filepath.Join(b.dir, "tools", hash) }
+
+// mostPins of a server are kept; more tools than that it cannot have at a time.
+const mostPins = 1024
+
+func (b *MCPBook) pins(server string) (map[string]string, error) {
+	text, err := os.ReadFile(b.tools(server))
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]string{}, nil
+	}
+	pins := map[string]string{}
+	if err == nil {
+		err = json.Unmarshal(text, &pins)
+	}
+	return pins, err
+}
+
+// Pinned is mcp.Pins's. Where the record cannot be read, nothing that there is was seen before.
+func (b *MCPBook) Pinned(server, tool string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	pins, err := b.pins(server)
+	if err != nil {
+		return "unreadable"
+	}
+	return pins[tool]
+}
+
+// Pin is mcp.Pins's.
+func (b *MCPBook) Pin(server, tool, hash string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	pins, err := b.pins(server)
+	if err != nil {
+		pins = map[string]string{} // a person has just said yes to this one; the others are first again
+	}
+	if len(pins) >= mostPins && pins[tool] == "" {
+		return fmt.Errorf("%d tools of one server are kept already", mostPins)
+	}
+	pins[tool] = hash
+	text, err := json.Marshal(pins)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.Make(), write(b.tools(server), text))
+}
+
+// write writes a file as a whole, or not at all.
+func write(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(slices.Concat(text, []byte("\n")))
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// mask stands where something protected is not. Commands that run at the same time share it, those of other nodes
+// too: each holds a shared lock on it, and who is the last removes it. One that was left by a node that was killed is
+// found by its time, and goes with the next command.
+type mask struct {
+	path string
+	f    *os.File
+	kind kind
+	own  bool // this process has made it
+}
+
+// kind is what a mask looks like: a directory, or a file with that in it.
+type kind struct {
+	isFile  bool
+	content string
+}
+
+// kindOf is what is to stand for a path.
+func kindOf(path string) kind {
+	content, isFile := contents[filepath.Base(path)]
+	return kind{isFile, content}
+}
+
+// maskTime is the time of masks: a moment that no clock showed.
+var maskTime = time.Unix(1, 20261121)
+
+func isMask(st fs.FileInfo) bool {
+	return st.ModTime().Equal(maskTime) && (st.IsDir() || st.Mode().IsRegular() && st.Size() <= 2)
+}
+
+// mask makes or holds what stands for path. It is nil where nothing can be made, and where there is something else.
+func (s *spares) mask(path string) (*mask, error) {
+	for range 100 { // somebody may remove it between two steps
+		st, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			m, err := s.place(path)
+			switch {
+			case m != nil:
+				return m, nil
+			case errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS):
+				return nil, nil
+			case err != nil && !errors.Is(err, fs.ErrExist):
+				return nil, fmt.Errorf("mask what is not there: %w", err)
+			}
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("mask what is not there: %w", err)
+		}
+		if !isMask(st) {
+			return nil, nil
+		}
+		if m, err := keepMask(path); m != nil || err != nil {
+			return m, err
+		}
+	}
+	return nil, fmt.Errorf("mask what is not there: %s comes and goes", path)
+}
+
+// place puts a mask in place that was made under another name: nobody is to see one without its time, or that nobody
+// holds. It returns nil with no error if the mask is there, but not held.
+func (s *spares) place(path string) (*mask, error) {
+	k := kindOf(path)
+	if m := s.take(k); m != nil {
+		if err := m.move(path); err == nil {
+			return m, nil
+		} else if s.give(m); !errors.Is(err, unix.EXDEV) {
+			return nil, err
+		}
+	}
+	m, err := newMask(filepath.Dir(path), k)
+	if err != nil {
+		return nil, err
+	}
+	if err = m.move(path); err == nil {
+		return m, nil
+	}
+	err = errors.Join(err, m.f.Close(), os.Remove(m.path))
+	if k.isFile || !errors.Is(err, unix.EINVAL) {
+		return nil, err
+	}
+	if err := os.Mkdir(path, 0o555); err != nil { // a network's files cannot be renamed like that
+		return nil, err
+	}
+	return nil, os.Chtimes(path, maskTime, maskTime)
+}
+
+// move gives the mask another name, that nothing has.
+func (m *mask) move(to string) error {
+	if err := unix.Renameat2(unix.AT_FDCWD, m.path, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE); err != nil {
+		return &os.LinkError{Op: "rename", Old: m.path, New: to, Err: err}
+	}
+	m.path = to
+	return nil
+}
+
+// newMask makes a mask in a directory, under a name of no meaning, and holds it.
+func newMask(dir string, k kind) (*mask, error) {
+	name := filepath.Join(dir, fmt.Sprintf(".symbio-mask-%016x", rand.Uint64()))
+	flags, mode := unix.O_RDONLY|unix.O_DIRECTORY, uint32(0o555)
+	if k.isFile {
+		flags, mode = unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o444
+	} else if err := unix.Mkdir(name, mode); err != nil {
+		return nil, &os.PathError{Op: "mkdir", Path: name, Err: err}
+	}
+	fd, err := unix.Open(name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
+	if err != nil {
+		return nil, errors.Join(&os.PathError{Op: "open", Path: name, Err: err}, os.Remove(name))
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if err := finishMask(f, k.content, mode); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(name))
+	}
+	return &mask{name, f, k, true}, nil
+}
+
+func finishMask(f *os.File, content string, mode uint32) error {
+	if content != "" {
+		if _, err := f.WriteString(content); err != nil {
+			return err
+		}
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if uint32(st.Mode().Perm()) != mode { // the umask; other users' nodes are to see it too
+		if err := f.Chmod(fs.FileMode(mode)); err != nil {
+			return err
+		}
+	}
+	at := unix.NsecToTimespec(maskTime.UnixNano())
+	if err := unix.UtimesNanoAt(unix.AT_FDCWD, f.Name(), []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return &os.PathError{Op: "set the time of", Path: f.Name(), Err: err}
+	}
+	return flock(f, unix.LOCK_SH)
+}
+
+// keepMask returns nil if the mask is gone.
+func keepMask(path string) (*mask, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hold the mask: %w", err)
+	}
+	m := &mask{path: path, f: f}
+	if err := flock(f, unix.LOCK_SH); err != nil {
+		return nil, errors.Join(fmt.Errorf("hold the mask %s: %w", path, err), f.Close())
+	}
+	if !m.inPlace() {
+		return nil, f.Close()
+	}
+	return m, nil
+}
+
+// inPlace says that the mask is still what its path leads to.
+func (m *mask) inPlace() bool {
+	mine, err := m.f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(m.path)
+	return err == nil && os.SameFile(mine, there)
+}
+
+// release takes the mask away if nobody else holds it and it is still empty.
+func (s *spares) release(m *mask) error {
+	if flock(m.f, unix.LOCK_EX|unix.LOCK_NB) != nil || !m.inPlace() || !m.empty() {
+		return m.f.Close()
+	}
+	if m.own && s.keep(m) {
+		return nil
+	}
+	defer m.f.Close()
+	if !m.empty() {
+		return nil // somebody put something in it
+	}
+	st, err := m.f.Stat()
+	if err != nil {
+		return fmt.Errorf("remove the mask: %w", err)
+	}
+	remove := unix.Rmdir
+	if !st.IsDir() {
+		remove = unix.Unlink
+	}
+	if err := remove(m.path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+		return fmt.Errorf("remove the mask: %w", err)
+	}
+	return nil
+}
+
+// empty says that nobody has put anything into the mask.
+func (m *mask) empty() bool {
+	st, err := m.f.Stat()
+	return err == nil && isMask(st)
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
+			return err
+		}
+	}
+}
