@@ -56,3 +56,10 @@ func Held(ctx context.Context, p sandbox.Policy) sandbox.Policy {
 	}
 	return p
 }
+
+// Bounded is what the guardrails of ctx alone say of a call: for work that no agent does, and no Set guards.
+// Without guardrails it is allowed.
+func Bounded(ctx context.Context, c permission.Call) permission.Verdict {
+	c.Within = boundsOf(ctx).rules
+	return permission.Chain{{Policy: permission.Policy{Default: permission.Allow}}}.Judge(c)
+}

@@ -1,0 +1,153 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"symbio/agent/tool"
+	"symbio/community"
+)
+
+// EventName names what happens in steps (spec: EventName). Programs declare theirs as constants.
+type EventName string
+
+// AnyEvent is what who listens to everything names.
+const AnyEvent EventName = ""
+
+// Event is something that happened.
+type Event struct {
+	Name EventName
+	// Payload is what whoever emitted it said of it; nil = nothing. It is shared, and not to be changed.
+	Payload any
+	Time    time.Time
+	// Missed is how many events the listener was too slow for since the one before.
+	Missed int
+}
+
+// waitingEvents is how many events may wait for a listener; what comes beyond is missed, and counted. A burst of a
+// Map over a hundred values fits.
+const waitingEvents = 256
+
+// EventBus brings events to listeners (spec: EventBus). Put it around steps by With. The zero EventBus is ready, and
+// safe for concurrent use. It must not be copied; Close it.
+type EventBus struct {
+	// Logger gets what a listener panics with. Default: silent.
+	Logger *slog.Logger
+
+	mu        sync.Mutex
+	listeners []*listener // in the order in which they came; guarded by mu
+	closed    bool        // guarded by mu
+	running   sync.WaitGroup
+}
+
+type listener struct {
+	name   EventName
+	queue  chan Event
+	missed int // guarded by the bus's mu
+}
+
+// On has f called with each event of that name from now on, AnyEvent for all: one at a time, in the order in which they
+// were emitted, in a goroutine of its own. So f may block and panic, and no step knows: what it is too slow for it
+// misses. off ends that, without waiting for f; it may be called again.
+func (b *EventBus) On(name EventName, f func(Event)) (off func()) {
+	l := &listener{name: name, queue: make(chan Event, waitingEvents)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return func() {}
+	}
+	b.listeners = append(b.listeners, l)
+	b.running.Go(func() {
+		for e := range l.queue {
+			b.tell(f, e)
+		}
+	})
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if i := slices.Index(b.listeners, l); i >= 0 {
+			b.listeners = slices.Delete(b.listeners, i, i+1)
+			close(l.queue)
+		}
+	}
+}
+
+func (b *EventBus) tell(f func(Event), e Event) {
+	defer func() {
+		if p := recover(); p != nil && b.Logger != nil {
+			b.Logger.Error("listener panicked", "event", string(e.Name), "err", fmt.Sprint(p))
+		}
+	}()
+	f(e)
+}
+
+// Emit tells the listeners of an event. It never blocks. A nil bus has no listeners.
+func (b *EventBus) Emit(name EventName, payload any) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := Event{Name: name, Payload: payload, Time: time.Now()}
+	for _, l := range b.listeners {
+		if l.name != AnyEvent && l.name != name {
+			continue
+		}
+		e.Missed = l.missed
+		select {
+		case l.queue <- e:
+			l.missed = 0
+		default:
+			l.missed++
+		}
+	}
+}
+
+// Close ends all listening, and returns when every listener has heard what was emitted before. No listener may call it.
+func (b *EventBus) Close() {
+	b.mu.Lock()
+	for _, l := range b.listeners {
+		close(l.queue)
+	}
+	b.listeners, b.closed = nil, true
+	b.mu.Unlock()
+	b.running.Wait()
+}
+
+// EmitBefore is s, with an event each time before it runs. payload makes what the event carries of the input; nil is
+// nothing.
+//
+// Events go to the *EventBus of the context. Where the step runs for an agent's tool call, or for a call from another
+// node, who watches that is told of the event too, by its name, as progress: so it is in the node's event stream.
+func EmitBefore[In, Out any](name EventName, payload func(In) any, s Step[In, Out]) Step[In, Out] {
+	return Func(func(ctx context.Context, in In) (Out, error) {
+		emit(ctx, name, payload, in)
+		return s.Run(ctx, in)
+	})
+}
+
+// EmitAfter is EmitBefore after each run that succeeds, with a payload made of the output.
+func EmitAfter[In, Out any](name EventName, payload func(Out) any, s Step[In, Out]) Step[In, Out] {
+	return Func(func(ctx context.Context, in In) (Out, error) {
+		out, err := s.Run(ctx, in)
+		if err == nil {
+			emit(ctx, name, payload, out)
+		}
+		return out, err
+	})
+}
+
+func emit[T any](ctx context.Context, name EventName, payload func(T) any, v T) {
+	var carried any
+	if payload != nil {
+		carried = payload(v)
+	}
+	Value[*EventBus](ctx).Emit(name, carried)
+	p := community.Progress{Message: string(name)}
+	tool.Report(ctx, p)
+	community.Report(ctx, p)
+}

@@ -1,0 +1,136 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"symbio/agent/tool"
+	"symbio/agent/tool/peer"
+	"symbio/community"
+	"symbio/security/permission"
+)
+
+// Capability is the step that another node does: the input goes to a capability of that name as JSON, and the output is
+// its answer, read as JSON. on names the members that may do it, by name or id; none is any that provides it.
+//
+// The *Cluster of the context places it: on the member that has least to do for this cluster, of several such on the one
+// that was given work longest ago. When that one is busy or gone before it began, the next one is asked; when it becomes
+// unavailable meanwhile (community.ErrUnavailable) only if it says that the capability is idempotent. So Map and
+// Parallel over it spread work over the machines.
+//
+// The errors are those of community.Invoke. What the guardrails of ctx deny to invoke_capability, or have a person
+// asked about, is community.ErrDenied, and nothing is sent.
+func Capability[In, Out any](name string, on ...string) Step[In, Out] {
+	return Func(func(ctx context.Context, in In) (out Out, err error) {
+		data, err := ready(ctx, in, permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": name, "on": strings.Join(on, ",")}})
+		if err != nil {
+			return out, fmt.Errorf("capability %s: %w", name, err)
+		}
+		cluster := Value[*Cluster](ctx)
+		if cluster == nil {
+			return out, fmt.Errorf("capability %s: %w", name, errNoCluster)
+		}
+		signal := community.Signal{Data: data, Requester: peer.Requester(ctx)}
+		reply, err := cluster.place(ctx, job{
+			fits: func(m community.Member) bool {
+				return slices.Contains(m.Provides, name) && (len(on) == 0 || named(m, on))
+			},
+			again: func(m community.Member) bool {
+				known, ok := cluster.community.Capability(m.Node, name)
+				return ok && known.Idempotent
+			},
+			do: func(ctx context.Context, m community.Member) (community.Reply, error) {
+				return cluster.community.Invoke(ctx, m.ID, name, signal)
+			},
+		})
+		if err != nil {
+			return out, fmt.Errorf("capability %s: %w", name, err)
+		}
+		if out, err = read[Out](reply); err != nil {
+			return out, fmt.Errorf("capability %s: %w", name, err)
+		}
+		return out, nil
+	})
+}
+
+// Agent is the step that an agent does, here or on another node: the input goes to it as JSON, as one signal, and the
+// output is its reply, read as JSON; text, if Out is string. name is its name or id. as is the perception by which it is
+// to take the signal in; none is the only one that it accepts.
+//
+// Of several members of that name the *Cluster of the context picks one as for Capability, and asks another only when
+// the first did not begin. The agent is told on whose behalf it works, and works inside the guardrails of ctx if it
+// lives here. What they deny to send_signal, or have a person asked about, is community.ErrDenied. Other errors are
+// those of community.Send.
+func Agent[In, Out any](name string, as ...string) Step[In, Out] {
+	return Func(func(ctx context.Context, in In) (out Out, err error) {
+		cluster := Value[*Cluster](ctx)
+		if cluster == nil {
+			return out, fmt.Errorf("agent %s: %w", name, errNoCluster)
+		}
+		reply, err := cluster.place(ctx, job{
+			fits:  func(m community.Member) bool { return len(m.Accepts) > 0 && named(m, []string{name}) },
+			again: func(community.Member) bool { return false },
+			do: func(ctx context.Context, m community.Member) (community.Reply, error) {
+				perception, err := perceptionOf(m, as)
+				if err != nil {
+					return community.Reply{}, err
+				}
+				data, err := ready(ctx, in, permission.Call{Tool: "send_signal", Args: map[string]any{"member": name, "perception": perception}})
+				if err != nil {
+					return community.Reply{}, err
+				}
+				return cluster.community.Send(tool.Handed(ctx), m.ID, community.Signal{Perception: perception, Data: data, Requester: peer.Requester(ctx)})
+			},
+		})
+		if err != nil {
+			return out, fmt.Errorf("agent %s: %w", name, err)
+		}
+		if out, err = read[Out](reply); err != nil {
+			return out, fmt.Errorf("agent %s: %w", name, err)
+		}
+		return out, nil
+	})
+}
+
+func named(m community.Member, names []string) bool {
+	return slices.Contains(names, m.Name) || slices.Contains(names, string(m.ID))
+}
+
+func perceptionOf(m community.Member, as []string) (string, error) {
+	switch {
+	case len(as) > 0:
+		return as[0], nil
+	case len(m.Accepts) == 1:
+		return m.Accepts[0], nil
+	}
+	return "", fmt.Errorf("it accepts %s, say which: %w", strings.Join(m.Accepts, ", "), community.ErrNotAccepted)
+}
+
+// ready is the input of a call as it is sent, if the guardrails around it let it.
+func ready(ctx context.Context, in any, call permission.Call) ([]byte, error) {
+	data, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("the input: %w", err)
+	}
+	call.Args["data"] = string(data)
+	if v := tool.Bounded(ctx, call); v.Action != permission.Allow {
+		return nil, fmt.Errorf("%w: %s", community.ErrDenied, v.Why)
+	}
+	return data, nil
+}
+
+// read is what somebody answered, as an Out.
+func read[Out any](r community.Reply) (out Out, err error) {
+	if text, ok := any(&out).(*string); ok && strings.HasPrefix(r.ContentType, "text/") {
+		*text = string(r.Data)
+		return out, nil
+	}
+	if err := json.Unmarshal(r.Data, &out); err != nil {
+		var none Out
+		return none, fmt.Errorf("its answer is no %T: %w", none, err)
+	}
+	return out, nil
+}

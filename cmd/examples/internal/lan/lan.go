@@ -1,0 +1,131 @@
+// Package lan gives an example a few real nodes: each with its own key and certificate, on the loopback interface, over
+// gRPC and mutual TLS, all in one process.
+//
+// The one idea: an example says what the nodes do, and not how they are made. They know each other's addresses, so
+// nothing is announced or searched. All nodes of the example may call each other. When Run returns nothing is left, on
+// the disk neither.
+package lan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"symbio/community"
+	"symbio/discovery"
+	"symbio/security/identity"
+	"symbio/transport/grpcpeer"
+)
+
+// Node is one node of the example.
+type Node struct {
+	*community.Community
+	ID community.NodeID
+	// Stop has it leave, and waits for it; it may be called again.
+	Stop func()
+
+	network *grpcpeer.Network
+	err     error
+}
+
+// Run starts a node for each name, waits until they see each other, and has work done with them. It returns when all
+// have ended; the error is work's, or what a node ended with.
+func Run(ctx context.Context, work func(ctx context.Context, nodes map[string]*Node) error, names ...string) (err error) {
+	dir, err := os.MkdirTemp("", "symbio-example-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	authority, err := identity.OpenLocalAuthority(filepath.Join(dir, "authority"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	nodes := map[string]*Node{}
+	defer func() {
+		for name, n := range nodes {
+			if n.Stop(); n.err != nil {
+				err = errors.Join(err, fmt.Errorf("node %s: %w", name, n.err))
+			}
+		}
+	}()
+	for _, name := range names {
+		if nodes[name], err = start(ctx, authority, filepath.Join(dir, name), name); err != nil {
+			delete(nodes, name)
+			return fmt.Errorf("node %s: %w", name, err)
+		}
+	}
+	for _, n := range nodes {
+		if err := n.meet(ctx, nodes); err != nil {
+			return err
+		}
+	}
+	return work(ctx, nodes)
+}
+
+func start(ctx context.Context, authority *identity.Authority, dir, name string) (*Node, error) {
+	key, err := identity.LoadOrCreateKey(filepath.Join(dir, "key.pem"))
+	if err != nil {
+		return nil, err
+	}
+	self, err := authority.Issue(key)
+	if err != nil {
+		return nil, err
+	}
+	network, err := grpcpeer.New(grpcpeer.Config{Identity: self, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	n := &Node{ID: self.ID(), network: network}
+	n.Community = community.New(community.Config{Node: n.ID, Name: name, Network: network,
+		Authorize: func(community.Peer, community.Call) error { return nil }}) // whoever has a certificate of this example
+	var running sync.WaitGroup
+	running.Go(func() { n.err = n.Community.Run(ctx) })
+	n.Stop = func() { stop(); running.Wait() }
+	return n, nil
+}
+
+// meet tells a node where the others are, and waits until it sees them.
+func (n *Node) meet(ctx context.Context, all map[string]*Node) error {
+	changes := n.Subscribe()
+	defer changes.Close()
+	for _, other := range all {
+		if other == n {
+			continue
+		}
+		at, err := netip.ParseAddrPort(other.network.Addr().String())
+		if err != nil {
+			return err
+		}
+		n.network.Sight(discovery.Candidate{Key: string(other.ID), Node: string(other.ID), Addrs: []netip.AddrPort{at}})
+		for !n.sees(other.ID) {
+			if _, err := changes.Next(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (n *Node) sees(id community.NodeID) bool {
+	return slices.ContainsFunc(n.Members(), func(m community.Member) bool { return m.ID == community.MemberID(id) && m.Available })
+}
+
+// Provided waits until a node sees that many others provide a capability.
+func (n *Node) Provided(ctx context.Context, capability string, by int) error {
+	changes := n.Subscribe()
+	defer changes.Close()
+	for len(n.WhoProvides(capability)) < by {
+		if _, err := changes.Next(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+// Command race asks three models the same and takes the first answer. The models are functions here, so that no key is
+// needed: one is down, one is slow, one is quick.
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"symbio/agent/llm"
+	"symbio/agent/step"
+)
+
+// actor is a model that says its name after a while, or fails.
+type actor struct {
+	name  string
+	takes time.Duration
+	err   error
+}
+
+func (a actor) Name() string { return a.name }
+
+func (a actor) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		select {
+		case <-ctx.Done():
+			fmt.Println(a.name, "was cancelled")
+			yield(llm.Chunk{}, ctx.Err())
+		case <-time.After(a.takes):
+			yield(llm.Chunk{Text: "this is " + a.name, Stop: llm.StopEnd}, a.err)
+		}
+	}
+}
+
+// asked is a step that asks one model.
+func asked(m llm.Model) step.Step[string, string] {
+	return step.With(step.Session{Model: m}, step.GenerateText(func(q string) string { return q }))
+}
+
+func main() {
+	down := actor{name: "down", err: &llm.Error{Model: "down", Err: llm.ErrUnavailable}}
+	slow := actor{name: "slow", takes: time.Hour}
+	quick := actor{name: "quick", takes: time.Millisecond}
+	ctx := context.Background()
+
+	// The first success wins. The others are cancelled, and have ended when Run returns.
+	fmt.Println(step.Race(asked(down), asked(slow), asked(quick)).Run(ctx, "who is there?"))
+
+	// When nobody succeeds in time it fails at once.
+	_, err := step.Timeout(20*time.Millisecond, step.Race(asked(down), asked(slow))).Run(ctx, "who is there?")
+	fmt.Println(err)
+
+	// When all fail, the error has the reasons of all.
+	_, err = step.Race(asked(down), asked(down)).Run(ctx, "who is there?")
+	fmt.Println(err)
+}
