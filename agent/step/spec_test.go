@@ -1,0 +1,86 @@
+package step_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// spec says which tests hold which row of swiftagent.md: first the table of steps and what modifies them, then the rules
+// of its chapters.
+var spec = []struct{ row, tests string }{
+	{"Transform, Func", "TestAStepIsAFunctionOrAnythingThatRuns"},
+	{"Generate", "TestGenerateMakesAValue TestGenerateGivesUpAfterTwoAnswers TestATypeWithoutAFormIsAnError"},
+	{"GenerateText", "TestGenerateTextAsksTheModelOfTheContext TestAnAnswerThatWasCutOrRefusedIsNone"},
+	{"EmptyStep", "TestEmptyGivesWhatItIsGiven"},
+	{"Join", "TestJoinPutsTextsTogether"},
+	{"Gate", "TestAGatePassesChangesOrBlocks"},
+	{"Chain2-8", "TestChainsOfTwoToEightStepsChangeTypes"},
+	{"Pipeline", "TestPipelineIsAssociative TestAPipelineEndsWithTheFirstError TestAPipelineEndsWithItsContext"},
+	{"Parallel", "TestWhoIsCancelledAndWaitedForInRaceAndParallel"},
+	{"Race", "TestWhoIsCancelledAndWaitedForInRaceAndParallel"},
+	{"Loop", "TestALoopHasAConditionAndALimit"},
+	{"Map", "TestMapOverFuncEqualsALoop TestMapCancelsOnlyWhatComesBehindAFailure"},
+	{"Reduce", "TestReduceMakesOneOfMany"},
+	{"Monitor", "TestMonitorIsToldOfEachRun"},
+	{"TracingStep", "TestTraceNamesErrorsAndTellsSpans TestASpanBelongsToTheCallAroundIt"},
+	{"AnyStep", "TestAnyChecksTypesWhenItRuns"},
+	{"retry", "TestRetryTriesAgain TestRetryEndsWithItsContext"},
+	{"timeout", "TestTimeoutEndsAStep"},
+	{"mapError, try, catch", "TestErrorsAreMappedTriedAndCaught TestNobodyCatchesTheEndOfTheContext"},
+	{"emit", "TestEventsAreEmittedBeforeAndAfterAStep"},
+	{"guardrail", "TestGuardrailsNestAroundSteps"},
+	{"context", "TestAValueIsThereForWhatIsInside"},
+
+	{"Race: the first success, failures wait for the others, losers are cancelled", "TestWhoIsCancelledAndWaitedForInRaceAndParallel"},
+	{"Race: all failed is an error", "TestTheErrorsOfARaceAreAllThere"},
+	{"Race: a timeout fails at once", "TestARaceWhoseContextEndsFailsWithItsCause TestARaceDoesNotBeginWhenItsContextHasEnded"},
+	{"Parallel: all successes, although some fail", "TestParallelFailsOnlyWhenAllHaveFailed"},
+	{"Parallel: allStepsFailed only when all have", "TestParallelFailsOnlyWhenAllHaveFailed"},
+	{"Parallel: in the order in which they end", "TestParallelGivesResultsInTheOrderTheyEndWithTheirIndex"},
+	{"Memory: a value and its relay", "TestAMemoryIsReadAndWrittenThroughItsRelay TestWhatAMemoryGaveStaysAsItWas TestMemoryUnderConcurrentUpdatesLosesNone"},
+	{"Relay: insert, contains, formUnion", "TestAMemorySetInsertsContainsRemovesAndUnites"},
+	{"Relay: append", "TestAMemoryListAppends"},
+	{"Relay: increment, decrement, add", "TestAMemoryNumberCountsUpAndDown"},
+	{"Relay: map with reverse, readOnly, constant", "TestRelaysAreDerived TestTheZeroRelayIsTheConstantZero"},
+	{"Gate: pass and block; GateError; passthrough and block as factories", "TestAGatePassesChangesOrBlocks"},
+	{"Event: before, after, payload", "TestEventsAreEmittedBeforeAndAfterAStep"},
+	{"Event: the bus and its listeners", "TestAListenerCannotBlockOrBreakAStep TestAListenerThatIsOffHearsNoMore TestEventsReachWhoListensToTheCall TestEventsReachWhoWatchesTheToolCall"},
+	{"Context: a default, several, the nearest", "TestAValueIsThereForWhatIsInside TestAValueEndsWithItsStep"},
+	{"Session: of the context", "TestGenerateTextAsksTheModelOfTheContext TestASessionIsToldWhatItsAnswersCost"},
+	{"Guardrail: Allow, Deny, Deny.final, Override, AskUser, presets, conditions, nested", "TestGuardrailsNestAroundSteps TestAGuardrailHoldsForItsStepAlone TestAGuardrailThatCannotBeReadLetsNothingRun"},
+	{"Guardrail: Sandbox", "TestTheSandboxOfAGuardrailHoldsInside"},
+}
+
+func TestEachRowOfTheSpecHasATestThatIsThere(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				there[f.Name.Name] = true
+			}
+		}
+	}
+	for _, s := range spec {
+		tests := strings.Fields(s.tests)
+		if len(tests) == 0 {
+			t.Errorf("%s: no test", s.row)
+		}
+		for _, name := range tests {
+			if !there[name] {
+				t.Errorf("%s: there is no %s", s.row, name)
+			}
+		}
+	}
+}
