@@ -186,7 +186,7 @@ func TestEachOfThousandsOfHostileFilesHasOneVerdict(t *testing.T) {
 	c := scan(t, cfg)
 	for _, p := range c.Errors {
 		if !files[p.Path] {
-			t.Errorf("a scan complains about %q", p.Path)
+			t.Errorf("a scan complains about %q: %v", p.Path, p.Diagnostics)
 		}
 	}
 }

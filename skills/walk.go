@@ -225,6 +225,9 @@ func (w *walk) push(p place, entries []dirent) {
 		if !e.kind.IsDir() && !isLink || skipped(p, e.name) || w.flat && p.depth > 0 {
 			continue
 		}
+		if isLink && e.name == fileName {
+			continue // it stands for the file, wherever it leads
+		}
 		child := place{path: join(p.path, e.name), depth: p.depth + 1, linked: isLink}
 		child.canonical = child.path
 		if p.canonical != p.path {
