@@ -17,7 +17,7 @@ var (
 	}
 	// existing matter only where something that is protected, or outside, refers to them: git's core.hooksPath to .husky.
 	// Which skills a user trusts, and what they have allowed for good, is there once a node has run.
-	existing = []string{".husky", ".claude", ".cursor", ".local/state/symbio/skills", ".local/state/symbio/allowed"}
+	existing = []string{".husky", ".claude", ".cursor", ".local/state/symbio/skills", ".local/state/symbio/allowed", ".local/state/symbio/mcp"}
 
 	shellSettings = []string{
 		".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",

@@ -7,10 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"symbio/agent/tool/mcp"
+	"symbio/security/private"
 )
 
 func (s State) mcp() string { return filepath.Join(s.Dir, "mcp") }
@@ -30,22 +30,20 @@ func (b *MCPBook) Make() error {
 	return errors.Join(os.MkdirAll(filepath.Join(b.dir, "trusted"), 0o700), os.MkdirAll(filepath.Join(b.dir, "tools"), 0o700))
 }
 
-// Trusted says whether a person trusts exactly this entry, in this place.
+// Trusted says whether a person trusts exactly this entry, in this place. What another user could have written says
+// nothing.
 func (b *MCPBook) Trusted(s mcp.Server) bool {
-	info, err := os.Lstat(b.trusted(s.Hash))
-	return err == nil && info.Mode().IsRegular()
+	_, err := private.Read(b.trusted(s.Hash), mostRecord)
+	return err == nil
 }
 
 // Trust keeps that a person trusts an entry.
 func (b *MCPBook) Trust(s mcp.Server) error {
-	if err := b.Make(); err != nil {
-		return err
-	}
 	text, err := json.Marshal(map[string]string{"name": s.Name, "file": s.File, "entry": s.Text})
 	if err != nil {
 		return err
 	}
-	return write(b.trusted(s.Hash), text)
+	return private.Replace(b.trusted(s.Hash), text)
 }
 
 // Revoke forgets it; false = it was not trusted.
@@ -60,11 +58,15 @@ func (b *MCPBook) Revoke(s mcp.Server) (bool, error) {
 func (b *MCPBook) trusted(hash string) string { return filepath.Join(b.dir, "trusted", hash) }
 func (b *MCPBook) tools(hash string) string   { return filepath.Join(b.dir, "tools", hash) }
 
-// mostPins of a server are kept; more tools than that it cannot have at a time.
-const mostPins = 1024
+const (
+	// mostPins of a server are kept; more tools than that it cannot have at a time.
+	mostPins = 1024
+	// mostRecord bounds a file, in bytes: an entry as long as a configuration may be, or mostPins with long names.
+	mostRecord = 4 << 20
+)
 
 func (b *MCPBook) pins(server string) (map[string]string, error) {
-	text, err := os.ReadFile(b.tools(server))
+	text, err := private.Read(b.tools(server), mostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]string{}, nil
 	}
@@ -102,22 +104,5 @@ func (b *MCPBook) Pin(server, tool, hash string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.Make(), write(b.tools(server), text))
-}
-
-// write writes a file as a whole, or not at all.
-func write(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(slices.Concat(text, []byte("\n")))
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return private.Replace(b.tools(server), text)
 }
