@@ -90,7 +90,9 @@ func inTerminal(t *testing.T, dir string, env []string, args ...string) *screen 
 func (s *screen) shows(what string, fits func(picture string) bool) string {
 	s.t.Helper()
 	var text string
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
 		s.mu.Lock()
 		text = s.text
 		s.mu.Unlock()
@@ -133,7 +135,9 @@ func (s *screen) ends() (after string, err error) {
 	case <-time.After(limit):
 		s.t.Fatal("it does not end")
 	}
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
 		s.mu.Lock()
 		_, after, _ = strings.Cut(s.text, "\x1b[?1049l")
 		s.mu.Unlock()

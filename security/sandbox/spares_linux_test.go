@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -19,8 +20,10 @@ func TestMasksWaitForTheNextCommand(t *testing.T) {
 		if err := errors.Join(os.Mkdir(left, 0o700), os.Mkdir(left+"/1", 0o555), os.Chtimes(left+"/1", mask, mask), os.WriteFile(left+"/theirs", nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
+		var boxes []*sandbox.Box // the first is in use until the end: without its owner a directory is nobody's
 		for range 2 {
 			b := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{b.Status().Level}, Env: os.Environ(), TempDir: temp})
+			boxes = append(boxes, b)
 			for range 3 {
 				if r, err := sh(t, t.Context(), b, dir, "echo evil > .envrc; mkdir .vscode; test -d .git"); err != nil || r.Code != 0 {
 					t.Errorf("status %d, %v", r.Code, err)
@@ -38,6 +41,7 @@ func TestMasksWaitForTheNextCommand(t *testing.T) {
 		if all, err := os.ReadDir(left); err != nil || len(all) != 1 || all[0].Name() != "theirs" {
 			t.Errorf("of what was left there is %v, %v; want what is no mask", all, err)
 		}
+		runtime.KeepAlive(boxes)
 	})
 }
 

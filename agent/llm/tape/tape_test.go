@@ -1,6 +1,7 @@
 package tape_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,15 +57,21 @@ func model(t *testing.T, base string, rt http.RoundTripper) llm.Model {
 // record asks these requests, one after the other, and returns the directory.
 func record(t *testing.T, server http.HandlerFunc, requests ...llm.Request) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "tape")
 	s := httptest.NewServer(server)
 	defer s.Close()
-	r, err := tape.Record(dir, s.Client().Transport, llm.NewSecret(key))
+	return recordOver(t, s.URL, s.Client().Transport, requests...)
+}
+
+// recordOver is record with a server behind a transport of the test's own.
+func recordOver(t *testing.T, url string, over http.RoundTripper, requests ...llm.Request) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "tape")
+	r, err := tape.Record(dir, over, llm.NewSecret(key))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range requests {
-		_, _ = llm.Collect(model(t, s.URL, r).Stream(t.Context(), q), nil)
+		_, _ = llm.Collect(model(t, url, r).Stream(t.Context(), q), nil)
 	}
 	if _, err := r.Close(); err != nil {
 		t.Fatal(err)
@@ -99,19 +106,26 @@ func files(t *testing.T, dir string) string {
 	return all.String()
 }
 
+// inPieces answers every request with these pieces, each of which is one read.
+type inPieces [][]byte
+
+func (p inPieces) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []io.Reader
+	for _, piece := range p {
+		body = append(body, bytes.NewReader(piece))
+	}
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"text/event-stream"}, "Set-Cookie": {"session=" + key}},
+		Body:   io.NopCloser(io.MultiReader(body...)),
+	}, nil
+}
+
 func TestWhatWasRecordedIsPlayedInTheSamePieces(t *testing.T) {
 	pieces := []string{"Gr\xc3", "\xbc\xc3\x9fe, ", "\n-- response --\n", "\"quoted\" </html>"}
 	whole := event(strings.Join(pieces, "")) + end
-	dir := record(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		w.Header().Set("Set-Cookie", "session="+key)
-		// in the middle of a character, too
-		for part := range slices.Chunk([]byte(whole), 41) {
-			_, _ = w.Write(part)
-			w.(http.Flusher).Flush()
-			time.Sleep(2 * time.Millisecond) // a real socket: without a pause two pieces arrive as one
-		}
-	}, said("-- request.json --\nhello"))
+	// Over a socket two pieces may arrive as one; here each is read as it was written, in the middle of a character too.
+	dir := recordOver(t, "http://models.example", inPieces(slices.Collect(slices.Chunk([]byte(whole), 41))), said("-- request.json --\nhello"))
 	text := files(t, dir)
 	if !strings.HasPrefix(text, "0001-completions.txtar\n") || strings.Count(text, `"data"`)+strings.Count(text, `"base64"`) < 3 {
 		t.Errorf("the recording is not readable, or in one piece:\n%s", text)

@@ -184,7 +184,9 @@ func TestServerEverythingOverHTTP(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // its status says only that it was killed
 	})
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); ; <-tick.C {
 		if _, err := os.Stat(socket); err == nil {
 			break
 		}
@@ -242,7 +244,9 @@ func TestAServerThatIsKilledInACallIsStartedAgain(t *testing.T) {
 	if !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "started again") {
 		t.Errorf("the call: got %v", err)
 	}
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); ; <-tick.C {
 		a, err := one.Call(ctx, map[string]any{"duration": 0.1, "steps": 1}, ignore)
 		if err == nil {
 			if a.IsError {
