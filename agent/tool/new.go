@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -55,19 +56,21 @@ func New[A any](spec Spec, run func(ctx context.Context, args A) Result) Tool {
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: the schema of its arguments: %v", spec.Name, err))
 	}
-	return &typed[A]{spec: spec, schema: schema, resolved: resolved, text: text, run: run}
+	return &typed[A]{spec: spec, schema: schema, plain: plain(schema), resolved: resolved, text: text, fields: fieldsOf(reflect.TypeFor[A]()), run: run}
 }
 
 type typed[A any] struct {
 	spec     Spec
 	schema   *jsonschema.Schema
+	plain    bool // check needs no more than types and names
 	resolved *jsonschema.Resolved
-	text     json.RawMessage
+	text     json.RawMessage // not to be written to
+	fields   map[string]int  // see fieldsOf
 	run      func(context.Context, A) Result
 }
 
 func (t *typed[A]) Spec() llm.ToolSpec {
-	return llm.ToolSpec{Name: t.spec.Name, Description: t.spec.Description, Schema: slices.Clone(t.text)}
+	return llm.ToolSpec{Name: t.spec.Name, Description: t.spec.Description, Schema: t.text}
 }
 
 func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
@@ -79,12 +82,8 @@ func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
 		return Invocation{}, err
 	}
 	// The struct is made from the very value that the guard sees, not from the text again.
-	same, err := json.Marshal(args)
-	if err != nil {
-		return Invocation{}, fmt.Errorf("the arguments: %w", err)
-	}
 	var typed A
-	if err := json.Unmarshal(same, &typed); err != nil {
+	if err := t.fill(reflect.ValueOf(&typed), args); err != nil {
 		return Invocation{}, fmt.Errorf("the arguments: %w", err)
 	}
 	return Invocation{
@@ -93,6 +92,85 @@ func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
 		Holds: t.spec.Holds,
 		Alone: t.spec.Alone,
 	}, nil
+}
+
+// fill writes the arguments into the struct: texts, numbers and booleans as they are, and what is made of more by way of
+// encoding/json.
+func (t *typed[A]) fill(to reflect.Value, args map[string]any) error {
+	var rest map[string]any
+	for name, v := range args {
+		if i, ok := t.fields[name]; ok && set(to.Elem().Field(i), v) {
+			continue
+		}
+		if rest == nil {
+			rest = map[string]any{}
+		}
+		rest[name] = v
+	}
+	if rest == nil {
+		return nil
+	}
+	same, err := json.Marshal(rest)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(same, to.Interface())
+}
+
+// set writes a decoded value into a field of just its type; false leaves it to encoding/json.
+func set(field reflect.Value, v any) bool {
+	switch v := v.(type) {
+	case string:
+		if field.Kind() == reflect.String {
+			field.SetString(v)
+			return true
+		}
+	case bool:
+		if field.Kind() == reflect.Bool {
+			field.SetBool(v)
+			return true
+		}
+	case int64:
+		if field.CanInt() && !field.OverflowInt(v) {
+			field.SetInt(v)
+			return true
+		}
+	}
+	return false
+}
+
+// fieldsOf are the fields of a struct that encoding/json fills without more than their kind, by their names there.
+func fieldsOf(t reflect.Type) map[string]int {
+	byText := reflect.TypeFor[encoding.TextUnmarshaler]()
+	byJSON := reflect.TypeFor[json.Unmarshaler]()
+	fields := map[string]int{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if p := reflect.PointerTo(f.Type); f.Anonymous || !f.IsExported() || strings.Contains(options, "string") || p.Implements(byText) || p.Implements(byJSON) {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		fields[name] = i
+	}
+	return fields
+}
+
+// plain says of an object's schema that it asks nothing of its values but a type, which check looks at itself.
+func plain(s *jsonschema.Schema) bool {
+	for _, p := range s.Properties {
+		switch p.Type {
+		case "string", "boolean", "integer", "number":
+		default:
+			return false
+		}
+		if !reflect.DeepEqual(p, &jsonschema.Schema{Type: p.Type, Description: p.Description, Enum: p.Enum}) {
+			return false
+		}
+	}
+	return true
 }
 
 // check holds the arguments against the schema, with errors that say how to mend them. A null for an
@@ -119,6 +197,9 @@ func (t *typed[A]) check(args map[string]any) error {
 		if _, ok := args[name]; !ok {
 			return fmt.Errorf("the argument %q is missing; the arguments are %s", name, t.arguments())
 		}
+	}
+	if t.plain {
+		return nil
 	}
 	if err := t.resolved.Validate(args); err != nil {
 		return fmt.Errorf("the arguments do not fit the schema: %w", err)
