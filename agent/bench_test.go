@@ -5,13 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"symbio/actor"
 	"symbio/agent"
 	"symbio/agent/llm"
+	"symbio/agent/llm/scripted"
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/audit"
@@ -130,23 +136,34 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// running is a community with one agent, its permissions checked, its events told and its decisions recorded; what it
-// returns gives it a task.
+// running is a community with one agent that has the tool lookup; what it returns gives it a task.
 func running(b *testing.B, model llm.Model) func() {
+	r := newRoom(b, tool.New(tool.Spec{Name: "lookup", Description: "tells the weather"}, func(_ context.Context, a lookupArgs) tool.Result {
+		return tool.Result{Text: lookup(a)}
+	}))
+	id := r.spawn(model, "lookup")
+	return func() { r.task(id, "What is the weather?") }
+}
+
+// room is a community for agents whose permissions are checked, whose events are told and whose decisions are recorded.
+type room struct {
+	b               *testing.B
+	community       *community.Community
+	factory         *agent.Factory
+	events, entries atomic.Int64
+}
+
+func newRoom(b *testing.B, tools ...tool.Tool) *room {
 	system := actor.NewSystem(actor.Config{})
-	home := community.New(community.Config{System: system, Drain: time.Second})
-	events, entries := 0, 0
-	factory := agent.NewFactory(agent.Config{
-		Community: home, Dir: "/work",
-		Tools: []tool.Tool{tool.New(tool.Spec{Name: "lookup", Description: "tells the weather"}, func(_ context.Context, a lookupArgs) tool.Result {
-			return tool.Result{Text: lookup(a)}
-		})},
-		Report: func(agent.Event) { events++ },
-		Record: func(audit.Entry) error { entries++; return nil },
+	r := &room{b: b, community: community.New(community.Config{System: system, Drain: time.Second})}
+	r.factory = agent.NewFactory(agent.Config{
+		Community: r.community, Dir: "/work", Tools: tools,
+		Report: func(agent.Event) { r.events.Add(1) },
+		Record: func(audit.Entry) error { r.entries.Add(1); return nil },
 	})
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error, 1)
-	go func() { done <- home.Run(ctx) }()
+	go func() { done <- r.community.Run(ctx) }()
 	b.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
@@ -156,20 +173,80 @@ func running(b *testing.B, model llm.Model) func() {
 			b.Error(err)
 		}
 	})
+	return r
+}
+
+func (r *room) spawn(model llm.Model, rules ...string) community.MemberID {
 	policy := permission.Standard()
-	rule, err := permission.ParseRule("lookup")
-	if err != nil {
-		b.Fatal(err)
-	}
-	policy.Allow = append(policy.Allow, rule)
-	member, err := factory.Spawn(b.Context(), agent.Order{Definition: agent.General(), Model: model, Policy: policy})
-	if err != nil {
-		b.Fatal(err)
-	}
-	task := community.Signal{Perception: "task", Data: []byte("What is the weather?")}
-	return func() {
-		if _, err := home.Send(ctx, member.ID, task); err != nil {
-			b.Fatal(err)
+	for _, text := range rules {
+		rule, err := permission.ParseRule(text)
+		if err != nil {
+			r.b.Fatal(err)
 		}
+		policy.Allow = append(policy.Allow, rule)
+	}
+	member, err := r.factory.Spawn(r.b.Context(), agent.Order{Definition: agent.General(), Model: model, Policy: policy})
+	if err != nil {
+		r.b.Fatal(err)
+	}
+	return member.ID
+}
+
+func (r *room) task(id community.MemberID, text string) {
+	if _, err := r.community.Send(r.b.Context(), id, community.Signal{Perception: "task", Data: []byte(text)}); err != nil {
+		r.b.Error(err)
+	}
+}
+
+// BenchmarkAThousandAgents measures what a thousand agents hold, all of them in the midst of a task: each has read a
+// page by a tool, and waits in another for the last of them to come.
+func BenchmarkAThousandAgents(b *testing.B) {
+	const agents = 1000
+	script, err := scripted.Parse("meeting", []byte(`
+turns:
+- match: {turn: 0}
+  calls: [{tool: lookup, args: {city: Kyoto}}]
+- match: {after: [lookup]}
+  calls: [{tool: meet, args: {}}]
+- match: {after: [meet]}
+  text: We have met.
+`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	model := scripted.New(script)
+	page := strings.Repeat("It is sunny in Kyoto. ", 200)
+	var all, met chan struct{}
+	var come *sync.WaitGroup
+	r := newRoom(b,
+		tool.New(tool.Spec{Name: "lookup", Description: "tells the weather"}, func(context.Context, lookupArgs) tool.Result {
+			return tool.Result{Text: strings.Clone(page)}
+		}),
+		tool.New(tool.Spec{Name: "meet", Description: "waits for the others"}, func(context.Context, struct{}) tool.Result {
+			come.Done()
+			<-met
+			return tool.Result{Text: "met"}
+		}))
+	for b.Loop() {
+		debug.FreeOSMemory()
+		come, all, met = new(sync.WaitGroup), make(chan struct{}), make(chan struct{})
+		come.Add(agents)
+		go func() { come.Wait(); close(all) }()
+		var tasks sync.WaitGroup
+		for range agents {
+			id := r.spawn(model, "lookup", "meet")
+			tasks.Go(func() {
+				r.task(id, "Meet the others.")
+				if err := r.community.Terminate(b.Context(), id); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		<-all
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.Sys-m.HeapReleased)/1e6, "MB")
+		close(met)
+		tasks.Wait()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -33,10 +34,38 @@ type Spec struct {
 // New panics when A is no struct or has no schema, or when an enum is for no property: a mistake in
 // the program, found at the first start.
 func New[A any](spec Spec, run func(ctx context.Context, args A) Result) Tool {
-	if reflect.TypeFor[A]().Kind() != reflect.Struct {
+	return NewKind[A](spec).New(run)
+}
+
+// Kind is a tool of which each agent has one of its own. What is the same for all, the schema above all, is worked out
+// once, with the first; it is most of what a tool costs. A Kind may be used by many goroutines.
+type Kind[A any] struct{ shape func() *shape }
+
+// NewKind returns a Kind. What makes New panic makes the Kind's New do so.
+func NewKind[A any](spec Spec) Kind[A] {
+	return Kind[A]{sync.OnceValue(func() *shape { return newShape(spec, reflect.TypeFor[A]()) })}
+}
+
+// New makes a tool of the kind; see New.
+func (k Kind[A]) New(run func(ctx context.Context, args A) Result) Tool {
+	return &typed[A]{k.shape(), run}
+}
+
+// shape is what is known of a tool's arguments.
+type shape struct {
+	spec     Spec
+	schema   *jsonschema.Schema
+	plain    bool // check needs no more than types and names
+	resolved *jsonschema.Resolved
+	text     json.RawMessage // not to be written to
+	fields   map[string]int  // see fieldsOf
+}
+
+func newShape(spec Spec, of reflect.Type) *shape {
+	if of.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("tool %s: its arguments are no struct", spec.Name))
 	}
-	schema, err := jsonschema.For[A](nil)
+	schema, err := jsonschema.ForType(of, &jsonschema.ForOptions{})
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: the schema of its arguments: %v", spec.Name, err))
 	}
@@ -56,17 +85,12 @@ func New[A any](spec Spec, run func(ctx context.Context, args A) Result) Tool {
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: the schema of its arguments: %v", spec.Name, err))
 	}
-	return &typed[A]{spec: spec, schema: schema, plain: plain(schema), resolved: resolved, text: text, fields: fieldsOf(reflect.TypeFor[A]()), run: run}
+	return &shape{spec: spec, schema: schema, plain: plain(schema), resolved: resolved, text: text, fields: fieldsOf(of)}
 }
 
 type typed[A any] struct {
-	spec     Spec
-	schema   *jsonschema.Schema
-	plain    bool // check needs no more than types and names
-	resolved *jsonschema.Resolved
-	text     json.RawMessage // not to be written to
-	fields   map[string]int  // see fieldsOf
-	run      func(context.Context, A) Result
+	*shape
+	run func(context.Context, A) Result
 }
 
 func (t *typed[A]) Spec() llm.ToolSpec {
@@ -96,7 +120,7 @@ func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
 
 // fill writes the arguments into the struct: texts, numbers and booleans as they are, and what is made of more by way of
 // encoding/json.
-func (t *typed[A]) fill(to reflect.Value, args map[string]any) error {
+func (t *shape) fill(to reflect.Value, args map[string]any) error {
 	var rest map[string]any
 	for name, v := range args {
 		if i, ok := t.fields[name]; ok && set(to.Elem().Field(i), v) {
@@ -175,7 +199,7 @@ func plain(s *jsonschema.Schema) bool {
 
 // check holds the arguments against the schema, with errors that say how to mend them. A null for an
 // argument that may be left out is as if it were.
-func (t *typed[A]) check(args map[string]any) error {
+func (t *shape) check(args map[string]any) error {
 	for name, v := range args {
 		if v == nil && t.schema.Properties[name] != nil && !slices.Contains(t.schema.Required, name) {
 			delete(args, name)
@@ -208,7 +232,7 @@ func (t *typed[A]) check(args map[string]any) error {
 }
 
 // arguments lists the arguments in the order of the struct, for the model.
-func (t *typed[A]) arguments() string {
+func (t *shape) arguments() string {
 	if len(t.schema.Properties) == 0 {
 		return "none"
 	}
