@@ -104,7 +104,7 @@ func BenchmarkLoop(b *testing.B) {
 		}
 		return lookup(a), nil
 	}}
-	for _, turns := range []int{1, 10} {
+	for _, turns := range []int{0, 1, 10} {
 		b.Run(fmt.Sprintf("calls=%d", turns), func(b *testing.B) {
 			var model llm.Model = caller(turns)
 			run := running(b, model)
