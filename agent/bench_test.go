@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,7 +33,7 @@ type lookupArgs struct {
 func lookup(a lookupArgs) string { return "sunny in " + a.City }
 
 // caller is a model that answers at once: it asks for a lookup until as many results are there as it says, then it is
-// done.
+// done. Its answers are made anew each time, as those are that come over a wire.
 type caller int
 
 func (caller) Name() string { return "caller" }
@@ -46,24 +47,17 @@ func (c caller) Stream(_ context.Context, r llm.Request) iter.Seq2[llm.Chunk, er
 			}
 		}
 		if answered < int(c) {
-			if yield(llm.Chunk{Call: &lookups[answered]}, nil) {
-				yield(llm.Chunk{Stop: llm.StopTools}, nil)
+			call := llm.ToolCall{ID: "call-" + strconv.Itoa(answered), Name: "lookup", Args: llm.Args(`{"city": "Kyoto"}`)}
+			if yield(llm.Chunk{Call: &call}, nil) {
+				yield(llm.Chunk{Stop: llm.StopTools, Usage: &llm.Usage{Input: 50, Output: 10}}, nil)
 			}
 			return
 		}
-		if yield(llm.Chunk{Text: "It is sunny."}, nil) {
-			yield(llm.Chunk{Stop: llm.StopEnd}, nil)
+		if yield(llm.Chunk{Text: strings.Clone("It is sunny.")}, nil) {
+			yield(llm.Chunk{Stop: llm.StopEnd, Usage: &llm.Usage{Input: 80, Output: 5}}, nil)
 		}
 	}
 }
-
-// lookups are the calls of a caller.
-var lookups = func() (all [10]llm.ToolCall) {
-	for i := range all {
-		all[i] = llm.ToolCall{ID: fmt.Sprintf("call-%d", i), Name: "lookup", Args: json.RawMessage(`{"city":"Kyoto"}`)}
-	}
-	return all
-}()
 
 // minimal is the loop that anybody writes by hand: ask the model, run what it asks for, ask again. It checks nothing,
 // tells nobody and remembers nothing.
