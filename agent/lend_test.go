@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -199,7 +200,9 @@ func agentID(result string) string {
 	return id
 }
 
-func general() agent.LenderConfig { return agent.LenderConfig{Definitions: []agent.Definition{agent.General()}} }
+func general() agent.LenderConfig {
+	return agent.LenderConfig{Definitions: []agent.Definition{agent.General()}}
+}
 
 func TestAnAgentOfAnotherNodeIsLent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -227,6 +230,219 @@ func TestAnAgentOfAnotherNodeIsLent(t *testing.T) {
 		}
 		if here := l.b.here(); len(here) != 0 {
 			t.Errorf("when its parent has ended, there are %v", here)
+		}
+	})
+}
+
+// What the parent may not do, a lent agent may not either, whatever its node allows; nor may those that it spawns.
+func TestALentAgentIsHeldToItsParentsPermissionsToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, helper(func(_ context.Context, r llm.Request, task string) (llm.Message, error) {
+			m := last(r)
+			deep := strings.HasPrefix(task, "deep")
+			switch {
+			case m.Role == llm.User && deep:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "deeper"}))
+			case m.Role == llm.User:
+				return call(use("1", "slow", waitArgs{"1s"}))
+			case deep && m.Results[0].Name == "replicate_agent":
+				return call(use("2", "send_signal", map[string]any{"member": agentID(m.Results[0].Text), "data": "wait"}))
+			}
+			return say(m.Results[0].Text)
+		}), general(), slow())
+		tools := []string{"replicate_agent", "invoke_capability", "send_signal"}
+		for _, tt := range []struct {
+			name, task string
+			rules      []string
+			want       string
+		}{
+			{"who may", "wait", append(tools, "slow"), "waited 1s"},
+			{"who may, deeper", "deep wait", append(tools, "slow"), "waited 1s"},
+			{"who may not", "wait", tools, "Denied (permissions of general, as another node says)"},
+			{"who may not, deeper", "deep wait", tools, "Denied (permissions of general, as another node says)"},
+			{"who may not invoke", "wait", []string{"replicate_agent", "send_signal", "slow"}, "you may not spawn agents on other nodes"},
+		} {
+			m := l.a.spawn(t, agent.Order{Policy: allowed(t, tt.rules...)})
+			if got, err := l.a.task(t.Context(), m, "have help: "+tt.task); err != nil || !strings.Contains(got, tt.want) {
+				t.Errorf("%s: %q, %v; want %q", tt.name, got, err, tt.want)
+			}
+			// Somebody of the lender's own node asks it, on behalf of nobody: it is held to its parent all the same.
+			for _, child := range l.b.here() {
+				if child.Metadata["lent_to"] != "" {
+					if got, _ := l.b.task(t.Context(), child, "wait"); strings.Contains(got, "waited") != slices.Contains(tt.rules, "slow") {
+						t.Errorf("%s: asked by its own node it says %q", tt.name, got)
+					}
+				}
+			}
+			if err := l.a.community.Terminate(t.Context(), m.ID); err != nil {
+				t.Error(err)
+			}
+			if left := l.b.here(); len(left) > 0 {
+				t.Errorf("%s: %v are left", tt.name, left)
+			}
+		}
+	})
+}
+
+func TestDepthCountsOnOverNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, helper(func(_ context.Context, r llm.Request, task string) (llm.Message, error) {
+			m := last(r)
+			switch {
+			case m.Role == llm.User:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "deeper"}))
+			case m.Results[0].IsError, m.Results[0].Name == "send_signal":
+				return say(m.Results[0].Text)
+			}
+			return call(use("2", "send_signal", map[string]any{"member": agentID(m.Results[0].Text), "data": "deep"}))
+		}), agent.LenderConfig{Definitions: general().Definitions, Order: agent.Order{Limits: agent.Limits{Depth: 9}}})
+		for depth := 1; depth <= 3; depth++ {
+			m := l.a.spawn(t, agent.Order{Limits: agent.Limits{Depth: depth, Agents: 100}})
+			got, err := l.a.task(t.Context(), m, "have help: deep")
+			if err != nil || !strings.Contains(got, "over the budget") {
+				t.Errorf("%d deep: %q, %v", depth, got, err)
+			}
+			if here := l.b.here(); len(here) != depth {
+				t.Errorf("%d deep: %d generations live at the lender", depth, len(here))
+			}
+			if err := l.a.community.Terminate(t.Context(), m.ID); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestALenderLendsSoManyAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := general()
+		cfg.Max, cfg.PerNode = 3, 2
+		l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), cfg)
+		for i, want := range []string{"done", "done", "busy: 2 agents are lent to that node already"} {
+			m := l.a.spawn(t, agent.Order{})
+			if got, err := l.a.task(t.Context(), m, "have help: x"); err != nil || !strings.Contains(got, want) {
+				t.Errorf("the %d. one: %q, %v; want %q", i+1, got, err, want)
+			}
+		}
+		if n := len(l.b.here()); n != 2 {
+			t.Errorf("%d agents live there, want 2", n)
+		}
+	})
+}
+
+// hang is a help that never ends by itself.
+func hang(ctx context.Context, _ llm.Request, _ string) (llm.Message, error) {
+	<-ctx.Done()
+	return llm.Message{}, ctx.Err()
+}
+
+// lease is one agent of a that has one of b, which is at work.
+func lease(t *testing.T, l *lan) (parent community.Member, answer <-chan string) {
+	t.Helper()
+	parent = l.a.spawn(t, agent.Order{Limits: agent.Limits{ModelCalls: 100}})
+	said := make(chan string, 1)
+	go func() {
+		got, err := l.a.task(context.Background(), parent, "have help: hang")
+		if err != nil {
+			got = err.Error()
+		}
+		said <- got
+	}()
+	time.Sleep(time.Second)
+	if len(l.b.here()) != 1 {
+		t.Fatalf("at the lender live %v", l.b.here())
+	}
+	return parent, said
+}
+
+func TestALeaseEndsWithWhatItIsFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end    func(l *lan, parent, child community.Member)
+		within time.Duration // until the agent is gone
+		says   string        // what the parent reads
+		lost   bool          // all of the share counts
+	}{
+		"the parent ends":     {func(l *lan, p, _ community.Member) { l.a.community.Terminate(l.t.Context(), p.ID) }, 3 * time.Second, "", false},
+		"its node ends":       {func(l *lan, _, _ community.Member) { l.a.end() }, 3 * time.Second, "", true},
+		"its node is killed":  {func(l *lan, _, _ community.Member) { l.hub.Kill(l.a.id) }, time.Second, "", true},
+		"its node is frozen":  {func(l *lan, _, _ community.Member) { l.hub.Freeze(l.a.id) }, 5 * time.Second, "unavailable", true},
+		"a partition":         {func(l *lan, _, _ community.Member) { l.hub.Partition(l.a.id) }, 5 * time.Second, "unavailable", true},
+		"the lender ends":     {func(l *lan, _, _ community.Member) { l.b.end() }, 3 * time.Second, "unavailable", true},
+		"the lender is gone":  {func(l *lan, _, _ community.Member) { l.hub.Kill(l.b.id) }, 3 * time.Second, "unavailable", true},
+		"the lender stops it": {func(l *lan, _, c community.Member) { l.b.community.Terminate(l.t.Context(), c.ID) }, 3 * time.Second, "stopped", false},
+		"its time is over":    {func(*lan, community.Member, community.Member) { time.Sleep(10 * time.Minute) }, time.Second, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := general()
+				cfg.Life = 10 * time.Minute
+				l := newLAN(t, helper(hang), cfg)
+				parent, said := lease(t, l)
+				tt.end(l, parent, l.b.here()[0])
+				time.Sleep(tt.within)
+				if left := l.b.here(); len(left) > 0 {
+					t.Errorf("%v after that there are %v", tt.within, left)
+				}
+				if tt.says == "" {
+					return
+				}
+				if got := <-said; !strings.Contains(got, tt.says) {
+					t.Errorf("the parent reads %q, want %q", got, tt.says)
+				}
+				s, _ := l.a.factory.Spent(parent.ID)
+				if lost := s.ModelCalls > 40; lost != tt.lost {
+					t.Errorf("%+v is spent; a share of 48 or so is lost: want %v", s, tt.lost)
+				}
+			})
+		})
+	}
+}
+
+func TestAfterARestartALenderLendsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, helper(hang), general())
+		parent, said := lease(t, l)
+		l.hub.Kill(l.b.id)
+		if got := <-said; !strings.Contains(got, "unavailable") {
+			t.Errorf("the parent reads %q", got)
+		}
+		if err := l.b.end(); err != nil {
+			t.Error(err)
+		}
+		l.b.model = helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("again") })
+		l.b.start(t)
+		l.b.lend(t, general())
+		time.Sleep(5 * time.Second)
+		l.meet()
+		if got, err := l.a.task(t.Context(), parent, "have help: x"); got != "again" || err != nil {
+			t.Errorf("after the restart: %q, %v", got, err)
+		}
+	})
+}
+
+// However far the spawning of a lent agent is when it is given up, nothing of it stays, on either node.
+func TestNothingStaysOfALoanThatIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, helper(hang), general())
+		met := map[int]bool{}
+		for after := time.Duration(0); after < 20*time.Millisecond; after += 500 * time.Microsecond {
+			parent := l.a.spawn(t, agent.Order{})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); l.a.task(ctx, parent, "have help: hang") }()
+			time.Sleep(after)
+			met[len(l.b.here())] = true
+			cancel()
+			<-done
+			if err := l.a.community.Terminate(t.Context(), parent.ID); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(10 * time.Millisecond) // until the lender hears of it
+			if left := l.b.here(); len(left) > 0 {
+				t.Fatalf("given up after %v, there are %v", after, left)
+			}
+		}
+		if !met[0] || !met[1] {
+			t.Errorf("at the lender lived %v: it was not given up both before and after the spawn", met)
 		}
 	})
 }
