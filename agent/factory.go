@@ -23,6 +23,8 @@ type Community interface {
 	peer.Community
 	Spawn(ctx context.Context, name string, factory func(self community.Member) (community.Agent, error), opts ...community.SpawnOption) (community.Member, error)
 	Terminate(ctx context.Context, id community.MemberID) error
+	Member(id community.MemberID) (community.Member, bool)
+	Subscribe() *community.Subscription
 }
 
 // Config sets up a Factory.
@@ -108,14 +110,18 @@ type life struct {
 	account *account
 	forLife bool // the account is not renewed with each task
 	parent  *life
+	lent    *lent // to an agent of another node; nil = not, or its parent is
 	ask     func(ctx context.Context, d Asked) tool.Answer
 	factory *Factory
+
+	leases sync.WaitGroup // the calls by which other nodes lend it agents; Go is guarded by mu
 
 	self community.Member // set by the first awakening, then constant
 
 	mu         sync.Mutex
 	awakenings int                        // guarded by mu
 	purse      *purse                     // of the task it does; nil = none; guarded by mu
+	borrowed   map[*borrowed]struct{}     // sub-agents on other nodes; guarded by mu
 	children   []community.MemberID       // guarded by mu
 	copies     int                        // guarded by mu
 	ended      bool                       // guarded by mu
@@ -152,17 +158,23 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 }
 
 // begin spawns the agent whose life it is given.
-func (f *Factory) begin(ctx context.Context, name string, l *life) (community.Member, error) {
+func (f *Factory) begin(ctx context.Context, name string, l *life, opts ...community.SpawnOption) (community.Member, error) {
 	return f.cfg.Community.Spawn(ctx, name,
 		func(self community.Member) (community.Agent, error) { return l.wake(self) },
-		community.WithMetadata(l.metadata()),
+		append(opts, community.WithMetadata(l.metadata()))...,
 	)
 }
 
 func (l *life) metadata() map[string]string {
 	m := map[string]string{"definition": l.def.Name, "description": l.def.Description, "model": l.model.Name()}
-	if l.parent != nil {
+	switch {
+	case l.parent != nil:
 		m["parent"] = string(l.parent.self.ID)
+	case l.lent != nil:
+		m["lent_to"] = string(l.lent.node)
+		if l.lent.parent != "" {
+			m["parent"] = string(l.lent.parent)
+		}
 	}
 	return m
 }
@@ -193,6 +205,7 @@ func (l *life) end(ctx context.Context) error {
 	l.ended = true
 	l.mu.Unlock()
 	l.terminateChildren(ctx)
+	l.endBorrowed(ctx)
 	l.factory.register.leave(l)
 	l.leave()
 	if l.factory.cfg.Skills == nil {
@@ -212,8 +225,11 @@ func (l *life) leave() {
 // links are what the agent may do: its parents' links, then its own. more is granted to each beside what is.
 func (l *life) links(more []permission.Granted) permission.Chain {
 	var chain permission.Chain
-	if l.parent != nil {
+	switch {
+	case l.parent != nil:
 		chain = slices.Clone(l.parent.links(more))
+	case l.lent != nil:
+		chain = slices.Clone(l.lent.fence)
 	}
 	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory, Granted: func() []permission.Granted { return l.granted(more) }}
 	chain = append(chain, own)

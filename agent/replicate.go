@@ -22,13 +22,14 @@ var replicateText string
 type replicateArgs struct {
 	Reason string   `json:"reason" jsonschema:"why a sub-agent is needed, in a sentence"`
 	Name   string   `json:"name,omitempty" jsonschema:"a short name for it: letters, digits, dots, hyphens"`
+	Node   string   `json:"node,omitempty" jsonschema:"the node that it is to live on, by name or id; absent = yours"`
 	Tools  []string `json:"tools,omitempty" jsonschema:"the tools it may use, a part of your own; absent = all of yours"`
 }
 
 // replicateTool lets a model spawn sub-agents through any Replicator.
 func replicateTool(r community.Replicator) tool.Tool {
 	return tool.New(tool.Spec{Name: "replicate_agent", Description: replicateText}, func(ctx context.Context, a replicateArgs) tool.Result {
-		member, err := r.Replicate(ctx, community.Replica{Name: a.Name, Reason: a.Reason, Keep: a.Tools})
+		member, err := r.Replicate(ctx, community.Replica{Name: a.Name, Reason: a.Reason, Keep: a.Tools, Node: a.Node})
 		if err != nil {
 			return tool.Result{Text: "no sub-agent was spawned: " + err.Error(), IsError: true}
 		}
@@ -52,6 +53,9 @@ func (a *Agent) Replicate(ctx context.Context, r community.Replica) (community.M
 	parent := a.life
 	if unknown := a.unknownTools(r.Keep); len(unknown) > 0 {
 		return community.Member{}, fmt.Errorf("you do not have the tools %v; yours are %v", unknown, a.set.Names())
+	}
+	if r.Node != "" {
+		return a.replicateOn(ctx, r)
 	}
 	account, err := parent.account.open(Limits{}, false)
 	if err != nil {

@@ -65,9 +65,10 @@ func behalf(ctx context.Context, other bool) ([]byte, error) {
 }
 
 // Tools returns the tools for one agent, self. What guard would deny it to invoke is not shown to it;
-// a nil guard shows no capability.
-func Tools(c Community, self community.Member, guard tool.Guard) []tool.Tool {
-	p := peers{c, self, guard}
+// a nil guard shows no capability. Capabilities that it has through another tool are invoked by that alone: by names
+// that tool, and are shown as others are.
+func Tools(c Community, self community.Member, guard tool.Guard, by map[string]string) []tool.Tool {
+	p := peers{c, self, guard, by}
 	return []tool.Tool{
 		tool.New(tool.Spec{Name: "find_members", Description: findText}, p.find),
 		tool.New(tool.Spec{Name: "send_signal", Description: sendText}, p.send),
@@ -79,6 +80,7 @@ type peers struct {
 	community Community
 	self      community.Member
 	guard     tool.Guard
+	by        map[string]string // the tools for capabilities that are not invoked here
 }
 
 type findArgs struct {
@@ -170,6 +172,9 @@ type invokeArgs struct {
 }
 
 func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
+	if name := p.by[a.Capability]; name != "" {
+		return failed(fmt.Errorf("%s is not invoked like this: use the tool %s", a.Capability, name))
+	}
 	m, err := p.one(a.On, func(m community.Member) bool { return m.Available && slices.Contains(m.Provides, a.Capability) })
 	if err != nil {
 		return failed(fmt.Errorf("capability %s: %w", a.Capability, err))
