@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
@@ -50,6 +51,8 @@ type Config struct {
 	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
+	// Window is how many tokens models can be given; see conversation.Config. Default: its default.
+	Window int
 	// Granted are rules that hold for every agent beside its policy, as those that a person has allowed for longer
 	// than a session. It is asked at each call. Default: none.
 	Granted func() []permission.Granted
@@ -116,16 +119,18 @@ type life struct {
 	self community.Member // set by the first awakening, then constant
 
 	mu         sync.Mutex
-	awakenings int                    // guarded by mu
-	purse      *purse                 // of the task it does; nil = none; guarded by mu
-	borrowed   map[*borrowed]struct{} // sub-agents on other nodes; guarded by mu
-	children   []community.MemberID   // guarded by mu
-	copies     int                    // guarded by mu
-	ended      bool                   // guarded by mu
-	masters    []*life                // for whom it works now; guarded by mu
-	strange    []string               // and who of other nodes, for people; guarded by mu
-	guests     permission.Chain       // and what those are held to; guarded by mu
-	declined   map[string]bool        // of a first agent: SKILL.mds that a person would not trust; guarded by mu
+	awakenings int                        // guarded by mu
+	purse      *purse                     // of the task it does; nil = none; guarded by mu
+	borrowed   map[*borrowed]struct{}     // sub-agents on other nodes; guarded by mu
+	children   []community.MemberID       // guarded by mu
+	copies     int                        // guarded by mu
+	ended      bool                       // guarded by mu
+	talk       *conversation.Conversation // of the agent as it is now; guarded by mu
+	stop       context.CancelCauseFunc    // ends the task in flight; nil = none is; guarded by mu
+	masters    []*life                    // for whom it works now; guarded by mu
+	strange    []string                   // and who of other nodes, for people; guarded by mu
+	guests     permission.Chain           // and what those are held to; guarded by mu
+	declined   map[string]bool            // of a first agent: SKILL.mds that a person would not trust; guarded by mu
 }
 
 // Spawn makes an agent that has no parent.
@@ -189,7 +194,9 @@ func (l *life) wake(self community.Member) (*Agent, error) {
 	}
 	l.factory.register.enter(l)
 	l.ended = false
-	return newAgent(l), nil
+	a := newAgent(l)
+	l.talk = a.talk
+	return a, nil
 }
 
 // end takes an agent's children, skills and grants with it.

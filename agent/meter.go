@@ -49,6 +49,7 @@ const (
 type purse struct {
 	account *account
 	until   time.Time // when it has its last words
+	stop    func()    // ends the context of the task's tools; set by the task's goroutine, before it calls any
 
 	// Guarded by the ledger's mu.
 	kept    amounts
@@ -57,11 +58,12 @@ type purse struct {
 }
 
 func newPurse(a *account, now, end time.Time) *purse {
-	return &purse{account: a, until: end.Add(-min(lastWall, end.Sub(now)/10)), perByte: 1. / 3}
+	return &purse{account: a, stop: func() {}, until: end.Add(-min(lastWall, end.Sub(now)/10)), perByte: 1. / 3}
 }
 
 // close gives back what was kept, and returns the limit that was reached.
 func (p *purse) close() string {
+	p.stop()
 	l := p.account.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()

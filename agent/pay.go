@@ -85,13 +85,14 @@ func (l *life) overdrawn(text string, err error) error {
 	return &OverBudget{Limit: over, Said: text}
 }
 
-// inTime is the context of tools, which end early enough for last words.
-func (l *life) inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+// inTime is the context of a task's tools, which end early enough for last words.
+func (l *life) inTime(ctx context.Context) context.Context {
 	p := l.paying()
 	if p == nil {
-		return ctx, func() {}
+		return ctx
 	}
-	return context.WithDeadlineCause(ctx, p.until, &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)})
+	ctx, p.stop = context.WithDeadlineCause(ctx, p.until, &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)})
+	return ctx
 }
 
 // spent is what the agent and those below it have used.
