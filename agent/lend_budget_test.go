@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -201,14 +202,21 @@ func (s *storm) rage(t *testing.T) {
 func TestNoBudgetIsExceededOverTwoNodes(t *testing.T) {
 	spawned, lent := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
+		// What rapid draws tends to be small, and a small plan does nothing.
+		draw := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		between := func(least, most int) int { return least + draw.IntN(most-least+1) }
 		s := &storm{
 			lent: map[community.MemberID]bool{},
 			limits: agent.Limits{
-				Depth: rapid.IntRange(1, 3).Draw(rt, "depth"), Agents: rapid.IntRange(1, 6).Draw(rt, "agents"), SpawnsPerMinute: rapid.IntRange(1, 9).Draw(rt, "rate"),
-				ModelCalls: rapid.IntRange(3, 60).Draw(rt, "calls"), Tokens: int64(rapid.IntRange(5, 200).Draw(rt, "tokens")) * 1000, Wall: 10 * time.Minute,
+				Depth: between(1, 3), Agents: between(1, 6), SpawnsPerMinute: between(1, 9),
+				ModelCalls: between(3, 60), Tokens: int64(between(5, 200)) * 1000, Wall: 10 * time.Minute,
 			},
-			plan:     rapid.SliceOfN(rapid.IntRange(0, 8), 1, 20).Draw(rt, "plan"),
-			troubles: rapid.SliceOfN(rapid.IntRange(0, 4), 1, 4).Draw(rt, "troubles"),
+		}
+		for range between(2, 20) {
+			s.plan = append(s.plan, between(0, 8))
+		}
+		for range between(1, 4) {
+			s.troubles = append(s.troubles, between(0, 4))
 		}
 		synctest.Test(t, func(t *testing.T) {
 			cfg := general()
