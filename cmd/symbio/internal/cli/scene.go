@@ -204,18 +204,22 @@ func (s *scene) end(e node.Event, who *player, h happening) {
 	if h.Failed {
 		look, came = lookBad, "failed: "+firstLine(h.Text)
 	}
-	room := s.screen.columns() - 2*who.depth - 10 - len(time)
-	what = clipCells(what, max(20, room*2/3))
-	s.tell(who, look, strings.TrimRight(what+"  "+clipCells(came, max(20, room-cellsIn(what)))+"  "+time, " "))
+	room := s.screen.columns() - 1 - cellsIn(prefix(who)+time) - 4
+	what = clipCells(what, max(room-cellsIn(came), room/2))
+	s.tell(who, look, strings.TrimRight(what+"  "+clipCells(came, room-cellsIn(what))+"  "+time, " "))
+}
+
+// prefix is what stands before a line about an agent.
+func prefix(who *player) string {
+	if who.depth == 0 {
+		return "  "
+	}
+	return strings.Repeat("  ", who.depth+1) + clipCells(printable(who.name), 24) + "  "
 }
 
 // tell shows a line about an agent: at once, or when the first one has ended its sentence.
 func (s *scene) tell(who *player, look, text string) {
-	line := "  " + strings.Repeat("  ", who.depth)
-	if who.depth > 0 {
-		line += who.name + "  "
-	}
-	line = s.screen.dressed(look, fit(line+text, s.screen.columns()))
+	line := s.screen.dressed(look, fit(prefix(who)+text, s.screen.columns()))
 	if who.depth > 0 && s.screen.part != "" && len(s.held) < mostHeld {
 		s.held = append(s.held, line)
 		return
@@ -319,9 +323,8 @@ func took(d time.Duration) string {
 
 // clipCells is text cut to so many columns.
 func clipCells(text string, columns int) string {
-	text = printable(text)
-	if cellsIn(text) <= columns {
+	if text = printable(text); cellsIn(text) <= columns {
 		return text
 	}
-	return fit(text, columns) + "…"
+	return fit(text, max(1, columns)) + "…"
 }

@@ -16,6 +16,7 @@ type screen struct {
 	// still: the terminal cannot move its cursor. Prose is written as it comes, and there is no row to type in.
 	still bool
 
+	gap    bool   // what comes next is set off by an empty line
 	part   string // the unfinished row of prose
 	bottom string // the row below, already cut to fit; "" = none
 	cursor int    // the column in it
@@ -81,6 +82,10 @@ func (s *screen) line(look, text string) { s.lines(look, fit(text, s.columns()))
 func (s *screen) lines(look, text string) {
 	s.finish()
 	var b strings.Builder
+	if s.gap {
+		b.WriteString("\n")
+		s.gap = false
+	}
 	for _, row := range rows(text, s.columns()) {
 		b.WriteString(s.dressed(look, row) + "\n")
 	}

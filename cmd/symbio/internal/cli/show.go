@@ -103,6 +103,7 @@ func (s *show) result(e node.Event) (r ended, err error) {
 	s.release()
 	if s.screen != nil {
 		s.scene.finish(r.Text)
+		s.screen.gap = true
 	}
 	if !s.app.OutIsTerminal && r.Text != "" {
 		err = s.app.printAnswer([]byte(r.Text))
