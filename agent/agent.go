@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
@@ -17,10 +18,7 @@ import (
 )
 
 // ErrTurns says that a task was not done within the definition's limit of turns.
-var ErrTurns = errors.New("too many turns")
-
-// maxHistory is how many messages of earlier tasks an agent remembers; older exchanges are forgotten.
-const maxHistory = 200
+var ErrTurns = conversation.ErrTurns
 
 // maxTask bounds a task's text, in bytes: more belongs into a file.
 const maxTask = 256 << 10
@@ -30,10 +28,12 @@ const maxTask = 256 << 10
 type Agent struct {
 	life *life
 	set  *tool.Set
+	talk *conversation.Conversation
 
-	// Touched by Receive only.
-	history []llm.Message // of the tasks done so far
-	shelf   shelf
+	// Touched by Receive only, and what it waits for.
+	shelf shelf
+	from  string // the node that the task is from; "" = this one
+	spoke int    // the turn in which the model last said something in this task; 0 = none
 }
 
 func newAgent(l *life) *Agent {
@@ -58,6 +58,7 @@ func newAgent(l *life) *Agent {
 			a.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
 	}, a.tools()...)
+	a.talk = a.conversation()
 	return a
 }
 
@@ -99,6 +100,8 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.life.budget.limits.Wall, fmt.Errorf("%w: %s for one task", ErrBudget, a.life.budget.limits.Wall))
 	defer cancel()
+	ctx, done := a.life.begin(ctx)
+	defer done()
 	ctx = tool.Handed(ctx) // whoever gave the task keeps what they put around it
 	ctx = peer.WithRequester(ctx, append(slices.Clone(s.Requester), a.life.address()))
 	ctx = peer.WithBehalf(ctx, a.life.held)
@@ -115,101 +118,24 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 }
 
 // work readies the agent's skills for a task, and does it. What a person says may name skills.
-func (a *Agent) work(ctx context.Context, task string, s community.Signal) (text string, err error) {
+func (a *Agent) work(ctx context.Context, task string, s community.Signal) (string, error) {
 	if err := a.ready(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return "", err
 	}
 	if len(s.Requester) == 0 {
 		task += a.named(ctx, task)
 	}
-	text, err = a.do(ctx, task, stranger(s))
-	if err != nil && a.shelf.took {
-		a.shelf.lose() // what was said in this task is not remembered
-	}
-	return text, err
+	return a.do(ctx, task, stranger(s))
 }
 
-// do turns between the model and the tools until the model is done. Only a whole exchange is
-// remembered: a task that failed leaves no calls without results behind.
+// do is the task's exchange with the model.
 func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
-	system := a.system(from)
-	messages := append(slices.Clone(a.history), llm.Message{Role: llm.User, Text: task})
-	said := false // in an earlier turn
-	for turn := 1; turn <= a.life.def.MaxTurns; turn++ {
-		a.takeMore(ctx)
-		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.set.Specs()}), func(c llm.Chunk) {
-			if c.Retry != nil {
-				a.report(retried(turn, c.Retry))
-			}
-			if c.Text != "" {
-				a.say(ctx, c.Text, said)
-				said = false
-				a.report(Event{Type: EventText, Turn: turn, Text: c.Text})
-			}
-		})
-		if err != nil {
-			return "", fmt.Errorf("turn %d of the model: %w", turn, causeOf(ctx, err))
-		}
-		a.report(Event{Type: EventTurn, Turn: turn, Usage: &answer.Usage})
-		said = said || answer.Message.Text != ""
-		messages = append(messages, answer.Message)
-		if len(answer.Message.Calls) == 0 {
-			return a.finish(messages, answer)
-		}
-		messages = append(messages, llm.Message{Role: llm.Tool, Results: a.call(ctx, answer.Message.Calls)})
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-	}
-	return "", fmt.Errorf("%w: %d, the limit of definition %s", ErrTurns, a.life.def.MaxTurns, a.life.def.Name)
-}
-
-func retried(turn int, r *llm.Retry) Event {
-	return Event{Type: EventRetry, Turn: turn, Model: r.Model, Next: r.Next, Attempt: r.Attempt, Wait: r.Wait.Seconds(), Why: r.Err.Error()}
-}
-
-// say gives a piece of the model's text to who listens to the task, each turn's on lines of its own. What
-// goes wrong there ends ctx, too.
-func (a *Agent) say(ctx context.Context, text string, newTurn bool) {
-	if newTurn {
-		text = "\n\n" + text
-	}
-	_ = community.Emit(ctx, []byte(text), "text/plain")
-}
-
-// finish remembers the exchange and returns its answer; an answer that was cut is none.
-func (a *Agent) finish(messages []llm.Message, answer llm.Response) (string, error) {
-	switch answer.Stop {
-	case llm.StopLength:
-		return "", errors.New("the model's answer was cut at its length limit")
-	case llm.StopFilter:
-		return "", errors.New("the model refused to answer")
-	}
-	if a.history = recent(messages); len(a.history) < len(messages) {
-		a.shelf.lose()
-	}
-	return answer.Message.Text, nil
-}
-
-// recent drops the oldest whole exchanges until at most maxHistory messages are left.
-func recent(messages []llm.Message) []llm.Message {
-	if len(messages) <= maxHistory {
-		return messages
-	}
-	for i := len(messages) - maxHistory; i < len(messages); i++ {
-		if messages[i].Role == llm.User {
-			return slices.Clone(messages[i:])
-		}
-	}
-	return nil
-}
-
-func (a *Agent) call(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
-	for _, c := range calls {
-		community.Report(ctx, community.Progress{Message: "asks for " + c.Name})
-	}
-	// What others do for these calls, sub-agents too, they report to this agent, not to its caller.
-	return a.set.Run(community.Silent(ctx), calls)
+	a.from, a.spoke = from, 0
+	reply, err := a.talk.Send(ctx, task)
+	return reply.Text, err
 }
 
 func (a *Agent) report(e Event) {
@@ -273,12 +199,4 @@ func asJSON(raw json.RawMessage) json.RawMessage {
 		return nil
 	}
 	return quoted
-}
-
-// causeOf prefers why the context ended to a model's own words for it.
-func causeOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }

@@ -12,23 +12,25 @@ import (
 
 // register knows the living agents of a factory by their addresses.
 type register struct {
-	mu sync.Mutex
-	of map[string]*life // guarded by mu
+	mu  sync.Mutex
+	of  map[string]*life             // guarded by mu
+	ids map[community.MemberID]*life // guarded by mu
 }
 
 func (r *register) enter(l *life) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of == nil {
-		r.of = map[string]*life{}
+		r.of, r.ids = map[string]*life{}, map[community.MemberID]*life{}
 	}
-	r.of[l.address()] = l
+	r.of[l.address()], r.ids[l.self.ID] = l, l
 }
 
 func (r *register) leave(l *life) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.of, l.address())
+	delete(r.ids, l.self.ID)
 }
 
 func (r *register) find(address string) *life {
@@ -42,7 +44,22 @@ func (r *register) find(address string) *life {
 // may not do themselves (security.md 7.3). What other nodes may ask for is for Config.Authorize to say; those of
 // them who ask are held to guests, what their nodes say of them. With nil it works for nobody.
 func (l *life) serve(requesters []string, guests permission.Chain) {
-	var lives []*life
+	lives, strangers := l.masterly(requesters), l.strangers(requesters)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.masters, l.strange, l.guests = lives, strangers, guests
+}
+
+// serveToo has the agent work for these as well, for as long as for those that it works for now.
+func (l *life) serveToo(requesters []string, guests permission.Chain) {
+	lives, strangers := l.masterly(requesters), l.strangers(requesters)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.masters, l.strange, l.guests = slices.Concat(l.masters, lives), slices.Concat(l.strange, strangers), slices.Concat(l.guests, guests)
+}
+
+// masterly are the agents of this node among those that ask, whose permissions are not the agent's own already.
+func (l *life) masterly(requesters []string) (lives []*life) {
 	for _, address := range requesters {
 		r := l.factory.register.find(address)
 		if r == nil || slices.Contains(lives, r) {
@@ -56,10 +73,7 @@ func (l *life) serve(requesters []string, guests permission.Chain) {
 			lives = append(lives, r)
 		}
 	}
-	strangers := l.strangers(requesters)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.masters, l.strange, l.guests = lives, strangers, guests
+	return lives
 }
 
 // strangers names those of the requesters that are not of this node, as people know them, the nearest first: a

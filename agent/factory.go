@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
@@ -48,6 +49,8 @@ type Config struct {
 	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
+	// Window is how many tokens models can be given; see conversation.Config. Default: its default.
+	Window int
 	// Granted are rules that hold for every agent beside its policy, as those that a person has allowed for longer
 	// than a session. It is asked at each call. Default: none.
 	Granted func() []permission.Granted
@@ -108,15 +111,17 @@ type life struct {
 	self community.Member // set by the first awakening, then constant
 
 	mu         sync.Mutex
-	awakenings int                  // guarded by mu
-	place      bool                 // it has one in the budget; guarded by mu
-	children   []community.MemberID // guarded by mu
-	copies     int                  // guarded by mu
-	ended      bool                 // guarded by mu
-	masters    []*life              // for whom it works now; guarded by mu
-	strange    []string             // and who of other nodes, for people; guarded by mu
-	guests     permission.Chain     // and what those are held to; guarded by mu
-	declined   map[string]bool      // of a first agent: SKILL.mds that a person would not trust; guarded by mu
+	awakenings int                        // guarded by mu
+	place      bool                       // it has one in the budget; guarded by mu
+	children   []community.MemberID       // guarded by mu
+	copies     int                        // guarded by mu
+	ended      bool                       // guarded by mu
+	talk       *conversation.Conversation // of the agent as it is now; guarded by mu
+	stop       context.CancelCauseFunc    // ends the task in flight; nil = none is; guarded by mu
+	masters    []*life                    // for whom it works now; guarded by mu
+	strange    []string                   // and who of other nodes, for people; guarded by mu
+	guests     permission.Chain           // and what those are held to; guarded by mu
+	declined   map[string]bool            // of a first agent: SKILL.mds that a person would not trust; guarded by mu
 }
 
 // Spawn makes an agent that has no parent.
@@ -169,13 +174,15 @@ func (l *life) wake(self community.Member) *Agent {
 	defer l.mu.Unlock()
 	if l.awakenings++; l.awakenings == 1 {
 		l.self = self
-		l.factory.register.enter(l)
 	} else if l.parent != nil {
 		l.budget.retake()
 		l.place = true
 	}
+	l.factory.register.enter(l)
 	l.ended = false
-	return newAgent(l)
+	a := newAgent(l)
+	l.talk = a.talk
+	return a
 }
 
 // end takes an agent's children, skills and grants with it.

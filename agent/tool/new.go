@@ -67,7 +67,7 @@ type typed[A any] struct {
 }
 
 func (t *typed[A]) Spec() llm.ToolSpec {
-	return llm.ToolSpec{Name: t.spec.Name, Description: t.spec.Description, Schema: slices.Clone(t.text)}
+	return llm.ToolSpec{Name: t.spec.Name, Description: t.spec.Description, Schema: t.text}
 }
 
 func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
