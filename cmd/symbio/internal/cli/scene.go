@@ -48,12 +48,11 @@ const mostDoing = 1000
 
 // happening is what the events of agents have in their data.
 type happening struct {
-	Name, Parent, Text, Tool, Call, Why, Member, Model, Next string
-	Turn                                                     int
-	Args                                                     json.RawMessage
-	Failed                                                   bool
-	Wait, Done, Total                                        float64
-	Missed                                                   int
+	Name, Parent, Text, Tool, Call, Why, Next, Outcome string
+	Turn, Missed                                       int
+	Args                                               json.RawMessage
+	Failed                                             bool
+	Wait, Done, Total                                  float64
 }
 
 func newScene(s *screen, prose bool) *scene {
@@ -126,7 +125,9 @@ func (s *scene) aside(e node.Event, who *player, h happening) {
 	case "notice", "warning":
 		s.tell(who, lookPlain, cmp.Or(h.Text, h.Why))
 	case "compacted":
-		s.tell(who, lookDim, "what was said is summed up, because it had become too long")
+		s.tell(who, lookDim, "makes room in the model's context: "+h.Text)
+	case "steered":
+		s.tell(who, lookDim, h.Outcome+", from elsewhere: "+h.Text)
 	case "gap":
 		s.tell(who, lookDim, fmt.Sprintf("%d events are not shown: there were too many at once", h.Missed))
 	}
@@ -261,7 +262,7 @@ func (s *scene) finish(text string) {
 	s.screen.finish()
 	s.release()
 	s.doing, s.turn = nil, 0
-	if s.prose && strings.TrimSpace(text) != strings.TrimSpace(s.said) {
+	if s.prose && text != "" && strings.TrimSpace(text) != strings.TrimSpace(s.said) {
 		s.screen.lines(lookPlain, text)
 	}
 	s.said = ""

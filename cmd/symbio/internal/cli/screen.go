@@ -158,6 +158,7 @@ func neutral(text string) string {
 // dressedLine writes one line that is cut and dressed already.
 func (s *screen) dressedLine(line string) {
 	s.finish()
+	s.gap = false
 	if s.still {
 		s.write(line + "\n")
 		return

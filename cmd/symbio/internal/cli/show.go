@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/node"
 )
 
@@ -83,13 +84,58 @@ func (s *show) event(e node.Event) error {
 type ended struct {
 	Text, Status, Error string
 	Over                bool
+	Spent               *spent
 }
 
 func (r ended) trouble() string {
 	if r.Status == "interrupted" {
-		return "was interrupted"
+		return "the task was interrupted"
 	}
-	return r.Status + ": " + printable(r.Error)
+	return "the task " + r.Status + ": " + printable(r.Error)
+}
+
+// spent is what a tree of agents has used.
+type spent struct {
+	Agents     int     `json:"agents"`
+	ModelCalls int     `json:"model_calls"`
+	Tokens     int64   `json:"tokens"`
+	Cost       float64 `json:"cost"` // as far as it is known
+	Wall       float64 `json:"wall"` // seconds
+}
+
+// text is that in one line.
+func (s spent) text() string {
+	parts := []string{counted(s.Agents+1, "agent"), counted(s.ModelCalls, "model call"), rounded(s.Tokens) + " tokens"}
+	if s.Cost > 0 {
+		parts = append(parts, fmt.Sprintf("$%.*f", decimals(s.Cost), s.Cost))
+	}
+	return strings.Join(append(parts, took(time.Duration(s.Wall*float64(time.Second)))), " · ")
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// rounded is a large number as people say it.
+func rounded(n int64) string {
+	switch {
+	case n < 10_000:
+		return fmt.Sprint(n)
+	case n < 10_000_000:
+		return fmt.Sprintf("%dk", n/1000)
+	}
+	return fmt.Sprintf("%dM", n/1_000_000)
+}
+
+// decimals are as many as say something of a small amount.
+func decimals(cost float64) int {
+	if cost < 0.01 {
+		return 4
+	}
+	return 2
 }
 
 // result shows the end of a turn.
@@ -103,12 +149,50 @@ func (s *show) result(e node.Event) (r ended, err error) {
 	s.release()
 	if s.screen != nil {
 		s.scene.finish(r.Text)
-		s.screen.gap = true
 	}
 	if !s.app.OutIsTerminal && r.Text != "" {
 		err = s.app.printAnswer([]byte(r.Text))
 	}
+	if r.Spent != nil {
+		s.note(r.Spent.text())
+	}
 	return r, err
+}
+
+// gap sets off what comes next.
+func (s *show) gap() {
+	if s.screen != nil {
+		s.screen.gap = true
+	}
+}
+
+// transcript shows what an agent remembers.
+func (s *show) transcript(e node.Event) error {
+	var t struct {
+		Messages []llm.Message
+		Omitted  int
+	}
+	if err := json.Unmarshal(e.Data, &t); err != nil {
+		return fmt.Errorf("the transcript: %w", err)
+	}
+	if t.Omitted > 0 {
+		s.note(fmt.Sprintf("%d messages before these are not shown", t.Omitted))
+	}
+	for _, m := range t.Messages {
+		if m.Text != "" {
+			s.tell(fmt.Sprintf("%s: %s", m.Role, m.Text))
+		}
+		for _, c := range m.Calls {
+			s.note(c.Name + " " + clip(plainJSON(c.Args), 200))
+		}
+		for _, r := range m.Results {
+			s.note(r.Name + ": " + clip(printable(r.Text), 200))
+		}
+	}
+	if len(t.Messages) == 0 {
+		s.note("nothing was said yet that is remembered")
+	}
+	return nil
 }
 
 // question shows what a person is to decide; row: the answer is typed in a row of its own.

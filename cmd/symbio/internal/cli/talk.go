@@ -42,7 +42,7 @@ type talk struct {
 	busy    int       // messages that are not answered
 	since   time.Time // when the first of them began
 	kept    []string  // steering that was given back
-	steered int       // how often something was steered, for its id
+	steered []string  // what was said to turns in flight, until that is told of
 	pressed bool      // Ctrl-C, and nothing since
 	leaving bool      // all is said
 	hurry   *time.Timer
@@ -176,8 +176,10 @@ func (t *talk) event(ctx context.Context, e node.Event) error {
 	switch {
 	case e.Type == "result":
 		return t.result(e)
-	case e.Type == "steered":
+	case t.person() && (e.Type == "receipt" || e.Type == "steered"):
 		return t.receipt(e)
+	case t.person() && e.Type == "transcript":
+		return t.show.transcript(e)
 	case (e.Type == "approval" || e.Type == "answered") && t.person():
 		return t.question(ctx, e)
 	}
@@ -196,10 +198,11 @@ func (t *talk) result(e node.Event) error {
 	case r.Over:
 		t.gone = fmt.Errorf("the agent is gone: %s", printable(r.Error))
 	case t.manner.keep && t.person():
-		t.show.bad("the task " + r.trouble())
+		t.show.bad(r.trouble())
 	default:
-		t.unlucky = errors.New("the task " + r.trouble())
+		t.unlucky = errors.New(r.trouble())
 	}
+	t.show.gap()
 	t.pressed = false
 	t.settle()
 	return nil

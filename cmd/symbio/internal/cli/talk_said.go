@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -141,10 +141,8 @@ func (t *talk) enter(ctx context.Context, text string) error {
 	if strings.TrimSpace(text) == "" && (t.busy > 0 || len(t.kept) == 0) {
 		return nil
 	}
-	if t.editor != nil {
-		t.show.echo(text)
-	}
 	if t.busy > 0 {
+		t.show.echo(text)
 		return t.steer(text)
 	}
 	return t.say(text)
@@ -156,6 +154,7 @@ func (t *talk) say(text string) error {
 		t.kept = append(t.kept, text)
 	}
 	text, t.kept = strings.Join(t.kept, "\n"), nil
+	t.show.echo(text)
 	if t.busy++; t.busy == 1 {
 		t.since = t.show.now()
 	}
@@ -164,8 +163,9 @@ func (t *talk) say(text string) error {
 
 // steer says something to the turn in flight.
 func (t *talk) steer(text string) error {
-	t.steered++
-	return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Steer{Steer: &symbiov1.SteerMessage{Text: strings.TrimSpace(text), Id: strconv.Itoa(t.steered)}}})
+	text = strings.TrimSpace(text)
+	t.steered = append(t.steered, text)
+	return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Steer{Steer: &symbiov1.SteerMessage{Text: text}}})
 }
 
 func (t *talk) send(r *symbiov1.ConverseRequest) error {
@@ -176,24 +176,27 @@ func (t *talk) send(r *symbiov1.ConverseRequest) error {
 	return err
 }
 
-// receipt tells what became of steering.
+// receipt tells what became of what was typed while the agent worked. The agent's own event comes in the order of what
+// it does; the receipt is of what the agent was never given, too. The first of the two is shown.
 func (t *talk) receipt(e node.Event) error {
-	if !t.person() {
-		return t.show.event(e)
-	}
-	var r struct {
-		ID, Text, Why string
-		Delivered     bool
-	}
+	var r struct{ Text, Outcome, Why string }
 	if err := json.Unmarshal(e.Data, &r); err != nil {
 		return fmt.Errorf("a receipt: %w", err)
 	}
+	i := slices.Index(t.steered, r.Text)
+	if i < 0 && e.Type == "receipt" {
+		return nil
+	}
+	if i < 0 {
+		return t.show.event(e) // said elsewhere, or to another agent
+	}
+	t.steered = slices.Delete(t.steered, i, i+1)
 	text := clip(firstLine(r.Text), 60)
 	switch {
-	case r.ID == "":
-		return t.show.event(e)
-	case r.Delivered:
+	case r.Outcome == "delivered":
 		t.show.note("delivered: " + text)
+	case r.Outcome == "kept" && t.manner.keep:
+		t.show.note("goes with the next message: " + text)
 	case t.manner.keep:
 		t.kept = append(t.kept, r.Text)
 		t.show.note("not delivered, kept for your next message (Enter sends it): " + text)
@@ -248,6 +251,7 @@ func (t *talk) unanswered(ctx context.Context) error {
 const talkHelp = `A line that is typed while the agent works is put to it at the next safe place; otherwise it is the next message.
 Pasted text stays one message; a line that ends in \ goes on in the next one.
   /next TEXT    a message for after this answer
+  /transcript   what the agent remembers
   /stop         break the answer off; Ctrl-C does, too
   /exit         leave; Ctrl-D, or Ctrl-C twice, does, too
   //TEXT        a message that begins with a slash`
@@ -258,6 +262,8 @@ func (t *talk) command(line string) error {
 	switch name {
 	case "help":
 		t.show.tell(talkHelp)
+	case "transcript":
+		return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Transcript{Transcript: &symbiov1.AskTranscript{}}})
 	case "exit", "quit":
 		return t.endNow()
 	case "stop":
@@ -270,7 +276,6 @@ func (t *talk) command(line string) error {
 			t.show.note("/next TEXT: there is no text")
 			return nil
 		}
-		t.show.echo(rest)
 		return t.say(rest)
 	default:
 		t.show.note(fmt.Sprintf("there is no /%s; /help shows what there is, and //%s is a message", printable(name), printable(name)))

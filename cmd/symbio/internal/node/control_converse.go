@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"symbio/agent/conversation"
+	"symbio/agent/llm"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -18,6 +21,9 @@ import (
 // mostSaid is how many messages of a conversation may wait for their answers: more than a person types while one
 // is given. One more ends the conversation.
 const mostSaid = 64
+
+// mostTold is how many messages of a transcript are told.
+const mostTold = 200
 
 // Converse holds a conversation; what is said comes over the stream.
 func (c *control) Converse(stream symbiov1.Control_ConverseServer) error {
@@ -50,7 +56,7 @@ func (c *control) converse(ctx context.Context, open *symbiov1.RunRequest, recv 
 	}
 	d := &dialogue{
 		control: c, member: member, tap: tap, tree: &tree{members: map[string]bool{string(member.ID): true}}, send: send,
-		queue: make(chan *turn, mostSaid), results: make(chan result),
+		queue: make(chan *turn, mostSaid), told: make(chan Event),
 	}
 	err = d.run(ctx, open.GetTask(), recv)
 	// The agent ends with its conversation, whatever became of it, and also when nobody waits any longer.
@@ -67,13 +73,14 @@ func (c *control) converse(ctx context.Context, open *symbiov1.RunRequest, recv 
 
 // dialogue is a conversation that is held: what is said is heard, answered and shown by three goroutines.
 type dialogue struct {
-	control *control
-	member  community.Member
-	tap     *Tap
-	tree    *tree
-	send    func(*symbiov1.Event) error // from show only
-	queue   chan *turn                  // closed by hear, when all is said
-	results chan result                 // closed by answer, when all is answered
+	control  *control
+	member   community.Member
+	tap      *Tap
+	tree     *tree
+	send     func(*symbiov1.Event) error // from show only
+	queue    chan *turn                  // closed by hear, when all is said
+	told     chan Event                  // results and receipts; closed by answer, when all is answered
+	steering atomic.Int32                // that is on its way
 
 	mu    sync.Mutex
 	turns []*turn // not answered yet, the one in flight first; guarded by mu
@@ -81,9 +88,9 @@ type dialogue struct {
 
 // turn is a message and its answer.
 type turn struct {
-	text      string
-	ctx       context.Context
-	interrupt context.CancelFunc
+	text   string
+	ctx    context.Context
+	cancel context.CancelFunc
 }
 
 func (d *dialogue) run(ctx context.Context, task string, recv func() (*symbiov1.ConverseRequest, error)) error {
@@ -106,7 +113,16 @@ func (d *dialogue) run(ctx context.Context, task string, recv func() (*symbiov1.
 }
 
 // hear takes what is said until all is.
-func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequest, error)) error {
+func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequest, error)) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var steering sync.WaitGroup
+	defer func() {
+		if err != nil {
+			cancel()
+		}
+		steering.Wait() // each has its receipt before the end
+		cancel()
+	}()
 	for {
 		r, err := recv()
 		if errors.Is(err, io.EOF) {
@@ -118,6 +134,13 @@ func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequ
 		switch {
 		case r.GetNext() != nil:
 			err = d.say(ctx, r.GetNext().GetText())
+		case r.GetSteer() != nil:
+			if d.steering.Add(1) > mostSaid {
+				return fmt.Errorf("%w: %d lines wait to be put to the agent", community.ErrBusy, mostSaid)
+			}
+			steering.Go(func() { d.steer(ctx, r.GetSteer()) })
+		case r.GetTranscript() != nil:
+			d.transcript(ctx)
 		case r.GetInterrupt() != nil:
 			d.interrupt()
 		default:
@@ -131,11 +154,11 @@ func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequ
 
 func (d *dialogue) say(ctx context.Context, text string) error {
 	t := &turn{text: text}
-	t.ctx, t.interrupt = context.WithCancel(ctx)
+	t.ctx, t.cancel = context.WithCancel(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.turns) >= mostSaid {
-		t.interrupt()
+		t.cancel()
 		return fmt.Errorf("%w: %d messages of this conversation wait for their answers", community.ErrBusy, mostSaid)
 	}
 	d.turns = append(d.turns, t)
@@ -143,37 +166,73 @@ func (d *dialogue) say(ctx context.Context, text string) error {
 	return nil
 }
 
+// receipt is the event that tells who steered what became of it.
+type receipt struct {
+	ID string `json:"id"`
+	conversation.Receipt
+}
+
+// steer puts a text to the turn in flight, and tells what became of it. Of a message that the agent has not taken yet
+// it becomes a part; when there is none, it is given back.
+func (d *dialogue) steer(ctx context.Context, m *symbiov1.SteerMessage) {
+	defer d.steering.Add(-1)
+	d.mu.Lock()
+	waits := len(d.turns) > 0
+	d.mu.Unlock()
+	r, err := d.control.node.factory.SteerWith(ctx, d.member.ID, conversation.Steering{Text: m.GetText(), Keep: waits})
+	if err != nil && r.Outcome == "" {
+		r = conversation.Receipt{Outcome: conversation.Returned, Text: m.GetText(), At: time.Now(), Why: err.Error()}
+	}
+	d.tell(ctx, "receipt", receipt{m.GetId(), r})
+}
+
 // interrupt ends the turn in flight, or the next one when none has begun.
 func (d *dialogue) interrupt() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.turns) == 0 {
-		return
+	if len(d.turns) > 0 && d.control.node.factory.Interrupt(d.member.ID) != nil {
+		d.turns[0].cancel() // the agent has not begun
 	}
-	d.turns[0].interrupt()
-	d.control.node.events.Publish("interrupted", string(d.member.ID), nameEvent{d.member.Name})
 }
 
-type nameEvent struct {
-	Name string `json:"name"`
+// transcript tells what the agent remembers, the latest of it.
+func (d *dialogue) transcript(ctx context.Context) {
+	all, err := d.control.node.factory.Transcript(d.member.ID)
+	if err != nil {
+		all = nil // it is gone, which each turn tells
+	}
+	omitted := max(0, len(all)-mostTold)
+	d.tell(ctx, "transcript", struct {
+		Messages []llm.Message `json:"messages"`
+		Omitted  int           `json:"omitted,omitempty"`
+	}{all[omitted:], omitted})
 }
 
 // answer gives the agent one message after the other.
 func (d *dialogue) answer(ctx context.Context) error {
-	defer close(d.results)
+	defer close(d.told)
 	for t := range d.queue {
 		r := d.control.turn(t.ctx, t.text, d.member)
 		d.mu.Lock()
 		d.turns = d.turns[1:]
 		d.mu.Unlock()
-		t.interrupt()
-		select {
-		case d.results <- r:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		t.cancel()
+		d.tell(ctx, "result", r)
 	}
 	return nil
+}
+
+// tell has an event of this conversation alone sent.
+func (d *dialogue) tell(ctx context.Context, kind string, fields any) {
+	data, err := json.Marshal(fields)
+	if err != nil {
+		data = nil // cannot happen: there are only strings in it
+	}
+	e := Event{Time: time.Now().UTC(), Type: kind, Node: d.control.node.name, Agent: string(d.member.ID), Data: data}
+	select {
+	case d.told <- e:
+	case <-ctx.Done():
+	}
 }
 
 // show sends the events of the tree as they come, and the results, each behind all that happened in its turn.
@@ -184,11 +243,11 @@ func (d *dialogue) show(ctx context.Context) error {
 		}
 		select {
 		case <-d.tap.ready:
-		case r, ok := <-d.results:
+		case e, ok := <-d.told:
 			if err := d.events(); err != nil || !ok {
 				return err
 			}
-			if err := d.result(r); err != nil {
+			if err := d.send(toWire(e)); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -208,12 +267,4 @@ func (d *dialogue) events() error {
 		}
 	}
 	return nil
-}
-
-func (d *dialogue) result(r result) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return d.send(toWire(Event{Time: time.Now(), Type: "result", Node: d.control.node.name, Agent: string(d.member.ID), Data: data}))
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent"
+	"symbio/agent/conversation"
 	"symbio/agent/tool"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -106,7 +107,7 @@ func (c *control) turn(ctx context.Context, task string, member community.Member
 	switch {
 	case err == nil:
 		return result{Text: string(reply.Data), Status: "done"}
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || errors.Is(err, conversation.ErrInterrupted):
 		return result{Status: "interrupted", Error: err.Error()}
 	}
 	return result{Status: "failed", Error: err.Error(), Over: errors.Is(err, community.ErrNotFound)}
