@@ -45,7 +45,7 @@ func newAgent(l *life) *Agent {
 		Decided:  a.decided,
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
-		Show:     func(name string) bool { return l.keep == nil || slices.Contains(l.keep, name) },
+		Show:     l.left,
 		Called: func(c llm.ToolCall) {
 			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
 		},
@@ -65,9 +65,16 @@ func newAgent(l *life) *Agent {
 // guard judges each call by the whole chain as it stands at that moment.
 type guard struct{ life *life }
 
-func (g guard) Judge(c permission.Call) permission.Verdict { return g.life.chain().Judge(c) }
+func (g guard) Judge(c permission.Call) permission.Verdict { return g.chain(c).Judge(c) }
 
-func (g guard) Explain(c permission.Call) permission.Explanation { return g.life.chain().Explain(c) }
+func (g guard) Explain(c permission.Call) permission.Explanation { return g.chain(c).Explain(c) }
+
+func (g guard) chain(c permission.Call) permission.Chain {
+	if forChildren(c.Tool) {
+		return parental(g.life.chain())
+	}
+	return g.life.chain()
+}
 
 // tools are the ones the definition names, of those there are.
 func (a *Agent) tools() []tool.Tool {
@@ -77,11 +84,14 @@ func (a *Agent) tools() []tool.Tool {
 	if cfg.Skills != nil {
 		all = append(all, a.skillTools()...)
 	}
-	all = append(all, replicateTool(a))
+	all = append(all, a.replicateTool(), a.messageTool(), a.waitTool(), a.stopTool())
 	if a.life.def.Tools == nil {
 		return all
 	}
 	named := tool.Expand(a.life.def.Tools)
+	if slices.Contains(named, "replicate_agent") {
+		named = append(named, childTools...)
+	}
 	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !slices.Contains(named, t.Spec().Name) })
 }
 
@@ -146,6 +156,7 @@ func (a *Agent) report(e Event) {
 	if a.life.parent != nil {
 		e.Parent = a.life.parent.self.ID
 	}
+	a.life.note(e)
 	a.life.tellBorrower(e)
 	a.life.factory.cfg.Report(e)
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"symbio/agent/conversation"
 	"symbio/agent/tool/peer"
 	"symbio/community"
 	"symbio/security/permission"
@@ -32,6 +33,7 @@ type borrowed struct {
 	mu     sync.Mutex
 	member community.MemberID // guarded by mu, constant once known is closed
 	why    error              // of the end; guarded by mu
+	said   string             // what it does, as its node says; guarded by mu
 }
 
 // How long the other node has.
@@ -330,30 +332,61 @@ func (b *borrowed) progress(p community.Progress) {
 	if id == "" || p.Message == "" {
 		return
 	}
+	b.mu.Lock()
+	b.said = p.Message
+	b.mu.Unlock()
 	m, _ := b.life.factory.cfg.Community.Member(id)
 	b.life.factory.cfg.Report(Event{Type: EventProgress, Agent: id, Name: m.Name, Parent: b.life.self.ID, Text: p.Message})
 }
 
-// replicateOn is Replicate on another node.
-func (a *Agent) replicateOn(ctx context.Context, r community.Replica) (community.Member, error) {
+// steer says something to the agent while it works, if its node lets this one.
+func (b *borrowed) steer(ctx context.Context, text string) (r conversation.Receipt, err error) {
+	id := b.who()
+	data, err := json.Marshal(struct {
+		Member community.MemberID `json:"member"`
+		Text   string             `json:"text"`
+	}{id, text})
+	if err != nil {
+		return r, err
+	}
+	s := community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(ctx)}
+	if s.OnBehalf, err = b.life.held(true); err != nil {
+		return r, err
+	}
+	reply, err := b.life.factory.cfg.Community.InvokeStream(ctx, b.node.ID, "agents.steer", s, nil)
+	if err == nil {
+		err = json.Unmarshal(reply.Data, &r)
+	}
+	return r, err
+}
+
+// doing is what the agent's node said of it last.
+func (b *borrowed) doing() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.said
+}
+
+// spawnOn is spawn on another node.
+func (a *Agent) spawnOn(ctx context.Context, w wanted) (*child, error) {
 	l := a.life
-	node, err := l.lender(r.Node, l.def.Name)
+	definition := cmp.Or(w.definition, l.def.Name)
+	node, err := l.lender(w.node, definition)
 	if err != nil {
-		return community.Member{}, err
+		return nil, err
 	}
-	account, err := l.account.open(Limits{}, true)
+	account, err := l.account.open(w.share, true)
 	if err != nil {
-		return community.Member{}, err
+		return nil, err
 	}
-	name := cmp.Or(r.Name, l.nextName())
-	in := loanRequest{Agent: l.def.Name, Name: name, Reason: r.Reason, Tools: r.Keep}
-	if r.Keep == nil {
-		in.Tools = l.keep
-	}
-	_, m, err := l.borrow(ctx, node, account, in)
+	b, m, err := l.borrow(ctx, node, account, loanRequest{Agent: definition, Name: cmp.Or(w.name, l.nextName()), Reason: w.reason, Tools: w.keep})
 	if err != nil {
-		return community.Member{}, err
+		return nil, err
 	}
-	a.report(Event{Type: EventSpawned, Member: m.ID, Text: r.Reason})
-	return m, nil
+	c := &child{member: m, hand: b, account: account}
+	l.mu.Lock()
+	l.raise(c)
+	l.mu.Unlock()
+	a.report(Event{Type: EventSpawned, Member: m.ID, Text: w.reason})
+	return c, nil
 }

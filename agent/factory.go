@@ -46,6 +46,8 @@ type Config struct {
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
+	// Definition finds the definition that an agent names for a sub-agent. Default: nobody has any but their own.
+	Definition func(name string) (Definition, error)
 	// Trust keeps that a person trusts a skill, whose SKILL.md has that SHA-256, with these of its rules.
 	// Default: a person's yes holds for the one activation.
 	Trust func(s skills.Skill, hash string, rules []string) error
@@ -122,7 +124,9 @@ type life struct {
 	awakenings int                        // guarded by mu
 	purse      *purse                     // of the task it does; nil = none; guarded by mu
 	borrowed   map[*borrowed]struct{}     // sub-agents on other nodes; guarded by mu
-	children   []community.MemberID       // guarded by mu
+	children   []community.MemberID       // that live here; guarded by mu
+	brood      *brood                     // all of its sub-agents, and their work; set by wake; guarded by mu
+	latest     string                     // what it does now, for its parent; guarded by mu
 	copies     int                        // guarded by mu
 	ended      bool                       // guarded by mu
 	talk       *conversation.Conversation // of the agent as it is now; guarded by mu
@@ -155,6 +159,25 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 		def: o.Definition, policy: o.Policy, memory: new(permission.Memory),
 		account: newAccount(o.Limits), forLife: o.ForLife, ask: o.Ask, factory: f,
 	}).using(model))
+}
+
+// defined finds the definition that an agent names for a sub-agent, and its model: its parent's unless it has its own.
+func (f *Factory) defined(ctx context.Context, name string, parents llm.Model) (Definition, llm.Model, error) {
+	if f.cfg.Definition == nil {
+		return Definition{}, nil, fmt.Errorf("there is no agent definition %q: leave agent out for a copy of yourself", name)
+	}
+	def, err := f.cfg.Definition(name)
+	if err == nil && f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
+		err = def.CheckSkills(f.cfg.Skills.Now().Catalog)
+	}
+	if err != nil || def.Model == "" {
+		return def, parents, err
+	}
+	model, err := f.cfg.Model(ctx, def.Model)
+	if err != nil {
+		err = fmt.Errorf("a model for agent %s: %w", name, err)
+	}
+	return def, model, err
 }
 
 // begin spawns the agent whose life it is given.
@@ -193,7 +216,7 @@ func (l *life) wake(self community.Member) (*Agent, error) {
 		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
 	}
 	l.factory.register.enter(l)
-	l.ended = false
+	l.ended, l.brood = false, newBrood()
 	a := newAgent(l)
 	l.talk = a.talk
 	return a, nil
@@ -204,8 +227,10 @@ func (l *life) end(ctx context.Context) error {
 	l.mu.Lock()
 	l.ended = true
 	l.mu.Unlock()
+	l.brood.kill()
 	l.terminateChildren(ctx)
 	l.endBorrowed(ctx)
+	l.brood.works.Wait()
 	l.factory.register.leave(l)
 	l.leave()
 	if l.factory.cfg.Skills == nil {
@@ -263,14 +288,17 @@ func (l *life) granted(more []permission.Granted) []permission.Granted {
 	return all
 }
 
-// adopt notes a child, unless the agent ended meanwhile.
-func (l *life) adopt(id community.MemberID) error {
+// adopt notes a child, unless the agent ended meanwhile; nil is one that it knows.
+func (l *life) adopt(id community.MemberID, c *child) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return community.ErrStopped
 	}
 	l.children = append(l.children, id)
+	if c != nil {
+		l.raise(c)
+	}
 	return nil
 }
 

@@ -33,7 +33,7 @@ func (l *life) pay(ctx context.Context, s community.Signal) (context.Context, fu
 	now := time.Now()
 	end := now.Add(l.account.wall)
 	why := &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)}
-	if at, ok := ctx.Deadline(); ok && at.Before(end) && l.parent != nil {
+	if at, ok := ctx.Deadline(); ok && at.Before(end) && (l.parent != nil || l.lent != nil) {
 		end = at // that of who gave it the task
 	}
 	p := newPurse(l.account, now, end)
@@ -119,7 +119,7 @@ func (l *life) rejoin() error {
 	if err := l.account.reopen(); err != nil {
 		return err
 	}
-	if err := l.parent.adopt(l.self.ID); err != nil {
+	if err := l.parent.adopt(l.self.ID, nil); err != nil {
 		l.account.close()
 		return err
 	}
