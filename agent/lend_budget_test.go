@@ -65,7 +65,7 @@ func (s *storm) answer(_ context.Context, r llm.Request) (llm.Response, error) {
 
 func (s *storm) act(r llm.Request, do int) llm.Message {
 	other := "bob"
-	if strings.Contains(r.System, "id "+"") && s.on(r.System) == s.b {
+	if s.on(r.System) == s.b {
 		other = "ann"
 	}
 	here := map[string]any{"reason": "more hands"}
@@ -77,7 +77,7 @@ func (s *storm) act(r llm.Request, do int) llm.Message {
 		}
 	}
 	switch {
-	case len(sends) > 0 && do != 0:
+	case len(sends) > 0 && do != 0 && !strings.Contains(last(r).Results[0].Text, "working"):
 		return llm.Message{Calls: sends}
 	case do <= 1:
 		return llm.Message{Text: "done"}
@@ -88,7 +88,25 @@ func (s *storm) act(r llm.Request, do int) llm.Message {
 	case do <= 6:
 		return llm.Message{Calls: []llm.ToolCall{use("1", "replicate_agent", there)}}
 	}
+	there["task"], here["task"] = fmt.Sprint("work on ", s.counted()), fmt.Sprint("work on ", s.counted())
+	switch do {
+	case 9:
+		return llm.Message{Calls: []llm.ToolCall{use("1", "replicate_agent", there), use("2", "replicate_agent", here), use("3", "wait_agents", map[string]any{"seconds": 20})}}
+	case 10:
+		there["budget"] = map[string]any{"model_calls": 4, "agents": 1}
+		return llm.Message{Calls: []llm.ToolCall{use("1", "replicate_agent", there), use("2", "wait_agents", map[string]any{"until": "any"})}}
+	case 11:
+		return llm.Message{Calls: []llm.ToolCall{use("1", "stop_agents", map[string]any{})}}
+	}
 	return llm.Message{Calls: []llm.ToolCall{use("1", "replicate_agent", here), use("2", "replicate_agent", there), use("3", "replicate_agent", there), use("4", "slow", waitArgs{"1s"})}}
+}
+
+// counted is another number each time.
+func (s *storm) counted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	return s.next
 }
 
 // on is where the agent with that system prompt lives.
@@ -213,7 +231,7 @@ func TestNoBudgetIsExceededOverTwoNodes(t *testing.T) {
 			},
 		}
 		for range between(2, 20) {
-			s.plan = append(s.plan, between(0, 8))
+			s.plan = append(s.plan, between(0, 11))
 		}
 		for range between(1, 4) {
 			s.troubles = append(s.troubles, between(0, 4))
