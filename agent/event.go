@@ -18,7 +18,7 @@ const (
 	EventDecision EventType = "decision"    // the guard decided: Tool, Call, Args, Verdict, Approved, Stage, Rule, Source, Why, By
 	EventProgress EventType = "progress"    // how far a tool is: Tool, Call, Text, Done, Total
 	EventResult   EventType = "tool_result" // what came of it: Tool, Call, Text, Failed
-	EventTurn     EventType = "turn"        // the model answered: Turn, Usage
+	EventTurn     EventType = "turn"        // the model answered: Turn, Usage, with the cost if it is known
 	EventRetry    EventType = "retry"       // the model failed before its answer began, and is asked again: Turn, Model, Next, Attempt, Wait, Why
 	EventSpawned  EventType = "spawned"     // it made a copy: Member, Text = why
 	EventSkill    EventType = "skill"       // it took a skill: Text = its name
@@ -27,8 +27,8 @@ const (
 	EventSteered  EventType = "steered"     // what became of something said meanwhile: Text, Outcome, Turn, Why
 	EventCompact  EventType = "compacted"   // room was made in the model's context: Text, Done tokens of Total, Usage
 	EventStopped  EventType = "interrupted" // a person ended the turn in flight; a failed follows: Turn
-	EventDone     EventType = "done"        // the task is done: Text
-	EventFailed   EventType = "failed"      // the task failed or was interrupted: Why
+	EventDone     EventType = "done"        // the task is done: Text, Spent
+	EventFailed   EventType = "failed"      // the task failed or was interrupted: Why, Spent
 )
 
 // Event is something an agent did. Only the fields that its type names are set.
@@ -55,6 +55,8 @@ type Event struct {
 	By       string             `json:"by,omitempty"` // who allowed or denied it when asked
 	Member   community.MemberID `json:"member,omitempty"`
 	Usage    *llm.Usage         `json:"usage,omitempty"`
+	// Spent is what it and its sub-agents have used: a first agent since its task began, others since they were made.
+	Spent *Spent `json:"spent,omitempty"`
 	// Model failed, for the Attempt-th time in this turn; Next is asked after Wait, in seconds: the same, or another
 	// of a list.
 	Model   string  `json:"model,omitempty"`

@@ -23,6 +23,8 @@ type Community interface {
 	peer.Community
 	Spawn(ctx context.Context, name string, factory func(self community.Member) (community.Agent, error), opts ...community.SpawnOption) (community.Member, error)
 	Terminate(ctx context.Context, id community.MemberID) error
+	Member(id community.MemberID) (community.Member, bool)
+	Subscribe() *community.Subscription
 }
 
 // Config sets up a Factory.
@@ -44,6 +46,8 @@ type Config struct {
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
+	// Definition finds the definition that an agent names for a sub-agent. Default: nobody has any but their own.
+	Definition func(name string) (Definition, error)
 	// Trust keeps that a person trusts a skill, whose SKILL.md has that SHA-256, with these of its rules.
 	// Default: a person's yes holds for the one activation.
 	Trust func(s skills.Skill, hash string, rules []string) error
@@ -91,6 +95,8 @@ type Order struct {
 	Policy permission.Policy
 	// Limits bound it and its descendants.
 	Limits Limits
+	// ForLife says that all of Limits but Wall are for all its tasks together, as in a talk with a person.
+	ForLife bool
 	// Ask puts a decision to a human; nil = what would be asked is denied.
 	Ask func(ctx context.Context, d Asked) tool.Answer
 }
@@ -98,22 +104,29 @@ type Order struct {
 // life is what belongs to an agent from its spawn to its end, over restarts.
 type life struct {
 	def     Definition
-	model   llm.Model
+	raw     llm.Model // what it pays for
+	model   llm.Model // the same, metered
 	policy  permission.Policy
 	memory  *permission.Memory
 	keep    []string // tools that its parent let it have; nil = all
-	budget  *budget
-	depth   int
+	account *account
+	forLife bool // the account is not renewed with each task
 	parent  *life
+	lent    *lent // to an agent of another node; nil = not, or its parent is
 	ask     func(ctx context.Context, d Asked) tool.Answer
 	factory *Factory
+
+	leases sync.WaitGroup // the calls by which other nodes lend it agents; Go is guarded by mu
 
 	self community.Member // set by the first awakening, then constant
 
 	mu         sync.Mutex
 	awakenings int                        // guarded by mu
-	place      bool                       // it has one in the budget; guarded by mu
-	children   []community.MemberID       // guarded by mu
+	purse      *purse                     // of the task it does; nil = none; guarded by mu
+	borrowed   map[*borrowed]struct{}     // sub-agents on other nodes; guarded by mu
+	children   []community.MemberID       // that live here; guarded by mu
+	brood      *brood                     // all of its sub-agents, and their work; set by wake; guarded by mu
+	latest     string                     // what it does now, for its parent; guarded by mu
 	copies     int                        // guarded by mu
 	ended      bool                       // guarded by mu
 	talk       *conversation.Conversation // of the agent as it is now; guarded by mu
@@ -142,24 +155,49 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	if name == "" {
 		name = o.Definition.Name
 	}
-	return f.begin(ctx, name, &life{
-		def: o.Definition, model: model, policy: o.Policy, memory: new(permission.Memory),
-		budget: newBudget(o.Limits), ask: o.Ask, factory: f,
-	})
+	return f.begin(ctx, name, (&life{
+		def: o.Definition, policy: o.Policy, memory: new(permission.Memory),
+		account: newAccount(o.Limits), forLife: o.ForLife, ask: o.Ask, factory: f,
+	}).using(model))
+}
+
+// defined finds the definition that an agent names for a sub-agent, and its model: its parent's unless it has its own.
+func (f *Factory) defined(ctx context.Context, name string, parents llm.Model) (Definition, llm.Model, error) {
+	if f.cfg.Definition == nil {
+		return Definition{}, nil, fmt.Errorf("there is no agent definition %q: leave agent out for a copy of yourself", name)
+	}
+	def, err := f.cfg.Definition(name)
+	if err == nil && f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
+		err = def.CheckSkills(f.cfg.Skills.Now().Catalog)
+	}
+	if err != nil || def.Model == "" {
+		return def, parents, err
+	}
+	model, err := f.cfg.Model(ctx, def.Model)
+	if err != nil {
+		err = fmt.Errorf("a model for agent %s: %w", name, err)
+	}
+	return def, model, err
 }
 
 // begin spawns the agent whose life it is given.
-func (f *Factory) begin(ctx context.Context, name string, l *life) (community.Member, error) {
+func (f *Factory) begin(ctx context.Context, name string, l *life, opts ...community.SpawnOption) (community.Member, error) {
 	return f.cfg.Community.Spawn(ctx, name,
-		func(self community.Member) (community.Agent, error) { return l.wake(self), nil },
-		community.WithMetadata(l.metadata()),
+		func(self community.Member) (community.Agent, error) { return l.wake(self) },
+		append(opts, community.WithMetadata(l.metadata()))...,
 	)
 }
 
 func (l *life) metadata() map[string]string {
 	m := map[string]string{"definition": l.def.Name, "description": l.def.Description, "model": l.model.Name()}
-	if l.parent != nil {
+	switch {
+	case l.parent != nil:
 		m["parent"] = string(l.parent.self.ID)
+	case l.lent != nil:
+		m["lent_to"] = string(l.lent.node)
+		if l.lent.parent != "" {
+			m["parent"] = string(l.lent.parent)
+		}
 	}
 	return m
 }
@@ -168,21 +206,20 @@ func (l *life) metadata() map[string]string {
 func (l *life) address() string { return string(l.self.Node) + "/" + string(l.self.ID) }
 
 // wake returns the agent itself, at the spawn and after each restart. What ended with the one before
-// it, its children, skills and place in the budget, is the new one's to take again.
-func (l *life) wake(self community.Member) *Agent {
+// it, its children, skills and place in the budget, is the new one's to take again; without a place it does not wake.
+func (l *life) wake(self community.Member) (*Agent, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.awakenings++; l.awakenings == 1 {
 		l.self = self
-	} else if l.parent != nil {
-		l.budget.retake()
-		l.place = true
+	} else if err := l.rejoin(); err != nil {
+		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
 	}
 	l.factory.register.enter(l)
-	l.ended = false
+	l.ended, l.brood = false, newBrood()
 	a := newAgent(l)
 	l.talk = a.talk
-	return a
+	return a, nil
 }
 
 // end takes an agent's children, skills and grants with it.
@@ -190,7 +227,10 @@ func (l *life) end(ctx context.Context) error {
 	l.mu.Lock()
 	l.ended = true
 	l.mu.Unlock()
+	l.brood.kill()
 	l.terminateChildren(ctx)
+	l.endBorrowed(ctx)
+	l.brood.works.Wait()
 	l.factory.register.leave(l)
 	l.leave()
 	if l.factory.cfg.Skills == nil {
@@ -199,15 +239,9 @@ func (l *life) end(ctx context.Context) error {
 	return l.factory.cfg.Skills.Release(ctx, string(l.self.ID))
 }
 
-// leave gives a sub-agent's place in the budget back, once, and has its parent forget it.
+// leave gives back what a sub-agent has of the budget, and has its parent forget it.
 func (l *life) leave() {
-	l.mu.Lock()
-	held := l.place
-	l.place = false
-	l.mu.Unlock()
-	if held {
-		l.budget.release()
-	}
+	l.account.close()
 	if l.parent != nil {
 		l.parent.forget(l.self.ID)
 	}
@@ -216,8 +250,11 @@ func (l *life) leave() {
 // links are what the agent may do: its parents' links, then its own. more is granted to each beside what is.
 func (l *life) links(more []permission.Granted) permission.Chain {
 	var chain permission.Chain
-	if l.parent != nil {
+	switch {
+	case l.parent != nil:
 		chain = slices.Clone(l.parent.links(more))
+	case l.lent != nil:
+		chain = slices.Clone(l.lent.fence)
 	}
 	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory, Granted: func() []permission.Granted { return l.granted(more) }}
 	chain = append(chain, own)
@@ -251,14 +288,17 @@ func (l *life) granted(more []permission.Granted) []permission.Granted {
 	return all
 }
 
-// adopt notes a child, unless the agent ended meanwhile.
-func (l *life) adopt(id community.MemberID) error {
+// adopt notes a child, unless the agent ended meanwhile; nil is one that it knows.
+func (l *life) adopt(id community.MemberID, c *child) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return community.ErrStopped
 	}
 	l.children = append(l.children, id)
+	if c != nil {
+		l.raise(c)
+	}
 	return nil
 }
 

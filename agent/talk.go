@@ -19,8 +19,9 @@ func (a *Agent) conversation() *conversation.Conversation {
 			}
 			return a.system(a.from), nil
 		},
-		Before: func(ctx context.Context, _ int) { a.takeMore(ctx) },
-		Watch:  a.watch,
+		Before:   func(ctx context.Context, _ int) { a.takeMore(ctx) },
+		Watch:    a.watch,
+		ForTools: a.life.inTime,
 		Lost: func(earlier bool) {
 			if earlier || a.shelf.took { // else no skill's text is lost
 				a.shelf.lose()

@@ -47,6 +47,9 @@ type Config struct {
 	Before func(ctx context.Context, turn int)
 	// Watch hears what happens, from the goroutine of the Send in which it does. It must not call Send.
 	Watch func(ctx context.Context, e Event)
+	// ForTools makes the context of an exchange's tools of the exchange's own, once, as with an earlier deadline. Default:
+	// it is that.
+	ForTools func(context.Context) context.Context
 	// Lost is told that messages which the model was given are not in the history any more: of this exchange alone, or
 	// of earlier ones, too. It is called by one goroutine at a time, which is that of a Send.
 	Lost func(earlier bool)
@@ -78,6 +81,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Watch == nil {
 		c.Watch = func(context.Context, Event) {}
+	}
+	if c.ForTools == nil {
+		c.ForTools = func(ctx context.Context) context.Context { return ctx }
 	}
 	if c.Lost == nil {
 		c.Lost = func(bool) {}

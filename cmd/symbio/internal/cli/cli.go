@@ -71,7 +71,7 @@ other's capabilities.`,
 	root.PersistentFlags().StringVar(&a.node, "node", "", "which of this machine's nodes to talk to (default: the only one)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
-		a.cmdDemo(), a.cmdUp(), a.cmdRun(), a.cmdJoin(), a.cmdCluster(),
+		a.cmdDemo(), a.cmdUp(), a.cmdRun(), a.cmdChat(), a.cmdJoin(), a.cmdCluster(),
 		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdInvoke(), a.cmdCapabilities(), a.cmdModels(), a.cmdEvents(),
 		a.cmdSkills(), a.cmdMCP(), a.cmdPermissions(), a.cmdApprovals(), a.cmdAudit(), a.cmdDoctor(), a.cmdConfig(), a.cmdVersion(), a.cmdRender(),
 	)

@@ -29,7 +29,9 @@ func (c Config) Check() error {
 			bad("%s: names that begin with %s are the node's own", where, permission.OwnersPrefix)
 		case names[p.Name]:
 			bad("%s: that name is there twice", where)
-		case ways(len(p.Exec) > 0, p.Agent != "", p.MCP != "", p.Model != "") != 1:
+		case p.checkLending() != nil:
+			bad("%s: %w", where, p.checkLending())
+		case ways(len(p.Exec) > 0, p.Agent != "", p.MCP != "", p.Model != "", p.Lends()) != 1:
 			bad("%s: give it either exec, agent, mcp or model", where)
 		case p.MCP != "" && !mcpTool.MatchString(p.MCP):
 			bad("%s: mcp is SERVER/TOOL", where)

@@ -112,6 +112,8 @@ type Capability struct {
 	// Sandbox is what holds a command, where it is not what holds all commands of this node. With a preset it stands
 	// by itself, which may be more or less than the node's; without one, what it names takes the place of the node's.
 	Sandbox *Sandbox `yaml:"sandbox,omitempty"`
+	// Lending is how agents are lent, with the name agents.spawn.
+	Lending `yaml:",inline"`
 }
 
 // Skills says where skills are looked for, beside the standard places.

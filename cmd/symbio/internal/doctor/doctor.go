@@ -58,6 +58,7 @@ func checks() []check {
 		{"model", model},
 		{"workspace", workspace},
 		{"sandbox", commandSandbox},
+		{"lending", lending},
 		{"state", state},
 		{"skill", leftOutSkills},
 	}

@@ -81,6 +81,12 @@ func (n *Node) offer() error {
 		if c.MCP != "" {
 			continue // offered when its server is ready
 		}
+		if c.Lends() {
+			if err := n.offerLending(c); err != nil {
+				problems = append(problems, fmt.Errorf("capabilities: %s: %w", c.Name, err))
+			}
+			continue
+		}
 		capability, provider, err := n.capability(c)
 		if err == nil {
 			err = n.community.Offer(capability, provider, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, usual(c))))

@@ -92,6 +92,7 @@ type Node struct {
 	mcp       *mcp.Manager
 	files     *builtin.Workspace
 	factory   *agent.Factory
+	lender    *agent.Lender // nil = no agents are lent
 	agents    map[string]agent.Definition
 	policy    permission.Policy
 	inbound   permission.Inbound
@@ -181,7 +182,7 @@ func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("listening for other nodes: %w", err)
 	}
 	n.listen = listener.Addr().String()
-	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Authority: o.State.cluster(), Limits: peerLimits(o.Config.Limits), Logger: n.log, Report: n.reportNode}); err != nil {
+	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Authority: o.State.cluster(), Limits: peerLimits(o.Config), Logger: n.log, Report: n.reportNode}); err != nil {
 		return nil, err // it has closed the listener
 	}
 	if err := n.parts(ctx, id, listener); err != nil {
