@@ -26,6 +26,14 @@ turns:
   - {tool: Bash, args: {command: 'cat gate'}}
 - match: {user: '^go on', turn: 1}
   text: "The gate was opened. 日本語"
+- match: {user: '^first', turn: 0}
+  calls:
+  - {tool: Bash, args: {command: 'cat gate'}}
+- match: {user: '^first', turn: 1}
+  calls:
+  - {tool: Write, args: {file_path: first.txt, content: "1\n"}}
+- match: {user: '^first', after: [Write]}
+  text: 'First: {{ (first .Results).text }}'
 - match: {user: '^write', turn: 0}
   calls:
   - {tool: Write, args: {file_path: notes.txt, content: "2\n"}}
@@ -161,7 +169,25 @@ func TestARunOnATerminalStreamsAndIsSteeredWhileItWorks(t *testing.T) {
 	}
 }
 
-func TestAQuestionIsAskedInPlaceAndWhatWasBeingTypedIsNoAnswer(t *testing.T) {
+func TestWhatWasBeingTypedIsNoAnswerToAQuestionThatComesJustThen(t *testing.T) {
+	dir, env := talkHome(t)
+	s := talk(t, dir, env, "run", "first")
+	s.sees(0, "Bash cat gate")
+	s.types("yes, and")
+	at := s.sees(0, "> yes, and")
+	openGate(t, dir)
+	at = s.sees(at, "allow? ")
+	s.types("\rno")
+	at = s.sees(at, "allow? no")
+	s.types("\x15y\r")
+	at = s.sees(at, "> yes, and") // it is given back
+	s.sees(at, "First: Created first.txt")
+	if status, text := s.leaves(); status != 0 {
+		t.Errorf("it ended with %d: %q", status, text)
+	}
+}
+
+func TestAQuestionIsAskedInPlace(t *testing.T) {
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "chat")
 	at := s.sees(0, "leaves\r\n> ")

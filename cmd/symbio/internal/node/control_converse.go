@@ -274,7 +274,10 @@ func (d *dialogue) show(ctx context.Context) error {
 		select {
 		case <-d.tap.ready:
 		case e, ok := <-d.told:
-			if err := d.events(); err != nil || !ok {
+			if !ok {
+				return nil // what happens after the last result is not of the conversation
+			}
+			if err := d.events(); err != nil {
 				return err
 			}
 			if err := d.send(toWire(e)); err != nil {
