@@ -195,17 +195,47 @@ func (d *dialogue) interrupt() {
 	}
 }
 
-// transcript tells what the agent remembers, the latest of it.
+// transcript tells what the agent remembers, the latest of it, and how it stands.
 func (d *dialogue) transcript(ctx context.Context) {
-	all, err := d.control.node.factory.Transcript(d.member.ID)
+	state, err := d.control.node.stateHere(d.member.ID, true)
 	if err != nil {
-		all = nil // it is gone, which each turn tells
+		state = agentState{} // it is gone, which each turn tells
 	}
-	omitted := max(0, len(all)-mostTold)
-	d.tell(ctx, "transcript", struct {
-		Messages []llm.Message `json:"messages"`
-		Omitted  int           `json:"omitted,omitempty"`
-	}{all[omitted:], omitted})
+	state.Omitted = max(0, len(state.Transcript)-mostTold)
+	state.Transcript = toldOf(state.Transcript[state.Omitted:])
+	d.tell(ctx, "transcript", state)
+}
+
+// What a transcript has of a text that the model was given or said, and of a tool's arguments and results, in characters:
+// enough to know what it was.
+const (
+	toldText = 4000
+	toldTool = 400
+)
+
+// toldOf is messages as a transcript tells them to people: cut, and without pictures and thoughts.
+func toldOf(all []llm.Message) []llm.Message {
+	out := make([]llm.Message, len(all))
+	for i, m := range all {
+		out[i] = llm.Message{Role: m.Role, Text: cut(m.Text, toldText)}
+		for _, c := range m.Calls {
+			if len(c.Args) > toldTool {
+				c.Args = llm.Args(cut(string(c.Args), toldTool)) // a string, since no JSON is left
+			}
+			out[i].Calls = append(out[i].Calls, c)
+		}
+		for _, r := range m.Results {
+			out[i].Results = append(out[i].Results, llm.ToolResult{CallID: r.CallID, Name: r.Name, Text: cut(r.Text, toldTool), IsError: r.IsError})
+		}
+	}
+	return out
+}
+
+func cut(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
 }
 
 // answer gives the agent one message after the other.
@@ -244,7 +274,10 @@ func (d *dialogue) show(ctx context.Context) error {
 		select {
 		case <-d.tap.ready:
 		case e, ok := <-d.told:
-			if err := d.events(); err != nil || !ok {
+			if !ok {
+				return nil // what happens after the last result is not of the conversation
+			}
+			if err := d.events(); err != nil {
 				return err
 			}
 			if err := d.send(toWire(e)); err != nil {
