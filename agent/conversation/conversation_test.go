@@ -28,6 +28,13 @@ func answers(f func(ctx context.Context, r llm.Request) (llm.Message, error)) ll
 	})
 }
 
+// stopping is a model whose answers end for that reason.
+func stopping(why llm.Stop) llm.Model {
+	return llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+		return llm.Response{Message: llm.Message{Text: "as far as it got"}, Stop: why}, nil
+	})
+}
+
 func say(text string) (llm.Message, error) { return llm.Message{Text: text}, nil }
 
 func call(calls ...llm.ToolCall) (llm.Message, error) { return llm.Message{Calls: calls}, nil }
