@@ -292,3 +292,94 @@ func TestAnEndWhileItSumsUpIsAnEnd(t *testing.T) {
 		}
 	})
 }
+
+func TestRoomIsMadeOnceForATurnThatIsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bounded{t: t, calls: times(20, talks(2000)), says: 1000}
+		asked := 0
+		whole := b.model()
+		c := conversation.New(conversation.Config{Tools: tools(), MaxTurns: 100, Model: llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+			if len(r.Messages) > 30 || asked > 0 {
+				if !isSummary(r) {
+					asked++
+				}
+				return llm.Response{}, &llm.Error{Err: llm.ErrContextLength}
+			}
+			return llm.Collect(whole.Stream(ctx, r), nil)
+		})})
+		if _, err := c.Send(t.Context(), "the task"); !errors.Is(err, llm.ErrContextLength) || asked != 2 {
+			t.Errorf("%v after %d requests that were too long, want 2", err, asked)
+		}
+	})
+}
+
+func TestAConversationOfManyMessagesIsSummedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bounded{t: t}
+		long := llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+			got, err := llm.Collect(b.model().Stream(ctx, r), nil)
+			if !isSummary(r) {
+				got.Message.Text = strings.Repeat("b", 100+len(b.requests)*37%1900)
+			}
+			return got, err
+		})
+		var told []conversation.Compaction
+		c := conversation.New(conversation.Config{Model: long, Window: 6000, Watch: func(_ context.Context, e conversation.Event) {
+			if e.Kind == conversation.Compacted {
+				told = append(told, e.Compaction)
+			}
+		}})
+		for i := range 120 {
+			text := fmt.Sprintf("message %d %s", i, strings.Repeat("c", i*53%900))
+			if _, err := c.Send(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+			if m := b.last().Messages; !strings.HasSuffix(m[len(m)-1].Text, text) || strings.Count(m[len(m)-1].Text, text) != 1 {
+				t.Fatalf("message %d is given as %q", i, m[len(m)-1].Text)
+			}
+		}
+		if len(told) < 5 || len(b.sums) != len(told) {
+			t.Errorf("room was made %d times, with %d summaries", len(told), len(b.sums))
+		}
+	})
+}
+
+func TestATaskThatBeginsWithASummaryStaysWordForWordInTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bounded{t: t, says: 1000}
+		c, told := compacting(b, 6000)
+		var history []llm.Message
+		for i := range 16 {
+			history = append(history, llm.Message{Role: llm.User, Text: fmt.Sprint("old ", i, strings.Repeat("o", 700))}, llm.Message{Role: llm.Assistant, Text: strings.Repeat("p", 300)})
+		}
+		if err := c.Replace(history); err != nil {
+			t.Fatal(err)
+		}
+		b.calls = times(30, talks(100))
+		want(t, "task", send(t.Context(), c, "the new task"), "done", nil)
+		if first := b.requests[0].Messages[0].Text; len(*told) < 3 || !strings.Contains(first, "SUMMARY 1") {
+			t.Fatalf("room was made %d times; the first request begins with %.100q", len(*told), first)
+		}
+		for i, r := range b.requests {
+			if all := strings.Join(texts(r.Messages), "\n"); strings.Count(all, "the new task") != 1 {
+				t.Fatalf("request %d has the task %d times", i, strings.Count(all, "the new task"))
+			}
+		}
+	})
+}
+
+func TestRoomThatCannotBeMadeIsNotSoughtInEachTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bounded{t: t, calls: times(40, talks(2000))}
+		made := 0
+		c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: 10_000, MaxTurns: 100, Instructions: strings.Repeat("long ", 5500), Watch: func(_ context.Context, e conversation.Event) {
+			if e.Kind == conversation.Compacted {
+				made++
+			}
+		}})
+		want(t, "task", send(t.Context(), c, "the task"), "done", nil)
+		if made == 0 || made > 30 {
+			t.Errorf("room was made %d times in 40 turns", made)
+		}
+	})
+}

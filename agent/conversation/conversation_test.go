@@ -164,3 +164,23 @@ func TestACancelledMessageLeavesTheQueueWithoutATrace(t *testing.T) {
 		}
 	})
 }
+
+// Whoever has the slot at the very moment at which they give up hands it on.
+func TestASlotIsNotLostOnSomebodyWhoGivesUpAtThatMoment(t *testing.T) {
+	for range 50 { // which of the two comes first is a matter of luck
+		synctest.Test(t, func(t *testing.T) {
+			c := conversation.New(conversation.Config{Model: echo()})
+			first := send(t.Context(), c, "first")
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // at which first is done
+			defer cancel()
+			second := send(ctx, c, "second")
+			synctest.Wait()
+			third := send(t.Context(), c, "third")
+			want(t, "first", first, "re: first", nil)
+			want(t, "second", second, "", context.DeadlineExceeded)
+			want(t, "third", third, "re: third", nil)
+			want(t, "fourth", send(t.Context(), c, "fourth"), "re: fourth", nil)
+		})
+	}
+}

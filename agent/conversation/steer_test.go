@@ -61,6 +61,7 @@ func TestSteeringOfAMessageThatNobodyAnsweredWaitsForTheNext(t *testing.T) {
 		broken := errors.New("broken")
 		c := conversation.New(conversation.Config{Model: answers(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			if strings.HasSuffix(lastWords(r), "fail") {
+				time.Sleep(time.Second)
 				return llm.Message{}, broken
 			}
 			return say(lastWords(r))
@@ -68,11 +69,16 @@ func TestSteeringOfAMessageThatNobodyAnsweredWaitsForTheNext(t *testing.T) {
 		if err := errors.Join(c.Steer("a"), c.Steer("b")); err != nil {
 			t.Fatal(err)
 		}
-		want(t, "fail", send(t.Context(), c, "fail"), "", broken)
-		if n := c.PendingSteering(); n != 2 {
-			t.Errorf("%d pending, want both", n)
+		fail := send(t.Context(), c, "fail")
+		synctest.Wait()
+		if err := c.Steer("c"); err != nil {
+			t.Fatal(err)
 		}
-		want(t, "ok", send(t.Context(), c, "ok"), "a\n\nb\n\nok", nil)
+		want(t, "fail", fail, "", broken)
+		if n := c.PendingSteering(); n != 3 {
+			t.Errorf("%d pending, want all", n)
+		}
+		want(t, "ok", send(t.Context(), c, "ok"), "a\n\nb\n\nc\n\nok", nil)
 	})
 }
 
@@ -126,6 +132,7 @@ func TestWhatWasNotDeliveredIsGivenBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		model func(ctx context.Context, r llm.Request) (llm.Message, error)
 		do    func(c *conversation.Conversation, cancel context.CancelFunc)
+		twice bool // it is a list of models
 		err   error
 	}{
 		"the model is done": {model: func(context.Context, llm.Request) (llm.Message, error) {
@@ -142,6 +149,12 @@ func TestWhatWasNotDeliveredIsGivenBack(t *testing.T) {
 			}
 			return call(waits(10 * time.Second))
 		}, err: llm.ErrUnavailable},
+		"the model fails after it was asked again": {model: func(_ context.Context, r llm.Request) (llm.Message, error) {
+			if last(r).Role == llm.User && len(r.Messages) > 1 {
+				return llm.Message{}, &llm.Error{Err: llm.ErrUnavailable}
+			}
+			return call(waits(10 * time.Second))
+		}, twice: true, err: llm.ErrUnavailable},
 		"it is interrupted": {model: func(context.Context, llm.Request) (llm.Message, error) { return call(waits(10 * time.Second)) },
 			do: func(c *conversation.Conversation, _ context.CancelFunc) { _ = c.Interrupt() }, err: conversation.ErrInterrupted},
 		"it is cancelled": {model: func(context.Context, llm.Request) (llm.Message, error) { return call(waits(10 * time.Second)) },
@@ -149,7 +162,11 @@ func TestWhatWasNotDeliveredIsGivenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := conversation.New(conversation.Config{Model: answers(test.model), Tools: tools()})
+				model := answers(test.model)
+				if test.twice {
+					model = llm.First(model, model)
+				}
+				c := conversation.New(conversation.Config{Model: model, Tools: tools()})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				work := send(ctx, c, "work")
