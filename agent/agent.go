@@ -137,6 +137,7 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 	said := false // in an earlier turn
 	for turn := 1; turn <= a.life.def.MaxTurns; turn++ {
 		a.takeMore(ctx)
+		messages = llm.FitImages(messages, llm.MaxImages, llm.MaxImageBytes)
 		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.set.Specs()}), func(c llm.Chunk) {
 			if c.Retry != nil {
 				a.report(retried(turn, c.Retry))

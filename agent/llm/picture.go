@@ -104,7 +104,7 @@ func FitImages(messages []Message, most, size int) []Message {
 	if from == 0 {
 		return messages
 	}
-	return describe(messages, func(nth int) bool { return nth < from }, "A picture that is not shown any more, because the conversation has too many; ask for it again if you need it")
+	return describe(messages, func(nth int) bool { return nth < from }, "A picture that is not shown any more, because the request would be too large with it")
 }
 
 // eachImage visits the images of a message in the order in which describe counts them.

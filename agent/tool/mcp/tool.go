@@ -64,7 +64,7 @@ func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 		if err != nil {
 			return tool.Result{Text: err.Error(), IsError: true}
 		}
-		return tool.Result{Text: answer.Text, IsError: answer.IsError}
+		return tool.Result{Text: answer.Text, IsError: answer.IsError, Images: answer.Images}
 	}}, nil
 }
 
@@ -212,9 +212,11 @@ func (s *server) readResource(ctx context.Context, session *sdk.ClientSession, t
 	if err != nil {
 		return Answer{}, err
 	}
+	var a Answer
 	var parts []string
 	for _, c := range r.Contents {
-		parts = append(parts, contentsText(c))
+		parts = append(parts, a.contents(c))
 	}
-	return Answer{Text: strings.Join(parts, "\n")}, nil
+	a.Text = strings.Join(parts, "\n")
+	return a, nil
 }
