@@ -131,7 +131,11 @@ func (s *server) failed(ctx context.Context, session *sdk.ClientSession, err err
 	// Not the server's words: the connection. Why it is lost is known a moment later.
 	wait, cancel := context.WithTimeout(ctx, goodbye+time.Second)
 	defer cancel()
-	return fmt.Errorf("%w any more: %s: %s. It is started again; whether the call was done is not known", ErrNotReady, s.Name, s.lost(wait, session, err))
+	why := s.lost(wait, session, err)
+	if s.ended() {
+		return fmt.Errorf("%w any more: %s: %s. Whether the call was done is not known", ErrNotReady, s.Name, why)
+	}
+	return fmt.Errorf("%w any more: %s: %s. It is started again; whether the call was done is not known", ErrNotReady, s.Name, why)
 }
 
 // lost is why a connection is.
