@@ -116,6 +116,15 @@ func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(communit
 	return answer, s.failed(ctx, session, err)
 }
 
+// errTask is what came of a call of a tool that has to be called as a task.
+var errTask = errors.New("this tool has to be called as a task, an experiment of the protocol that cannot be done here; the server's other tools can be used")
+
+// asksForTask says that a server refuses a call because it is none as a task: it says so in words, either in an answer or
+// in an error of the protocol, and the SDK does not read what it says of the tool before (execution.taskSupport).
+func asksForTask(text string) bool {
+	return strings.Contains(text, "requires task augmentation") || strings.Contains(text, "taskSupport")
+}
+
 // failed is what came of a call, in the words of what can be done.
 func (s *server) failed(ctx context.Context, session *sdk.ClientSession, err error) error {
 	if err == nil {
@@ -125,7 +134,10 @@ func (s *server) failed(ctx context.Context, session *sdk.ClientSession, err err
 		return fmt.Errorf("the MCP server %s: %w", s.Name, context.Cause(ctx))
 	}
 	var wire *jsonrpc.Error
-	if errors.As(err, &wire) {
+	if asks := errors.As(err, &wire) && asksForTask(wire.Message); asks || errors.Is(err, errTask) {
+		return fmt.Errorf("the MCP server %s: %w", s.Name, errTask)
+	}
+	if wire != nil {
 		return fmt.Errorf("the MCP server %s says: %s", s.Name, tool.Shorten(tool.Readable([]byte(wire.Message)), saidShown))
 	}
 	// Not the server's words: the connection. Why it is lost is known a moment later.
