@@ -90,23 +90,26 @@ func TestAnthropicsClientWritesTheSame(t *testing.T) {
 		System: "be brief", Thinking: 2000,
 		Messages: []llm.Message{
 			{Role: llm.User, Text: "hi", Images: []llm.Image{{Type: "image/png", Data: png}}},
-			{Role: llm.Assistant, Text: "wait", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}}, Thinking: []llm.Thinking{
+			{Role: llm.Assistant, Text: "wait", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}, {ID: "2", Name: "A", Args: json.RawMessage(`{"a":2}`)}}, Thinking: []llm.Thinking{
 				{Model: "anthropic:m", Text: "hm", Signature: "c2ln"}, {Model: "anthropic:m", Sealed: "c2VjcmV0"}}},
-			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "bad", IsError: true}}},
+			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "2", Name: "A", Text: "see", Images: []llm.Image{{Type: "image/png", Data: png}}}, {CallID: "1", Name: "A", Text: "bad", IsError: true}}},
 		},
 		Tools: []llm.ToolSpec{{Name: "A", Description: "does a", Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`)}},
 	}), nil)
 	client := anthropicClient(keep(&theirs))
 	result := sdk.NewToolResultBlock("1", "bad", true)
 	result.OfToolResult.CacheControl = sdk.NewCacheControlEphemeralParam()
+	seen := sdk.ToolResultBlockParam{ToolUseID: "2", Content: []sdk.ToolResultBlockParamContentUnion{
+		{OfImage: sdk.NewImageBlockBase64("image/png", "iVBORw0KGgogcmVzdA==").OfImage}, {OfText: &sdk.TextBlockParam{Text: "see"}},
+	}}
 	stream := client.Messages.NewStreaming(t.Context(), sdk.MessageNewParams{
 		Model: "m", MaxTokens: 2100,
 		System:   []sdk.TextBlockParam{{Text: "be brief", CacheControl: sdk.NewCacheControlEphemeralParam()}},
 		Thinking: sdk.ThinkingConfigParamOfEnabled(2000),
 		Messages: []sdk.MessageParam{
 			sdk.NewUserMessage(sdk.NewImageBlockBase64("image/png", "iVBORw0KGgogcmVzdA=="), sdk.NewTextBlock("hi")),
-			sdk.NewAssistantMessage(sdk.NewThinkingBlock("c2ln", "hm"), sdk.NewRedactedThinkingBlock("c2VjcmV0"), sdk.NewTextBlock("wait"), sdk.NewToolUseBlock("1", map[string]any{"a": 1}, "A")),
-			sdk.NewUserMessage(result),
+			sdk.NewAssistantMessage(sdk.NewThinkingBlock("c2ln", "hm"), sdk.NewRedactedThinkingBlock("c2VjcmV0"), sdk.NewTextBlock("wait"), sdk.NewToolUseBlock("1", map[string]any{"a": 1}, "A"), sdk.NewToolUseBlock("2", map[string]any{"a": 2}, "A")),
+			sdk.NewUserMessage(sdk.ContentBlockParamUnion{OfToolResult: &seen}, result),
 		},
 		Tools: []sdk.ToolUnionParam{{OfTool: &sdk.ToolParam{Name: "A", Description: sdk.String("does a"),
 			InputSchema: sdk.ToolInputSchemaParam{Properties: map[string]any{"a": map[string]any{"type": "integer"}}, Required: []string{"a"}}}}},

@@ -81,7 +81,7 @@ func TestOpenAIsClientWritesTheSame(t *testing.T) {
 		Messages: []llm.Message{
 			{Role: llm.User, Text: "hi", Images: []llm.Image{{Type: "image/png", Data: png}}},
 			{Role: llm.Assistant, Text: "wait", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}}},
-			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "ok"}}},
+			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "ok", Images: []llm.Image{{Type: "image/png", Data: png}}}}},
 			{Role: llm.User, Text: "and?"},
 		},
 		Tools:  []llm.ToolSpec{{Name: "A", Description: "does a", Schema: raw}},
@@ -102,6 +102,9 @@ func TestOpenAIsClientWritesTheSame(t *testing.T) {
 				}}},
 			}},
 			sdk.ToolMessage("ok", "1"),
+			sdk.UserMessage([]sdk.ChatCompletionContentPartUnionParam{
+				sdk.TextContentPart("What A shows (1):"), sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: "data:image/png;base64,iVBORw0KGgogcmVzdA=="}),
+			}),
 			sdk.UserMessage("and?"),
 		},
 		Tools: []sdk.ChatCompletionToolUnionParam{sdk.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{Name: "A", Description: sdk.String("does a"), Parameters: schema})},

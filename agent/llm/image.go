@@ -12,6 +12,11 @@ const (
 	MaxImage = 5 << 20 * 3 / 4
 	// MaxImages is how many images a request may have.
 	MaxImages = 20
+	// MaxImageBytes is how many bytes they may have together: with base64 half of the 32 MB that Anthropic takes as a
+	// request.
+	MaxImageBytes = 12 << 20
+	// maxSide is how many pixels an image may be wide, or high, as Anthropic has it.
+	maxSide = 8000
 )
 
 // imageTypes are what both providers read.
@@ -24,12 +29,24 @@ type Image struct {
 	Data []byte `json:"data"`
 }
 
-// NewImage returns an image of a file's bytes, of the type that they show. The error, an ErrInvalid, says what
-// cannot be sent.
+// NewImage returns an image of a file's bytes, of the type that they show. The error, an ErrInvalid, says why it is
+// none that can be sent: a server refuses the whole conversation for it, not the one picture.
 func NewImage(data []byte) (Image, error) {
 	img := Image{Type: http.DetectContentType(data), Data: data}
-	return img, img.check()
+	if err := img.check(); err != nil {
+		return img, err
+	}
+	switch width, height, err := img.Size(); {
+	case err != nil:
+		return img, fmt.Errorf("%w: an image that says it is %s, and cannot be read as that", ErrInvalid, img.Type)
+	case width < 1 || height < 1 || width > maxSide || height > maxSide:
+		return img, fmt.Errorf("%w: an image of %d x %d pixels; at most %d a side can be sent", ErrInvalid, width, height, maxSide)
+	}
+	return img, nil
 }
+
+// IsImage says whether a file that begins so is of a kind that a model can be shown, whatever else may be wrong with it.
+func IsImage(head []byte) bool { return slices.Contains(imageTypes, http.DetectContentType(head)) }
 
 // check trusts the bytes, not the type: servers refuse the whole conversation when they differ.
 func (i Image) check() error {
@@ -49,7 +66,7 @@ func (i Image) check() error {
 // CheckImages tells whether every image of a request can be sent. The error is an ErrInvalid. Models call it before
 // they ask, so that a bad image is an error that names it and not a refusal of the server.
 func (r Request) CheckImages() error {
-	n := 0
+	n, size := 0, 0
 	check := func(images []Image) error {
 		if n += len(images); n > MaxImages {
 			return fmt.Errorf("%w: more than %d images in one conversation", ErrInvalid, MaxImages)
@@ -57,6 +74,9 @@ func (r Request) CheckImages() error {
 		for _, i := range images {
 			if err := i.check(); err != nil {
 				return err
+			}
+			if size += len(i.Data); size > MaxImageBytes {
+				return fmt.Errorf("%w: images of more than %d MiB in one conversation", ErrInvalid, MaxImageBytes>>20)
 			}
 		}
 		return nil

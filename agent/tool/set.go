@@ -207,6 +207,7 @@ type job struct {
 	lacking *sandbox.Refusal // what holds it less than it should
 	result  Result
 	ready   bool // it has gone through every stage, the tool may run
+	gallery *gallery
 }
 
 // Run runs the calls of one turn and returns a result for each, in their order. Calls that may run
@@ -215,8 +216,9 @@ type job struct {
 // has not run is an error result.
 func (s *Set) Run(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 	jobs := make([]*job, len(calls))
+	shown := new(gallery)
 	for i, c := range calls {
-		jobs[i] = &job{call: c}
+		jobs[i] = &job{call: c, gallery: shown}
 		jobs[i].result.IsError = true
 		s.guarded(jobs[i], func() { s.decode(jobs[i]) })
 	}
@@ -240,7 +242,7 @@ func (s *Set) Run(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 
 // answer is what the model reads of a call that has ended.
 func (s *Set) answer(j *job) llm.ToolResult {
-	r := llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MostText), IsError: j.result.IsError}
+	r := llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MostText), IsError: j.result.IsError, Images: j.result.Images}
 	if s.cfg.Answered != nil {
 		s.cfg.Answered(r)
 	}

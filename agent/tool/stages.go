@@ -77,7 +77,7 @@ func (s *Set) run(ctx context.Context, j *job) {
 			next = func(ctx context.Context) Result { return st.around(ctx, j, inner) }
 		}
 	}
-	j.result = next(ctx)
+	j.result = j.gallery.hang(next(ctx))
 }
 
 // tool is the end of the chain. What the tool learns of its call is put into its context here, where nothing that is

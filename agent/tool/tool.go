@@ -45,4 +45,7 @@ type Invocation struct {
 type Result struct {
 	Text    string
 	IsError bool
+	// Images are shown beside the text, as many as a model can be shown; the text says how many were not. A model that
+	// takes no images is told in words that they are there: what matters about them belongs into the text too.
+	Images []llm.Image
 }

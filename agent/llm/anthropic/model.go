@@ -115,6 +115,10 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 			return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
 		}
 		x, err := m.server.Ask(ctx, "messages", body)
+		if refused, _ := wire.RefusesImages(err); refused && r.HasImages() {
+			r = r.WithoutImages() // one that it cannot read must not end the conversation
+			continue
+		}
 		if err == nil || !m.fewer(err, most) {
 			return x, err
 		}

@@ -152,6 +152,10 @@ func appendMessage(to []wireMessage, m llm.Message, own string, thinking bool) [
 	switch m.Role {
 	case llm.Tool:
 		for _, r := range m.Results {
+			if r.IsError { // the wire takes only text then
+				described := llm.Request{Messages: []llm.Message{{Results: []llm.ToolResult{r}}}}.WithoutImages()
+				r = described.Messages[0].Results[0]
+			}
 			content = append(content, block{Type: "tool_result", ToolUseID: callID(r.CallID), Content: visible(r.Text, r.Images), IsError: r.IsError})
 		}
 	case llm.Assistant:

@@ -74,7 +74,7 @@ func TestRequestIsWrittenAsTheServiceExpectsIt(t *testing.T) {
 			{Role: llm.Assistant, Text: "wait", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}}},
 			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "ok", Images: []llm.Image{{Type: "image/png", Data: png}}}}},
 			{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "functions.A:0", Name: "A b", Args: json.RawMessage(`"{oops"`)}, {ID: "3", Name: "B"}}},
-			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "functions.A:0", Name: "A", Text: "bad", IsError: true}, {CallID: "3", Name: "B", Text: ""}}},
+			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "functions.A:0", Name: "A", Text: "bad", IsError: true, Images: []llm.Image{{Type: "image/png", Data: png}}}, {CallID: "3", Name: "B", Text: ""}}},
 			{Role: llm.User, Text: "and be quick"},
 			{Role: llm.Assistant, Text: " \n"},
 			{Role: llm.User, Text: ""},
@@ -87,7 +87,7 @@ func TestRequestIsWrittenAsTheServiceExpectsIt(t *testing.T) {
 		`{"role":"assistant","content":[{"type":"text","text":"wait"},{"type":"tool_use","id":"1","name":"A","input":{"a":1}}]},` +
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":[` + image + `,{"type":"text","text":"ok"}]}]},` +
 		`{"role":"assistant","content":[{"type":"tool_use","id":"id_e4727cb4715fd476195d34a9","name":"A_b","input":{"not_an_object":"{oops"}},{"type":"tool_use","id":"3","name":"B","input":{}}]},` +
-		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"id_e4727cb4715fd476195d34a9","content":[{"type":"text","text":"bad"}],"is_error":true},{"type":"tool_result","tool_use_id":"3"},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"id_e4727cb4715fd476195d34a9","content":[{"type":"text","text":"bad\n[A picture that you are not shown: image/png, 13 bytes.]"}],"is_error":true},{"type":"tool_result","tool_use_id":"3"},` +
 		`{"type":"text","text":"and be quick"},{"type":"text","text":"(nothing)","cache_control":{"type":"ephemeral"}}]}` +
 		`],"tools":[{"name":"A","description":"does a","input_schema":{"type":"object"}},{"name":"B","input_schema":{"type":"object","properties":{}}}],"stream":true}`
 	if d := cmp.Diff(want, got); d != "" {
@@ -220,6 +220,22 @@ func TestImagesThatCannotBeSentAreNotAskedAbout(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want %q", err, want)
 		}
+	}
+}
+
+func TestAnImageThatTheServerCannotReadDoesNotEndTheConversation(t *testing.T) {
+	var bodies []string
+	m := served(t, func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+		if len(bodies) == 1 {
+			return llmtest.Reply(400, "", strings.NewReader(`{"type":"error","error":{"type":"invalid_request_error","message":"messages.0.content.0.image.source.base64.data: Could not process image"}}`)), err
+		}
+		return llmtest.Reply(401, "", strings.NewReader("")), err
+	})
+	_, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi", Images: []llm.Image{{Type: "image/png", Data: png}}}}}), nil)
+	if !errors.Is(err, llm.ErrAuth) || len(bodies) != 2 || strings.Contains(bodies[1], `"base64"`) || !strings.Contains(bodies[1], "hi\\n[A picture that you are not shown: image/png") {
+		t.Errorf("%v after %q; want a second request, in words", err, bodies)
 	}
 }
 

@@ -114,6 +114,44 @@ func TestTheWholeRequestArrives(t *testing.T) {
 	}
 }
 
+func TestPicturesThatDoNotFitAreDescribed(t *testing.T) {
+	picture := func(size int) []llm.Image {
+		return []llm.Image{{Type: "image/png", Data: append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, size-8)...)}}
+	}
+	want := llm.Request{Messages: []llm.Message{
+		{Role: llm.User, Text: "hi", Images: picture(200 << 10)},
+		{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{}`)}}},
+		{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "r", Images: picture(100 << 10)}}},
+	}}
+	for most, shown := range map[int][2]int{0: {1, 1}, 1 << 20: {1, 1}, 399 << 10: {0, 1}, 140 << 10: {0, 1}, 120 << 10: {0, 0}, 2 << 10: {0, 0}, 1: {0, 0}} {
+		var got llm.Request
+		size := 0
+		p := node("a", thinking(func(_ context.Context, r llm.Request) (llm.Response, error) {
+			got = r
+			return llm.Response{Message: llm.Message{Thinking: []llm.Thinking{{}}}, Stop: llm.StopEnd}, nil
+		}), true)
+		call := p.Call
+		p.Call = func(ctx context.Context, data []byte, heard func([]byte)) ([]byte, error) {
+			size = len(data)
+			return call(ctx, data, heard)
+		}
+		m := chat.New(chat.Config{Name: "peer:m", Find: func() []chat.Provider { return []chat.Provider{p} }, MaxRequest: most, Retry: retry.Policy{Max: -1}})
+		if _, err := llm.Collect(m.Stream(t.Context(), want), nil); err != nil {
+			t.Fatal(err)
+		}
+		if most > 1 && size > most {
+			t.Errorf("a request of %d bytes, want at most %d", size, most)
+		}
+		user, result := got.Messages[0], got.Messages[2].Results[0]
+		if len(user.Images) != shown[0] || len(result.Images) != shown[1] {
+			t.Errorf("at most %d: shown %d and %d, want %v", most, len(user.Images), len(result.Images), shown)
+		}
+		if told := strings.Contains(user.Text, "A picture that is not shown any more"); told != (shown[0] == 0) {
+			t.Errorf("at most %d: said %q", most, user.Text)
+		}
+	}
+}
+
 // thinking is llmtest.Func with thoughts.
 func thinking(f llmtest.Func) llm.Model { return thinker{f} }
 

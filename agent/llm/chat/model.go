@@ -33,6 +33,8 @@ type Config struct {
 	Name string
 	// Find returns the nodes that offer it now, in the order in which to ask them.
 	Find func() []Provider
+	// MaxRequest is how many bytes a request may have; images that do not fit are described in words. Default: any.
+	MaxRequest int
 	// Retry says how often they are all asked again.
 	Retry retry.Policy
 }
@@ -92,7 +94,7 @@ type hearing struct {
 
 // one asks one node.
 func (m *Model) one(parent context.Context, p Provider, r llm.Request, emit func(llm.Chunk) bool) error {
-	data, err := encode(p.Model, r)
+	data, err := encode(p.Model, r, m.cfg.MaxRequest)
 	if err != nil {
 		return fmt.Errorf("model %s: encoding the request: %w", m.cfg.Name, err)
 	}

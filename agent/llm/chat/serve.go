@@ -66,7 +66,24 @@ func decode(data []byte) (llm.Request, error) {
 	return r, nil
 }
 
-func encode(model string, r llm.Request) ([]byte, error) {
+// encode writes a request of at most most bytes, if by describing images in words it can; 0 = any.
+func encode(model string, r llm.Request, most int) ([]byte, error) {
+	data, err := write(model, r)
+	if err != nil || most <= 0 || len(data) <= most || !r.HasImages() {
+		return data, err
+	}
+	bare, err := write(model, r.WithoutImages())
+	if err != nil {
+		return nil, err
+	}
+	r.Messages = llm.FitImages(r.Messages, llm.MaxImages, max(0, most-len(bare))/4*3-imageFrame) // base64 has four for three
+	return write(model, r)
+}
+
+// imageFrame is more than what stands around the data of MaxImages images in a request, beyond their descriptions.
+const imageFrame = 2 << 10
+
+func write(model string, r llm.Request) ([]byte, error) {
 	q := request{Model: model, System: r.System, Messages: r.Messages, Thinking: max(0, r.Thinking), MaxTokens: max(0, r.MaxTokens)}
 	for _, t := range r.Tools {
 		q.Tools = append(q.Tools, tool{t.Name, t.Description, t.Schema})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,5 +99,52 @@ func TestImagesAreSentAsPartsAndBehindResults(t *testing.T) {
 	_, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Images: []llm.Image{{Type: "image/png", Data: []byte("x")}}}}}), nil)
 	if err == nil || body != nil || !strings.Contains(err.Error(), "text/plain") {
 		t.Errorf("an image that is none: %v", err)
+	}
+}
+
+func TestAModelThatTakesNoImagesIsToldOfThem(t *testing.T) {
+	img := []llm.Image{{Type: "image/png", Data: []byte("\x89PNG\r\n\x1a\n rest")}}
+	look := llm.Request{Messages: []llm.Message{
+		{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "1", Name: "Look"}}},
+		{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "Look", Text: "a", Images: img}}},
+	}}
+	for name, c := range map[string]struct {
+		status int
+		says   string
+		want   []bool // of the requests of two turns, whether they had the image
+	}{
+		"only certain models":  {400, "Invalid content type. image_url is only supported by certain models.", []bool{true, false, false}},
+		"not multimodal":       {400, "m is not a multimodal model", []bool{true, false, false}},
+		"a strict reader":      {422, "messages[2]: unknown variant `image_url`, expected `text`", []bool{true, false, false}},
+		"as a failure":         {500, "image input is not supported - hint: you may need to provide the mmproj", []bool{true, false, false}},
+		"a picture it hates":   {400, "could not process image", []bool{true, false, true, false}},
+		"something else":       {400, "messages: too many", []bool{true, true}},
+		"an image of its disk": {404, "no image was pulled", []bool{true, true}},
+	} {
+		var had []bool
+		m := served(t, func(r *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return nil, err
+			}
+			had = append(had, strings.Contains(string(body), "iVBORw0KGgogcmVzdA=="))
+			if had[len(had)-1] {
+				text, err := json.Marshal(map[string]any{"error": map[string]any{"message": c.says}})
+				return reply(c.status, "", strings.NewReader(string(text))), err
+			}
+			if !strings.Contains(string(body), "not shown: image/png, 13 bytes") {
+				t.Errorf("%s: no description in %s", name, body)
+			}
+			return reply(200, "", strings.NewReader(`data: {"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")), nil
+		})
+		for range 2 {
+			_, err := llm.Collect(m.Stream(t.Context(), look), nil)
+			if answered := slices.Contains(had, false); answered != (err == nil) {
+				t.Errorf("%s: %v after %v", name, err, had)
+			}
+		}
+		if !slices.Equal(had, c.want) {
+			t.Errorf("%s: requests with the image: got %v, want %v", name, had, c.want)
+		}
 	}
 }

@@ -42,8 +42,8 @@ type Model struct {
 	server *wire.Server
 	model  string
 	// plain is set when the server turned out not to know stream_options, and formless when it turned out not to
-	// know response_format.
-	plain, formless atomic.Bool
+	// know response_format. blind is set when the model turned out to take no images.
+	plain, formless, blind atomic.Bool
 	// completion is set when it wants max_completion_tokens in the place of max_tokens.
 	completion atomic.Bool
 }
@@ -72,17 +72,28 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 	})
 }
 
-// ask sends the request, without what the server turns out not to know.
+// ask sends the request, without what the server turns out not to know. Images that it does not take are described.
 func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) {
 	if err := r.CheckImages(); err != nil {
 		return nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
 	}
+	if m.blind.Load() {
+		r = r.WithoutImages()
+	}
+	blind := false
 	for {
 		body, err := encode(m.model, r, !m.plain.Load(), !m.formless.Load(), m.completion.Load())
 		if err != nil {
 			return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
 		}
 		x, err := m.server.Ask(ctx, "chat/completions", body)
+		if refused, always := wire.RefusesImages(err); refused && r.HasImages() {
+			r, blind = r.WithoutImages(), always
+			continue
+		}
+		if err == nil && blind {
+			m.blind.Store(true) // it was the images indeed
+		}
 		if err == nil || !m.forget(err, r) {
 			return x, err
 		}

@@ -65,6 +65,9 @@ type Config struct {
 	Peer func(name string) (llm.Model, error)
 	// Prices are put into the usage of what is opened.
 	Prices llm.Prices
+	// Blind are models that are told of images in words, and shown none: their names, or the beginning of names and *.
+	// Models of OpenAI's wire that refuse images are found out without it.
+	Blind []string
 	// HTTP does all requests. Default: a client without a proxy.
 	HTTP *http.Client
 	// Logger is handed to the model. Default: silent.
@@ -158,7 +161,18 @@ func (c Config) Open(ctx context.Context, s Spec) (llm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(c.Blind, func(pattern string) bool { return names(pattern, m.Name()) }) {
+		m = llm.Blind(m)
+	}
 	return c.Prices.Model(m), nil
+}
+
+// names says whether a pattern is for the model of that name.
+func names(pattern, model string) bool {
+	if prefix, all := strings.CutSuffix(pattern, "*"); all {
+		return strings.HasPrefix(model, prefix)
+	}
+	return pattern == model
 }
 
 func (c Config) open(ctx context.Context, s Spec) (llm.Model, error) {

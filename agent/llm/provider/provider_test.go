@@ -158,6 +158,26 @@ func TestOpenOpensWhatWasNamed(t *testing.T) {
 	}
 }
 
+func TestABlindModelIsShownNoImages(t *testing.T) {
+	for pattern, want := range map[string]bool{"openai:x": true, "openai:*": true, "*": true, "openai:x*": true, "openai:y": false, "x": false, "": false} {
+		var body string
+		cfg := provider.Config{OpenAIKey: llm.NewSecret("k"), Blind: []string{"ollama:*", pattern}, HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			data, err := io.ReadAll(r.Body)
+			body = string(data)
+			return &http.Response{StatusCode: 401, Header: http.Header{}, Body: http.NoBody}, err
+		})}}
+		m, err := cfg.OpenList(t.Context(), "openai:x")
+		if err != nil || m.Name() != "openai:x" {
+			t.Fatal(m, err)
+		}
+		picture := []llm.Image{{Type: "image/png", Data: []byte("\x89PNG\r\n\x1a\n rest")}}
+		_, _ = llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Images: picture}}}), nil)
+		if blind := strings.Contains(body, "not shown: image/png"); blind != want || strings.Contains(body, "image_url") == want {
+			t.Errorf("%q: sent %s, want it blind: %v", pattern, body, want)
+		}
+	}
+}
+
 func TestAListIsReadAndOpened(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                                  "auto",

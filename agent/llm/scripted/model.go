@@ -28,10 +28,11 @@ func New(s *Script) *Model { return &Model{s} }
 func (m *Model) Name() string { return "scripted:" + m.script.name }
 
 // Stream answers with the first turn that fits. It fails with a *DriftError when none does, with
-// what a template did wrong, with the fault that the turn asks for, or with ctx's error.
+// what a template did wrong, with the fault that the turn asks for, or with ctx's error. A script reads texts: of images
+// it is told in words.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		chunks, err := m.answer(ctx, r)
+		chunks, err := m.answer(ctx, r.WithoutImages())
 		for _, c := range chunks {
 			if ctx.Err() != nil {
 				break

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/unicode"
+
+	"symbio/agent/llm"
 )
 
 // form is how a file's bytes stand for text.
@@ -60,7 +62,10 @@ func marked(head []byte) form {
 const sniffed = 8 << 10
 
 // binaryError says that a file is not text, and what it is.
-type binaryError struct{ kind string }
+type binaryError struct {
+	kind  string
+	image bool // one of a kind that models can be shown
+}
 
 func (e *binaryError) Error() string { return "a binary file (" + e.kind + ")" }
 
@@ -68,7 +73,7 @@ func (e *binaryError) Error() string { return "a binary file (" + e.kind + ")" }
 func checkText(head []byte) error {
 	head = head[:min(len(head), sniffed)]
 	if marked(head) == formUTF8 && bytes.IndexByte(head, 0) >= 0 {
-		return &binaryError{http.DetectContentType(head)}
+		return &binaryError{http.DetectContentType(head), llm.IsImage(head)}
 	}
 	return nil
 }

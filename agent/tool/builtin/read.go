@@ -32,17 +32,17 @@ type readArgs struct {
 
 func (w *Workspace) readTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "Read", Description: readText}, func(ctx context.Context, a readArgs) tool.Result {
-		text, err := w.readSomewhere(ctx, a)
+		r, err := w.readSomewhere(ctx, a)
 		if err != nil {
 			return failed(err)
 		}
-		return tool.Result{Text: text}
+		return r
 	})
 }
 
 // readSomewhere reads in the workspace, or in a directory that the agent may read beside it (tool.ReadDirs):
 // through that directory alone, so that no link leads out of it.
-func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (string, error) {
+func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result, error) {
 	at := w.of(ctx, a.FilePath)
 	if _, err := at.within(ctx, a.FilePath); err == nil || !filepath.IsAbs(a.FilePath) {
 		return at.read(ctx, a)
@@ -53,7 +53,7 @@ func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (string, erro
 		}
 		beside, err := open(dir)
 		if err != nil {
-			return "", w.explain(a.FilePath, err)
+			return tool.Result{}, w.explain(a.FilePath, err)
 		}
 		defer func() { _ = beside.Close() }() // nothing was written
 		return beside.read(ctx, a)
@@ -61,27 +61,27 @@ func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (string, erro
 	return at.read(ctx, a)
 }
 
-func (w *Workspace) read(ctx context.Context, a readArgs) (string, error) {
+func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	if a.Offset < 0 || a.Limit < 0 {
-		return "", errors.New("offset and limit cannot be negative; lines are counted from 1")
+		return tool.Result{}, errors.New("offset and limit cannot be negative; lines are counted from 1")
 	}
 	name, err := w.within(ctx, a.FilePath)
 	if err != nil {
-		return "", err
+		return tool.Result{}, err
 	}
 	// Looked at first, because opening some devices does something.
 	if info, err := w.root.Stat(name); err != nil {
-		return "", w.explain(a.FilePath, err)
+		return tool.Result{}, w.explain(a.FilePath, err)
 	} else if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is %w", quoted(a.FilePath), notRegular(info))
+		return tool.Result{}, fmt.Errorf("%s is %w", quoted(a.FilePath), notRegular(info))
 	}
-	f, info, err := openRegular(w.root, name)
+	f, _, err := openRegular(w.root, name)
 	if err != nil {
-		return "", w.explain(a.FilePath, err)
+		return tool.Result{}, w.explain(a.FilePath, err)
 	}
 	defer f.Close()
 	if err := w.led(ctx, f, name, a.FilePath); err != nil {
-		return "", err
+		return tool.Result{}, err
 	}
 	p := page{first: max(a.Offset, 1), most: mostLines}
 	if a.Limit > 0 {
@@ -91,12 +91,13 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (string, error) {
 	if err := p.fill(ctx, io.TeeReader(f, sum)); err != nil {
 		var binary *binaryError
 		if errors.As(err, &binary) {
-			return "", fmt.Errorf("%s is %w of %d bytes, which cannot be shown", quoted(a.FilePath), binary, info.Size())
+			return w.look(ctx, name, a.FilePath, f, binary)
 		}
-		return "", w.explain(a.FilePath, err)
+		return tool.Result{}, w.explain(a.FilePath, err)
 	}
 	tool.Notes[seen](ctx).note(w.key(name), fingerprint(sum.Sum(nil)))
-	return p.show(a.FilePath)
+	text, err := p.show(a.FilePath)
+	return tool.Result{Text: text}, err
 }
 
 // page is a part of a file's lines.

@@ -8,13 +8,15 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"symbio/agent/llm"
 	"symbio/agent/tool"
 )
 
 // Answer is what a tool answered.
 type Answer struct {
-	// Text is all of it, for a model: what is no text is described.
-	Text string
+	// Text is all of it, for a model: what is no text is described. Images are the pictures among it.
+	Text   string
+	Images []llm.Image
 	// Data is its structured content; nil = none.
 	Data json.RawMessage
 	// IsError says that the tool could not do what it was asked.
@@ -28,7 +30,7 @@ func answerOf(r *sdk.CallToolResult) Answer {
 	a := Answer{IsError: r.IsError}
 	var parts []string
 	for _, c := range r.Content {
-		if text := contentText(c); text != "" {
+		if text := a.content(c); text != "" {
 			parts = append(parts, text)
 		}
 	}
@@ -74,26 +76,42 @@ func repeats(parts []string, data []byte) bool {
 	return false
 }
 
-func contentText(c sdk.Content) string {
+// content is a piece of what a server answered, in words. A picture is taken into the answer, too.
+func (a *Answer) content(c sdk.Content) string {
 	switch c := c.(type) {
 	case *sdk.TextContent:
 		return tool.Readable([]byte(c.Text))
 	case *sdk.ImageContent:
-		return fmt.Sprintf("[a picture, %s, %d bytes, which is not shown]", word(c.MIMEType), len(c.Data))
+		return "[a picture, " + a.picture(c.MIMEType, c.Data) + "]"
 	case *sdk.AudioContent:
 		return fmt.Sprintf("[sound, %s, %d bytes, which is not played]", word(c.MIMEType), len(c.Data))
 	case *sdk.ResourceLink:
 		return "[a resource: " + resourceLine(c.URI, c.Name, c.MIMEType, c.Description) + "]"
 	case *sdk.EmbeddedResource:
-		return contentsText(c.Resource)
+		return a.contents(c.Resource)
 	}
 	return "[content of a kind that is not known here]"
 }
 
-func contentsText(c *sdk.ResourceContents) string {
+// picture takes one, and describes it as it is, or as the server says and why it cannot be shown.
+func (a *Answer) picture(said string, data []byte) string {
+	img, err := llm.NewImage(data)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s, %d bytes, which cannot be shown: %s", word(said), len(data), strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+	case len(a.Images) >= llm.MaxImages:
+		return img.String() + ", which is not shown: there are too many"
+	}
+	a.Images = append(a.Images, img)
+	return img.String()
+}
+
+func (a *Answer) contents(c *sdk.ResourceContents) string {
 	switch {
 	case c == nil:
 		return "[an empty resource]"
+	case c.Text == "" && llm.IsImage(c.Blob):
+		return "[the resource " + word(c.URI) + ", a picture, " + a.picture(c.MIMEType, c.Blob) + "]"
 	case c.Text == "" && len(c.Blob) > 0:
 		return fmt.Sprintf("[the resource %s, %s, %d bytes, which are no text]", word(c.URI), word(c.MIMEType), len(c.Blob))
 	}

@@ -124,7 +124,11 @@ func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 		if err != nil {
 			return Answer{}, err
 		}
-		return answerOf(r), nil
+		a := answerOf(r)
+		if a.IsError && asksForTask(a.Text) {
+			return Answer{}, errTask
+		}
+		return a, nil
 	}
 	// What the person and the model are shown, and what the server really says.
 	all, err := json.Marshal([]any{t.Name, t.Description, t.Title, t.InputSchema})

@@ -77,8 +77,13 @@ type Config struct {
 // Manager talks to the servers. Its methods may be called from many goroutines; they need Run to be running.
 type Manager struct {
 	cfg     Config
-	servers []*server // in the order of Config
 	open    func(context.Context, Server) (*link, error)
+	changed chan struct{} // servers have come
+
+	mu      sync.Mutex
+	servers []*server // in the order of their files; guarded by mu
+	fresh   []*server // of them those that Run has not begun with; guarded by mu
+	over    bool      // Run has ended; guarded by mu
 }
 
 // New returns a Manager. It starts nothing.
@@ -98,43 +103,39 @@ func New(cfg Config) *Manager {
 	if cfg.Pins == nil {
 		cfg.Pins = new(memory)
 	}
-	m := &Manager{cfg: cfg}
+	m := &Manager{cfg: cfg, changed: make(chan struct{}, 1)}
 	m.open = m.dial
-	parts := map[string]string{}
-	for _, s := range cfg.Servers {
-		part := ServerPart(s.Name)
-		first, twice := parts[part]
-		switch {
-		case s.Problem != "":
-		case twice:
-			s.Problem = fmt.Sprintf("another server of that name stands before it, in %s", first)
-		case s.Project && (cfg.Trusted == nil || !cfg.Trusted(s)):
-			s.Problem = fmt.Sprintf("it comes with the project, and nobody has trusted it yet: symbio mcp trust %s", part)
-		}
-		if !twice {
-			parts[part] = s.File
-		}
-		m.servers = append(m.servers, newServer(m, s))
-	}
+	m.Take(cfg.Servers)
 	return m
 }
 
 // Run keeps the servers until ctx ends, and then ends them with all that they started.
 func (m *Manager) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for _, s := range m.servers {
-		if s.Problem == "" && !s.Disabled {
+	defer wg.Wait()
+	for {
+		m.mu.Lock()
+		fresh := m.fresh
+		m.fresh, m.over = nil, ctx.Err() != nil
+		m.mu.Unlock()
+		for _, s := range fresh {
 			wg.Go(func() { s.live(ctx) })
 		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-m.changed:
+		}
 	}
-	wg.Wait()
-	return nil
 }
 
 // Status is how the servers are, in the order of their files.
 func (m *Manager) Status() []Status {
-	all := make([]Status, 0, len(m.servers))
-	for _, s := range m.servers {
+	servers := m.all()
+	all := make([]Status, 0, len(servers))
+	for _, s := range servers {
 		all = append(all, s.status())
 	}
 	return all
@@ -142,10 +143,11 @@ func (m *Manager) Status() []Status {
 
 // Start starts the servers that were not yet, all at once, and waits until each is ready or has failed.
 func (m *Manager) Start(ctx context.Context) {
-	for _, s := range m.servers {
+	servers := m.all()
+	for _, s := range servers {
 		s.want()
 	}
-	for _, s := range m.servers {
+	for _, s := range servers {
 		s.settle(ctx, true)
 	}
 }
@@ -155,7 +157,7 @@ func (m *Manager) Start(ctx context.Context) {
 func (m *Manager) Tools(ctx context.Context) []tool.Tool {
 	m.Start(ctx)
 	var all []tool.Tool
-	for _, s := range m.servers {
+	for _, s := range m.all() {
 		for _, r := range s.offered() {
 			all = append(all, r)
 		}
@@ -165,7 +167,7 @@ func (m *Manager) Tools(ctx context.Context) []tool.Tool {
 
 // ToolsOf are the tools of one server, once it is ready; "" = of all, with an error about those that are not.
 func (m *Manager) ToolsOf(ctx context.Context, name string) ([]*Tool, error) {
-	from := m.servers
+	from := m.all()
 	if name != "" {
 		s, err := m.find(name)
 		if err != nil {
@@ -211,7 +213,7 @@ func (m *Manager) Tool(ctx context.Context, server, name string) (*Tool, error) 
 }
 
 func (m *Manager) find(name string) (*server, error) {
-	for _, s := range m.servers {
+	for _, s := range m.all() {
 		if s.Name == name || ServerPart(s.Name) == name {
 			return s, nil
 		}

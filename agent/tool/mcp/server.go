@@ -29,10 +29,12 @@ type server struct {
 	Server
 	m *Manager
 
-	wanted chan struct{} // somebody needs it
-	listed chan struct{} // it says that its lists have changed
+	wanted  chan struct{} // somebody needs it
+	listed  chan struct{} // it says that its lists have changed
+	retired chan struct{} // closed when its entry is there no more
 
 	mu      sync.Mutex
+	line    int                                 // of its entry; guarded by mu
 	state   State                               // guarded by mu
 	why     string                              // guarded by mu
 	over    bool                                // it is not started any more; guarded by mu
@@ -47,7 +49,7 @@ type server struct {
 }
 
 func newServer(m *Manager, s Server) *server {
-	one := &server{Server: s, m: m, wanted: make(chan struct{}, 1), listed: make(chan struct{}, 1), changed: make(chan struct{}), state: Stopped, calls: map[string]func(community.Progress){}}
+	one := &server{Server: s, m: m, wanted: make(chan struct{}, 1), listed: make(chan struct{}, 1), retired: make(chan struct{}), line: s.Line, changed: make(chan struct{}), state: Stopped, calls: map[string]func(community.Progress){}}
 	switch {
 	case s.Problem != "":
 		one.state, one.why = Failed, s.Problem
@@ -57,9 +59,20 @@ func newServer(m *Manager, s Server) *server {
 	return one
 }
 
-// live connects when it is wanted, and again when the connection is lost, until ctx ends.
+// live connects when it is wanted, and again when the connection is lost, until ctx ends or the entry is there no more.
 func (s *server) live(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	defer s.stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() {
+		select {
+		case <-s.retired:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	pause := firstPause
 	for {
 		select {
@@ -281,7 +294,35 @@ func (s *server) stop() {
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
-	s.become(Stopped, "this node ends", time.Time{})
+	why := "this node ends"
+	select {
+	case <-s.retired:
+		why = "its entry in " + s.File + " has been changed, or taken out"
+	default:
+	}
+	s.become(Stopped, why, time.Time{})
+}
+
+// retire ends the server: its entry is there no more. It is called once.
+func (s *server) retire() {
+	close(s.retired)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+}
+
+// ended says that it is not started any more.
+func (s *server) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// moved notes where its entry stands now.
+func (s *server) moved(line int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line = line
 }
 
 // set is called with mu held.
@@ -295,7 +336,9 @@ func (s *server) set(state State, why string) {
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Status{Server: s.Server, State: s.state, Why: s.why, Tools: len(s.tools), Notes: s.notes}
+	now := Status{Server: s.Server, State: s.state, Why: s.why, Tools: len(s.tools), Notes: s.notes}
+	now.Server.Line = s.line
+	return now
 }
 
 // offered are the tools of a server that is ready, or was and will be again.

@@ -59,7 +59,7 @@ func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 		if err != nil {
 			return tool.Result{Text: err.Error(), IsError: true}
 		}
-		return tool.Result{Text: answer.Text, IsError: answer.IsError}
+		return tool.Result{Text: answer.Text, IsError: answer.IsError, Images: answer.Images}
 	}}, nil
 }
 
@@ -111,6 +111,15 @@ func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(communit
 	return answer, s.failed(ctx, session, err)
 }
 
+// errTask is what came of a call of a tool that has to be called as a task.
+var errTask = errors.New("this tool has to be called as a task, an experiment of the protocol that cannot be done here; the server's other tools can be used")
+
+// asksForTask says that a server refuses a call because it is none as a task: it says so in words, either in an answer or
+// in an error of the protocol, and the SDK does not read what it says of the tool before (execution.taskSupport).
+func asksForTask(text string) bool {
+	return strings.Contains(text, "requires task augmentation") || strings.Contains(text, "taskSupport")
+}
+
 // failed is what came of a call, in the words of what can be done.
 func (s *server) failed(ctx context.Context, session *sdk.ClientSession, err error) error {
 	if err == nil {
@@ -120,13 +129,20 @@ func (s *server) failed(ctx context.Context, session *sdk.ClientSession, err err
 		return fmt.Errorf("the MCP server %s: %w", s.Name, context.Cause(ctx))
 	}
 	var wire *jsonrpc.Error
-	if errors.As(err, &wire) {
+	if asks := errors.As(err, &wire) && asksForTask(wire.Message); asks || errors.Is(err, errTask) {
+		return fmt.Errorf("the MCP server %s: %w", s.Name, errTask)
+	}
+	if wire != nil {
 		return fmt.Errorf("the MCP server %s says: %s", s.Name, tool.Shorten(tool.Readable([]byte(wire.Message)), saidShown))
 	}
 	// Not the server's words: the connection. Why it is lost is known a moment later.
 	wait, cancel := context.WithTimeout(ctx, goodbye+time.Second)
 	defer cancel()
-	return fmt.Errorf("%w any more: %s: %s. It is started again; whether the call was done is not known", ErrNotReady, s.Name, s.lost(wait, session, err))
+	why := s.lost(wait, session, err)
+	if s.ended() {
+		return fmt.Errorf("%w any more: %s: %s. Whether the call was done is not known", ErrNotReady, s.Name, why)
+	}
+	return fmt.Errorf("%w any more: %s: %s. It is started again; whether the call was done is not known", ErrNotReady, s.Name, why)
 }
 
 // lost is why a connection is.
@@ -207,9 +223,11 @@ func (s *server) readResource(ctx context.Context, session *sdk.ClientSession, t
 	if err != nil {
 		return Answer{}, err
 	}
+	var a Answer
 	var parts []string
 	for _, c := range r.Contents {
-		parts = append(parts, contentsText(c))
+		parts = append(parts, a.contents(c))
 	}
-	return Answer{Text: strings.Join(parts, "\n")}, nil
+	a.Text = strings.Join(parts, "\n")
+	return a, nil
 }

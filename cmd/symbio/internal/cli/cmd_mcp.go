@@ -28,7 +28,7 @@ are replaced. A program runs in the sandbox, as all commands do; in your own fil
 otherwise, with the words of the configuration. What a project lists is not started before you have trusted it.
 
 An agent calls the tools of a server as mcp__SERVER__TOOL; permissions name them so, or all of a server as
-mcp__SERVER__*.`,
+mcp__SERVER__*. A running node takes up changes of the lists with the next turn of an agent.`,
 		Example: `  symbio mcp list
   symbio mcp tools files
   symbio mcp call files read_text_file '{"path": "notes.md"}'`,

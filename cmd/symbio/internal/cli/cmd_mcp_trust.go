@@ -19,7 +19,7 @@ func (a *App) cmdMCPTrust() *cobra.Command {
 		Short: "Let an MCP server of a project be started, or accept its changed tools",
 		Long: `Show the entry of an MCP server in a project's .mcp.json and, after a yes, remember that you trust it.
 What you trust is what is shown, in that place: when the entry changes you are asked again. A script gives the hash with
---hash, and trusts nothing else than that. A node that runs takes it up when it is started again.
+--hash, and trusts nothing else than that. A node that runs takes it up when an agent needs its tools again.
 
 With --tools, what the tools of a server say of themselves now takes the place of what they said when they were
 first let run: a changed tool is asked about at each call, whatever rule allows it, and as a capability refused.`,

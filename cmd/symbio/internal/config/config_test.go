@@ -52,6 +52,7 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 		"a negative price":       {"prices: {'openai:a': {input: -1}}\n", "prices: \"openai:a\""},
 		"an unknown price":       {"prices: {'openai:a': {inputs: 1}}\n", "unknown key inputs"},
 		"a key in a file":        {"providers: {anthropic: {api_key: x}}\n", "unknown key api_key"},
+		"a star in the middle":   {"providers: {without_images: ['a*b']}\n", "providers.without_images"},
 		"negative thinking":      {"providers: {anthropic: {thinking: -1}}\n", "providers.anthropic"},
 		"a model by its name":    {"capabilities: [{name: my.model, model: 'openai:a'}]\n", "under the name model.chat"},
 		"another's model":        {"capabilities: [{name: model.chat, model: 'peer:a/b'}]\n", "another node's to offer"},

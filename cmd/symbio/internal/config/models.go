@@ -87,6 +87,8 @@ type Providers struct {
 		MaxTokens int    `yaml:"max_tokens"` // of an answer; 0 = 16384
 		Thinking  int    `yaml:"thinking"`   // tokens to think before an answer; 0 = none
 	} `yaml:"anthropic"`
+	// WithoutImages are models that are told of pictures in words: names as in prices.
+	WithoutImages []string `yaml:"without_images"`
 }
 
 // Into puts what is configured into what the environment offers.
@@ -98,7 +100,7 @@ func (c Config) Into(p *provider.Config) {
 		p.AnthropicURL = c.Providers.Anthropic.BaseURL
 	}
 	p.AnthropicTokens, p.AnthropicThinking = c.Providers.Anthropic.MaxTokens, c.Providers.Anthropic.Thinking
-	p.Prices = c.Prices
+	p.Prices, p.Blind = c.Prices, c.Providers.WithoutImages
 }
 
 func (c Config) checkModels(bad func(string, ...any)) {
@@ -107,6 +109,11 @@ func (c Config) checkModels(bad func(string, ...any)) {
 	}
 	if err := c.Prices.Check(); err != nil {
 		bad("prices: %w", err)
+	}
+	for _, name := range c.Providers.WithoutImages {
+		if i := strings.Index(name, "*"); i >= 0 && i < len(name)-1 || name == "" {
+			bad("providers.without_images: %q: the name of a model, or the beginning of one and *", name)
+		}
 	}
 	if a := c.Providers.Anthropic; a.MaxTokens < 0 || a.Thinking < 0 {
 		bad("providers.anthropic: a number of tokens is negative")

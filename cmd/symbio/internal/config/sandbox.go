@@ -134,6 +134,9 @@ func expand(home string, paths []string) (all []string) {
 	return all
 }
 
+// Writes are the directories beside the workspace that commands may write.
+func (s Sandbox) Writes(home string) []string { return expand(home, s.Write) }
+
 // Policy is what commands may do in a workspace. home is what ~ means.
 func (s Sandbox) Policy(workspace, home string) (sandbox.Policy, error) {
 	p, err := sandbox.Standard(workspace)

@@ -25,24 +25,38 @@ func (o Options) userMCP() string {
 	return filepath.Join(dir, "symbio", "mcp.json")
 }
 
-// MCPServers are those of a node with these options, the user's own first. notes are what in the files is not used.
-func (o Options) MCPServers() (servers []mcp.Server, notes []string, err error) {
-	if !o.Config.MCP.Enabled {
-		return nil, nil, nil
-	}
+// mcpFiles are those with MCP servers, the user's own first.
+func (o Options) mcpFiles() []string {
 	files := []string{o.userMCP()}
 	if o.Config.MCP.Project {
 		files = append(files, filepath.Join(o.Workspace(), projectMCP))
 	}
-	for i, file := range files {
+	return files
+}
+
+// MCPServers are those of a node with these options, the user's own first. notes are what in the files is not used.
+func (o Options) MCPServers() (servers []mcp.Server, notes []string, err error) {
+	servers, notes, unread, err := o.readMCP()
+	if unread != nil {
+		notes = append(notes, unread.Error()) // a project does not keep the node from starting
+	}
+	return servers, notes, err
+}
+
+// readMCP reads the files. unread is why that of a project cannot be.
+func (o Options) readMCP() (servers []mcp.Server, notes []string, unread, err error) {
+	if !o.Config.MCP.Enabled {
+		return nil, nil, nil, nil
+	}
+	for i, file := range o.mcpFiles() {
 		own, told, err := mcp.Read(file, i > 0, o.Getenv)
 		notes = append(notes, told...)
 		if err != nil && i > 0 {
-			notes = append(notes, err.Error()) // a project does not keep the node from starting
+			unread = err
 			continue
 		}
 		if err != nil {
-			return nil, notes, fmt.Errorf("the MCP servers: %w", err)
+			return nil, notes, nil, fmt.Errorf("the MCP servers: %w", err)
 		}
 		for _, s := range own {
 			if _, err := config.OwnSandbox(s.Sandbox); err != nil && s.Problem == "" {
@@ -51,7 +65,7 @@ func (o Options) MCPServers() (servers []mcp.Server, notes []string, err error) 
 			servers = append(servers, s)
 		}
 	}
-	return servers, notes, nil
+	return servers, notes, unread, nil
 }
 
 // MCP is what talks to the MCP servers of a node with these options. Nothing is started before it is needed.
@@ -88,6 +102,7 @@ func (o Options) newMCP(b boxes, report func(mcp.Status), log *slog.Logger) (*mc
 }
 
 func (n *Node) openMCP() error {
+	n.mcpFiles.mark = n.opts.mcpMark() // before they are read: what changes meanwhile is seen at the first look
 	m, notes, err := n.opts.newMCP(n.boxes, n.reportMCP, n.log)
 	if err != nil {
 		return err

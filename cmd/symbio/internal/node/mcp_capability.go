@@ -35,7 +35,7 @@ func (n *Node) offerMCP(ctx context.Context) error {
 func (n *Node) offerTool(ctx context.Context, c config.Capability) {
 	server, name, _ := strings.Cut(c.MCP, "/")
 	for told := ""; ; {
-		t, err := n.mcp.Tool(ctx, server, name)
+		t, err := n.mcpTool(ctx, server, name)
 		if err == nil {
 			if err = n.offerOne(c, t); err == nil {
 				return
@@ -102,7 +102,7 @@ func (n *Node) callMCP(ctx context.Context, server, name string, input []byte) (
 	if err != nil {
 		return nil, community.Explain(community.ErrInvalid, err.Error())
 	}
-	t, err := n.mcp.Tool(ctx, server, name)
+	t, err := n.mcpTool(ctx, server, name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", community.Explain(community.ErrAgentFailed, "its MCP server is not there"), err)
 	}

@@ -93,6 +93,7 @@ func (n *Node) peerModel(name string) (llm.Model, error) {
 	}
 	return chat.New(chat.Config{
 		Name: "peer:" + name, Find: func() []chat.Provider { return n.modelProviders(name) }, Retry: retry.Policy{Logger: n.log},
+		MaxRequest: n.opts.Config.Limits.Message,
 	}), nil
 }
 

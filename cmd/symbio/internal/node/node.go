@@ -90,6 +90,7 @@ type Node struct {
 	sources   []discovery.Source
 	skills    *skills.Registry // nil = off
 	mcp       *mcp.Manager
+	mcpFiles  mcpFiles
 	files     *builtin.Workspace
 	factory   *agent.Factory
 	lender    *agent.Lender // nil = no agents are lent
@@ -236,7 +237,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	n.factory = agent.NewFactory(agent.Config{
 		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Trust: n.trustSkill, Granted: n.granted,
 		Tools: tools, SearchAbove: o.Config.Tools.SearchAbove,
-		More:  n.mcp.Tools,
+		More:  n.moreTools,
 		Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {

@@ -19,6 +19,7 @@ var errOtherIdentity = errors.New("the node has another identity now")
 // that somebody spawned would end by that.
 func (c *control) Reload(context.Context, *symbiov1.ReloadRequest) (*symbiov1.ReloadReply, error) {
 	n := c.node
+	n.lookMCP()
 	if err := n.self.Revocations().Reload(); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}

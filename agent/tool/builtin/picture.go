@@ -1,0 +1,49 @@
+package builtin
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+)
+
+// smaller tells what to do about a picture that is too large to be shown. Models see no more than that many pixels.
+const smaller = "make a smaller copy, for example with `convert IN -resize 1568x1568 OUT` where ImageMagick is, and Read that"
+
+// look shows an open file that is no text, if it is a picture that can be.
+func (w *Workspace) look(ctx context.Context, name, path string, f *os.File, is *binaryError) (tool.Result, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return tool.Result{}, w.explain(path, err)
+	}
+	cannot := fmt.Errorf("%s is %w of %d bytes, which cannot be shown", quoted(path), is, info.Size())
+	switch {
+	case !is.image:
+		return tool.Result{}, cannot
+	case info.Size() > llm.MaxImage:
+		return tool.Result{}, fmt.Errorf("%w: of a picture at most %d are; %s", cannot, llm.MaxImage, smaller)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return tool.Result{}, w.explain(path, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, llm.MaxImage+1)) // it may have grown
+	if err != nil {
+		return tool.Result{}, w.explain(path, err)
+	}
+	img, err := llm.NewImage(data)
+	if err != nil {
+		why := strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": ")
+		if _, _, unread := img.Size(); unread == nil {
+			why += "; " + smaller
+		}
+		return tool.Result{}, fmt.Errorf("%w: %s", cannot, why)
+	}
+	sum := sha256.Sum256(data)
+	tool.Notes[seen](ctx).note(w.key(name), fingerprint(sum[:]))
+	return tool.Result{Text: fmt.Sprintf("%s is a picture: %s.", quoted(path), img), Images: []llm.Image{img}}, nil
+}

@@ -1,0 +1,68 @@
+package tool
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"symbio/agent/llm"
+)
+
+// Images of the results of one turn: half of what a request may have, so that those of the latest turn are always
+// shown, whatever was shown before (llm.FitImages).
+const (
+	mostImages     = llm.MaxImages / 2
+	mostImageBytes = llm.MaxImageBytes / 2
+)
+
+// gallery has room for the images of one turn.
+type gallery struct {
+	mu    sync.Mutex
+	count int // guarded by mu
+	size  int // guarded by mu
+}
+
+// hang leaves in a result the images that can be shown, and says in its text which cannot, and why. What an image is,
+// its bytes say and not the tool.
+func (g *gallery) hang(r Result) Result {
+	if len(r.Images) == 0 {
+		return r
+	}
+	given := r.Images
+	r.Images = nil
+	var notes []string
+	for i, img := range given {
+		img, err := llm.NewImage(img.Data)
+		if err == nil && !g.take(len(img.Data)) {
+			err = fmt.Errorf("%d pictures, of %d MiB together, are the most that are shown in one turn; ask for fewer at a time", mostImages, mostImageBytes>>20)
+		}
+		if err == nil {
+			r.Images = append(r.Images, img)
+			continue
+		}
+		if notes = append(notes, fmt.Sprintf("[Picture %d is not shown: %s.]", i+1, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))); len(notes) == mostImages && i+1 < len(given) {
+			notes = append(notes, fmt.Sprintf("[Of %d more pictures none is shown.]", len(given)-i-1))
+			break
+		}
+	}
+	if r.Text == "" {
+		for _, img := range r.Images {
+			notes = append(notes, "["+img.String()+"]")
+		}
+	}
+	if len(notes) > 0 {
+		r.Text = strings.TrimPrefix(r.Text+"\n"+strings.Join(notes, "\n"), "\n")
+	}
+	return r
+}
+
+func (g *gallery) take(size int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.count >= mostImages || g.size+size > mostImageBytes {
+		return false
+	}
+	g.count++
+	g.size += size
+	return true
+}

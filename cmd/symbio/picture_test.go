@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"symbio/agent/llm/llmtest"
+)
+
+// TestAPictureThatIsReadReachesTheModelAndNoEvent has an agent read a picture over both wires, against a server that
+// nobody here wrote; then once more out of the recording.
+func TestAPictureThatIsReadReachesTheModelAndNoEvent(t *testing.T) {
+	mock := llmtest.StartAimock(t, `{"fixtures": [
+		{"match": {"userMessage": "what does it show", "hasToolResult": false}, "response": {"toolCalls": [{"name": "Read", "arguments": {"file_path": "shot"}}, {"name": "Glob", "arguments": {"pattern": "*"}}]}},
+		{"match": {"userMessage": "What Read shows"}, "response": {"content": "A grey square."}},
+		{"match": {"userMessage": "what does it show", "hasToolResult": true}, "response": {"content": "A grey square."}}
+	]}`)
+	var file bytes.Buffer
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 40, 40))); err != nil {
+		t.Fatal(err)
+	}
+	data := base64.StdEncoding.EncodeToString(file.Bytes())
+	for _, c := range []struct{ model, env, want string }{
+		{"openai:gpt-4o", "OPENAI", `"url": "data:image/png;base64,` + data + `"`},
+		{"anthropic:claude-sonnet-4-5", "ANTHROPIC", `"data": "` + data + `"`},
+	} {
+		t.Run(c.env, func(t *testing.T) {
+			dir, tape := t.TempDir(), filepath.Join(t.TempDir(), "tape")
+			if err := os.WriteFile(filepath.Join(dir, "shot"), file.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			run := func(args ...string) {
+				t.Helper()
+				cmd := exec.CommandContext(t.Context(), "symbio", append([]string{"run", "--json", "--no-mdns", "--yes-to", "Read", "--yes-to", "Glob"}, args...)...)
+				cmd.Dir = dir
+				cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_STATE_HOME=" + shortDir(t), "XDG_CONFIG_HOME=" + dir, c.env + "_BASE_URL=" + mock.BaseURL, c.env + "_API_KEY=the-key-of-this-test"}
+				out, err := cmd.CombinedOutput()
+				if err != nil || !strings.Contains(string(out), "A grey square.") || !strings.Contains(string(out), "shot is a picture: image/png, 40 x 40 pixels") {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				if strings.Contains(string(out), data[:40]) {
+					t.Errorf("the events have the bytes of the picture:\n%s", out)
+				}
+			}
+			before := len(mock.Journal())
+			run("--model", c.model, "--record", tape, "what does it show?")
+			asked := mock.Journal()[before:]
+			if len(asked) != 2 {
+				t.Fatalf("%d requests, want 2", len(asked))
+			}
+			recorded, err := filepath.Glob(filepath.Join(tape, "*2-*.txtar"))
+			if err != nil || len(recorded) != 1 {
+				t.Fatalf("recorded %v, %v; want one second exchange", recorded, err)
+			}
+			if sent, err := os.ReadFile(recorded[0]); err != nil || !strings.Contains(string(sent), c.want) {
+				t.Errorf("sent %s, %v; want the picture in it", sent, err)
+			}
+			run("--replay", tape, "what does it show?")
+			if now := len(mock.Journal()) - before; now != 2 {
+				t.Errorf("the server was asked %d times, want 2: a replay asks nobody", now)
+			}
+		})
+	}
+}
