@@ -32,8 +32,9 @@ type Agent struct {
 	set  *tool.Set
 
 	// Touched by Receive only.
-	history []llm.Message // of the tasks done so far
-	shelf   shelf
+	history  []llm.Message // of the tasks done so far
+	shelf    shelf
+	thinking thinking
 }
 
 func newAgent(l *life) *Agent {
@@ -45,6 +46,8 @@ func newAgent(l *life) *Agent {
 		Decided:  a.decided,
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
+		Within:   a.life.guardrails,
+		Hold:     a.life.hold,
 		Show:     func(name string) bool { return l.keep == nil || slices.Contains(l.keep, name) },
 		Called: func(c llm.ToolCall) {
 			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
@@ -77,11 +80,7 @@ func (a *Agent) tools() []tool.Tool {
 		all = append(all, a.skillTools()...)
 	}
 	all = append(all, replicateTool(a))
-	if a.life.def.Tools == nil {
-		return all
-	}
-	named := tool.Expand(a.life.def.Tools)
-	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !slices.Contains(named, t.Spec().Name) })
+	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !a.life.def.has(t.Spec().Name) })
 }
 
 // Perceptions are those of the definition.
@@ -137,7 +136,8 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 	said := false // in an earlier turn
 	for turn := 1; turn <= a.life.def.MaxTurns; turn++ {
 		a.takeMore(ctx)
-		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.set.Specs()}), func(c llm.Chunk) {
+		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.set.Specs(), Thinking: a.life.def.Thinking}), func(c llm.Chunk) {
+			a.thinking.see(c)
 			if c.Retry != nil {
 				a.report(retried(turn, c.Retry))
 			}
@@ -151,6 +151,7 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 			return "", fmt.Errorf("turn %d of the model: %w", turn, causeOf(ctx, err))
 		}
 		a.report(Event{Type: EventTurn, Turn: turn, Usage: &answer.Usage})
+		a.thinking.tell(a)
 		said = said || answer.Message.Text != ""
 		messages = append(messages, answer.Message)
 		if len(answer.Message.Calls) == 0 {

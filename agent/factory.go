@@ -95,6 +95,7 @@ type Order struct {
 // life is what belongs to an agent from its spawn to its end, over restarts.
 type life struct {
 	def     Definition
+	bounds  bounds // of def, since it began
 	model   llm.Model
 	policy  permission.Policy
 	memory  *permission.Memory
@@ -139,12 +140,16 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	}
 	return f.begin(ctx, name, &life{
 		def: o.Definition, model: model, policy: o.Policy, memory: new(permission.Memory),
-		budget: newBudget(o.Limits), ask: o.Ask, factory: f,
+		budget: newBudget(o.Limits.Within(o.Definition.Budget)), ask: o.Ask, factory: f,
 	})
 }
 
 // begin spawns the agent whose life it is given.
 func (f *Factory) begin(ctx context.Context, name string, l *life) (community.Member, error) {
+	var err error
+	if l.bounds, err = boundsOf(l.def, f.cfg.Dir); err != nil {
+		return community.Member{}, fmt.Errorf("definition %s: %w", l.def.Name, err)
+	}
 	return f.cfg.Community.Spawn(ctx, name,
 		func(self community.Member) (community.Agent, error) { return l.wake(self), nil },
 		community.WithMetadata(l.metadata()),
@@ -214,8 +219,8 @@ func (l *life) links(more []permission.Granted) permission.Chain {
 	}
 	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory, Granted: func() []permission.Granted { return l.granted(more) }}
 	chain = append(chain, own)
-	if narrowed, ok := l.def.narrowing(); ok {
-		chain = append(chain, permission.Link{Name: l.self.Name + "'s definition", Policy: narrowed})
+	if narrowed := l.bounds.policy; narrowed != nil {
+		chain = append(chain, permission.Link{Name: l.self.Name + "'s definition", Policy: *narrowed})
 	}
 	if l.keep != nil {
 		chain = append(chain, permission.Link{Name: l.self.Name + "'s parent", Policy: keepOnly(l.keep)})
