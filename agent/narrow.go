@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"reflect"
 
 	"symbio/security/permission"
 	"symbio/security/sandbox"
@@ -29,12 +30,16 @@ func (d Definition) narrowing() (permission.Policy, bool) {
 
 // Within are the limits of which each is the smaller of the two. A zero field says nothing.
 func (l Limits) Within(other Limits) Limits {
-	return Limits{
-		Depth:           tighter(l.Depth, other.Depth),
-		Agents:          tighter(l.Agents, other.Agents),
-		SpawnsPerMinute: tighter(l.SpawnsPerMinute, other.SpawnsPerMinute),
-		Wall:            tighter(l.Wall, other.Wall),
+	to, from := reflect.ValueOf(&l).Elem(), reflect.ValueOf(other)
+	for i := range to.NumField() { // whatever limits there are: one that is forgotten here would be none
+		switch field := to.Field(i); {
+		case field.CanInt():
+			field.SetInt(tighter(field.Int(), from.Field(i).Int()))
+		case field.CanFloat():
+			field.SetFloat(tighter(field.Float(), from.Field(i).Float()))
+		}
 	}
+	return l
 }
 
 // tighter is the smaller of two limits, of which one that is zero says nothing.
