@@ -96,8 +96,8 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	if err != nil {
 		return community.Reply{}, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, a.life.budget.limits.Wall, fmt.Errorf("%w: %s for one task", ErrBudget, a.life.budget.limits.Wall))
-	defer cancel()
+	ctx, paid := a.life.pay(ctx, s)
+	defer paid()
 	ctx = tool.Handed(ctx) // whoever gave the task keeps what they put around it
 	ctx = peer.WithRequester(ctx, append(slices.Clone(s.Requester), a.life.address()))
 	ctx = peer.WithBehalf(ctx, a.life.held)
@@ -105,11 +105,14 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	defer a.life.serve(nil, nil)
 	a.report(Event{Type: EventTask, Text: task})
 	text, err := a.work(ctx, task, s)
+	if over := a.life.overdrawn(text, err); over != nil {
+		err = over
+	}
 	if err != nil {
-		a.report(Event{Type: EventFailed, Why: err.Error()})
+		a.report(Event{Type: EventFailed, Why: err.Error(), Spent: a.life.spent()})
 		return community.Reply{}, err
 	}
-	a.report(Event{Type: EventDone, Text: text})
+	a.report(Event{Type: EventDone, Text: text, Spent: a.life.spent()})
 	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil
 }
 
@@ -209,6 +212,8 @@ func (a *Agent) call(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult
 	for _, c := range calls {
 		community.Report(ctx, community.Progress{Message: "asks for " + c.Name})
 	}
+	ctx, done := a.life.inTime(ctx)
+	defer done()
 	// What others do for these calls, sub-agents too, they report to this agent, not to its caller.
 	return a.set.Run(community.Silent(ctx), calls)
 }

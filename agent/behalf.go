@@ -12,23 +12,32 @@ import (
 
 // register knows the living agents of a factory by their addresses.
 type register struct {
-	mu sync.Mutex
-	of map[string]*life // guarded by mu
+	mu  sync.Mutex
+	of  map[string]*life             // guarded by mu
+	ids map[community.MemberID]*life // guarded by mu
 }
 
 func (r *register) enter(l *life) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of == nil {
-		r.of = map[string]*life{}
+		r.of, r.ids = map[string]*life{}, map[community.MemberID]*life{}
 	}
-	r.of[l.address()] = l
+	r.of[l.address()], r.ids[l.self.ID] = l, l
 }
 
 func (r *register) leave(l *life) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.of, l.address())
+	delete(r.ids, l.self.ID)
+}
+
+// member finds a living agent by its id.
+func (r *register) member(id community.MemberID) *life {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ids[id]
 }
 
 func (r *register) find(address string) *life {

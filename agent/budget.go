@@ -6,85 +6,328 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	"symbio/community"
 )
 
 // ErrBudget says that a limit of the budget is reached. The call that would have gone over it did nothing.
 var ErrBudget = errors.New("over the budget")
 
-// Limits bound what one agent and all its descendants together may use. Zero fields take defaults.
-type Limits struct {
-	// Depth is how many generations may stand below the first agent. Default 3.
-	Depth int `yaml:"depth"`
-	// Agents is how many descendants may live at once. Default 16.
-	Agents int `yaml:"agents"`
-	// SpawnsPerMinute bounds the rate at which descendants are made. Default 30.
-	SpawnsPerMinute int `yaml:"spawns_per_minute"`
-	// Wall is how long one task may take. Default 30 minutes.
-	Wall time.Duration `yaml:"wall"`
+// ledger is what the accounts of one tree of agents have in common.
+type ledger struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed, and replaced, whenever something is given back; guarded by mu
 }
 
-// withDefaults fills in the limits of the architecture's configuration: enough for a task split
-// three times, too little for a fork bomb.
-func (l Limits) withDefaults() Limits {
-	if l.Depth == 0 {
-		l.Depth = 3
-	}
-	if l.Agents == 0 {
-		l.Agents = 16
-	}
-	if l.SpawnsPerMinute == 0 {
-		l.SpawnsPerMinute = 30
-	}
-	if l.Wall == 0 {
-		l.Wall = 30 * time.Minute
-	}
-	return l
+// account is what an agent and its descendants may use, and what they have used. Of each kind it has a part of its own,
+// its share, or draws on the nearest account above that has one. What is taken of a share is what is spent, what calls in
+// flight may spend at most, what is kept for last words, and the shares of accounts below: so that the sum over the
+// tree is always the whole. All of it is guarded by the ledger's mu.
+type account struct {
+	ledger     *ledger
+	parent     *account
+	wall       time.Duration // constant
+	generation int           // 0 is the first agent's; constant
+	below      int           // how many generations may stand below it; constant
+	share      Limits        // what was asked for it; constant
+	away       bool          // it is another node's to spend; constant
+
+	own    [kinds]bool // constant; the first agent's has all
+	limit  amounts     // of its own kinds
+	taken  amounts     // of limit
+	flying amounts     // the part of taken that calls in flight may spend
+	spent  amounts     // the part of taken that is spent for good
+	spawns *window     // nil = its parent's alone
+
+	used   amounts // by it and all below it, over all tasks
+	made   int     // descendants, over all tasks
+	base   Spent   // used and made when the task began
+	born   time.Time
+	closed bool
 }
 
-// budget is shared by an agent and all its descendants: what one spends, the others no longer have.
-type budget struct {
-	limits Limits
-	spawns *rate.Limiter
-
-	mu     sync.Mutex
-	living int // guarded by mu
-}
-
-func newBudget(l Limits) *budget {
+// newAccount is the account of a first agent.
+func newAccount(l Limits) *account {
 	l = l.withDefaults()
-	return &budget{
-		limits: l,
-		spawns: rate.NewLimiter(rate.Limit(float64(l.SpawnsPerMinute)/60), l.SpawnsPerMinute),
+	a := &account{
+		ledger: &ledger{changed: make(chan struct{})}, wall: max(l.Wall, 0), below: max(l.Depth, 0), share: l,
+		limit: l.amounts(), spawns: &window{most: max(l.SpawnsPerMinute, 0)}, born: time.Now(),
 	}
+	for k := range kinds {
+		a.own[k] = true
+		a.limit[k] = max(a.limit[k], 0)
+	}
+	if l.Cost == 0 {
+		a.limit[nanos] = endless
+	}
+	return a
 }
 
-// reserve takes the place of one more descendant, whose generation is depth, or says which limit
-// stands against it. release gives the place back.
-func (b *budget) reserve(depth int) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case depth > b.limits.Depth:
-		return fmt.Errorf("%w: agents may be nested %d deep", ErrBudget, b.limits.Depth)
-	case b.living >= b.limits.Agents:
-		return fmt.Errorf("%w: %d sub-agents live already", ErrBudget, b.living)
-	case !b.spawns.Allow():
-		return fmt.Errorf("%w: %d sub-agents a minute", ErrBudget, b.limits.SpawnsPerMinute)
+// open opens the account of one more descendant, with a share of what its parent may use, or says which limit stands
+// against it. Zero fields of share are no share: it draws on its parent's, as do its siblings. With away it is for an
+// agent on another node, and everything is shared out, half of what is left where share does not say how much.
+func (a *account) open(share Limits, away bool) (*account, error) {
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
+	child := &account{
+		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, below: a.below - 1, share: share, away: away, born: time.Now(),
 	}
-	b.living++
+	if share.Wall != 0 {
+		child.wall = min(a.wall, max(share.Wall, 0))
+	}
+	if share.Depth != 0 {
+		child.below = min(child.below, max(share.Depth, 0))
+	}
+	if a.below <= 0 {
+		return nil, fmt.Errorf("%w: agents may be nested %d deep", ErrBudget, a.generation)
+	}
+	if err := child.carve(); err != nil {
+		return nil, err
+	}
+	for p := a; p != nil; p = p.parent {
+		p.made++
+	}
+	return child, nil
+}
+
+// carve takes the place of an account that is opened and its share out of what is above it. Nothing is taken with an
+// error.
+func (a *account) carve() error {
+	if a.parent.closed {
+		return community.ErrStopped
+	}
+	want := a.share.amounts()
+	free := a.parent.free()
+	if free[places] < 1 {
+		return fmt.Errorf("%w: %d sub-agents live already", ErrBudget, a.parent.pool(places).limit[places])
+	}
+	free[places]--
+	for k := range kinds {
+		switch {
+		case a.away && want[k] == 0:
+			want[k] = free[k] / 2
+		case want[k] == 0:
+			continue
+		case want[k] > free[k]:
+			return fmt.Errorf("%w: no share of %s, because only %s are left", ErrBudget, k.say(want[k]), k.say(max(free[k], 0)))
+		}
+		a.own[k], a.limit[k] = true, max(want[k], 0)
+	}
+	if a.away && (a.limit[calls] < 1 || a.limit[tokens] < 1) {
+		return fmt.Errorf("%w: nothing is left to share", ErrBudget)
+	}
+	if err := a.carveRate(); err != nil {
+		return err
+	}
+	for k, own := range a.own {
+		if own {
+			a.parent.adjust(kind(k), a.limit[k])
+		}
+	}
+	a.parent.adjust(places, 1)
 	return nil
 }
 
-func (b *budget) release() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.living--
+// carveRate counts the spawn against every limit of the rate above, and takes the rate of an account that is away out
+// of its parent's: nobody else can watch over it there.
+func (a *account) carveRate() error {
+	now := time.Now()
+	room := int(endless)
+	for p := a.parent; p != nil; p = p.parent {
+		if p.spawns == nil {
+			continue
+		}
+		if p.spawns.room(now) < 1 {
+			return fmt.Errorf("%w: %d sub-agents a minute", ErrBudget, p.spawns.most)
+		}
+		room = min(room, p.spawns.most-p.spawns.lent)
+	}
+	if a.share.SpawnsPerMinute != 0 || a.away {
+		most := max(min(a.share.SpawnsPerMinute, room), 0)
+		if a.share.SpawnsPerMinute == 0 {
+			most = room / 2
+		}
+		a.spawns = &window{most: most}
+	}
+	for p := a.parent; p != nil; p = p.parent {
+		if p.spawns != nil {
+			p.spawns.mark(now, 1)
+			if a.away {
+				p.spawns.lent += a.spawns.most
+			}
+		}
+	}
+	return nil
 }
 
-// retake takes a place again that was given back by an agent which has been restarted since.
-func (b *budget) retake() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.living++
+// pool is the account whose share of a kind a draws on.
+func (a *account) pool(k kind) *account {
+	for !a.own[k] {
+		a = a.parent
+	}
+	return a
+}
+
+// free is what is left of each kind.
+func (a *account) free() (left amounts) {
+	for k := range kinds {
+		p := a.pool(k)
+		left[k] = p.limit[k] - p.taken[k]
+	}
+	return left
+}
+
+// each calls f for the account whose share of a kind is meant, and where that has given back what was left of it, for
+// those above it that have it now.
+func (a *account) each(k kind, f func(*account)) {
+	p := a.pool(k)
+	f(p)
+	for p.closed && p.parent != nil {
+		p = p.parent.pool(k)
+		f(p)
+	}
+}
+
+// adjust takes n of a kind, or gives it back.
+func (a *account) adjust(k kind, n int64) { a.each(k, func(p *account) { p.taken[k] += n }) }
+
+// close gives the place back, and what is left of the share. It does nothing to one that is closed.
+func (a *account) close() {
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
+	if a.closed || a.parent == nil {
+		return
+	}
+	a.closed = true
+	a.parent.adjust(places, -1)
+	for k, own := range a.own {
+		if k := kind(k); own {
+			a.parent.each(k, func(p *account) {
+				p.taken[k] -= a.limit[k] - a.taken[k]
+				p.flying[k] += a.flying[k]
+				p.spent[k] += a.spent[k]
+			})
+			a.limit[k] -= a.spent[k] // what it has when it is opened again
+			a.taken[k] -= a.spent[k]
+			a.spent[k] = 0
+		}
+	}
+	if a.away {
+		now := time.Now()
+		for p := a.parent; p != nil; p = p.parent {
+			if p.spawns != nil {
+				p.spawns.lent -= a.spawns.most
+				p.spawns.mark(now, min(a.spawns.most, a.made)) // it is not known when they were
+			}
+		}
+	}
+	a.ledger.tell()
+}
+
+// reopen takes again what close gave back, for an agent that was restarted.
+func (a *account) reopen() error {
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
+	if a.parent == nil || !a.closed {
+		return nil
+	}
+	if a.parent.closed {
+		return community.ErrStopped
+	}
+	for k := range kinds {
+		a.limit[k], a.taken[k], a.spent[k] = a.limit[k]-a.spent[k], a.taken[k]-a.spent[k], 0
+	}
+	free := a.parent.free()
+	free[places]--
+	for k, own := range a.own {
+		if own && a.limit[k] > free[k] || free[places] < 0 {
+			return fmt.Errorf("%w: what it had is somebody else's now", ErrBudget)
+		}
+	}
+	a.closed = false
+	a.parent.adjust(places, 1)
+	for k, own := range a.own {
+		if k := kind(k); own {
+			a.parent.adjust(k, a.limit[k]-a.taken[k])
+			a.parent.each(k, func(p *account) { p.flying[k] -= a.flying[k] })
+		}
+	}
+	return nil
+}
+
+// renew begins a task of a first agent: what was spent so far was that of others.
+func (a *account) renew() {
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
+	a.base = Spent{Agents: a.made, ModelCalls: int(a.used[calls]), Tokens: a.used[tokens], Cost: float64(a.used[nanos])}
+	a.born = time.Now()
+	for k := range kinds {
+		a.taken[k] -= a.spent[k]
+		a.spent[k] = 0
+	}
+}
+
+// spend counts what was used for good. It needs mu.
+func (a *account) spend(n amounts) {
+	for k := range kinds {
+		if n[k] != 0 {
+			a.each(k, func(p *account) { p.spent[k] += n[k]; p.taken[k] += n[k] })
+		}
+	}
+	for p := a; p != nil; p = p.parent {
+		for k := range kinds {
+			p.used[k] += n[k]
+		}
+	}
+}
+
+// total is what was used since the task began.
+func (a *account) total() Spent {
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
+	return Spent{
+		Agents: a.made - a.base.Agents, ModelCalls: int(a.used[calls]) - a.base.ModelCalls, Tokens: a.used[tokens] - a.base.Tokens,
+		Cost: (float64(a.used[nanos]) - a.base.Cost) / 1e9, Wall: time.Since(a.born).Seconds(),
+	}
+}
+
+// tell wakes those that wait for something to be given back. It needs mu.
+func (l *ledger) tell() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// say is a number of a kind in words.
+func (k kind) say(n int64) string {
+	switch k {
+	case calls:
+		return fmt.Sprintf("%d model calls", n)
+	case tokens:
+		return fmt.Sprintf("%d tokens", n)
+	case nanos:
+		return fmt.Sprintf("a cost of %g", float64(n)/1e9)
+	}
+	return fmt.Sprintf("%d sub-agents", n)
+}
+
+// window counts what was in the last minute, exactly: a bucket that fills up would let twice as much into one.
+type window struct {
+	most int
+	lent int         // the part of most that accounts on other nodes have
+	at   []time.Time // the oldest first, at most most of them
+}
+
+// room is how many more there may be now.
+func (w *window) room(now time.Time) int {
+	old := 0
+	for old < len(w.at) && now.Sub(w.at[old]) >= time.Minute {
+		old++
+	}
+	w.at = w.at[old:]
+	return w.most - w.lent - len(w.at)
+}
+
+func (w *window) mark(now time.Time, n int) {
+	for range n {
+		w.at = append(w.at, now)
+	}
 }

@@ -18,7 +18,7 @@ func TestADefinitionIsFrontMatterAndInstructions(t *testing.T) {
 	}
 	want := agent.Definition{
 		Name: "reviewer", Description: "Reviews.", Tools: []string{"Read"}, Skills: []string{"git"},
-		Accepts: []string{"task"}, MaxTurns: 32, Instructions: "You review.",
+		Accepts: []string{"task", "reviewer"}, MaxTurns: 32, Instructions: "You review.",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("definition (-want +got):\n%s", diff)
@@ -29,7 +29,7 @@ func TestADefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"no front matter":   {"You review.", "line 1"},
 		"not ended":         {"---\nname: a\n", "no second ---"},
-		"unknown key":       {"---\nname: a\ndescription: d\nmodle: x\n---\n", "line 3"},
+		"unknown key":       {"---\nname: a\ndescription: d\nmodle: x\n---\n", `line 4: unknown key "modle"; did you mean "model"?`},
 		"no name":           {"---\ndescription: d\n---\n", `name ""`},
 		"a path for a name": {"---\nname: ../a\ndescription: d\n---\n", "single hyphens"},
 		"no description":    {"---\nname: a\n---\n", "description is missing"},

@@ -18,14 +18,14 @@ const (
 	EventDecision EventType = "decision"    // the guard decided: Tool, Call, Args, Verdict, Approved, Stage, Rule, Source, Why, By
 	EventProgress EventType = "progress"    // how far a tool is: Tool, Call, Text, Done, Total
 	EventResult   EventType = "tool_result" // what came of it: Tool, Call, Text, Failed
-	EventTurn     EventType = "turn"        // the model answered: Turn, Usage
+	EventTurn     EventType = "turn"        // the model answered: Turn, Usage, with the cost if it is known
 	EventRetry    EventType = "retry"       // the model failed before its answer began, and is asked again: Turn, Model, Next, Attempt, Wait, Why
 	EventSpawned  EventType = "spawned"     // it made a copy: Member, Text = why
 	EventSkill    EventType = "skill"       // it took a skill: Text = its name
 	EventCatalog  EventType = "catalog"     // its model is shown skills: Text = names, the first 20, Total = how many there are
 	EventNotice   EventType = "notice"      // something that a person may want to know: Text
-	EventDone     EventType = "done"        // the task is done: Text
-	EventFailed   EventType = "failed"      // the task failed or was interrupted: Why
+	EventDone     EventType = "done"        // the task is done: Text, Spent
+	EventFailed   EventType = "failed"      // the task failed or was interrupted: Why, Spent
 )
 
 // Event is something an agent did. Only the fields that its type names are set.
@@ -51,6 +51,8 @@ type Event struct {
 	By       string             `json:"by,omitempty"` // who allowed or denied it when asked
 	Member   community.MemberID `json:"member,omitempty"`
 	Usage    *llm.Usage         `json:"usage,omitempty"`
+	// Spent is what it and its sub-agents have used: a first agent since its task began, others since they were made.
+	Spent *Spent `json:"spent,omitempty"`
 	// Model failed, for the Attempt-th time in this turn; Next is asked after Wait, in seconds: the same, or another
 	// of a list.
 	Model   string  `json:"model,omitempty"`

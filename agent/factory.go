@@ -88,6 +88,8 @@ type Order struct {
 	Policy permission.Policy
 	// Limits bound it and its descendants.
 	Limits Limits
+	// ForLife says that all of Limits but Wall are for all its tasks together, as in a talk with a person.
+	ForLife bool
 	// Ask puts a decision to a human; nil = what would be asked is denied.
 	Ask func(ctx context.Context, d Asked) tool.Answer
 }
@@ -95,13 +97,14 @@ type Order struct {
 // life is what belongs to an agent from its spawn to its end, over restarts.
 type life struct {
 	def     Definition
-	bounds  bounds // of def, since it began
-	model   llm.Model
+	bounds  bounds    // of def, since it began
+	raw     llm.Model // what it pays for
+	model   llm.Model // the same, metered
 	policy  permission.Policy
 	memory  *permission.Memory
 	keep    []string // tools that its parent let it have; nil = all
-	budget  *budget
-	depth   int
+	account *account
+	forLife bool // the account is not renewed with each task
 	parent  *life
 	ask     func(ctx context.Context, d Asked) tool.Answer
 	factory *Factory
@@ -110,7 +113,7 @@ type life struct {
 
 	mu         sync.Mutex
 	awakenings int                  // guarded by mu
-	place      bool                 // it has one in the budget; guarded by mu
+	purse      *purse               // of the task it does; nil = none; guarded by mu
 	children   []community.MemberID // guarded by mu
 	copies     int                  // guarded by mu
 	ended      bool                 // guarded by mu
@@ -138,10 +141,10 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	if name == "" {
 		name = o.Definition.Name
 	}
-	return f.begin(ctx, name, &life{
-		def: o.Definition, model: model, policy: o.Policy, memory: new(permission.Memory),
-		budget: newBudget(o.Limits.Within(o.Definition.Budget)), ask: o.Ask, factory: f,
-	})
+	return f.begin(ctx, name, (&life{
+		def: o.Definition, policy: o.Policy, memory: new(permission.Memory),
+		account: newAccount(o.Limits.Within(o.Definition.Budget)), forLife: o.ForLife, ask: o.Ask, factory: f,
+	}).using(model))
 }
 
 // begin spawns the agent whose life it is given.
@@ -151,7 +154,7 @@ func (f *Factory) begin(ctx context.Context, name string, l *life) (community.Me
 		return community.Member{}, fmt.Errorf("definition %s: %w", l.def.Name, err)
 	}
 	return f.cfg.Community.Spawn(ctx, name,
-		func(self community.Member) (community.Agent, error) { return l.wake(self), nil },
+		func(self community.Member) (community.Agent, error) { return l.wake(self) },
 		community.WithMetadata(l.metadata()),
 	)
 }
@@ -168,19 +171,18 @@ func (l *life) metadata() map[string]string {
 func (l *life) address() string { return string(l.self.Node) + "/" + string(l.self.ID) }
 
 // wake returns the agent itself, at the spawn and after each restart. What ended with the one before
-// it, its children, skills and place in the budget, is the new one's to take again.
-func (l *life) wake(self community.Member) *Agent {
+// it, its children, skills and place in the budget, is the new one's to take again; without a place it does not wake.
+func (l *life) wake(self community.Member) (*Agent, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.awakenings++; l.awakenings == 1 {
 		l.self = self
-		l.factory.register.enter(l)
-	} else if l.parent != nil {
-		l.budget.retake()
-		l.place = true
+	} else if err := l.rejoin(); err != nil {
+		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
 	}
+	l.factory.register.enter(l)
 	l.ended = false
-	return newAgent(l)
+	return newAgent(l), nil
 }
 
 // end takes an agent's children, skills and grants with it.
@@ -197,15 +199,9 @@ func (l *life) end(ctx context.Context) error {
 	return l.factory.cfg.Skills.Release(ctx, string(l.self.ID))
 }
 
-// leave gives a sub-agent's place in the budget back, once, and has its parent forget it.
+// leave gives back what a sub-agent has of the budget, and has its parent forget it.
 func (l *life) leave() {
-	l.mu.Lock()
-	held := l.place
-	l.place = false
-	l.mu.Unlock()
-	if held {
-		l.budget.release()
-	}
+	l.account.close()
 	if l.parent != nil {
 		l.parent.forget(l.self.ID)
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"reflect"
 
 	"symbio/security/permission"
 	"symbio/security/sandbox"
@@ -26,20 +25,6 @@ func (d Definition) narrowing() (permission.Policy, bool) {
 		return permission.Policy{}, true // it was checked when the definition was read; else it denies
 	}
 	return policy, true
-}
-
-// Within are the limits of which each is the smaller of the two. A zero field says nothing.
-func (l Limits) Within(other Limits) Limits {
-	to, from := reflect.ValueOf(&l).Elem(), reflect.ValueOf(other)
-	for i := range to.NumField() { // whatever limits there are: one that is forgotten here would be none
-		switch field := to.Field(i); {
-		case field.CanInt():
-			field.SetInt(tighter(field.Int(), from.Field(i).Int()))
-		case field.CanFloat():
-			field.SetFloat(tighter(field.Float(), from.Field(i).Float()))
-		}
-	}
-	return l
 }
 
 // tighter is the smaller of two limits, of which one that is zero says nothing.

@@ -41,10 +41,10 @@ func (f *Factory) Outlook(ctx context.Context, o Order) (Outlook, error) {
 	if err != nil {
 		return Outlook{}, fmt.Errorf("definition %s: %w", o.Definition.Name, err)
 	}
-	limits := o.Limits.Within(o.Definition.Budget).withDefaults()
+	limits := o.Limits.Within(o.Definition.Budget) // with the defaults
 	l := &life{
 		def: o.Definition, bounds: around, policy: o.Policy, memory: new(permission.Memory),
-		budget: newBudget(limits), ask: o.Ask, factory: f, self: community.Member{Name: o.Definition.Name},
+		account: newAccount(limits), ask: o.Ask, factory: f, self: community.Member{Name: o.Definition.Name},
 	}
 	a := newAgent(l)
 	a.takeMore(ctx)

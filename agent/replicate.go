@@ -53,17 +53,18 @@ func (a *Agent) Replicate(ctx context.Context, r community.Replica) (community.M
 	if unknown := a.unknownTools(r.Keep); len(unknown) > 0 {
 		return community.Member{}, fmt.Errorf("you do not have the tools %v; yours are %v", unknown, a.set.Names())
 	}
-	if err := parent.budget.reserve(parent.depth + 1); err != nil {
+	account, err := parent.account.open(Limits{}, false)
+	if err != nil {
 		return community.Member{}, err
 	}
 	name := r.Name
 	if name == "" {
 		name = parent.nextName()
 	}
-	child := &life{
-		def: parent.def, model: parent.model, policy: parent.policy, memory: new(permission.Memory),
-		keep: r.Keep, budget: parent.budget, place: true, depth: parent.depth + 1, parent: parent, ask: parent.ask, factory: parent.factory,
-	}
+	child := (&life{
+		def: parent.def, policy: parent.policy, memory: new(permission.Memory),
+		keep: r.Keep, account: account, parent: parent, ask: parent.ask, factory: parent.factory,
+	}).using(parent.raw)
 	if r.Keep == nil {
 		child.keep = parent.keep
 	}

@@ -86,6 +86,7 @@ func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) 
 	if most > 0 {
 		w.MaxTokens = min(w.MaxTokens, most)
 	}
+	w.limit(r.MaxTokens)
 	for _, m := range r.Messages {
 		w.Messages = appendMessage(w.Messages, m, own, w.Thinking != nil)
 	}
@@ -107,6 +108,21 @@ func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) 
 	e.SetEscapeHTML(false)
 	err := e.Encode(w)
 	return b.Bytes(), err
+}
+
+// limit makes the answer, with its thoughts, no longer than that; 0 = as it is. Thoughts that leave no room for an answer
+// are not thought.
+func (w *wireRequest) limit(most int) {
+	if most <= 0 || most >= w.MaxTokens {
+		return
+	}
+	w.MaxTokens = most
+	if w.Thinking == nil {
+		return
+	}
+	if w.Thinking.Tokens = min(w.Thinking.Tokens, most/2); w.Thinking.Tokens < leastThinking {
+		w.Thinking = nil
+	}
 }
 
 // mayThink reports whether the model may think: the wire refuses it together with a tool that has to be called, and

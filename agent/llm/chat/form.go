@@ -27,6 +27,8 @@ type request struct {
 	Tools    []tool        `json:"tools,omitempty"`
 	Output   *output       `json:"output,omitempty"`
 	Thinking int           `json:"thinking,omitempty"`
+	// MaxTokens is how long the answer may be; 0 = as the model was set up.
+	MaxTokens int `json:"max_tokens,omitempty"`
 }
 
 type tool struct {
@@ -134,7 +136,7 @@ func Schemas(models []string) (input, output json.RawMessage, err error) {
 
 const inputSchema = `{"type":"object","required":["messages"],"additionalProperties":false,"properties":{` +
 	`"model":{"enum":%s},"system":{"type":"string"},"thinking":{"type":"integer","minimum":0,"maximum":100000},` +
-	`"messages":{"type":"array","minItems":1,"maxItems":%d,"items":{"type":"object","required":["role"],"properties":{` +
+	`"max_tokens":{"type":"integer","minimum":0,"maximum":10000000},"messages":{"type":"array","minItems":1,"maxItems":%d,"items":{"type":"object","required":["role"],"properties":{` +
 	`"role":{"enum":["user","assistant","tool"]},"text":{"type":"string"},` +
 	`"images":{"type":"array","maxItems":20,"items":{"type":"object","required":["type","data"],"properties":{"type":{"type":"string"},"data":{"type":"string"}}}},` +
 	`"calls":{"type":"array","maxItems":512,"items":{"type":"object","required":["id","name"],"properties":{"id":{"type":"string"},"name":{"type":"string"},"args":{}}}},` +

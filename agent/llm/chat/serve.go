@@ -53,10 +53,10 @@ func decode(data []byte) (llm.Request, error) {
 	if err := json.Unmarshal(data, &q); err != nil {
 		return llm.Request{}, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	if len(q.Messages) == 0 || len(q.Messages) > maxMessages || len(q.Tools) > maxTools || q.Thinking < 0 {
+	if len(q.Messages) == 0 || len(q.Messages) > maxMessages || len(q.Tools) > maxTools || q.Thinking < 0 || q.MaxTokens < 0 {
 		return llm.Request{}, fmt.Errorf("%w: want 1 to %d messages and at most %d tools", ErrRequest, maxMessages, maxTools)
 	}
-	r := llm.Request{System: q.System, Messages: q.Messages, Thinking: q.Thinking}
+	r := llm.Request{System: q.System, Messages: q.Messages, Thinking: q.Thinking, MaxTokens: q.MaxTokens}
 	for _, t := range q.Tools {
 		r.Tools = append(r.Tools, llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema})
 	}
@@ -67,7 +67,7 @@ func decode(data []byte) (llm.Request, error) {
 }
 
 func encode(model string, r llm.Request) ([]byte, error) {
-	q := request{Model: model, System: r.System, Messages: r.Messages, Thinking: max(0, r.Thinking)}
+	q := request{Model: model, System: r.System, Messages: r.Messages, Thinking: max(0, r.Thinking), MaxTokens: max(0, r.MaxTokens)}
 	for _, t := range r.Tools {
 		q.Tools = append(q.Tools, tool{t.Name, t.Description, t.Schema})
 	}

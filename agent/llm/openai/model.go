@@ -44,6 +44,8 @@ type Model struct {
 	// plain is set when the server turned out not to know stream_options, and formless when it turned out not to
 	// know response_format.
 	plain, formless atomic.Bool
+	// completion is set when it wants max_completion_tokens in the place of max_tokens.
+	completion atomic.Bool
 }
 
 // New returns a model. It does not connect. The error says which setting cannot be used.
@@ -76,7 +78,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 		return nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
 	}
 	for {
-		body, err := encode(m.model, r, !m.plain.Load(), !m.formless.Load())
+		body, err := encode(m.model, r, !m.plain.Load(), !m.formless.Load(), m.completion.Load())
 		if err != nil {
 			return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
 		}
@@ -88,7 +90,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 }
 
 // forget reports, once for each, that the server refused stream_options, without which usage is not counted, or
-// response_format, in whose place the system prompt then says what is wanted.
+// response_format, in whose place the system prompt then says what is wanted, or max_tokens, which has another name there.
 func (m *Model) forget(err error, r llm.Request) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {
@@ -96,6 +98,9 @@ func (m *Model) forget(err error, r llm.Request) bool {
 	}
 	if strings.Contains(e.Detail, "stream_options") {
 		return m.plain.CompareAndSwap(false, true)
+	}
+	if r.MaxTokens > 0 && strings.Contains(e.Detail, "max_completion_tokens") {
+		return m.completion.CompareAndSwap(false, true)
 	}
 	if r.Output != nil && (strings.Contains(e.Detail, "response_format") || strings.Contains(e.Detail, "json_schema")) {
 		return m.formless.CompareAndSwap(false, true)

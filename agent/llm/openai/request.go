@@ -18,6 +18,8 @@ type (
 		Stream        bool          `json:"stream"`
 		StreamOptions *wireOptions  `json:"stream_options,omitempty"`
 		Format        *wireFormat   `json:"response_format,omitempty"`
+		MaxTokens     int           `json:"max_tokens,omitempty"`
+		MaxCompletion int           `json:"max_completion_tokens,omitempty"` // what reasoning models want in its place
 	}
 	wireFormat struct {
 		Type   string     `json:"type"`
@@ -66,11 +68,14 @@ type (
 )
 
 // encode writes a request. usage asks the server to count tokens; form, for the request's form of the answer, which
-// otherwise the system prompt describes.
-func encode(model string, r llm.Request, usage, form bool) ([]byte, error) {
+// otherwise the system prompt describes; completion names the longest answer as reasoning models want it.
+func encode(model string, r llm.Request, usage, form, completion bool) ([]byte, error) {
 	w := wireRequest{Model: model, Messages: []wireMessage{}, Stream: true}
 	if usage {
 		w.StreamOptions = &wireOptions{IncludeUsage: true}
+	}
+	if w.MaxTokens = r.MaxTokens; completion {
+		w.MaxTokens, w.MaxCompletion = 0, r.MaxTokens
 	}
 	system := r.System
 	switch {

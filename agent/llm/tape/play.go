@@ -212,6 +212,9 @@ type renaming struct {
 	player *Player
 }
 
+// CostOf is that of the model.
+func (m renaming) CostOf(u llm.Usage) (float64, bool) { return llm.CostOf(m.Model, u) }
+
 func (m renaming) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		for c, err := range m.Model.Stream(ctx, r) {

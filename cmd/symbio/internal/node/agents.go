@@ -33,7 +33,9 @@ func (o Options) Workspace() string {
 }
 
 // definition finds an agent's definition; "" is general.
-func (n *Node) definition(name string) (agent.Definition, error) { return FindDefinition(n.agents, name) }
+func (n *Node) definition(name string) (agent.Definition, error) {
+	return FindDefinition(n.agents, name)
+}
 
 // concurrency is how many calls of one capability are served at a time, unless it says otherwise: each
 // is a process or an agent with a model.
