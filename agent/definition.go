@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"symbio/agent/tool"
 	"symbio/agent/tool/guardrail"
@@ -84,6 +85,19 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Reason)
 }
 
+// Problems are those that an error of this package joins; none of another error.
+func Problems(err error) (all []*Problem) {
+	if p, ok := err.(*Problem); ok { // not what it wraps: that is joined
+		return []*Problem{p}
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range several.Unwrap() {
+			all = append(all, Problems(one)...)
+		}
+	}
+	return all
+}
+
 // Known is what a definition may name. Of what is not known, every name is taken. The zero Known knows nothing but
 // presets and rules.
 type Known struct {
@@ -142,7 +156,7 @@ func (k Known) Read(file string) (Definition, []Problem) {
 		problems[i].File = file
 	}
 	d.File = file
-	d.Permissions = d.Permissions.In(file)
+	d.Permissions, d.Guardrail = d.Permissions.In(file), d.Guardrail.In(file)
 	return d, problems
 }
 
@@ -171,4 +185,20 @@ func joined(problems []Problem) error {
 // has says whether the definition names a tool: each does that names none.
 func (d Definition) has(name string) bool {
 	return d.Tools == nil || slices.Contains(tool.Expand(d.Tools), name)
+}
+
+// ToolNames are the names of tools that it names, those of presets in their place; nil = all there are.
+func (d Definition) ToolNames() []string {
+	if d.Tools == nil {
+		return nil
+	}
+	return tool.Expand(d.Tools)
+}
+
+// MayHave says whether its agents may have a tool whose name begins so, as those of an MCP server do.
+func (d Definition) MayHave(prefix string) bool {
+	return d.Tools == nil || slices.ContainsFunc(d.Tools, func(name string) bool {
+		head, all := strings.CutSuffix(name, "*")
+		return strings.HasPrefix(name, prefix) || all && strings.HasPrefix(head, moreTools) && strings.HasPrefix(prefix, head)
+	})
 }

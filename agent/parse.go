@@ -150,7 +150,7 @@ func (f *front) tools(to *[]string) func(pair) {
 
 var (
 	toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
-	mcpName  = regexp.MustCompile(`^mcp__[A-Za-z0-9_-]*\*?$`)
+	mcpName  = regexp.MustCompile(`^mcp__([A-Za-z0-9_-]*\*|[A-Za-z0-9_-]+__[A-Za-z0-9_-]+)$`)
 )
 
 // tool reads one name of a tool, as the tool itself is called: the spec writes read for Read.
@@ -239,12 +239,13 @@ func (f *front) tokens(name string, n *yaml.Node, to *int) {
 
 // permissions reads a permission.Config, each rule for itself.
 func (f *front) permissions(n *yaml.Node, c *permission.Config) {
+	const in = "permissions."
 	f.fields("permissions", n, map[string]func(pair){
 		"preset":     f.preset("permissions.preset", &c.Preset),
-		"allow":      f.rules("allow", &c.Allow),
-		"deny":       f.rules("deny", &c.Deny),
-		"final_deny": f.rules("final_deny", &c.FinalDeny),
-		"override":   f.rules("override", &c.Override),
+		"allow":      f.rules(in+"allow", &c.Allow),
+		"deny":       f.rules(in+"deny", &c.Deny),
+		"final_deny": f.rules(in+"final_deny", &c.FinalDeny),
+		"override":   f.rules(in+"override", &c.Override),
 		"default":    f.word("permissions.default", actions, &c.Default),
 	})
 }
@@ -253,6 +254,7 @@ var actions = []string{"allow", "ask", "deny"}
 
 // guardrail reads a guardrail.Config; a word alone is its preset.
 func (f *front) guardrail(n *yaml.Node, d *Definition) {
+	const in = "guardrail."
 	g := &d.Guardrail
 	if n.Kind == yaml.ScalarNode {
 		f.preset("guardrail", &g.Preset)(pair{value: n})
@@ -260,11 +262,11 @@ func (f *front) guardrail(n *yaml.Node, d *Definition) {
 	}
 	f.fields("guardrail", n, map[string]func(pair){
 		"preset":     f.preset("guardrail.preset", &g.Preset),
-		"allow":      f.rules("allow", &g.Allow),
-		"ask":        f.rules("ask", &g.Ask),
-		"deny":       f.rules("deny", &g.Deny),
-		"final_deny": f.rules("final_deny", &g.FinalDeny),
-		"override":   f.rules("override", &g.Override),
+		"allow":      f.rules(in+"allow", &g.Allow),
+		"ask":        f.rules(in+"ask", &g.Ask),
+		"deny":       f.rules(in+"deny", &g.Deny),
+		"final_deny": f.rules(in+"final_deny", &g.FinalDeny),
+		"override":   f.rules(in+"override", &g.Override),
 		"default":    f.word("guardrail.default", actions, &g.Default),
 	})
 }
@@ -283,10 +285,11 @@ func (f *front) preset(name string, to *string) func(pair) {
 }
 
 // rules reads a list of rules. What asks is tried as what denies.
-func (f *front) rules(list string, to *[]permission.RuleText) func(pair) {
+func (f *front) rules(key string, to *[]permission.RuleText) func(pair) {
+	_, list, _ := strings.Cut(key, ".")
 	return func(p pair) {
 		if p.value.Kind != yaml.SequenceNode {
-			f.bad(p.value.Line, `%s is a list of rules, such as ["Bash(git log:*)"]`, list)
+			f.bad(p.value.Line, `%s is a list of rules, such as ["Bash(git log:*)"]`, key)
 			return
 		}
 		for _, n := range p.value.Content {
@@ -294,7 +297,7 @@ func (f *front) rules(list string, to *[]permission.RuleText) func(pair) {
 			line := n.Line
 			if err := n.Decode(&rule); err != nil {
 				at, reason := placeOf(line, plain(err))
-				f.bad(at, "%s: %s", list, reason)
+				f.bad(at, "%s: %s", key, reason)
 				continue
 			}
 			*to = append(*to, rule)

@@ -63,3 +63,22 @@ func ruleTexts(rules []permission.RuleText) []string {
 	}
 	return all
 }
+
+// At is where a rule of a list (final_deny, deny, override, ask, allow) is written; "" = it is the preset's.
+func (c Config) At(list, rule string) string {
+	of := map[string][]permission.RuleText{"final_deny": c.FinalDeny, "deny": c.Deny, "override": c.Override, "ask": c.Ask, "allow": c.Allow}[list]
+	for _, r := range of {
+		if r.Rule == rule {
+			return r.At
+		}
+	}
+	return ""
+}
+
+// In is the configuration with the name of the file that it was read from, for At.
+func (c Config) In(file string) Config {
+	rest := permission.Config{Allow: c.Allow, Deny: c.Deny, FinalDeny: c.FinalDeny, Override: c.Override}.In(file)
+	c.Allow, c.Deny, c.FinalDeny, c.Override = rest.Allow, rest.Deny, rest.FinalDeny, rest.Override
+	c.Ask = permission.Config{Allow: c.Ask}.In(file).Allow
+	return c
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
+	"slices"
 	"sync"
 
 	"symbio/actor"
@@ -30,6 +32,8 @@ type Outlook struct {
 	Catalog *skills.Catalog
 	// MCP is what talks to the MCP servers.
 	MCP *mcp.Manager
+	// Report gets what happens in calls of tools; set before the first. It must not block. Default: nobody.
+	Report func(agent.Event)
 
 	node   *Node
 	free   map[string]bool // tools that belong to no agent
@@ -79,7 +83,12 @@ func (o Options) Outlook(ctx context.Context) (_ *Outlook, err error) {
 	delete(out.free, peerskill.Tool(nil).Spec().Name) // it asks other nodes
 	out.MCP = n.mcp
 	n.factory = agent.NewFactory(agent.Config{
-		Skills: n.skills, SkillUse: n.skillUse(), Tools: tools, SearchAbove: o.Config.Tools.SearchAbove, More: out.more, Dir: n.files.Dir(), Granted: out.granted,
+		Skills: n.skills, SkillUse: n.skillUse(), Tools: tools, SearchAbove: math.MaxInt, More: out.more, Dir: n.files.Dir(), Granted: out.Granted, // all of them are to be seen
+		Report: func(e agent.Event) {
+			if out.Report != nil {
+				out.Report(e)
+			}
+		},
 	})
 	ctx, out.stop = context.WithCancel(ctx)
 	out.served.Go(func() { _ = n.mcp.Run(ctx) }) // it has no errors but those of its servers
@@ -121,8 +130,8 @@ func (o *Outlook) more(ctx context.Context) []tool.Tool {
 	return all
 }
 
-// granted is what a person has allowed for good on the node that these options describe.
-func (o *Outlook) granted() []permission.Granted {
+// Granted is what a person has allowed for good, on the node that would be started here.
+func (o *Outlook) Granted() []permission.Granted {
 	book, err := standing.Open(o.node.opts.State.Standing(o.node.opts.NodeName()))
 	if err != nil {
 		return nil
@@ -130,12 +139,12 @@ func (o *Outlook) granted() []permission.Granted {
 	return book.Granted(o.node.policy.Digest(), o.node.files.Dir())
 }
 
-// Granted is what a person has allowed for good, on the node that would be started here.
-func (o *Outlook) Granted() []permission.Granted { return o.granted() }
-
-// Agent is what an agent of a definition would have. ask puts decisions to a person, nil = there is nobody.
-func (o *Outlook) Agent(ctx context.Context, d agent.Definition, ask func(context.Context, agent.Asked) tool.Answer) (agent.Outlook, error) {
-	return o.node.factory.Outlook(ctx, agent.Order{Definition: d, Policy: o.node.policy, Limits: o.node.opts.Config.Budget, Ask: ask})
+// Agent is what an agent of a definition would have, with these rules allowed beside the configuration's. ask puts
+// decisions to a person, nil = there is nobody.
+func (o *Outlook) Agent(ctx context.Context, d agent.Definition, allow []permission.Rule, ask func(context.Context, agent.Asked) tool.Answer) (agent.Outlook, error) {
+	policy := o.node.policy
+	policy.Allow = slices.Concat(policy.Allow, allow)
+	return o.node.factory.Outlook(ctx, agent.Order{Definition: d, Policy: policy, Limits: o.node.opts.Config.Budget, Ask: ask})
 }
 
 // Free says whether a tool belongs to no agent in particular, and can be called without one.
