@@ -131,8 +131,12 @@ func (f *front) providerMeant(spec string) string {
 	return onlyNear(begin, all)
 }
 
-// allTools is what stands for every tool there is.
-const allTools = "*"
+const (
+	// allTools is what stands for every tool there is.
+	allTools = "*"
+	// presetMark stands in front of a preset's name, as in tool.Expand.
+	presetMark = "preset:"
+)
 
 func (f *front) tools(to *[]string) func(pair) {
 	return func(p pair) {
@@ -156,7 +160,7 @@ var (
 // tool reads one name of a tool, as the tool itself is called: the spec writes read for Read.
 func (f *front) tool(one item) string {
 	name := one.text
-	preset, isPreset := strings.CutPrefix(name, "preset:")
+	preset, isPreset := strings.CutPrefix(name, presetMark)
 	var presets []string
 	for _, p := range tool.Presets() {
 		presets = append(presets, p.Name)
@@ -179,17 +183,13 @@ func (f *front) tool(one item) string {
 				return known
 			}
 		}
-		f.bad(one.line, "tools: there is no tool %q%s", name, meant(name, slices.Concat(f.known.Tools, prefixed("preset:", presets))))
+		if slices.Contains(presets, name) {
+			f.bad(one.line, "tools: there is no tool %q; did you mean %q?", name, presetMark+name)
+			break
+		}
+		f.bad(one.line, "tools: there is no tool %q%s", name, meant(name, f.known.Tools))
 	}
 	return name
-}
-
-func prefixed(prefix string, names []string) []string {
-	all := make([]string, len(names))
-	for i, n := range names {
-		all[i] = prefix + n
-	}
-	return all
 }
 
 func (f *front) skills(all []item) []string {

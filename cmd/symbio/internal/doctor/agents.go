@@ -46,7 +46,7 @@ func brokenDefinitions(err error) (out []Finding) {
 		case n == 1:
 			out = append(out, fail("correct that line", "a node does not start with this definition of an agent: %v", p))
 		case n > 1:
-			out = append(out, fail("symbio agents validate "+p.File+" says all of them", "a node does not start with this definition of an agent: %v; %d more problems", p, n-1))
+			out = append(out, fail("symbio agents validate "+p.File+" says all of them", "a node does not start with this definition of an agent: %v; and %d more", p, n-1))
 		}
 	}
 	return out
