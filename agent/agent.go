@@ -32,9 +32,8 @@ type Agent struct {
 	set  *tool.Set
 
 	// Touched by Receive only.
-	history  []llm.Message // of the tasks done so far
-	shelf    shelf
-	thinking thinking
+	history []llm.Message // of the tasks done so far
+	shelf   shelf
 }
 
 func newAgent(l *life) *Agent {
@@ -139,8 +138,7 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 	said := false // in an earlier turn
 	for turn := 1; turn <= a.life.def.MaxTurns; turn++ {
 		a.takeMore(ctx)
-		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.set.Specs(), Thinking: a.life.def.Thinking}), func(c llm.Chunk) {
-			a.thinking.see(c)
+		answer, err := llm.Collect(a.life.model.Stream(ctx, llm.Request{System: system, Messages: messages, Tools: a.set.Specs()}), func(c llm.Chunk) {
 			if c.Retry != nil {
 				a.report(retried(turn, c.Retry))
 			}
@@ -154,7 +152,6 @@ func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 			return "", fmt.Errorf("turn %d of the model: %w", turn, causeOf(ctx, err))
 		}
 		a.report(Event{Type: EventTurn, Turn: turn, Usage: &answer.Usage})
-		a.thinking.tell(a)
 		said = said || answer.Message.Text != ""
 		messages = append(messages, answer.Message)
 		if len(answer.Message.Calls) == 0 {

@@ -153,6 +153,7 @@ func (f *Factory) begin(ctx context.Context, name string, l *life) (community.Me
 	if l.bounds, err = boundsOf(l.def, f.cfg.Dir); err != nil {
 		return community.Member{}, fmt.Errorf("definition %s: %w", l.def.Name, err)
 	}
+	l.model = l.thinker()
 	return f.cfg.Community.Spawn(ctx, name,
 		func(self community.Member) (community.Agent, error) { return l.wake(self) },
 		community.WithMetadata(l.metadata()),

@@ -65,45 +65,44 @@ func boundsOf(d Definition, dir string) (b bounds, err error) {
 	return b, err
 }
 
-// bounded are the agents whose definitions bound the agent: its first parent down to itself, and then in the same way
-// those that it works for now.
-func (l *life) bounded() (all []*life) {
+// bounded does it for the agents whose definitions bound the agent: those that it works for now, and itself, each behind
+// its parents, the first of them first.
+func (l *life) bounded(do func(*life)) {
 	l.mu.Lock()
 	masters := l.masters
 	l.mu.Unlock()
 	for _, m := range masters {
-		all = append(all, m.line()...)
+		m.line(do)
 	}
-	return append(all, l.line()...)
+	l.line(do)
 }
 
-// line is the agent behind its parents, the first of them first.
-func (l *life) line() (all []*life) {
+func (l *life) line(do func(*life)) {
 	if l.parent != nil {
-		all = l.parent.line()
+		l.parent.line(do)
 	}
-	return append(all, l)
+	do(l)
 }
 
 // guardrails are those of the definitions around the agent. No Override in one lifts what another says, nor what the
 // context of a call says: each is a group of its own, below those that are counted up from zero.
 func (l *life) guardrails() (rules []permission.Guardrail) {
-	for i, b := range l.bounded() {
+	l.bounded(func(b *life) {
 		if b.bounds.rules != nil {
 			g := *b.bounds.rules
-			g.Name, g.Group = b.self.Name+"'s guardrail", -1-i
+			g.Name, g.Group = b.self.Name+"'s guardrail", -1-len(rules)
 			rules = append(rules, g)
 		}
-	}
+	})
 	return rules
 }
 
 // hold is what the definitions around the agent leave of what commands may do; false if they leave it as it is.
 func (l *life) hold(p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
-	for _, b := range l.bounded() {
+	l.bounded(func(b *life) {
 		if b.bounds.hold != nil {
 			p, narrower = b.bounds.hold(p), true
 		}
-	}
+	})
 	return p, narrower
 }

@@ -1,20 +1,51 @@
 package agent
 
-import "symbio/agent/llm"
+import (
+	"context"
+	"iter"
+	"sync/atomic"
 
-// thinking knows whether a model that is asked to think does. Only Receive touches it.
+	"symbio/agent/llm"
+)
+
+// thinking is a model that thinks as much as a definition says.
 type thinking struct {
-	seen bool // a thought
-	told bool
+	llm.Model
+	tokens int
+	notice func(string)
+	told   *atomic.Bool
 }
 
-func (t *thinking) see(c llm.Chunk) { t.seen = t.seen || c.Thought != "" || c.Thinking != nil }
-
-// tell tells once, after the first answer, that the definition asks for thinking and the model has shown none: most
-// servers have no such thing, and leave it out without a word.
-func (t *thinking) tell(a *Agent) {
-	if !t.seen && !t.told && a.life.def.Thinking > 0 {
-		a.notice("The definition " + a.life.def.Name + " asks for thinking, and the model " + a.life.model.Name() + " shows none.")
+// thinker is the agent's model, thinking as its definition says.
+func (l *life) thinker() llm.Model {
+	if l.def.Thinking == 0 {
+		return l.model
 	}
-	t.told = true
+	return thinking{l.model, l.def.Thinking, func(text string) {
+		e := Event{Type: EventNotice, Agent: l.self.ID, Name: l.self.Name, Text: text}
+		if l.parent != nil {
+			e.Parent = l.parent.self.ID
+		}
+		l.factory.cfg.Report(e)
+	}, new(atomic.Bool)}
+}
+
+// Stream asks with that many tokens for thoughts. Most servers have no such thing, and leave it out without a word: that
+// no thought was shown in the first answer is told once.
+func (t thinking) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+	if r.Thinking == 0 {
+		r.Thinking = t.tokens
+	}
+	return func(yield func(llm.Chunk, error) bool) {
+		seen := false
+		for c, err := range t.Model.Stream(ctx, r) {
+			seen = seen || c.Thought != "" || c.Thinking != nil
+			if c.Stop != "" && !t.told.Swap(true) && !seen && t.tokens > 0 {
+				t.notice("The definition asks for thinking, and the model " + t.Name() + " shows none.")
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
 }
