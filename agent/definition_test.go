@@ -121,17 +121,18 @@ func TestADefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"no front matter":   {[]byte("You review."), "line 1: want ---"},
-		"not ended":         {[]byte("---\nname: a\n"), "line 1: no second ---"},
-		"nothing":           {[]byte("---\n---\n"), `line 1: name ""`},
-		"no YAML":           {[]byte("---\nname: a\ndescription: 'd\n---\n"), "line "},
-		"a list":            {[]byte("---\n- name\n---\n"), "line 2: front matter is keys"},
-		"two documents":     {[]byte("---\nname: a\ndescription: d\n--- \nx: y\n---\n"), "line 4: a second YAML document"},
-		"no name":           {[]byte("---\ndescription: d\n---\n"), `line 1: name ""`},
-		"a path for a name": {[]byte("---\ndescription: d\nname: ../a\n---\n"), "line 3: name \"../a\": want up to 64 letters, digits and single hyphens"},
-		"no description":    {[]byte("---\nname: a\n---\n"), "line 1: description is missing"},
-		"an empty one":      {[]byte("---\nname: a\ndescription: \"\"\n---\n"), "line 3: description is missing"},
-		"too large":         {append(matter(), bytes.Repeat([]byte("x"), 300<<10)...), "256 KiB"},
+		"no front matter":    {[]byte("You review."), "line 1: want ---"},
+		"not ended":          {[]byte("---\nname: a\n"), "line 1: no second ---"},
+		"nothing":            {[]byte("---\n---\n"), `line 1: name ""`},
+		"no YAML":            {[]byte("---\nname: a\ndescription: 'd\n---\n"), "line "},
+		"a quote at the end": {[]byte("---\nname: \"a\n---\n"), "line 2: found unexpected end of stream"},
+		"a list":             {[]byte("---\n- name\n---\n"), "line 2: front matter is keys"},
+		"two documents":      {[]byte("---\nname: a\ndescription: d\n--- \nx: y\n---\n"), "line 4: a second YAML document"},
+		"no name":            {[]byte("---\ndescription: d\n---\n"), `line 1: name ""`},
+		"a path for a name":  {[]byte("---\ndescription: d\nname: ../a\n---\n"), "line 3: name \"../a\": want up to 64 letters, digits and single hyphens"},
+		"no description":     {[]byte("---\nname: a\n---\n"), "line 1: description is missing"},
+		"an empty one":       {[]byte("---\nname: a\ndescription: \"\"\n---\n"), "line 3: description is missing"},
+		"too large":          {append(matter(), bytes.Repeat([]byte("x"), 300<<10)...), "256 KiB"},
 
 		"unknown key":            {matter("modle: x"), `line 4: unknown key "modle"; did you mean "model"?`},
 		"an unlike key":          {matter("zzzzzz: x"), `line 4: unknown key "zzzzzz"; there are accepts, budget, description,`},
@@ -189,7 +190,10 @@ func TestADefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems := known().Parse(test.text)
-			for i := range problems {
+			for i, p := range problems {
+				if p.Line < 1 || p.Line > 1+bytes.Count(test.text, []byte("\n")) {
+					t.Errorf("a problem on no line of the text: %v", problems[i].Error())
+				}
 				if strings.Contains(problems[i].Error(), test.want) {
 					return
 				}
