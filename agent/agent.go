@@ -46,6 +46,8 @@ func newAgent(l *life) *Agent {
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
 		Show:     l.left,
+		Within:   a.life.guardrails,
+		Hold:     a.life.hold,
 		Called: func(c llm.ToolCall) {
 			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
 		},
@@ -85,14 +87,7 @@ func (a *Agent) tools() []tool.Tool {
 		all = append(all, a.skillTools()...)
 	}
 	all = append(all, a.replicateTool(), a.messageTool(), a.waitTool(), a.stopTool())
-	if a.life.def.Tools == nil {
-		return all
-	}
-	named := tool.Expand(a.life.def.Tools)
-	if slices.Contains(named, "replicate_agent") {
-		named = append(named, childTools...)
-	}
-	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !slices.Contains(named, t.Spec().Name) })
+	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !a.life.def.has(t.Spec().Name) })
 }
 
 // Perceptions are those of the definition.

@@ -47,26 +47,23 @@ func (l Limits) withDefaults() Limits {
 func (l Limits) Within(o Limits) Limits {
 	usual := Limits{}.withDefaults()
 	return Limits{
-		Depth:           tighter(l.Depth, o.Depth, usual.Depth),
-		Agents:          tighter(l.Agents, o.Agents, usual.Agents),
-		SpawnsPerMinute: tighter(l.SpawnsPerMinute, o.SpawnsPerMinute, usual.SpawnsPerMinute),
-		Wall:            tighter(l.Wall, o.Wall, usual.Wall),
-		ModelCalls:      tighter(l.ModelCalls, o.ModelCalls, usual.ModelCalls),
-		Tokens:          tighter(l.Tokens, o.Tokens, usual.Tokens),
-		Cost:            tighter(l.Cost, o.Cost, usual.Cost),
+		Depth:           atMost(l.Depth, o.Depth, usual.Depth),
+		Agents:          atMost(l.Agents, o.Agents, usual.Agents),
+		SpawnsPerMinute: atMost(l.SpawnsPerMinute, o.SpawnsPerMinute, usual.SpawnsPerMinute),
+		Wall:            atMost(l.Wall, o.Wall, usual.Wall),
+		ModelCalls:      atMost(l.ModelCalls, o.ModelCalls, usual.ModelCalls),
+		Tokens:          atMost(l.Tokens, o.Tokens, usual.Tokens),
+		Cost:            atMost(l.Cost, o.Cost, usual.Cost),
 	}
 }
 
-// tighter is the smaller of two limits; zero says nothing.
-func tighter[N cmp.Ordered](l, o, usual N) N {
+// atMost is a limit that is no larger than another, which says nothing if it is zero.
+func atMost[N cmp.Ordered](l, most, usual N) N {
 	var none N
-	if o == none {
+	if most == none {
 		return l
 	}
-	if l = cmp.Or(l, usual); l == none {
-		return o
-	}
-	return min(l, o)
+	return tighter(cmp.Or(l, usual), most)
 }
 
 // Spent is what an agent and its descendants have used, those that have ended too.

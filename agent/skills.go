@@ -126,7 +126,7 @@ func (a *Agent) hasTool(name string) bool {
 	if names == nil {
 		names = skill.Default()
 	}
-	return slices.Contains(names, name) && (l.def.Tools == nil || slices.Contains(l.def.Tools, name)) && (l.keep == nil || slices.Contains(l.keep, name))
+	return slices.Contains(names, name) && l.def.has(name) && (l.keep == nil || slices.Contains(l.keep, name))
 }
 
 // ready makes the agent's skills what they are to be for the next task.
