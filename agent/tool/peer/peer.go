@@ -150,7 +150,7 @@ func (p peers) usable(names []string) (may []string) {
 
 type sendArgs struct {
 	Member     string `json:"member" jsonschema:"the id of the member, or a name that only one has"`
-	Perception string `json:"perception,omitempty" jsonschema:"how the member is to take it in; absent = the only one that it accepts"`
+	Perception string `json:"perception,omitempty" jsonschema:"how the member is to take it in; absent = the only one that it accepts, or task"`
 	Data       string `json:"data" jsonschema:"the message; for an agent, the task in words"`
 }
 
@@ -160,10 +160,9 @@ func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
 		return failed(err)
 	}
 	if a.Perception == "" {
-		if len(m.Accepts) != 1 {
+		if a.Perception = usual(m.Accepts); a.Perception == "" {
 			return failed(fmt.Errorf("%s accepts %s: say which perception", m.Name, strings.Join(m.Accepts, ", ")))
 		}
-		a.Perception = m.Accepts[0]
 	}
 	s, err := p.signal(ctx, m, a.Perception, a.Data)
 	if err != nil {
@@ -171,6 +170,20 @@ func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
 	}
 	return answer(p.community.Send(ctx, m.ID, s))
 }
+
+// usual is the perception that is meant when none is named; "" = it has to be.
+func usual(accepts []string) string {
+	switch {
+	case len(accepts) == 1:
+		return accepts[0]
+	case slices.Contains(accepts, agentTask):
+		return agentTask
+	}
+	return ""
+}
+
+// agentTask is the perception by which agents take tasks unless their definition says otherwise.
+const agentTask = "task"
 
 type invokeArgs struct {
 	Capability string `json:"capability" jsonschema:"the name of the capability"`
