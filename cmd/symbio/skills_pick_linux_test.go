@@ -135,17 +135,23 @@ func (s *screen) ends() (after string, err error) {
 	case <-time.After(limit):
 		s.t.Fatal("it does not end")
 	}
+	const mark = "\x00the end\x00" // behind all that was written
+	if _, err := io.WriteString(s.term, mark); err != nil {
+		s.t.Fatal(err)
+	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
 		s.mu.Lock()
-		_, after, _ = strings.Cut(s.text, "\x1b[?1049l")
+		text, whole := strings.CutSuffix(s.text, mark)
 		s.mu.Unlock()
-		if strings.Contains(after, "\n") {
+		if whole {
+			_, after, _ = strings.Cut(text, "\x1b[?1049l")
 			return after, err
 		}
 	}
-	return after, err
+	s.t.Fatal("what it wrote last does not come")
+	return "", err
 }
 
 func (s *screen) settings() unix.Termios {
