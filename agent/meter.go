@@ -328,7 +328,8 @@ func (a *account) limitOf(k kind) string {
 func sizeOf(r llm.Request) (body, tools int) {
 	const each = 12 // what stands around a message
 	body = len(r.System)
-	for _, m := range r.Messages {
+	for i := range r.Messages { // each turn goes through all of them: they are not copied
+		m := &r.Messages[i]
 		body += each + len(m.Text) + perImage*len(m.Images)
 		for _, c := range m.Calls {
 			body += each + len(c.Name) + len(c.Args)

@@ -86,8 +86,8 @@ func (r Request) WithoutImages() Request {
 // it in their caches. Of messages nothing is changed; without too many images it is what is returned.
 func FitImages(messages []Message, most, size int) []Message {
 	var sizes []int
-	for _, m := range messages {
-		eachImage(m, func(i Image) { sizes = append(sizes, len(i.Data)) })
+	for i := range messages {
+		eachImage(&messages[i], func(i Image) { sizes = append(sizes, len(i.Data)) })
 	}
 	from, total := 0, 0 // the first that stays, and what those have that do
 	for i, n := range sizes {
@@ -108,7 +108,7 @@ func FitImages(messages []Message, most, size int) []Message {
 }
 
 // eachImage visits the images of a message in the order in which describe counts them.
-func eachImage(m Message, visit func(Image)) {
+func eachImage(m *Message, visit func(Image)) {
 	for _, i := range m.Images {
 		visit(i)
 	}
