@@ -42,7 +42,7 @@ func callEverything(t *testing.T, tool, args string) *calling {
 	}
 	c.Cmd = exec.CommandContext(t.Context(), "symbio", "mcp", "call", "everything", tool, args)
 	c.Dir = c.dir
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "XDG_STATE_HOME=" + shortDir(t), "XDG_CONFIG_HOME=" + c.dir}
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE"), "HOME=" + c.dir, "XDG_STATE_HOME=" + shortDir(t), "XDG_CONFIG_HOME=" + c.dir}
 	c.Stdout = &c.out
 	said, err := c.StderrPipe()
 	if err != nil {
