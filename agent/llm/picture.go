@@ -77,6 +77,9 @@ func (r Request) HasImages() bool {
 
 // WithoutImages is r with a description in the place of each image, for a model that takes none. r stays as it is.
 func (r Request) WithoutImages() Request {
+	if !r.HasImages() {
+		return r
+	}
 	r.Messages = describe(r.Messages, func(int) bool { return true }, "A picture that you are not shown")
 	return r
 }

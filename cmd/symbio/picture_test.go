@@ -40,7 +40,7 @@ func TestAPictureThatIsReadReachesTheModelAndNoEvent(t *testing.T) {
 				t.Helper()
 				cmd := exec.CommandContext(t.Context(), "symbio", append([]string{"run", "--json", "--no-mdns", "--yes-to", "Read", "--yes-to", "Glob"}, args...)...)
 				cmd.Dir = dir
-				cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_STATE_HOME=" + shortDir(t), "XDG_CONFIG_HOME=" + dir, c.env + "_BASE_URL=" + mock.BaseURL, c.env + "_API_KEY=the-key-of-this-test"}
+				cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE"), "HOME=" + dir, "XDG_STATE_HOME=" + shortDir(t), "XDG_CONFIG_HOME=" + dir, c.env + "_BASE_URL=" + mock.BaseURL, c.env + "_API_KEY=the-key-of-this-test"}
 				out, err := cmd.CombinedOutput()
 				if err != nil || !strings.Contains(string(out), "A grey square.") || !strings.Contains(string(out), "shot is a picture: image/png, 40 x 40 pixels") {
 					t.Fatalf("%v\n%s", err, out)

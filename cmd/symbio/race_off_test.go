@@ -3,3 +3,5 @@
 package main
 
 const slow = 1
+
+func hasten() error { return nil }

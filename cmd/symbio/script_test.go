@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if playRole() { // on a LAN of namespaces
 		return
 	}
+	if err := hasten(); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"symbio": func() { os.Exit(run()) }})
 }
 
@@ -39,6 +42,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Defer(func() { os.RemoveAll(state) })
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("XDG_STATE_HOME", state)
 			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
@@ -184,7 +188,7 @@ func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 	ts.Check(err)
 	cmd := exec.Command(path, args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"HOME", "PATH", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "OPENAI_BASE_URL", "OPENAI_API_KEY", "TMPDIR"} {
+	for _, name := range []string{"GORACE", "HOME", "PATH", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "OPENAI_BASE_URL", "OPENAI_API_KEY", "TMPDIR"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	return cmd

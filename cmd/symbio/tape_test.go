@@ -37,7 +37,7 @@ func TestATaskIsRecordedAndPlayedAgain(t *testing.T) {
 			run := func(env []string, args ...string) (out, complaint string, err error) {
 				cmd := exec.CommandContext(t.Context(), "symbio", append([]string{"run", "--no-mdns", "--yes-to", "replicate_agent", "--yes-to", "send_signal"}, args...)...)
 				cmd.Dir = dir
-				cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_STATE_HOME=" + shortDir(t), "XDG_CONFIG_HOME=" + dir}, env...)
+				cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE"), "HOME=" + dir, "XDG_STATE_HOME=" + shortDir(t), "XDG_CONFIG_HOME=" + dir}, env...)
 				var said, told strings.Builder
 				cmd.Stdout, cmd.Stderr = &said, &told
 				err = cmd.Run()
