@@ -290,7 +290,7 @@ func TestSkillsAreShownAgainWhenRoomIsMade(t *testing.T) {
 		h := newHouse(t, model)
 		var compacted []agent.Event
 		h.factory = agent.NewFactory(agent.Config{
-			Community: h.community, Skills: h.skills, Tools: []tool.Tool{slow()}, Dir: "/work", Window: 12_000,
+			Community: h.community, Skills: h.skills, Tools: []tool.Tool{slow()}, Dir: "/work", Window: func(string) int { return 12_000 },
 			Model: func(context.Context, string) (llm.Model, error) { return model, nil },
 			Report: func(e agent.Event) {
 				if e.Type == agent.EventCompact {
