@@ -95,6 +95,16 @@ func TestAnInterruptedAgentStaysAndRemembers(t *testing.T) {
 		if err := h.factory.Interrupt(m.ID); !errors.Is(err, conversation.ErrIdle) {
 			t.Errorf("after its tasks: %v", err)
 		}
+		history := []llm.Message{{Role: llm.User, Text: "other"}, {Role: llm.Assistant, Text: "history"}}
+		if err := h.factory.Replace(m.ID, history); err != nil {
+			t.Error(err)
+		}
+		if err := h.factory.Replace(m.ID, history[1:]); !errors.Is(err, conversation.ErrUnsound) {
+			t.Errorf("a history that is not whole: %v", err)
+		}
+		if s, err := h.factory.State(m.ID); err != nil || s.Messages != 2 {
+			t.Errorf("state = %+v, %v", s, err)
+		}
 		if e := h.seen(agent.EventStopped); len(e) != 1 || e[0].Turn != 2 {
 			t.Errorf("events = %+v", e)
 		}
@@ -336,6 +346,25 @@ func TestAnAgentThatWasRestartedIsReachedAgain(t *testing.T) {
 		}
 		if got, err := work(); got != "told: stop" || err != nil {
 			t.Errorf("the task: %q, %v", got, err)
+		}
+	})
+}
+
+func TestAnotherNodeIsToldThatItsTaskWasInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, patient(), slow())
+		m := h.spawn(agent.Order{Policy: allowed(t, "slow")})
+		done := make(chan error, 1)
+		go func() {
+			_, _, _, err := h.listen(m, "go")
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		if err := h.factory.Interrupt(m.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, community.ErrAgentFailed) || community.Explanation(err) != "the task was interrupted" {
+			t.Errorf("the other node reads %v", err)
 		}
 	})
 }

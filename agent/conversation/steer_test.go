@@ -34,7 +34,12 @@ func wantReceipt(t *testing.T, what string, done func() (conversation.Receipt, e
 
 func TestSteeringStandsBeforeTheNextMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := conversation.New(conversation.Config{Model: echo(), Waiting: 2})
+		var told []string
+		c := conversation.New(conversation.Config{Model: echo(), Waiting: 2, Watch: func(_ context.Context, e conversation.Event) {
+			if e.Kind == conversation.Steered {
+				told = append(told, fmt.Sprint(e.Receipt.Text, " ", e.Receipt.Outcome))
+			}
+		}})
 		steer := func(text string, want error) {
 			t.Helper()
 			if err := c.Steer(text); !errors.Is(err, want) {
@@ -53,6 +58,9 @@ func TestSteeringStandsBeforeTheNextMessage(t *testing.T) {
 		want(t, "first", first, "re: one\n\ntwo\n\nfirst", nil)
 		want(t, "second", send(t.Context(), c, "second"), "re: late\n\nsecond", nil)
 		want(t, "third", send(t.Context(), c, "third"), "re: third", nil)
+		if d := cmp.Diff([]string{"one delivered", "two delivered", "late delivered"}, told); d != "" {
+			t.Errorf("told (-want +got):\n%s", d)
+		}
 	})
 }
 
