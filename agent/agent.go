@@ -117,6 +117,9 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	if over := a.life.overdrawn(text, err); over != nil {
 		err = over
 	}
+	if errors.Is(err, conversation.ErrInterrupted) {
+		err = interruptedError{}
+	}
 	if err != nil {
 		a.report(Event{Type: EventFailed, Why: err.Error(), Spent: a.life.spent()})
 		return community.Reply{}, err

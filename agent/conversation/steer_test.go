@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,12 @@ func wantReceipt(t *testing.T, what string, done func() (conversation.Receipt, e
 
 func TestSteeringStandsBeforeTheNextMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := conversation.New(conversation.Config{Model: echo(), Waiting: 2})
+		var told []string
+		c := conversation.New(conversation.Config{Model: echo(), Waiting: 2, Watch: func(_ context.Context, e conversation.Event) {
+			if e.Kind == conversation.Steered {
+				told = append(told, fmt.Sprint(e.Receipt.Text, " ", e.Receipt.Outcome))
+			}
+		}})
 		steer := func(text string, want error) {
 			t.Helper()
 			if err := c.Steer(text); !errors.Is(err, want) {
@@ -53,6 +59,9 @@ func TestSteeringStandsBeforeTheNextMessage(t *testing.T) {
 		want(t, "first", first, "re: one\n\ntwo\n\nfirst", nil)
 		want(t, "second", send(t.Context(), c, "second"), "re: late\n\nsecond", nil)
 		want(t, "third", send(t.Context(), c, "third"), "re: third", nil)
+		if d := cmp.Diff([]string{"one delivered", "two delivered", "late delivered"}, told); d != "" {
+			t.Errorf("told (-want +got):\n%s", d)
+		}
 	})
 }
 
@@ -95,7 +104,7 @@ func worker() llm.Model {
 func TestWhatIsSaidMeanwhileIsDeliveredBetweenCallsAndTheNextTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
-		taken := 0
+		var taken atomic.Int32
 		c := conversation.New(conversation.Config{Model: worker(), Tools: tools(), Watch: func(_ context.Context, e conversation.Event) {
 			if e.Kind == conversation.Steered {
 				events = append(events, fmt.Sprint(e.Turn, e.Receipt.Text, e.Receipt.Outcome))
@@ -103,18 +112,18 @@ func TestWhatIsSaidMeanwhileIsDeliveredBetweenCallsAndTheNextTurn(t *testing.T) 
 		}})
 		work := send(t.Context(), c, "work")
 		time.Sleep(12 * time.Second) // in the second wait
-		one := interject(t.Context(), c, conversation.Steering{Text: "one", Taken: func() { taken++ }})
+		one := interject(t.Context(), c, conversation.Steering{Text: "one", Taken: func() { taken.Add(1) }})
 		synctest.Wait()
 		two := interject(t.Context(), c, conversation.Steering{Text: "stop"})
 		synctest.Wait()
-		if s := c.State(); s.PendingSteering != 2 || s.Turn != 2 || taken != 0 {
-			t.Errorf("state %+v, taken %d times; want both pending in turn 2", s, taken)
+		if s := c.State(); s.PendingSteering != 2 || s.Turn != 2 || taken.Load() != 0 {
+			t.Errorf("state %+v, taken %d times; want both pending in turn 2", s, taken.Load())
 		}
 		start := time.Now()
 		wantReceipt(t, "one", one, conversation.Delivered, 3, nil)
 		wantReceipt(t, "two", two, conversation.Delivered, 3, nil)
-		if took := time.Since(start); took != 8*time.Second || taken != 1 {
-			t.Errorf("delivered after %v, taken %d times; want at the end of the calls, 8s", took, taken)
+		if took := time.Since(start); took != 8*time.Second || taken.Load() != 1 {
+			t.Errorf("delivered after %v, taken %d times; want at the end of the calls, 8s", took, taken.Load())
 		}
 		want(t, "work", work, "told: one\n\nstop", nil)
 		if d := cmp.Diff([]string{"3onedelivered", "3stopdelivered"}, events); d != "" {
