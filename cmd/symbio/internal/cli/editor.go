@@ -122,7 +122,7 @@ func (e *editor) take() string {
 // row is the line behind a prompt in a terminal of so many columns, and the column of the cursor. What does not fit
 // is to the left and to the right of it.
 func (e *editor) row(prompt string, columns int) (text string, cursor int) {
-	prompt = fit(prompt, max(2, columns-8))
+	prompt = fit(prompt, max(3, columns-6))
 	room := max(1, columns-1-cellsIn(prompt))
 	shown := make([]rune, len(e.text))
 	for i, r := range e.text {
