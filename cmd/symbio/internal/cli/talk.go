@@ -312,6 +312,8 @@ func (t *talk) draw() {
 
 func (t *talk) hint() string {
 	switch {
+	case t.busy > 0 && t.pressed:
+		return "stopping (Ctrl-C again leaves)"
 	case t.busy > 0:
 		return t.show.scene.status(t.show.now(), t.since) + " (type to steer, Ctrl-C stops it)"
 	case len(t.kept) > 0:
