@@ -25,9 +25,12 @@ type replicateArgs struct {
 	Tools  []string `json:"tools,omitempty" jsonschema:"the tools it may use, a part of your own; absent = all of yours"`
 }
 
+// replicates is replicate_agent, of which each agent has its own.
+var replicates = tool.NewKind[replicateArgs](tool.Spec{Name: "replicate_agent", Description: replicateText})
+
 // replicateTool lets a model spawn sub-agents through any Replicator.
 func replicateTool(r community.Replicator) tool.Tool {
-	return tool.New(tool.Spec{Name: "replicate_agent", Description: replicateText}, func(ctx context.Context, a replicateArgs) tool.Result {
+	return replicates.New(func(ctx context.Context, a replicateArgs) tool.Result {
 		member, err := r.Replicate(ctx, community.Replica{Name: a.Name, Reason: a.Reason, Keep: a.Tools})
 		if err != nil {
 			return tool.Result{Text: "no sub-agent was spawned: " + err.Error(), IsError: true}
