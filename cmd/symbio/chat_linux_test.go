@@ -251,6 +251,26 @@ func TestCtrlCInARunEndsItAndTheSecondOneAtOnce(t *testing.T) {
 	}
 }
 
+func TestTheSecondCtrlCLeavesANodeThatDoesNotAnswer(t *testing.T) {
+	dir, env := talkHome(t)
+	cmd := exec.Command("symbio", "up", "--json", "--name", "a", "--config", "c.yaml", "--no-mdns")
+	cmd.Dir, cmd.Env = dir, env
+	up := started(t, cmd)
+	up.expect(t, "it is ready", func(l line) bool { return l.Type == "ready" })
+	s := inTerminal(t, dir, env, "run", "--node", "a", "go on")
+	s.sees(0, "Bash cat gate")
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Signal(syscall.SIGCONT)
+	s.types("\x03")
+	s.sees(0, "stopping (Ctrl-C again leaves)")
+	s.types("\x03")
+	if status, text := s.leaves(); status != 1 || !strings.Contains(text, "symbio run: interrupted\r\n") {
+		t.Errorf("it ended with %d and said %q, want 1", status, text)
+	}
+}
+
 func TestPastedTextIsOneMessageAndSubAgentsAreShownBelowTheirNames(t *testing.T) {
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "chat")
