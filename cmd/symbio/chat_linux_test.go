@@ -126,11 +126,13 @@ func (s *screen) leaves() (status int, text string) {
 	case <-time.After(limit):
 		s.t.Fatalf("it does not end; it has shown %q", s.shown())
 	}
-	s.sees(0, "\x1b[?2004l")
+	if text = s.last(); !strings.Contains(text, "\x1b[?2004l") {
+		s.t.Errorf("pastes are still marked: %q", text)
+	}
 	if now := s.settings(); now.Lflag&unix.ECHO == 0 || now.Lflag&unix.ICANON == 0 {
 		s.t.Errorf("the terminal is left raw: %+v", now)
 	}
-	return status, s.shown()
+	return status, text
 }
 
 func (s *screen) shown() string {
@@ -242,11 +244,30 @@ func TestCtrlCInARunEndsItAndTheSecondOneAtOnce(t *testing.T) {
 			s := talk(t, dir, env, "run", "go on")
 			s.sees(0, "Bash cat gate")
 			press(s)
-			s.sees(0, "interrupted\r\n")
-			if status, text := s.leaves(); status != 1 {
+			if status, text := s.leaves(); status != 1 || !strings.Contains(text, "interrupted\r\n") {
 				t.Errorf("it ended with %d and said %q, want 1", status, text)
 			}
 		})
+	}
+}
+
+func TestTheSecondCtrlCLeavesANodeThatDoesNotAnswer(t *testing.T) {
+	dir, env := talkHome(t)
+	cmd := exec.Command("symbio", "up", "--json", "--name", "a", "--config", "c.yaml", "--no-mdns")
+	cmd.Dir, cmd.Env = dir, env
+	up := started(t, cmd)
+	up.expect(t, "it is ready", func(l line) bool { return l.Type == "ready" })
+	s := inTerminal(t, dir, env, "run", "--node", "a", "go on")
+	s.sees(0, "Bash cat gate")
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Signal(syscall.SIGCONT)
+	s.types("\x03")
+	s.sees(0, "stopping (Ctrl-C again leaves)")
+	s.types("\x03")
+	if status, text := s.leaves(); status != 1 || !strings.Contains(text, "symbio run: interrupted\r\n") {
+		t.Errorf("it ended with %d and said %q, want 1", status, text)
 	}
 }
 

@@ -56,7 +56,7 @@ func (c *control) converse(ctx context.Context, open *symbiov1.RunRequest, recv 
 	}
 	d := &dialogue{
 		control: c, member: member, tap: tap, tree: &tree{members: map[string]bool{string(member.ID): true}}, send: send,
-		queue: make(chan *turn, mostSaid), told: make(chan Event),
+		queue: make(chan *turn, mostSaid), told: make(chan telling),
 	}
 	err = d.run(ctx, open.GetTask(), recv)
 	// The agent ends with its conversation, whatever became of it, and also when nobody waits any longer.
@@ -79,11 +79,17 @@ type dialogue struct {
 	tree     *tree
 	send     func(*symbiov1.Event) error // from show only
 	queue    chan *turn                  // closed by hear, when all is said
-	told     chan Event                  // results and receipts; closed by answer, when all is answered
+	told     chan telling                // results and receipts; closed by answer, when all is answered
 	steering atomic.Int32                // that is on its way
 
 	mu    sync.Mutex
 	turns []*turn // not answered yet, the one in flight first; guarded by mu
+}
+
+// telling is an event of this conversation alone; done is closed when it is sent.
+type telling struct {
+	done  chan struct{}
+	event Event
 }
 
 // turn is a message and its answer.
@@ -114,7 +120,7 @@ func (d *dialogue) run(ctx context.Context, task string, recv func() (*symbiov1.
 
 // hear takes what is said until all is.
 func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequest, error)) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	steerCtx, cancel := context.WithCancel(ctx)
 	var steering sync.WaitGroup
 	defer func() {
 		if err != nil {
@@ -138,11 +144,11 @@ func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequ
 			if d.steering.Add(1) > mostSaid {
 				return fmt.Errorf("%w: %d lines wait to be put to the agent", community.ErrBusy, mostSaid)
 			}
-			steering.Go(func() { d.steer(ctx, r.GetSteer()) })
+			steering.Go(func() { d.steer(steerCtx, r.GetSteer()) })
 		case r.GetTranscript() != nil:
 			d.transcript(ctx)
 		case r.GetInterrupt() != nil:
-			d.interrupt()
+			d.interrupt(ctx)
 		default:
 			err = fmt.Errorf("%w: this node does not know what was said", errWrong)
 		}
@@ -187,17 +193,17 @@ func (d *dialogue) steer(ctx context.Context, m *symbiov1.SteerMessage) {
 }
 
 // interrupt ends the turn in flight, or the next one when none has begun.
-func (d *dialogue) interrupt() {
+func (d *dialogue) interrupt(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.turns) > 0 && d.control.node.factory.Interrupt(d.member.ID) != nil {
+	if len(d.turns) > 0 && d.control.node.interrupt(ctx, d.member.ID) != nil {
 		d.turns[0].cancel() // the agent has not begun
 	}
 }
 
 // transcript tells what the agent remembers, the latest of it, and how it stands.
 func (d *dialogue) transcript(ctx context.Context) {
-	state, err := d.control.node.stateHere(d.member.ID, true)
+	state, err := d.control.node.state(ctx, d.member.ID, true)
 	if err != nil {
 		state = agentState{} // it is gone, which each turn tells
 	}
@@ -258,9 +264,14 @@ func (d *dialogue) tell(ctx context.Context, kind string, fields any) {
 	if err != nil {
 		data = nil // cannot happen: there are only strings in it
 	}
-	e := Event{Time: time.Now().UTC(), Type: kind, Node: d.control.node.name, Agent: string(d.member.ID), Data: data}
+	t := telling{make(chan struct{}), Event{Time: time.Now().UTC(), Type: kind, Node: d.control.node.name, Agent: string(d.member.ID), Data: data}}
 	select {
-	case d.told <- e:
+	case d.told <- t:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-t.done: // before the next turn adds events of its own
 	case <-ctx.Done():
 	}
 }
@@ -273,16 +284,17 @@ func (d *dialogue) show(ctx context.Context) error {
 		}
 		select {
 		case <-d.tap.ready:
-		case e, ok := <-d.told:
+		case t, ok := <-d.told:
 			if !ok {
 				return nil // what happens after the last result is not of the conversation
 			}
 			if err := d.events(); err != nil {
 				return err
 			}
-			if err := d.send(toWire(e)); err != nil {
+			if err := d.send(toWire(t.event)); err != nil {
 				return err
 			}
+			close(t.done)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
