@@ -83,12 +83,13 @@ func (l *life) tell(ctx context.Context, c *child, text string) tool.Result {
 	reply := map[string]any{"agent_id": c.member.ID, "name": c.member.Name, "outcome": "on its way", "note": c.member.Name + " is told before its model is asked the next time. If it is done before that, wait_agents says that it was not told."}
 	select {
 	case r := <-heard:
-		reply["outcome"], reply["note"] = r.Outcome, r.Why
-		if r.Outcome == conversation.Returned {
+		switch reply["outcome"] = r.Outcome; r.Outcome {
+		case conversation.Returned:
 			return failed(fmt.Errorf("%s was not told: %s", c.member.Name, r.Why))
-		}
-		if r.Why == "" {
-			delete(reply, "note")
+		case conversation.Kept:
+			reply["note"] = c.member.Name + " is told with the task that it begins next."
+		default:
+			reply["note"] = c.member.Name + " has been told."
 		}
 	case <-wait.C:
 	case <-ctx.Done():

@@ -63,7 +63,8 @@ type spawned struct {
 }
 
 func (a *Agent) replicateTool() tool.Tool {
-	return tool.New(tool.Spec{Name: "replicate_agent", Description: replicateText}, a.replicate)
+	// One after the other, so that they are made in the order in which the model wanted them.
+	return tool.New(tool.Spec{Name: "replicate_agent", Description: replicateText, Alone: true}, a.replicate)
 }
 
 // replicate makes the sub-agents that a model wants, and has them begin their task.
