@@ -124,7 +124,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	}
 	if err != nil {
 		a.report(Event{Type: EventFailed, Why: err.Error(), Spent: a.life.spent()})
-		return community.Reply{}, err
+		return community.Reply{}, overThere(s, err)
 	}
 	a.report(Event{Type: EventDone, Text: text, Spent: a.life.spent()})
 	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil

@@ -452,3 +452,31 @@ func TestNothingStaysOfALoanThatIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// A lent agent whose share is used up says so, with how far it got, and its parent goes on.
+func TestALentAgentSaysThatItsShareIsUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			m := last(r)
+			switch {
+			case strings.Contains(m.Text, "budget of this task is used up"):
+				return say("half of it is done")
+			case firstTask(r) == "toil":
+				return call(use("1", "slow", waitArgs{"1s"}))
+			case m.Role == llm.User:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "it is to help", "node": "bob", "task": "toil", "budget": map[string]any{"model_calls": 3}}))
+			case m.Results[0].Name == "wait_agents":
+				return say(m.Results[0].Text)
+			}
+			return call(use("2", "wait_agents", map[string]any{}))
+		}), general(), slow())
+		parent := l.a.spawn(t, agent.Order{})
+		got, err := l.a.task(t.Context(), parent, "begin")
+		if err != nil || !strings.Contains(got, "failed") || !strings.Contains(got, "over the budget: 3 model calls. How far it got: half of it is done") {
+			t.Errorf("the parent reads %q, %v", got, err)
+		}
+		if s, _ := l.a.factory.Spent(parent.ID); s.ModelCalls != 6 {
+			t.Errorf("%+v is spent, want 3 calls of each", s)
+		}
+	})
+}

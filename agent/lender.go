@@ -152,6 +152,9 @@ func (l *Lender) child(in loanRequest, s community.Signal) (*life, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m, known := l.cfg.Factory.cfg.Community.Member(community.MemberID(in.Parent)); known && string(m.Node) != s.Requester[0] {
+		return nil, errLoan("the parent is another node's")
+	}
 	limits := l.cfg.Order.Limits.Within(in.Share.limits())
 	return &life{
 		def: l.cfg.Definitions[i], policy: l.cfg.Order.Policy, memory: new(permission.Memory), ask: l.cfg.Order.Ask,
@@ -345,4 +348,14 @@ func (l *lent) spends() {
 	case l.spent <- struct{}{}:
 	default: // it is about to be
 	}
+}
+
+// overThere is an error of a task as who gave it reads it. Of one of another node only that would be left that the agent
+// failed; that it reached a limit is no secret, and what it has done so far is for them.
+func overThere(s community.Signal, err error) error {
+	var over *OverBudget
+	if stranger(s) == "" || !errors.As(err, &over) {
+		return err
+	}
+	return community.Explain(community.ErrAgentFailed, over.Error())
 }
