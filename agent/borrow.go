@@ -222,6 +222,7 @@ func (b *borrowed) hear(u loanUpdate) {
 	b.mu.Unlock()
 	if u.Spent != nil {
 		b.account.report(u.Spent.said())
+		b.life.lease().spends()
 	}
 }
 
@@ -238,6 +239,7 @@ func (b *borrowed) settle(final loanUpdate, err error) {
 	default:
 		b.account.lost()
 	}
+	b.life.lease().spends()
 	b.end(err)
 }
 

@@ -40,8 +40,8 @@ type place struct {
 	lender    *agent.Lender
 	end       func() error
 
-	mu     sync.Mutex
-	events []agent.Event // guarded by mu
+	mu      sync.Mutex
+	spawned []time.Time // agents, by others; guarded by mu
 }
 
 func nodeID(name string) community.NodeID {
@@ -89,8 +89,14 @@ func (p *place) start(t *testing.T) {
 	})
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Tools: p.tools, Dir: "/work",
-		Model:  func(context.Context, string) (llm.Model, error) { return p.model, nil },
-		Report: func(e agent.Event) { p.mu.Lock(); defer p.mu.Unlock(); p.events = append(p.events, e) },
+		Model: func(context.Context, string) (llm.Model, error) { return p.model, nil },
+		Report: func(e agent.Event) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if e.Type == agent.EventSpawned {
+				p.spawned = append(p.spawned, time.Now())
+			}
+		},
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

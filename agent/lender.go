@@ -316,19 +316,33 @@ func (l *life) master() string {
 
 // tellBorrower tells the node to which an agent is lent what it and its descendants are doing, and spend.
 func (l *life) tellBorrower(e Event) {
-	for l.parent != nil {
-		l = l.parent
-	}
-	if l.lent == nil {
+	lent := l.lease()
+	if lent == nil {
 		return
 	}
 	switch e.Type {
 	case EventCall:
-		l.lent.tell(community.Progress{Message: e.Name + " asks for " + e.Tool})
+		lent.tell(community.Progress{Message: e.Name + " asks for " + e.Tool})
 	case EventTurn, EventSpawned, EventDone, EventFailed:
-		select {
-		case l.lent.spent <- struct{}{}:
-		default: // it is told of that soon
-		}
+		lent.spends()
+	}
+}
+
+// lease is what is special about the life if it is of an agent that is lent, or of a descendant of one; nil if not.
+func (l *life) lease() *lent {
+	for l.parent != nil {
+		l = l.parent
+	}
+	return l.lent
+}
+
+// spends has the borrower told soon what is spent. It does nothing to nil.
+func (l *lent) spends() {
+	if l == nil {
+		return
+	}
+	select {
+	case l.spent <- struct{}{}:
+	default: // it is about to be
 	}
 }
