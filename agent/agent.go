@@ -119,10 +119,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	defer a.life.serve(nil, nil)
 	a.report(Event{Type: EventTask, Text: task})
 	text, err := a.work(ctx, task, s)
-	if over := a.life.overdrawn(text, err); over != nil {
-		err = over
-	}
-	if err != nil {
+	if err = a.life.overdrawn(s, text, err); err != nil {
 		a.report(Event{Type: EventFailed, Why: err.Error(), Spent: a.life.spent()})
 		return community.Reply{}, overThere(s, err)
 	}

@@ -264,7 +264,13 @@ func TestStoppedSubAgentsEndWithAllBelowThemAndMakeRoom(t *testing.T) {
 			case 2:
 				return call(use("3", "replicate_agent", map[string]any{"reason": "too many"}))
 			case 3:
-				return call(use("4", "stop_agents", map[string]any{"agents": []string{"ann"}}))
+				var ann struct {
+					ID string `json:"agent_id"`
+				}
+				if err := json.Unmarshal([]byte(all[0].Text), &ann); err != nil {
+					t.Error(err)
+				}
+				return call(use("4", "stop_agents", map[string]any{"agents": []string{ann.ID}}))
 			case 4:
 				return call(use("5", "replicate_agent", map[string]any{"reason": "again"}))
 			}

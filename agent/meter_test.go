@@ -107,6 +107,51 @@ func TestAnAnswerIsNoLongerThanWhatIsLeft(t *testing.T) {
 	})
 }
 
+func TestACallWaitsForWhatThoseInFlightMayNotNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := map[string]string{}
+		var mu sync.Mutex
+		model := llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+			time.Sleep(time.Duration(len(last(r).Text)) * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			if told(r) {
+				answers["told"] = last(r).Text
+			}
+			return llm.Response{Message: llm.Message{Text: "done"}, Usage: llm.Usage{Input: 100, Output: 100}}, nil
+		})
+		h := newHouse(t, parents(func(n int, results []llm.ToolResult) (llm.Message, error) {
+			switch n {
+			case 0:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "a", "name": "ann"}), use("2", "replicate_agent", map[string]any{"reason": "a", "name": "bob"}), use("3", "replicate_agent", map[string]any{"reason": "a", "name": "cem"}))
+			}
+			return say("done")
+		}, func(ctx context.Context, r llm.Request) (llm.Message, error) {
+			m, err := llm.Collect(model.Stream(ctx, r), nil)
+			return m.Message, err
+		}))
+		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent"), Limits: agent.Limits{Tokens: 40_000}, ForLife: true})
+		if _, err := h.task(m, "go"); err != nil {
+			t.Fatal(err)
+		}
+		var g sync.WaitGroup
+		for _, child := range h.community.Members() {
+			if child.ID != m.ID {
+				g.Go(func() {
+					text := map[string]string{"ann": "x", "bob": "xxx", "cem": "xx"}[child.Name]
+					if got, err := h.task(child, text); got != "done" || err != nil {
+						t.Errorf("%s: %q, %v; want an answer: there is enough, one after the other", child.Name, got, err)
+					}
+				})
+			}
+		}
+		g.Wait()
+		if len(answers) > 0 {
+			t.Errorf("it was told %q", answers["told"])
+		}
+	})
+}
+
 func TestACostThatIsNotKnownIsNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
