@@ -65,9 +65,12 @@ func newAgent(l *life) *Agent {
 // guard judges each call by the whole chain as it stands at that moment.
 type guard struct{ life *life }
 
-func (g guard) Judge(c permission.Call) permission.Verdict { return g.chain(c).Judge(c) }
+func (g guard) Judge(c permission.Call) permission.Verdict { return judged(g.chain(c), c) }
 
-func (g guard) Explain(c permission.Call) permission.Explanation { return g.chain(c).Explain(c) }
+func (g guard) Explain(c permission.Call) permission.Explanation {
+	chain := g.chain(c)
+	return chain.Explain(decisive(chain, c))
+}
 
 func (g guard) chain(c permission.Call) permission.Chain {
 	if forChildren(c.Tool) {
