@@ -119,6 +119,9 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	defer a.life.serve(nil, nil)
 	a.report(Event{Type: EventTask, Text: task})
 	text, err := a.work(ctx, task, s)
+	if errors.Is(err, conversation.ErrInterrupted) {
+		err = interruptedError{}
+	}
 	if err = a.life.overdrawn(s, text, err); err != nil {
 		a.report(Event{Type: EventFailed, Why: err.Error(), Spent: a.life.spent()})
 		return community.Reply{}, err

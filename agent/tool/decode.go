@@ -38,9 +38,8 @@ func DecodeArgs(args json.RawMessage) (map[string]any, error) {
 		var whole json.RawMessage
 		return nil, fmt.Errorf("the arguments are not one JSON object: %w", json.Unmarshal(args, &whole))
 	}
-	d := json.NewDecoder(bytes.NewReader(args))
-	d.UseNumber()
-	v, err := decodeValue(d, 0)
+	r := reader{text: args}
+	v, err := r.value(0)
 	if err != nil {
 		return nil, err
 	}
@@ -51,55 +50,117 @@ func DecodeArgs(args json.RawMessage) (map[string]any, error) {
 	return object, nil
 }
 
-func decodeValue(d *json.Decoder, depth int) (any, error) {
+// reader reads JSON that is known to be valid, in one pass: encoding/json does not tell of keys that are there twice,
+// and its tokens cost more than all else that a call does.
+type reader struct {
+	text []byte
+	at   int
+}
+
+// next is the first byte that is no white space.
+func (r *reader) next() byte {
+	for r.at < len(r.text) {
+		switch c := r.text[r.at]; c {
+		case ' ', '\t', '\r', '\n':
+			r.at++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (r *reader) value(depth int) (any, error) {
 	if depth > deepest {
 		return nil, fmt.Errorf("the arguments are nested more than %d deep", deepest)
 	}
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
+	switch r.next() {
+	case '{':
+		return r.object(depth)
+	case '[':
+		return r.list(depth)
+	case '"':
+		return r.string()
+	case 't':
+		r.at += len("true")
+		return true, nil
+	case 'f':
+		r.at += len("false")
+		return false, nil
+	case 'n':
+		r.at += len("null")
+		return nil, nil
 	}
-	switch t := t.(type) {
-	case json.Delim:
-		if t == '{' {
-			return decodeMembers(d, depth)
-		}
-		list := []any{}
-		for d.More() {
-			v, err := decodeValue(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err := d.Token()
-		return list, err
-	case json.Number:
-		return decodeNumber(t.String())
+	from := r.at
+	for r.at < len(r.text) && strings.IndexByte("+-.0123456789Ee", r.text[r.at]) >= 0 {
+		r.at++
 	}
-	return t, nil
+	return decodeNumber(string(r.text[from:r.at]))
 }
 
-func decodeMembers(d *json.Decoder, depth int) (any, error) {
-	object := map[string]any{}
-	seen := map[string]string{}
-	for d.More() {
-		t, err := d.Token()
+func (r *reader) list(depth int) (any, error) {
+	list := []any{}
+	for r.at++; r.next() != ']'; {
+		if r.next() == ',' {
+			r.at++
+		}
+		v, err := r.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
-		name, _ := t.(string)
+		list = append(list, v)
+	}
+	r.at++
+	return list, nil
+}
+
+func (r *reader) object(depth int) (any, error) {
+	object := map[string]any{}
+	var seen map[string]string
+	for r.at++; r.next() != '}'; {
+		if r.next() == ',' {
+			r.at++
+			r.next()
+		}
+		name, err := r.string()
+		if err != nil {
+			return nil, err
+		}
 		// Readers of JSON differ in which of two such keys they take, and in whether case counts.
-		if first, twice := seen[foldKey(name)]; twice {
+		key := foldKey(name)
+		if first, twice := seen[key]; twice {
 			return nil, fmt.Errorf("the key %q is there twice (as %q); write each key once", name, first)
 		}
-		seen[foldKey(name)] = name
-		if object[name], err = decodeValue(d, depth+1); err != nil {
+		if seen == nil {
+			seen = map[string]string{}
+		}
+		seen[key] = name
+		r.next()
+		r.at++ // the colon
+		if object[name], err = r.value(depth + 1); err != nil {
 			return nil, err
 		}
 	}
-	_, err := d.Token()
-	return object, err
+	r.at++
+	return object, nil
+}
+
+// string reads a string, at its quotation mark.
+func (r *reader) string() (string, error) {
+	from, plain := r.at, true
+	for r.at++; r.text[r.at] != '"'; r.at++ {
+		if r.text[r.at] == '\\' {
+			plain = false
+			r.at++
+		}
+	}
+	r.at++
+	if plain {
+		return string(r.text[from+1 : r.at-1]), nil
+	}
+	var text string
+	err := json.Unmarshal(r.text[from:r.at], &text)
+	return text, err
 }
 
 // foldKey makes equal what encoding/json takes for the same key, which folds case by Unicode's simple

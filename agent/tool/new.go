@@ -55,13 +55,27 @@ func New[A any](spec Spec, run func(ctx context.Context, args A) Result) Tool {
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: the schema of its arguments: %v", spec.Name, err))
 	}
-	return &typed[A]{spec: spec, schema: schema, resolved: resolved, text: text, run: run}
+	return &typed[A]{spec: spec, schema: schema, resolved: resolved, plain: plain(schema), text: text, run: run}
+}
+
+// plain reports whether check alone holds a value to the schema of a struct: its properties are scalars, about which
+// the schema says no more than their type, and what Spec.Enums says.
+func plain(s *jsonschema.Schema) bool {
+	for _, p := range s.Properties {
+		bare := *p
+		bare.Description, bare.Enum = "", nil
+		if !slices.Contains([]string{"string", "integer", "number", "boolean"}, p.Type) || !reflect.DeepEqual(bare, jsonschema.Schema{Type: p.Type}) {
+			return false
+		}
+	}
+	return true
 }
 
 type typed[A any] struct {
 	spec     Spec
 	schema   *jsonschema.Schema
 	resolved *jsonschema.Resolved
+	plain    bool // see plain
 	text     json.RawMessage
 	run      func(context.Context, A) Result
 }
@@ -119,6 +133,9 @@ func (t *typed[A]) check(args map[string]any) error {
 		if _, ok := args[name]; !ok {
 			return fmt.Errorf("the argument %q is missing; the arguments are %s", name, t.arguments())
 		}
+	}
+	if t.plain {
+		return nil
 	}
 	if err := t.resolved.Validate(args); err != nil {
 		return fmt.Errorf("the arguments do not fit the schema: %w", err)
