@@ -84,7 +84,7 @@ func (a *Agent) tools() []tool.Tool {
 	if cfg.Skills != nil {
 		all = append(all, a.skillTools()...)
 	}
-	all = append(all, a.replicateTool(), a.messageTool(), a.waitTool(), a.stopTool())
+	all = append(all, replicates.New(a.replicate), messages.New(a.message), waits.New(a.wait), stops.New(a.stop))
 	if a.life.def.Tools == nil {
 		return all
 	}
