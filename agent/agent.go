@@ -87,7 +87,7 @@ func (a *Agent) tools() []tool.Tool {
 	if cfg.Skills != nil {
 		all = append(all, a.skillTools()...)
 	}
-	all = append(all, a.replicateTool(), a.messageTool(), a.waitTool(), a.stopTool())
+	all = append(all, replicates.New(a.replicate), messages.New(a.message), waits.New(a.wait), stops.New(a.stop))
 	if a.life.def.Tools == nil {
 		return all
 	}
@@ -122,6 +122,9 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	defer a.life.serve(nil, nil)
 	a.report(Event{Type: EventTask, Text: task})
 	text, err := a.work(ctx, task, s)
+	if errors.Is(err, conversation.ErrInterrupted) {
+		err = interruptedError{}
+	}
 	if err = a.life.overdrawn(s, text, err); err != nil {
 		a.report(Event{Type: EventFailed, Why: err.Error(), Spent: a.life.spent()})
 		return community.Reply{}, overThere(s, err)

@@ -53,8 +53,8 @@ type Config struct {
 	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
-	// Window is how many tokens models can be given; see conversation.Config. Default: its default.
-	Window int
+	// Window is how many tokens the model of a name can be given; 0 and by default that of conversation.Config.
+	Window func(model string) int
 	// Granted are rules that hold for every agent beside its policy, as those that a person has allowed for longer
 	// than a session. It is asked at each call. Default: none.
 	Granted func() []permission.Granted
@@ -77,6 +77,9 @@ type Factory struct {
 func NewFactory(cfg Config) *Factory {
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
+	}
+	if cfg.Window == nil {
+		cfg.Window = func(string) int { return 0 }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -20,9 +20,8 @@ type messageArgs struct {
 	Message string `json:"message" jsonschema:"what to say; to one that does nothing, its next task"`
 }
 
-func (a *Agent) messageTool() tool.Tool {
-	return tool.New(tool.Spec{Name: "message_agent", Description: messageText}, a.message)
-}
+// messages is message_agent, of which each agent has its own.
+var messages = tool.NewKind[messageArgs](tool.Spec{Name: "message_agent", Description: messageText})
 
 // message gives a sub-agent that does nothing its next task, and tells one that works something more.
 func (a *Agent) message(ctx context.Context, args messageArgs) tool.Result {

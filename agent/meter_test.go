@@ -419,8 +419,8 @@ func (w *wild) live(t *testing.T, ends time.Duration) {
 	if left := h.community.Members(); len(left) != 0 {
 		w.complain("%d are left", len(left))
 	}
-	if spent.ModelCalls > w.calls {
-		w.complain("%d calls are accounted for, and there were %d", spent.ModelCalls, w.calls)
+	if spent.ModelCalls > w.limits.ModelCalls || spent.Tokens > w.limits.Tokens {
+		w.complain("%+v is accounted for, of %+v", spent, w.limits)
 	}
 	changes.Close()
 	watching.Wait()

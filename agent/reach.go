@@ -107,6 +107,16 @@ func (f *Factory) Transcript(id community.MemberID) ([]llm.Message, error) {
 	return talk.Transcript(), nil
 }
 
+// Replace puts another history in the place of what an agent of this node remembers, from its next task on; see
+// conversation.Conversation.Replace. community.ErrNotFound; conversation.ErrUnsound.
+func (f *Factory) Replace(id community.MemberID, messages []llm.Message) error {
+	talk, err := f.talk(id)
+	if err != nil {
+		return err
+	}
+	return talk.Replace(messages)
+}
+
 func (f *Factory) talk(id community.MemberID) (*conversation.Conversation, error) {
 	l := f.register.member(id)
 	if l == nil {
@@ -125,6 +135,15 @@ func (r *register) member(id community.MemberID) *life {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ids[id]
+}
+
+// interruptedError is conversation.ErrInterrupted, and another node may know that it was that.
+type interruptedError struct{}
+
+func (interruptedError) Error() string { return "the task was " + conversation.ErrInterrupted.Error() }
+
+func (e interruptedError) Unwrap() []error {
+	return []error{conversation.ErrInterrupted, community.Explain(community.ErrAgentFailed, e.Error())}
 }
 
 func checkSteering(text string) error {

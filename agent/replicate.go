@@ -62,10 +62,9 @@ type spawned struct {
 	Accepts []string           `json:"accepts"`
 }
 
-func (a *Agent) replicateTool() tool.Tool {
-	// One after the other, so that they are made in the order in which the model wanted them.
-	return tool.New(tool.Spec{Name: "replicate_agent", Description: replicateText, Alone: true}, a.replicate)
-}
+// replicates is replicate_agent, of which each agent has its own. Calls run one after the other, so that sub-agents are
+// made in the order in which the model wanted them.
+var replicates = tool.NewKind[replicateArgs](tool.Spec{Name: "replicate_agent", Description: replicateText, Alone: true})
 
 // replicate makes the sub-agents that a model wants, and has them begin their task.
 func (a *Agent) replicate(ctx context.Context, args replicateArgs) tool.Result {

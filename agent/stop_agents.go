@@ -16,9 +16,8 @@ type stopArgs struct {
 	Agents []string `json:"agents,omitempty" jsonschema:"agent_ids or names of your sub-agents; absent = all of them"`
 }
 
-func (a *Agent) stopTool() tool.Tool {
-	return tool.New(tool.Spec{Name: "stop_agents", Description: stopText}, a.stop)
-}
+// stops is stop_agents, of which each agent has its own.
+var stops = tool.NewKind[stopArgs](tool.Spec{Name: "stop_agents", Description: stopText})
 
 // stop ends sub-agents with all below them, side by side, and answers with how they stood.
 func (a *Agent) stop(ctx context.Context, args stopArgs) tool.Result {

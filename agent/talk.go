@@ -12,7 +12,7 @@ import (
 // conversation is the agent's with its model. It lasts over tasks, and ends with the agent.
 func (a *Agent) conversation() *conversation.Conversation {
 	return conversation.New(conversation.Config{
-		Model: a.life.model, Tools: a.set, MaxTurns: a.life.def.MaxTurns, Window: a.life.factory.cfg.Window,
+		Model: a.life.model, Tools: a.set, MaxTurns: a.life.def.MaxTurns, Window: a.life.factory.cfg.Window(a.life.model.Name()),
 		System: func(ctx context.Context) (string, error) {
 			if err := a.reattach(ctx); err != nil {
 				return "", err

@@ -22,9 +22,8 @@ type waitArgs struct {
 	Seconds float64  `json:"seconds,omitempty" jsonschema:"how long to wait at most; absent = until it is so"`
 }
 
-func (a *Agent) waitTool() tool.Tool {
-	return tool.New(tool.Spec{Name: "wait_agents", Description: waitText, Enums: map[string][]string{"until": {"all", "any", "now"}}}, a.wait)
-}
+// waits is wait_agents, of which each agent has its own.
+var waits = tool.NewKind[waitArgs](tool.Spec{Name: "wait_agents", Description: waitText, Enums: map[string][]string{"until": {"all", "any", "now"}}})
 
 // looked is how a sub-agent stands, for its parent's model.
 type looked struct {

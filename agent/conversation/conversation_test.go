@@ -28,6 +28,13 @@ func answers(f func(ctx context.Context, r llm.Request) (llm.Message, error)) ll
 	})
 }
 
+// stopping is a model whose answers end for that reason.
+func stopping(why llm.Stop) llm.Model {
+	return llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+		return llm.Response{Message: llm.Message{Text: "as far as it got"}, Stop: why}, nil
+	})
+}
+
 func say(text string) (llm.Message, error) { return llm.Message{Text: text}, nil }
 
 func call(calls ...llm.ToolCall) (llm.Message, error) { return llm.Message{Calls: calls}, nil }
@@ -156,4 +163,24 @@ func TestACancelledMessageLeavesTheQueueWithoutATrace(t *testing.T) {
 			t.Errorf("%d messages in the history, want 4", n)
 		}
 	})
+}
+
+// Whoever has the slot at the very moment at which they give up hands it on.
+func TestASlotIsNotLostOnSomebodyWhoGivesUpAtThatMoment(t *testing.T) {
+	for range 50 { // which of the two comes first is a matter of luck
+		synctest.Test(t, func(t *testing.T) {
+			c := conversation.New(conversation.Config{Model: echo()})
+			first := send(t.Context(), c, "first")
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // at which first is done
+			defer cancel()
+			second := send(ctx, c, "second")
+			synctest.Wait()
+			third := send(t.Context(), c, "third")
+			want(t, "first", first, "re: first", nil)
+			want(t, "second", second, "", context.DeadlineExceeded)
+			want(t, "third", third, "re: third", nil)
+			want(t, "fourth", send(t.Context(), c, "fourth"), "re: fourth", nil)
+		})
+	}
 }

@@ -14,7 +14,7 @@ const (
 	Heard       Kind = "heard"       // a piece of the answer, or that it is asked again: Chunk
 	Answered    Kind = "answered"    // the model answered: Usage
 	Calling     Kind = "calling"     // the calls of the turn are about to be made: Calls
-	Steered     Kind = "steered"     // what became of something said meanwhile: Receipt
+	Steered     Kind = "steered"     // what became of something said meanwhile, or before: Receipt
 	Compacted   Kind = "compacted"   // room was made in the model's context: Compaction
 	Interrupted Kind = "interrupted" // the exchange was ended by Interrupt
 )

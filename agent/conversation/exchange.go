@@ -177,10 +177,10 @@ func (x *exchange) request() (llm.Response, error) {
 // hear hears a piece of the answer. With the first, what was said meanwhile is delivered.
 func (x *exchange) hear(chunk llm.Chunk) {
 	if chunk.Retry == nil {
-		x.begun, x.next = true, nil
-		if len(x.said) > 0 {
-			x.settle(x.said, Receipt{Outcome: Delivered, Turn: int(x.turn.Load())})
-			x.said = nil
+		x.begun = true
+		if len(x.next)+len(x.said) > 0 {
+			x.settle(append(x.next, x.said...), Receipt{Outcome: Delivered, Turn: int(x.turn.Load())})
+			x.next, x.said = nil, nil
 		}
 	}
 	x.tell(Event{Kind: Heard, Chunk: chunk})

@@ -53,14 +53,14 @@ func (h *history) say(text string) bool {
 }
 
 // count notes what the model counted for a request and its answer, which is the last message. prompt is an estimate of
-// what the request had beside the messages. A count that no text can come to is not believed: some servers leave out what
-// they had in a cache.
+// what the request had beside the messages. A count that is less than half of the estimate or more than twice is not
+// believed: some servers leave out what they had in a cache.
 func (h *history) count(u llm.Usage, prompt int) {
 	if u.Input <= 0 {
 		return
 	}
 	all := prompt + h.whole
-	h.counted, h.since = min(max(u.Input+u.Output, all/2), all*bytesPerToken), 0
+	h.counted, h.since = min(max(u.Input+u.Output, all/2), all*2), 0
 }
 
 // size is how many tokens a request with these messages has.

@@ -38,9 +38,8 @@ func DecodeArgs(args json.RawMessage) (map[string]any, error) {
 		var whole json.RawMessage
 		return nil, fmt.Errorf("the arguments are not one JSON object: %w", json.Unmarshal(args, &whole))
 	}
-	d := json.NewDecoder(bytes.NewReader(args))
-	d.UseNumber()
-	v, err := decodeValue(d, 0)
+	r := reader{text: args}
+	v, err := r.value(0)
 	if err != nil {
 		return nil, err
 	}
@@ -51,60 +50,131 @@ func DecodeArgs(args json.RawMessage) (map[string]any, error) {
 	return object, nil
 }
 
-func decodeValue(d *json.Decoder, depth int) (any, error) {
+// reader takes apart a text that is known to be valid JSON: what stands where is certain, only what it means is not.
+// encoding/json reads tokens with an allocation each and an interface between, which costs a call more than its check.
+type reader struct {
+	text []byte
+	at   int
+}
+
+// next is the first byte behind the space.
+func (r *reader) next() byte {
+	for r.text[r.at] <= ' ' {
+		r.at++
+	}
+	return r.text[r.at]
+}
+
+func (r *reader) value(depth int) (any, error) {
 	if depth > deepest {
 		return nil, fmt.Errorf("the arguments are nested more than %d deep", deepest)
 	}
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
+	switch c := r.next(); c {
+	case '{':
+		return r.members(depth)
+	case '[':
+		return r.list(depth)
+	case '"':
+		return r.word()
+	case 't':
+		r.at += len("true")
+		return true, nil
+	case 'f':
+		r.at += len("false")
+		return false, nil
+	case 'n':
+		r.at += len("null")
+		return nil, nil
 	}
-	switch t := t.(type) {
-	case json.Delim:
-		if t == '{' {
-			return decodeMembers(d, depth)
-		}
-		list := []any{}
-		for d.More() {
-			v, err := decodeValue(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err := d.Token()
-		return list, err
-	case json.Number:
-		return decodeNumber(t.String())
+	from := r.at
+	for r.at < len(r.text) && strings.IndexByte("+-.eE0123456789", r.text[r.at]) >= 0 {
+		r.at++
 	}
-	return t, nil
+	return decodeNumber(string(r.text[from:r.at]))
 }
 
-func decodeMembers(d *json.Decoder, depth int) (any, error) {
-	object := map[string]any{}
-	seen := map[string]string{}
-	for d.More() {
-		t, err := d.Token()
+func (r *reader) list(depth int) (any, error) {
+	list := []any{}
+	r.at++
+	for r.next() != ']' {
+		v, err := r.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
-		name, _ := t.(string)
-		// Readers of JSON differ in which of two such keys they take, and in whether case counts.
-		if first, twice := seen[foldKey(name)]; twice {
-			return nil, fmt.Errorf("the key %q is there twice (as %q); write each key once", name, first)
-		}
-		seen[foldKey(name)] = name
-		if object[name], err = decodeValue(d, depth+1); err != nil {
-			return nil, err
+		list = append(list, v)
+		if r.next() == ',' {
+			r.at++
 		}
 	}
-	_, err := d.Token()
-	return object, err
+	r.at++
+	return list, nil
+}
+
+func (r *reader) members(depth int) (any, error) {
+	object := map[string]any{}
+	var folded map[string]string // the keys that are another when folded
+	r.at++
+	for r.next() != '}' {
+		name, err := r.word()
+		if err != nil {
+			return nil, err
+		}
+		// Readers of JSON differ in which of two such keys they take, and in whether case counts.
+		key := foldKey(name)
+		first, twice := folded[key]
+		if _, same := object[key]; same {
+			first, twice = key, true
+		}
+		if twice {
+			return nil, fmt.Errorf("the key %q is there twice (as %q); write each key once", name, first)
+		}
+		if key != name {
+			if folded == nil {
+				folded = map[string]string{}
+			}
+			folded[key] = name
+		}
+		r.next() // the colon
+		r.at++
+		if object[name], err = r.value(depth + 1); err != nil {
+			return nil, err
+		}
+		if r.next() == ',' {
+			r.at++
+		}
+	}
+	r.at++
+	return object, nil
+}
+
+// word reads a string. One with escapes is left to encoding/json.
+func (r *reader) word() (string, error) {
+	from, plain := r.at, true
+	for r.at++; r.text[r.at] != '"'; r.at++ {
+		if r.text[r.at] == '\\' {
+			plain = false
+			r.at++
+		}
+	}
+	r.at++
+	if plain {
+		return string(r.text[from+1 : r.at-1]), nil
+	}
+	var s string
+	err := json.Unmarshal(r.text[from:r.at], &s)
+	return s, err
 }
 
 // foldKey makes equal what encoding/json takes for the same key, which folds case by Unicode's simple
 // folding: ſ is s and K (the sign for Kelvin) is k.
-func foldKey(key string) string { return strings.ToLower(strings.ToUpper(key)) }
+func foldKey(key string) string {
+	for i := range len(key) {
+		if c := key[i]; c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' {
+			return strings.ToLower(strings.ToUpper(key))
+		}
+	}
+	return key
+}
 
 func decodeNumber(text string) (any, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {

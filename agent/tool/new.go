@@ -2,11 +2,13 @@ package tool
 
 import (
 	"context"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -32,10 +34,38 @@ type Spec struct {
 // New panics when A is no struct or has no schema, or when an enum is for no property: a mistake in
 // the program, found at the first start.
 func New[A any](spec Spec, run func(ctx context.Context, args A) Result) Tool {
-	if reflect.TypeFor[A]().Kind() != reflect.Struct {
+	return NewKind[A](spec).New(run)
+}
+
+// Kind is a tool of which each agent has one of its own. What is the same for all, the schema above all, is worked out
+// once, with the first; it is most of what a tool costs. A Kind may be used by many goroutines.
+type Kind[A any] struct{ shape func() *shape }
+
+// NewKind returns a Kind. What makes New panic makes the Kind's New do so.
+func NewKind[A any](spec Spec) Kind[A] {
+	return Kind[A]{sync.OnceValue(func() *shape { return newShape(spec, reflect.TypeFor[A]()) })}
+}
+
+// New makes a tool of the kind; see New.
+func (k Kind[A]) New(run func(ctx context.Context, args A) Result) Tool {
+	return &typed[A]{k.shape(), run}
+}
+
+// shape is what is known of a tool's arguments.
+type shape struct {
+	spec     Spec
+	schema   *jsonschema.Schema
+	plain    bool // check needs no more than types and names
+	resolved *jsonschema.Resolved
+	text     json.RawMessage // not to be written to
+	fields   map[string]int  // see fieldsOf
+}
+
+func newShape(spec Spec, of reflect.Type) *shape {
+	if of.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("tool %s: its arguments are no struct", spec.Name))
 	}
-	schema, err := jsonschema.For[A](nil)
+	schema, err := jsonschema.ForType(of, &jsonschema.ForOptions{})
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: the schema of its arguments: %v", spec.Name, err))
 	}
@@ -55,15 +85,12 @@ func New[A any](spec Spec, run func(ctx context.Context, args A) Result) Tool {
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: the schema of its arguments: %v", spec.Name, err))
 	}
-	return &typed[A]{spec: spec, schema: schema, resolved: resolved, text: text, run: run}
+	return &shape{spec: spec, schema: schema, plain: plain(schema), resolved: resolved, text: text, fields: fieldsOf(of)}
 }
 
 type typed[A any] struct {
-	spec     Spec
-	schema   *jsonschema.Schema
-	resolved *jsonschema.Resolved
-	text     json.RawMessage
-	run      func(context.Context, A) Result
+	*shape
+	run func(context.Context, A) Result
 }
 
 func (t *typed[A]) Spec() llm.ToolSpec {
@@ -79,12 +106,8 @@ func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
 		return Invocation{}, err
 	}
 	// The struct is made from the very value that the guard sees, not from the text again.
-	same, err := json.Marshal(args)
-	if err != nil {
-		return Invocation{}, fmt.Errorf("the arguments: %w", err)
-	}
 	var typed A
-	if err := json.Unmarshal(same, &typed); err != nil {
+	if err := t.fill(reflect.ValueOf(&typed), args); err != nil {
 		return Invocation{}, fmt.Errorf("the arguments: %w", err)
 	}
 	return Invocation{
@@ -95,9 +118,88 @@ func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
 	}, nil
 }
 
+// fill writes the arguments into the struct: texts, numbers and booleans as they are, and what is made of more by way of
+// encoding/json.
+func (t *shape) fill(to reflect.Value, args map[string]any) error {
+	var rest map[string]any
+	for name, v := range args {
+		if i, ok := t.fields[name]; ok && set(to.Elem().Field(i), v) {
+			continue
+		}
+		if rest == nil {
+			rest = map[string]any{}
+		}
+		rest[name] = v
+	}
+	if rest == nil {
+		return nil
+	}
+	same, err := json.Marshal(rest)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(same, to.Interface())
+}
+
+// set writes a decoded value into a field of just its type; false leaves it to encoding/json.
+func set(field reflect.Value, v any) bool {
+	switch v := v.(type) {
+	case string:
+		if field.Kind() == reflect.String {
+			field.SetString(v)
+			return true
+		}
+	case bool:
+		if field.Kind() == reflect.Bool {
+			field.SetBool(v)
+			return true
+		}
+	case int64:
+		if field.CanInt() && !field.OverflowInt(v) {
+			field.SetInt(v)
+			return true
+		}
+	}
+	return false
+}
+
+// fieldsOf are the fields of a struct that encoding/json fills without more than their kind, by their names there.
+func fieldsOf(t reflect.Type) map[string]int {
+	byText := reflect.TypeFor[encoding.TextUnmarshaler]()
+	byJSON := reflect.TypeFor[json.Unmarshaler]()
+	fields := map[string]int{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if p := reflect.PointerTo(f.Type); f.Anonymous || !f.IsExported() || strings.Contains(options, "string") || p.Implements(byText) || p.Implements(byJSON) {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		fields[name] = i
+	}
+	return fields
+}
+
+// plain says of an object's schema that it asks nothing of its values but a type, which check looks at itself.
+func plain(s *jsonschema.Schema) bool {
+	for _, p := range s.Properties {
+		switch p.Type {
+		case "string", "boolean", "integer", "number":
+		default:
+			return false
+		}
+		if !reflect.DeepEqual(p, &jsonschema.Schema{Type: p.Type, Description: p.Description, Enum: p.Enum}) {
+			return false
+		}
+	}
+	return true
+}
+
 // check holds the arguments against the schema, with errors that say how to mend them. A null for an
 // argument that may be left out is as if it were.
-func (t *typed[A]) check(args map[string]any) error {
+func (t *shape) check(args map[string]any) error {
 	for name, v := range args {
 		if v == nil && t.schema.Properties[name] != nil && !slices.Contains(t.schema.Required, name) {
 			delete(args, name)
@@ -120,6 +222,9 @@ func (t *typed[A]) check(args map[string]any) error {
 			return fmt.Errorf("the argument %q is missing; the arguments are %s", name, t.arguments())
 		}
 	}
+	if t.plain {
+		return nil
+	}
 	if err := t.resolved.Validate(args); err != nil {
 		return fmt.Errorf("the arguments do not fit the schema: %w", err)
 	}
@@ -127,7 +232,7 @@ func (t *typed[A]) check(args map[string]any) error {
 }
 
 // arguments lists the arguments in the order of the struct, for the model.
-func (t *typed[A]) arguments() string {
+func (t *shape) arguments() string {
 	if len(t.schema.Properties) == 0 {
 		return "none"
 	}

@@ -34,8 +34,11 @@ type searchArgs struct {
 	Limit int    `json:"limit,omitempty" jsonschema:"How many tools to load at most, up to 20. Default: 5."`
 }
 
+// searches is ToolSearch, of which each Set has one.
+var searches = NewKind[searchArgs](Spec{Name: searchName, Description: searchText})
+
 func (s *Set) searchTool() Tool {
-	return describing{New(Spec{Name: searchName, Description: searchText}, s.search)}
+	return describing{searches.New(s.search)}
 }
 
 // describing is a tool that does what Specs does, so that no rule is asked: it runs nothing, and loads only what

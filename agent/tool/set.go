@@ -252,15 +252,18 @@ func (s *Set) runTogether(ctx context.Context, jobs []*job) {
 	for _, j := range jobs {
 		s.guarded(j, func() { s.enter(ctx, j) })
 	}
+	ready := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return !j.ready })
+	if len(ready) == 1 { // a goroutine of its own would cost more than many a call
+		s.guarded(ready[0], func() { s.run(ctx, ready[0]) })
+		return
+	}
 	var group errgroup.Group
 	group.SetLimit(s.cfg.Parallel)
-	for _, j := range jobs {
-		if j.ready {
-			group.Go(func() error {
-				s.guarded(j, func() { s.run(ctx, j) })
-				return nil
-			})
-		}
+	for _, j := range ready {
+		group.Go(func() error {
+			s.guarded(j, func() { s.run(ctx, j) })
+			return nil
+		})
 	}
 	_ = group.Wait() // nothing in it returns an error
 }

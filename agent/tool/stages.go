@@ -165,7 +165,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 
 // limit ends a call that takes too long.
 func (s *Set) limit(ctx context.Context, j *job, next func(context.Context) Result) Result {
-	tooLong := fmt.Errorf("%s took longer than %v, the limit of a call", j.call.Name, s.cfg.Timeout.Round(time.Second))
+	tooLong := &slowError{j.call.Name, s.cfg.Timeout}
 	limited, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, tooLong)
 	defer cancel()
 	r := next(limited)
@@ -173,6 +173,16 @@ func (s *Set) limit(ctx context.Context, j *job, next func(context.Context) Resu
 		r.Text += "\n[" + tooLong.Error() + ".]"
 	}
 	return r
+}
+
+// slowError says that a call took longer than it may.
+type slowError struct {
+	tool  string
+	limit time.Duration
+}
+
+func (e *slowError) Error() string {
+	return fmt.Sprintf("%s took longer than %v, the limit of a call", e.tool, e.limit.Round(time.Second))
 }
 
 func (s *Set) callOf(ctx context.Context, j *job) permission.Call {

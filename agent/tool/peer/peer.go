@@ -64,15 +64,22 @@ func behalf(ctx context.Context, other bool) ([]byte, error) {
 	return say(other)
 }
 
+// The tools, of which each agent has its own.
+var (
+	findMembers      = tool.NewKind[findArgs](tool.Spec{Name: "find_members", Description: findText})
+	sendSignal       = tool.NewKind[sendArgs](tool.Spec{Name: "send_signal", Description: sendText})
+	invokeCapability = tool.NewKind[invokeArgs](tool.Spec{Name: "invoke_capability", Description: invokeText})
+)
+
 // Tools returns the tools for one agent, self. What guard would deny it to invoke is not shown to it;
 // a nil guard shows no capability. Capabilities that it has through another tool are invoked by that alone: by names
 // that tool, and are shown as others are.
 func Tools(c Community, self community.Member, guard tool.Guard, by map[string]string) []tool.Tool {
 	p := peers{c, self, guard, by}
 	return []tool.Tool{
-		tool.New(tool.Spec{Name: "find_members", Description: findText}, p.find),
-		tool.New(tool.Spec{Name: "send_signal", Description: sendText}, p.send),
-		tool.New(tool.Spec{Name: "invoke_capability", Description: invokeText}, p.invoke),
+		findMembers.New(p.find),
+		sendSignal.New(p.send),
+		invokeCapability.New(p.invoke),
 	}
 }
 

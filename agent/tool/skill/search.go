@@ -35,10 +35,15 @@ type hit struct {
 	Score       int           `json:"score"`
 }
 
+// The tools, of which each agent has its own. Calls after a deactivation are judged without what the skill allowed.
+var (
+	searches    = tool.NewKind[searchArgs](tool.Spec{Name: Search, Description: searchText})
+	deactivates = tool.NewKind[deactivateArgs](tool.Spec{Name: Deactivate, Description: deactivateText, Alone: true})
+)
+
 func searchTool(cfg Config) tool.Tool {
 	scopes := []string{"project", "repo", "user", "config", "bundled"}
-	spec := tool.Spec{Name: Search, Description: searchText}
-	return tool.New(spec, func(_ context.Context, a searchArgs) tool.Result {
+	return searches.New(func(_ context.Context, a searchArgs) tool.Result {
 		if a.Scope != "" && !slices.Contains(scopes, a.Scope) {
 			return tool.Result{Text: fmt.Sprintf("There is no scope %q; the scopes are %v.", a.Scope, scopes), IsError: true}
 		}
@@ -76,9 +81,7 @@ type deactivateArgs struct {
 }
 
 func deactivateTool(cfg Config) tool.Tool {
-	// Calls after it are judged without what the skill allowed.
-	spec := tool.Spec{Name: Deactivate, Description: deactivateText, Alone: true}
-	return tool.New(spec, func(ctx context.Context, a deactivateArgs) tool.Result {
+	return deactivates.New(func(ctx context.Context, a deactivateArgs) tool.Result {
 		if err := cfg.Registry.Deactivate(ctx, cfg.Agent, a.SkillName); err != nil {
 			return tool.Result{Text: err.Error(), IsError: true}
 		}

@@ -33,13 +33,14 @@ type loadArgs struct {
 
 func never[A any](context.Context, A) tool.Result { return tool.Result{IsError: true} }
 
-func activateTool() tool.Tool {
-	return tool.New(tool.Spec{Name: Activate, Description: activateText, Alone: true}, never[activateArgs])
-}
+var (
+	activates = tool.NewKind[activateArgs](tool.Spec{Name: Activate, Description: activateText, Alone: true})
+	loads     = tool.NewKind[loadArgs](tool.Spec{Name: Load, Description: loadText, Alone: true})
+)
 
-func loadTool() tool.Tool {
-	return tool.New(tool.Spec{Name: Load, Description: loadText, Alone: true}, never[loadArgs])
-}
+func activateTool() tool.Tool { return activates.New(never[activateArgs]) }
+
+func loadTool() tool.Tool { return loads.New(never[loadArgs]) }
 
 // taking is activate_skill or skill_load: the schema and the reading of arguments of an inner tool, around
 // which the skill is found first.

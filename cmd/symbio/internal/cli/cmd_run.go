@@ -52,7 +52,7 @@ conversation goes on after the answer, as in symbio chat.`,
   symbio run --model openai:gpt-x --budget agents=4,wall=10m -    # the task from standard input`,
 		Args: rangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if f.req.Task, err = a.task(args); err != nil {
+			if f.req.Task, err = a.text("task", args); err != nil {
 				return err
 			}
 			return a.run(cmd.Context(), &f)
@@ -63,8 +63,8 @@ conversation goes on after the answer, as in symbio chat.`,
 	return cmd
 }
 
-// task is the TASK argument, or standard input for "-".
-func (a *App) task(args []string) (string, error) {
+// text is an argument of that name, or standard input for "-".
+func (a *App) text(name string, args []string) (string, error) {
 	text := strings.Join(args, "")
 	if text == "-" {
 		data, err := io.ReadAll(a.In)
@@ -74,7 +74,7 @@ func (a *App) task(args []string) (string, error) {
 		text = string(data)
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", usage(errors.New("there is no task; give one as an argument, or - for standard input"))
+		return "", usage(fmt.Errorf("there is no %s; give one as an argument, or - for standard input", name))
 	}
 	return text, nil
 }

@@ -49,7 +49,7 @@ func rows(text string, columns int) (all []string) {
 		line = printable(strings.ReplaceAll(line, "\t", "    "))
 		for {
 			row, rest := breakRow(line, columns)
-			if all = append(all, row); rest == "" {
+			if all = append(all, strings.TrimRight(row, " ")); rest == "" {
 				break
 			}
 			line = rest
@@ -58,7 +58,8 @@ func rows(text string, columns int) (all []string) {
 	return all
 }
 
-// breakRow is the beginning of a line that fits into one row, and the rest. The last column stays free, as in fit.
+// breakRow is the beginning of a line that fits into one row, but for spaces at its end, and the rest. The last column
+// stays free, as in fit.
 func breakRow(line string, columns int) (row, rest string) {
 	used, space := 0, -1
 	for i, r := range line {

@@ -3,6 +3,7 @@ package cli
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // editor is the line that a person types. It knows no terminal: keys go in, a row comes out.
@@ -122,20 +123,27 @@ func (e *editor) take() string {
 // row is the line behind a prompt in a terminal of so many columns, and the column of the cursor. What does not fit
 // is to the left and to the right of it.
 func (e *editor) row(prompt string, columns int) (text string, cursor int) {
-	prompt = fit(prompt, max(2, columns-8))
+	prompt = fit(prompt, max(3, columns-6))
 	room := max(1, columns-1-cellsIn(prompt))
-	shown := make([]rune, len(e.text))
-	for i, r := range e.text {
-		if shown[i] = r; r == '\n' {
-			shown[i] = '↵'
-		} else if printable(string(r)) != string(r) {
-			shown[i] = ' '
-		}
-	}
 	from, before := e.at, 0
-	for from > 0 && before+cellsOf(shown[from-1]) < room {
+	for from > 0 && before+cellsOf(shownAs(e.text[from-1])) < room {
 		from--
-		before += cellsOf(shown[from])
+		before += cellsOf(shownAs(e.text[from]))
 	}
-	return prompt + fit(string(shown[from:]), room+1), cellsIn(prompt) + before
+	var b strings.Builder
+	for _, r := range e.text[from:min(len(e.text), from+room)] {
+		b.WriteRune(shownAs(r))
+	}
+	return prompt + fit(b.String(), room+1), cellsIn(prompt) + before
+}
+
+// shownAs is a character that takes room: a break in the line, and what cannot be seen, too.
+func shownAs(r rune) rune {
+	switch {
+	case r == '\n':
+		return '↵'
+	case !unicode.IsPrint(r):
+		return ' '
+	}
+	return r
 }

@@ -291,7 +291,7 @@ func outcome(text string) string {
 	if n := strings.Count(text, "\n") + 1; n > 1 {
 		return fmt.Sprintf("%d lines", n)
 	}
-	return text
+	return printable(text)
 }
 
 func firstLine(text string) string {

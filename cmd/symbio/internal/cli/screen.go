@@ -37,7 +37,7 @@ func (s *screen) prose(text string) {
 	var done strings.Builder
 	for i, line := range strings.Split(text, "\n") {
 		if i > 0 {
-			done.WriteString(s.part + "\n")
+			done.WriteString(strings.TrimRight(s.part, " ") + "\n")
 			s.part = ""
 		}
 		s.part += line
@@ -46,7 +46,7 @@ func (s *screen) prose(text string) {
 			if rest == "" {
 				break
 			}
-			done.WriteString(row + "\n")
+			done.WriteString(strings.TrimRight(row, " ") + "\n")
 			s.part = rest
 		}
 	}
@@ -64,7 +64,7 @@ func (s *screen) finish() {
 		s.write("\n")
 		return
 	}
-	s.draw(part + "\n")
+	s.draw(strings.TrimRight(part, " ") + "\n")
 }
 
 // The looks of a line.
@@ -121,7 +121,7 @@ func (s *screen) draw(done string) {
 	if s.drawn > 0 {
 		b.WriteString("\r\x1b[J")
 	}
-	b.WriteString(done + s.part)
+	b.WriteString(done + strings.TrimRight(s.part, " "))
 	s.drawn = 0
 	if s.part != "" {
 		s.drawn++

@@ -169,8 +169,9 @@ func (s *show) gap() {
 // transcript shows what an agent remembers.
 func (s *show) transcript(e node.Event) error {
 	var t struct {
-		Messages []llm.Message
-		Omitted  int
+		Transcript []llm.Message
+		Omitted    int
+		Pending    int `json:"pending_steering"`
 	}
 	if err := json.Unmarshal(e.Data, &t); err != nil {
 		return fmt.Errorf("the transcript: %w", err)
@@ -178,7 +179,7 @@ func (s *show) transcript(e node.Event) error {
 	if t.Omitted > 0 {
 		s.note(fmt.Sprintf("%d messages before these are not shown", t.Omitted))
 	}
-	for _, m := range t.Messages {
+	for _, m := range t.Transcript {
 		if m.Text != "" {
 			s.tell(fmt.Sprintf("%s: %s", m.Role, m.Text))
 		}
@@ -189,8 +190,11 @@ func (s *show) transcript(e node.Event) error {
 			s.note(r.Name + ": " + clip(printable(r.Text), 200))
 		}
 	}
-	if len(t.Messages) == 0 {
+	if len(t.Transcript) == 0 {
 		s.note("nothing was said yet that is remembered")
+	}
+	if t.Pending > 0 {
+		s.note(fmt.Sprintf("to be put to the agent: %d", t.Pending))
 	}
 	return nil
 }

@@ -176,6 +176,8 @@ func (t *talk) event(ctx context.Context, e node.Event) error {
 	switch {
 	case e.Type == "result":
 		return t.result(e)
+	case t.leaving && t.busy == 0 && e.Type != "receipt":
+		return nil // the result is the last event
 	case t.person() && (e.Type == "receipt" || e.Type == "steered"):
 		return t.receipt(e)
 	case t.person() && e.Type == "transcript":
@@ -310,6 +312,8 @@ func (t *talk) draw() {
 
 func (t *talk) hint() string {
 	switch {
+	case t.busy > 0 && t.pressed:
+		return "stopping (Ctrl-C again leaves)"
 	case t.busy > 0:
 		return t.show.scene.status(t.show.now(), t.since) + " (type to steer, Ctrl-C stops it)"
 	case len(t.kept) > 0:

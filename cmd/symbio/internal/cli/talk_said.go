@@ -251,7 +251,7 @@ func (t *talk) unanswered(ctx context.Context) error {
 const talkHelp = `A line that is typed while the agent works is put to it at the next safe place; otherwise it is the next message.
 Pasted text stays one message; a line that ends in \ goes on in the next one.
   /next TEXT    a message for after this answer
-  /transcript   what the agent remembers
+  /transcript   what the agent remembers, and how much waits to be put to it
   /stop         break the answer off; Ctrl-C does, too
   /exit         leave; Ctrl-D, or Ctrl-C twice, does, too
   //TEXT        a message that begins with a slash`

@@ -57,6 +57,7 @@ func (c Config) Check() error {
 	}
 	c.Sandbox.check(bad)
 	c.Tools.check(bad)
+	c.Windows.check(bad)
 	c.Web.check(bad)
 	c.Discovery.check(bad)
 	c.checkModels(bad)

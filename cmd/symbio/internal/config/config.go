@@ -26,6 +26,7 @@ type Config struct {
 	Model        Models                   `yaml:"model"`
 	Providers    Providers                `yaml:"providers"`
 	Prices       llm.Prices               `yaml:"prices"`      // by model, for a million tokens
+	Windows      Windows                  `yaml:"windows"`     // by model, in tokens; others = 128,000
 	Workspace    string                   `yaml:"workspace"`   // where agents work; "" = where the node was started
 	Directories  []string                 `yaml:"directories"` // more directories whose files agents may be allowed to use
 	Capabilities []Capability             `yaml:"capabilities"`

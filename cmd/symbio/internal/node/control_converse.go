@@ -56,7 +56,7 @@ func (c *control) converse(ctx context.Context, open *symbiov1.RunRequest, recv 
 	}
 	d := &dialogue{
 		control: c, member: member, tap: tap, tree: &tree{members: map[string]bool{string(member.ID): true}}, send: send,
-		queue: make(chan *turn, mostSaid), told: make(chan Event),
+		queue: make(chan *turn, mostSaid), told: make(chan telling),
 	}
 	err = d.run(ctx, open.GetTask(), recv)
 	// The agent ends with its conversation, whatever became of it, and also when nobody waits any longer.
@@ -79,11 +79,17 @@ type dialogue struct {
 	tree     *tree
 	send     func(*symbiov1.Event) error // from show only
 	queue    chan *turn                  // closed by hear, when all is said
-	told     chan Event                  // results and receipts; closed by answer, when all is answered
+	told     chan telling                // results and receipts; closed by answer, when all is answered
 	steering atomic.Int32                // that is on its way
 
 	mu    sync.Mutex
 	turns []*turn // not answered yet, the one in flight first; guarded by mu
+}
+
+// telling is an event of this conversation alone; done is closed when it is sent.
+type telling struct {
+	done  chan struct{}
+	event Event
 }
 
 // turn is a message and its answer.
@@ -114,7 +120,7 @@ func (d *dialogue) run(ctx context.Context, task string, recv func() (*symbiov1.
 
 // hear takes what is said until all is.
 func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequest, error)) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	steerCtx, cancel := context.WithCancel(ctx)
 	var steering sync.WaitGroup
 	defer func() {
 		if err != nil {
@@ -138,7 +144,7 @@ func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequ
 			if d.steering.Add(1) > mostSaid {
 				return fmt.Errorf("%w: %d lines wait to be put to the agent", community.ErrBusy, mostSaid)
 			}
-			steering.Go(func() { d.steer(ctx, r.GetSteer()) })
+			steering.Go(func() { d.steer(steerCtx, r.GetSteer()) })
 		case r.GetTranscript() != nil:
 			d.transcript(ctx)
 		case r.GetInterrupt() != nil:
@@ -195,17 +201,47 @@ func (d *dialogue) interrupt() {
 	}
 }
 
-// transcript tells what the agent remembers, the latest of it.
+// transcript tells what the agent remembers, the latest of it, and how it stands.
 func (d *dialogue) transcript(ctx context.Context) {
-	all, err := d.control.node.factory.Transcript(d.member.ID)
+	state, err := d.control.node.stateHere(d.member.ID, true)
 	if err != nil {
-		all = nil // it is gone, which each turn tells
+		state = agentState{} // it is gone, which each turn tells
 	}
-	omitted := max(0, len(all)-mostTold)
-	d.tell(ctx, "transcript", struct {
-		Messages []llm.Message `json:"messages"`
-		Omitted  int           `json:"omitted,omitempty"`
-	}{all[omitted:], omitted})
+	state.Omitted = max(0, len(state.Transcript)-mostTold)
+	state.Transcript = toldOf(state.Transcript[state.Omitted:])
+	d.tell(ctx, "transcript", state)
+}
+
+// What a transcript has of a text that the model was given or said, and of a tool's arguments and results, in characters:
+// enough to know what it was.
+const (
+	toldText = 4000
+	toldTool = 400
+)
+
+// toldOf is messages as a transcript tells them to people: cut, and without pictures and thoughts.
+func toldOf(all []llm.Message) []llm.Message {
+	out := make([]llm.Message, len(all))
+	for i, m := range all {
+		out[i] = llm.Message{Role: m.Role, Text: cut(m.Text, toldText)}
+		for _, c := range m.Calls {
+			if len(c.Args) > toldTool {
+				c.Args = llm.Args(cut(string(c.Args), toldTool)) // a string, since no JSON is left
+			}
+			out[i].Calls = append(out[i].Calls, c)
+		}
+		for _, r := range m.Results {
+			out[i].Results = append(out[i].Results, llm.ToolResult{CallID: r.CallID, Name: r.Name, Text: cut(r.Text, toldTool), IsError: r.IsError})
+		}
+	}
+	return out
+}
+
+func cut(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
 }
 
 // answer gives the agent one message after the other.
@@ -228,9 +264,14 @@ func (d *dialogue) tell(ctx context.Context, kind string, fields any) {
 	if err != nil {
 		data = nil // cannot happen: there are only strings in it
 	}
-	e := Event{Time: time.Now().UTC(), Type: kind, Node: d.control.node.name, Agent: string(d.member.ID), Data: data}
+	t := telling{make(chan struct{}), Event{Time: time.Now().UTC(), Type: kind, Node: d.control.node.name, Agent: string(d.member.ID), Data: data}}
 	select {
-	case d.told <- e:
+	case d.told <- t:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-t.done: // before the next turn adds events of its own
 	case <-ctx.Done():
 	}
 }
@@ -243,13 +284,17 @@ func (d *dialogue) show(ctx context.Context) error {
 		}
 		select {
 		case <-d.tap.ready:
-		case e, ok := <-d.told:
-			if err := d.events(); err != nil || !ok {
+		case t, ok := <-d.told:
+			if !ok {
+				return nil // what happens after the last result is not of the conversation
+			}
+			if err := d.events(); err != nil {
 				return err
 			}
-			if err := d.send(toWire(e)); err != nil {
+			if err := d.send(toWire(t.event)); err != nil {
 				return err
 			}
+			close(t.done)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -235,7 +235,7 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	n.web = n.reach()
 	n.factory = agent.NewFactory(agent.Config{
 		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Trust: n.trustSkill, Granted: n.granted,
-		Tools: tools, SearchAbove: o.Config.Tools.SearchAbove,
+		Tools: tools, SearchAbove: o.Config.Tools.SearchAbove, Window: o.Config.Windows.Of,
 		More:       n.mcp.Tools,
 		Definition: n.definition,
 		Model:      n.model, Dir: n.files.Dir(), Report: n.reportAgent, Record: n.audit.Append, Logger: n.log,

@@ -1,0 +1,252 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"symbio/actor"
+	"symbio/agent"
+	"symbio/agent/llm"
+	"symbio/agent/llm/scripted"
+	"symbio/agent/tool"
+	"symbio/community"
+	"symbio/security/audit"
+	"symbio/security/permission"
+)
+
+// lookupArgs are those of the tool that the loops call.
+type lookupArgs struct {
+	City string `json:"city"`
+}
+
+func lookup(a lookupArgs) string { return "sunny in " + a.City }
+
+// caller is a model that answers at once: it asks for a lookup until as many results are there as it says, then it is
+// done.
+type caller int
+
+func (caller) Name() string { return "caller" }
+
+func (c caller) Stream(_ context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		answered := 0
+		for i := len(r.Messages) - 1; r.Messages[i].Role != llm.User; i-- {
+			if r.Messages[i].Role == llm.Tool {
+				answered++
+			}
+		}
+		if answered < int(c) {
+			if yield(llm.Chunk{Call: &lookups[answered]}, nil) {
+				yield(llm.Chunk{Stop: llm.StopTools}, nil)
+			}
+			return
+		}
+		if yield(llm.Chunk{Text: "It is sunny."}, nil) {
+			yield(llm.Chunk{Stop: llm.StopEnd}, nil)
+		}
+	}
+}
+
+// lookups are the calls of a caller.
+var lookups = func() (all [10]llm.ToolCall) {
+	for i := range all {
+		all[i] = llm.ToolCall{ID: fmt.Sprintf("call-%d", i), Name: "lookup", Args: json.RawMessage(`{"city":"Kyoto"}`)}
+	}
+	return all
+}()
+
+// minimal is the loop that anybody writes by hand: ask the model, run what it asks for, ask again. It checks nothing,
+// tells nobody and remembers nothing.
+func minimal(ctx context.Context, model llm.Model, tools map[string]func(json.RawMessage) (string, error), task string) (string, error) {
+	messages := []llm.Message{{Role: llm.User, Text: task}}
+	for {
+		answer := llm.Message{Role: llm.Assistant}
+		for c, err := range model.Stream(ctx, llm.Request{Messages: messages}) {
+			if err != nil {
+				return "", err
+			}
+			answer.Text += c.Text
+			if c.Call != nil {
+				answer.Calls = append(answer.Calls, *c.Call)
+			}
+		}
+		messages = append(messages, answer)
+		if len(answer.Calls) == 0 {
+			return answer.Text, nil
+		}
+		var results []llm.ToolResult
+		for _, c := range answer.Calls {
+			text, err := tools[c.Name](c.Args)
+			if err != nil {
+				text = err.Error()
+			}
+			results = append(results, llm.ToolResult{CallID: c.ID, Name: c.Name, Text: text, IsError: err != nil})
+		}
+		messages = append(messages, llm.Message{Role: llm.Tool, Results: results})
+	}
+}
+
+func BenchmarkLoop(b *testing.B) {
+	byHand := map[string]func(json.RawMessage) (string, error){"lookup": func(raw json.RawMessage) (string, error) {
+		var a lookupArgs
+		if err := json.Unmarshal(raw, &a); err != nil {
+			return "", err
+		}
+		return lookup(a), nil
+	}}
+	for _, turns := range []int{1, 10} {
+		b.Run(fmt.Sprintf("calls=%d", turns), func(b *testing.B) {
+			var model llm.Model = caller(turns)
+			run := running(b, model)
+			b.ReportAllocs()
+			var floor, ours []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				for range 20 {
+					if _, err := minimal(b.Context(), model, byHand, "What is the weather?"); err != nil {
+						b.Fatal(err)
+					}
+				}
+				floor = append(floor, time.Since(start))
+				start = time.Now()
+				for range 20 {
+					run()
+				}
+				ours = append(ours, time.Since(start))
+			}
+			b.ReportMetric(float64(median(ours))/float64(median(floor)), "x-floor")
+			b.ReportMetric(float64(median(ours))/20, "ns/run")
+			b.ReportMetric(float64(median(floor))/20, "floor-ns/run")
+		})
+	}
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// running is a community with one agent that has the tool lookup; what it returns gives it a task.
+func running(b *testing.B, model llm.Model) func() {
+	r := newRoom(b, tool.New(tool.Spec{Name: "lookup", Description: "tells the weather"}, func(_ context.Context, a lookupArgs) tool.Result {
+		return tool.Result{Text: lookup(a)}
+	}))
+	id := r.spawn(model, "lookup")
+	return func() { r.task(id, "What is the weather?") }
+}
+
+// room is a community for agents whose permissions are checked, whose events are told and whose decisions are recorded.
+type room struct {
+	b               *testing.B
+	community       *community.Community
+	factory         *agent.Factory
+	events, entries atomic.Int64
+}
+
+func newRoom(b *testing.B, tools ...tool.Tool) *room {
+	system := actor.NewSystem(actor.Config{})
+	r := &room{b: b, community: community.New(community.Config{System: system, Drain: time.Second})}
+	r.factory = agent.NewFactory(agent.Config{
+		Community: r.community, Dir: "/work", Tools: tools,
+		Report: func(agent.Event) { r.events.Add(1) },
+		Record: func(audit.Entry) error { r.entries.Add(1); return nil },
+	})
+	ctx, stop := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.community.Run(ctx) }()
+	b.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+		if err := system.Shutdown(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+	return r
+}
+
+func (r *room) spawn(model llm.Model, rules ...string) community.MemberID {
+	policy := permission.Standard()
+	for _, text := range rules {
+		rule, err := permission.ParseRule(text)
+		if err != nil {
+			r.b.Fatal(err)
+		}
+		policy.Allow = append(policy.Allow, rule)
+	}
+	member, err := r.factory.Spawn(r.b.Context(), agent.Order{Definition: agent.General(), Model: model, Policy: policy})
+	if err != nil {
+		r.b.Fatal(err)
+	}
+	return member.ID
+}
+
+func (r *room) task(id community.MemberID, text string) {
+	if _, err := r.community.Send(r.b.Context(), id, community.Signal{Perception: "task", Data: []byte(text)}); err != nil {
+		r.b.Error(err)
+	}
+}
+
+// BenchmarkAThousandAgents measures what a thousand agents hold, all of them in the midst of a task: each has read a
+// page by a tool, and waits in another for the last of them to come.
+func BenchmarkAThousandAgents(b *testing.B) {
+	const agents = 1000
+	script, err := scripted.Parse("meeting", []byte(`
+turns:
+- match: {turn: 0}
+  calls: [{tool: lookup, args: {city: Kyoto}}]
+- match: {after: [lookup]}
+  calls: [{tool: meet, args: {}}]
+- match: {after: [meet]}
+  text: We have met.
+`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	model := scripted.New(script)
+	page := strings.Repeat("It is sunny in Kyoto. ", 200)
+	var all, met chan struct{}
+	var come *sync.WaitGroup
+	r := newRoom(b,
+		tool.New(tool.Spec{Name: "lookup", Description: "tells the weather"}, func(context.Context, lookupArgs) tool.Result {
+			return tool.Result{Text: strings.Clone(page)}
+		}),
+		tool.New(tool.Spec{Name: "meet", Description: "waits for the others"}, func(context.Context, struct{}) tool.Result {
+			come.Done()
+			<-met
+			return tool.Result{Text: "met"}
+		}))
+	for b.Loop() {
+		debug.FreeOSMemory()
+		come, all, met = new(sync.WaitGroup), make(chan struct{}), make(chan struct{})
+		come.Add(agents)
+		go func() { come.Wait(); close(all) }()
+		var tasks sync.WaitGroup
+		for range agents {
+			id := r.spawn(model, "lookup", "meet")
+			tasks.Go(func() {
+				r.task(id, "Meet the others.")
+				if err := r.community.Terminate(b.Context(), id); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		<-all
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.Sys-m.HeapReleased)/1e6, "MB")
+		close(met)
+		tasks.Wait()
+	}
+}
