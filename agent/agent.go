@@ -67,9 +67,12 @@ func newAgent(l *life) *Agent {
 // guard judges each call by the whole chain as it stands at that moment.
 type guard struct{ life *life }
 
-func (g guard) Judge(c permission.Call) permission.Verdict { return g.chain(c).Judge(c) }
+func (g guard) Judge(c permission.Call) permission.Verdict { return judged(g.chain(c), c) }
 
-func (g guard) Explain(c permission.Call) permission.Explanation { return g.chain(c).Explain(c) }
+func (g guard) Explain(c permission.Call) permission.Explanation {
+	chain := g.chain(c)
+	return chain.Explain(decisive(chain, c))
+}
 
 func (g guard) chain(c permission.Call) permission.Chain {
 	if forChildren(c.Tool) {
@@ -86,7 +89,7 @@ func (a *Agent) tools() []tool.Tool {
 	if cfg.Skills != nil {
 		all = append(all, a.skillTools()...)
 	}
-	all = append(all, a.replicateTool(), a.messageTool(), a.waitTool(), a.stopTool())
+	all = append(all, replicates.New(a.replicate), messages.New(a.message), waits.New(a.wait), stops.New(a.stop))
 	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !a.life.def.has(t.Spec().Name) })
 }
 
@@ -114,15 +117,12 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	defer a.life.serve(nil, nil)
 	a.report(Event{Type: EventTask, Text: task})
 	text, err := a.work(ctx, task, s)
-	if over := a.life.overdrawn(text, err); over != nil {
-		err = over
-	}
 	if errors.Is(err, conversation.ErrInterrupted) {
 		err = interruptedError{}
 	}
-	if err != nil {
+	if err = a.life.overdrawn(s, text, err); err != nil {
 		a.report(Event{Type: EventFailed, Why: err.Error(), Spent: a.life.spent()})
-		return community.Reply{}, err
+		return community.Reply{}, overThere(s, err)
 	}
 	a.report(Event{Type: EventDone, Text: text, Spent: a.life.spent()})
 	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil

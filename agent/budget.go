@@ -100,6 +100,11 @@ func (a *account) carve() error {
 	if free[places] < 1 {
 		return fmt.Errorf("%w: %d sub-agents live already", ErrBudget, a.parent.pool(places).limit[places])
 	}
+	for _, k := range []kind{calls, tokens} {
+		if free[k] < 1 {
+			return fmt.Errorf("%w: %s are used up", ErrBudget, a.parent.limitOf(k))
+		}
+	}
 	free[places]--
 	for k := range kinds {
 		switch {

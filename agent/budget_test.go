@@ -33,13 +33,14 @@ type books struct {
 	shut     []*account // ended sub-agents that may be restarted
 	purses   map[*account]*purse
 	inFlight []*turn
+	ended    map[*purse]bool // those that have had their last words
 	spawns   []time.Time
 	spent    amounts // in this task
 	picked   int
 }
 
 func newBooks(t *rapid.T) *books {
-	b := &books{t: t, purses: map[*account]*purse{}, model: paid{llm.Prices{"paid": {Input: 3, Output: 15}}}, picked: rapid.IntRange(0, 1000).Draw(t, "seed")}
+	b := &books{t: t, purses: map[*account]*purse{}, ended: map[*purse]bool{}, model: paid{llm.Prices{"paid": {Input: 3, Output: 15}}}, picked: rapid.IntRange(0, 1000).Draw(t, "seed")}
 	b.limits = Limits{
 		Depth: b.between(1, 4, "depth"), Agents: b.between(1, 8, "agents"), SpawnsPerMinute: b.between(1, 12, "rate"), Wall: time.Hour,
 		ModelCalls: b.between(1, 30, "calls"), Tokens: int64(b.between(1, 200, "tokens")) * 1000, Cost: float64(b.between(1, 50, "cost")) / 20,
@@ -128,7 +129,10 @@ func (b *books) call(a *account) {
 	size := b.between(1, 40, "size") * 100
 	t, changed, err := p.try(b.model, size, b.between(0, 20, "tools")*100)
 	switch {
+	case t != nil && b.ended[p]:
+		b.t.Fatal("a call after the last words")
 	case t != nil:
+		b.ended[p] = t.last != ""
 		b.inFlight = append(b.inFlight, t)
 	case err != nil && !errors.Is(err, ErrBudget):
 		b.t.Fatalf("calling: %v, want ErrBudget", err)

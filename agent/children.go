@@ -189,7 +189,7 @@ func parental(chain permission.Chain) permission.Chain {
 			}
 			for _, name := range childTools {
 				if rule, err := permission.ParseRule(name); err == nil { // they are names of tools
-					all = append(all, permission.Granted{Rule: rule, Source: "its own sub-agents"})
+					all = append(all, permission.Granted{Rule: rule, Source: "having made them"})
 				}
 			}
 			return all

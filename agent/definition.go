@@ -65,7 +65,7 @@ func General() Definition {
 		Accepts:     []string{"task"},
 		MaxTurns:    defaultMaxTurns,
 		Instructions: "You do the task you are given, with the tools you have, and answer with the result.\n" +
-			"Spawn helpers with replicate_agent when parts of the task are independent, and give each its part with send_signal.\n" +
+			"Spawn helpers with replicate_agent when parts of the task are independent, each with its part as the task, and read the results with wait_agents.\n" +
 			"When a tool refuses, do not try to get round it: say what you could not do.",
 	}
 }

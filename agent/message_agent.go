@@ -23,10 +23,6 @@ type messageArgs struct {
 // messages is message_agent, of which each agent has its own.
 var messages = tool.NewKind[messageArgs](tool.Spec{Name: "message_agent", Description: messageText})
 
-func (a *Agent) messageTool() tool.Tool {
-	return messages.New(a.message)
-}
-
 // message gives a sub-agent that does nothing its next task, and tells one that works something more.
 func (a *Agent) message(ctx context.Context, args messageArgs) tool.Result {
 	if err := checkSteering(args.Message); err != nil {
@@ -86,12 +82,13 @@ func (l *life) tell(ctx context.Context, c *child, text string) tool.Result {
 	reply := map[string]any{"agent_id": c.member.ID, "name": c.member.Name, "outcome": "on its way", "note": c.member.Name + " is told before its model is asked the next time. If it is done before that, wait_agents says that it was not told."}
 	select {
 	case r := <-heard:
-		reply["outcome"], reply["note"] = r.Outcome, r.Why
-		if r.Outcome == conversation.Returned {
+		switch reply["outcome"] = r.Outcome; r.Outcome {
+		case conversation.Returned:
 			return failed(fmt.Errorf("%s was not told: %s", c.member.Name, r.Why))
-		}
-		if r.Why == "" {
-			delete(reply, "note")
+		case conversation.Kept:
+			reply["note"] = c.member.Name + " is told with the task that it begins next."
+		default:
+			reply["note"] = c.member.Name + " has been told."
 		}
 	case <-wait.C:
 	case <-ctx.Done():

@@ -146,6 +146,9 @@ func (m metered) stream(ctx context.Context, t *turn, r llm.Request, yield func(
 func (p *purse) begin(ctx context.Context, m llm.Model, r llm.Request) (*turn, error) {
 	body, tools := sizeOf(r)
 	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		t, changed, err := p.try(m, body, tools)
 		if t != nil || err != nil {
 			return t, err
@@ -153,7 +156,6 @@ func (p *purse) begin(ctx context.Context, m llm.Model, r llm.Request) (*turn, e
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
 		}
 	}
 }

@@ -66,11 +66,21 @@ func (l *life) ownIn(requesters []string) bool {
 	return false
 }
 
-// overdrawn is how the task ended if it reached a limit: what the model said then were its last words.
-func (l *life) overdrawn(text string, err error) error {
+// overdrawn is how the task ended if it reached a limit: what the model said then were its last words. Another node reads
+// as much of it as an error can say.
+func (l *life) overdrawn(s community.Signal, text string, err error) error {
+	err = l.drawn(text, err)
+	var over *OverBudget
+	if errors.As(err, &over) && stranger(s) != "" {
+		return community.Explain(community.ErrAgentFailed, over.Error())
+	}
+	return err
+}
+
+func (l *life) drawn(text string, err error) error {
 	p := l.paying()
 	if p == nil {
-		return nil
+		return err
 	}
 	p.account.ledger.mu.Lock()
 	over := p.over
@@ -78,7 +88,7 @@ func (l *life) overdrawn(text string, err error) error {
 	var known *OverBudget
 	switch {
 	case over == "" || errors.As(err, &known):
-		return nil
+		return err
 	case err != nil:
 		return &OverBudget{Limit: over + " (" + err.Error() + ")"}
 	}

@@ -62,12 +62,9 @@ type spawned struct {
 	Accepts []string           `json:"accepts"`
 }
 
-// replicates is replicate_agent, of which each agent has its own.
-var replicates = tool.NewKind[replicateArgs](tool.Spec{Name: "replicate_agent", Description: replicateText})
-
-func (a *Agent) replicateTool() tool.Tool {
-	return replicates.New(a.replicate)
-}
+// replicates is replicate_agent, of which each agent has its own. Calls run one after the other, so that sub-agents are
+// made in the order in which the model wanted them.
+var replicates = tool.NewKind[replicateArgs](tool.Spec{Name: "replicate_agent", Description: replicateText, Alone: true})
 
 // replicate makes the sub-agents that a model wants, and has them begin their task.
 func (a *Agent) replicate(ctx context.Context, args replicateArgs) tool.Result {

@@ -19,10 +19,6 @@ type stopArgs struct {
 // stops is stop_agents, of which each agent has its own.
 var stops = tool.NewKind[stopArgs](tool.Spec{Name: "stop_agents", Description: stopText})
 
-func (a *Agent) stopTool() tool.Tool {
-	return stops.New(a.stop)
-}
-
 // stop ends sub-agents with all below them, side by side, and answers with how they stood.
 func (a *Agent) stop(ctx context.Context, args stopArgs) tool.Result {
 	l := a.life

@@ -25,10 +25,6 @@ type waitArgs struct {
 // waits is wait_agents, of which each agent has its own.
 var waits = tool.NewKind[waitArgs](tool.Spec{Name: "wait_agents", Description: waitText, Enums: map[string][]string{"until": {"all", "any", "now"}}})
 
-func (a *Agent) waitTool() tool.Tool {
-	return waits.New(a.wait)
-}
-
 // looked is how a sub-agent stands, for its parent's model.
 type looked struct {
 	AgentID community.MemberID `json:"agent_id"`

@@ -2251,8 +2251,12 @@ type Budget struct {
 	Agents          uint32                 `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`
 	SpawnsPerMinute uint32                 `protobuf:"varint,3,opt,name=spawns_per_minute,json=spawnsPerMinute,proto3" json:"spawns_per_minute,omitempty"`
 	Wall            *durationpb.Duration   `protobuf:"bytes,4,opt,name=wall,proto3" json:"wall,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How often models may be asked, how many tokens they may read and write, and what that may cost by the price table.
+	ModelCalls    uint32  `protobuf:"varint,90,opt,name=model_calls,json=modelCalls,proto3" json:"model_calls,omitempty"`
+	Tokens        uint64  `protobuf:"varint,91,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Cost          float64 `protobuf:"fixed64,92,opt,name=cost,proto3" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Budget) Reset() {
@@ -2311,6 +2315,27 @@ func (x *Budget) GetWall() *durationpb.Duration {
 		return x.Wall
 	}
 	return nil
+}
+
+func (x *Budget) GetModelCalls() uint32 {
+	if x != nil {
+		return x.ModelCalls
+	}
+	return 0
+}
+
+func (x *Budget) GetTokens() uint64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Budget) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
 }
 
 type AnswerRequest struct {
@@ -3378,12 +3403,16 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"SteerReply\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x120\n" +
-	"\x06member\x18\x03 \x01(\v2\x18.symbio.v1.LocatedMemberR\x06member\"\x91\x01\n" +
+	"\x06member\x18\x03 \x01(\v2\x18.symbio.v1.LocatedMemberR\x06member\"\xde\x01\n" +
 	"\x06Budget\x12\x14\n" +
 	"\x05depth\x18\x01 \x01(\rR\x05depth\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\rR\x06agents\x12*\n" +
 	"\x11spawns_per_minute\x18\x03 \x01(\rR\x0fspawnsPerMinute\x12-\n" +
-	"\x04wall\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04wall\"\x8f\x01\n" +
+	"\x04wall\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04wall\x12\x1f\n" +
+	"\vmodel_calls\x18Z \x01(\rR\n" +
+	"modelCalls\x12\x16\n" +
+	"\x06tokens\x18[ \x01(\x04R\x06tokens\x12\x12\n" +
+	"\x04cost\x18\\ \x01(\x01R\x04cost\"\x8f\x01\n" +
 	"\rAnswerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05allow\x18\x02 \x01(\bR\x05allow\x12\x16\n" +

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"symbio/cmd/symbio/internal/node"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -30,7 +27,7 @@ type conversing struct {
 func (f *conversing) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.req.Agent, "agent", "", "the agent's definition (default: general)")
 	cmd.Flags().StringVar(&f.req.Model, "model", "", "auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME or scripted:FILE; a,b asks b when a fails (default: the configured one)")
-	cmd.Flags().StringVar(&f.budget, "budget", "", "limits, such as agents=4,depth=1,spawns_per_minute=10,wall=5m")
+	cmd.Flags().StringVar(&f.budget, "budget", "", budgetHelp)
 	cmd.Flags().StringArrayVar(&f.req.Allow, "yes-to", nil, "a rule to allow for this task, such as 'Write(notes/*)'; may be repeated")
 	f.node.add(cmd)
 	f.tape.add(cmd)
@@ -80,35 +77,6 @@ func (a *App) text(name string, args []string) (string, error) {
 		return "", usage(fmt.Errorf("there is no %s; give one as an argument, or - for standard input", name))
 	}
 	return text, nil
-}
-
-// parseBudget reads "agents=4,wall=5m".
-func parseBudget(text string) (*symbiov1.Budget, error) {
-	b := &symbiov1.Budget{}
-	if text == "" {
-		return b, nil
-	}
-	counts := map[string]*uint32{"depth": &b.Depth, "agents": &b.Agents, "spawns_per_minute": &b.SpawnsPerMinute}
-	for part := range strings.SplitSeq(text, ",") {
-		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		switch n, known := counts[key]; {
-		case known:
-			v, err := strconv.ParseUint(value, 10, 32)
-			if err != nil || v == 0 {
-				return nil, fmt.Errorf("--budget %s: want a whole number over zero, not %q", key, value)
-			}
-			*n = uint32(v)
-		case key == "wall":
-			d, err := time.ParseDuration(value)
-			if err != nil || d <= 0 {
-				return nil, fmt.Errorf("--budget wall: want a duration such as 5m, not %q", value)
-			}
-			b.Wall = durationpb.New(d)
-		default:
-			return nil, fmt.Errorf("--budget: no limit is called %q; there are depth, agents, spawns_per_minute and wall", key)
-		}
-	}
-	return b, nil
 }
 
 // run holds a conversation with an agent of the running node, or of one of its own.

@@ -70,11 +70,7 @@ func (c Config) Check() error {
 	if _, err := permission.NewInbound(c.Authorize); err != nil {
 		bad("authorize: %w", err)
 	}
-	for key, n := range map[string]int{"depth": c.Budget.Depth, "agents": c.Budget.Agents, "spawns_per_minute": c.Budget.SpawnsPerMinute, "wall": int(c.Budget.Wall)} {
-		if n < 0 {
-			bad("budget.%s is negative", key)
-		}
-	}
+	checkBudget(c.Budget, bad)
 	return errors.Join(append(wrong, c.Limits.check())...)
 }
 

@@ -145,7 +145,7 @@ func Default() Config {
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
 		Tools:       Tools{SearchAbove: 40},
-		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
+		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000},
 		// The numbers and their reasons are those of community.Config, actor.Config and grpcpeer.Limits.
 		Limits: Limits{
 			Message: 1 << 20, Partial: 16 << 20, NodeCalls: 64, AgentCalls: 16, Rate: 50, Burst: 100, Depth: 64, Call: 5 * time.Minute,

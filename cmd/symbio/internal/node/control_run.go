@@ -74,18 +74,7 @@ func (c *control) order(ctx context.Context, r *symbiov1.RunRequest) (agent.Orde
 		}
 		o.Policy.Allow = append(o.Policy.Allow, rule)
 	}
-	b := r.GetBudget()
-	for _, limit := range []struct {
-		to   *int
-		want uint32
-	}{{&o.Limits.Depth, b.GetDepth()}, {&o.Limits.Agents, b.GetAgents()}, {&o.Limits.SpawnsPerMinute, b.GetSpawnsPerMinute()}} {
-		if limit.want > 0 {
-			*limit.to = int(limit.want)
-		}
-	}
-	if wall := b.GetWall().AsDuration(); wall > 0 {
-		o.Limits.Wall = wall
-	}
+	o.Limits = limitsOf(o.Limits, r.GetBudget())
 	return o, nil
 }
 
@@ -94,7 +83,9 @@ type result struct {
 	Text   string `json:"text"`
 	Status string `json:"status"` // done, failed, interrupted
 	Error  string `json:"error,omitempty"`
-	Over   bool   `json:"over,omitempty"` // the agent is gone: nothing that is said is answered any more
+	// Spent is what the agent and its sub-agents have used for it.
+	Spent *agent.Spent `json:"spent,omitempty"`
+	Over  bool         `json:"over,omitempty"` // the agent is gone: nothing that is said is answered any more
 }
 
 // turn gives the agent its task and waits until it is done.
@@ -104,13 +95,21 @@ func (c *control) turn(ctx context.Context, task string, member community.Member
 		return result{Status: "failed", Error: err.Error()}
 	}
 	reply, err := c.node.community.Send(ctx, member.ID, community.Signal{Perception: member.Accepts[0], Data: data})
+	r := result{Text: string(reply.Data), Status: "done"}
+	var over *agent.OverBudget
 	switch {
 	case err == nil:
-		return result{Text: string(reply.Data), Status: "done"}
 	case ctx.Err() != nil || errors.Is(err, conversation.ErrInterrupted):
-		return result{Status: "interrupted", Error: err.Error()}
+		r.Status, r.Error = "interrupted", err.Error()
+	case errors.As(err, &over):
+		r.Text, r.Status, r.Error = over.Said, "failed", overBudget(over)
+	default:
+		r.Status, r.Error, r.Over = "failed", err.Error(), errors.Is(err, community.ErrNotFound)
 	}
-	return result{Status: "failed", Error: err.Error(), Over: errors.Is(err, community.ErrNotFound)}
+	if spent, ok := c.node.factory.Spent(member.ID); ok {
+		r.Spent = &spent
+	}
+	return r
 }
 
 // tree knows an agent and its descendants by the events in which they appear.

@@ -238,8 +238,9 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	n.factory = agent.NewFactory(agent.Config{
 		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Trust: n.trustSkill, Granted: n.granted,
 		Tools: tools, SearchAbove: o.Config.Tools.SearchAbove, Window: o.Config.Windows.Of,
-		More:  n.moreTools,
-		Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Record: n.audit.Append, Logger: n.log,
+		More:       n.moreTools,
+		Definition: n.definition,
+		Model:      n.model, Dir: n.files.Dir(), Report: n.reportAgent, Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
 		return err
