@@ -66,7 +66,12 @@ func newAgent(l *life) *Agent {
 // guard judges each call by the whole chain as it stands at that moment.
 type guard struct{ life *life }
 
-func (g guard) Judge(c permission.Call) permission.Verdict { return g.life.chain().Judge(c) }
+func (g guard) Judge(c permission.Call) permission.Verdict {
+	if c.Within == nil { // it comes from no Set
+		c.Within = g.life.guardrails()
+	}
+	return g.life.chain().Judge(c)
+}
 
 func (g guard) Explain(c permission.Call) permission.Explanation { return g.life.chain().Explain(c) }
 
