@@ -38,6 +38,9 @@ type Agent struct {
 
 func newAgent(l *life) *Agent {
 	a := &Agent{life: l}
+	if l.brood == nil { // it is only looked at
+		l.brood = newBrood()
+	}
 	a.set = tool.NewSet(tool.SetConfig{
 		Guard:    guard{l},
 		Agent:    string(l.self.ID),
@@ -45,6 +48,8 @@ func newAgent(l *life) *Agent {
 		Decided:  a.decided,
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
+		Within:   a.life.guardrails,
+		Hold:     a.life.hold,
 		Show:     l.left,
 		Called: func(c llm.ToolCall) {
 			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
@@ -58,14 +63,21 @@ func newAgent(l *life) *Agent {
 			a.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
 	}, a.tools()...)
-	a.talk = a.conversation()
+	if l.model != nil { // else it is only looked at
+		a.talk = a.conversation()
+	}
 	return a
 }
 
 // guard judges each call by the whole chain as it stands at that moment.
 type guard struct{ life *life }
 
-func (g guard) Judge(c permission.Call) permission.Verdict { return g.chain(c).Judge(c) }
+func (g guard) Judge(c permission.Call) permission.Verdict {
+	if c.Within == nil { // it comes from no Set
+		c.Within = g.life.guardrails()
+	}
+	return g.chain(c).Judge(c)
+}
 
 func (g guard) Explain(c permission.Call) permission.Explanation { return g.chain(c).Explain(c) }
 
@@ -85,14 +97,7 @@ func (a *Agent) tools() []tool.Tool {
 		all = append(all, a.skillTools()...)
 	}
 	all = append(all, replicates.New(a.replicate), messages.New(a.message), waits.New(a.wait), stops.New(a.stop))
-	if a.life.def.Tools == nil {
-		return all
-	}
-	named := tool.Expand(a.life.def.Tools)
-	if slices.Contains(named, "replicate_agent") {
-		named = append(named, childTools...)
-	}
-	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !slices.Contains(named, t.Spec().Name) })
+	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !a.life.def.has(t.Spec().Name) })
 }
 
 // Perceptions are those of the definition.
