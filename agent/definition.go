@@ -103,6 +103,8 @@ func Problems(err error) (all []*Problem) {
 type Known struct {
 	// Tools are the names of tools, beside those of MCP servers; nil = not known.
 	Tools []string
+	// Servers are the names of MCP servers as they stand in the names of their tools; nil = not known.
+	Servers []string
 	// Skills are the names of skills; nil = not known.
 	Skills []string
 	// Model says what is wrong with the specification of one model; nil = not known.

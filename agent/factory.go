@@ -161,7 +161,7 @@ func (f *Factory) begin(ctx context.Context, name string, l *life) (community.Me
 }
 
 func (l *life) metadata() map[string]string {
-	m := map[string]string{"definition": l.def.Name, "description": l.def.Description, "model": l.model.Name()}
+	m := map[string]string{community.DefinitionKey: l.def.Name, "description": l.def.Description, "model": l.model.Name()}
 	if l.parent != nil {
 		m["parent"] = string(l.parent.self.ID)
 	}
