@@ -3,7 +3,8 @@
 //
 // The one idea: an agent is a member of the community like any other. It is given tasks as signals,
 // one at a time, answers with text, and what it may do is the strictest verdict over itself and all
-// its parents. A model only ever wishes; a guarded tool.Set decides and acts.
+// its parents. What a definition says of rules, sandbox and budget is one more limit, and only takes away. A model only
+// ever wishes; a guarded tool.Set decides and acts.
 //
 // Guarantees: results of a turn's tool calls come in the order of the calls; a task ends in an answer
 // or a typed error and never runs longer than its budget; an agent's children, skills and grants end

@@ -282,3 +282,23 @@ func TestADefinitionsSandboxOnlyTakesAway(t *testing.T) {
 		}
 	})
 }
+
+// The narrowing of a definition is asked by all calls of an agent and of its sub-agents at once.
+func TestADefinitionNarrowsManyCallsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			if m := last(r); m.Role == llm.Tool {
+				return say(m.Results[len(m.Results)-1].Text)
+			}
+			var calls []llm.ToolCall
+			for i := range 20 {
+				calls = append(calls, use(string(rune('a'+i)), "go", struct{}{}))
+			}
+			return call(calls...)
+		}), runs("go"))
+		m := h.spawn(agent.Order{Policy: everything, Definition: defined(t, "sandbox: {preset: restrictive}")})
+		if got, err := h.task(m, "x"); err != nil || got != `{"env":["A"],"fork":false,"narrowed":true,"network":"none"}` {
+			t.Errorf("got %s, %v", got, err)
+		}
+	})
+}
