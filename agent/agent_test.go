@@ -74,7 +74,14 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 	}
 	h.factory = agent.NewFactory(agent.Config{
 		Community: h.community, Skills: h.skills, Tools: tools, Dir: "/work",
-		Model:  func(context.Context, string) (llm.Model, error) { return model, nil },
+		Model: func(context.Context, string) (llm.Model, error) { return model, nil },
+		Definition: func(name string) (agent.Definition, error) {
+			d := agent.General()
+			if d.Name, d.Instructions = name, "I work."; name != "worker" {
+				return d, fmt.Errorf("agent definition %q: %w", name, community.ErrNotFound)
+			}
+			return d, nil
+		},
 		Record: h.keep, Granted: func() []permission.Granted { return h.granted },
 		Report: func(e agent.Event) { h.mu.Lock(); defer h.mu.Unlock(); h.events = append(h.events, e) },
 	})

@@ -33,13 +33,6 @@ func (r *register) leave(l *life) {
 	delete(r.ids, l.self.ID)
 }
 
-// member finds a living agent by its id.
-func (r *register) member(id community.MemberID) *life {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ids[id]
-}
-
 func (r *register) find(address string) *life {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +44,22 @@ func (r *register) find(address string) *life {
 // may not do themselves (security.md 7.3). What other nodes may ask for is for Config.Authorize to say; those of
 // them who ask are held to guests, what their nodes say of them. With nil it works for nobody.
 func (l *life) serve(requesters []string, guests permission.Chain) {
-	var lives []*life
+	lives, strangers := l.masterly(requesters), l.strangers(requesters)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.masters, l.strange, l.guests = lives, strangers, guests
+}
+
+// serveToo has the agent work for these as well, for as long as for those that it works for now.
+func (l *life) serveToo(requesters []string, guests permission.Chain) {
+	lives, strangers := l.masterly(requesters), l.strangers(requesters)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.masters, l.strange, l.guests = slices.Concat(l.masters, lives), slices.Concat(l.strange, strangers), slices.Concat(l.guests, guests)
+}
+
+// masterly are the agents of this node among those that ask, whose permissions are not the agent's own already.
+func (l *life) masterly(requesters []string) (lives []*life) {
 	for _, address := range requesters {
 		r := l.factory.register.find(address)
 		if r == nil || slices.Contains(lives, r) {
@@ -65,10 +73,7 @@ func (l *life) serve(requesters []string, guests permission.Chain) {
 			lives = append(lives, r)
 		}
 	}
-	strangers := l.strangers(requesters)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.masters, l.strange, l.guests = lives, strangers, guests
+	return lives
 }
 
 // strangers names those of the requesters that are not of this node, as people know them, the nearest first: a

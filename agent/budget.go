@@ -100,6 +100,11 @@ func (a *account) carve() error {
 	if free[places] < 1 {
 		return fmt.Errorf("%w: %d sub-agents live already", ErrBudget, a.parent.pool(places).limit[places])
 	}
+	for _, k := range []kind{calls, tokens} {
+		if free[k] < 1 {
+			return fmt.Errorf("%w: %s are used up", ErrBudget, a.parent.limitOf(k))
+		}
+	}
 	free[places]--
 	for k := range kinds {
 		switch {
@@ -139,7 +144,7 @@ func (a *account) carveRate() error {
 		if p.spawns.room(now) < 1 {
 			return fmt.Errorf("%w: %d sub-agents a minute", ErrBudget, p.spawns.most)
 		}
-		room = min(room, p.spawns.most-p.spawns.lent)
+		room = min(room, p.spawns.room(now)-1) // what was made in the last minute counts beside what may be made there
 	}
 	if a.share.SpawnsPerMinute != 0 || a.away {
 		most := max(min(a.share.SpawnsPerMinute, room), 0)

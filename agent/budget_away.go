@@ -36,7 +36,7 @@ func (a *account) report(s Spent) {
 	}
 	more := amounts{calls: int64(s.ModelCalls), tokens: s.Tokens, nanos: nano(s.Cost)}
 	for k := range kinds {
-		more[k] = max(min(more[k], a.limit[k])-a.used[k], 0)
+		more[k] = max(min(more[k], a.limit[k]), a.used[k]) - a.used[k]
 	}
 	a.spend(more)
 	minutes := int(time.Since(a.born)/time.Minute) + 1

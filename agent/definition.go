@@ -65,7 +65,7 @@ func General() Definition {
 		Accepts:     []string{"task"},
 		MaxTurns:    defaultMaxTurns,
 		Instructions: "You do the task you are given, with the tools you have, and answer with the result.\n" +
-			"Spawn helpers with replicate_agent when parts of the task are independent, and give each its part with send_signal.\n" +
+			"Spawn helpers with replicate_agent when parts of the task are independent, each with its part as the task, and read the results with wait_agents.\n" +
 			"When a tool refuses, do not try to get round it: say what you could not do.",
 	}
 }
@@ -184,9 +184,13 @@ func joined(problems []Problem) error {
 	return errors.Join(errs...)
 }
 
-// has says whether the definition names a tool: each does that names none.
+// has says whether the definition names a tool: each does that names none. Who may make sub-agents has the tools for them.
 func (d Definition) has(name string) bool {
-	return d.Tools == nil || slices.Contains(tool.Expand(d.Tools), name)
+	if d.Tools == nil {
+		return true
+	}
+	named := tool.Expand(d.Tools)
+	return slices.Contains(named, name) || slices.Contains(childTools, name) && slices.Contains(named, "replicate_agent")
 }
 
 // ToolNames are the names of tools that it names, those of presets in their place; nil = all there are.

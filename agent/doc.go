@@ -6,6 +6,9 @@
 // its parents. What a definition says of rules, sandbox and budget is one more limit, and only takes away. A model only
 // ever wishes; a guarded tool.Set decides and acts.
 //
+// While it works it can be steered and interrupted, through its Factory and by its id: what is said reaches its model between
+// two turns, and an interrupted agent stays and remembers what it did.
+//
 // Guarantees: results of a turn's tool calls come in the order of the calls; a task ends in an answer
 // or a typed error and never runs longer than its budget; an agent's children, skills and grants end
 // with it, however it ends. It does not keep its conversation over a restart.

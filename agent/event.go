@@ -24,6 +24,9 @@ const (
 	EventSkill    EventType = "skill"       // it took a skill: Text = its name
 	EventCatalog  EventType = "catalog"     // its model is shown skills: Text = names, the first 20, Total = how many there are
 	EventNotice   EventType = "notice"      // something that a person may want to know: Text
+	EventSteered  EventType = "steered"     // what became of something said meanwhile: Text, Outcome, Turn, Why
+	EventCompact  EventType = "compacted"   // room was made in the model's context: Text, Done tokens of Total, Usage
+	EventStopped  EventType = "interrupted" // a person ended the turn in flight; a failed follows: Turn
 	EventDone     EventType = "done"        // the task is done: Text, Spent
 	EventFailed   EventType = "failed"      // the task failed or was interrupted: Why, Spent
 )
@@ -37,6 +40,7 @@ type Event struct {
 	Parent  community.MemberID `json:"parent,omitempty"`
 	Turn    int                `json:"turn,omitempty"`
 	Text    string             `json:"text,omitempty"`
+	Outcome string             `json:"outcome,omitempty"` // of conversation.Outcome
 	Tool    string             `json:"tool,omitempty"`
 	Call    string             `json:"call,omitempty"`
 	Args    json.RawMessage    `json:"args,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
@@ -22,6 +23,8 @@ type Community interface {
 	peer.Community
 	Spawn(ctx context.Context, name string, factory func(self community.Member) (community.Agent, error), opts ...community.SpawnOption) (community.Member, error)
 	Terminate(ctx context.Context, id community.MemberID) error
+	Member(id community.MemberID) (community.Member, bool)
+	Subscribe() *community.Subscription
 }
 
 // Config sets up a Factory.
@@ -43,11 +46,15 @@ type Config struct {
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
+	// Definition finds the definition that an agent names for a sub-agent. Default: nobody has any but their own.
+	Definition func(name string) (Definition, error)
 	// Trust keeps that a person trusts a skill, whose SKILL.md has that SHA-256, with these of its rules.
 	// Default: a person's yes holds for the one activation.
 	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
+	// Window is how many tokens the model of a name can be given; 0 and by default that of conversation.Config.
+	Window func(model string) int
 	// Granted are rules that hold for every agent beside its policy, as those that a person has allowed for longer
 	// than a session. It is asked at each call. Default: none.
 	Granted func() []permission.Granted
@@ -70,6 +77,9 @@ type Factory struct {
 func NewFactory(cfg Config) *Factory {
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
+	}
+	if cfg.Window == nil {
+		cfg.Window = func(string) int { return 0 }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -106,21 +116,29 @@ type life struct {
 	account *account
 	forLife bool // the account is not renewed with each task
 	parent  *life
+	lent    *lent // to an agent of another node; nil = not, or its parent is
 	ask     func(ctx context.Context, d Asked) tool.Answer
 	factory *Factory
+
+	leases sync.WaitGroup // the calls by which other nodes lend it agents; Go is guarded by mu
 
 	self community.Member // set by the first awakening, then constant
 
 	mu         sync.Mutex
-	awakenings int                  // guarded by mu
-	purse      *purse               // of the task it does; nil = none; guarded by mu
-	children   []community.MemberID // guarded by mu
-	copies     int                  // guarded by mu
-	ended      bool                 // guarded by mu
-	masters    []*life              // for whom it works now; guarded by mu
-	strange    []string             // and who of other nodes, for people; guarded by mu
-	guests     permission.Chain     // and what those are held to; guarded by mu
-	declined   map[string]bool      // of a first agent: SKILL.mds that a person would not trust; guarded by mu
+	awakenings int                        // guarded by mu
+	purse      *purse                     // of the task it does; nil = none; guarded by mu
+	borrowed   map[*borrowed]struct{}     // sub-agents on other nodes; guarded by mu
+	children   []community.MemberID       // that live here; guarded by mu
+	brood      *brood                     // all of its sub-agents, and their work; set by wake; guarded by mu
+	latest     string                     // what it does now, for its parent; guarded by mu
+	copies     int                        // guarded by mu
+	ended      bool                       // guarded by mu
+	talk       *conversation.Conversation // of the agent as it is now; guarded by mu
+	stop       context.CancelCauseFunc    // ends the task in flight; nil = none is; guarded by mu
+	masters    []*life                    // for whom it works now; guarded by mu
+	strange    []string                   // and who of other nodes, for people; guarded by mu
+	guests     permission.Chain           // and what those are held to; guarded by mu
+	declined   map[string]bool            // of a first agent: SKILL.mds that a person would not trust; guarded by mu
 }
 
 // Spawn makes an agent that has no parent.
@@ -147,8 +165,27 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	}).using(model))
 }
 
+// defined finds the definition that an agent names for a sub-agent, and its model: its parent's unless it has its own.
+func (f *Factory) defined(ctx context.Context, name string, parents llm.Model) (Definition, llm.Model, error) {
+	if f.cfg.Definition == nil {
+		return Definition{}, nil, fmt.Errorf("there is no agent definition %q: leave agent out for a copy of yourself", name)
+	}
+	def, err := f.cfg.Definition(name)
+	if err == nil && f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
+		err = def.CheckSkills(f.cfg.Skills.Now().Catalog)
+	}
+	if err != nil || def.Model == "" {
+		return def, parents, err
+	}
+	model, err := f.cfg.Model(ctx, def.Model)
+	if err != nil {
+		err = fmt.Errorf("a model for agent %s: %w", name, err)
+	}
+	return def, model, err
+}
+
 // begin spawns the agent whose life it is given.
-func (f *Factory) begin(ctx context.Context, name string, l *life) (community.Member, error) {
+func (f *Factory) begin(ctx context.Context, name string, l *life, opts ...community.SpawnOption) (community.Member, error) {
 	var err error
 	if l.bounds, err = boundsOf(l.def, f.cfg.Dir); err != nil {
 		return community.Member{}, fmt.Errorf("definition %s: %w", l.def.Name, err)
@@ -156,14 +193,20 @@ func (f *Factory) begin(ctx context.Context, name string, l *life) (community.Me
 	l.model = l.thinker()
 	return f.cfg.Community.Spawn(ctx, name,
 		func(self community.Member) (community.Agent, error) { return l.wake(self) },
-		community.WithMetadata(l.metadata()),
+		append(opts, community.WithMetadata(l.metadata()))...,
 	)
 }
 
 func (l *life) metadata() map[string]string {
 	m := map[string]string{community.DefinitionKey: l.def.Name, "description": l.def.Description, "model": l.model.Name()}
-	if l.parent != nil {
+	switch {
+	case l.parent != nil:
 		m["parent"] = string(l.parent.self.ID)
+	case l.lent != nil:
+		m["lent_to"] = string(l.lent.node)
+		if l.lent.parent != "" {
+			m["parent"] = string(l.lent.parent)
+		}
 	}
 	return m
 }
@@ -182,8 +225,10 @@ func (l *life) wake(self community.Member) (*Agent, error) {
 		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
 	}
 	l.factory.register.enter(l)
-	l.ended = false
-	return newAgent(l), nil
+	l.ended, l.brood = false, newBrood()
+	a := newAgent(l)
+	l.talk = a.talk
+	return a, nil
 }
 
 // end takes an agent's children, skills and grants with it.
@@ -191,7 +236,10 @@ func (l *life) end(ctx context.Context) error {
 	l.mu.Lock()
 	l.ended = true
 	l.mu.Unlock()
+	l.brood.kill()
 	l.terminateChildren(ctx)
+	l.endBorrowed(ctx)
+	l.brood.works.Wait()
 	l.factory.register.leave(l)
 	l.leave()
 	if l.factory.cfg.Skills == nil {
@@ -211,8 +259,11 @@ func (l *life) leave() {
 // links are what the agent may do: its parents' links, then its own. more is granted to each beside what is.
 func (l *life) links(more []permission.Granted) permission.Chain {
 	var chain permission.Chain
-	if l.parent != nil {
+	switch {
+	case l.parent != nil:
 		chain = slices.Clone(l.parent.links(more))
+	case l.lent != nil:
+		chain = slices.Clone(l.lent.fence)
 	}
 	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory, Granted: func() []permission.Granted { return l.granted(more) }}
 	chain = append(chain, own)
@@ -246,14 +297,17 @@ func (l *life) granted(more []permission.Granted) []permission.Granted {
 	return all
 }
 
-// adopt notes a child, unless the agent ended meanwhile.
-func (l *life) adopt(id community.MemberID) error {
+// adopt notes a child, unless the agent ended meanwhile; nil is one that it knows.
+func (l *life) adopt(id community.MemberID, c *child) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return community.ErrStopped
 	}
 	l.children = append(l.children, id)
+	if c != nil {
+		l.raise(c)
+	}
 	return nil
 }
 

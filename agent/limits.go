@@ -42,26 +42,31 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Within returns the smaller of both limits, field by field, where a zero field of o leaves l's as it is, and one of l
-// counts as its default.
+// Within are the limits of which each is the smaller of the two. A zero field of o says nothing; one of l is the default
+// beside one of o that does.
 func (l Limits) Within(o Limits) Limits {
-	l = l.withDefaults()
-	l.Depth, l.Agents, l.SpawnsPerMinute = smaller(l.Depth, o.Depth), smaller(l.Agents, o.Agents), smaller(l.SpawnsPerMinute, o.SpawnsPerMinute)
-	l.Wall, l.ModelCalls, l.Tokens = smaller(l.Wall, o.Wall), smaller(l.ModelCalls, o.ModelCalls), smaller(l.Tokens, o.Tokens)
-	if l.Cost = smaller(l.Cost, o.Cost); l.Cost == 0 {
-		l.Cost = o.Cost
+	usual := Limits{}.withDefaults()
+	return Limits{
+		Depth:           tighter(l.Depth, o.Depth, usual.Depth),
+		Agents:          tighter(l.Agents, o.Agents, usual.Agents),
+		SpawnsPerMinute: tighter(l.SpawnsPerMinute, o.SpawnsPerMinute, usual.SpawnsPerMinute),
+		Wall:            tighter(l.Wall, o.Wall, usual.Wall),
+		ModelCalls:      tighter(l.ModelCalls, o.ModelCalls, usual.ModelCalls),
+		Tokens:          tighter(l.Tokens, o.Tokens, usual.Tokens),
+		Cost:            tighter(l.Cost, o.Cost, usual.Cost),
 	}
-	return l
 }
 
-func smaller[N int | int64 | float64 | time.Duration](a, b N) N {
-	if b == 0 {
-		return a
+// tighter is the smaller of two limits; zero says nothing.
+func tighter[N cmp.Ordered](l, o, usual N) N {
+	var none N
+	if o == none {
+		return l
 	}
-	if a == 0 {
-		return b
+	if l = cmp.Or(l, usual); l == none {
+		return o
 	}
-	return min(a, b)
+	return min(l, o)
 }
 
 // Spent is what an agent and its descendants have used, those that have ended too.

@@ -49,6 +49,7 @@ const (
 type purse struct {
 	account *account
 	until   time.Time // when it has its last words
+	stop    func()    // ends the context of the task's tools; set by the task's goroutine, before it calls any
 
 	// Guarded by the ledger's mu.
 	kept    amounts
@@ -57,11 +58,12 @@ type purse struct {
 }
 
 func newPurse(a *account, now, end time.Time) *purse {
-	return &purse{account: a, until: end.Add(-min(lastWall, end.Sub(now)/10)), perByte: 1. / 3}
+	return &purse{account: a, stop: func() {}, until: end.Add(-min(lastWall, end.Sub(now)/10)), perByte: 1. / 3}
 }
 
 // close gives back what was kept, and returns the limit that was reached.
 func (p *purse) close() string {
+	p.stop()
 	l := p.account.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,6 +146,9 @@ func (m metered) stream(ctx context.Context, t *turn, r llm.Request, yield func(
 func (p *purse) begin(ctx context.Context, m llm.Model, r llm.Request) (*turn, error) {
 	body, tools := sizeOf(r)
 	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		t, changed, err := p.try(m, body, tools)
 		if t != nil || err != nil {
 			return t, err
@@ -151,7 +156,6 @@ func (p *purse) begin(ctx context.Context, m llm.Model, r llm.Request) (*turn, e
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
 		}
 	}
 }

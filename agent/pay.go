@@ -33,7 +33,7 @@ func (l *life) pay(ctx context.Context, s community.Signal) (context.Context, fu
 	now := time.Now()
 	end := now.Add(l.account.wall)
 	why := &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)}
-	if at, ok := ctx.Deadline(); ok && at.Before(end) && l.parent != nil {
+	if at, ok := ctx.Deadline(); ok && at.Before(end) && (l.parent != nil || l.lent != nil) {
 		end = at // that of who gave it the task
 	}
 	p := newPurse(l.account, now, end)
@@ -66,11 +66,21 @@ func (l *life) ownIn(requesters []string) bool {
 	return false
 }
 
-// overdrawn is how the task ended if it reached a limit: what the model said then were its last words.
-func (l *life) overdrawn(text string, err error) error {
+// overdrawn is how the task ended if it reached a limit: what the model said then were its last words. Another node reads
+// as much of it as an error can say.
+func (l *life) overdrawn(s community.Signal, text string, err error) error {
+	err = l.drawn(text, err)
+	var over *OverBudget
+	if errors.As(err, &over) && stranger(s) != "" {
+		return community.Explain(community.ErrAgentFailed, over.Error())
+	}
+	return err
+}
+
+func (l *life) drawn(text string, err error) error {
 	p := l.paying()
 	if p == nil {
-		return nil
+		return err
 	}
 	p.account.ledger.mu.Lock()
 	over := p.over
@@ -78,20 +88,21 @@ func (l *life) overdrawn(text string, err error) error {
 	var known *OverBudget
 	switch {
 	case over == "" || errors.As(err, &known):
-		return nil
+		return err
 	case err != nil:
 		return &OverBudget{Limit: over + " (" + err.Error() + ")"}
 	}
 	return &OverBudget{Limit: over, Said: text}
 }
 
-// inTime is the context of tools, which end early enough for last words.
-func (l *life) inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+// inTime is the context of a task's tools, which end early enough for last words.
+func (l *life) inTime(ctx context.Context) context.Context {
 	p := l.paying()
 	if p == nil {
-		return ctx, func() {}
+		return ctx
 	}
-	return context.WithDeadlineCause(ctx, p.until, &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)})
+	ctx, p.stop = context.WithDeadlineCause(ctx, p.until, &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)})
+	return ctx
 }
 
 // spent is what the agent and those below it have used.
@@ -118,7 +129,7 @@ func (l *life) rejoin() error {
 	if err := l.account.reopen(); err != nil {
 		return err
 	}
-	if err := l.parent.adopt(l.self.ID); err != nil {
+	if err := l.parent.adopt(l.self.ID, nil); err != nil {
 		l.account.close()
 		return err
 	}

@@ -144,10 +144,16 @@ func (a *Agent) ready(ctx context.Context) error {
 		a.life.factory.cfg.Logger.Warn("skills not looked at again", "agent", a.life.self.ID, "err", err)
 	}
 	a.preload(ctx)
-	if a.shelf.attached == a.shelf.epoch {
+	return a.reattach(ctx)
+}
+
+// reattach has the texts of active skills that the conversation lost in the system prompt.
+func (a *Agent) reattach(ctx context.Context) error {
+	registry := a.life.factory.cfg.Skills
+	if registry == nil || a.shelf.attached == a.shelf.epoch {
 		return nil
 	}
-	all, err := registry.Reattach(ctx, id, a.shelf.epoch, skills.ReattachBudget{})
+	all, err := registry.Reattach(ctx, string(a.life.self.ID), a.shelf.epoch, skills.ReattachBudget{})
 	if err != nil {
 		return fmt.Errorf("the texts of active skills: %w", err)
 	}

@@ -48,4 +48,5 @@ type Replica struct {
 	Name   string   // for people; "" = the parent's name and a number
 	Reason string   // why it is needed, for the event log
 	Keep   []string // the tools it may have of its parent's; nil = all of them
+	Node   string   // the name or id of another node that is to lend it; "" = this one
 }

@@ -25,6 +25,7 @@ var lines = map[string][]string{
 	"transport/transporttest": {"actor", "community", "security/identity"}, // it builds communities to talk over the transport
 	"agent/llm":               {"security"},
 	"agent/tool":              {"agent/llm", "security", "skills", "community"},
+	"agent/conversation":      {"agent/llm", "agent/tool", "community"},
 	"agent":                   {"agent/llm", "agent/tool", "community", "skills", "security", "actor"},
 	"cmd":                     {"proto", "actor", "security", "discovery", "community", "skills", "transport", "agent"},
 }

@@ -23,6 +23,7 @@ type offer struct {
 	provide       Provider
 	input, output *schema
 	timeout       time.Duration // 0 = Config.MaxCall alone
+	lease         time.Duration // how long a call may last, if that is beyond Config.MaxCall
 	room          chan struct{} // as many as may call at once; nil = no limit of its own
 }
 
@@ -30,7 +31,7 @@ type offer struct {
 type OfferOption func(*offer)
 
 // WithTimeout is how long a call of the capability may take; its caller gets context.DeadlineExceeded
-// then. Default: Config.MaxCall, which also bounds it.
+// then. Default: Config.MaxCall, or what WithLease says, which also bounds it.
 func WithTimeout(d time.Duration) OfferOption { return func(o *offer) { o.timeout = d } }
 
 // WithConcurrency is how many calls of the capability are served at a time; one more is ErrBusy at

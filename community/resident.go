@@ -29,6 +29,7 @@ type resident struct {
 	birth   Member // what the factory is given: no perceptions yet
 	self    Member // birth and perceptions; never changed once it is among the residents
 	mailbox int
+	maxCall time.Duration // of a signal of another node, if that is beyond Config.MaxCall
 	factory func(Member) (Agent, error)
 	ref     *actor.Ref
 	leaving atomic.Bool

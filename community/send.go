@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // Send gives a signal to a member, here or on another node, and waits for the reply. s.Data and the
@@ -16,7 +15,7 @@ import (
 // another node all of them come too, with ErrDenied and ErrTooLarge, and an agent's own
 // error is ErrAgentFailed there, unless it wraps one of errors.go. Errors are *Error.
 //
-// A signal to another node has a deadline of Config.MaxCall at the latest.
+// A signal to another node has a deadline of Config.MaxCall at the latest, unless Lasting says more.
 func (c *Community) Send(ctx context.Context, id MemberID, s Signal) (Reply, error) {
 	c.mu.RLock()
 	r := c.residents[id]
@@ -161,7 +160,7 @@ func (c *Community) carry(ctx context.Context, op deed, m Member, l *Lease, capa
 	if m.ID == MemberID(m.Node) {
 		call.Member = ""
 	}
-	under := l.calls.Begin(ctx, c.cfg.MaxCall)
+	under := l.calls.Begin(ctx, c.patience(ctx))
 	defer under.Close()
 	reply, err := c.cfg.Network.Invoke(under, m.Node, call)
 	switch {
@@ -175,12 +174,4 @@ func (c *Community) carry(ctx context.Context, op deed, m Member, l *Lease, capa
 		return fail(fmt.Errorf("%w: the reply has %d bytes, at most %d may come in", ErrTooLarge, len(reply.Data), c.cfg.MaxMessage))
 	}
 	return reply, nil
-}
-
-// capped applies Config.MaxCall. A context that ends before has all it needs.
-func (c *Community) capped(ctx context.Context) (context.Context, context.CancelFunc) {
-	if at, ok := ctx.Deadline(); ok && time.Until(at) <= c.cfg.MaxCall {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, c.cfg.MaxCall)
 }

@@ -43,7 +43,7 @@ func (in *inbound) serve(ctx context.Context) (Reply, error) {
 		return Reply{}, err
 	}
 	defer c.calls.leave(in.visitor)
-	ctx, cancel := c.capped(ctx)
+	ctx, cancel := c.capped(ctx, call)
 	defer cancel()
 	if call.Trace != (Trace{}) {
 		ctx = WithTrace(ctx, call.Trace)

@@ -71,6 +71,12 @@ func Emit(ctx context.Context, data []byte, contentType string) error {
 	return nil
 }
 
+// Listened reports whether somebody hears what is emitted under ctx.
+func Listened(ctx context.Context) bool {
+	f, _ := ctx.Value(feedKey{}).(*feed)
+	return f != nil
+}
+
 // Silent is ctx, but what is reported and emitted under it is nobody's: for work that has a caller of
 // its own.
 func Silent(ctx context.Context) context.Context {

@@ -123,7 +123,8 @@ type Set struct {
 	kit    atomic.Pointer[kit] // and those that come and go
 	finder Tool                // ToolSearch
 	stages []stage
-	notes  sync.Map // by type; see Notes
+	notes  sync.Map                       // by type; see Notes
+	specs  atomic.Pointer[[]llm.ToolSpec] // what Specs answered the last time
 
 	mu     sync.Mutex
 	lacks  map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
@@ -158,6 +159,10 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 // and go. One with the name of another before it does not count. What a model is shown, and what a call means, is as of
 // the last Take.
 func (s *Set) Take(more []Tool) {
+	if len(more) == 0 {
+		s.kit.Store(s.own)
+		return
+	}
 	now := s.own.clone()
 	for _, t := range more {
 		now.add(t)
@@ -182,32 +187,8 @@ func (k *kit) add(t Tool) {
 	}
 }
 
-// Specs describes the tools for a model, in the order they were given; of very many only how to find them, and
-// those that it has found (SetConfig.SearchAbove).
-func (s *Set) Specs() []llm.ToolSpec {
-	k := s.kit.Load()
-	names := s.shown(k)
-	specs := make([]llm.ToolSpec, 0, len(names))
-	if s.searching(names) {
-		specs = append(specs, s.describeSearch(names))
-		names = s.foundOf(names)
-	}
-	for _, n := range names {
-		specs = append(specs, k.tools[n].Spec())
-	}
-	return specs
-}
-
 // Names are the tools that are there now and of which the model is told, be it by ToolSearch.
 func (s *Set) Names() []string { return slices.Clone(s.shown(s.kit.Load())) }
-
-func (s *Set) shown(k *kit) []string {
-	names := k.offered()
-	if s.cfg.Show == nil {
-		return names
-	}
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !s.cfg.Show(n) })
-}
 
 // offered names the tools that are there now.
 func (k *kit) offered() []string {

@@ -9,7 +9,7 @@ import (
 
 // Tool is something a model may ask for. Tools are run only by a Set, which asks its guard first.
 type Tool interface {
-	// Spec describes the tool to the model.
+	// Spec describes the tool to the model. It is asked in every turn; nobody writes to the schema.
 	Spec() llm.ToolSpec
 	// Decode reads what the model wrote: once, strictly (no unknown, repeated or differently cased
 	// keys). The error says what is wrong and how to mend it; the model reads it.

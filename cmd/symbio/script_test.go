@@ -50,6 +50,7 @@ func TestScripts(t *testing.T) {
 			"node-stop": nodeStop,
 			"node-kill": nodeKill,
 			"until":     until,
+			"poll":      poll,
 			"status":    status,
 			"capture":   capture,
 
@@ -148,6 +149,26 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	if !found {
 		ts.Fatalf("no line of %v matches %q; it printed:\n%s", args[1:], args[0], seen.String())
 	}
+}
+
+// poll runs a command again and again, until its output matches.
+//
+//	poll REGEXP COMMAND [ARGS...]
+func poll(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: poll REGEXP COMMAND [ARGS...]")
+	}
+	want, err := regexp.Compile(args[0])
+	ts.Check(err)
+	var out []byte
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
+		if out, err = command(ts, args[1:]).CombinedOutput(); err == nil && want.Match(out) {
+			return
+		}
+	}
+	ts.Fatalf("%v never prints what matches %q; at last %v:\n%s", args[1:], args[0], err, out)
 }
 
 func command(ts *testscript.TestScript, args []string) *exec.Cmd {

@@ -135,17 +135,31 @@ func (s *screen) ends() (after string, err error) {
 	case <-time.After(limit):
 		s.t.Fatal("it does not end")
 	}
+	_, after, _ = strings.Cut(s.last(), "\x1b[?1049l")
+	return after, err
+}
+
+// theEnd is written behind what an ended program wrote, so that it is known to be all.
+const theEnd = "\x00the end"
+
+// last is all that was written by a program that has ended.
+func (s *screen) last() string {
+	s.t.Helper()
+	if _, err := io.WriteString(s.term, theEnd); err != nil {
+		s.t.Fatal(err)
+	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
 		s.mu.Lock()
-		_, after, _ = strings.Cut(s.text, "\x1b[?1049l")
+		text := s.text
 		s.mu.Unlock()
-		if strings.Contains(after, "\n") {
-			return after, err
+		if before, ok := strings.CutSuffix(text, theEnd); ok {
+			return before
 		}
 	}
-	return after, err
+	s.t.Fatal("the terminal is stuck")
+	return ""
 }
 
 func (s *screen) settings() unix.Termios {

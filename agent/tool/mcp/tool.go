@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,11 +31,7 @@ type Tool struct {
 }
 
 // Spec describes the tool to a model, in the server's words. They are a stranger's.
-func (t *Tool) Spec() llm.ToolSpec {
-	spec := t.spec
-	spec.Schema = slices.Clone(spec.Schema)
-	return spec
-}
+func (t *Tool) Spec() llm.ToolSpec { return t.spec }
 
 // Server is the name of its server.
 func (t *Tool) Server() string { return t.server.Name }

@@ -72,9 +72,10 @@ var (
 )
 
 // Tools returns the tools for one agent, self. What guard would deny it to invoke is not shown to it;
-// a nil guard shows no capability.
-func Tools(c Community, self community.Member, guard tool.Guard) []tool.Tool {
-	p := peers{c, self, guard}
+// a nil guard shows no capability. Capabilities that it has through another tool are invoked by that alone: by names
+// that tool, and are shown as others are.
+func Tools(c Community, self community.Member, guard tool.Guard, by map[string]string) []tool.Tool {
+	p := peers{c, self, guard, by}
 	return []tool.Tool{
 		findMembers.New(p.find),
 		sendSignal.New(p.send),
@@ -86,6 +87,7 @@ type peers struct {
 	community Community
 	self      community.Member
 	guard     tool.Guard
+	by        map[string]string // the tools for capabilities that are not invoked here
 }
 
 type findArgs struct {
@@ -178,6 +180,9 @@ type invokeArgs struct {
 }
 
 func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
+	if name := p.by[a.Capability]; name != "" {
+		return failed(fmt.Errorf("%s is not invoked like this: use the tool %s", a.Capability, name))
+	}
 	m, err := p.one(a.On, func(m community.Member) bool { return m.Available && slices.Contains(m.Provides, a.Capability) })
 	if err != nil {
 		return failed(fmt.Errorf("capability %s: %w", a.Capability, err))

@@ -62,7 +62,7 @@ func rules(t *testing.T) permission.Chain {
 
 func run(t *testing.T, h *house, guard, shown tool.Guard, name, args string) llm.ToolResult {
 	t.Helper()
-	set := tool.NewSet(tool.SetConfig{Guard: guard, Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Allow: true} }}, peer.Tools(h, self, shown)...)
+	set := tool.NewSet(tool.SetConfig{Guard: guard, Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Allow: true} }}, peer.Tools(h, self, shown, nil)...)
 	return set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: name, Args: json.RawMessage(args)}})[0]
 }
 
@@ -105,7 +105,7 @@ func TestTheProgressOfACallIsNotTheModels(t *testing.T) {
 			t.Errorf("progress of the call %+v", c)
 		}
 		told = append(told, p)
-	}}, peer.Tools(h, self, guard)...)
+	}}, peer.Tools(h, self, guard, map[string]string{"text.spawn": "replicate_agent"})...)
 	got := set.Run(t.Context(), []llm.ToolCall{{ID: "7", Name: "invoke_capability", Args: json.RawMessage(`{"capability":"text.count","data":"1"}`)}})[0]
 	if got.IsError || got.Text != "1" {
 		t.Errorf("the model reads %+v", got)

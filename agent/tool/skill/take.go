@@ -71,9 +71,7 @@ func (t *taking) Spec() llm.ToolSpec {
 			t.spec.Schema = withEnum(t.spec.Schema, t.name, names)
 		}
 	}
-	spec := t.spec
-	spec.Schema = slices.Clone(spec.Schema)
-	return spec
+	return t.spec
 }
 
 // mostNames bounds the names in a schema. A list that is not whole would forbid what it lacks.

@@ -1813,19 +1813,455 @@ func (x *RunRequest) GetInteractive() bool {
 	return false
 }
 
+// ConverseRequest is one thing that is said in a conversation.
+type ConverseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Say:
+	//
+	//	*ConverseRequest_Open
+	//	*ConverseRequest_Next
+	//	*ConverseRequest_Steer
+	//	*ConverseRequest_Interrupt
+	//	*ConverseRequest_Transcript
+	Say           isConverseRequest_Say `protobuf_oneof:"say"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConverseRequest) Reset() {
+	*x = ConverseRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConverseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConverseRequest) ProtoMessage() {}
+
+func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConverseRequest.ProtoReflect.Descriptor instead.
+func (*ConverseRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ConverseRequest) GetSay() isConverseRequest_Say {
+	if x != nil {
+		return x.Say
+	}
+	return nil
+}
+
+func (x *ConverseRequest) GetOpen() *RunRequest {
+	if x != nil {
+		if x, ok := x.Say.(*ConverseRequest_Open); ok {
+			return x.Open
+		}
+	}
+	return nil
+}
+
+func (x *ConverseRequest) GetNext() *NextMessage {
+	if x != nil {
+		if x, ok := x.Say.(*ConverseRequest_Next); ok {
+			return x.Next
+		}
+	}
+	return nil
+}
+
+func (x *ConverseRequest) GetSteer() *SteerMessage {
+	if x != nil {
+		if x, ok := x.Say.(*ConverseRequest_Steer); ok {
+			return x.Steer
+		}
+	}
+	return nil
+}
+
+func (x *ConverseRequest) GetInterrupt() *Interrupt {
+	if x != nil {
+		if x, ok := x.Say.(*ConverseRequest_Interrupt); ok {
+			return x.Interrupt
+		}
+	}
+	return nil
+}
+
+func (x *ConverseRequest) GetTranscript() *AskTranscript {
+	if x != nil {
+		if x, ok := x.Say.(*ConverseRequest_Transcript); ok {
+			return x.Transcript
+		}
+	}
+	return nil
+}
+
+type isConverseRequest_Say interface {
+	isConverseRequest_Say()
+}
+
+type ConverseRequest_Open struct {
+	// The first, once. Its task is the first message; empty = none yet.
+	Open *RunRequest `protobuf:"bytes,100,opt,name=open,proto3,oneof"`
+}
+
+type ConverseRequest_Next struct {
+	// The next message. Messages are answered one after the other.
+	Next *NextMessage `protobuf:"bytes,101,opt,name=next,proto3,oneof"`
+}
+
+type ConverseRequest_Steer struct {
+	// For the turn in flight. An event "receipt" says what became of it.
+	Steer *SteerMessage `protobuf:"bytes,102,opt,name=steer,proto3,oneof"`
+}
+
+type ConverseRequest_Interrupt struct {
+	// Ends the turn in flight, which has a result all the same. Nothing happens when there is none.
+	Interrupt *Interrupt `protobuf:"bytes,103,opt,name=interrupt,proto3,oneof"`
+}
+
+type ConverseRequest_Transcript struct {
+	// Asks for an event "transcript": what the agent remembers.
+	Transcript *AskTranscript `protobuf:"bytes,104,opt,name=transcript,proto3,oneof"`
+}
+
+func (*ConverseRequest_Open) isConverseRequest_Say() {}
+
+func (*ConverseRequest_Next) isConverseRequest_Say() {}
+
+func (*ConverseRequest_Steer) isConverseRequest_Say() {}
+
+func (*ConverseRequest_Interrupt) isConverseRequest_Say() {}
+
+func (*ConverseRequest_Transcript) isConverseRequest_Say() {}
+
+type NextMessage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NextMessage) Reset() {
+	*x = NextMessage{}
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NextMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NextMessage) ProtoMessage() {}
+
+func (x *NextMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NextMessage.ProtoReflect.Descriptor instead.
+func (*NextMessage) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *NextMessage) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type SteerMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Text  string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// The caller's own, for the event.
+	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SteerMessage) Reset() {
+	*x = SteerMessage{}
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SteerMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SteerMessage) ProtoMessage() {}
+
+func (x *SteerMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SteerMessage.ProtoReflect.Descriptor instead.
+func (*SteerMessage) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SteerMessage) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *SteerMessage) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type Interrupt struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Interrupt) Reset() {
+	*x = Interrupt{}
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Interrupt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Interrupt) ProtoMessage() {}
+
+func (x *Interrupt) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Interrupt.ProtoReflect.Descriptor instead.
+func (*Interrupt) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+}
+
+type AskTranscript struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskTranscript) Reset() {
+	*x = AskTranscript{}
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskTranscript) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskTranscript) ProtoMessage() {}
+
+func (x *AskTranscript) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskTranscript.ProtoReflect.Descriptor instead.
+func (*AskTranscript) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
+}
+
+type SteerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A member's id, or a name that only one has.
+	Member string `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Text   string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// How long to wait; then it is taken back.
+	Timeout       *durationpb.Duration `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SteerRequest) Reset() {
+	*x = SteerRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SteerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SteerRequest) ProtoMessage() {}
+
+func (x *SteerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SteerRequest.ProtoReflect.Descriptor instead.
+func (*SteerRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *SteerRequest) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *SteerRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *SteerRequest) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+// SteerReply is what became of it.
+type SteerReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// delivered: the model answers a request that holds it. returned: the model was not given it, and will not be. kept:
+	// nothing was in flight, the next task will have it in front. sent: it is in a request that is not answered yet.
+	Outcome string `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Why it was given back, for people.
+	Why string `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	// The member that was meant.
+	Member        *LocatedMember `protobuf:"bytes,3,opt,name=member,proto3" json:"member,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SteerReply) Reset() {
+	*x = SteerReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SteerReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SteerReply) ProtoMessage() {}
+
+func (x *SteerReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SteerReply.ProtoReflect.Descriptor instead.
+func (*SteerReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *SteerReply) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *SteerReply) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *SteerReply) GetMember() *LocatedMember {
+	if x != nil {
+		return x.Member
+	}
+	return nil
+}
+
 type Budget struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Depth           uint32                 `protobuf:"varint,1,opt,name=depth,proto3" json:"depth,omitempty"`
 	Agents          uint32                 `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`
 	SpawnsPerMinute uint32                 `protobuf:"varint,3,opt,name=spawns_per_minute,json=spawnsPerMinute,proto3" json:"spawns_per_minute,omitempty"`
 	Wall            *durationpb.Duration   `protobuf:"bytes,4,opt,name=wall,proto3" json:"wall,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How often models may be asked, how many tokens they may read and write, and what that may cost by the price table.
+	ModelCalls    uint32  `protobuf:"varint,90,opt,name=model_calls,json=modelCalls,proto3" json:"model_calls,omitempty"`
+	Tokens        uint64  `protobuf:"varint,91,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Cost          float64 `protobuf:"fixed64,92,opt,name=cost,proto3" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +2273,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +2286,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -1881,6 +2317,27 @@ func (x *Budget) GetWall() *durationpb.Duration {
 	return nil
 }
 
+func (x *Budget) GetModelCalls() uint32 {
+	if x != nil {
+		return x.ModelCalls
+	}
+	return 0
+}
+
+func (x *Budget) GetTokens() uint64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Budget) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
 type AnswerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1899,7 +2356,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +2368,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2381,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -1979,7 +2436,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2448,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2461,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -2026,7 +2483,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2495,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2508,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -2079,7 +2536,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2548,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2561,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -2132,7 +2589,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2601,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2614,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -2189,7 +2646,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2658,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2671,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
 }
 
 type RulesReply struct {
@@ -2226,7 +2683,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2695,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2708,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -2280,7 +2737,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2749,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2762,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LastingRule) GetId() string {
@@ -2359,7 +2816,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2828,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2841,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -2402,7 +2859,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2871,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2884,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
 }
 
 // Approval is a decision that waits for a person.
@@ -2462,7 +2919,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2931,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2944,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Approval) GetId() string {
@@ -2605,7 +3062,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +3074,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2630,7 +3087,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -2655,7 +3112,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +3124,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +3137,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Skill) GetId() string {
@@ -2743,7 +3200,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +3212,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +3225,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -2921,12 +3378,41 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12\x14\n" +
 	"\x05allow\x18\x04 \x03(\tR\x05allow\x12)\n" +
 	"\x06budget\x18\x05 \x01(\v2\x11.symbio.v1.BudgetR\x06budget\x12 \n" +
-	"\vinteractive\x18\x06 \x01(\bR\vinteractive\"\x91\x01\n" +
+	"\vinteractive\x18\x06 \x01(\bR\vinteractive\"\x96\x02\n" +
+	"\x0fConverseRequest\x12+\n" +
+	"\x04open\x18d \x01(\v2\x15.symbio.v1.RunRequestH\x00R\x04open\x12,\n" +
+	"\x04next\x18e \x01(\v2\x16.symbio.v1.NextMessageH\x00R\x04next\x12/\n" +
+	"\x05steer\x18f \x01(\v2\x17.symbio.v1.SteerMessageH\x00R\x05steer\x124\n" +
+	"\tinterrupt\x18g \x01(\v2\x14.symbio.v1.InterruptH\x00R\tinterrupt\x12:\n" +
+	"\n" +
+	"transcript\x18h \x01(\v2\x18.symbio.v1.AskTranscriptH\x00R\n" +
+	"transcriptB\x05\n" +
+	"\x03say\"!\n" +
+	"\vNextMessage\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"2\n" +
+	"\fSteerMessage\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"\v\n" +
+	"\tInterrupt\"\x0f\n" +
+	"\rAskTranscript\"o\n" +
+	"\fSteerRequest\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x123\n" +
+	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"j\n" +
+	"\n" +
+	"SteerReply\x12\x18\n" +
+	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\x120\n" +
+	"\x06member\x18\x03 \x01(\v2\x18.symbio.v1.LocatedMemberR\x06member\"\xde\x01\n" +
 	"\x06Budget\x12\x14\n" +
 	"\x05depth\x18\x01 \x01(\rR\x05depth\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\rR\x06agents\x12*\n" +
 	"\x11spawns_per_minute\x18\x03 \x01(\rR\x0fspawnsPerMinute\x12-\n" +
-	"\x04wall\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04wall\"\x8f\x01\n" +
+	"\x04wall\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04wall\x12\x1f\n" +
+	"\vmodel_calls\x18Z \x01(\rR\n" +
+	"modelCalls\x12\x16\n" +
+	"\x06tokens\x18[ \x01(\x04R\x06tokens\x12\x12\n" +
+	"\x04cost\x18\\ \x01(\x01R\x04cost\"\x8f\x01\n" +
 	"\rAnswerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05allow\x18\x02 \x01(\bR\x05allow\x12\x16\n" +
@@ -2989,7 +3475,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06active\x18\a \x01(\bR\x06active\"O\n" +
 	"\vSkillsReply\x12(\n" +
 	"\x06skills\x18\x01 \x03(\v2\x10.symbio.v1.SkillR\x06skills\x12\x16\n" +
-	"\x06errors\x18\x02 \x03(\tR\x06errors2\x92\t\n" +
+	"\x06errors\x18\x02 \x03(\tR\x06errors2\x89\n" +
+	"\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -3003,7 +3490,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"CallStream\x12\x16.symbio.v1.CallRequest\x1a\x14.symbio.v1.CallEvent0\x01\x12L\n" +
 	"\fCapabilities\x12\x1e.symbio.v1.CapabilitiesRequest\x1a\x1c.symbio.v1.CapabilitiesReply\x126\n" +
 	"\x06Events\x12\x18.symbio.v1.EventsRequest\x1a\x10.symbio.v1.Event0\x01\x120\n" +
-	"\x03Run\x12\x15.symbio.v1.RunRequest\x1a\x10.symbio.v1.Event0\x01\x12:\n" +
+	"\x03Run\x12\x15.symbio.v1.RunRequest\x1a\x10.symbio.v1.Event0\x01\x12<\n" +
+	"\bConverse\x12\x1a.symbio.v1.ConverseRequest\x1a\x10.symbio.v1.Event(\x010\x01\x127\n" +
+	"\x05Steer\x12\x17.symbio.v1.SteerRequest\x1a\x15.symbio.v1.SteerReply\x12:\n" +
 	"\x06Answer\x12\x18.symbio.v1.AnswerRequest\x1a\x16.symbio.v1.AnswerReply\x12C\n" +
 	"\tApprovals\x12\x1b.symbio.v1.ApprovalsRequest\x1a\x19.symbio.v1.ApprovalsReply\x127\n" +
 	"\x05Rules\x12\x17.symbio.v1.RulesRequest\x1a\x15.symbio.v1.RulesReply\x12:\n" +
@@ -3024,7 +3513,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
@@ -3054,102 +3543,120 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*EventsRequest)(nil),         // 25: symbio.v1.EventsRequest
 	(*Event)(nil),                 // 26: symbio.v1.Event
 	(*RunRequest)(nil),            // 27: symbio.v1.RunRequest
-	(*Budget)(nil),                // 28: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 29: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 30: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),      // 31: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),        // 32: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),      // 33: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),          // 34: symbio.v1.RulesRequest
-	(*RulesReply)(nil),            // 35: symbio.v1.RulesReply
-	(*LastingRule)(nil),           // 36: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),         // 37: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),           // 38: symbio.v1.ForgetReply
-	(*Approval)(nil),              // 39: symbio.v1.Approval
-	(*SkillsRequest)(nil),         // 40: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 41: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 42: symbio.v1.SkillsReply
-	nil,                           // 43: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
-	(*Member)(nil),                // 45: symbio.v1.Member
-	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
-	(*Progress)(nil),              // 47: symbio.v1.Progress
-	(*Chunk)(nil),                 // 48: symbio.v1.Chunk
-	(*Capability)(nil),            // 49: symbio.v1.Capability
+	(*ConverseRequest)(nil),       // 28: symbio.v1.ConverseRequest
+	(*NextMessage)(nil),           // 29: symbio.v1.NextMessage
+	(*SteerMessage)(nil),          // 30: symbio.v1.SteerMessage
+	(*Interrupt)(nil),             // 31: symbio.v1.Interrupt
+	(*AskTranscript)(nil),         // 32: symbio.v1.AskTranscript
+	(*SteerRequest)(nil),          // 33: symbio.v1.SteerRequest
+	(*SteerReply)(nil),            // 34: symbio.v1.SteerReply
+	(*Budget)(nil),                // 35: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 36: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 37: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),      // 38: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),        // 39: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),      // 40: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),          // 41: symbio.v1.RulesRequest
+	(*RulesReply)(nil),            // 42: symbio.v1.RulesReply
+	(*LastingRule)(nil),           // 43: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),         // 44: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),           // 45: symbio.v1.ForgetReply
+	(*Approval)(nil),              // 46: symbio.v1.Approval
+	(*SkillsRequest)(nil),         // 47: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 48: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 49: symbio.v1.SkillsReply
+	nil,                           // 50: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
+	(*Member)(nil),                // 52: symbio.v1.Member
+	(*durationpb.Duration)(nil),   // 53: google.protobuf.Duration
+	(*Progress)(nil),              // 54: symbio.v1.Progress
+	(*Chunk)(nil),                 // 55: symbio.v1.Chunk
+	(*Capability)(nil),            // 56: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	44, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	51, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	45, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
+	52, // 2: symbio.v1.LocatedMember.member:type_name -> symbio.v1.Member
 	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	46, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
-	43, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	53, // 6: symbio.v1.Node.rtt:type_name -> google.protobuf.Duration
+	50, // 7: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	13, // 8: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	12, // 9: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	46, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	46, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	47, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	48, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	53, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	53, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	54, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	55, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	21, // 14: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	49, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	56, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	23, // 16: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	44, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	44, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	28, // 19: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	46, // 20: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	39, // 21: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	39, // 22: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	33, // 23: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	36, // 24: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	44, // 25: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	44, // 26: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	44, // 27: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	41, // 28: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	4,  // 29: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 30: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 31: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 32: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 33: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 34: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 35: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 36: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 37: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 38: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 39: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	27, // 40: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
-	29, // 41: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	31, // 42: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	34, // 43: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	37, // 44: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	40, // 45: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	2,  // 46: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 47: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 48: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 49: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 50: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 51: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 52: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 53: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 54: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 55: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 56: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 57: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 58: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 59: symbio.v1.Control.Run:output_type -> symbio.v1.Event
-	30, // 60: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	32, // 61: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	35, // 62: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	38, // 63: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	42, // 64: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	3,  // 65: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 66: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	48, // [48:67] is the sub-list for method output_type
-	29, // [29:48] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	51, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	51, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	35, // 19: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	27, // 20: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
+	29, // 21: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
+	30, // 22: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	31, // 23: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	32, // 24: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	53, // 25: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	8,  // 26: symbio.v1.SteerReply.member:type_name -> symbio.v1.LocatedMember
+	53, // 27: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	46, // 28: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	46, // 29: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	40, // 30: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	43, // 31: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	51, // 32: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	51, // 33: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	51, // 34: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	48, // 35: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	4,  // 36: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 37: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 38: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 39: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 40: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 41: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 42: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 43: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 44: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 45: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 46: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	27, // 47: symbio.v1.Control.Run:input_type -> symbio.v1.RunRequest
+	28, // 48: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	33, // 49: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	36, // 50: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	38, // 51: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	41, // 52: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	44, // 53: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	47, // 54: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	2,  // 55: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 56: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 57: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 58: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 59: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 60: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 61: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 62: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 63: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 64: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 65: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 66: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 67: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 68: symbio.v1.Control.Run:output_type -> symbio.v1.Event
+	26, // 69: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	34, // 70: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	37, // 71: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	39, // 72: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	42, // 73: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	45, // 74: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	49, // 75: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	3,  // 76: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 77: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	57, // [57:78] is the sub-list for method output_type
+	36, // [36:57] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -3163,13 +3670,20 @@ func file_symbio_v1_control_proto_init() {
 		(*CallEvent_Chunk)(nil),
 		(*CallEvent_Reply)(nil),
 	}
+	file_symbio_v1_control_proto_msgTypes[28].OneofWrappers = []any{
+		(*ConverseRequest_Open)(nil),
+		(*ConverseRequest_Next)(nil),
+		(*ConverseRequest_Steer)(nil),
+		(*ConverseRequest_Interrupt)(nil),
+		(*ConverseRequest_Transcript)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,6 +33,8 @@ const (
 	Control_Capabilities_FullMethodName = "/symbio.v1.Control/Capabilities"
 	Control_Events_FullMethodName       = "/symbio.v1.Control/Events"
 	Control_Run_FullMethodName          = "/symbio.v1.Control/Run"
+	Control_Converse_FullMethodName     = "/symbio.v1.Control/Converse"
+	Control_Steer_FullMethodName        = "/symbio.v1.Control/Steer"
 	Control_Answer_FullMethodName       = "/symbio.v1.Control/Answer"
 	Control_Approvals_FullMethodName    = "/symbio.v1.Control/Approvals"
 	Control_Rules_FullMethodName        = "/symbio.v1.Control/Rules"
@@ -74,6 +76,12 @@ type ControlClient interface {
 	// Run gives a task to an agent of its own and sends what happens until it is done. Ending the
 	// call interrupts the task.
 	Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
+	// Converse holds a conversation with an agent of its own and sends what happens, as Run does: a result ends each
+	// turn. The agent lives as long as the call. When the caller has said all, it goes on until what was said is
+	// answered; ending the call interrupts it.
+	Converse(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConverseRequest, Event], error)
+	// Steer says something to an agent in its work, here or on another node, and waits for what becomes of it.
+	Steer(ctx context.Context, in *SteerRequest, opts ...grpc.CallOption) (*SteerReply, error)
 	// Answer decides an approval that a running task waits for, here or on another node.
 	Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerReply, error)
 	// Approvals lists the decisions that wait for a person, here and on the other nodes.
@@ -254,6 +262,29 @@ func (c *controlClient) Run(ctx context.Context, in *RunRequest, opts ...grpc.Ca
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Control_RunClient = grpc.ServerStreamingClient[Event]
 
+func (c *controlClient) Converse(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConverseRequest, Event], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[4], Control_Converse_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ConverseRequest, Event]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_ConverseClient = grpc.BidiStreamingClient[ConverseRequest, Event]
+
+func (c *controlClient) Steer(ctx context.Context, in *SteerRequest, opts ...grpc.CallOption) (*SteerReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SteerReply)
+	err := c.cc.Invoke(ctx, Control_Steer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AnswerReply)
@@ -356,6 +387,12 @@ type ControlServer interface {
 	// Run gives a task to an agent of its own and sends what happens until it is done. Ending the
 	// call interrupts the task.
 	Run(*RunRequest, grpc.ServerStreamingServer[Event]) error
+	// Converse holds a conversation with an agent of its own and sends what happens, as Run does: a result ends each
+	// turn. The agent lives as long as the call. When the caller has said all, it goes on until what was said is
+	// answered; ending the call interrupts it.
+	Converse(grpc.BidiStreamingServer[ConverseRequest, Event]) error
+	// Steer says something to an agent in its work, here or on another node, and waits for what becomes of it.
+	Steer(context.Context, *SteerRequest) (*SteerReply, error)
 	// Answer decides an approval that a running task waits for, here or on another node.
 	Answer(context.Context, *AnswerRequest) (*AnswerReply, error)
 	// Approvals lists the decisions that wait for a person, here and on the other nodes.
@@ -415,6 +452,12 @@ func (UnimplementedControlServer) Events(*EventsRequest, grpc.ServerStreamingSer
 }
 func (UnimplementedControlServer) Run(*RunRequest, grpc.ServerStreamingServer[Event]) error {
 	return status.Error(codes.Unimplemented, "method Run not implemented")
+}
+func (UnimplementedControlServer) Converse(grpc.BidiStreamingServer[ConverseRequest, Event]) error {
+	return status.Error(codes.Unimplemented, "method Converse not implemented")
+}
+func (UnimplementedControlServer) Steer(context.Context, *SteerRequest) (*SteerReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Steer not implemented")
 }
 func (UnimplementedControlServer) Answer(context.Context, *AnswerRequest) (*AnswerReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Answer not implemented")
@@ -646,6 +689,31 @@ func _Control_Run_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Control_RunServer = grpc.ServerStreamingServer[Event]
 
+func _Control_Converse_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ControlServer).Converse(&grpc.GenericServerStream[ConverseRequest, Event]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_ConverseServer = grpc.BidiStreamingServer[ConverseRequest, Event]
+
+func _Control_Steer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SteerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Steer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Steer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Steer(ctx, req.(*SteerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Answer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(AnswerRequest)
 	if err := dec(in); err != nil {
@@ -812,6 +880,10 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Control_Capabilities_Handler,
 		},
 		{
+			MethodName: "Steer",
+			Handler:    _Control_Steer_Handler,
+		},
+		{
 			MethodName: "Answer",
 			Handler:    _Control_Answer_Handler,
 		},
@@ -860,6 +932,12 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Run",
 			Handler:       _Control_Run_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Converse",
+			Handler:       _Control_Converse_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "symbio/v1/control.proto",

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,73 +16,68 @@ import (
 // desk is a node's side of approvals.
 type desk struct {
 	symbiov1.ControlClient
-	events []*symbiov1.Event
-	err    error // of Answer
-	got    *symbiov1.AnswerRequest
+	err error // of Answer
+	got []*symbiov1.AnswerRequest
 }
 
 func (d *desk) Answer(_ context.Context, r *symbiov1.AnswerRequest, _ ...grpc.CallOption) (*symbiov1.AnswerReply, error) {
-	d.got = r
+	d.got = append(d.got, r)
 	return &symbiov1.AnswerReply{}, d.err
 }
 
-func (d *desk) Events(ctx context.Context, _ *symbiov1.EventsRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[symbiov1.Event], error) {
-	return &told{ctx: ctx, events: d.events}, nil
-}
-
-// told is a stream of events that stays open.
-type told struct {
-	grpc.ClientStream
-	ctx    context.Context
-	events []*symbiov1.Event
-}
-
-func (s *told) Recv() (*symbiov1.Event, error) {
-	if len(s.events) == 0 {
-		<-s.ctx.Done()
-		return nil, s.ctx.Err()
-	}
-	e := s.events[0]
-	s.events = s.events[1:]
-	return e, nil
-}
-
-func approve(t *testing.T, d *desk, answers func(context.Context) (string, error)) string {
+// asked are questions to a person, who is shown what is collected.
+func asked(t *testing.T, d *desk, ids ...string) (*questions, *[]string) {
 	t.Helper()
-	var shown bytes.Buffer
-	a := &App{Err: &shown}
-	e := node.Event{Time: time.Now(), Type: "approval", Data: []byte(`{"id":"7","name":"worker","for":["planner"],"tool":"Write","args":{"file_path":"a\u001b[31m"},"why":"No rule.","digest":"d1","rules":["Write(/a)"]}`)}
-	if err := a.approve(t.Context(), d, answers, e); err != nil {
-		t.Fatal(err)
+	var shown []string
+	q := &questions{
+		client: d,
+		put:    func(q question) { shown = append(shown, q.ID+": "+q.text()+"\n"+q.choices()) },
+		tell:   func(text string) { shown = append(shown, text) },
 	}
-	return shown.String()
+	for _, id := range ids {
+		e := node.Event{Type: "approval", Data: []byte(`{"id":"` + id + `","name":"worker","for":["planner"],"tool":"Write","args":{"file_path":"a\u001b[31m"},"why":"No rule.","digest":"d1","rules":["Write(/a)"]}`)}
+		if err := q.event(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return q, &shown
 }
 
 func TestAPersonAnswersWithALetter(t *testing.T) {
 	for said, want := range map[string][3]bool{"y": {true, false, false}, "YES": {true, false, false}, "a": {true, true, false}, "always": {true, true, false}, "l": {true, false, true}, "n": {}, "": {}, "yess": {}} {
 		d := &desk{}
-		shown := approve(t, d, func(context.Context) (string, error) { return said, nil })
-		if got := [3]bool{d.got.GetAllow(), d.got.GetAlways(), d.got.GetLasting()}; got != want || d.got.GetId() != "7" || d.got.GetDigest() != "d1" || d.got.GetBy() != "terminal" {
-			t.Errorf("%q: answered %v, want allow, always and lasting %v", said, d.got, want)
+		q, shown := asked(t, d, "7")
+		if err := q.answer(t.Context(), said); err != nil || len(d.got) != 1 || len(q.open) != 0 {
+			t.Fatalf("%q: %v; answered %v, still open %v", said, err, d.got, q.open)
 		}
-		if !strings.Contains(shown, "worker <- planner wants to use Write") || !strings.Contains(shown, `"file_path":"a\u001b[31m"`) || strings.Contains(shown, "\x1b") || !strings.Contains(shown, "l keeps: Write(/a)\n") {
-			t.Errorf("shown: %q", shown)
+		got := d.got[0]
+		if is := [3]bool{got.GetAllow(), got.GetAlways(), got.GetLasting()}; is != want || got.GetId() != "7" || got.GetDigest() != "d1" || got.GetBy() != "terminal" {
+			t.Errorf("%q: answered %v, want allow, always and lasting %v", said, got, want)
+		}
+		text := strings.Join(*shown, "\n")
+		if !strings.Contains(text, "worker <- planner wants to use Write") || !strings.Contains(text, `"file_path":"a\u001b[31m"`) || strings.Contains(text, "\x1b") || !strings.Contains(text, "l keeps: Write(/a)\n") {
+			t.Errorf("shown: %q", text)
 		}
 	}
 }
 
-func TestThePromptGivesWayToAnAnswerFromElsewhere(t *testing.T) {
-	d := &desk{events: []*symbiov1.Event{{Type: "answered", Data: []byte(`{"id":"6"}`)}, {Type: "answered", Data: []byte(`{"id":"7"}`)}}}
-	shown := approve(t, d, func(ctx context.Context) (string, error) {
-		<-ctx.Done() // the person says nothing
-		return "", context.Cause(ctx)
-	})
-	if d.got != nil || !strings.Contains(shown, "answered elsewhere") {
-		t.Errorf("answered %v; shown: %q", d.got, shown)
+func TestAQuestionGivesWayToAnAnswerFromElsewhereAndTheNextIsPut(t *testing.T) {
+	d := &desk{}
+	q, shown := asked(t, d, "7", "8", "9")
+	for _, id := range []string{"6", "8", "7"} {
+		if err := q.event(node.Event{Type: "answered", Data: []byte(`{"id":"` + id + `"}`)}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	d = &desk{err: status.Error(codes.NotFound, "gone")}
-	if shown := approve(t, d, func(context.Context) (string, error) { return "y", nil }); !strings.Contains(shown, "answered elsewhere") {
-		t.Errorf("in the same moment: shown: %q", shown)
+	if d.got != nil || len(q.open) != 1 || q.open[0].ID != "9" {
+		t.Errorf("answered %v, open are %v; want 9 alone", d.got, q.open)
+	}
+	if got := *shown; len(got) != 3 || !strings.HasPrefix(got[0], "7: ") || got[1] != answeredElsewhere || !strings.HasPrefix(got[2], "9: ") {
+		t.Errorf("shown: %q", got)
+	}
+	d.err = status.Error(codes.NotFound, "gone")
+	if err := q.answer(t.Context(), "y"); err != nil || (*shown)[3] != answeredElsewhere || len(q.open) != 0 {
+		t.Errorf("in the same moment: %v; shown: %q", err, *shown)
 	}
 }
 

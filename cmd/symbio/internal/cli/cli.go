@@ -34,11 +34,6 @@ func Terminal() *App {
 	}
 }
 
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
 // Main runs one command and returns the exit status.
 func Main(ctx context.Context, args []string, app *App) int {
 	root := app.root()
@@ -71,8 +66,8 @@ other's capabilities.`,
 	root.PersistentFlags().StringVar(&a.node, "node", "", "which of this machine's nodes to talk to (default: the only one)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
-		a.cmdDemo(), a.cmdUp(), a.cmdRun(), a.cmdJoin(), a.cmdCluster(),
-		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdInvoke(), a.cmdCapabilities(), a.cmdModels(), a.cmdEvents(),
+		a.cmdDemo(), a.cmdUp(), a.cmdRun(), a.cmdChat(), a.cmdJoin(), a.cmdCluster(),
+		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdSteer(), a.cmdInvoke(), a.cmdCapabilities(), a.cmdModels(), a.cmdEvents(),
 		a.cmdAgents(), a.cmdSkills(), a.cmdMCP(), a.cmdTools(), a.cmdPermissions(), a.cmdApprovals(), a.cmdAudit(), a.cmdDoctor(), a.cmdConfig(), a.cmdVersion(), a.cmdRender(),
 	)
 	return root

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 )
 
 // canPick says whether a person is there to choose from a list.
@@ -69,12 +68,6 @@ func (s *skillSwitch) picker() *picker {
 	return p
 }
 
-// size of a terminal that does not say it.
-const (
-	usualColumns = 80
-	usualLines   = 24
-)
-
 // pick shows a list until a person keeps or leaves what they chose, ctx ends or the terminal is gone. It leaves the
 // terminal as it was.
 func (a *App) pick(ctx context.Context, p *picker) (keep bool, err error) {
@@ -135,63 +128,4 @@ func screenOf(lines []string) []byte {
 	}
 	b.WriteString("\x1b[J")
 	return b.Bytes()
-}
-
-// typing reads keys from a terminal that gives up reading after tick.
-type typing struct {
-	in      *os.File
-	pending []byte // the beginning of something
-	quick   int    // reads in a row that ended without waiting
-}
-
-// next are the keys that were typed, none when there were none for a tick. io.EOF: the terminal is gone.
-func (t *typing) next() ([]rune, error) {
-	var buf [256]byte
-	began := time.Now()
-	n, err := t.in.Read(buf[:])
-	if n == 0 && (err == nil || errors.Is(err, io.EOF)) { // a tick, or the end
-		if time.Since(began) > tick/4 {
-			t.quick = 0
-		} else if t.quick++; t.quick > 10 {
-			return nil, io.EOF
-		}
-		found := keys(t.pending)
-		t.pending = nil
-		return found, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	t.quick = 0
-	data := append(t.pending, buf[:n]...)
-	t.pending = nil
-	if i := unfinished(data); i >= 0 {
-		t.pending, data = bytes.Clone(data[i:]), data[:i]
-	}
-	return keys(data), nil
-}
-
-// unfinished is where something begins at the end of data that more may belong to; -1 = nowhere. It waits a
-// tick at most.
-func unfinished(data []byte) int {
-	for i := max(0, len(data)-3); i < len(data); i++ {
-		rest := data[i:]
-		switch {
-		case len(rest) == 1 && rest[0] == 0x1b, len(rest) == 2 && rest[0] == 0x1b && (rest[1] == '[' || rest[1] == 'O'):
-			return i
-		case rest[0] >= 0xc0 && len(rest) < runeLength(rest[0]):
-			return i
-		}
-	}
-	return -1
-}
-
-func runeLength(first byte) int {
-	switch {
-	case first >= 0xf0:
-		return 4
-	case first >= 0xe0:
-		return 3
-	}
-	return 2
 }

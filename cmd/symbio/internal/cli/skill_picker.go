@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/text/width"
 )
 
 // picker is a list to look through and to switch on and off. It knows neither a terminal nor a disk: keys go
@@ -25,20 +23,6 @@ type pickRow struct {
 	on, was           bool
 	locked            string
 }
-
-// The keys that are no text.
-const (
-	keyUp = iota + 0xE000 // of the private use area, which no keyboard has
-	keyDown
-	keyPageUp
-	keyPageDown
-	keyEnter
-	keyEscape
-	keyTab
-	keyBackspace
-	keyLeave
-	keyClear
-)
 
 // What comes of a key.
 const (
@@ -74,7 +58,7 @@ func (p *picker) press(key rune, page int) int {
 		p.at += page
 	case keyEnter:
 		return pickKeep
-	case keyLeave:
+	case keyStop, keyEnd:
 		return pickLeave
 	case keyEscape:
 		if p.filter == "" && p.scope == "" {
@@ -174,28 +158,6 @@ func (p *picker) line(r pickRow, here bool, columns int, color bool) string {
 	return text
 }
 
-// cellsOf is how many columns of a terminal a character takes.
-func cellsOf(r rune) int {
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
-
-// fit is text that cannot move a cursor, cut to so many columns. The last one stays free: some terminals
-// begin a new line when it is written.
-func fit(text string, columns int) string {
-	text = printable(text)
-	used := 0
-	for i, r := range text {
-		if used += cellsOf(r); used >= columns {
-			return text[:i]
-		}
-	}
-	return text
-}
-
 func pad(text string, columns int) string {
 	text = fit(text, columns+1)
 	used := 0
@@ -203,55 +165,4 @@ func pad(text string, columns int) string {
 		used += cellsOf(r)
 	}
 	return text + strings.Repeat(" ", max(0, columns-used))
-}
-
-// keys reads what a terminal sends. What it does not know is nothing.
-func keys(data []byte) (found []rune) {
-	sequences := []struct {
-		text string
-		key  rune
-	}{
-		{"\x1b[A", keyUp}, {"\x1bOA", keyUp}, {"\x1b[B", keyDown}, {"\x1bOB", keyDown}, {"\x1b[5~", keyPageUp}, {"\x1b[6~", keyPageDown},
-		{"\r", keyEnter}, {"\n", keyEnter}, {"\t", keyTab}, {"\x7f", keyBackspace}, {"\b", keyBackspace},
-		{"\x03", keyLeave}, {"\x04", keyLeave}, {"\x10", keyUp}, {"\x0e", keyDown}, {"\x15", keyClear},
-	}
-next:
-	for len(data) > 0 {
-		for _, s := range sequences {
-			if rest, ok := strings.CutPrefix(string(data), s.text); ok {
-				found, data = append(found, s.key), []byte(rest)
-				continue next
-			}
-		}
-		if data[0] == 0x1b {
-			n := escapeLength(data)
-			if n == 1 {
-				found = append(found, keyEscape)
-			}
-			data = data[n:]
-			continue
-		}
-		r, n := utf8.DecodeRune(data)
-		if r != utf8.RuneError && r >= ' ' && (r < keyUp || r > keyClear) {
-			found = append(found, r)
-		}
-		data = data[n:]
-	}
-	return found
-}
-
-// escapeLength is how long an unknown sequence is that begins with an escape; 1 = it is the key alone.
-func escapeLength(data []byte) int {
-	if len(data) < 2 {
-		return 1
-	}
-	if data[1] != '[' && data[1] != 'O' {
-		return 2 // with Alt
-	}
-	for i := 2; i < len(data); i++ {
-		if data[i] >= 0x40 && data[i] <= 0x7e {
-			return i + 1
-		}
-	}
-	return len(data)
 }

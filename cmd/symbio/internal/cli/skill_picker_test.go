@@ -15,12 +15,13 @@ func TestKeysAreWhatTerminalsSend(t *testing.T) {
 		"\x1b[A\x1b[B":        {keyUp, keyDown},
 		"\x1bOA":              {keyUp},
 		"\x1b[1;5C x":         {' ', 'x'}, // an unknown one is nothing
-		"\x1b[200~p\x1b[201~": {'p'},
+		"\x1b[200~p\x1b[201~": {keyPaste, 'p', keyPasted},
+		"\x1b[99~p":           {'p'},
 		"\x1ba":               nil,
 		"\x1b[":               nil,
 		"ä日":                  {'ä', '日'},
-		"\xff\x00\x01":        nil,
-		"\x7f\r\t\x03":        {keyBackspace, keyEnter, keyTab, keyLeave},
+		"\xff\x00\x07":        nil,
+		"\x7f\r\t\x03":        {keyBackspace, keyEnter, keyTab, keyStop},
 		"\uE000":              nil, // no keyboard sends what stands for keys here
 	} {
 		if got := keys([]byte(text)); !slices.Equal(got, want) {
@@ -30,7 +31,7 @@ func TestKeysAreWhatTerminalsSend(t *testing.T) {
 }
 
 func TestWhatBeginsAtTheEndOfAReadWaits(t *testing.T) {
-	for text, want := range map[string]int{"": -1, "a": -1, "a\x1b": 1, "\x1b[": 0, "\x1b[A": -1, "a\xe6\x97": 1, "日": -1, "x\xc3": 1} {
+	for text, want := range map[string]int{"": -1, "a": -1, "a\x1b": 1, "\x1b[": 0, "\x1b[A": -1, "a\xe6\x97": 1, "日": -1, "x\xc3": 1, "a\x1b[20": 1, "\x1b[200~": -1, "\x1ba": -1} {
 		if got := unfinished([]byte(text)); got != want {
 			t.Errorf("%q waits from %d, want %d", text, got, want)
 		}

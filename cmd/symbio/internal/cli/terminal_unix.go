@@ -13,6 +13,9 @@ import (
 // size or a signal ends the program.
 const tick = 100 * time.Millisecond
 
+// isTerminal says whether a person reads or types there.
+func isTerminal(f *os.File) bool { return canRaw(f) }
+
 func canRaw(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
 	return err == nil

@@ -29,7 +29,9 @@ func (c Config) Check() error {
 			bad("%s: names that begin with %s are the node's own", where, permission.OwnersPrefix)
 		case names[p.Name]:
 			bad("%s: that name is there twice", where)
-		case ways(len(p.Exec) > 0, p.Agent != "", p.MCP != "", p.Model != "") != 1:
+		case p.checkLending() != nil:
+			bad("%s: %w", where, p.checkLending())
+		case ways(len(p.Exec) > 0, p.Agent != "", p.MCP != "", p.Model != "", p.Lends()) != 1:
 			bad("%s: give it either exec, agent, mcp or model", where)
 		case p.MCP != "" && !mcpTool.MatchString(p.MCP):
 			bad("%s: mcp is SERVER/TOOL", where)
@@ -55,6 +57,7 @@ func (c Config) Check() error {
 	}
 	c.Sandbox.check(bad)
 	c.Tools.check(bad)
+	c.Windows.check(bad)
 	c.Web.check(bad)
 	c.Discovery.check(bad)
 	c.checkModels(bad)
@@ -67,11 +70,7 @@ func (c Config) Check() error {
 	if _, err := permission.NewInbound(c.Authorize); err != nil {
 		bad("authorize: %w", err)
 	}
-	for key, n := range map[string]int{"depth": c.Budget.Depth, "agents": c.Budget.Agents, "spawns_per_minute": c.Budget.SpawnsPerMinute, "wall": int(c.Budget.Wall)} {
-		if n < 0 {
-			bad("budget.%s is negative", key)
-		}
-	}
+	checkBudget(c.Budget, bad)
 	return errors.Join(append(wrong, c.Limits.check())...)
 }
 

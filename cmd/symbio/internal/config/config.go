@@ -26,6 +26,7 @@ type Config struct {
 	Model        Models                   `yaml:"model"`
 	Providers    Providers                `yaml:"providers"`
 	Prices       llm.Prices               `yaml:"prices"`      // by model, for a million tokens
+	Windows      Windows                  `yaml:"windows"`     // by model, in tokens; others = 128,000
 	Workspace    string                   `yaml:"workspace"`   // where agents work; "" = where the node was started
 	Directories  []string                 `yaml:"directories"` // more directories whose files agents may be allowed to use
 	Capabilities []Capability             `yaml:"capabilities"`
@@ -112,6 +113,8 @@ type Capability struct {
 	// Sandbox is what holds a command, where it is not what holds all commands of this node. With a preset it stands
 	// by itself, which may be more or less than the node's; without one, what it names takes the place of the node's.
 	Sandbox *Sandbox `yaml:"sandbox,omitempty"`
+	// Lending is how agents are lent, with the name agents.spawn.
+	Lending `yaml:",inline"`
 }
 
 // Skills says where skills are looked for, beside the standard places.
@@ -142,7 +145,7 @@ func Default() Config {
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
 		Tools:       Tools{SearchAbove: 40},
-		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute},
+		Budget:      agent.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000},
 		// The numbers and their reasons are those of community.Config, actor.Config and grpcpeer.Limits.
 		Limits: Limits{
 			Message: 1 << 20, Partial: 16 << 20, NodeCalls: 64, AgentCalls: 16, Rate: 50, Burst: 100, Depth: 64, Call: 5 * time.Minute,

@@ -59,6 +59,7 @@ func checks() []check {
 		{"agent", definitions},
 		{"workspace", workspace},
 		{"sandbox", commandSandbox},
+		{"lending", lending},
 		{"state", state},
 		{"skill", leftOutSkills},
 	}

@@ -52,10 +52,16 @@ func usual(c config.Capability) int {
 func (n *Node) offer() error {
 	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
-	problems := []error{n.community.Offer(info, n.info), n.offerApprovals(), n.shareSkills()}
+	problems := []error{n.community.Offer(info, n.info), n.offerApprovals(), n.offerSteering(), n.shareSkills()}
 	for _, c := range n.opts.Config.Capabilities {
 		if c.MCP != "" {
 			continue // offered when its server is ready
+		}
+		if c.Lends() {
+			if err := n.offerLending(c); err != nil {
+				problems = append(problems, fmt.Errorf("capabilities: %s: %w", c.Name, err))
+			}
+			continue
 		}
 		capability, provider, err := n.capability(c)
 		if err == nil {

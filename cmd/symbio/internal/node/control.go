@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent"
+	"symbio/agent/conversation"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/transport/grpcpeer"
@@ -249,6 +250,7 @@ var statusOf = []struct {
 	{community.ErrNotAccepted, codes.NotFound},
 	{community.ErrNotProvided, codes.NotFound},
 	{community.ErrBusy, codes.ResourceExhausted},
+	{conversation.ErrBusy, codes.ResourceExhausted},
 	{community.ErrUnavailable, codes.Unavailable},
 	{community.ErrStopped, codes.Unavailable},
 	{community.ErrDenied, codes.PermissionDenied},

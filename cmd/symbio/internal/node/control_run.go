@@ -4,14 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent"
+	"symbio/agent/conversation"
 	"symbio/agent/tool"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -46,39 +46,12 @@ func toWire(e Event) *symbiov1.Event {
 	return &symbiov1.Event{Time: timestamppb.New(e.Time), Type: e.Type, Node: e.Node, Agent: e.Agent, Data: e.Data}
 }
 
-// Run spawns an agent for one task, shows what it and its sub-agents do, and ends it.
+// Run is a conversation of one message.
 func (c *control) Run(r *symbiov1.RunRequest, stream symbiov1.Control_RunServer) error {
-	ctx, n := stream.Context(), c.node
-	order, err := c.order(ctx, r)
-	if err != nil {
-		return toStatus(err)
+	if r.GetTask() == "" {
+		return toStatus(fmt.Errorf("%w: there is no task", errWrong))
 	}
-	tap := n.events.Subscribe(time.Time{})
-	defer tap.Close()
-	tree := &tree{members: map[string]bool{}}
-	if r.GetInteractive() {
-		order.Ask = n.ask
-	}
-	member, err := n.factory.Spawn(ctx, order)
-	if err != nil {
-		return toStatus(err)
-	}
-	tree.members[string(member.ID)] = true
-	result, err := c.work(ctx, r.GetTask(), member, func(followCtx context.Context) error { return follow(followCtx, tap, tree, stream) })
-	// The agent ends with its task, whatever became of it, and also when nobody waits any longer.
-	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer cancel()
-	if endErr := n.community.Terminate(endCtx, member.ID); endErr != nil && !errors.Is(endErr, community.ErrNotFound) {
-		n.log.Warn("agent of a task not terminated", "agent", member.ID, "err", endErr)
-	}
-	if err != nil {
-		return toStatus(err)
-	}
-	data, err := json.Marshal(result)
-	if err != nil {
-		return toStatus(err)
-	}
-	return stream.Send(&symbiov1.Event{Time: timestamppb.Now(), Type: "result", Node: n.name, Agent: string(member.ID), Data: data})
+	return c.converse(stream.Context(), r, nil, stream.Send)
 }
 
 // order is what a request asks for, within what the configuration allows.
@@ -101,90 +74,42 @@ func (c *control) order(ctx context.Context, r *symbiov1.RunRequest) (agent.Orde
 		}
 		o.Policy.Allow = append(o.Policy.Allow, rule)
 	}
-	b := r.GetBudget()
-	for _, limit := range []struct {
-		to   *int
-		want uint32
-	}{{&o.Limits.Depth, b.GetDepth()}, {&o.Limits.Agents, b.GetAgents()}, {&o.Limits.SpawnsPerMinute, b.GetSpawnsPerMinute()}} {
-		if limit.want > 0 {
-			*limit.to = int(limit.want)
-		}
-	}
-	if wall := b.GetWall().AsDuration(); wall > 0 {
-		o.Limits.Wall = wall
-	}
+	o.Limits = limitsOf(o.Limits, r.GetBudget())
 	return o, nil
 }
 
-// result is the last event of a run.
+// result is the last event of a run, and of each turn of a conversation.
 type result struct {
 	Text   string `json:"text"`
 	Status string `json:"status"` // done, failed, interrupted
 	Error  string `json:"error,omitempty"`
+	// Spent is what the agent and its sub-agents have used for it.
+	Spent *agent.Spent `json:"spent,omitempty"`
+	Over  bool         `json:"over,omitempty"` // the agent is gone: nothing that is said is answered any more
 }
 
-// work gives the agent its task and shows events until it is done. The error is one of showing them.
-func (c *control) work(ctx context.Context, task string, member community.Member, show func(context.Context) error) (result, error) {
+// turn gives the agent its task and waits until it is done.
+func (c *control) turn(ctx context.Context, task string, member community.Member) result {
 	data, err := json.Marshal(task)
 	if err != nil {
-		return result{}, err
+		return result{Status: "failed", Error: err.Error()}
 	}
-	var r result
-	workCtx, interrupt := context.WithCancel(ctx)
-	defer interrupt()
-	showCtx, done := context.WithCancel(ctx)
-	var g errgroup.Group
-	g.Go(func() error {
-		defer done()
-		reply, err := c.node.community.Send(workCtx, member.ID, community.Signal{Perception: member.Accepts[0], Data: data})
-		switch {
-		case err == nil:
-			r = result{Text: string(reply.Data), Status: "done"}
-		case workCtx.Err() != nil:
-			r = result{Status: "interrupted", Error: err.Error()}
-		default:
-			r = result{Status: "failed", Error: err.Error()}
-		}
-		return nil
-	})
-	g.Go(func() error {
-		err := show(showCtx)
-		if err != nil {
-			interrupt()
-		}
-		return err
-	})
-	err = g.Wait()
-	return r, err
-}
-
-// follow sends the events of a tree of agents until ctx ends, and then those that are left.
-func follow(ctx context.Context, tap *Tap, tree *tree, stream grpc.ServerStreamingServer[symbiov1.Event]) error {
-	for {
-		e, err := tap.Next(ctx)
-		if err != nil {
-			return rest(tap, tree, stream)
-		}
-		if tree.has(e) {
-			if err := stream.Send(toWire(e)); err != nil {
-				return err
-			}
-		}
+	reply, err := c.node.community.Send(ctx, member.ID, community.Signal{Perception: member.Accepts[0], Data: data})
+	r := result{Text: string(reply.Data), Status: "done"}
+	var over *agent.OverBudget
+	switch {
+	case err == nil:
+	case ctx.Err() != nil || errors.Is(err, conversation.ErrInterrupted):
+		r.Status, r.Error = "interrupted", err.Error()
+	case errors.As(err, &over):
+		r.Text, r.Status, r.Error = over.Said, "failed", overBudget(over)
+	default:
+		r.Status, r.Error, r.Over = "failed", err.Error(), errors.Is(err, community.ErrNotFound)
 	}
-}
-
-func rest(tap *Tap, tree *tree, stream grpc.ServerStreamingServer[symbiov1.Event]) error {
-	for {
-		e, ok := tap.take()
-		if !ok {
-			return nil
-		}
-		if tree.has(e) {
-			if err := stream.Send(toWire(e)); err != nil {
-				return err
-			}
-		}
+	if spent, ok := c.node.factory.Spent(member.ID); ok {
+		r.Spent = &spent
 	}
+	return r
 }
 
 // tree knows an agent and its descendants by the events in which they appear.

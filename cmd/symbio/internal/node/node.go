@@ -92,6 +92,7 @@ type Node struct {
 	mcp       *mcp.Manager
 	files     *builtin.Workspace
 	factory   *agent.Factory
+	lender    *agent.Lender // nil = no agents are lent
 	agents    map[string]agent.Definition
 	policy    permission.Policy
 	inbound   permission.Inbound
@@ -182,7 +183,7 @@ func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("listening for other nodes: %w", err)
 	}
 	n.listen = listener.Addr().String()
-	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Authority: o.State.cluster(), Limits: peerLimits(o.Config.Limits), Logger: n.log, Report: n.reportNode}); err != nil {
+	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: id, Listener: listener, Name: n.name, Authority: o.State.cluster(), Limits: peerLimits(o.Config), Logger: n.log, Report: n.reportNode}); err != nil {
 		return nil, err // it has closed the listener
 	}
 	if err := n.parts(ctx, id, listener); err != nil {
@@ -235,9 +236,10 @@ func (n *Node) parts(ctx context.Context, id *identity.Identity, listener net.Li
 	n.web = n.reach()
 	n.factory = agent.NewFactory(agent.Config{
 		Community: n.community, Skills: n.skills, SkillUse: n.skillUse(), Trust: n.trustSkill, Granted: n.granted,
-		Tools: tools, SearchAbove: o.Config.Tools.SearchAbove,
-		More:  n.mcp.Tools,
-		Model: n.model, Dir: n.files.Dir(), Report: n.reportAgent, Record: n.audit.Append, Logger: n.log,
+		Tools: tools, SearchAbove: o.Config.Tools.SearchAbove, Window: o.Config.Windows.Of,
+		More:       n.mcp.Tools,
+		Definition: n.definition,
+		Model:      n.model, Dir: n.files.Dir(), Report: n.reportAgent, Record: n.audit.Append, Logger: n.log,
 	})
 	if err := n.offer(); err != nil {
 		return err

@@ -93,6 +93,9 @@ func (n *Node) authorize(from community.Peer, c community.Call) error {
 		kind, name = permission.KindSend, perception
 	}
 	v := n.inbound.JudgeChain(n.principals(from, c.Requester), kind, name)
+	if kind == permission.KindSend {
+		v = n.ofBorrower(v, from, c)
+	}
 	if err := n.decided(from, c, kind, name, v); err != nil {
 		return err
 	}
@@ -161,11 +164,12 @@ type callEvent struct {
 
 // peerLimits are the connections' part of the limits. The connections let a little more through than a
 // message may have, so that it is the community that refuses it, and counts whose it was.
-func peerLimits(l config.Limits) grpcpeer.Limits {
+func peerLimits(c config.Config) grpcpeer.Limits {
+	l := c.Limits
 	return grpcpeer.Limits{
 		Message:     cmp.Or(l.Message, 1<<20) + 64<<10,
 		Streams:     uint32(max(128, 2*l.NodeCalls)), // so that the community says busy, not gRPC
-		MaxDeadline: max(30*time.Minute, l.Call),
+		MaxDeadline: max(30*time.Minute, l.Call, lasting(c)),
 		Connections: l.Connections, PerNode: l.PerNode, Handshakes: l.Handshakes,
 		HandshakeRate: l.HandshakeRate, HandshakeBurst: l.HandshakeBurst, Joins: l.Joins,
 	}

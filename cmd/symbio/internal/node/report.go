@@ -56,6 +56,9 @@ func (n *Node) nodeName(id community.NodeID) string {
 	if id == n.id {
 		return n.name
 	}
+	if p, ok := n.community.Peer(id); ok && p.Name != "" {
+		return p.Name
+	}
 	for _, s := range n.network.Nodes() {
 		if s.ID == id && s.Name != "" {
 			return s.Name

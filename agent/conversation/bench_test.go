@@ -1,0 +1,127 @@
+package conversation_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"symbio/agent/conversation"
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/security/permission"
+)
+
+// instant is a model that answers at once: with a call in each turn but the last of each exchange.
+type instant struct {
+	turns int
+	n     int
+	ids   []string
+}
+
+func (*instant) Name() string { return "instant" }
+
+func (m *instant) Stream(context.Context, llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		if m.n++; m.n%m.turns != 0 {
+			call := &llm.ToolCall{ID: m.ids[m.n%len(m.ids)], Name: "add", Args: json.RawMessage(`{"a":1,"b":2}`)}
+			yield(llm.Chunk{Call: call, Stop: llm.StopTools}, nil)
+			return
+		}
+		yield(llm.Chunk{Text: "3", Stop: llm.StopEnd}, nil)
+	}
+}
+
+type addArgs struct {
+	A int `json:"a"`
+	B int `json:"b"`
+}
+
+// byHand is the least that a loop of model and tools needs: no checks, no events, no errors.
+func byHand(m llm.Model, task string) string {
+	tools := map[string]func(json.RawMessage) string{"add": func(raw json.RawMessage) string {
+		var a addArgs
+		if json.Unmarshal(raw, &a) != nil {
+			return "?"
+		}
+		return fmt.Sprint(a.A + a.B)
+	}}
+	messages := []llm.Message{{Role: llm.User, Text: task}}
+	for {
+		r, err := llm.Collect(m.Stream(context.Background(), llm.Request{Messages: messages}), nil)
+		if err != nil || len(r.Message.Calls) == 0 {
+			return r.Message.Text
+		}
+		messages = append(messages, r.Message)
+		results := llm.Message{Role: llm.Tool}
+		for _, c := range r.Message.Calls {
+			results.Results = append(results.Results, llm.ToolResult{CallID: c.ID, Name: c.Name, Text: tools[c.Name](c.Args)})
+		}
+		messages = append(messages, results)
+	}
+}
+
+// guarded are tools as an agent has them: two links of rules, every call told, decided, recorded and answered.
+func guarded(b *testing.B, heard *int) *tool.Set {
+	rule, err := permission.ParseRule("add")
+	if err != nil {
+		b.Fatal(err)
+	}
+	policy := permission.Policy{Allow: []permission.Rule{rule}}
+	add := tool.New(tool.Spec{Name: "add"}, func(_ context.Context, a addArgs) tool.Result { return tool.Result{Text: fmt.Sprint(a.A + a.B)} })
+	return tool.NewSet(tool.SetConfig{
+		Guard:    permission.Chain{{Name: "parent", Policy: policy}, {Name: "own", Policy: policy}},
+		Called:   func(llm.ToolCall) { *heard++ },
+		Decided:  func(tool.Decision) error { *heard++; return nil },
+		Answered: func(llm.ToolResult) { *heard++ },
+	}, add)
+}
+
+func median(of []time.Duration) time.Duration { slices.Sort(of); return of[len(of)/2] }
+
+// BenchmarkExchange is an exchange with one call of a tool, and one with ten, as a ratio to the loop written by hand.
+func BenchmarkExchange(b *testing.B) {
+	for _, turns := range []int{2, 11} {
+		b.Run(fmt.Sprintf("calls=%d", turns-1), func(b *testing.B) {
+			ids := make([]string, 64)
+			for i := range ids {
+				ids[i] = fmt.Sprint("c", i)
+			}
+			heard := 0
+			set := guarded(b, &heard)
+			floor := func() { byHand(&instant{turns: turns, ids: ids}, "add") }
+			ours := func() {
+				c := conversation.New(conversation.Config{Model: &instant{turns: turns, ids: ids}, Tools: set, Watch: func(context.Context, conversation.Event) { heard++ }})
+				if _, err := c.Send(context.Background(), "add"); err != nil {
+					b.Fatal(err)
+				}
+			}
+			const rounds = 9
+			each := max(1, b.N/rounds)
+			var floors, candidates []time.Duration
+			measure := func(f func()) time.Duration {
+				began := time.Now()
+				for range each {
+					f()
+				}
+				return time.Since(began)
+			}
+			for b.Loop() {
+				ours()
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			measure(ours)
+			runtime.ReadMemStats(&after)
+			for range rounds {
+				floors, candidates = append(floors, measure(floor)), append(candidates, measure(ours))
+			}
+			b.ReportMetric(float64(median(candidates))/float64(median(floors)), "x-floor")
+			b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(each)/float64(turns-1), "allocs/call")
+		})
+	}
+}

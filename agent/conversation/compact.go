@@ -1,0 +1,204 @@
+package conversation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"symbio/agent/llm"
+)
+
+const (
+	// mostCut is how many bytes stay of an older result when room is made: enough to see what it was.
+	mostCut = 600
+	// cutSlack is how much longer one has to be for that to be worth it.
+	cutSlack = 300
+)
+
+// full is from how many tokens on room is made, aim to how many, and recent how many at the end stay as they are. The
+// rest is for the answer, and for what an estimate may be off by.
+func (c *Conversation) full() int   { return c.window / 5 * 4 }
+func (c *Conversation) aim() int    { return c.window / 2 }
+func (c *Conversation) recent() int { return c.window / 4 }
+
+// fit makes room if the request is about to fill the context. When that did not help much the last time, it waits until
+// there is more to gain.
+func (x *exchange) fit() error {
+	c := x.c
+	size := x.history.size(x.prompt)
+	if size <= c.full() || x.fitted > 0 && size < x.fitted+c.window/8 {
+		return nil
+	}
+	_, err := x.compact()
+	return err
+}
+
+// shrink makes room after the model has found a request too long that seemed to fit: it takes less than was assumed. The
+// error says that there is nothing to gain.
+func (x *exchange) shrink() error {
+	x.c.window = min(x.c.window, x.history.size(x.prompt)/5*4)
+	gained, err := x.compact()
+	if err == nil && !gained {
+		err = errors.New("there is nothing in it that could be left out")
+	}
+	return err
+}
+
+// compact cuts the results of tools, and if that is not enough has the model sum up the older part. It reports whether
+// there is less now.
+func (x *exchange) compact() (bool, error) {
+	c := x.c
+	done := Compaction{Before: x.history.size(x.prompt)}
+	messages := x.history.messages
+	from := firstRecent(messages, c.recent())
+	cut, n := cutResults(messages, 0, from, mostCut)
+	done.Cut = n
+	if x.prompt+sum(cut) > c.aim() && sum(cut[:from]) > c.window/8 {
+		if err := x.sumUp(&done, &cut, from); err != nil {
+			return false, err
+		}
+	}
+	if x.prompt+sum(cut) > c.full() { // the latest results alone are too much
+		more := 0
+		cut, more = cutResults(cut, 0, len(cut), c.recent()*bytesPerToken/max(1, lastResults(cut)))
+		done.Cut += more
+	}
+	x.fitted = x.prompt + sum(cut)
+	if done.Cut == 0 && done.Summed == 0 {
+		return false, nil
+	}
+	x.history.put(cut)
+	c.cfg.Lost(true)
+	if err := x.instruct(); err != nil {
+		return false, err
+	}
+	x.prompt = promptTokens(x.system, x.tools)
+	x.fitted = x.history.size(x.prompt)
+	done.After = x.fitted
+	x.tell(Event{Kind: Compacted, Compaction: done})
+	return true, nil
+}
+
+// firstRecent is where the messages begin that have at most so many tokens together. Calls and their results are not
+// parted, and the last message is always among them.
+func firstRecent(messages []llm.Message, most int) int {
+	i, all := len(messages), 0
+	for i > 0 {
+		if all += tokens(messages[i-1]); all > most && i < len(messages) {
+			break
+		}
+		i--
+	}
+	for i > 0 && messages[i].Role == llm.Tool {
+		i--
+	}
+	return i
+}
+
+// cutResults is the messages with the results of those from one to another cut to most bytes each, and how many were
+// cut. What it is given stays as it is: requests refer to it.
+func cutResults(messages []llm.Message, from, to, most int) (cut []llm.Message, n int) {
+	cut = slices.Clone(messages)
+	for i := from; i < to; i++ {
+		own := false
+		for j, r := range cut[i].Results {
+			if len(r.Text) <= most+cutSlack && len(r.Images) == 0 {
+				continue
+			}
+			if !own {
+				cut[i].Results, own = slices.Clone(cut[i].Results), true
+			}
+			r.Text, r.Images = shorter(r, most), nil
+			cut[i].Results[j] = r
+			n++
+		}
+	}
+	return cut, n
+}
+
+// shorter is the beginning of a result, and how to get the rest.
+func shorter(r llm.ToolResult, most int) string {
+	text := head(r.Text, most)
+	if missing := len(r.Text) - len(text); missing > 0 {
+		text += fmt.Sprintf("\n[%d bytes of this result were cut out to make room; call the tool again if you need them.]", missing)
+	}
+	if len(r.Images) > 0 {
+		text += fmt.Sprintf("\n[It came with %d images, which were cut out to make room.]", len(r.Images))
+	}
+	return text
+}
+
+// head is the first most bytes of a text, of whole characters.
+func head(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
+
+// lastResults is how many results the last message with any has.
+func lastResults(messages []llm.Message) int {
+	for _, m := range slices.Backward(messages) {
+		if len(m.Results) > 0 {
+			return len(m.Results)
+		}
+	}
+	return 0
+}
+
+func sum(messages []llm.Message) (all int) {
+	for _, m := range messages {
+		all += tokens(m)
+	}
+	return all
+}
+
+// sumUp puts a summary in the place of the messages before from. What was asked in this exchange stays there word for
+// word, as far as it is not among the messages that stay.
+func (x *exchange) sumUp(done *Compaction, messages *[]llm.Message, from int) error {
+	all := *messages
+	text, err := x.summary(all[:from], done)
+	if err != nil {
+		return err
+	}
+	first := llm.Message{Role: llm.User, Text: summaryHead + strings.TrimSpace(text)}
+	if x.began < from {
+		first.Text += "\n\n" + wordsHead + head(strings.Join(x.gone(all[from:]), "\n\n"), x.c.recent()*bytesPerToken)
+		first.Images = all[x.began].Images
+		x.began = 0
+	} else {
+		x.began -= from - 1
+	}
+	rest := all[from:]
+	if rest[0].Role == llm.User { // two in a row is more than some servers take
+		first.Text += "\n\n" + latestHead + rest[0].Text
+		first.Images = append(slices.Clip(first.Images), rest[0].Images...)
+		rest = rest[1:]
+		x.began = max(0, x.began-1)
+	}
+	*messages = append([]llm.Message{first}, rest...)
+	done.Summed = from
+	return nil
+}
+
+const (
+	summaryHead = "[This conversation became too long to be kept whole. Its older part, summed up:]\n"
+	wordsHead   = "[What you were asked, and are working on, word for word:]\n"
+	latestHead  = "[What was said then, word for word:]\n"
+)
+
+// gone are the words of this exchange that are not among the messages that stay.
+func (x *exchange) gone(stay []llm.Message) []string {
+	n := len(x.words)
+	for _, m := range stay {
+		if m.Role == llm.User {
+			n--
+		}
+	}
+	return x.words[:max(n, 0)]
+}

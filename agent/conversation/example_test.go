@@ -1,0 +1,31 @@
+package conversation_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"symbio/agent/conversation"
+	"symbio/agent/llm"
+	"symbio/agent/llm/llmtest"
+)
+
+func Example() {
+	model := llmtest.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+		said := r.Messages[len(r.Messages)-1].Text
+		return llm.Response{Message: llm.Message{Text: strings.ToUpper(said)}}, nil
+	})
+	c := conversation.New(conversation.Config{Model: model, Instructions: "You shout."})
+	if err := c.Steer("Be brief."); err != nil {
+		fmt.Println(err)
+	}
+	reply, err := c.Send(context.Background(), "Say hello.")
+	fmt.Printf("%q %v\n", reply.Text, err)
+	for _, m := range c.Transcript() {
+		fmt.Printf("%s: %q\n", m.Role, m.Text)
+	}
+	// Output:
+	// "BE BRIEF.\n\nSAY HELLO." <nil>
+	// user: "Be brief.\n\nSay hello."
+	// assistant: "BE BRIEF.\n\nSAY HELLO."
+}

@@ -1,0 +1,245 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"symbio/agent/llm"
+	"symbio/community"
+)
+
+// exchange is a message and what comes of it. One goroutine, that of its Send, works on it.
+type exchange struct {
+	c       *Conversation
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	turn    atomic.Int32 // written by Send's goroutine only
+	reply   Reply
+	history history // that it began with, and its own messages behind it
+	began   int     // where those begin
+	system  string
+	tools   []llm.ToolSpec
+	prompt  int         // an estimate of the tokens beside the messages
+	fitted  int         // the size that room was made to; 0 = never
+	words   []string    // what was asked and said in it, a text for each message
+	begun   bool        // the model has begun to answer the request under way
+	kept    bool        // the history is that of x
+	next    []*steering // stands before its message; given back when nobody answers
+	said    []*steering // is in the request under way, and not settled
+	heard   func(llm.Chunk)
+	quiet   context.Context // of the tools
+}
+
+// open makes x the exchange in flight.
+func (x *exchange) open(cancel context.CancelCauseFunc) {
+	c := x.c
+	x.cancel, x.heard = cancel, x.hear
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x.history, x.began = c.history, len(c.history.messages)
+	c.history.lost = false
+	x.next, c.next = c.next, nil
+	c.live = x
+}
+
+// close ends it for those outside. What nobody gave the model goes back to where it came from.
+func (x *exchange) close() {
+	c := x.c
+	c.mu.Lock()
+	left := append(x.said, c.mid...)
+	c.mid, c.live = nil, nil
+	if !x.kept && c.history.version == x.history.version {
+		c.history.clip() // requests may still refer to what stood behind it
+	}
+	if len(x.next) > 0 {
+		c.next = append(x.next, c.next...)
+	}
+	c.mu.Unlock()
+	if len(left) > 0 {
+		x.settle(left, Receipt{Outcome: Returned, Why: "The turn ended before the model was given it."})
+	}
+}
+
+// run takes turns until the model is done. What is remembered of it is settled when it returns.
+func (x *exchange) run(text string, images []llm.Image) error {
+	err := x.begin(text, images)
+	if err == nil {
+		err = x.turns()
+	}
+	x.reply.Turns = int(x.turn.Load())
+	switch {
+	case err == nil:
+		x.keep(false)
+	case x.ctx.Err() != nil:
+		err = context.Cause(x.ctx)
+		if errors.Is(err, ErrInterrupted) {
+			x.tell(Event{Kind: Interrupted})
+		}
+		x.keepWhole()
+	case errors.Is(err, ErrTurns):
+		x.keepWhole()
+	default:
+		x.forget()
+	}
+	return err
+}
+
+// begin puts the message behind the history, and before it what is to be said with it.
+func (x *exchange) begin(text string, images []llm.Image) error {
+	if x.history.lost {
+		x.c.cfg.Lost(true)
+		x.history.lost = false
+	}
+	if len(x.next) > 0 {
+		text = joined(x.next) + "\n\n" + text
+	}
+	if x.history.broken {
+		text, x.history.broken = brokenNote+"\n\n"+text, false
+	}
+	x.history.add(llm.Message{Role: llm.User, Text: text, Images: images})
+	x.words = append(x.words, text)
+	return x.instruct()
+}
+
+// instruct asks for the system prompt.
+func (x *exchange) instruct() (err error) {
+	x.system, err = x.c.cfg.System(x.ctx)
+	return err
+}
+
+func (x *exchange) turns() error {
+	cfg := &x.c.cfg
+	for turn := 1; turn <= cfg.MaxTurns; turn++ {
+		x.turn.Store(int32(turn))
+		cfg.Before(x.ctx, turn)
+		x.take()
+		if x.ctx.Err() != nil {
+			return x.ctx.Err()
+		}
+		answer, err := x.ask()
+		if err != nil {
+			return err
+		}
+		if len(answer.Message.Calls) == 0 {
+			return x.done(answer)
+		}
+		x.call(answer.Message.Calls)
+		if x.ctx.Err() != nil {
+			return x.ctx.Err()
+		}
+	}
+	return fmt.Errorf("%w: %d is the limit", ErrTurns, cfg.MaxTurns)
+}
+
+// ask has the model answer, after room was made where it is needed. When the model finds the request too long all the
+// same, room is made once more, as for a smaller context.
+func (x *exchange) ask() (llm.Response, error) {
+	x.tools = x.c.cfg.Tools.Specs()
+	x.prompt = promptTokens(x.system, x.tools)
+	if err := x.fit(); err != nil {
+		return llm.Response{}, err
+	}
+	answer, err := x.request()
+	if errors.Is(err, llm.ErrContextLength) && !x.begun && x.ctx.Err() == nil {
+		if more := x.shrink(); more != nil {
+			return answer, errors.Join(err, more)
+		}
+		answer, err = x.request()
+	}
+	if err != nil {
+		if x.ctx.Err() != nil && answer.Message.Text != "" {
+			x.history.add(llm.Message{Role: llm.Assistant, Text: answer.Message.Text}) // as far as it was heard
+		}
+		return answer, fmt.Errorf("turn %d of the model: %w", x.turn.Load(), err)
+	}
+	x.history.add(answer.Message)
+	x.history.count(answer.Usage, x.prompt)
+	x.tell(Event{Kind: Answered, Usage: answer.Usage})
+	return answer, nil
+}
+
+// request makes one request of the model.
+func (x *exchange) request() (llm.Response, error) {
+	cfg := &x.c.cfg
+	x.begun = false
+	answer, err := llm.Collect(cfg.Model.Stream(x.ctx, llm.Request{
+		System: x.system, Messages: x.history.messages, Tools: x.tools, Thinking: cfg.Thinking,
+	}), x.heard)
+	x.reply.Usage = x.reply.Usage.Add(answer.Usage)
+	if answer.Message.Text != "" {
+		x.reply.Text = answer.Message.Text
+	}
+	return answer, err
+}
+
+// hear hears a piece of the answer. With the first, what was said meanwhile is delivered.
+func (x *exchange) hear(chunk llm.Chunk) {
+	if chunk.Retry == nil {
+		x.begun = true
+		if len(x.next)+len(x.said) > 0 {
+			x.settle(append(x.next, x.said...), Receipt{Outcome: Delivered, Turn: int(x.turn.Load())})
+			x.next, x.said = nil, nil
+		}
+	}
+	x.tell(Event{Kind: Heard, Chunk: chunk})
+}
+
+// call makes the calls of a turn. Each has a result, whatever happens.
+func (x *exchange) call(calls []llm.ToolCall) {
+	x.tell(Event{Kind: Calling, Calls: calls})
+	if x.quiet == nil {
+		x.quiet = x.c.cfg.ForTools(community.Silent(x.ctx)) // what others do for these calls, they report to this agent, not to its caller
+	}
+	x.history.add(llm.Message{Role: llm.Tool, Results: x.c.cfg.Tools.Run(x.quiet, calls)})
+}
+
+// done looks at the last answer: one that was cut is none.
+func (x *exchange) done(answer llm.Response) error {
+	switch answer.Stop {
+	case llm.StopLength:
+		return fmt.Errorf("the model's answer was cut at its length limit: %w", llm.ErrCut)
+	case llm.StopFilter:
+		return fmt.Errorf("the model refused to answer: %w", llm.ErrRefused)
+	}
+	x.reply.Text = answer.Message.Text
+	return nil
+}
+
+// keep remembers the exchange, unless another history was put in the place of the one that it began with.
+func (x *exchange) keep(broken bool) {
+	c := x.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.history.version == x.history.version {
+		x.history.broken = broken
+		c.history, x.kept = x.history, true
+	}
+}
+
+// keepWhole remembers what was done until it was ended, if the model has said anything.
+func (x *exchange) keepWhole() {
+	if len(x.history.messages) <= x.began+1 {
+		x.forget()
+		return
+	}
+	x.keep(true)
+}
+
+// forget leaves the history as it was.
+func (x *exchange) forget() { x.c.cfg.Lost(false) }
+
+func (x *exchange) tell(e Event) {
+	e.Turn = int(x.turn.Load())
+	x.c.cfg.Watch(x.ctx, e)
+}
+
+// promptTokens is an estimate of what goes with the messages of a request.
+func promptTokens(system string, tools []llm.ToolSpec) int {
+	bytes := len(system)
+	for _, t := range tools {
+		bytes += len(t.Name) + len(t.Description) + len(t.Schema) + perMessage
+	}
+	return bytes / bytesPerToken
+}

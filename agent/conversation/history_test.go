@@ -1,0 +1,224 @@
+package conversation_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"symbio/agent/conversation"
+	"symbio/agent/llm"
+)
+
+// keeper keeps all requests that a model was given.
+type keeper struct{ requests []llm.Request }
+
+func (k *keeper) model(f func(ctx context.Context, r llm.Request) (llm.Message, error)) llm.Model {
+	return answers(func(ctx context.Context, r llm.Request) (llm.Message, error) {
+		k.requests = append(k.requests, r)
+		return f(ctx, r)
+	})
+}
+
+func (k *keeper) last() []string { return texts(k.requests[len(k.requests)-1].Messages) }
+
+func TestAnInterruptedExchangeIsRememberedAsFarAsItIsWhole(t *testing.T) {
+	for name, test := range map[string]struct {
+		at   time.Duration
+		want []string
+	}{
+		"in the first answer": {500 * time.Millisecond, []string{"user: next"}},
+		"in the first call": {5 * time.Second, []string{
+			"user: work", "assistant: I wait.[c1 wait]", "tool: [c1 did not wait]",
+			"user: [The last exchange was interrupted before its end; what was being done then may be half done.]\n\nnext"}},
+		"in the second answer": {11500 * time.Millisecond, []string{
+			"user: work", "assistant: I wait.[c1 wait]", "tool: [c1 waited 10 s]",
+			"user: [The last exchange was interrupted before its end; what was being done then may be half done.]\n\nnext"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var k keeper
+				var lost []bool
+				c := conversation.New(conversation.Config{Tools: tools(), Lost: func(earlier bool) { lost = append(lost, earlier) }, Model: k.model(func(ctx context.Context, r llm.Request) (llm.Message, error) {
+					select {
+					case <-time.After(time.Second):
+					case <-ctx.Done():
+						return llm.Message{}, ctx.Err()
+					}
+					if strings.HasSuffix(lastWords(r), "next") {
+						return say("fine")
+					}
+					return llm.Message{Text: "I wait.", Calls: []llm.ToolCall{waits(10 * time.Second)}}, nil
+				})})
+				work := send(t.Context(), c, "work")
+				time.Sleep(test.at)
+				if err := c.Interrupt(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := work(); !errors.Is(err, conversation.ErrInterrupted) {
+					t.Errorf("the message: %v", err)
+				}
+				if err := c.Interrupt(); !errors.Is(err, conversation.ErrIdle) {
+					t.Errorf("interrupting nothing: %v", err)
+				}
+				want(t, "next", send(t.Context(), c, "next"), "fine", nil)
+				if d := cmp.Diff(test.want, k.last()); d != "" {
+					t.Errorf("the next request (-want +got):\n%s", d)
+				}
+				if forgot := len(test.want) == 1; forgot != (len(lost) == 1) {
+					t.Errorf("lost = %v", lost)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatWasHeardOfAnAnswerThatWasInterruptedIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k keeper
+		c := conversation.New(conversation.Config{Model: k.model(func(ctx context.Context, r llm.Request) (llm.Message, error) {
+			if len(r.Messages) > 1 {
+				return say("ok")
+			}
+			<-ctx.Done()
+			return llm.Message{Text: "Well, I", Calls: []llm.ToolCall{waits(time.Second)}}, ctx.Err()
+		})})
+		work := send(t.Context(), c, "work")
+		synctest.Wait()
+		if err := c.Interrupt(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "work", work, "Well, I", conversation.ErrInterrupted)
+		want(t, "next", send(t.Context(), c, "next"), "ok", nil)
+		if got := k.last(); got[1] != "assistant: Well, I" {
+			t.Errorf("the next request is %q", got)
+		}
+	})
+}
+
+func TestTheLimitOfTurnsEndsAnExchangeAndItIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := conversation.New(conversation.Config{Model: worker(), Tools: tools(), MaxTurns: 2})
+		want(t, "work", send(t.Context(), c, "work"), "", conversation.ErrTurns)
+		want(t, "stop", send(t.Context(), c, "stop"), "told: [The last exchange was interrupted before its end; what was being done then may be half done.]\n\nstop", nil)
+		if n := len(c.Transcript()); n != 7 {
+			t.Errorf("%d messages, want 7", n)
+		}
+	})
+}
+
+func TestAnExchangeThatTheModelFailedInIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k keeper
+		lost := 0
+		c := conversation.New(conversation.Config{Tools: tools(), Lost: func(bool) { lost++ }, Model: k.model(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			switch m := last(r); {
+			case m.Role == llm.Tool:
+				return llm.Message{}, llm.ErrUnavailable
+			case m.Text == "break":
+				return call(waits(time.Second))
+			}
+			return say("ok")
+		})})
+		want(t, "first", send(t.Context(), c, "first"), "ok", nil)
+		want(t, "break", send(t.Context(), c, "break"), "", llm.ErrUnavailable)
+		before := texts(k.requests[2].Messages)
+		want(t, "second", send(t.Context(), c, "second"), "ok", nil)
+		if d := cmp.Diff([]string{"user: first", "assistant: ok", "user: second"}, k.last()); d != "" {
+			t.Errorf("the request (-want +got):\n%s", d)
+		}
+		if d := cmp.Diff(before, texts(k.requests[2].Messages)); d != "" || lost != 1 {
+			t.Errorf("lost %d times; an earlier request was written to (-before +now):\n%s", lost, d)
+		}
+	})
+}
+
+func TestAnAnswerThatIsNoneIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for stop, want := range map[llm.Stop]error{llm.StopLength: llm.ErrCut, llm.StopFilter: llm.ErrRefused} {
+			c := conversation.New(conversation.Config{Model: stopping(stop)})
+			r, err := c.Send(t.Context(), "go")
+			if !errors.Is(err, want) || r.Text != "as far as it got" || len(c.Transcript()) != 0 {
+				t.Errorf("%s: %+v, %v, want %v; %d messages", stop, r, err, want, len(c.Transcript()))
+			}
+		}
+	})
+}
+
+func TestTheHistoryIsReplacedForTheNextMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k keeper
+		lost := 0
+		c := conversation.New(conversation.Config{Tools: tools(), Lost: func(earlier bool) {
+			if earlier {
+				lost++
+			}
+		}, Model: k.model(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			if last(r).Role == llm.User && lastWords(r) == "work" {
+				return call(waits(10 * time.Second))
+			}
+			return say("ok")
+		})})
+		want(t, "before", send(t.Context(), c, "before"), "ok", nil)
+		work := send(t.Context(), c, "work")
+		time.Sleep(time.Second)
+		other := []llm.Message{{Role: llm.User, Text: "another"}, {Role: llm.Assistant, Text: "history"}}
+		if err := c.Replace(other); err != nil {
+			t.Fatal(err)
+		}
+		other[0].Text = "written to"
+		want(t, "work", work, "ok", nil)
+		if d := cmp.Diff([]string{"user: before", "assistant: ok", "user: work", "assistant: [c1 wait]", "tool: [c1 waited 10 s]"}, k.last()); d != "" {
+			t.Errorf("the one in flight ends on the old history (-want +got):\n%s", d)
+		}
+		if lost != 0 {
+			t.Error("it was told of the loss before its turn")
+		}
+		want(t, "next", send(t.Context(), c, "next"), "ok", nil)
+		if d := cmp.Diff([]string{"user: another", "assistant: history", "user: next"}, k.last()); d != "" || lost != 1 {
+			t.Errorf("lost %d times; the next one has the new history (-want +got):\n%s", lost, d)
+		}
+		got := c.Transcript()
+		got[0].Text = "written to"
+		if c.Transcript()[0].Text != "another" {
+			t.Error("the transcript is no copy")
+		}
+	})
+}
+
+func TestOnlyAWholeHistoryIsTaken(t *testing.T) {
+	u, done := llm.Message{Role: llm.User, Text: "u"}, llm.Message{Role: llm.Assistant, Text: "a"}
+	calls := llm.Message{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "1"}, {ID: "2"}}}
+	results := llm.Message{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1"}, {CallID: "2"}}}
+	for name, test := range map[string]struct {
+		messages []llm.Message
+		ok       bool
+	}{
+		"nothing":                {nil, true},
+		"whole":                  {[]llm.Message{u, calls, results, u, done}, true},
+		"ends with results":      {[]llm.Message{u, calls, results}, true},
+		"begins with an answer":  {[]llm.Message{done}, false},
+		"a call without results": {[]llm.Message{u, calls}, false},
+		"said between":           {[]llm.Message{u, calls, u, results}, false},
+		"one result":             {[]llm.Message{u, calls, {Role: llm.Tool, Results: results.Results[:1]}}, false},
+		"results in disorder":    {[]llm.Message{u, calls, {Role: llm.Tool, Results: []llm.ToolResult{{CallID: "2"}, {CallID: "1"}}}}, false},
+		"results without calls":  {[]llm.Message{u, results}, false},
+		"results twice":          {[]llm.Message{u, calls, results, results}, false},
+		"a user who calls":       {[]llm.Message{{Role: llm.User, Calls: calls.Calls}, results}, false},
+		"an answer with results": {[]llm.Message{u, {Role: llm.Assistant, Results: results.Results}}, false},
+		"an unknown role":        {[]llm.Message{u, {Role: "system"}}, false},
+	} {
+		c := conversation.New(conversation.Config{Model: echo()})
+		err := c.Replace(test.messages)
+		if (err == nil) != test.ok || err != nil && !errors.Is(err, conversation.ErrUnsound) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := len(c.Transcript()); test.ok && n != len(test.messages) || !test.ok && n != 0 {
+			t.Errorf("%s: %d messages", name, n)
+		}
+	}
+}

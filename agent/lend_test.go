@@ -1,0 +1,454 @@
+package agent_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"symbio/actor"
+	"symbio/agent"
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/community"
+	"symbio/transport/memory"
+)
+
+// lan is two nodes: agents of a may be lent agents of b.
+type lan struct {
+	t    *testing.T
+	hub  *memory.Hub
+	a, b *place
+}
+
+// place is one node of it.
+type place struct {
+	id        community.NodeID
+	name      string
+	hub       *memory.Hub
+	model     llm.Model
+	tools     []tool.Tool
+	community *community.Community
+	factory   *agent.Factory
+	lender    *agent.Lender
+	end       func() error
+
+	mu      sync.Mutex
+	spawned []time.Time // agents, by others; guarded by mu
+}
+
+func nodeID(name string) community.NodeID {
+	sum := sha256.Sum256([]byte(name))
+	return community.NodeID(hex.EncodeToString(sum[:16]))
+}
+
+// worker is what is lent.
+func worker() agent.Definition {
+	d := agent.General()
+	d.Name = "worker"
+	return d
+}
+
+func newLAN(t *testing.T, model llm.Model, lend agent.LenderConfig, tools ...tool.Tool) *lan {
+	t.Helper()
+	hub := memory.NewHub(memory.Config{Delay: time.Millisecond})
+	l := &lan{t: t, hub: hub}
+	for _, p := range []struct {
+		to   **place
+		name string
+	}{{&l.a, "ann"}, {&l.b, "bob"}} {
+		*p.to = &place{id: nodeID(p.name), name: p.name, hub: hub, model: model, tools: tools}
+		(*p.to).start(t)
+	}
+	l.b.lend(t, lend)
+	l.meet()
+	t.Cleanup(func() {
+		for _, p := range []*place{l.a, l.b} {
+			if err := p.end(); err != nil {
+				t.Errorf("node %s ended with %v", p.name, err)
+			}
+		}
+	})
+	return l
+}
+
+// start starts the node, perhaps again after it was killed.
+func (p *place) start(t *testing.T) {
+	t.Helper()
+	system := actor.NewSystem(actor.Config{})
+	p.community = community.New(community.Config{
+		Node: p.id, Name: p.name, System: system, Network: p.hub.Node(p.id, p.name), Drain: time.Second, MaxCall: 5 * time.Minute,
+		Authorize: func(community.Peer, community.Call) error { return nil }, CallRate: 1e6, CallBurst: 1e6,
+	})
+	p.factory = agent.NewFactory(agent.Config{
+		Community: p.community, Tools: p.tools, Dir: "/work",
+		Model: func(context.Context, string) (llm.Model, error) { return p.model, nil },
+		Report: func(e agent.Event) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if e.Type == agent.EventSpawned {
+				p.spawned = append(p.spawned, time.Now())
+			}
+		},
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.community.Run(ctx) }()
+	p.end = sync.OnceValue(func() error {
+		stop()
+		return errors.Join(<-done, system.Shutdown(context.Background()))
+	})
+}
+
+func (p *place) lend(t *testing.T, cfg agent.LenderConfig) {
+	t.Helper()
+	cfg.Factory = p.factory
+	if cfg.Definitions == nil {
+		cfg.Definitions = []agent.Definition{worker()}
+	}
+	if cfg.Order.Policy.Allow == nil {
+		cfg.Order.Policy = allowed(t, "slow", "replicate_agent", "invoke_capability", "send_signal")
+	}
+	p.lender = agent.NewLender(cfg)
+	c, err := p.lender.Capability()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.community.Offer(c, p.lender.Provide, community.WithLease(p.lender.Life())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// meet waits until the nodes know each other.
+func (l *lan) meet() {
+	l.t.Helper()
+	for range 100 {
+		if len(l.a.community.WhoProvides(agent.SpawnCapability)) == 1 && l.b.knows(l.a) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	l.t.Fatal("the nodes did not meet")
+}
+
+func (p *place) knows(o *place) bool {
+	m, ok := p.community.Member(community.MemberID(o.id))
+	return ok && m.Available
+}
+
+// here are the agents that live on the node.
+func (p *place) here() (all []community.Member) {
+	for _, m := range p.community.Members() {
+		if m.Node == p.id && m.ID != community.MemberID(p.id) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func (p *place) spawn(t *testing.T, o agent.Order) community.Member {
+	t.Helper()
+	o.Definition.Name = cmp.Or(o.Definition.Name, "x")
+	if o.Definition.Name == "x" {
+		o.Definition = agent.General()
+	}
+	if o.Policy.Allow == nil {
+		o.Policy = allowed(t, "slow", "replicate_agent", "invoke_capability", "send_signal", "find_members", "wait_agents", "stop_agent", "message_agent")
+	}
+	m, err := p.factory.Spawn(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (p *place) task(ctx context.Context, m community.Member, text string) (string, error) {
+	r, err := p.community.Send(ctx, m.ID, community.Signal{Perception: "task", Data: []byte(text)})
+	return string(r.Data), err
+}
+
+// helper is a model for parents whose task is "have help: WHAT", and for those that help.
+func helper(help func(ctx context.Context, r llm.Request, task string) (llm.Message, error)) llm.Model {
+	return script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
+		m := last(r)
+		what, parent := strings.CutPrefix(firstTask(r), "have help: ")
+		switch {
+		case !parent:
+			return help(ctx, r, firstTask(r))
+		case m.Role == llm.User:
+			return call(use("1", "replicate_agent", map[string]any{"reason": "it is to help", "node": "bob"}))
+		case m.Results[0].IsError, m.Results[0].Name == "send_signal":
+			return say(m.Results[0].Text)
+		}
+		return call(use("2", "send_signal", map[string]any{"member": agentID(m.Results[0].Text), "data": what}))
+	})
+}
+
+// firstTask is the task of a request.
+func firstTask(r llm.Request) string {
+	for i := len(r.Messages) - 1; ; i-- {
+		if r.Messages[i].Role == llm.User {
+			return r.Messages[i].Text
+		}
+	}
+}
+
+func agentID(result string) string {
+	_, rest, _ := strings.Cut(result, `"agent_id":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	return id
+}
+
+func general() agent.LenderConfig {
+	return agent.LenderConfig{Definitions: []agent.Definition{agent.General()}}
+}
+
+func TestAnAgentOfAnotherNodeIsLent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, helper(func(_ context.Context, r llm.Request, task string) (llm.Message, error) {
+			if last(r).Role == llm.Tool {
+				return say("after it " + last(r).Results[0].Text + ", for " + strings.Fields(r.System[strings.Index(r.System, "sub-agent of "):])[2])
+			}
+			return call(use("1", "slow", waitArgs{"10m"}))
+		}), general(), slow())
+		m := l.a.spawn(t, agent.Order{})
+		got, err := l.a.task(t.Context(), m, "have help: wait")
+		if want := "after it waited 10m, for ann/general,"; got != want || err != nil {
+			t.Fatalf("answer %q, %v; want %q", got, err, want)
+		}
+		here := l.b.here()
+		if len(here) != 1 || here[0].Metadata["parent"] != string(m.ID) || here[0].Metadata["lent_to"] != string(l.a.id) {
+			t.Fatalf("on the lender live %v", here)
+		}
+		time.Sleep(time.Second) // what is spent comes by another way than the answer
+		if s, ok := l.a.factory.Spent(m.ID); !ok || s.ModelCalls != 5 || s.Agents != 1 {
+			t.Errorf("spent by all: %+v, %v; want 5 calls, of which the sub-agent had 2, and 1 agent", s, ok)
+		}
+		if err := l.a.community.Terminate(t.Context(), m.ID); err != nil {
+			t.Fatal(err)
+		}
+		if here := l.b.here(); len(here) != 0 {
+			t.Errorf("when its parent has ended, there are %v", here)
+		}
+	})
+}
+
+// What the parent may not do, a lent agent may not either, whatever its node allows; nor may those that it spawns.
+func TestALentAgentIsHeldToItsParentsPermissionsToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, helper(func(_ context.Context, r llm.Request, task string) (llm.Message, error) {
+			m := last(r)
+			deep := strings.HasPrefix(task, "deep")
+			switch {
+			case m.Role == llm.User && deep:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "deeper"}))
+			case m.Role == llm.User:
+				return call(use("1", "slow", waitArgs{"1s"}))
+			case deep && m.Results[0].Name == "replicate_agent":
+				return call(use("2", "send_signal", map[string]any{"member": agentID(m.Results[0].Text), "data": "wait"}))
+			}
+			return say(m.Results[0].Text)
+		}), general(), slow())
+		tools := []string{"replicate_agent", "invoke_capability", "send_signal"}
+		for _, tt := range []struct {
+			name, task string
+			rules      []string
+			want       string
+		}{
+			{"who may", "wait", append(tools, "slow"), "waited 1s"},
+			{"who may, deeper", "deep wait", append(tools, "slow"), "waited 1s"},
+			{"who may not", "wait", tools, "Denied (permissions of general, as another node says)"},
+			{"who may not, deeper", "deep wait", tools, "Denied (permissions of general, as another node says)"},
+			{"who may not invoke", "wait", []string{"replicate_agent", "send_signal", "slow"}, "you may not spawn agents on other nodes"},
+		} {
+			m := l.a.spawn(t, agent.Order{Policy: allowed(t, tt.rules...)})
+			if got, err := l.a.task(t.Context(), m, "have help: "+tt.task); err != nil || !strings.Contains(got, tt.want) {
+				t.Errorf("%s: %q, %v; want %q", tt.name, got, err, tt.want)
+			}
+			// Somebody of the lender's own node asks it, on behalf of nobody: it is held to its parent all the same.
+			for _, child := range l.b.here() {
+				if child.Metadata["lent_to"] != "" {
+					if got, _ := l.b.task(t.Context(), child, "wait"); strings.Contains(got, "waited") != slices.Contains(tt.rules, "slow") {
+						t.Errorf("%s: asked by its own node it says %q", tt.name, got)
+					}
+				}
+			}
+			if err := l.a.community.Terminate(t.Context(), m.ID); err != nil {
+				t.Error(err)
+			}
+			if left := l.b.here(); len(left) > 0 {
+				t.Errorf("%s: %v are left", tt.name, left)
+			}
+		}
+	})
+}
+
+func TestDepthCountsOnOverNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, helper(func(_ context.Context, r llm.Request, task string) (llm.Message, error) {
+			m := last(r)
+			switch {
+			case m.Role == llm.User:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "deeper"}))
+			case m.Results[0].IsError, m.Results[0].Name == "send_signal":
+				return say(m.Results[0].Text)
+			}
+			return call(use("2", "send_signal", map[string]any{"member": agentID(m.Results[0].Text), "data": "deep"}))
+		}), agent.LenderConfig{Definitions: general().Definitions, Order: agent.Order{Limits: agent.Limits{Depth: 9}}})
+		for depth := 1; depth <= 3; depth++ {
+			m := l.a.spawn(t, agent.Order{Limits: agent.Limits{Depth: depth, Agents: 100}})
+			got, err := l.a.task(t.Context(), m, "have help: deep")
+			if err != nil || !strings.Contains(got, "over the budget") {
+				t.Errorf("%d deep: %q, %v", depth, got, err)
+			}
+			if here := l.b.here(); len(here) != depth {
+				t.Errorf("%d deep: %d generations live at the lender", depth, len(here))
+			}
+			if err := l.a.community.Terminate(t.Context(), m.ID); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestALenderLendsSoManyAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := general()
+		cfg.Max, cfg.PerNode = 3, 2
+		l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), cfg)
+		for i, want := range []string{"done", "done", "busy: 2 agents are lent to that node already"} {
+			m := l.a.spawn(t, agent.Order{})
+			if got, err := l.a.task(t.Context(), m, "have help: x"); err != nil || !strings.Contains(got, want) {
+				t.Errorf("the %d. one: %q, %v; want %q", i+1, got, err, want)
+			}
+		}
+		if n := len(l.b.here()); n != 2 {
+			t.Errorf("%d agents live there, want 2", n)
+		}
+	})
+}
+
+// hang is a help that never ends by itself.
+func hang(ctx context.Context, _ llm.Request, _ string) (llm.Message, error) {
+	<-ctx.Done()
+	return llm.Message{}, ctx.Err()
+}
+
+// lease is one agent of a that has one of b, which is at work.
+func lease(t *testing.T, l *lan) (parent community.Member, answer <-chan string) {
+	t.Helper()
+	parent = l.a.spawn(t, agent.Order{Limits: agent.Limits{ModelCalls: 100}})
+	said := make(chan string, 1)
+	go func() {
+		got, err := l.a.task(context.Background(), parent, "have help: hang")
+		if err != nil {
+			got = err.Error()
+		}
+		said <- got
+	}()
+	time.Sleep(time.Second)
+	if len(l.b.here()) != 1 {
+		t.Fatalf("at the lender live %v", l.b.here())
+	}
+	return parent, said
+}
+
+func TestALeaseEndsWithWhatItIsFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end    func(l *lan, parent, child community.Member)
+		within time.Duration // until the agent is gone
+		says   string        // what the parent reads
+		lost   bool          // all of the share counts
+	}{
+		"the parent ends":     {func(l *lan, p, _ community.Member) { l.a.community.Terminate(l.t.Context(), p.ID) }, 3 * time.Second, "", false},
+		"its node ends":       {func(l *lan, _, _ community.Member) { l.a.end() }, 3 * time.Second, "", true},
+		"its node is killed":  {func(l *lan, _, _ community.Member) { l.hub.Kill(l.a.id) }, time.Second, "", true},
+		"its node is frozen":  {func(l *lan, _, _ community.Member) { l.hub.Freeze(l.a.id) }, 5 * time.Second, "unavailable", true},
+		"a partition":         {func(l *lan, _, _ community.Member) { l.hub.Partition(l.a.id) }, 5 * time.Second, "unavailable", true},
+		"the lender ends":     {func(l *lan, _, _ community.Member) { l.b.end() }, 3 * time.Second, "unavailable", true},
+		"the lender is gone":  {func(l *lan, _, _ community.Member) { l.hub.Kill(l.b.id) }, 3 * time.Second, "unavailable", true},
+		"the lender stops it": {func(l *lan, _, c community.Member) { l.b.community.Terminate(l.t.Context(), c.ID) }, 3 * time.Second, "stopped", false},
+		"its time is over":    {func(*lan, community.Member, community.Member) { time.Sleep(10 * time.Minute) }, time.Second, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := general()
+				cfg.Life = 10 * time.Minute
+				l := newLAN(t, helper(hang), cfg)
+				parent, said := lease(t, l)
+				tt.end(l, parent, l.b.here()[0])
+				time.Sleep(tt.within)
+				if left := l.b.here(); len(left) > 0 {
+					t.Errorf("%v after that there are %v", tt.within, left)
+				}
+				if tt.says == "" {
+					return
+				}
+				if got := <-said; !strings.Contains(got, tt.says) {
+					t.Errorf("the parent reads %q, want %q", got, tt.says)
+				}
+				s, _ := l.a.factory.Spent(parent.ID)
+				if lost := s.ModelCalls > 40; lost != tt.lost {
+					t.Errorf("%+v is spent; a share of 48 or so is lost: want %v", s, tt.lost)
+				}
+			})
+		})
+	}
+}
+
+func TestAfterARestartALenderLendsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, helper(hang), general())
+		parent, said := lease(t, l)
+		l.hub.Kill(l.b.id)
+		if got := <-said; !strings.Contains(got, "unavailable") {
+			t.Errorf("the parent reads %q", got)
+		}
+		if err := l.b.end(); err != nil {
+			t.Error(err)
+		}
+		l.b.model = helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("again") })
+		l.b.start(t)
+		l.b.lend(t, general())
+		time.Sleep(5 * time.Second)
+		l.meet()
+		if got, err := l.a.task(t.Context(), parent, "have help: x"); got != "again" || err != nil {
+			t.Errorf("after the restart: %q, %v", got, err)
+		}
+	})
+}
+
+// However far the spawning of a lent agent is when it is given up, nothing of it stays, on either node.
+func TestNothingStaysOfALoanThatIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, helper(hang), general())
+		met := map[int]bool{}
+		for after := time.Duration(0); after < 20*time.Millisecond; after += 500 * time.Microsecond {
+			parent := l.a.spawn(t, agent.Order{})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); l.a.task(ctx, parent, "have help: hang") }()
+			time.Sleep(after)
+			met[len(l.b.here())] = true
+			cancel()
+			<-done
+			if err := l.a.community.Terminate(t.Context(), parent.ID); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(10 * time.Millisecond) // until the lender hears of it
+			if left := l.b.here(); len(left) > 0 {
+				t.Fatalf("given up after %v, there are %v", after, left)
+			}
+		}
+		if !met[0] || !met[1] {
+			t.Errorf("at the lender lived %v: it was not given up both before and after the spawn", met)
+		}
+	})
+}

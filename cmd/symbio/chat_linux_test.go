@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// talkScript is a model for these tests. What it waits for is a pipe that the test opens: `cat gate` ends then.
+const talkScript = `
+name: talk
+turns:
+- match: {user: 'never mind the gate'}
+  text: "I was told: {{ .User }}"
+- match: {user: '^go on', turn: 0}
+  text: "I wait at the gate, \e[31mand say so in a sentence that is longer than a row of this terminal."
+  calls:
+  - {tool: Bash, args: {command: 'cat gate'}}
+- match: {user: '^go on', turn: 1}
+  text: "The gate was opened. 日本語"
+- match: {user: '^first', turn: 0}
+  calls:
+  - {tool: Bash, args: {command: 'cat gate'}}
+- match: {user: '^first', turn: 1}
+  calls:
+  - {tool: Write, args: {file_path: first.txt, content: "1\n"}}
+- match: {user: '^first', after: [Write]}
+  text: 'First: {{ (first .Results).text }}'
+- match: {user: '^write', turn: 0}
+  calls:
+  - {tool: Write, args: {file_path: notes.txt, content: "2\n"}}
+- match: {user: '^write', after: [Write]}
+  text: 'Written? {{ (first .Results).text }}'
+- match: {user: '^split', turn: 0}
+  calls:
+  - {tool: replicate_agent, args: {reason: 'a part', name: helper}}
+- match: {user: '^split', after: [replicate_agent]}
+  calls:
+  - {tool: send_signal, args: {member: helper, data: 'look around'}}
+- match: {user: '^look'}
+  text: nothing is here
+- match: {user: '^split', after: [send_signal]}
+  text: 'My helper says: {{ (first .Results).text }}'
+- text: 'You said: {{ .User }}'
+`
+
+// talkHome is a directory with that model, a configuration and a gate.
+func talkHome(t *testing.T) (dir string, env []string) {
+	t.Helper()
+	dir, state := t.TempDir(), shortDir(t)
+	for name, text := range map[string]string{
+		"talk.yaml": talkScript,
+		"c.yaml":    "model: scripted:talk.yaml\ndirectories: []\nskills: {enabled: false}\nsandbox: {preset: off}\npermissions: {preset: standard, allow: [replicate_agent, send_signal, 'Bash(cat gate)']}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "gate"), 0o600); err != nil {
+		t.Skipf("no pipes can be made here: %v", err)
+	}
+	return dir, append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+state, "XDG_CONFIG_HOME="+dir, "TERM=xterm", "NO_COLOR=1")
+}
+
+// openGate lets what waits at the gate go on.
+func openGate(t *testing.T, dir string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
+		f, err := os.OpenFile(filepath.Join(dir, "gate"), os.O_WRONLY|unix.O_NONBLOCK, 0)
+		if err == nil {
+			f.Close()
+			return
+		}
+		if !errors.Is(err, unix.ENXIO) { // nobody is there yet
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("nobody waits at the gate")
+}
+
+// sees waits until the terminal has got a text behind a position, and returns the position behind it.
+func (s *screen) sees(from int, want string) int {
+	s.t.Helper()
+	var text string
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
+		s.mu.Lock()
+		text = s.text
+		s.mu.Unlock()
+		if i := strings.Index(text[from:], want); i >= 0 {
+			return from + i + len(want)
+		}
+	}
+	s.t.Fatalf("the terminal never showed %q; it got %q", want, text[from:])
+	return 0
+}
+
+// waits waits until a message is waited for, and returns the position behind the prompt.
+func (s *screen) waits(from int) int {
+	s.t.Helper()
+	return s.sees(from, "\x1b[J> \r\x1b[2C")
+}
+
+// leaves waits for the end, and returns the exit status and what stands on the terminal.
+func (s *screen) leaves() (status int, text string) {
+	s.t.Helper()
+	var exit *exec.ExitError
+	select {
+	case err := <-s.done:
+		if errors.As(err, &exit) {
+			status = exit.ExitCode()
+		} else if err != nil {
+			s.t.Fatal(err)
+		}
+	case <-time.After(limit):
+		s.t.Fatalf("it does not end; it has shown %q", s.shown())
+	}
+	if text = s.last(); !strings.Contains(text, "\x1b[?2004l") {
+		s.t.Errorf("pastes are still marked: %q", text)
+	}
+	if now := s.settings(); now.Lflag&unix.ECHO == 0 || now.Lflag&unix.ICANON == 0 {
+		s.t.Errorf("the terminal is left raw: %+v", now)
+	}
+	return status, text
+}
+
+func (s *screen) shown() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text
+}
+
+func talk(t *testing.T, dir string, env []string, args ...string) *screen {
+	t.Helper()
+	return inTerminal(t, dir, env, append(args, "--config", "c.yaml", "--no-mdns")...)
+}
+
+func TestARunOnATerminalStreamsAndIsSteeredWhileItWorks(t *testing.T) {
+	dir, env := talkHome(t)
+	s := talk(t, dir, env, "run", "go on")
+	at := s.sees(0, "I wait at the gate, [31mand say so in a sentence that is longer than\r\na row") // while the tool runs
+	s.sees(0, "Bash cat gate")
+	s.types("never mind the gate\r")
+	s.sees(at, "> never mind the gate\r\n")
+	for i := 0; ; i++ { // until it has got there
+		s.types("/transcript\r")
+		at = s.sees(at, "nothing was said yet that is remembered\r\n")
+		if strings.Contains(s.shown(), "to be put to the agent: 1") {
+			break
+		}
+		if i == 1000 {
+			t.Fatal("what was typed never waits to be put to the agent")
+		}
+	}
+	openGate(t, dir)
+	at = s.sees(at, "delivered: never mind the gate")
+	s.sees(at, "I was told: never mind the gate")
+	if status, text := s.leaves(); status != 0 || strings.Contains(text, "\x1b[31m") {
+		t.Errorf("it ended with %d; what the model said moves the cursor or not: %q", status, text)
+	}
+}
+
+func TestWhatWasBeingTypedIsNoAnswerToAQuestionThatComesJustThen(t *testing.T) {
+	dir, env := talkHome(t)
+	s := talk(t, dir, env, "run", "first")
+	s.sees(0, "Bash cat gate")
+	s.types("yes, and")
+	at := s.sees(0, "> yes, and")
+	openGate(t, dir)
+	at = s.sees(at, "allow? ")
+	s.types("\rno")
+	at = s.sees(at, "allow? no")
+	s.types("\x15y\r")
+	at = s.sees(at, "> yes, and") // it is given back
+	s.sees(at, "First: Created first.txt")
+	if status, text := s.leaves(); status != 0 {
+		t.Errorf("it ended with %d: %q", status, text)
+	}
+}
+
+func TestAQuestionIsAskedInPlace(t *testing.T) {
+	dir, env := talkHome(t)
+	s := talk(t, dir, env, "chat")
+	at := s.sees(0, "leaves\r\n> ")
+	s.types("hello\r")
+	at = s.waits(s.sees(at, "You said: hello"))
+	s.types("write it down\r")
+	at = s.sees(at, "general wants to use Write")
+	at = s.sees(at, "allow? ")
+	s.types("y\r")
+	at = s.sees(at, "Write notes.txt")
+	at = s.waits(s.sees(at, "Written? Created notes.txt"))
+	s.types("write it again\r")
+	at = s.sees(at, "allow? ")
+	s.types("\r")
+	at = s.waits(s.sees(at, "The person said no"))
+	s.types("\x04")
+	if status, text := s.leaves(); status != 0 {
+		t.Errorf("it ended with %d: %q", status, text[at:])
+	}
+}
+
+func TestCtrlCBreaksAnAnswerOffAndTheConversationGoesOn(t *testing.T) {
+	dir, env := talkHome(t)
+	s := talk(t, dir, env, "run", "--continue", "go on")
+	at := s.sees(0, "Bash cat gate")
+	s.types("\x03")
+	at = s.waits(s.sees(at, "the task was interrupted"))
+	s.types("and you?\r")
+	at = s.sees(at, "You said: ")
+	at = s.waits(s.sees(at, "and you?\r\n"))
+	s.types("half a line")
+	at = s.sees(at, "> half a line")
+	s.types("\x03\x03") // away with the line, and then
+	at = s.sees(at, "Ctrl-C again leaves")
+	s.types("\x03")
+	if status, text := s.leaves(); status != 0 || strings.Contains(text, "You said: half") {
+		t.Errorf("it ended with %d: %q", status, text[at:])
+	}
+}
+
+func TestCtrlCInARunEndsItAndTheSecondOneAtOnce(t *testing.T) {
+	for name, press := range map[string]func(*screen){
+		"a key":         func(s *screen) { s.types("\x03") },
+		"two keys":      func(s *screen) { s.types("\x03\x03") },
+		"a signal":      func(s *screen) { s.cmd.Process.Signal(syscall.SIGINT) },
+		"another":       func(s *screen) { s.cmd.Process.Signal(syscall.SIGTERM) },
+		"a hung up one": func(s *screen) { s.cmd.Process.Signal(syscall.SIGHUP) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, env := talkHome(t)
+			s := talk(t, dir, env, "run", "go on")
+			s.sees(0, "Bash cat gate")
+			press(s)
+			if status, text := s.leaves(); status != 1 || !strings.Contains(text, "interrupted\r\n") {
+				t.Errorf("it ended with %d and said %q, want 1", status, text)
+			}
+		})
+	}
+}
+
+func TestPastedTextIsOneMessageAndSubAgentsAreShownBelowTheirNames(t *testing.T) {
+	dir, env := talkHome(t)
+	s := talk(t, dir, env, "chat")
+	s.sees(0, "leaves\r\n> ")
+	s.types("a\x1b[200~b\rc\x1b[201~\x1b[D\x1b[Dd\r")
+	at := s.waits(s.sees(0, "You said: abd\r\nc"))
+	s.types("split it\r")
+	at = s.sees(at, "    helper  look around\r\n")
+	at = s.sees(at, "    helper  is done")
+	at = s.waits(s.sees(at, "My helper says: nothing is here"))
+	s.types("/exit\r")
+	if status, text := s.leaves(); status != 0 {
+		t.Errorf("it ended with %d: %q", status, text[at:])
+	}
+}
+
+func TestAPipedRunIsInterruptedWithAResult(t *testing.T) {
+	dir, env := talkHome(t)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "symbio", "run", "--json", "--config", "c.yaml", "--no-mdns", "go on")
+	cmd.Dir, cmd.Env = dir, env
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var all []byte
+	buf := make([]byte, 4096)
+	for asked := false; ; {
+		n, err := out.Read(buf)
+		all = append(all, buf[:n]...)
+		if !asked && strings.Contains(string(all), `"verdict":"allow"`) {
+			asked = true
+			cmd.Process.Signal(os.Interrupt)
+		}
+		if err != nil {
+			break
+		}
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("it ended with %v, want status 1", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(all)), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, `"type":"result"`) || !strings.Contains(last, `"status":"interrupted"`) {
+		t.Errorf("the last line is %s, want the result of an interrupted task; all:\n%s", last, all)
+	}
+}

@@ -1,0 +1,29 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"symbio/agent/conversation"
+	"symbio/community"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// Steer says something to an agent wherever it lives.
+func (c *control) Steer(ctx context.Context, r *symbiov1.SteerRequest) (*symbiov1.SteerReply, error) {
+	m, err := c.one(r.GetMember(), func(m community.Member) bool { return m.Metadata["definition"] != "" })
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	ctx, cancel := withTimeout(ctx, r.GetTimeout())
+	defer cancel()
+	receipt, err := c.node.steer(ctx, m.ID, r.GetText())
+	if err != nil && receipt.Outcome != conversation.Sent { // of what is sent, the receipt is all that is known
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%s did not ask its model again in time, so it was taken back: %w", m.Name, err)
+		}
+		return nil, toStatus(err)
+	}
+	return &symbiov1.SteerReply{Outcome: string(receipt.Outcome), Why: receipt.Why, Member: c.locate(m)}, nil
+}
