@@ -38,6 +38,9 @@ type Agent struct {
 
 func newAgent(l *life) *Agent {
 	a := &Agent{life: l}
+	if l.brood == nil { // it is only looked at
+		l.brood = newBrood()
+	}
 	a.set = tool.NewSet(tool.SetConfig{
 		Guard:    guard{l},
 		Agent:    string(l.self.ID),
@@ -46,7 +49,7 @@ func newAgent(l *life) *Agent {
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
 		Within:   a.life.guardrails,
-		Hold:     a.life.holdTo,
+		Hold:     a.life.hold,
 		Show:     l.left,
 		Called: func(c llm.ToolCall) {
 			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
@@ -60,7 +63,9 @@ func newAgent(l *life) *Agent {
 			a.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
 	}, a.tools()...)
-	a.talk = a.conversation()
+	if l.model != nil { // else it is only looked at
+		a.talk = a.conversation()
+	}
 	return a
 }
 

@@ -27,8 +27,8 @@ func (d Definition) narrowed() (permission.Policy, bool) {
 	return policy, true
 }
 
-// lower is the smaller of two limits, of which one that is zero says nothing.
-func lower[N cmp.Ordered](a, b N) N {
+// tighter is the smaller of two limits, of which one that is zero says nothing.
+func tighter[N cmp.Ordered](a, b N) N {
 	var none N
 	switch {
 	case a == none:
@@ -102,33 +102,12 @@ func guardrailsOf(each func(func(*life))) (rules []permission.Guardrail) {
 	return rules
 }
 
-// holdTo is what the definitions around the agent leave of what commands may do; false if they leave it as it is.
-func (l *life) holdTo(p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
+// hold is what the definitions around the agent leave of what commands may do; false if they leave it as it is.
+func (l *life) hold(p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
 	l.bounded(func(b *life) {
 		if b.bounds.hold != nil {
 			p, narrower = b.bounds.hold(p), true
 		}
 	})
 	return p, narrower
-}
-
-// smallest are the limits of which each is the smaller of the two. Zero says nothing, in both.
-func smallest(a, b Limits) Limits {
-	return Limits{
-		Depth: lower(a.Depth, b.Depth), Agents: lower(a.Agents, b.Agents), SpawnsPerMinute: lower(a.SpawnsPerMinute, b.SpawnsPerMinute), Wall: lower(a.Wall, b.Wall),
-		ModelCalls: lower(a.ModelCalls, b.ModelCalls), Tokens: lower(a.Tokens, b.Tokens), Cost: lower(a.Cost, b.Cost),
-	}
-}
-
-// atMost is what a definition's budget comes to as the share of a sub-agent: a limit, of which no more can be had than is
-// left. What is not left is no share: then there is nothing to have, either.
-func (a *account) atMost(l Limits) Limits {
-	a.ledger.mu.Lock()
-	defer a.ledger.mu.Unlock()
-	free := a.free()
-	l.Agents = max(0, min(l.Agents, int(free[places])-1)) // one place is the sub-agent's own
-	l.ModelCalls = max(0, min(l.ModelCalls, int(free[calls])))
-	l.Tokens = max(0, min(l.Tokens, free[tokens]))
-	l.Cost = max(0, min(l.Cost, float64(free[nanos])/1e9))
-	return l
 }
