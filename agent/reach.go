@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"symbio/agent/conversation"
@@ -12,19 +13,34 @@ import (
 	"symbio/community"
 )
 
-// begin notes that the agent works on a task, and returns the context by which that can be interrupted.
+// begin notes that the agent works on a task, and returns the context by which that ends: in time, or when it is
+// interrupted.
 func (l *life) begin(ctx context.Context) (context.Context, func()) {
-	ctx, stop := context.WithCancelCause(ctx)
+	ctx, stop := context.WithTimeoutCause(ctx, l.budget.limits.Wall, wallError(l.budget.limits.Wall))
 	l.mu.Lock()
-	l.stop = stop
+	l.stop, l.interrupted = stop, false
 	l.mu.Unlock()
 	return ctx, func() {
 		l.mu.Lock()
 		l.stop = nil
 		l.mu.Unlock()
-		stop(nil)
+		stop()
 	}
 }
+
+// wasInterrupted says whether the task in flight was.
+func (l *life) wasInterrupted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.interrupted
+}
+
+// wallError is ErrBudget: a task took as long as it may.
+type wallError time.Duration
+
+func (e wallError) Error() string { return fmt.Sprintf("%v: %s for one task", ErrBudget, time.Duration(e)) }
+
+func (e wallError) Unwrap() error { return ErrBudget }
 
 // Steer says something to an agent of this node while it works: its model is given it before it is asked the next
 // time. It waits until the model answers that, or until it is clear that it will not; then the receipt says that it was
@@ -84,7 +100,8 @@ func (f *Factory) Interrupt(id community.MemberID) error {
 	if l.stop == nil {
 		return fmt.Errorf("agent %s: %w", l.self.Name, conversation.ErrIdle)
 	}
-	l.stop(conversation.ErrInterrupted)
+	l.interrupted = true
+	l.stop()
 	return nil
 }
 
