@@ -38,7 +38,9 @@ func (l *life) wasInterrupted() bool {
 // wallError is ErrBudget: a task took as long as it may.
 type wallError time.Duration
 
-func (e wallError) Error() string { return fmt.Sprintf("%v: %s for one task", ErrBudget, time.Duration(e)) }
+func (e wallError) Error() string {
+	return fmt.Sprintf("%v: %s for one task", ErrBudget, time.Duration(e))
+}
 
 func (e wallError) Unwrap() error { return ErrBudget }
 
