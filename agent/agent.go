@@ -34,6 +34,7 @@ type Agent struct {
 	shelf shelf
 	from  string // the node that the task is from; "" = this one
 	spoke int    // the turn in which the model last said something in this task; 0 = none
+	turns int    // that the last task took
 }
 
 func newAgent(l *life) *Agent {
@@ -109,7 +110,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	text, err := a.work(ctx, task, s)
 	if err != nil && a.life.wasInterrupted() {
 		err = interruptedError{}
-		a.report(Event{Type: EventStopped})
+		a.report(Event{Type: EventStopped, Turn: a.turns})
 	}
 	if err != nil {
 		a.report(Event{Type: EventFailed, Why: err.Error()})
@@ -137,6 +138,7 @@ func (a *Agent) work(ctx context.Context, task string, s community.Signal) (stri
 func (a *Agent) do(ctx context.Context, task, from string) (string, error) {
 	a.from, a.spoke = from, 0
 	reply, err := a.talk.Send(ctx, task)
+	a.turns = reply.Turns
 	return reply.Text, err
 }
 
