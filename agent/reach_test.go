@@ -105,7 +105,7 @@ func TestAnInterruptedAgentStaysAndRemembers(t *testing.T) {
 		if s, err := h.factory.State(m.ID); err != nil || s.Messages != 2 {
 			t.Errorf("state = %+v, %v", s, err)
 		}
-		if e := h.seen(agent.EventStopped); len(e) != 1 || e[0].Agent != m.ID {
+		if e := h.seen(agent.EventStopped); len(e) != 1 || e[0].Turn != 2 {
 			t.Errorf("events = %+v", e)
 		}
 		if _, err := h.factory.State("nobody"); !errors.Is(err, community.ErrNotFound) {
