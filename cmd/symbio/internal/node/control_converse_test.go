@@ -219,6 +219,9 @@ func TestAConversationIsHeldOverTheControlSocket(t *testing.T) {
 			waits = d.hears("transcript").Pending
 		}
 		d.interrupt()
+		if err := d.stream.CloseSend(); err != nil { // and it comes all the same
+			t.Fatal(err)
+		}
 		if r := d.hears("receipt"); r.ID != "8" || r.Outcome != "returned" || r.Text != "hurry" {
 			t.Errorf("the receipt is %+v", r)
 		}
