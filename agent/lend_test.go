@@ -319,20 +319,35 @@ func TestDepthCountsOnOverNodes(t *testing.T) {
 }
 
 func TestALenderLendsSoManyAndNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := general()
-		cfg.Max, cfg.PerNode = 3, 2
-		l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), cfg)
-		for i, want := range []string{"done", "done", "busy: 2 agents are lent to that node already"} {
-			m := l.a.spawn(t, agent.Order{})
-			if got, err := l.a.task(t.Context(), m, "have help: x"); err != nil || !strings.Contains(got, want) {
-				t.Errorf("the %d. one: %q, %v; want %q", i+1, got, err, want)
+	for _, tt := range []struct {
+		most, perNode int
+		want          string
+	}{
+		{3, 2, "busy: 2 agents are lent to that node already"},
+		{2, 3, "busy: 2 agents are lent already"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := general()
+			cfg.Max, cfg.PerNode = tt.most, tt.perNode
+			l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), cfg)
+			var parents []community.Member
+			for i, want := range []string{"done", "done", tt.want} {
+				parents = append(parents, l.a.spawn(t, agent.Order{}))
+				if got, err := l.a.task(t.Context(), parents[i], "have help: x"); err != nil || !strings.Contains(got, want) {
+					t.Errorf("the %d. one: %q, %v; want %q", i+1, got, err, want)
+				}
 			}
-		}
-		if n := len(l.b.here()); n != 2 {
-			t.Errorf("%d agents live there, want 2", n)
-		}
-	})
+			if n := len(l.b.here()); n != 2 {
+				t.Errorf("%d agents live there, want 2", n)
+			}
+			if err := l.a.community.Terminate(t.Context(), parents[0].ID); err != nil {
+				t.Error(err)
+			}
+			if got, err := l.a.task(t.Context(), parents[2], "have help: x"); got != "done" || err != nil {
+				t.Errorf("when there is room again: %q, %v", got, err)
+			}
+		})
+	}
 }
 
 // hang is a help that never ends by itself.
