@@ -38,9 +38,6 @@ type Agent struct {
 
 func newAgent(l *life) *Agent {
 	a := &Agent{life: l}
-	if l.brood == nil { // it is only looked at
-		l.brood = newBrood()
-	}
 	a.set = tool.NewSet(tool.SetConfig{
 		Guard:    guard{l},
 		Agent:    string(l.self.ID),
@@ -49,7 +46,7 @@ func newAgent(l *life) *Agent {
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
 		Within:   a.life.guardrails,
-		Hold:     a.life.hold,
+		Hold:     a.life.holdTo,
 		Show:     l.left,
 		Called: func(c llm.ToolCall) {
 			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
@@ -63,9 +60,7 @@ func newAgent(l *life) *Agent {
 			a.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
 	}, a.tools()...)
-	if l.model != nil { // else it is only looked at
-		a.talk = a.conversation()
-	}
+	a.talk = a.conversation()
 	return a
 }
 

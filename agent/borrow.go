@@ -111,7 +111,7 @@ func (l *life) borrow(ctx context.Context, node community.Member, account *accou
 	b := &borrowed{life: l, node: node, account: account, most: most, leased: leased, cut: cut, known: make(chan struct{}), over: make(chan struct{})}
 	sub := l.factory.cfg.Community.Subscribe()
 	defer sub.Close()
-	if err := l.undertake(b, func() { b.run(leased, s) }); err != nil {
+	if err := l.hold(b, func() { b.run(leased, s) }); err != nil {
 		cut()
 		account.close()
 		return nil, community.Member{}, err
@@ -126,8 +126,8 @@ func (l *life) borrow(ctx context.Context, node community.Member, account *accou
 	return b, m, nil
 }
 
-// undertake has run run as a part of the agent's life, unless that has ended.
-func (l *life) undertake(b *borrowed, run func()) error {
+// hold has run run as a part of the agent's life, unless that has ended.
+func (l *life) hold(b *borrowed, run func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {

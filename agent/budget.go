@@ -72,7 +72,7 @@ func (a *account) open(share Limits, away bool) (*account, error) {
 
 // openWithin is open for one that may use no more than most, which is no share: nothing is set aside for it.
 func (a *account) openWithin(most, share Limits, away bool) (*account, error) {
-	share.Depth, share.SpawnsPerMinute, share.Wall = lower(share.Depth, most.Depth, 0), lower(share.SpawnsPerMinute, most.SpawnsPerMinute, 0), lower(share.Wall, most.Wall, 0)
+	share.Depth, share.SpawnsPerMinute, share.Wall = tighter(share.Depth, most.Depth, 0), tighter(share.SpawnsPerMinute, most.SpawnsPerMinute, 0), tighter(share.Wall, most.Wall, 0)
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	child := &account{

@@ -198,7 +198,7 @@ func (f *Factory) begin(ctx context.Context, name string, l *life, opts ...commu
 }
 
 func (l *life) metadata() map[string]string {
-	m := map[string]string{"definition": l.def.Name, "description": l.def.Description, "model": l.model.Name()}
+	m := map[string]string{community.DefinitionKey: l.def.Name, "description": l.def.Description, "model": l.model.Name()}
 	switch {
 	case l.parent != nil:
 		m["parent"] = string(l.parent.self.ID)

@@ -152,7 +152,7 @@ func (l *Lender) child(in loanRequest, s community.Signal) (*life, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits := l.cfg.Order.Limits.Within(in.Share.limits())
+	limits := l.cfg.Order.Limits.Within(l.cfg.Definitions[i].Budget).Within(in.Share.limits())
 	return &life{
 		def: l.cfg.Definitions[i], policy: l.cfg.Order.Policy, memory: new(permission.Memory), ask: l.cfg.Order.Ask,
 		account: newAccount(limits), forLife: true, keep: in.Tools, factory: l.cfg.Factory,
@@ -200,6 +200,10 @@ func (l *Lender) lend(ctx context.Context, n *loan, child *life, name string) (w
 	if err != nil {
 		f.cfg.Logger.Warn("the model of a lent agent", "agent", child.def.Name, "err", err)
 		return nil, community.Explain(community.ErrUnavailable, "its model cannot be opened there now")
+	}
+	if _, err := boundsOf(child.def, f.cfg.Dir); err != nil {
+		f.cfg.Logger.Warn("the definition of a lent agent", "agent", child.def.Name, "err", err)
+		return nil, community.Explain(community.ErrUnavailable, "its definition cannot be kept there now")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, child.lent.life, errTime)
 	defer cancel()

@@ -7,9 +7,9 @@ import (
 	"symbio/security/sandbox"
 )
 
-// narrowing is the policy by which a definition narrows what its agents may do; false when it says
+// narrowed is the policy by which a definition narrows what its agents may do; false when it says
 // nothing. A definition that only denies leaves the rest to the other links of the chain.
-func (d Definition) narrowing() (permission.Policy, bool) {
+func (d Definition) narrowed() (permission.Policy, bool) {
 	c := d.Permissions
 	if c.Preset == "" && c.Default == "" && len(c.Allow)+len(c.Deny)+len(c.FinalDeny)+len(c.Override) == 0 {
 		return permission.Policy{}, false
@@ -27,8 +27,8 @@ func (d Definition) narrowing() (permission.Policy, bool) {
 	return policy, true
 }
 
-// tighter is the smaller of two limits, of which one that is zero says nothing.
-func tighter[N cmp.Ordered](a, b N) N {
+// lower is the smaller of two limits, of which one that is zero says nothing.
+func lower[N cmp.Ordered](a, b N) N {
 	var none N
 	switch {
 	case a == none:
@@ -48,7 +48,7 @@ type bounds struct {
 
 // boundsOf reads them. The error says what of the definition cannot be kept in that working directory.
 func boundsOf(d Definition, dir string) (b bounds, err error) {
-	if policy, ok := d.narrowing(); ok {
+	if policy, ok := d.narrowed(); ok {
 		b.policy = &policy
 	}
 	if !d.Guardrail.IsZero() {
@@ -102,8 +102,8 @@ func guardrailsOf(each func(func(*life))) (rules []permission.Guardrail) {
 	return rules
 }
 
-// hold is what the definitions around the agent leave of what commands may do; false if they leave it as it is.
-func (l *life) hold(p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
+// holdTo is what the definitions around the agent leave of what commands may do; false if they leave it as it is.
+func (l *life) holdTo(p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
 	l.bounded(func(b *life) {
 		if b.bounds.hold != nil {
 			p, narrower = b.bounds.hold(p), true
