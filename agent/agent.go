@@ -71,10 +71,13 @@ func (g guard) Judge(c permission.Call) permission.Verdict {
 	if c.Within == nil { // it comes from no Set
 		c.Within = g.life.guardrails()
 	}
-	return g.chain(c).Judge(c)
+	return judged(g.chain(c), c)
 }
 
-func (g guard) Explain(c permission.Call) permission.Explanation { return g.chain(c).Explain(c) }
+func (g guard) Explain(c permission.Call) permission.Explanation {
+	chain := g.chain(c)
+	return chain.Explain(decisive(chain, c))
+}
 
 func (g guard) chain(c permission.Call) permission.Chain {
 	if forChildren(c.Tool) {
@@ -124,7 +127,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	}
 	if err = a.life.overdrawn(s, text, err); err != nil {
 		a.report(Event{Type: EventFailed, Why: err.Error(), Spent: a.life.spent()})
-		return community.Reply{}, err
+		return community.Reply{}, overThere(s, err)
 	}
 	a.report(Event{Type: EventDone, Text: text, Spent: a.life.spent()})
 	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil

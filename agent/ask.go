@@ -41,7 +41,7 @@ func (a *Agent) asks() func(context.Context, tool.Decision) tool.Answer {
 // definition asks about in spite of it, and then it is not offered.
 func (l *life) lasting(call permission.Call, plan *permission.Plan) []permission.Granted {
 	more := call.Lasting(plan)
-	if len(more) == 0 || l.factory.cfg.Granted == nil || l.chain(more...).Judge(call).Action != permission.Allow {
+	if len(more) == 0 || l.factory.cfg.Granted == nil || judged(l.chain(more...), call).Action != permission.Allow {
 		return nil
 	}
 	return more
