@@ -45,6 +45,8 @@ func newAgent(l *life) *Agent {
 		Decided:  a.decided,
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
+		Within:   a.life.guardrails,
+		Hold:     a.life.holdTo,
 		Show:     l.left,
 		Called: func(c llm.ToolCall) {
 			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
@@ -65,7 +67,12 @@ func newAgent(l *life) *Agent {
 // guard judges each call by the whole chain as it stands at that moment.
 type guard struct{ life *life }
 
-func (g guard) Judge(c permission.Call) permission.Verdict { return judged(g.chain(c), c) }
+func (g guard) Judge(c permission.Call) permission.Verdict {
+	if c.Within == nil { // it comes from no Set
+		c.Within = g.life.guardrails()
+	}
+	return judged(g.chain(c), c)
+}
 
 func (g guard) Explain(c permission.Call) permission.Explanation {
 	chain := g.chain(c)
@@ -88,14 +95,7 @@ func (a *Agent) tools() []tool.Tool {
 		all = append(all, a.skillTools()...)
 	}
 	all = append(all, replicates.New(a.replicate), messages.New(a.message), waits.New(a.wait), stops.New(a.stop))
-	if a.life.def.Tools == nil {
-		return all
-	}
-	named := tool.Expand(a.life.def.Tools)
-	if slices.Contains(named, "replicate_agent") {
-		named = append(named, childTools...)
-	}
-	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !slices.Contains(named, t.Spec().Name) })
+	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !a.life.def.has(t.Spec().Name) })
 }
 
 // Perceptions are those of the definition.

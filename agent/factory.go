@@ -107,6 +107,7 @@ type Order struct {
 // life is what belongs to an agent from its spawn to its end, over restarts.
 type life struct {
 	def     Definition
+	bounds  bounds    // of def, since it began
 	raw     llm.Model // what it pays for
 	model   llm.Model // the same, metered
 	policy  permission.Policy
@@ -165,7 +166,7 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 func (f *Factory) first(o Order) *life {
 	return &life{
 		def: o.Definition, policy: o.Policy, memory: new(permission.Memory),
-		account: newAccount(o.Limits), forLife: o.ForLife, ask: o.Ask, factory: f,
+		account: newAccount(o.Limits.Within(o.Definition.Budget)), forLife: o.ForLife, ask: o.Ask, factory: f,
 	}
 }
 
@@ -190,6 +191,11 @@ func (f *Factory) defined(ctx context.Context, name string, parents llm.Model) (
 
 // begin spawns the agent whose life it is given.
 func (f *Factory) begin(ctx context.Context, name string, l *life, opts ...community.SpawnOption) (community.Member, error) {
+	var err error
+	if l.bounds, err = boundsOf(l.def, f.cfg.Dir); err != nil {
+		return community.Member{}, fmt.Errorf("definition %s: %w", l.def.Name, err)
+	}
+	l.model = l.thinker()
 	return f.cfg.Community.Spawn(ctx, name,
 		func(self community.Member) (community.Agent, error) { return l.wake(self) },
 		append(opts, community.WithMetadata(l.metadata()))...,
@@ -197,7 +203,7 @@ func (f *Factory) begin(ctx context.Context, name string, l *life, opts ...commu
 }
 
 func (l *life) metadata() map[string]string {
-	m := map[string]string{"definition": l.def.Name, "description": l.def.Description, "model": l.model.Name()}
+	m := map[string]string{community.DefinitionKey: l.def.Name, "description": l.def.Description, "model": l.model.Name()}
 	switch {
 	case l.parent != nil:
 		m["parent"] = string(l.parent.self.ID)
@@ -266,8 +272,8 @@ func (l *life) links(more []permission.Granted) permission.Chain {
 	}
 	own := permission.Link{Name: l.self.Name, Policy: l.policy, Memory: l.memory, Granted: func() []permission.Granted { return l.granted(more) }}
 	chain = append(chain, own)
-	if narrowed, ok := l.def.narrowing(); ok {
-		chain = append(chain, permission.Link{Name: l.self.Name + "'s definition", Policy: narrowed})
+	if narrowed := l.bounds.policy; narrowed != nil {
+		chain = append(chain, permission.Link{Name: l.self.Name + "'s definition", Policy: *narrowed})
 	}
 	if l.keep != nil {
 		chain = append(chain, permission.Link{Name: l.self.Name + "'s parent", Policy: keepOnly(l.keep)})

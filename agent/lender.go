@@ -224,6 +224,10 @@ func (l *Lender) lend(ctx context.Context, n *loan, child *life, name string) (w
 		f.cfg.Logger.Warn("the model of a lent agent", "agent", child.def.Name, "err", err)
 		return nil, community.Explain(community.ErrUnavailable, "its model cannot be opened there now")
 	}
+	if _, err := boundsOf(child.def, f.cfg.Dir); err != nil {
+		f.cfg.Logger.Warn("the definition of a lent agent", "agent", child.def.Name, "err", err)
+		return nil, community.Explain(community.ErrUnavailable, "its definition cannot be kept there now")
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, child.lent.life, errTime)
 	defer cancel()
 	child.using(model).lent.tell = func(p community.Progress) { community.Report(ctx, p) }

@@ -30,7 +30,7 @@ type Request struct {
 	// it likes: see Generate. nil = text.
 	Output *Output
 	// Thinking is how many tokens the model may think before it answers, where the wire has that. 0 = as the model
-	// was set up.
+	// was set up; below 0 = none, as far as this side says: another node's model is as it was set up there.
 	Thinking int
 	// MaxTokens is how long the answer may be, thoughts included, in tokens; a longer one is cut, with StopLength. 0 = as
 	// the model was set up.

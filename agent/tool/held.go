@@ -17,7 +17,7 @@ func (s *Set) held(ctx context.Context, j *job, v *permission.Verdict) *sandbox.
 	if j.inv.Holds == nil || v.Action == permission.Deny {
 		return nil
 	}
-	err := j.inv.Holds(ctx)
+	err := j.inv.Holds(context.WithValue(ctx, currentKey{}, &current{set: s, job: j}))
 	var lacking *sandbox.Refusal
 	if !errors.As(err, &lacking) {
 		return nil // the tool says what else is wrong

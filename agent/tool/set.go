@@ -76,6 +76,11 @@ type SetConfig struct {
 	Dir string
 	// Agent is whose calls these are, for the decisions.
 	Agent string
+	// Within are the guardrails around every call, outside of those that its context has. It is asked at each call.
+	// Default: none.
+	Within func() []permission.Guardrail
+	// Hold is what is left for commands of what a policy allows, and whether that is less. Default: the policy.
+	Hold func(sandbox.Policy) (held sandbox.Policy, narrower bool)
 	// Decided hears each decision before the tool runs, one at a time, in the order of the calls. It
 	// must not call the Set. With an error the tool does not run: a decision that cannot be recorded is
 	// none. Default: nobody.

@@ -132,7 +132,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	if j.inv.describes {
 		return true
 	}
-	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: boundsOf(ctx).rules, Verdict: j.verdict}
+	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: s.within(ctx), Verdict: j.verdict}
 	var answer Answer
 	switch d.Verdict.Action {
 	case permission.Allow:
@@ -186,7 +186,7 @@ func (e *slowError) Error() string {
 }
 
 func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
-	return permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: boundsOf(ctx).rules}
+	return permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: s.within(ctx)}
 }
 
 // copyOf is a call for a Middleware, which is not to reach what was judged.

@@ -49,12 +49,39 @@ func Handed(ctx context.Context) context.Context {
 	return context.WithValue(ctx, boundsKey{}, b)
 }
 
-// Held is what a command may do under a policy inside the guardrails of ctx.
+// Held is what a command may do under a policy inside the guardrails of ctx, and what the call's agent is held to.
 func Held(ctx context.Context, p sandbox.Policy) sandbox.Policy {
-	if b := boundsOf(ctx); b.held != nil {
-		return sandbox.Meet(*b.held, p)
-	}
+	p, _ = held(ctx, p)
 	return p
+}
+
+// Narrowed says that commands are to be held to less than what holds all of them here. Who has switched the sandbox off
+// for all has not switched it off for these.
+func Narrowed(ctx context.Context) bool {
+	_, narrower := held(ctx, sandbox.Policy{})
+	return narrower
+}
+
+func held(ctx context.Context, p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
+	if hold := currentOf(ctx).set.cfg.Hold; hold != nil {
+		p, narrower = hold(p)
+	}
+	if b := boundsOf(ctx); b.held != nil {
+		return sandbox.Meet(*b.held, p), true
+	}
+	return p, narrower
+}
+
+// within are the guardrails around a call: those of the agent, and inside of them those of the context.
+func (s *Set) within(ctx context.Context) []permission.Guardrail {
+	inner := boundsOf(ctx).rules
+	if s.cfg.Within == nil {
+		return inner
+	}
+	if outer := s.cfg.Within(); len(outer) > 0 {
+		return append(slices.Clip(outer), inner...)
+	}
+	return inner
 }
 
 // Bounded is what the guardrails of ctx alone say of a call: for work that no agent does, and no Set guards.

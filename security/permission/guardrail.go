@@ -1,11 +1,16 @@
 package permission
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Guardrail is a policy for a part of an agent's work (spec: swiftagent.md, Guardrail). Guardrails nest. None
 // of them widens what the agent may do: each can only deny more or ask more, and Override lifts what another
 // guardrail around it denies. The zero Guardrail changes nothing.
 type Guardrail struct {
+	// Name is whose it is, for people; "" = it is called by its place, as guardrail 1.
+	Name string
 	// FinalDeny holds all the way down; no Override lifts it.
 	FinalDeny []Rule
 	// Deny can be lifted by the Override of this guardrail or of one inside of it.
@@ -49,7 +54,7 @@ func rails(within []Guardrail) []rail {
 				p.Override = append(p.Override, inner.Override...)
 			}
 		}
-		all[i] = rail{Link{Name: fmt.Sprintf("guardrail %d", i+1), Policy: p, mute: !g.Decides}, g.Ask}
+		all[i] = rail{Link{Name: cmp.Or(g.Name, fmt.Sprintf("guardrail %d", i+1)), Policy: p, mute: !g.Decides}, g.Ask}
 	}
 	return all
 }

@@ -160,10 +160,11 @@ func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
 		return failed(err)
 	}
 	if a.Perception == "" {
-		if len(m.Accepts) != 1 {
+		usual, ok := m.Usual()
+		if !ok {
 			return failed(fmt.Errorf("%s accepts %s: say which perception", m.Name, strings.Join(m.Accepts, ", ")))
 		}
-		a.Perception = m.Accepts[0]
+		a.Perception = usual
 	}
 	s, err := p.signal(ctx, m, a.Perception, a.Data)
 	if err != nil {

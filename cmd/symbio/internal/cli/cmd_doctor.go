@@ -24,7 +24,7 @@ func (a *App) cmdDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "What this machine can do for a node, what is wrong, and how to mend it",
 		Long: `Check the network interfaces and multicast, the ports, the configured peers, the nodes that were seen
-and why some cannot be reached, certificates, the clock, the model, the workspace, the sandbox, the state
+and why some cannot be reached, certificates, the clock, the model, the agents, the workspace, the sandbox, the state
 directory and the skills. With a node running, it is asked what it sees; without one, what a node would find is
 checked. Nothing is changed, and no key is shown. Status 1 if anything fails.`,
 		Example: `  symbio doctor

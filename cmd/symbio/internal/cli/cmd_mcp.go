@@ -118,7 +118,7 @@ func (a *App) listMCP(all []mcp.Status) error {
 		if s.Server.Type == mcp.Stdio {
 			target = s.Server.Command
 		}
-		j := mcpServerJSON{s.Server.Name, "mcp__" + mcp.ServerPart(s.Server.Name) + "__", s.Server.Type, target, s.Server.Project, s.Server.File, s.Server.Line, s.Server.Hash, string(s.State), s.Why, s.Tools, s.Notes}
+		j := mcpServerJSON{s.Server.Name, prefixOf(s.Server), s.Server.Type, target, s.Server.Project, s.Server.File, s.Server.Line, s.Server.Hash, string(s.State), s.Why, s.Tools, s.Notes}
 		list = append(list, j)
 		tools := ""
 		if s.State == mcp.Ready {
@@ -277,3 +277,6 @@ func mcpError(err error) error {
 	}
 	return err
 }
+
+// prefixOf is how the names of a server's tools begin.
+func prefixOf(s mcp.Server) string { return "mcp__" + mcp.ServerPart(s.Name) + "__" }

@@ -56,6 +56,7 @@ func checks() []check {
 		{"certificate", certificates},
 		{"clock", clock},
 		{"model", model},
+		{"agent", definitions},
 		{"workspace", workspace},
 		{"sandbox", commandSandbox},
 		{"lending", lending},

@@ -353,7 +353,7 @@ func TestAHealthyWorldHasNothingToMend(t *testing.T) {
 			order = append(order, f.Check)
 		}
 	}
-	want := []string{"configuration", "node", "interface", "multicast", "mdns-port", "listen", "certificate", "clock", "model", "workspace", "sandbox", "lending", "state", "skill"}
+	want := []string{"configuration", "node", "interface", "multicast", "mdns-port", "listen", "certificate", "clock", "model", "agent", "workspace", "sandbox", "lending", "state", "skill"}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Errorf("the checks in order (-want +got):\n%s", diff)
 	}

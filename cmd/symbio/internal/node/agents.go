@@ -32,33 +32,9 @@ func (o Options) Workspace() string {
 	return dir
 }
 
-// definitions are the configured agents, and general, unless one of that name is configured. One
-// that cannot be read is an error: an agent that somebody counts on must not be missing silently.
-func (n *Node) definitions() (map[string]agent.Definition, error) {
-	general := agent.General()
-	all := map[string]agent.Definition{general.Name: general}
-	if n.opts.Config.Agents == "" {
-		return all, nil
-	}
-	list, err := agent.LoadDefinitions(n.opts.Config.Agents)
-	if err != nil {
-		return nil, fmt.Errorf("agents: %w", err)
-	}
-	for _, d := range list {
-		all[d.Name] = d
-	}
-	return all, nil
-}
-
 // definition finds an agent's definition; "" is general.
 func (n *Node) definition(name string) (agent.Definition, error) {
-	if name == "" {
-		name = "general"
-	}
-	if d, ok := n.agents[name]; ok {
-		return d, nil
-	}
-	return agent.Definition{}, fmt.Errorf("agent definition %q: %w", name, community.ErrNotFound)
+	return FindDefinition(n.agents, name)
 }
 
 // concurrency is how many calls of one capability are served at a time, unless it says otherwise: each

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,7 @@ func (n *Node) capability(c config.Capability) (community.Capability, community.
 		return out, n.commandProvider(run), err
 	}
 	def, err := n.definition(c.Agent)
+	out.Description = cmp.Or(out.Description, def.Description)
 	if out.Output != nil {
 		def.Instructions += "\n\nYour answer is read by a program: nothing but JSON that fits this JSON schema.\n" + string(out.Output)
 	}

@@ -64,7 +64,12 @@ func (n *Node) commands() ([]tool.Tool, error) {
 		return nil, err
 	}
 	box := n.boxes.of(s)
-	cfg := shell.Config{Box: func(context.Context) (*sandbox.Box, error) { return box() }, Policy: policy}
+	cfg := shell.Config{Policy: policy, Box: func(ctx context.Context) (*sandbox.Box, error) {
+		if tool.Narrowed(ctx) { // also where the user has switched the sandbox off for the others
+			return n.boxes.held()
+		}
+		return box()
+	}}
 	if n.skills != nil {
 		cfg.SkillDirs = n.skills.Dirs
 	}

@@ -67,7 +67,7 @@ func lasting(c config.Config) (longest time.Duration) {
 func (o Options) Lending() (string, error) {
 	n := &Node{opts: o}
 	var err error
-	if n.agents, err = n.definitions(); err != nil {
+	if n.agents, err = o.Definitions(Known(nil)); err != nil {
 		return "", err
 	}
 	for _, c := range o.Config.Capabilities {

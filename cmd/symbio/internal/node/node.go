@@ -168,8 +168,9 @@ func (n *Node) assemble(ctx context.Context) (net.Listener, error) {
 	if n.inbound, err = permission.NewInbound(o.Config.Authorize); err != nil {
 		return nil, fmt.Errorf("authorize: %w", err)
 	}
-	if n.agents, err = n.definitions(); err != nil {
-		return nil, err
+	// One that cannot be used is an error: an agent that somebody counts on must not be missing silently.
+	if n.agents, err = o.Definitions(Known(nil)); err != nil {
+		return nil, fmt.Errorf("agents: %w", err)
 	}
 	at := o.Config.Node.Listen
 	if at == "" {
