@@ -39,9 +39,6 @@ type Agent struct {
 
 func newAgent(l *life) *Agent {
 	a := &Agent{life: l}
-	if l.brood == nil { // it is only looked at
-		l.brood = newBrood()
-	}
 	a.set = tool.NewSet(tool.SetConfig{
 		Guard:    guard{l},
 		Agent:    string(l.self.ID),
@@ -64,9 +61,7 @@ func newAgent(l *life) *Agent {
 			a.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
 	}, a.tools()...)
-	if l.model != nil { // else it is only looked at
-		a.talk = a.conversation()
-	}
+	a.talk = a.conversation()
 	return a
 }
 

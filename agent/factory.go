@@ -160,10 +160,15 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	if name == "" {
 		name = o.Definition.Name
 	}
-	return f.begin(ctx, name, (&life{
+	return f.begin(ctx, name, f.first(o).using(model))
+}
+
+// first is the life of an agent that has no parent here.
+func (f *Factory) first(o Order) *life {
+	return &life{
 		def: o.Definition, policy: o.Policy, memory: new(permission.Memory),
 		account: newAccount(o.Limits.Within(o.Definition.Budget)), forLife: o.ForLife, ask: o.Ask, factory: f,
-	}).using(model))
+	}
 }
 
 // defined finds the definition that an agent names for a sub-agent, and its model: its parent's unless it has its own.

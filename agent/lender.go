@@ -169,12 +169,18 @@ func (l *Lender) child(in loanRequest, s community.Signal) (*life, error) {
 	if m, known := l.cfg.Factory.cfg.Community.Member(community.MemberID(in.Parent)); known && string(m.Node) != s.Requester[0] {
 		return nil, errLoan("the parent is another node's")
 	}
-	limits := l.cfg.Order.Limits.Within(l.cfg.Definitions[i].Budget).Within(in.Share.limits())
-	return &life{
-		def: l.cfg.Definitions[i], policy: l.cfg.Order.Policy, memory: new(permission.Memory), ask: l.cfg.Order.Ask,
-		account: newAccount(limits), forLife: true, keep: in.Tools, factory: l.cfg.Factory,
-		lent: &lent{node: community.NodeID(s.Requester[0]), parent: community.MemberID(in.Parent), fence: fence, life: min(l.cfg.Life, limits.Wall), spent: make(chan struct{}, 1)},
-	}, nil
+	o := l.cfg.Order
+	o.Definition, o.Limits, o.ForLife = l.cfg.Definitions[i], o.Limits.Within(in.Share.limits()), true
+	child := l.cfg.Factory.first(o)
+	child.keep = in.Tools
+	child.lent = &lent{
+		node: community.NodeID(s.Requester[0]), parent: community.MemberID(in.Parent), fence: fence,
+		life: min(l.cfg.Life, child.account.wall), spent: make(chan struct{}, 1),
+	}
+	if child.lent.life <= 0 {
+		return nil, errLoan("its share has no time")
+	}
+	return child, nil
 }
 
 func (l *Lender) enter(n *loan) error {

@@ -76,7 +76,11 @@ func (l *life) start(ctx context.Context, c *child, key, task string) error {
 	if err != nil {
 		return err
 	}
-	s := community.Signal{Perception: c.member.Accepts[0], Data: data, Requester: peer.Requester(ctx)}
+	perception, ok := c.member.Usual()
+	if !ok {
+		perception = c.member.Accepts[0]
+	}
+	s := community.Signal{Perception: perception, Data: data, Requester: peer.Requester(ctx)}
 	if s.OnBehalf, err = l.held(c.member.Node != l.self.Node); err != nil {
 		return err
 	}
