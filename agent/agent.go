@@ -125,7 +125,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 		err = interruptedError{}
 		a.report(Event{Type: EventStopped, Turn: a.turns})
 	}
-	if err = a.life.overdrawn(s, text, err); err != nil {
+	if err = a.life.overdrawn(text, err); err != nil {
 		a.report(Event{Type: EventFailed, Why: err.Error(), Spent: a.life.spent()})
 		return community.Reply{}, overThere(s, err)
 	}
