@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 
 	"symbio/agent/tool"
 	"symbio/security/audit"
@@ -41,7 +39,7 @@ func (a *Agent) asks() func(context.Context, tool.Decision) tool.Answer {
 // definition asks about in spite of it, and then it is not offered.
 func (l *life) lasting(call permission.Call, plan *permission.Plan) []permission.Granted {
 	more := call.Lasting(plan)
-	if len(more) == 0 || l.factory.cfg.Granted == nil || l.chain(more...).Judge(call).Action != permission.Allow {
+	if len(more) == 0 || l.factory.cfg.Granted == nil || judged(l.chain(more...), call).Action != permission.Allow {
 		return nil
 	}
 	return more
@@ -70,17 +68,6 @@ func (l *life) remember(call permission.Call, allow bool) {
 	for ; l != nil; l = l.parent {
 		l.memory.Remember(call, l.policy, answer)
 	}
-}
-
-// readable is JSON for people: with < > & as they are.
-func readable(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(v) != nil {
-		return nil
-	}
-	return bytes.TrimSpace(b.Bytes())
 }
 
 // decided reports a decision, and has it recorded before the tool may run.

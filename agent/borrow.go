@@ -54,11 +54,30 @@ func (l *life) lenders(name string) (all []community.Member) {
 	return all
 }
 
-// lender finds the node that a model means, and checks that it lends such an agent, and that the agent and those that it
-// works for may spawn there: that is an invocation of its capability, so that rules about those say it.
+// judged is the verdict of a chain about a call.
+func judged(chain permission.Chain, c permission.Call) permission.Verdict {
+	return chain.Judge(decisive(chain, c))
+}
+
+// decisive is the call that decides about a call, which is that itself, as a rule. To spawn an agent on another node is
+// an invocation of its capability besides, so that rules about those speak of it, and the stricter verdict counts.
+func decisive(chain permission.Chain, c permission.Call) permission.Call {
+	node := c.Args["node"]
+	if c.Tool != "replicate_agent" || node == nil || node == "" {
+		return c
+	}
+	there := permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": SpawnCapability}, Dir: c.Dir, Within: c.Within}
+	if chain.Judge(there).Action < chain.Judge(c).Action {
+		return there
+	}
+	return c
+}
+
+// lender finds the node that a model means, and checks that it lends such an agent, and that nobody denies it to the
+// agent, or to those that it works for, to spawn there.
 func (l *life) lender(name, agent string) (community.Member, error) {
-	call := permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": SpawnCapability}, Dir: l.factory.cfg.Dir}
-	if v := l.chain().Judge(call); v.Action == permission.Deny {
+	call := permission.Call{Tool: "replicate_agent", Args: map[string]any{"agent": agent, "node": name}, Dir: l.factory.cfg.Dir}
+	if v := judged(l.chain(), call); v.Action == permission.Deny {
 		return community.Member{}, fmt.Errorf("you may not spawn agents on other nodes: %s", v.Why)
 	}
 	found := l.lenders(name)
@@ -111,7 +130,7 @@ func (l *life) borrow(ctx context.Context, node community.Member, account *accou
 	b := &borrowed{life: l, node: node, account: account, most: most, leased: leased, cut: cut, known: make(chan struct{}), over: make(chan struct{})}
 	sub := l.factory.cfg.Community.Subscribe()
 	defer sub.Close()
-	if err := l.undertake(b, func() { b.run(leased, s) }); err != nil {
+	if err := l.hold(b, func() { b.run(leased, s) }); err != nil {
 		cut()
 		account.close()
 		return nil, community.Member{}, err
@@ -126,8 +145,8 @@ func (l *life) borrow(ctx context.Context, node community.Member, account *accou
 	return b, m, nil
 }
 
-// undertake has run run as a part of the agent's life, unless that has ended.
-func (l *life) undertake(b *borrowed, run func()) error {
+// hold has run run as a part of the agent's life, unless that has ended.
+func (l *life) hold(b *borrowed, run func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
@@ -141,28 +160,55 @@ func (l *life) undertake(b *borrowed, run func()) error {
 	return nil
 }
 
-// patient is ctx for a signal to a member. One to an agent that it has borrowed may take as long as that
-// lives.
-func (l *life) patient(ctx context.Context, to community.MemberID) context.Context {
+// lentTo is the agent that it has borrowed of that id; nil = it is none.
+func (l *life) lentTo(id community.MemberID) *borrowed {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for b := range l.borrowed {
-		if b.who() == to {
-			return community.Lasting(ctx, b.most)
+		if b.who() == id {
+			return b
 		}
 	}
-	return ctx
+	return nil
 }
 
-// patience is the community as an agent's tools see it.
+// patience is the community as an agent's tools see it: an agent that it has borrowed may take as long for a signal as
+// it lives, and what that took is known when it answers.
 type patience struct {
 	Community
 	life *life
 }
 
-// Send is that of the community, with the time that it takes.
-func (h patience) Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error) {
-	return h.Community.Send(h.life.patient(ctx, to), to, s)
+// Send is that of the community.
+func (p patience) Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error) {
+	b := p.life.lentTo(to)
+	if b == nil {
+		return p.Community.Send(ctx, to, s)
+	}
+	reply, err := p.Community.Send(community.Lasting(ctx, b.most), to, s)
+	b.audit(ctx)
+	return reply, err
+}
+
+// audit asks the lender what has been spent. What it says by itself comes another way than an answer, perhaps later.
+func (b *borrowed) audit(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, loanSeen)
+	defer cancel()
+	if reply, err := b.ask(ctx, loanRequest{Account: b.who()}); err == nil {
+		if u, err := readUpdate(reply.Data); err == nil {
+			b.hear(u)
+		}
+	}
+}
+
+// ask says something about the agent to its lender, beside the call that it is.
+func (b *borrowed) ask(ctx context.Context, r loanRequest) (community.Reply, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return community.Reply{}, err
+	}
+	s := community.Signal{Data: data, ContentType: "application/json", Requester: []string{b.life.address()}}
+	return b.life.factory.cfg.Community.InvokeStream(ctx, b.node.ID, SpawnCapability, s, nil)
 }
 
 // endBorrowed ends the agent's sub-agents on other nodes, and waits until their calls are over.
@@ -308,17 +354,14 @@ func (b *borrowed) arrive(ctx context.Context, sub *community.Subscription) (com
 func (b *borrowed) stop(ctx context.Context) {
 	defer func() { <-b.over }()
 	defer b.cut()
+	ctx, cancel := context.WithTimeout(ctx, loanEnd)
+	defer cancel()
 	id := b.who()
 	if id == "" {
 		return
 	}
-	data, err := json.Marshal(loanRequest{End: id})
-	if err != nil {
-		return
-	}
-	s := community.Signal{Data: data, ContentType: "application/json", Requester: []string{b.life.address()}}
-	if _, err := b.life.factory.cfg.Community.InvokeStream(ctx, b.node.ID, SpawnCapability, s, nil); err != nil {
-		return
+	if _, err := b.ask(ctx, loanRequest{End: id}); err != nil && !errors.Is(err, community.ErrNotFound) {
+		return // if it is not found, it has ended, and the account is on its way
 	}
 	select {
 	case <-b.over:

@@ -19,6 +19,7 @@ func TestALenderTakesNothingAtItsWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), general())
 		hear := func(community.Update) {}
+		own := l.b.spawn(t, agent.Order{})
 		for name, tt := range map[string]struct {
 			data   string
 			behalf string
@@ -31,9 +32,11 @@ func TestALenderTakesNothingAtItsWord(t *testing.T) {
 			"nobody listens":         {`{"agent":"general"}`, "", nil, community.ErrInvalid},
 			"a name that is none":    {`{"agent":"general","name":"a\u001bb"}`, "", hear, community.ErrInvalid},
 			"unreadable permissions": {`{"agent":"general"}`, `{"links":[{"name":"x","default":"allow","unless":[]}]}`, hear, community.ErrInvalid},
+			"a parent of here":       {`{"agent":"general","parent":"` + string(own.ID) + `"}`, "", hear, community.ErrInvalid},
 			"a parent elsewhere":     {`{"agent":"general","parent":"node/x"}`, "", hear, community.ErrInvalid},
 			"an end of nobody":       {`{"end":"aa000000000000000000000000000000"}`, "", nil, community.ErrNotFound},
 			"a huge number":          {`{"agent":"general","share":{"tokens":1e400}}`, "", hear, community.ErrInvalid},
+			"no time":                {`{"agent":"general","share":{"wall":0}}`, "", hear, community.ErrInvalid},
 			"a negative one":         {`{"agent":"general","share":{"agents":-1}}`, "", hear, community.ErrInvalid},
 		} {
 			call := community.Call{Capability: agent.SpawnCapability, Payload: []byte(tt.data), OnBehalf: []byte(tt.behalf), Listen: tt.listen}
@@ -41,7 +44,7 @@ func TestALenderTakesNothingAtItsWord(t *testing.T) {
 				t.Errorf("%s: %v, want %v", name, err, tt.want)
 			}
 		}
-		if left := l.b.here(); len(left) > 0 {
+		if left := l.b.here(); len(left) != 1 {
 			t.Errorf("there are %v", left)
 		}
 	})

@@ -18,6 +18,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
+	"symbio/security/permission"
 	"symbio/transport/memory"
 )
 
@@ -227,7 +228,6 @@ func TestAnAgentOfAnotherNodeIsLent(t *testing.T) {
 		if len(here) != 1 || here[0].Metadata["parent"] != string(m.ID) || here[0].Metadata["lent_to"] != string(l.a.id) {
 			t.Fatalf("on the lender live %v", here)
 		}
-		time.Sleep(time.Second) // what is spent comes by another way than the answer
 		if s, ok := l.a.factory.Spent(m.ID); !ok || s.ModelCalls != 5 || s.Agents != 1 {
 			t.Errorf("spent by all: %+v, %v; want 5 calls, of which the sub-agent had 2, and 1 agent", s, ok)
 		}
@@ -266,7 +266,7 @@ func TestALentAgentIsHeldToItsParentsPermissionsToo(t *testing.T) {
 			{"who may, deeper", "deep wait", append(tools, "slow"), "waited 1s"},
 			{"who may not", "wait", tools, "Denied (permissions of general, as another node says)"},
 			{"who may not, deeper", "deep wait", tools, "Denied (permissions of general, as another node says)"},
-			{"who may not invoke", "wait", []string{"replicate_agent", "send_signal", "slow"}, "you may not spawn agents on other nodes"},
+			{"who may not invoke", "wait", []string{"replicate_agent", "send_signal", "slow"}, "To allow it, add to allow: invoke_capability(agents.spawn)"},
 		} {
 			m := l.a.spawn(t, agent.Order{Policy: allowed(t, tt.rules...)})
 			if got, err := l.a.task(t.Context(), m, "have help: "+tt.task); err != nil || !strings.Contains(got, tt.want) {
@@ -319,20 +319,35 @@ func TestDepthCountsOnOverNodes(t *testing.T) {
 }
 
 func TestALenderLendsSoManyAndNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := general()
-		cfg.Max, cfg.PerNode = 3, 2
-		l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), cfg)
-		for i, want := range []string{"done", "done", "busy: 2 agents are lent to that node already"} {
-			m := l.a.spawn(t, agent.Order{})
-			if got, err := l.a.task(t.Context(), m, "have help: x"); err != nil || !strings.Contains(got, want) {
-				t.Errorf("the %d. one: %q, %v; want %q", i+1, got, err, want)
+	for _, tt := range []struct {
+		most, perNode int
+		want          string
+	}{
+		{3, 2, "busy: 2 agents are lent to that node already"},
+		{2, 3, "busy: 2 agents are lent already"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := general()
+			cfg.Max, cfg.PerNode = tt.most, tt.perNode
+			l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), cfg)
+			var parents []community.Member
+			for i, want := range []string{"done", "done", tt.want} {
+				parents = append(parents, l.a.spawn(t, agent.Order{}))
+				if got, err := l.a.task(t.Context(), parents[i], "have help: x"); err != nil || !strings.Contains(got, want) {
+					t.Errorf("the %d. one: %q, %v; want %q", i+1, got, err, want)
+				}
 			}
-		}
-		if n := len(l.b.here()); n != 2 {
-			t.Errorf("%d agents live there, want 2", n)
-		}
-	})
+			if n := len(l.b.here()); n != 2 {
+				t.Errorf("%d agents live there, want 2", n)
+			}
+			if err := l.a.community.Terminate(t.Context(), parents[0].ID); err != nil {
+				t.Error(err)
+			}
+			if got, err := l.a.task(t.Context(), parents[2], "have help: x"); got != "done" || err != nil {
+				t.Errorf("when there is room again: %q, %v", got, err)
+			}
+		})
+	}
 }
 
 // hang is a help that never ends by itself.
@@ -449,6 +464,58 @@ func TestNothingStaysOfALoanThatIsGivenUp(t *testing.T) {
 		}
 		if !met[0] || !met[1] {
 			t.Errorf("at the lender lived %v: it was not given up both before and after the spawn", met)
+		}
+	})
+}
+
+// A lent agent whose share is used up says so, with how far it got, and its parent goes on.
+func TestALentAgentSaysThatItsShareIsUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			m := last(r)
+			switch {
+			case strings.Contains(m.Text, "budget of this task is used up"):
+				return say("half of it is done")
+			case firstTask(r) == "toil":
+				return call(use("1", "slow", waitArgs{"1s"}))
+			case m.Role == llm.User:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "it is to help", "node": "bob", "task": "toil", "budget": map[string]any{"model_calls": 3}}))
+			case m.Results[0].Name == "wait_agents":
+				return say(m.Results[0].Text)
+			}
+			return call(use("2", "wait_agents", map[string]any{}))
+		}), general(), slow())
+		parent := l.a.spawn(t, agent.Order{})
+		got, err := l.a.task(t.Context(), parent, "begin")
+		if err != nil || !strings.Contains(got, "failed") || !strings.Contains(got, "over the budget: 3 model calls. How far it got: half of it is done") {
+			t.Errorf("the parent reads %q, %v", got, err)
+		}
+		if s, _ := l.a.factory.Spent(parent.ID); s.ModelCalls != 6 {
+			t.Errorf("%+v is spent, want 3 calls of each", s)
+		}
+	})
+}
+
+// Where a rule has people say whether something is invoked, they say whether an agent is spawned elsewhere, though
+// spawning is allowed.
+func TestAPersonIsAskedAboutSpawningElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), general())
+		policy := allowed(t, "replicate_agent", "send_signal")
+		policy.Default = permission.Ask
+		for _, yes := range []bool{false, true} {
+			var asked []agent.Asked
+			m := l.a.spawn(t, agent.Order{Policy: policy, Ask: func(_ context.Context, d agent.Asked) tool.Answer {
+				asked = append(asked, d)
+				return tool.Answer{Allow: yes}
+			}})
+			got, err := l.a.task(t.Context(), m, "have help: x")
+			if err != nil || (got == "done") != yes {
+				t.Errorf("after %v: %q, %v", yes, got, err)
+			}
+			if len(asked) != 1 || asked[0].Tool != "replicate_agent" || asked[0].Args["node"] != "bob" {
+				t.Errorf("a person was asked %+v, want about replicate_agent on bob", asked)
+			}
 		}
 	})
 }

@@ -45,9 +45,10 @@ type Lender struct {
 
 // loan is one agent that is lent.
 type loan struct {
-	node   community.NodeID
-	end    context.CancelCauseFunc
-	member community.MemberID // "" until it is spawned; guarded by Lender.mu
+	node    community.NodeID
+	end     context.CancelCauseFunc
+	spender *account
+	member  community.MemberID // "" until it is spawned; guarded by Lender.mu
 }
 
 // NewLender returns a Lender.
@@ -104,8 +105,11 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 	if err != nil {
 		return community.Reply{}, errLoan("the request: %v", err)
 	}
-	if in.End != "" {
+	switch {
+	case in.End != "":
 		return l.finish(node, in.End)
+	case in.Account != "":
+		return l.account(node, in.Account)
 	}
 	if !community.Listened(ctx) {
 		return community.Reply{}, errLoan("who calls has to listen to what is said ahead of the answer, since that is who was spawned")
@@ -116,7 +120,7 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 	}
 	leased, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	n := &loan{node: node, end: end}
+	n := &loan{node: node, end: end, spender: child.account}
 	if err := l.enter(n); err != nil {
 		return community.Reply{}, err
 	}
@@ -142,6 +146,16 @@ func (l *Lender) finish(node community.NodeID, member community.MemberID) (commu
 	return community.Reply{Data: []byte("true"), ContentType: "application/json"}, nil
 }
 
+// account says what an agent that is lent to that node has spent so far.
+func (l *Lender) account(node community.NodeID, member community.MemberID) (community.Reply, error) {
+	n := l.find(node, member)
+	if n == nil {
+		return community.Reply{}, community.ErrNotFound
+	}
+	data, err := json.Marshal(loanUpdate{Spent: new(n.spender.total())})
+	return community.Reply{Data: data, ContentType: "application/json"}, err
+}
+
 // child is the life of an agent that is to be lent.
 func (l *Lender) child(in loanRequest, s community.Signal) (*life, error) {
 	i := slices.IndexFunc(l.cfg.Definitions, func(d Definition) bool { return d.Name == in.Agent })
@@ -152,12 +166,21 @@ func (l *Lender) child(in loanRequest, s community.Signal) (*life, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits := l.cfg.Order.Limits.Within(l.cfg.Definitions[i].Budget).Within(in.Share.limits())
-	return &life{
-		def: l.cfg.Definitions[i], policy: l.cfg.Order.Policy, memory: new(permission.Memory), ask: l.cfg.Order.Ask,
-		account: newAccount(limits), forLife: true, keep: in.Tools, factory: l.cfg.Factory,
-		lent: &lent{node: community.NodeID(s.Requester[0]), parent: community.MemberID(in.Parent), fence: fence, life: min(l.cfg.Life, limits.Wall), spent: make(chan struct{}, 1)},
-	}, nil
+	if m, known := l.cfg.Factory.cfg.Community.Member(community.MemberID(in.Parent)); known && string(m.Node) != s.Requester[0] {
+		return nil, errLoan("the parent is another node's")
+	}
+	o := l.cfg.Order
+	o.Definition, o.Limits, o.ForLife = l.cfg.Definitions[i], o.Limits.Within(in.Share.limits()), true
+	child := l.cfg.Factory.first(o)
+	child.keep = in.Tools
+	child.lent = &lent{
+		node: community.NodeID(s.Requester[0]), parent: community.MemberID(in.Parent), fence: fence,
+		life: min(l.cfg.Life, child.account.wall), spent: make(chan struct{}, 1),
+	}
+	if child.lent.life <= 0 {
+		return nil, errLoan("its share has no time")
+	}
+	return child, nil
 }
 
 func (l *Lender) enter(n *loan) error {
@@ -349,4 +372,14 @@ func (l *lent) spends() {
 	case l.spent <- struct{}{}:
 	default: // it is about to be
 	}
+}
+
+// overThere is an error of a task as who gave it reads it. Of one of another node only that would be left that the agent
+// failed; that it reached a limit is no secret, and what it has done so far is for them.
+func overThere(s community.Signal, err error) error {
+	var over *OverBudget
+	if stranger(s) == "" || !errors.As(err, &over) {
+		return err
+	}
+	return community.Explain(community.ErrAgentFailed, over.Error())
 }

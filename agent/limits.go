@@ -47,18 +47,18 @@ func (l Limits) withDefaults() Limits {
 func (l Limits) Within(o Limits) Limits {
 	usual := Limits{}.withDefaults()
 	return Limits{
-		Depth:           lower(l.Depth, o.Depth, usual.Depth),
-		Agents:          lower(l.Agents, o.Agents, usual.Agents),
-		SpawnsPerMinute: lower(l.SpawnsPerMinute, o.SpawnsPerMinute, usual.SpawnsPerMinute),
-		Wall:            lower(l.Wall, o.Wall, usual.Wall),
-		ModelCalls:      lower(l.ModelCalls, o.ModelCalls, usual.ModelCalls),
-		Tokens:          lower(l.Tokens, o.Tokens, usual.Tokens),
-		Cost:            lower(l.Cost, o.Cost, usual.Cost),
+		Depth:           tighter(l.Depth, o.Depth, usual.Depth),
+		Agents:          tighter(l.Agents, o.Agents, usual.Agents),
+		SpawnsPerMinute: tighter(l.SpawnsPerMinute, o.SpawnsPerMinute, usual.SpawnsPerMinute),
+		Wall:            tighter(l.Wall, o.Wall, usual.Wall),
+		ModelCalls:      tighter(l.ModelCalls, o.ModelCalls, usual.ModelCalls),
+		Tokens:          tighter(l.Tokens, o.Tokens, usual.Tokens),
+		Cost:            tighter(l.Cost, o.Cost, usual.Cost),
 	}
 }
 
-// lower is the smaller of two limits; zero says nothing.
-func lower[N cmp.Ordered](l, o, usual N) N {
+// tighter is the smaller of two limits; zero says nothing.
+func tighter[N cmp.Ordered](l, o, usual N) N {
 	var none N
 	if o == none {
 		return l

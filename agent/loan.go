@@ -32,6 +32,8 @@ type loanRequest struct {
 	Share *wireLimits `json:"share,omitempty"`
 	// End is the member that the node is to end now; then nothing else is said. The call that it was lent by answers.
 	End community.MemberID `json:"end,omitempty"`
+	// Account is the member of which the node is to say what it has spent so far; then nothing else is said.
+	Account community.MemberID `json:"account,omitempty"`
 }
 
 // wireLimits are Limits where zero is none, and absent is as much as the node lends.
@@ -105,7 +107,7 @@ func loanSchema(agents []string) (json.RawMessage, error) {
 			"share": object{"type": "object", "additionalProperties": false, "properties": object{
 				"depth": whole, "agents": whole, "spawns_per_minute": whole, "model_calls": whole, "tokens": whole, "cost": number, "wall": number,
 			}},
-			"end": text(32),
+			"end": text(32), "account": text(32),
 		},
 	})
 }
@@ -144,9 +146,11 @@ func readLoan(data []byte) (loanRequest, error) {
 	switch {
 	case in.End != "" && !memberID.MatchString(string(in.End)):
 		return loanRequest{}, errors.New("end is no member's id")
+	case in.Account != "" && !memberID.MatchString(string(in.Account)):
+		return loanRequest{}, errors.New("account is no member's id")
 	case in.Parent != "" && !memberID.MatchString(in.Parent):
 		return loanRequest{}, errors.New("parent is no member's id")
-	case in.End == "" && in.Agent == "":
+	case in.End == "" && in.Account == "" && in.Agent == "":
 		return loanRequest{}, errors.New("it names no agent")
 	case len(in.Reason) > maxReason || len(in.Tools) > maxTools:
 		return loanRequest{}, errors.New("it is too long")

@@ -55,7 +55,7 @@ func (f *Factory) Outlook(ctx context.Context, o Order) (Outlook, error) {
 func (f *Factory) unborn(o Order) *life {
 	return (&life{
 		def: o.Definition, policy: o.Policy, memory: new(permission.Memory), account: newAccount(o.Limits.Within(o.Definition.Budget)),
-		ask: o.Ask, factory: f, self: community.Member{Name: o.Definition.Name},
+		ask: o.Ask, factory: f, self: community.Member{Name: o.Definition.Name}, brood: newBrood(),
 	}).using(noModel{})
 }
 

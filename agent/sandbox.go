@@ -100,8 +100,8 @@ func (s Sandbox) rest(p sandbox.Policy, write []string) sandbox.Policy {
 	only.Subprocess = p.Subprocess && !s.NoSubprocess
 	l := s.Limits
 	only.Limits = sandbox.Limits{
-		CPU: tighter(l.CPU, p.Limits.CPU), FileSize: tighter(l.FileSize, p.Limits.FileSize), OpenFiles: tighter(l.OpenFiles, p.Limits.OpenFiles),
-		Processes: tighter(l.Processes, p.Limits.Processes), Memory: tighter(l.Memory, p.Limits.Memory),
+		CPU: lower(l.CPU, p.Limits.CPU), FileSize: lower(l.FileSize, p.Limits.FileSize), OpenFiles: lower(l.OpenFiles, p.Limits.OpenFiles),
+		Processes: lower(l.Processes, p.Limits.Processes), Memory: lower(l.Memory, p.Limits.Memory),
 	}
 	return sandbox.Meet(p, only)
 }

@@ -65,8 +65,9 @@ func lasting(c config.Config) (longest time.Duration) {
 // Lending says how a node with these options lends agents, in a sentence; "" when it does not. The error says why it
 // cannot as it is configured.
 func (o Options) Lending() (string, error) {
-	all, err := o.Definitions(Known(nil))
-	if err != nil {
+	n := &Node{opts: o}
+	var err error
+	if n.agents, err = o.Definitions(Known(nil)); err != nil {
 		return "", err
 	}
 	for _, c := range o.Config.Capabilities {
@@ -74,7 +75,7 @@ func (o Options) Lending() (string, error) {
 			continue
 		}
 		for _, name := range c.Agents {
-			_, problem := FindDefinition(all, name)
+			_, problem := n.definition(name)
 			err = errors.Join(err, problem)
 		}
 		cfg := c.Lender(o.Config.Budget)
