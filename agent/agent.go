@@ -47,7 +47,7 @@ func newAgent(l *life) *Agent {
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
 		Within:   a.life.guardrails,
-		Hold:     a.life.hold,
+		Hold:     a.life.holdTo,
 		Show:     l.left,
 		Called: func(c llm.ToolCall) {
 			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
