@@ -26,6 +26,7 @@ type account struct {
 	ledger     *ledger
 	parent     *account
 	wall       time.Duration // constant
+	late       *OverBudget   // how a task ends that takes longer; constant
 	generation int           // 0 is the first agent's; constant
 	below      int           // how many generations may stand below it; constant
 	share      Limits        // what was asked for it; constant
@@ -60,6 +61,7 @@ func newAccount(l Limits) *account {
 	if l.Cost == 0 {
 		a.limit[nanos] = endless
 	}
+	a.late = tooLate(a.wall)
 	return a
 }
 
@@ -81,6 +83,7 @@ func (a *account) openWithin(most, share Limits, away bool) (*account, error) {
 	if share.Wall != 0 {
 		child.wall = min(a.wall, max(share.Wall, 0))
 	}
+	child.late = tooLate(child.wall)
 	if share.Depth != 0 {
 		child.below = min(child.below, max(share.Depth, 0))
 	}
@@ -94,6 +97,10 @@ func (a *account) openWithin(most, share Limits, away bool) (*account, error) {
 		p.made++
 	}
 	return child, nil
+}
+
+func tooLate(wall time.Duration) *OverBudget {
+	return &OverBudget{Limit: wall.String() + " for one task"}
 }
 
 // carve takes the place of an account that is opened and its share out of what is above it. Nothing is taken with an

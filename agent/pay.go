@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,30 +23,17 @@ func (l *life) paying() *purse {
 	return l.purse
 }
 
-// pay begins to pay for a task. The context that it returns ends with the time that there is for one; the function ends
-// the paying.
-func (l *life) pay(ctx context.Context, s community.Signal) (context.Context, func()) {
+// pay is what the agent pays a task from, and when there is no more time for it.
+func (l *life) pay(ctx context.Context, s community.Signal) (*purse, time.Time) {
 	if l.parent == nil && !l.forLife && !l.ownIn(s.Requester) {
 		l.account.renew()
 	}
 	now := time.Now()
 	end := now.Add(l.account.wall)
-	why := &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)}
 	if at, ok := ctx.Deadline(); ok && at.Before(end) && (l.parent != nil || l.lent != nil) {
 		end = at // that of who gave it the task
 	}
-	p := newPurse(l.account, now, end)
-	ctx, cancel := context.WithDeadlineCause(ctx, end, why)
-	l.mu.Lock()
-	l.purse = p
-	l.mu.Unlock()
-	return ctx, func() {
-		cancel()
-		p.close()
-		l.mu.Lock()
-		l.purse = nil
-		l.mu.Unlock()
-	}
+	return newPurse(l.account, now, end), end
 }
 
 // ownIn reports whether a task comes from the agent's own tree: then it goes on with the budget that it has, or its
@@ -66,18 +52,8 @@ func (l *life) ownIn(requesters []string) bool {
 	return false
 }
 
-// overdrawn is how the task ended if it reached a limit: what the model said then were its last words. Another node reads
-// as much of it as an error can say.
-func (l *life) overdrawn(s community.Signal, text string, err error) error {
-	err = l.drawn(text, err)
-	var over *OverBudget
-	if errors.As(err, &over) && stranger(s) != "" {
-		return community.Explain(community.ErrAgentFailed, over.Error())
-	}
-	return err
-}
-
-func (l *life) drawn(text string, err error) error {
+// overdrawn is how the task ended if it reached a limit: what the model said then were its last words.
+func (l *life) overdrawn(text string, err error) error {
 	p := l.paying()
 	if p == nil {
 		return err
@@ -101,7 +77,7 @@ func (l *life) inTime(ctx context.Context) context.Context {
 	if p == nil {
 		return ctx
 	}
-	ctx, p.stop = context.WithDeadlineCause(ctx, p.until, &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)})
+	ctx, p.stop = context.WithDeadlineCause(ctx, p.until, l.account.late)
 	return ctx
 }
 

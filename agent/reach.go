@@ -12,18 +12,28 @@ import (
 	"symbio/community"
 )
 
-// begin notes that the agent works on a task, and returns the context by which that can be interrupted.
-func (l *life) begin(ctx context.Context) (context.Context, func()) {
-	ctx, stop := context.WithCancelCause(ctx)
+// begin notes that the agent works on a task, and returns the context by which that ends: in time, or when it is
+// interrupted.
+func (l *life) begin(ctx context.Context, s community.Signal) (context.Context, func()) {
+	p, end := l.pay(ctx, s)
+	ctx, stop := context.WithDeadlineCause(ctx, end, l.account.late)
 	l.mu.Lock()
-	l.stop = stop
+	l.stop, l.interrupted, l.purse = stop, false, p
 	l.mu.Unlock()
 	return ctx, func() {
+		stop()
+		p.close()
 		l.mu.Lock()
-		l.stop = nil
+		l.stop, l.purse = nil, nil
 		l.mu.Unlock()
-		stop(nil)
 	}
+}
+
+// wasInterrupted says whether the task in flight was.
+func (l *life) wasInterrupted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.interrupted
 }
 
 // Steer says something to an agent of this node while it works: its model is given it before it is asked the next
@@ -84,7 +94,8 @@ func (f *Factory) Interrupt(id community.MemberID) error {
 	if l.stop == nil {
 		return fmt.Errorf("agent %s: %w", l.self.Name, conversation.ErrIdle)
 	}
-	l.stop(conversation.ErrInterrupted)
+	l.interrupted = true
+	l.stop()
 	return nil
 }
 

@@ -36,7 +36,8 @@ func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 	case conversation.Heard:
 		a.hear(ctx, e.Turn, e.Chunk)
 	case conversation.Answered:
-		a.report(Event{Type: EventTurn, Turn: e.Turn, Usage: &e.Usage})
+		usage := e.Usage
+		a.report(Event{Type: EventTurn, Turn: e.Turn, Usage: &usage})
 	case conversation.Calling:
 		for _, c := range e.Calls {
 			community.Report(ctx, community.Progress{Message: "asks for " + c.Name})
@@ -44,9 +45,7 @@ func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 	case conversation.Steered:
 		a.report(Event{Type: EventSteered, Turn: e.Receipt.Turn, Text: e.Receipt.Text, Outcome: string(e.Receipt.Outcome), Why: e.Receipt.Why})
 	case conversation.Compacted:
-		a.report(compacted(e))
-	case conversation.Interrupted:
-		a.report(Event{Type: EventStopped, Turn: e.Turn})
+		a.report(compacted(e.Turn, e.Compaction))
 	}
 }
 
@@ -75,13 +74,12 @@ func retried(turn int, r *llm.Retry) Event {
 	return Event{Type: EventRetry, Turn: turn, Model: r.Model, Next: r.Next, Attempt: r.Attempt, Wait: r.Wait.Seconds(), Why: r.Err.Error()}
 }
 
-func compacted(e conversation.Event) Event {
-	c := e.Compaction
+func compacted(turn int, c *conversation.Compaction) Event {
 	text := fmt.Sprintf("%d results of tools were cut", c.Cut)
 	if c.Summed > 0 {
 		text += fmt.Sprintf(", %d messages summed up", c.Summed)
 	}
-	out := Event{Type: EventCompact, Turn: e.Turn, Text: text, Done: float64(c.After), Total: float64(c.Before)}
+	out := Event{Type: EventCompact, Turn: turn, Text: text, Done: float64(c.After), Total: float64(c.Before)}
 	if c.Usage != (llm.Usage{}) {
 		out.Usage = &c.Usage
 	}

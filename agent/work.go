@@ -117,7 +117,7 @@ func (l *life) beside(ctx context.Context) (context.Context, context.CancelFunc)
 	if p := l.paying(); p != nil {
 		until = p.until
 	}
-	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), until, &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)})
+	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), until, l.account.late)
 	l.mu.Lock()
 	stop := context.AfterFunc(l.brood.alive, cancel)
 	l.mu.Unlock()

@@ -77,7 +77,7 @@ func (x *exchange) compact() (bool, error) {
 	x.prompt = promptTokens(x.system, x.tools)
 	x.fitted = x.history.size(x.prompt)
 	done.After = x.fitted
-	x.tell(Event{Kind: Compacted, Compaction: done})
+	x.tell(Event{Kind: Compacted, Compaction: &done})
 	return true, nil
 }
 

@@ -96,7 +96,7 @@ func compacting(b *bounded, window int) (*conversation.Conversation, *[]conversa
 	var all []conversation.Compaction
 	c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: window, MaxTurns: 100, Watch: func(_ context.Context, e conversation.Event) {
 		if e.Kind == conversation.Compacted {
-			all = append(all, e.Compaction)
+			all = append(all, *e.Compaction)
 		}
 	}})
 	return c, &all
@@ -326,7 +326,7 @@ func TestAConversationOfManyMessagesIsSummedUp(t *testing.T) {
 		var told []conversation.Compaction
 		c := conversation.New(conversation.Config{Model: long, Window: 6000, Watch: func(_ context.Context, e conversation.Event) {
 			if e.Kind == conversation.Compacted {
-				told = append(told, e.Compaction)
+				told = append(told, *e.Compaction)
 			}
 		}})
 		for i := range 120 {

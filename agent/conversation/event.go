@@ -27,8 +27,8 @@ type Event struct {
 	Chunk      llm.Chunk
 	Usage      llm.Usage
 	Calls      []llm.ToolCall // not to be written to
-	Receipt    Receipt
-	Compaction Compaction
+	Receipt    *Receipt
+	Compaction *Compaction
 }
 
 // Outcome is what became of something that was said meanwhile.

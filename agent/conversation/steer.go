@@ -104,11 +104,12 @@ func returned(text, why string) Receipt {
 func (x *exchange) settle(all []*steering, r Receipt) {
 	r.At = time.Now()
 	for _, s := range all {
-		r.Text = s.Text
+		own := r
+		own.Text = s.Text
 		if s.done != nil {
-			s.done <- r
+			s.done <- own
 		}
-		x.tell(Event{Kind: Steered, Receipt: r})
+		x.tell(Event{Kind: Steered, Receipt: &own})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,7 +104,7 @@ func worker() llm.Model {
 func TestWhatIsSaidMeanwhileIsDeliveredBetweenCallsAndTheNextTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
-		taken := 0
+		var taken atomic.Int32
 		c := conversation.New(conversation.Config{Model: worker(), Tools: tools(), Watch: func(_ context.Context, e conversation.Event) {
 			if e.Kind == conversation.Steered {
 				events = append(events, fmt.Sprint(e.Turn, e.Receipt.Text, e.Receipt.Outcome))
@@ -111,18 +112,18 @@ func TestWhatIsSaidMeanwhileIsDeliveredBetweenCallsAndTheNextTurn(t *testing.T) 
 		}})
 		work := send(t.Context(), c, "work")
 		time.Sleep(12 * time.Second) // in the second wait
-		one := interject(t.Context(), c, conversation.Steering{Text: "one", Taken: func() { taken++ }})
+		one := interject(t.Context(), c, conversation.Steering{Text: "one", Taken: func() { taken.Add(1) }})
 		synctest.Wait()
 		two := interject(t.Context(), c, conversation.Steering{Text: "stop"})
 		synctest.Wait()
-		if s := c.State(); s.PendingSteering != 2 || s.Turn != 2 || taken != 0 {
-			t.Errorf("state %+v, taken %d times; want both pending in turn 2", s, taken)
+		if s := c.State(); s.PendingSteering != 2 || s.Turn != 2 || taken.Load() != 0 {
+			t.Errorf("state %+v, taken %d times; want both pending in turn 2", s, taken.Load())
 		}
 		start := time.Now()
 		wantReceipt(t, "one", one, conversation.Delivered, 3, nil)
 		wantReceipt(t, "two", two, conversation.Delivered, 3, nil)
-		if took := time.Since(start); took != 8*time.Second || taken != 1 {
-			t.Errorf("delivered after %v, taken %d times; want at the end of the calls, 8s", took, taken)
+		if took := time.Since(start); took != 8*time.Second || taken.Load() != 1 {
+			t.Errorf("delivered after %v, taken %d times; want at the end of the calls, 8s", took, taken.Load())
 		}
 		want(t, "work", work, "told: one\n\nstop", nil)
 		if d := cmp.Diff([]string{"3onedelivered", "3stopdelivered"}, events); d != "" {

@@ -54,25 +54,28 @@ const smallest = 4 << 10
 // written is a conversation as a text.
 func written(messages []llm.Message, words, args int) string {
 	var b strings.Builder
+	line := func(parts ...string) {
+		for _, p := range parts {
+			b.WriteString(p)
+		}
+		b.WriteByte('\n')
+	}
 	for _, m := range messages {
-		switch m.Role {
-		case llm.User:
-			fmt.Fprintf(&b, "PERSON: %s\n", tool.Shorten(m.Text, words))
-		case llm.Assistant:
-			if m.Text != "" {
-				fmt.Fprintf(&b, "ASSISTANT: %s\n", tool.Shorten(m.Text, words))
+		switch {
+		case m.Role == llm.User:
+			line("PERSON: ", tool.Shorten(m.Text, words))
+		case m.Role == llm.Assistant && m.Text != "":
+			line("ASSISTANT: ", tool.Shorten(m.Text, words))
+		}
+		for _, call := range m.Calls {
+			line("ASSISTANT calls ", call.Name, " ", head(string(call.Args), args))
+		}
+		for _, r := range m.Results {
+			failed := ""
+			if r.IsError {
+				failed = ", an error"
 			}
-			for _, call := range m.Calls {
-				fmt.Fprintf(&b, "ASSISTANT calls %s %s\n", call.Name, head(string(call.Args), args))
-			}
-		case llm.Tool:
-			for _, r := range m.Results {
-				failed := ""
-				if r.IsError {
-					failed = ", an error"
-				}
-				fmt.Fprintf(&b, "RESULT of %s%s: %s\n", r.Name, failed, tool.Shorten(r.Text, words))
-			}
+			line("RESULT of ", r.Name, failed, ": ", tool.Shorten(r.Text, words))
 		}
 	}
 	return b.String()

@@ -179,35 +179,58 @@ type Response struct {
 // the Response holds what came before it. A stream that ends without saying why it stopped is
 // ErrCut: half an answer must not pass for a whole one.
 func Collect(stream iter.Seq2[Chunk, error], each func(Chunk)) (Response, error) {
-	var text strings.Builder
-	r := Response{Message: Message{Role: Assistant}}
-	for c, err := range stream {
+	var c collector // one value, since each of those that a loop like this writes to would be allocated by itself
+	c.Message.Role = Assistant
+	for chunk, err := range stream {
 		if err != nil {
-			r.Message.Text = text.String()
-			return r, err
+			c.err = err
+			break
 		}
 		if each != nil {
-			each(c)
+			each(chunk)
 		}
-		if c.Thinking != nil {
-			r.Message.Thinking = append(r.Message.Thinking, *c.Thinking)
-		}
-		text.WriteString(c.Text)
-		if c.Call != nil {
-			r.Message.Calls = append(r.Message.Calls, *c.Call)
-		}
-		if c.Usage != nil {
-			r.Usage = *c.Usage
-		}
-		if c.Stop != "" {
-			r.Stop = c.Stop
-		}
+		c.add(chunk)
 	}
-	r.Message.Text = text.String()
-	if r.Stop == "" {
-		return r, fmt.Errorf("collecting an answer: %w", ErrCut)
+	if c.rest != nil {
+		c.Message.Text = c.rest.String()
 	}
-	return r, nil
+	if c.err == nil && c.Stop == "" {
+		c.err = fmt.Errorf("collecting an answer: %w", ErrCut)
+	}
+	return c.Response, c.err
+}
+
+// collector puts an answer together.
+type collector struct {
+	Response
+	rest *strings.Builder // the whole text, when it came in several pieces
+	err  error
+}
+
+func (c *collector) add(chunk Chunk) {
+	switch {
+	case chunk.Text == "":
+	case c.rest != nil:
+		c.rest.WriteString(chunk.Text)
+	case c.Message.Text == "":
+		c.Message.Text = chunk.Text
+	default:
+		c.rest = new(strings.Builder)
+		c.rest.WriteString(c.Message.Text)
+		c.rest.WriteString(chunk.Text)
+	}
+	if chunk.Thinking != nil {
+		c.Message.Thinking = append(c.Message.Thinking, *chunk.Thinking)
+	}
+	if chunk.Call != nil {
+		c.Message.Calls = append(c.Message.Calls, *chunk.Call)
+	}
+	if chunk.Usage != nil {
+		c.Usage = *chunk.Usage
+	}
+	if chunk.Stop != "" {
+		c.Stop = chunk.Stop
+	}
 }
 
 // Args turns what a model wrote as a call's arguments into JSON. Nothing at all becomes an empty

@@ -165,6 +165,9 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 
 // limit ends a call that takes too long.
 func (s *Set) limit(ctx context.Context, j *job, next func(context.Context) Result) Result {
+	if at, ok := ctx.Deadline(); ok && time.Until(at) <= s.cfg.Timeout {
+		return next(ctx) // it ends before that anyway
+	}
 	tooLong := &slowError{j.call.Name, s.cfg.Timeout}
 	limited, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, tooLong)
 	defer cancel()

@@ -34,6 +34,7 @@ type talk struct {
 
 	editor *editor  // nil = whole lines are read
 	input  *input   // them
+	front  bool     // see App.ahead
 	broken []string // lines that ended in a backslash
 	draft  string   // what was being typed when a question came
 	ended  bool     // nothing more is typed
@@ -48,6 +49,13 @@ type talk struct {
 	hurry   *time.Timer
 	unlucky error // of an answer that is none
 	gone    error // why nothing more can be said
+}
+
+// ahead says whether what is typed may be read before it is asked for: a person is there, and the shell has not put the
+// command into the background.
+func (a *App) ahead() bool {
+	in, ok := a.In.(*os.File)
+	return a.InIsTerminal && !a.json && (!ok || inFront(in))
 }
 
 // person says whether somebody types at a terminal, to read what comes of it.
@@ -76,7 +84,7 @@ func (a *App) converse(ctx context.Context, client symbiov1.ControlClient, f *co
 	if err := stream.Send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Open{Open: &f.req}}); err != nil {
 		return streamError(stream, err)
 	}
-	t := &talk{app: a, manner: f.manner, signals: signals, show: a.newShow(), stream: stream, input: a.input(), hurry: time.NewTimer(0)}
+	t := &talk{app: a, manner: f.manner, signals: signals, show: a.newShow(), stream: stream, input: a.input(), front: a.ahead(), hurry: time.NewTimer(0)}
 	t.hurry.Stop()
 	t.ask = questions{client: client, put: t.put, tell: t.show.note}
 	if f.req.GetTask() != "" {

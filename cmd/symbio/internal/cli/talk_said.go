@@ -26,7 +26,7 @@ const (
 func (t *talk) keyboard(ctx context.Context, g *errgroup.Group) (keys <-chan []rune, restore func() error, err error) {
 	in, ok := t.app.In.(*os.File)
 	s := t.show.screen
-	if !ok || !t.person() || s == nil || s.still || !canRaw(in) {
+	if !ok || !t.front || s == nil || s.still || !canRaw(in) {
 		return nil, func() error { return nil }, nil
 	}
 	raw, err := rawTerminal(in)
@@ -83,7 +83,7 @@ func (t *talk) keys(ctx context.Context, pressed []rune, ok bool) error {
 // lines is where the next line comes from, nil while none is wanted. Through a pipe it is the next message, so it
 // waits for the answer to the one before; at a terminal it may be for the turn in flight.
 func (t *talk) lines() <-chan string {
-	watched := t.person() && (t.app.OutIsTerminal || t.app.ErrIsTerminal)
+	watched := t.front && (t.app.OutIsTerminal || t.app.ErrIsTerminal)
 	switch {
 	case t.editor != nil || t.ended || t.leaving:
 		return nil

@@ -19,6 +19,8 @@ func isTerminal(f *os.File) bool {
 // canRaw: there is no list to choose from here, and no row to type in: the commands take names and lines.
 func canRaw(*os.File) bool { return false }
 
+func inFront(*os.File) bool { return true }
+
 func rawTerminal(*os.File) (restore func() error, err error) {
 	return nil, errors.New("keys cannot be read one by one on this system")
 }

@@ -21,6 +21,13 @@ func canRaw(f *os.File) bool {
 	return err == nil
 }
 
+// inFront says whether a shell lets this process read the terminal. One in the background would be stopped when it
+// tried, or when it changed the terminal's settings. Without a shell's job control everybody is in front.
+func inFront(f *os.File) bool {
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp()
+}
+
 // rawTerminal has a terminal hand over each key as it is typed, and return from reads after a tick without one.
 func rawTerminal(f *os.File) (restore func() error, err error) {
 	fd := int(f.Fd())

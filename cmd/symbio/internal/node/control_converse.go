@@ -148,7 +148,7 @@ func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequ
 		case r.GetTranscript() != nil:
 			d.transcript(ctx)
 		case r.GetInterrupt() != nil:
-			d.interrupt()
+			d.interrupt(ctx)
 		default:
 			err = fmt.Errorf("%w: this node does not know what was said", errWrong)
 		}
@@ -193,17 +193,17 @@ func (d *dialogue) steer(ctx context.Context, m *symbiov1.SteerMessage) {
 }
 
 // interrupt ends the turn in flight, or the next one when none has begun.
-func (d *dialogue) interrupt() {
+func (d *dialogue) interrupt(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.turns) > 0 && d.control.node.factory.Interrupt(d.member.ID) != nil {
+	if len(d.turns) > 0 && d.control.node.interrupt(ctx, d.member.ID) != nil {
 		d.turns[0].cancel() // the agent has not begun
 	}
 }
 
 // transcript tells what the agent remembers, the latest of it, and how it stands.
 func (d *dialogue) transcript(ctx context.Context) {
-	state, err := d.control.node.stateHere(d.member.ID, true)
+	state, err := d.control.node.state(ctx, d.member.ID, true)
 	if err != nil {
 		state = agentState{} // it is gone, which each turn tells
 	}
