@@ -246,7 +246,7 @@ func TestWhatTheModelWasNotGivenIsKeptForTheNextMessage(t *testing.T) {
 	at = s.sees(at, "> Enter sends what was kept")
 	s.types("\r")
 	at = s.sees(at, "> never mind the gate\r\n")
-	at = s.waits(s.sees(at, "I was told: "))
+	s.waits(s.sees(at, "I was told: "))
 	s.types("\x04")
 	if status, text := s.leaves(); status != 0 {
 		t.Errorf("it ended with %d: %q", status, text)
