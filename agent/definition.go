@@ -190,7 +190,7 @@ func (d Definition) has(name string) bool {
 		return true
 	}
 	named := tool.Expand(d.Tools)
-	return slices.Contains(named, name) || slices.Contains(childTools, name) && slices.Contains(named, "replicate_agent")
+	return slices.Contains(named, name) || forChildren(name) && slices.Contains(named, "replicate_agent")
 }
 
 // ToolNames are the names of tools that it names, those of presets in their place; nil = all there are.

@@ -227,7 +227,11 @@ func (f *front) budget(n *yaml.Node, l *Limits) {
 			case err != nil:
 				f.bad(p.value.Line, "budget.%s is a number", name)
 			case !positive(field):
-				f.bad(p.value.Line, "budget.%s has to be above 0; for an agent without sub-agents leave replicate_agent out of its tools", name)
+				hint := ""
+				if name == "agents" || name == "depth" {
+					hint = "; for an agent without sub-agents leave replicate_agent out of its tools"
+				}
+				f.bad(p.value.Line, "budget.%s has to be above 0%s", name, hint)
 			}
 		}
 	}
