@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"sync"
+	"time"
 
 	_ "embed"
 
@@ -18,6 +19,9 @@ type stopArgs struct {
 
 // stops is stop_agents, of which each agent has its own.
 var stops = tool.NewKind[stopArgs](tool.Spec{Name: "stop_agents", Description: stopText})
+
+// noted is how long it may take until it is noted that a task has ended whose agent is gone.
+const noted = 5 * time.Second
 
 // stop ends sub-agents with all below them, side by side, and answers with how they stood.
 func (a *Agent) stop(ctx context.Context, args stopArgs) tool.Result {
@@ -36,6 +40,7 @@ func (a *Agent) stop(ctx context.Context, args stopArgs) tool.Result {
 		ending.Go(func() { c.hand.stop(ctx) })
 	}
 	ending.Wait()
+	l.await(ctx, some, waitArgs{Seconds: noted.Seconds()}) // what they worked on has ended; that is to be noted
 	reply := struct {
 		Stopped []looked `json:"stopped"`
 	}{Stopped: []looked{}}
