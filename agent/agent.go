@@ -38,6 +38,9 @@ type Agent struct {
 
 func newAgent(l *life) *Agent {
 	a := &Agent{life: l}
+	if l.brood == nil { // it is only looked at
+		l.brood = newBrood()
+	}
 	a.set = tool.NewSet(tool.SetConfig{
 		Guard:    guard{l},
 		Agent:    string(l.self.ID),
@@ -45,9 +48,9 @@ func newAgent(l *life) *Agent {
 		Decided:  a.decided,
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
-		Show:     l.left,
 		Within:   a.life.guardrails,
 		Hold:     a.life.hold,
+		Show:     l.left,
 		Called: func(c llm.ToolCall) {
 			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
 		},
@@ -60,14 +63,21 @@ func newAgent(l *life) *Agent {
 			a.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
 	}, a.tools()...)
-	a.talk = a.conversation()
+	if l.model != nil { // else it is only looked at
+		a.talk = a.conversation()
+	}
 	return a
 }
 
 // guard judges each call by the whole chain as it stands at that moment.
 type guard struct{ life *life }
 
-func (g guard) Judge(c permission.Call) permission.Verdict { return judged(g.chain(c), c) }
+func (g guard) Judge(c permission.Call) permission.Verdict {
+	if c.Within == nil { // it comes from no Set
+		c.Within = g.life.guardrails()
+	}
+	return judged(g.chain(c), c)
+}
 
 func (g guard) Explain(c permission.Call) permission.Explanation {
 	chain := g.chain(c)

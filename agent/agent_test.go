@@ -77,7 +77,9 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 		Model: func(context.Context, string) (llm.Model, error) { return model, nil },
 		Definition: func(name string) (agent.Definition, error) {
 			d := agent.General()
-			if d.Name, d.Instructions = name, "I work."; name != "worker" {
+			if d.Name, d.Instructions = name, "I work."; name == "brief" {
+				d.Budget = agent.Limits{ModelCalls: 2, Agents: -1}
+			} else if name != "worker" {
 				return d, fmt.Errorf("agent definition %q: %w", name, community.ErrNotFound)
 			}
 			return d, nil

@@ -130,7 +130,7 @@ func (l *life) borrow(ctx context.Context, node community.Member, account *accou
 	b := &borrowed{life: l, node: node, account: account, most: most, leased: leased, cut: cut, known: make(chan struct{}), over: make(chan struct{})}
 	sub := l.factory.cfg.Community.Subscribe()
 	defer sub.Close()
-	if err := l.attach(b, func() { b.run(leased, s) }); err != nil {
+	if err := l.undertake(b, func() { b.run(leased, s) }); err != nil {
 		cut()
 		account.close()
 		return nil, community.Member{}, err
@@ -145,8 +145,8 @@ func (l *life) borrow(ctx context.Context, node community.Member, account *accou
 	return b, m, nil
 }
 
-// attach has run run as a part of the agent's life, unless that has ended.
-func (l *life) attach(b *borrowed, run func()) error {
+// undertake has run run as a part of the agent's life, unless that has ended.
+func (l *life) undertake(b *borrowed, run func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {

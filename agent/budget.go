@@ -33,7 +33,8 @@ type account struct {
 
 	own    [kinds]bool // constant; the first agent's has all
 	limit  amounts     // of its own kinds
-	taken  amounts     // of limit
+	most   amounts     // of those that it draws on: what it may take at most, without a share; 0 = as much as there is; constant
+	taken  amounts     // of its share, or by way of it of that which it draws on
 	flying amounts     // the part of taken that calls in flight may spend
 	spent  amounts     // the part of taken that is spent for good
 	spawns *window     // nil = its parent's alone
@@ -66,10 +67,16 @@ func newAccount(l Limits) *account {
 // against it. Zero fields of share are no share: it draws on its parent's, as do its siblings. With away it is for an
 // agent on another node, and everything is shared out, half of what is left where share does not say how much.
 func (a *account) open(share Limits, away bool) (*account, error) {
+	return a.openWithin(Limits{}, share, away)
+}
+
+// openWithin is open for one that may use no more than most, which is no share: nothing is set aside for it.
+func (a *account) openWithin(most, share Limits, away bool) (*account, error) {
+	share.Depth, share.SpawnsPerMinute, share.Wall = atMost(share.Depth, most.Depth, 0), atMost(share.SpawnsPerMinute, most.SpawnsPerMinute, 0), atMost(share.Wall, most.Wall, 0)
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	child := &account{
-		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, below: a.below - 1, share: share, away: away, born: time.Now(),
+		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, below: a.below - 1, share: share, away: away, most: most.amounts(), born: time.Now(),
 	}
 	if share.Wall != 0 {
 		child.wall = min(a.wall, max(share.Wall, 0))
@@ -98,7 +105,8 @@ func (a *account) carve() error {
 	want := a.share.amounts()
 	free := a.parent.free()
 	if free[places] < 1 {
-		return fmt.Errorf("%w: %d sub-agents live already", ErrBudget, a.parent.pool(places).limit[places])
+		_, most, _ := a.parent.binding(places)
+		return fmt.Errorf("%w: %d sub-agents live already", ErrBudget, most)
 	}
 	for _, k := range []kind{calls, tokens} {
 		if free[k] < 1 {
@@ -112,7 +120,11 @@ func (a *account) carve() error {
 			want[k] = free[k] / 2
 		case want[k] == 0:
 			continue
-		case want[k] > free[k]:
+		}
+		if a.most[k] != 0 {
+			want[k] = min(want[k], a.most[k])
+		}
+		if want[k] > free[k] {
 			return fmt.Errorf("%w: no share of %s, because only %s are left", ErrBudget, k.say(want[k]), k.say(max(free[k], 0)))
 		}
 		a.own[k], a.limit[k] = true, max(want[k], 0)
@@ -175,20 +187,38 @@ func (a *account) pool(k kind) *account {
 // free is what is left of each kind.
 func (a *account) free() (left amounts) {
 	for k := range kinds {
-		p := a.pool(k)
-		left[k] = p.limit[k] - p.taken[k]
+		_, _, left[k] = a.binding(k)
 	}
 	return left
 }
 
-// each calls f for the account whose share of a kind is meant, and where that has given back what was left of it, for
-// those above it that have it now.
+// binding is the account whose limit of a kind is the nearest, that limit, and what is left of it.
+func (a *account) binding(k kind) (by *account, limit, left int64) {
+	left = endless
+	for p := a; ; p = p.parent {
+		most := p.most[k]
+		if p.own[k] {
+			most = p.limit[k]
+		} else if most == 0 {
+			continue
+		}
+		if rest := max(most, 0) - p.taken[k]; by == nil || rest < left {
+			by, limit, left = p, max(most, 0), rest
+		}
+		if p.own[k] {
+			return by, limit, left
+		}
+	}
+}
+
+// each calls f for the account and those above it up to the one whose share of a kind is meant; and where that has given
+// back what was left of it, for those that have it now.
 func (a *account) each(k kind, f func(*account)) {
-	p := a.pool(k)
-	f(p)
-	for p.closed && p.parent != nil {
-		p = p.parent.pool(k)
+	for p := a; p != nil; p = p.parent {
 		f(p)
+		if p.own[k] && !p.closed {
+			return
+		}
 	}
 }
 
@@ -238,8 +268,10 @@ func (a *account) reopen() error {
 	if a.parent.closed {
 		return community.ErrStopped
 	}
-	for k := range kinds {
-		a.limit[k], a.taken[k], a.spent[k] = a.limit[k]-a.spent[k], a.taken[k]-a.spent[k], 0
+	for k, own := range a.own {
+		if own {
+			a.limit[k], a.taken[k], a.spent[k] = a.limit[k]-a.spent[k], a.taken[k]-a.spent[k], 0
+		}
 	}
 	free := a.parent.free()
 	free[places]--

@@ -95,8 +95,10 @@ func (b *books) step() {
 		b.root.renew()
 		b.spent = amounts{}
 		for _, share := range b.open { // what was spent of a share stays so until that is given back
-			if share != b.root {
-				b.spent = sum(b.spent, share.spent)
+			for k, own := range share.own {
+				if own && share != b.root {
+					b.spent[k] += share.spent[k]
+				}
 			}
 		}
 	}
@@ -106,7 +108,11 @@ func (b *books) spawn(a *account, share Limits, away bool) {
 	if a.away {
 		return // what is spawned there is that node's to count
 	}
-	child, err := a.open(share, away)
+	var most Limits
+	if b.pick(3, "capped") == 0 {
+		most = Limits{Agents: b.between(-1, 3, "most agents"), ModelCalls: b.between(-1, 8, "most calls"), Tokens: int64(b.between(-1, 40, "most tokens")) * 1000}
+	}
+	child, err := a.openWithin(most, share, away)
 	if err != nil {
 		if !errors.Is(err, ErrBudget) {
 			b.t.Fatalf("spawning: %v, want ErrBudget", err)
@@ -279,6 +285,13 @@ func (b *books) check() {
 		}
 		if k != places && b.spent[k] > b.root.limit[k] {
 			b.t.Fatalf("spent %s of %s", k.say(b.spent[k]), k.say(b.root.limit[k]))
+		}
+	}
+	for _, a := range b.open {
+		for k := range kinds {
+			if most := max(a.most[k], 0); a.most[k] != 0 && (a.taken[k] > most || a.spent[k] > most) {
+				b.t.Fatalf("%s are taken by one that may take %s", k.say(a.taken[k]), k.say(most))
+			}
 		}
 	}
 	if live := len(b.open) - 1; live > b.limits.Agents {

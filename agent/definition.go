@@ -185,10 +185,11 @@ func joined(problems []Problem) error {
 // has says whether the definition names a tool: each does that names none. Those for an agent's own sub-agents come with
 // the one that makes them.
 func (d Definition) has(name string) bool {
-	if forChildren(name) {
-		name = "replicate_agent"
+	if d.Tools == nil {
+		return true
 	}
-	return d.Tools == nil || slices.Contains(tool.Expand(d.Tools), name)
+	named := tool.Expand(d.Tools)
+	return slices.Contains(named, name) || forChildren(name) && slices.Contains(named, "replicate_agent")
 }
 
 // ToolNames are the names of tools that it names, those of presets in their place; nil = all there are.

@@ -195,7 +195,7 @@ func (p *purse) try(m llm.Model, body, tools int) (*turn, <-chan struct{}, error
 				return t, nil, nil
 			}
 		}
-		if p.account.pool(short).flying[short] > 0 {
+		if by, _, _ := p.account.binding(short); by.flying[short] > 0 {
 			return nil, l.changed, nil
 		}
 		p.over = p.account.limitOf(short)
@@ -319,11 +319,14 @@ func lacking(have, need amounts) kind {
 
 // limitOf is the limit of a kind in words. It needs mu.
 func (a *account) limitOf(k kind) string {
-	p := a.pool(k)
-	if p.parent == nil {
-		return k.say(p.limit[k])
+	switch by, limit, _ := a.binding(k); {
+	case !by.own[k]:
+		return k.say(limit) + ", the limit of its definition"
+	case by.parent != nil:
+		return k.say(limit) + ", its share"
+	default:
+		return k.say(limit)
 	}
-	return k.say(p.limit[k]) + ", its share"
 }
 
 // sizeOf is how long a request is, in bytes, without its tools, and how long these are.

@@ -229,6 +229,39 @@ func TestAShareIsWhatASubAgentHasAndTheRestComesBack(t *testing.T) {
 	})
 }
 
+func TestADefinitionsBudgetHoldsForSubAgentsOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var results []llm.ToolResult
+		h := newHouse(t, parents(func(n int, all []llm.ToolResult) (llm.Message, error) {
+			results = all
+			switch n {
+			case 0:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "a", "agent": "brief", "task": "go", "count": 2}))
+			case 1:
+				return call(use("2", "wait_agents", map[string]any{}))
+			}
+			return say("done")
+		}, func(_ context.Context, r llm.Request) (llm.Message, error) {
+			if told(r) {
+				return say(r.Messages[len(r.Messages)-2].Results[0].Text)
+			}
+			return call(use("1", "replicate_agent", map[string]any{"reason": "x"}))
+		}))
+		if _, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "replicate_agent"), Limits: agent.Limits{ModelCalls: 50}}), "go"); err != nil {
+			t.Fatal(err)
+		}
+		got := read[waited](t, results[1]).Agents
+		if len(got) != 2 {
+			t.Fatalf("%+v, want two", got)
+		}
+		for _, a := range got {
+			if !strings.Contains(a.Error, "2 model calls, the limit of its definition. How far it got: no sub-agent was spawned: over the budget: 0 sub-agents live") || a.Spent.ModelCalls != 2 {
+				t.Errorf("%+v, want what its definition leaves it, each", a)
+			}
+		}
+	})
+}
+
 func TestAFirstAgentsTaskHasItsBudgetAnewUnlessItsOwnTreeGivesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var root community.Member

@@ -86,8 +86,13 @@ func (l *life) line(do func(*life)) {
 
 // guardrails are those of the definitions around the agent. No Override in one lifts what another says, nor what the
 // context of a call says: each is a group of its own, below those that are counted up from zero.
-func (l *life) guardrails() (rules []permission.Guardrail) {
-	l.bounded(func(b *life) {
+func (l *life) guardrails() []permission.Guardrail { return guardrailsOf(l.bounded) }
+
+// ownGuardrails are those of its definition and of its parents', which never change.
+func (l *life) ownGuardrails() []permission.Guardrail { return guardrailsOf(l.line) }
+
+func guardrailsOf(each func(func(*life))) (rules []permission.Guardrail) {
+	each(func(b *life) {
 		if b.bounds.rules != nil {
 			g := *b.bounds.rules
 			g.Name, g.Group = b.self.Name+"'s guardrail", -1-len(rules)

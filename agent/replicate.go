@@ -197,13 +197,15 @@ func (a *Agent) spawn(ctx context.Context, w wanted) (*child, error) {
 // descend is the life of a new sub-agent of this node, with a place in the budget.
 func (l *life) descend(ctx context.Context, w wanted) (*life, error) {
 	def, model := l.def, l.raw
+	var most Limits
 	if w.definition != "" && w.definition != l.def.Name {
 		var err error
 		if def, model, err = l.factory.defined(ctx, w.definition, l.raw); err != nil {
 			return nil, err
 		}
+		most = def.Budget // that of the agent's own definition holds already
 	}
-	account, err := l.account.open(w.share, false)
+	account, err := l.account.openWithin(most, w.share, false)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func (a *Agent) omits(s skills.Skill) bool {
 		return true
 	}
 	return a.shelf.denied.skill(a.life.factory.cfg.Skills.Now(), s.ID, func() bool {
-		call := permission.Call{Tool: taking, Args: map[string]any{"skillName": s.Name}, Dir: a.life.factory.cfg.Dir}
+		call := permission.Call{Tool: taking, Args: map[string]any{"skillName": s.Name}, Dir: a.life.factory.cfg.Dir, Within: a.life.ownGuardrails()}
 		return a.life.links(nil).Judge(call).Action == permission.Deny
 	})
 }
@@ -277,7 +277,7 @@ var errDeniedSkill = errors.New("denied")
 
 // allowNamed judges and records that a person has the agent take a skill.
 func (a *Agent) allowNamed(s skills.Skill) error {
-	call := permission.Call{Tool: skill.Activate, Args: map[string]any{"skillName": s.Name}, Dir: a.life.factory.cfg.Dir}
+	call := permission.Call{Tool: skill.Activate, Args: map[string]any{"skillName": s.Name}, Dir: a.life.factory.cfg.Dir, Within: a.life.ownGuardrails()}
 	d := tool.Decision{Agent: string(a.life.self.ID), Tool: call.Tool, Args: call.Args, Verdict: a.life.links(nil).Judge(call), By: "the message"}
 	d.Approved = d.Verdict.Action != permission.Deny
 	if err := a.decided(d); err != nil {

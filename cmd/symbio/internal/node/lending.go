@@ -65,9 +65,8 @@ func lasting(c config.Config) (longest time.Duration) {
 // Lending says how a node with these options lends agents, in a sentence; "" when it does not. The error says why it
 // cannot as it is configured.
 func (o Options) Lending() (string, error) {
-	n := &Node{opts: o}
-	var err error
-	if n.agents, err = o.Definitions(Known(nil)); err != nil {
+	all, err := o.Definitions(Known(nil))
+	if err != nil {
 		return "", err
 	}
 	for _, c := range o.Config.Capabilities {
@@ -75,7 +74,7 @@ func (o Options) Lending() (string, error) {
 			continue
 		}
 		for _, name := range c.Agents {
-			_, problem := n.definition(name)
+			_, problem := FindDefinition(all, name)
 			err = errors.Join(err, problem)
 		}
 		cfg := c.Lender(o.Config.Budget)
