@@ -21,7 +21,7 @@
 //	  match:                         # all conditions must hold; none at all holds always
 //	    system: 'regexp'             # found in Request.System
 //	    user: 'survey (?P<dir>\S+)'  # found in the text of the last user message
-//	    task: 'survey (?P<dir>\S+)'  # found in the text of the user message that began the exchange
+//	    task: '^survey'              # found in the text of the user message that began the exchange
 //	    turn: 0                      # assistant messages after it: a number, or a list of them
 //	    after: [Glob]                # exactly these tools have results in the last message, in any
 //	                                 # order and however many each; [] means no results there
