@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 
 	"symbio/agent/tool"
 	"symbio/security/audit"
@@ -70,17 +68,6 @@ func (l *life) remember(call permission.Call, allow bool) {
 	for ; l != nil; l = l.parent {
 		l.memory.Remember(call, l.policy, answer)
 	}
-}
-
-// readable is JSON for people: with < > & as they are.
-func readable(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(v) != nil {
-		return nil
-	}
-	return bytes.TrimSpace(b.Bytes())
 }
 
 // decided reports a decision, and has it recorded before the tool may run.

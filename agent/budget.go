@@ -26,6 +26,7 @@ type account struct {
 	ledger     *ledger
 	parent     *account
 	wall       time.Duration // constant
+	late       *OverBudget   // how a task ends that takes longer; constant
 	generation int           // 0 is the first agent's; constant
 	below      int           // how many generations may stand below it; constant
 	share      Limits        // what was asked for it; constant
@@ -60,7 +61,12 @@ func newAccount(l Limits) *account {
 	if l.Cost == 0 {
 		a.limit[nanos] = endless
 	}
+	a.late = tooLate(a.wall)
 	return a
+}
+
+func tooLate(wall time.Duration) *OverBudget {
+	return &OverBudget{Limit: fmt.Sprintf("%s for one task", wall)}
 }
 
 // open opens the account of one more descendant, with a share of what its parent may use, or says which limit stands
@@ -93,6 +99,7 @@ func (a *account) openWithin(most, share Limits, away bool) (*account, error) {
 	for p := a; p != nil; p = p.parent {
 		p.made++
 	}
+	child.late = tooLate(child.wall)
 	return child, nil
 }
 

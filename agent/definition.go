@@ -103,6 +103,8 @@ func Problems(err error) (all []*Problem) {
 type Known struct {
 	// Tools are the names of tools, beside those of MCP servers; nil = not known.
 	Tools []string
+	// Servers are the names of MCP servers as they stand in the names of their tools; nil = not known.
+	Servers []string
 	// Skills are the names of skills; nil = not known.
 	Skills []string
 	// Model says what is wrong with the specification of one model; nil = not known.
@@ -182,8 +184,7 @@ func joined(problems []Problem) error {
 	return errors.Join(errs...)
 }
 
-// has says whether the definition names a tool: each does that names none. Those for an agent's own sub-agents come with
-// the one that makes them.
+// has says whether the definition names a tool: each does that names none. Who may make sub-agents has the tools for them.
 func (d Definition) has(name string) bool {
 	if d.Tools == nil {
 		return true

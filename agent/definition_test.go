@@ -34,7 +34,7 @@ func TestADefinitionIsFrontMatterAndInstructions(t *testing.T) {
 // known is what the definitions of these tests may name.
 func known() agent.Known {
 	return agent.Known{
-		Tools: []string{"Read", "Write", "Bash", "replicate_agent"}, Skills: []string{"release-notes", "survey"},
+		Tools: []string{"Read", "Write", "Bash", "replicate_agent"}, Skills: []string{"release-notes", "survey"}, Servers: []string{"files", "x"},
 		Model: func(spec string) error {
 			if strings.HasPrefix(spec, "openai:") || strings.HasPrefix(spec, "anthropic:") {
 				return nil
@@ -152,6 +152,7 @@ func TestADefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		"a tool for a preset":    {matter("tools: [read_only]"), `line 4: tools: there is no tool "read_only"; did you mean "preset:read_only"?`},
 		"MCP without a tool":     {matter("tools: [mcp__files]"), `line 4: tools: "mcp__files" is no name of MCP tools; they are mcp__SERVER__TOOL`},
 		"MCP with a star inside": {matter("tools: [mcp__*__x]"), "line 4: tools: \"mcp__*__x\" is no name of MCP tools"},
+		"an MCP server":          {matter("tools: [mcp__flies__*]"), `line 4: tools: there is no MCP server "flies"; did you mean "files"?`},
 		"a skill":                {matter("skills: [survay]"), `line 4: skills: there is no skill "survay"; did you mean "survey"?`},
 		"negative turns":         {matter("max_turns: -1"), "line 4: max_turns -1 is negative"},
 		"turns, a word":          {matter("max_turns: many"), "line 4: max_turns is a whole number"},

@@ -3,7 +3,8 @@
 //
 // The one idea: an agent is a member of the community like any other. It is given tasks as signals,
 // one at a time, answers with text, and what it may do is the strictest verdict over itself and all
-// its parents. A model only ever wishes; a guarded tool.Set decides and acts.
+// its parents. What a definition says of rules, sandbox and budget is one more limit, and only takes away. A model only
+// ever wishes; a guarded tool.Set decides and acts.
 //
 // While it works it can be steered and interrupted, through its Factory and by its id: what is said reaches its model between
 // two turns, and an interrupted agent stays and remembers what it did.

@@ -26,7 +26,7 @@ const (
 	EventNotice   EventType = "notice"      // something that a person may want to know: Text
 	EventSteered  EventType = "steered"     // what became of something said meanwhile: Text, Outcome, Turn, Why
 	EventCompact  EventType = "compacted"   // room was made in the model's context: Text, Done tokens of Total, Usage
-	EventStopped  EventType = "interrupted" // a person ended the turn in flight; a failed follows: Turn
+	EventStopped  EventType = "interrupted" // a person ended the task in flight, a failed follows: Turn
 	EventDone     EventType = "done"        // the task is done: Text, Spent
 	EventFailed   EventType = "failed"      // the task failed or was interrupted: Why, Spent
 )

@@ -124,21 +124,22 @@ type life struct {
 
 	self community.Member // set by the first awakening, then constant
 
-	mu         sync.Mutex
-	awakenings int                        // guarded by mu
-	purse      *purse                     // of the task it does; nil = none; guarded by mu
-	borrowed   map[*borrowed]struct{}     // sub-agents on other nodes; guarded by mu
-	children   []community.MemberID       // that live here; guarded by mu
-	brood      *brood                     // all of its sub-agents, and their work; set by wake; guarded by mu
-	latest     string                     // what it does now, for its parent; guarded by mu
-	copies     int                        // guarded by mu
-	ended      bool                       // guarded by mu
-	talk       *conversation.Conversation // of the agent as it is now; guarded by mu
-	stop       context.CancelCauseFunc    // ends the task in flight; nil = none is; guarded by mu
-	masters    []*life                    // for whom it works now; guarded by mu
-	strange    []string                   // and who of other nodes, for people; guarded by mu
-	guests     permission.Chain           // and what those are held to; guarded by mu
-	declined   map[string]bool            // of a first agent: SKILL.mds that a person would not trust; guarded by mu
+	mu          sync.Mutex
+	awakenings  int                        // guarded by mu
+	purse       *purse                     // of the task it does; nil = none; guarded by mu
+	borrowed    map[*borrowed]struct{}     // sub-agents on other nodes; guarded by mu
+	children    []community.MemberID       // that live here; guarded by mu
+	brood       *brood                     // all of its sub-agents, and their work; set by wake; guarded by mu
+	latest      string                     // what it does now, for its parent; guarded by mu
+	copies      int                        // guarded by mu
+	ended       bool                       // guarded by mu
+	talk        *conversation.Conversation // of the agent as it is now; guarded by mu
+	stop        context.CancelFunc         // ends the task in flight; nil = none is; guarded by mu
+	interrupted bool                       // the task in flight was, or the last one; guarded by mu
+	masters     []*life                    // for whom it works now; guarded by mu
+	strange     []string                   // and who of other nodes, for people; guarded by mu
+	guests      permission.Chain           // and what those are held to; guarded by mu
+	declined    map[string]bool            // of a first agent: SKILL.mds that a person would not trust; guarded by mu
 }
 
 // Spawn makes an agent that has no parent.
@@ -159,10 +160,15 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	if name == "" {
 		name = o.Definition.Name
 	}
-	return f.begin(ctx, name, (&life{
+	return f.begin(ctx, name, f.first(o).using(model))
+}
+
+// first is the life of an agent that has no parent here.
+func (f *Factory) first(o Order) *life {
+	return &life{
 		def: o.Definition, policy: o.Policy, memory: new(permission.Memory),
 		account: newAccount(o.Limits.Within(o.Definition.Budget)), forLife: o.ForLife, ask: o.Ask, factory: f,
-	}).using(model))
+	}
 }
 
 // defined finds the definition that an agent names for a sub-agent, and its model: its parent's unless it has its own.
@@ -198,7 +204,7 @@ func (f *Factory) begin(ctx context.Context, name string, l *life, opts ...commu
 }
 
 func (l *life) metadata() map[string]string {
-	m := map[string]string{"definition": l.def.Name, "description": l.def.Description, "model": l.model.Name()}
+	m := map[string]string{community.DefinitionKey: l.def.Name, "description": l.def.Description, "model": l.model.Name()}
 	switch {
 	case l.parent != nil:
 		m["parent"] = string(l.parent.self.ID)

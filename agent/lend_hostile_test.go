@@ -36,6 +36,7 @@ func TestALenderTakesNothingAtItsWord(t *testing.T) {
 			"a parent elsewhere":     {`{"agent":"general","parent":"node/x"}`, "", hear, community.ErrInvalid},
 			"an end of nobody":       {`{"end":"aa000000000000000000000000000000"}`, "", nil, community.ErrNotFound},
 			"a huge number":          {`{"agent":"general","share":{"tokens":1e400}}`, "", hear, community.ErrInvalid},
+			"no time":                {`{"agent":"general","share":{"wall":0}}`, "", hear, community.ErrInvalid},
 			"a negative one":         {`{"agent":"general","share":{"agents":-1}}`, "", hear, community.ErrInvalid},
 		} {
 			call := community.Call{Capability: agent.SpawnCapability, Payload: []byte(tt.data), OnBehalf: []byte(tt.behalf), Listen: tt.listen}

@@ -59,7 +59,12 @@ func worker() agent.Definition {
 
 func newLAN(t *testing.T, model llm.Model, lend agent.LenderConfig, tools ...tool.Tool) *lan {
 	t.Helper()
-	hub := memory.NewHub(memory.Config{Delay: time.Millisecond})
+	return newLANOver(t, memory.Config{Delay: time.Millisecond}, model, lend, tools...)
+}
+
+func newLANOver(t *testing.T, wire memory.Config, model llm.Model, lend agent.LenderConfig, tools ...tool.Tool) *lan {
+	t.Helper()
+	hub := memory.NewHub(wire)
 	l := &lan{t: t, hub: hub}
 	for _, p := range []struct {
 		to   **place
@@ -319,20 +324,35 @@ func TestDepthCountsOnOverNodes(t *testing.T) {
 }
 
 func TestALenderLendsSoManyAndNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := general()
-		cfg.Max, cfg.PerNode = 3, 2
-		l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), cfg)
-		for i, want := range []string{"done", "done", "busy: 2 agents are lent to that node already"} {
-			m := l.a.spawn(t, agent.Order{})
-			if got, err := l.a.task(t.Context(), m, "have help: x"); err != nil || !strings.Contains(got, want) {
-				t.Errorf("the %d. one: %q, %v; want %q", i+1, got, err, want)
+	for _, tt := range []struct {
+		most, perNode int
+		want          string
+	}{
+		{3, 2, "busy: 2 agents are lent to that node already"},
+		{2, 3, "busy: 2 agents are lent already"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := general()
+			cfg.Max, cfg.PerNode = tt.most, tt.perNode
+			l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), cfg)
+			var parents []community.Member
+			for i, want := range []string{"done", "done", tt.want} {
+				parents = append(parents, l.a.spawn(t, agent.Order{}))
+				if got, err := l.a.task(t.Context(), parents[i], "have help: x"); err != nil || !strings.Contains(got, want) {
+					t.Errorf("the %d. one: %q, %v; want %q", i+1, got, err, want)
+				}
 			}
-		}
-		if n := len(l.b.here()); n != 2 {
-			t.Errorf("%d agents live there, want 2", n)
-		}
-	})
+			if n := len(l.b.here()); n != 2 {
+				t.Errorf("%d agents live there, want 2", n)
+			}
+			if err := l.a.community.Terminate(t.Context(), parents[0].ID); err != nil {
+				t.Error(err)
+			}
+			if got, err := l.a.task(t.Context(), parents[2], "have help: x"); got != "done" || err != nil {
+				t.Errorf("when there is room again: %q, %v", got, err)
+			}
+		})
+	}
 }
 
 // hang is a help that never ends by itself.
@@ -501,6 +521,55 @@ func TestAPersonIsAskedAboutSpawningElsewhere(t *testing.T) {
 			if len(asked) != 1 || asked[0].Tool != "replicate_agent" || asked[0].Args["node"] != "bob" {
 				t.Errorf("a person was asked %+v, want about replicate_agent on bob", asked)
 			}
+		}
+	})
+}
+
+func TestALentAgentHasTheToolsThatItsParentLeavesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			m := last(r)
+			switch {
+			case firstTask(r) == "wait":
+				var names []string
+				for _, spec := range r.Tools {
+					names = append(names, spec.Name)
+				}
+				if m.Role == llm.User {
+					return call(use("1", "send_signal", map[string]any{"member": "x", "data": "x"}))
+				}
+				return say(strings.Join(names, " ") + ": " + m.Results[0].Text)
+			case m.Role == llm.User:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "it is to help", "node": "bob", "task": "wait", "tools": []string{"slow"}}))
+			case m.Results[0].Name == "replicate_agent":
+				return call(use("2", "wait_agents", map[string]any{}))
+			}
+			return say(m.Results[0].Text)
+		}), general(), slow())
+		got, err := l.a.task(t.Context(), l.a.spawn(t, agent.Order{}), "begin")
+		if err != nil || !strings.Contains(got, `"result":"slow: `) || !strings.Contains(got, "Denied") {
+			t.Errorf("it says %q, %v; want that it has slow alone, and is denied what else it tries", got, err)
+		}
+	})
+}
+
+// The account of an answered task is exact, even if what is told meanwhile comes later than the answer.
+func TestWhatALentAgentHasSpentIsKnownWhenItAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := helper(func(_ context.Context, r llm.Request, _ string) (llm.Message, error) { return say("done") })
+		l := newLANOver(t, memory.Config{Delay: time.Millisecond, Jitter: 80 * time.Millisecond, Seed: 3}, model, general())
+		for i := range 30 {
+			m := l.a.spawn(t, agent.Order{})
+			if got, err := l.a.task(t.Context(), m, "have help: x"); got != "done" || err != nil {
+				t.Fatalf("%q, %v", got, err)
+			}
+			if s, _ := l.a.factory.Spent(m.ID); s.ModelCalls != 4 {
+				t.Fatalf("the %d. time %+v is known to be spent, want 4 calls", i+1, s)
+			}
+			if err := l.a.community.Terminate(t.Context(), m.ID); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second) // until the lender has ended it
 		}
 	})
 }

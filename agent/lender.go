@@ -169,12 +169,18 @@ func (l *Lender) child(in loanRequest, s community.Signal) (*life, error) {
 	if m, known := l.cfg.Factory.cfg.Community.Member(community.MemberID(in.Parent)); known && string(m.Node) != s.Requester[0] {
 		return nil, errLoan("the parent is another node's")
 	}
-	limits := l.cfg.Order.Limits.Within(in.Share.limits())
-	return &life{
-		def: l.cfg.Definitions[i], policy: l.cfg.Order.Policy, memory: new(permission.Memory), ask: l.cfg.Order.Ask,
-		account: newAccount(limits), forLife: true, keep: in.Tools, factory: l.cfg.Factory,
-		lent: &lent{node: community.NodeID(s.Requester[0]), parent: community.MemberID(in.Parent), fence: fence, life: min(l.cfg.Life, limits.Wall), spent: make(chan struct{}, 1)},
-	}, nil
+	o := l.cfg.Order
+	o.Definition, o.Limits, o.ForLife = l.cfg.Definitions[i], o.Limits.Within(in.Share.limits()), true
+	child := l.cfg.Factory.first(o)
+	child.keep = in.Tools
+	child.lent = &lent{
+		node: community.NodeID(s.Requester[0]), parent: community.MemberID(in.Parent), fence: fence,
+		life: min(l.cfg.Life, child.account.wall), spent: make(chan struct{}, 1),
+	}
+	if child.lent.life <= 0 {
+		return nil, errLoan("its share has no time")
+	}
+	return child, nil
 }
 
 func (l *Lender) enter(n *loan) error {
@@ -217,6 +223,10 @@ func (l *Lender) lend(ctx context.Context, n *loan, child *life, name string) (w
 	if err != nil {
 		f.cfg.Logger.Warn("the model of a lent agent", "agent", child.def.Name, "err", err)
 		return nil, community.Explain(community.ErrUnavailable, "its model cannot be opened there now")
+	}
+	if _, err := boundsOf(child.def, f.cfg.Dir); err != nil {
+		f.cfg.Logger.Warn("the definition of a lent agent", "agent", child.def.Name, "err", err)
+		return nil, community.Explain(community.ErrUnavailable, "its definition cannot be kept there now")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, child.lent.life, errTime)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -145,6 +146,38 @@ func TestAnAccountIsNeverMoreThanTheShare(t *testing.T) {
 			t.Errorf("%s: %d calls are left, want %d", name, left[calls], want)
 		}
 	}
+}
+
+// What was made in this minute, and what may be made elsewhere, are together no more than a minute may have.
+func TestAShareOfTheRateIsOfWhatThisMinuteLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent := newAccount(Limits{SpawnsPerMinute: 10, Agents: 100})
+		for range 5 {
+			if _, err := parent.open(Limits{}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		away, err := parent.open(Limits{}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := away.granted().SpawnsPerMinute; got != 2 {
+			t.Errorf("after 6 of 10 in this minute %d a minute are shared out, want half of 4", got)
+		}
+		made := 0
+		for ; made < 10; made++ {
+			if _, err := parent.open(Limits{}, false); err != nil {
+				break
+			}
+		}
+		if made != 2 {
+			t.Errorf("%d more were made here, want 2: 2 are left to the other node", made)
+		}
+		time.Sleep(time.Minute)
+		if all, err := parent.open(Limits{SpawnsPerMinute: 99}, true); err != nil || all.granted().SpawnsPerMinute != 7 {
+			t.Errorf("a minute later: %v, want a share of all 7 that are left", err)
+		}
+	})
 }
 
 func FuzzReadLoan(f *testing.F) {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
@@ -200,7 +199,7 @@ func (p *purse) try(m llm.Model, body, tools int) (*turn, <-chan struct{}, error
 		}
 		p.over = p.account.limitOf(short)
 	} else {
-		p.over = fmt.Sprintf("%s for one task", p.account.wall)
+		p.over = p.account.late.Limit
 	}
 	in = p.count(body)
 	out := min(lastAnswer, affordable(m, have, in))

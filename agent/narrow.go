@@ -7,9 +7,9 @@ import (
 	"symbio/security/sandbox"
 )
 
-// narrowing is the policy by which a definition narrows what its agents may do; false when it says
+// narrowed is the policy by which a definition narrows what its agents may do; false when it says
 // nothing. A definition that only denies leaves the rest to the other links of the chain.
-func (d Definition) narrowing() (permission.Policy, bool) {
+func (d Definition) narrowed() (permission.Policy, bool) {
 	c := d.Permissions
 	if c.Preset == "" && c.Default == "" && len(c.Allow)+len(c.Deny)+len(c.FinalDeny)+len(c.Override) == 0 {
 		return permission.Policy{}, false
@@ -48,7 +48,7 @@ type bounds struct {
 
 // boundsOf reads them. The error says what of the definition cannot be kept in that working directory.
 func boundsOf(d Definition, dir string) (b bounds, err error) {
-	if policy, ok := d.narrowing(); ok {
+	if policy, ok := d.narrowed(); ok {
 		b.policy = &policy
 	}
 	if !d.Guardrail.IsZero() {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,6 +280,38 @@ func TestADefinitionsSandboxOnlyTakesAway(t *testing.T) {
 		}
 		if own.IsZero() && !slices.Equal(left.Env, sandbox.Meet(node, node).Env) {
 			t.Errorf("nothing was said, and %v is left of %v", left.Env, node.Env)
+		}
+	})
+}
+
+// The narrowing of a definition is asked by all calls of an agent at once.
+func TestADefinitionNarrowsManyCallsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 8 // which run beside each other
+		var there sync.WaitGroup
+		there.Add(many)
+		wide := sandbox.Policy{Network: sandbox.NetworkFull, Subprocess: true, Env: []string{"A"}}
+		together := tool.New(tool.Spec{Name: "go"}, func(ctx context.Context, _ struct{}) tool.Result {
+			there.Done()
+			there.Wait()
+			if p := tool.Held(ctx, wide); p.Network != sandbox.NetworkNone || p.Subprocess || !slices.Equal(p.Env, wide.Env) {
+				return tool.Result{Text: "held to too much or too little", IsError: true}
+			}
+			return tool.Result{Text: "held"}
+		})
+		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			if m := last(r); m.Role == llm.Tool {
+				return say(m.Results[many-1].Text)
+			}
+			var calls []llm.ToolCall
+			for i := range many {
+				calls = append(calls, use(string(rune('a'+i)), "go", struct{}{}))
+			}
+			return call(calls...)
+		}), together)
+		m := h.spawn(agent.Order{Policy: everything, Definition: defined(t, "sandbox: {preset: restrictive}")})
+		if got, err := h.task(m, "x"); err != nil || got != "held" {
+			t.Errorf("got %s, %v", got, err)
 		}
 	})
 }

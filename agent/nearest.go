@@ -14,8 +14,10 @@ func meant(name string, of []string) string {
 			best, least = one, d
 		}
 	}
-	if begun := slices.DeleteFunc(slices.Clone(of), func(one string) bool { return len(name) < 3 || !strings.HasPrefix(one, name) }); best == "" && len(begun) == 1 {
-		best = begun[0]
+	if best == "" && len(name) > 2 {
+		if begun := slices.DeleteFunc(slices.Clone(of), func(one string) bool { return !strings.HasPrefix(one, name) }); len(begun) == 1 {
+			best = begun[0]
+		}
 	}
 	switch {
 	case best != "":

@@ -3,8 +3,10 @@ package agent
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
+	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/skill"
 	"symbio/community"
@@ -19,7 +21,7 @@ func ToolNames() []string {
 		all = append(all, p.Tools...)
 	}
 	all = append(all, skill.Names()...)
-	all = append(all, newAgent(&life{factory: NewFactory(Config{})}).set.Names()...)
+	all = append(all, newAgent(NewFactory(Config{}).unborn(Order{})).set.Names()...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -41,12 +43,27 @@ func (f *Factory) Outlook(ctx context.Context, o Order) (Outlook, error) {
 	if err != nil {
 		return Outlook{}, fmt.Errorf("definition %s: %w", o.Definition.Name, err)
 	}
-	limits := o.Limits.Within(o.Definition.Budget) // with the defaults
-	l := &life{
-		def: o.Definition, bounds: around, policy: o.Policy, memory: new(permission.Memory),
-		account: newAccount(limits), ask: o.Ask, factory: f, self: community.Member{Name: o.Definition.Name},
-	}
+	limits := o.Limits.Within(o.Definition.Budget).withDefaults()
+	l := f.unborn(o)
+	l.bounds = around
 	a := newAgent(l)
 	a.takeMore(ctx)
 	return Outlook{Tools: a.set, Links: l.links(nil), Guardrail: around.rules, Limits: limits}, nil
+}
+
+// unborn is the life of an agent that does not begin.
+func (f *Factory) unborn(o Order) *life {
+	return (&life{
+		def: o.Definition, policy: o.Policy, memory: new(permission.Memory), account: newAccount(o.Limits.Within(o.Definition.Budget)),
+		ask: o.Ask, factory: f, self: community.Member{Name: o.Definition.Name}, brood: newBrood(),
+	}).using(noModel{})
+}
+
+// noModel is the model of an agent that is never asked anything.
+type noModel struct{}
+
+func (noModel) Name() string { return "none" }
+
+func (noModel) Stream(context.Context, llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{}, llm.ErrInvalid) }
 }

@@ -172,9 +172,7 @@ func (f *front) tool(one item) string {
 		f.bad(one.line, "tools: there is no preset %q%s", preset, meant(preset, presets))
 	case isPreset:
 	case strings.HasPrefix(name, moreTools):
-		if !mcpName.MatchString(name) {
-			f.bad(one.line, "tools: %q is no name of MCP tools; they are mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server", name)
-		}
+		f.server(one)
 	case !toolName.MatchString(name):
 		f.bad(one.line, "tools: %q is no name of a tool%s", name, onlyNear(name, f.known.Tools))
 	case f.known.Tools != nil && !slices.Contains(f.known.Tools, name):
@@ -190,6 +188,18 @@ func (f *front) tool(one item) string {
 		f.bad(one.line, "tools: there is no tool %q%s", name, meant(name, f.known.Tools))
 	}
 	return name
+}
+
+// server reads the name of tools of an MCP server.
+func (f *front) server(one item) {
+	if !mcpName.MatchString(one.text) {
+		f.bad(one.line, "tools: %q is no name of MCP tools; they are mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server", one.text)
+		return
+	}
+	name, _, whole := strings.Cut(strings.TrimPrefix(one.text, moreTools), "__")
+	if whole && f.known.Servers != nil && !slices.Contains(f.known.Servers, name) {
+		f.bad(one.line, "tools: there is no MCP server %q%s", name, meant(name, f.known.Servers))
+	}
 }
 
 func (f *front) skills(all []item) []string {

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,25 +23,23 @@ func (l *life) paying() *purse {
 	return l.purse
 }
 
-// pay begins to pay for a task. The context that it returns ends with the time that there is for one; the function ends
-// the paying.
-func (l *life) pay(ctx context.Context, s community.Signal) (context.Context, func()) {
+// pay begins to pay for a task. The context that it returns ends with the time that there is for one, or by the first
+// function; the second ends the paying.
+func (l *life) pay(ctx context.Context, s community.Signal) (_ context.Context, stop context.CancelFunc, paid func()) {
 	if l.parent == nil && !l.forLife && !l.ownIn(s.Requester) {
 		l.account.renew()
 	}
 	now := time.Now()
 	end := now.Add(l.account.wall)
-	why := &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)}
 	if at, ok := ctx.Deadline(); ok && at.Before(end) && (l.parent != nil || l.lent != nil) {
 		end = at // that of who gave it the task
 	}
 	p := newPurse(l.account, now, end)
-	ctx, cancel := context.WithDeadlineCause(ctx, end, why)
+	ctx, stop = context.WithDeadlineCause(ctx, end, l.account.late)
 	l.mu.Lock()
 	l.purse = p
 	l.mu.Unlock()
-	return ctx, func() {
-		cancel()
+	return ctx, stop, func() {
 		p.close()
 		l.mu.Lock()
 		l.purse = nil
@@ -101,7 +98,7 @@ func (l *life) inTime(ctx context.Context) context.Context {
 	if p == nil {
 		return ctx
 	}
-	ctx, p.stop = context.WithDeadlineCause(ctx, p.until, &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)})
+	ctx, p.stop = context.WithDeadlineCause(ctx, p.until, l.account.late)
 	return ctx
 }
 

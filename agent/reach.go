@@ -12,18 +12,27 @@ import (
 	"symbio/community"
 )
 
-// begin notes that the agent works on a task, and returns the context by which that can be interrupted.
-func (l *life) begin(ctx context.Context) (context.Context, func()) {
-	ctx, stop := context.WithCancelCause(ctx)
+// begin notes that the agent works on a task, and pays for it from now on. It returns the context by which the task ends:
+// in time, or when it is interrupted.
+func (l *life) begin(ctx context.Context, s community.Signal) (context.Context, func()) {
+	ctx, stop, paid := l.pay(ctx, s)
 	l.mu.Lock()
-	l.stop = stop
+	l.stop, l.interrupted = stop, false
 	l.mu.Unlock()
 	return ctx, func() {
 		l.mu.Lock()
 		l.stop = nil
 		l.mu.Unlock()
-		stop(nil)
+		stop()
+		paid()
 	}
+}
+
+// wasInterrupted says whether the task in flight was.
+func (l *life) wasInterrupted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.interrupted
 }
 
 // Steer says something to an agent of this node while it works: its model is given it before it is asked the next
@@ -84,7 +93,8 @@ func (f *Factory) Interrupt(id community.MemberID) error {
 	if l.stop == nil {
 		return fmt.Errorf("agent %s: %w", l.self.Name, conversation.ErrIdle)
 	}
-	l.stop(conversation.ErrInterrupted)
+	l.interrupted = true
+	l.stop()
 	return nil
 }
 

@@ -368,3 +368,19 @@ func TestAnotherNodeIsToldThatItsTaskWasInterrupted(t *testing.T) {
 		}
 	})
 }
+
+func TestATaskIsATextOrAJSONStringOfOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) { return say("<" + last(r).Text + ">") }))
+		m := h.spawn(agent.Order{})
+		for data, want := range map[string]string{
+			"as it is": "<as it is>", `"a \"quoted\" one"`: `<a "quoted" one>`, " \n\"led by space\" ": "<led by space>", `"not whole`: `<"not whole>`, `"two" words`: `<"two" words>`,
+			`{"a":1}`: `<{"a":1}>`, "12": "<12>", "nullable": "<nullable>", "null": "", "": "", " ": "", `" "`: "", "\xff": "",
+		} {
+			got, err := h.task(m, data)
+			if got != want || (err != nil) != (want == "") {
+				t.Errorf("%q: %q, %v; want %q", data, got, err, want)
+			}
+		}
+	})
+}

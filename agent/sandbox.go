@@ -39,7 +39,7 @@ func (s Sandbox) IsZero() bool {
 	return s.Preset == "" && s.Network == "" && s.Write == nil && s.Env == nil && !s.NoSubprocess && s.Limits == sandbox.Limits{}
 }
 
-// narrowing is what is put around a policy. It returns what of the policy is left.
+// narrowing is what is put around a policy. It returns what of the policy is left, and may be called from many goroutines.
 type narrowing func(sandbox.Policy) sandbox.Policy
 
 // Narrow is what it leaves of a policy for commands in a working directory. The error names a directory that cannot be
@@ -77,8 +77,9 @@ func (s Sandbox) narrowing(dir string) (narrowing, error) {
 	}
 	return func(p sandbox.Policy) sandbox.Policy {
 		if s.Preset == "restrictive" || s.Preset == "standard" {
-			preset.Env, preset.Files.Show = p.Env, p.Files.Show // of these a preset says nothing
-			p = sandbox.Meet(p, preset)
+			with := preset
+			with.Env, with.Files.Show = p.Env, p.Files.Show // of these a preset says nothing
+			p = sandbox.Meet(p, with)
 		}
 		return s.rest(p, write)
 	}, nil

@@ -46,8 +46,6 @@ func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 		a.report(Event{Type: EventSteered, Turn: e.Receipt.Turn, Text: e.Receipt.Text, Outcome: string(e.Receipt.Outcome), Why: e.Receipt.Why})
 	case conversation.Compacted:
 		a.report(compacted(e.Turn, e.Compaction))
-	case conversation.Interrupted:
-		a.report(Event{Type: EventStopped, Turn: e.Turn})
 	}
 }
 

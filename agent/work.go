@@ -76,7 +76,11 @@ func (l *life) start(ctx context.Context, c *child, key, task string) error {
 	if err != nil {
 		return err
 	}
-	s := community.Signal{Perception: c.member.Accepts[0], Data: data, Requester: peer.Requester(ctx)}
+	perception, ok := c.member.Usual()
+	if !ok {
+		perception = c.member.Accepts[0]
+	}
+	s := community.Signal{Perception: perception, Data: data, Requester: peer.Requester(ctx)}
 	if s.OnBehalf, err = l.held(c.member.Node != l.self.Node); err != nil {
 		return err
 	}
@@ -113,7 +117,7 @@ func (l *life) beside(ctx context.Context) (context.Context, context.CancelFunc)
 	if p := l.paying(); p != nil {
 		until = p.until
 	}
-	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), until, &OverBudget{Limit: fmt.Sprintf("%s for one task", l.account.wall)})
+	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), until, l.account.late)
 	l.mu.Lock()
 	stop := context.AfterFunc(l.brood.alive, cancel)
 	l.mu.Unlock()

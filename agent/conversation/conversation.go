@@ -62,6 +62,9 @@ const (
 )
 
 func (c Config) withDefaults() Config {
+	if c.Model == nil {
+		c.Model = llm.First() // it says that there is none
+	}
 	if c.Tools == nil {
 		c.Tools = tool.NewSet(tool.SetConfig{})
 	}

@@ -184,3 +184,9 @@ func TestASlotIsNotLostOnSomebodyWhoGivesUpAtThatMoment(t *testing.T) {
 		})
 	}
 }
+
+func TestWithoutAModelThereIsAnErrorThatSaysSo(t *testing.T) {
+	if _, err := conversation.New(conversation.Config{}).Send(t.Context(), "hello"); !errors.Is(err, llm.ErrNoModel) {
+		t.Errorf("got %v", err)
+	}
+}

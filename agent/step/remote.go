@@ -100,11 +100,11 @@ func named(m community.Member, names []string) bool {
 }
 
 func perceptionOf(m community.Member, as []string) (string, error) {
-	switch {
-	case len(as) > 0:
+	if len(as) > 0 {
 		return as[0], nil
-	case len(m.Accepts) == 1:
-		return m.Accepts[0], nil
+	}
+	if usual, ok := m.Usual(); ok {
+		return usual, nil
 	}
 	return "", fmt.Errorf("it accepts %s, say which: %w", strings.Join(m.Accepts, ", "), community.ErrNotAccepted)
 }

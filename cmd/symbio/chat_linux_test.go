@@ -112,6 +112,20 @@ func (s *screen) waits(from int) int {
 	return s.sees(from, "\x1b[J> \r\x1b[2C")
 }
 
+// isToBePut waits until what was typed waits to be put to the agent, and returns the position behind that.
+func (s *screen) isToBePut(at int) int {
+	s.t.Helper()
+	for range 1000 {
+		s.types("/transcript\r")
+		at = s.sees(at, "nothing was said yet that is remembered\r\n")
+		if strings.Contains(s.shown(), "to be put to the agent: 1") {
+			return at
+		}
+	}
+	s.t.Fatal("what was typed never waits to be put to the agent")
+	return at
+}
+
 // leaves waits for the end, and returns the exit status and what stands on the terminal.
 func (s *screen) leaves() (status int, text string) {
 	s.t.Helper()
@@ -153,16 +167,7 @@ func TestARunOnATerminalStreamsAndIsSteeredWhileItWorks(t *testing.T) {
 	s.sees(0, "Bash cat gate")
 	s.types("never mind the gate\r")
 	s.sees(at, "> never mind the gate\r\n")
-	for i := 0; ; i++ { // until it has got there
-		s.types("/transcript\r")
-		at = s.sees(at, "nothing was said yet that is remembered\r\n")
-		if strings.Contains(s.shown(), "to be put to the agent: 1") {
-			break
-		}
-		if i == 1000 {
-			t.Fatal("what was typed never waits to be put to the agent")
-		}
-	}
+	at = s.isToBePut(at)
 	openGate(t, dir)
 	at = s.sees(at, "delivered: never mind the gate")
 	s.sees(at, "I was told: never mind the gate")
@@ -227,6 +232,24 @@ func TestCtrlCBreaksAnAnswerOffAndTheConversationGoesOn(t *testing.T) {
 	s.types("\x03")
 	if status, text := s.leaves(); status != 0 || strings.Contains(text, "You said: half") {
 		t.Errorf("it ended with %d: %q", status, text[at:])
+	}
+}
+
+func TestWhatTheModelWasNotGivenIsKeptForTheNextMessage(t *testing.T) {
+	dir, env := talkHome(t)
+	s := talk(t, dir, env, "run", "--continue", "go on")
+	at := s.sees(0, "Bash cat gate")
+	s.types("never mind the gate\r")
+	at = s.isToBePut(at)
+	s.types("\x03")
+	at = s.sees(at, "not delivered, kept for your next message")
+	at = s.sees(at, "> Enter sends what was kept")
+	s.types("\r")
+	at = s.sees(at, "> never mind the gate\r\n")
+	s.waits(s.sees(at, "I was told: "))
+	s.types("\x04")
+	if status, text := s.leaves(); status != 0 {
+		t.Errorf("it ended with %d: %q", status, text)
 	}
 }
 

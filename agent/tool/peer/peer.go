@@ -160,9 +160,11 @@ func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
 		return failed(err)
 	}
 	if a.Perception == "" {
-		if a.Perception = usual(m.Accepts); a.Perception == "" {
+		usual, ok := m.Usual()
+		if !ok {
 			return failed(fmt.Errorf("%s accepts %s: say which perception", m.Name, strings.Join(m.Accepts, ", ")))
 		}
+		a.Perception = usual
 	}
 	s, err := p.signal(ctx, m, a.Perception, a.Data)
 	if err != nil {
@@ -170,20 +172,6 @@ func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
 	}
 	return answer(p.community.Send(ctx, m.ID, s))
 }
-
-// usual is the perception that is meant when none is named; "" = it has to be.
-func usual(accepts []string) string {
-	switch {
-	case len(accepts) == 1:
-		return accepts[0]
-	case slices.Contains(accepts, agentTask):
-		return agentTask
-	}
-	return ""
-}
-
-// agentTask is the perception by which agents take tasks unless their definition says otherwise.
-const agentTask = "task"
 
 type invokeArgs struct {
 	Capability string `json:"capability" jsonschema:"the name of the capability"`

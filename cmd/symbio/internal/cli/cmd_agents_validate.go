@@ -35,8 +35,8 @@ func (a *App) cmdAgentsValidate() *cobra.Command {
 		Short: "Check definitions of agents",
 		Long: `Check definitions of agents: files, or all NAME.md in directories; without any, the directory of the
 configuration. Everything that is wrong with one is said, each on a line of its own, PATH:LINE: MESSAGE: unknown keys,
-tools, presets, models and skills, rules that cannot be read, and values that are out of their range. Skills are those
-that a node started here would have.
+tools, presets, models, skills and MCP servers, rules that cannot be read, and values that are out of their range. Skills
+and MCP servers are those that a node started here would have.
 
 --json prints one object a line:
 
@@ -79,7 +79,11 @@ func (a *App) validateAgents(ctx context.Context, opts node.Options, args []stri
 		}
 		catalog = &found
 	}
-	known, bad := node.Known(catalog), 0
+	known, err := opts.KnownHere(catalog)
+	if err != nil {
+		return err
+	}
+	bad := 0
 	for _, file := range files {
 		d, problems := known.Read(file)
 		if len(problems) > 0 {

@@ -53,6 +53,7 @@ type happening struct {
 	Args                                               json.RawMessage
 	Failed                                             bool
 	Wait, Done, Total                                  float64
+	Spent                                              *spent
 }
 
 func newScene(s *screen, prose bool) *scene {
@@ -88,11 +89,11 @@ func (s *scene) event(e node.Event) {
 		}
 	case "done":
 		if who.depth > 0 {
-			s.tell(who, lookDim, "is done  "+took(e.Time.Sub(who.began)))
+			s.tell(who, lookDim, "is done  "+h.Spent.after(e.Time.Sub(who.began)))
 		}
 	case "failed":
 		if who.depth > 0 {
-			s.tell(who, lookBad, "failed: "+h.Why)
+			s.tell(who, lookBad, "failed: "+h.Why+"  "+h.Spent.after(e.Time.Sub(who.began)))
 		}
 	default:
 		s.aside(e, who, h)
@@ -269,7 +270,7 @@ func (s *scene) finish(text string) {
 }
 
 // tellingKeys are the arguments that say most of a call, the best first.
-var tellingKeys = [...]string{"command", "pattern", "query", "url", "file_path", "path", "skillName", "capability", "task", "member", "name", "reason"}
+var tellingKeys = [...]string{"command", "pattern", "query", "url", "file_path", "path", "skillName", "capability", "task", "text", "message", "member", "name", "reason"}
 
 // telling is the argument that says most of a call.
 func telling(args json.RawMessage) string {

@@ -38,7 +38,7 @@ func TestASceneShowsATreeOfAgents(t *testing.T) {
 		[3]string{"text", "c", `{"name":"helper","parent":"r","text":"not shown"}`},
 		[3]string{"tool_call", "g", `{"name":"helper-1","parent":"c","tool":"mcp__x__y","call":"1","args":{"z":[1,"\u001b[31m"]}}`},
 		[3]string{"tool_result", "g", `{"name":"helper-1","parent":"c","tool":"mcp__x__y","call":"1","text":"ok\u001b[2J"}`},
-		[3]string{"failed", "c", `{"name":"helper","parent":"r","why":"over the budget"}`},
+		[3]string{"failed", "c", `{"name":"helper","parent":"r","why":"no","spent":{"model_calls":1,"tokens":12000}}`},
 		[3]string{"retry", "r", `{"next":"openai:x","wait":2,"why":"busy"}`},
 		[3]string{"gap", "", `{"missed":7}`},
 	)
@@ -47,7 +47,7 @@ func TestASceneShowsATreeOfAgents(t *testing.T) {
   Grep a.b  2 lines  150ms
     helper  look
       helper-1  mcp__x__y "z":[1,"\u001b[31m"]  ok[2J  50ms
-    helper  failed: over the budget
+    helper  failed: no  1 model call · 12k tokens · 200ms
   openai:x is asked in 2s, because busy
   7 events are not shown: there were too many at once`
 	if got != want {

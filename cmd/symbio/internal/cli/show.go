@@ -94,50 +94,6 @@ func (r ended) trouble() string {
 	return "the task " + r.Status + ": " + printable(r.Error)
 }
 
-// spent is what a tree of agents has used.
-type spent struct {
-	Agents     int     `json:"agents"`
-	ModelCalls int     `json:"model_calls"`
-	Tokens     int64   `json:"tokens"`
-	Cost       float64 `json:"cost"` // as far as it is known
-	Wall       float64 `json:"wall"` // seconds
-}
-
-// text is that in one line.
-func (s spent) text() string {
-	parts := []string{counted(s.Agents+1, "agent"), counted(s.ModelCalls, "model call"), rounded(s.Tokens) + " tokens"}
-	if s.Cost > 0 {
-		parts = append(parts, fmt.Sprintf("$%.*f", decimals(s.Cost), s.Cost))
-	}
-	return strings.Join(append(parts, took(time.Duration(s.Wall*float64(time.Second)))), " · ")
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// rounded is a large number as people say it.
-func rounded(n int64) string {
-	switch {
-	case n < 10_000:
-		return fmt.Sprint(n)
-	case n < 10_000_000:
-		return fmt.Sprintf("%dk", n/1000)
-	}
-	return fmt.Sprintf("%dM", n/1_000_000)
-}
-
-// decimals are as many as say something of a small amount.
-func decimals(cost float64) int {
-	if cost < 0.01 {
-		return 4
-	}
-	return 2
-}
-
 // result shows the end of a turn.
 func (s *show) result(e node.Event) (r ended, err error) {
 	if err := json.Unmarshal(e.Data, &r); err != nil {

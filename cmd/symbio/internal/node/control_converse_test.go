@@ -120,7 +120,7 @@ func (d dialogue) interrupt() {
 type heard struct {
 	ID, Text, Status, Error, Outcome string
 	agent                            string
-	Over                             bool
+	Over, Responding                 bool
 	Pending                          int `json:"pending_steering"`
 }
 
@@ -139,6 +139,14 @@ func (d dialogue) hears(kind string) (h heard) {
 			h.agent = e.GetAgent()
 			return h
 		}
+	}
+}
+
+// until asks how the agent stands, until that fits.
+func (d dialogue) until(fits func(heard) bool) {
+	d.t.Helper()
+	for stands := (heard{}); !fits(stands); stands = d.hears("transcript") {
+		d.say(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Transcript{Transcript: &symbiov1.AskTranscript{}}})
 	}
 }
 
@@ -213,12 +221,13 @@ func TestAConversationIsHeldOverTheControlSocket(t *testing.T) {
 		if r := d.hears("receipt"); r.ID != "7" || r.Outcome != "returned" {
 			t.Errorf("of nothing the receipt is %+v", r)
 		}
+		d.until(func(h heard) bool { return h.Responding })
 		d.steer("8", "hurry")
-		for waits := 0; waits == 0; { // until it has got there
-			d.say(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Transcript{Transcript: &symbiov1.AskTranscript{}}})
-			waits = d.hears("transcript").Pending
-		}
+		d.until(func(h heard) bool { return h.Pending == 1 })
 		d.interrupt()
+		if err := d.stream.CloseSend(); err != nil { // and it comes all the same
+			t.Fatal(err)
+		}
 		if r := d.hears("receipt"); r.ID != "8" || r.Outcome != "returned" || r.Text != "hurry" {
 			t.Errorf("the receipt is %+v", r)
 		}

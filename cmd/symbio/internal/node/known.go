@@ -8,12 +8,24 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/llm/provider"
+	"symbio/agent/tool/mcp"
 	"symbio/agent/tool/peerskill"
 	"symbio/community"
 	"symbio/skills"
 )
 
-// Known is what definitions of agents may name on a node. Skills are among it if they are given.
+// KnownHere is Known with the MCP servers that a node with these options would have.
+func (o Options) KnownHere(catalog *skills.Catalog) (agent.Known, error) {
+	k := Known(catalog)
+	servers, _, err := o.MCPServers()
+	k.Servers = []string{}
+	for _, s := range servers {
+		k.Servers = append(k.Servers, mcp.ServerPart(s.Name))
+	}
+	return k, err
+}
+
+// Known is what definitions of agents may name on any node. Skills are among it if they are given.
 func Known(catalog *skills.Catalog) agent.Known {
 	k := agent.Known{
 		Tools: append(agent.ToolNames(), peerskill.Tool(nil).Spec().Name),
