@@ -139,7 +139,7 @@ func (t *tour) line(e node.Event) string {
 			return fmt.Sprintf("node %s is connected, which its certificate proves: id %s", f.Name, f.ID)
 		}
 		return fmt.Sprintf("node %s %s: %s", f.Name, f.State, f.Why)
-	case "joined", "left":
+	case "joined", "updated", "left":
 		return t.member(e, f, who)
 	case "mcp":
 		return fmt.Sprintf("MCP: the server %s is %s, with %s", f.Server, f.State, counted(f.Tools, "tool"))
@@ -166,12 +166,12 @@ var common = []string{"agents.interrupt", "agents.state", "agents.steer", "appro
 func (t *tour) member(e node.Event, f touring, who *toured) string {
 	verb := map[string]string{"joined": "joins", "left": "leaves"}[e.Type]
 	switch {
-	case f.Local && e.Node == "a" && who.helper:
+	case f.Local && (verb == "" || who.helper && e.Node == "a"):
 	case f.Local && who.helper && e.Type == "joined":
 		return fmt.Sprintf("LENT: %s lives on this node, a sub-agent of node a's agent, and ends with it", f.Name)
 	case f.Local:
 		return f.Name + " " + verb
-	case e.Type == "joined":
+	case e.Type != "left":
 		provides := slices.DeleteFunc(f.Provides, func(name string) bool {
 			return slices.ContainsFunc(common, func(c string) bool { return strings.HasPrefix(name, c) })
 		})
@@ -186,6 +186,9 @@ func (t *tour) member(e node.Event, f touring, who *toured) string {
 func (t *tour) work(e node.Event, f touring, who *toured) string {
 	switch e.Type {
 	case "task":
+		if who.helper && e.Node == "a" {
+			return "" // who spawned it has said so
+		}
 		return fmt.Sprintf("%s begins: %s", f.Name, f.Text)
 	case "spawned":
 		t.parts++
@@ -198,7 +201,7 @@ func (t *tour) work(e node.Event, f touring, who *toured) string {
 		case f.Tool == "wait_agents":
 			return f.Name + " waits for its sub-agents, which work side by side"
 		}
-		return fmt.Sprintf("%s asks for %s %s", f.Name, f.Tool, clip(string(f.Args), 100))
+		return fmt.Sprintf("%s asks for %s %s", f.Name, f.Tool, telling(f.Args))
 	case "progress":
 		if f.Tool == "" && f.Parent != "" {
 			return fmt.Sprintf("node %s tells: %s", who.home, f.Text)
@@ -260,7 +263,7 @@ func (t *tour) decided(e node.Event, f touring) string {
 	call := e.Agent + " " + f.Tool
 	switch {
 	case e.Type == "approval":
-		return fmt.Sprintf("ASKED: may %s use %s %s? %s", f.Name, f.Tool, clip(string(f.Args), 60), f.Why)
+		return fmt.Sprintf("ASKED: %s wants to use %s %s. %s", f.Name, f.Tool, telling(f.Args), f.Why)
 	case e.Type == "answered" && f.Allow:
 		return "YOU SAY: yes, this once (the tour says it for you)"
 	case e.Type == "answered":
@@ -272,11 +275,8 @@ func (t *tour) decided(e node.Event, f touring) string {
 		return fmt.Sprintf("DELIVERED: %s's model has read what you added, before its turn %d", f.Name, f.Turn)
 	case f.Verdict == "ask":
 		t.asked[call] = true
-		switch {
-		case f.Approved:
-			return fmt.Sprintf("ALLOWED: %s may use %s this once, because you said so", f.Name, f.Tool)
-		case f.By != "":
-			return fmt.Sprintf("REFUSED: %s may not use %s, because you said so", f.Name, f.Tool)
+		if f.By != "" {
+			return "" // it was answered
 		}
 		return fmt.Sprintf("REFUSED: %s may not use %s: %s Nobody is here to say.", f.Name, f.Tool, f.Why)
 	case !f.Approved && f.Source == "config" && slices.Contains(t.granted[e.Agent], f.Tool):

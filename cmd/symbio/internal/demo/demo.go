@@ -59,6 +59,9 @@ type Spent struct {
 // they need.
 const meeting = 10 * time.Second
 
+// readiness is how long node b may take until it offers what it has: its MCP server has to start.
+const readiness = 30 * time.Second
+
 // Run shows the tour and cleans up after itself; only the report stays.
 func Run(ctx context.Context, o Options) (_ Result, err error) {
 	work, err := os.MkdirTemp("", "symbio-demo-")

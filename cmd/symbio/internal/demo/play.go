@@ -15,7 +15,8 @@ type play struct {
 	questions chan question // approvals that wait; one that nobody takes in time is denied by its node
 
 	mu        sync.Mutex
-	meet      chan struct{}     // closed when a knows who renders reports and lends agents; guarded by mu until then
+	meet      chan struct{}     // closed when a knows b; guarded by mu until then
+	ready     chan struct{}     // closed when a knows that b renders reports and lends agents; guarded by mu until then
 	members   map[string]string // the node of each, "" = not known; guarded by mu
 	spawned   map[string]string // sub-agents, by the node that has them made; guarded by mu
 	nodes     map[string]bool   // guarded by mu
@@ -30,7 +31,7 @@ type play struct {
 
 func newPlay(show func(node.Event)) *play {
 	return &play{
-		show: show, questions: make(chan question, maxQuestions), meet: make(chan struct{}), members: map[string]string{},
+		show: show, questions: make(chan question, maxQuestions), meet: make(chan struct{}), ready: make(chan struct{}), members: map[string]string{},
 		spawned: map[string]string{}, provided: map[string]bool{}, nodes: map[string]bool{}, skills: newLearning(),
 	}
 }
@@ -38,10 +39,10 @@ func newPlay(show func(node.Event)) *play {
 // maxQuestions is as many as may wait at a node.
 const maxQuestions = 256
 
-// met waits until a knows who renders reports and lends agents.
-func (p *play) met(ctx context.Context, limit time.Duration) bool {
+// wait waits for meet or ready.
+func wait(ctx context.Context, what <-chan struct{}, limit time.Duration) bool {
 	select {
-	case <-p.meet:
+	case <-what:
 		return true
 	case <-time.After(limit):
 	case <-ctx.Done():
@@ -111,7 +112,7 @@ func (p *play) approve(e node.Event, f seen) {
 	}
 }
 
-// member notes who lives where, and closes meet.
+// member notes who lives where, and what a knows of b.
 func (p *play) member(e node.Event, f seen) {
 	switch {
 	case f.Local:
@@ -120,18 +121,23 @@ func (p *play) member(e node.Event, f seen) {
 	case p.members[e.Agent] == "":
 		p.members[e.Agent] = ""
 	}
-	if e.Node != "a" {
+	if e.Node != "a" || len(f.Provides) == 0 {
 		return
 	}
 	for _, name := range f.Provides {
 		p.provided[name] = true
 	}
+	closeOnce(p.meet)
+	if p.provided[renderCapability] && p.provided[lendCapability] {
+		closeOnce(p.ready)
+	}
+}
+
+func closeOnce(c chan struct{}) {
 	select {
-	case <-p.meet:
+	case <-c:
 	default:
-		if p.provided[renderCapability] && p.provided[lendCapability] {
-			close(p.meet)
-		}
+		close(c)
 	}
 }
 

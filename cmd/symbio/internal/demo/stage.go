@@ -121,6 +121,18 @@ func (s stage) nodeB(agents string) map[string]any {
 
 // enter starts both nodes and returns when a knows what b offers.
 func (s stage) enter(ctx context.Context, p *play) (cast, error) {
+	c, err := s.meet(ctx, p)
+	if err != nil || wait(ctx, p.ready, readiness) {
+		return c, err
+	}
+	if err = ctx.Err(); err == nil {
+		err = fmt.Errorf("node b did not offer %s and %s within %v", renderCapability, lendCapability, readiness)
+	}
+	return nil, errors.Join(err, c.leave())
+}
+
+// meet starts both nodes and returns when a knows b.
+func (s stage) meet(ctx context.Context, p *play) (cast, error) {
 	b, err := s.start(ctx, p, "b")
 	if err != nil {
 		return nil, err
@@ -129,7 +141,7 @@ func (s stage) enter(ctx context.Context, p *play) (cast, error) {
 	if err != nil {
 		return nil, errors.Join(err, cast{b}.leave())
 	}
-	if p.met(ctx, meeting) {
+	if wait(ctx, p.meet, meeting) {
 		return cast{a, b}, nil
 	}
 	if ctx.Err() != nil {
@@ -143,7 +155,7 @@ func (s stage) enter(ctx context.Context, p *play) (cast, error) {
 	if a, err = s.start(ctx, p, "a", "--peer", b.ready.Listen); err != nil {
 		return nil, errors.Join(err, cast{b}.leave())
 	}
-	if !p.met(ctx, meeting) {
+	if !wait(ctx, p.meet, meeting) {
 		return nil, errors.Join(errors.New("node a did not reach node b, neither by mDNS nor by its address"), cast{a, b}.leave())
 	}
 	return cast{a, b}, nil
