@@ -201,7 +201,7 @@ func (t *tour) work(e node.Event, f touring, who *toured) string {
 		case f.Tool == "wait_agents":
 			return f.Name + " waits for its sub-agents, which work side by side"
 		}
-		return fmt.Sprintf("%s asks for %s %s", f.Name, f.Tool, telling(f.Args))
+		return strings.TrimSpace(fmt.Sprintf("%s asks for %s %s", f.Name, f.Tool, telling(f.Args)))
 	case "progress":
 		if f.Tool == "" && f.Parent != "" {
 			return fmt.Sprintf("node %s tells: %s", who.home, f.Text)
