@@ -29,6 +29,8 @@ type Agent struct {
 	life *life
 	set  *tool.Set
 	talk *conversation.Conversation
+	// address is that of its life; it goes with each call that it makes.
+	address string
 
 	// Touched by Receive only, and what it waits for.
 	shelf shelf
@@ -38,7 +40,7 @@ type Agent struct {
 }
 
 func newAgent(l *life) *Agent {
-	a := &Agent{life: l}
+	a := &Agent{life: l, address: l.address()}
 	a.set = tool.NewSet(tool.SetConfig{
 		Guard:    guard{l},
 		Agent:    string(l.self.ID),
@@ -47,7 +49,7 @@ func newAgent(l *life) *Agent {
 		Ask:      a.asks(),
 		ReadDirs: a.life.readDirs,
 		Within:   a.life.guardrails,
-		Hold:     a.life.hold,
+		Hold:     a.life.holdTo,
 		Show:     l.left,
 		Called: func(c llm.ToolCall) {
 			a.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
@@ -115,7 +117,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	ctx, done := a.life.begin(ctx, s)
 	defer done()
 	ctx = tool.Handed(ctx) // whoever gave the task keeps what they put around it
-	ctx = peer.WithRequester(ctx, append(slices.Clone(s.Requester), a.life.address()))
+	ctx = peer.WithRequester(ctx, append(slices.Clip(s.Requester), a.address))
 	ctx = peer.WithBehalf(ctx, a.life.held)
 	a.life.serve(s.Requester, guests)
 	defer a.life.serve(nil, nil)
@@ -125,7 +127,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 		err = interruptedError{}
 		a.report(Event{Type: EventStopped, Turn: a.turns})
 	}
-	if err = a.life.overdrawn(s, text, err); err != nil {
+	if err = a.life.overdrawn(text, err); err != nil {
 		a.report(Event{Type: EventFailed, Why: err.Error(), Spent: a.life.spent()})
 		return community.Reply{}, overThere(s, err)
 	}

@@ -65,10 +65,6 @@ func newAccount(l Limits) *account {
 	return a
 }
 
-func tooLate(wall time.Duration) *OverBudget {
-	return &OverBudget{Limit: fmt.Sprintf("%s for one task", wall)}
-}
-
 // open opens the account of one more descendant, with a share of what its parent may use, or says which limit stands
 // against it. Zero fields of share are no share: it draws on its parent's, as do its siblings. With away it is for an
 // agent on another node, and everything is shared out, half of what is left where share does not say how much.
@@ -87,6 +83,7 @@ func (a *account) openWithin(most, share Limits, away bool) (*account, error) {
 	if share.Wall != 0 {
 		child.wall = min(a.wall, max(share.Wall, 0))
 	}
+	child.late = tooLate(child.wall)
 	if share.Depth != 0 {
 		child.below = min(child.below, max(share.Depth, 0))
 	}
@@ -99,8 +96,11 @@ func (a *account) openWithin(most, share Limits, away bool) (*account, error) {
 	for p := a; p != nil; p = p.parent {
 		p.made++
 	}
-	child.late = tooLate(child.wall)
 	return child, nil
+}
+
+func tooLate(wall time.Duration) *OverBudget {
+	return &OverBudget{Limit: wall.String() + " for one task"}
 }
 
 // carve takes the place of an account that is opened and its share out of what is above it. Nothing is taken with an

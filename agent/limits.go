@@ -63,7 +63,7 @@ func atMost[N cmp.Ordered](l, most, usual N) N {
 	if most == none {
 		return l
 	}
-	return tighter(cmp.Or(l, usual), most)
+	return lower(cmp.Or(l, usual), most)
 }
 
 // Spent is what an agent and its descendants have used, those that have ended too.

@@ -27,8 +27,8 @@ func (d Definition) narrowed() (permission.Policy, bool) {
 	return policy, true
 }
 
-// tighter is the smaller of two limits, of which one that is zero says nothing.
-func tighter[N cmp.Ordered](a, b N) N {
+// lower is the smaller of two limits, of which one that is zero says nothing.
+func lower[N cmp.Ordered](a, b N) N {
 	var none N
 	switch {
 	case a == none:
@@ -102,8 +102,8 @@ func guardrailsOf(each func(func(*life))) (rules []permission.Guardrail) {
 	return rules
 }
 
-// hold is what the definitions around the agent leave of what commands may do; false if they leave it as it is.
-func (l *life) hold(p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
+// holdTo is what the definitions around the agent leave of what commands may do; false if they leave it as it is.
+func (l *life) holdTo(p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
 	l.bounded(func(b *life) {
 		if b.bounds.hold != nil {
 			p, narrower = b.bounds.hold(p), true

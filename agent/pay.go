@@ -23,9 +23,8 @@ func (l *life) paying() *purse {
 	return l.purse
 }
 
-// pay begins to pay for a task. The context that it returns ends with the time that there is for one, or by the first
-// function; the second ends the paying.
-func (l *life) pay(ctx context.Context, s community.Signal) (_ context.Context, stop context.CancelFunc, paid func()) {
+// pay is what the agent pays a task from, and when there is no more time for it.
+func (l *life) pay(ctx context.Context, s community.Signal) (*purse, time.Time) {
 	if l.parent == nil && !l.forLife && !l.ownIn(s.Requester) {
 		l.account.renew()
 	}
@@ -34,17 +33,7 @@ func (l *life) pay(ctx context.Context, s community.Signal) (_ context.Context, 
 	if at, ok := ctx.Deadline(); ok && at.Before(end) && (l.parent != nil || l.lent != nil) {
 		end = at // that of who gave it the task
 	}
-	p := newPurse(l.account, now, end)
-	ctx, stop = context.WithDeadlineCause(ctx, end, l.account.late)
-	l.mu.Lock()
-	l.purse = p
-	l.mu.Unlock()
-	return ctx, stop, func() {
-		p.close()
-		l.mu.Lock()
-		l.purse = nil
-		l.mu.Unlock()
-	}
+	return newPurse(l.account, now, end), end
 }
 
 // ownIn reports whether a task comes from the agent's own tree: then it goes on with the budget that it has, or its
@@ -63,18 +52,8 @@ func (l *life) ownIn(requesters []string) bool {
 	return false
 }
 
-// overdrawn is how the task ended if it reached a limit: what the model said then were its last words. Another node reads
-// as much of it as an error can say.
-func (l *life) overdrawn(s community.Signal, text string, err error) error {
-	err = l.drawn(text, err)
-	var over *OverBudget
-	if errors.As(err, &over) && stranger(s) != "" {
-		return community.Explain(community.ErrAgentFailed, over.Error())
-	}
-	return err
-}
-
-func (l *life) drawn(text string, err error) error {
+// overdrawn is how the task ended if it reached a limit: what the model said then were its last words.
+func (l *life) overdrawn(text string, err error) error {
 	p := l.paying()
 	if p == nil {
 		return err

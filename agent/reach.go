@@ -12,19 +12,20 @@ import (
 	"symbio/community"
 )
 
-// begin notes that the agent works on a task, and pays for it from now on. It returns the context by which the task ends:
-// in time, or when it is interrupted.
+// begin notes that the agent works on a task, and returns the context by which that ends: in time, or when it is
+// interrupted.
 func (l *life) begin(ctx context.Context, s community.Signal) (context.Context, func()) {
-	ctx, stop, paid := l.pay(ctx, s)
+	p, end := l.pay(ctx, s)
+	ctx, stop := context.WithDeadlineCause(ctx, end, l.account.late)
 	l.mu.Lock()
-	l.stop, l.interrupted = stop, false
+	l.stop, l.interrupted, l.purse = stop, false, p
 	l.mu.Unlock()
 	return ctx, func() {
-		l.mu.Lock()
-		l.stop = nil
-		l.mu.Unlock()
 		stop()
-		paid()
+		p.close()
+		l.mu.Lock()
+		l.stop, l.purse = nil, nil
+		l.mu.Unlock()
 	}
 }
 

@@ -100,8 +100,8 @@ func (s Sandbox) rest(p sandbox.Policy, write []string) sandbox.Policy {
 	only.Subprocess = p.Subprocess && !s.NoSubprocess
 	l := s.Limits
 	only.Limits = sandbox.Limits{
-		CPU: tighter(l.CPU, p.Limits.CPU), FileSize: tighter(l.FileSize, p.Limits.FileSize), OpenFiles: tighter(l.OpenFiles, p.Limits.OpenFiles),
-		Processes: tighter(l.Processes, p.Limits.Processes), Memory: tighter(l.Memory, p.Limits.Memory),
+		CPU: lower(l.CPU, p.Limits.CPU), FileSize: lower(l.FileSize, p.Limits.FileSize), OpenFiles: lower(l.OpenFiles, p.Limits.OpenFiles),
+		Processes: lower(l.Processes, p.Limits.Processes), Memory: lower(l.Memory, p.Limits.Memory),
 	}
 	return sandbox.Meet(p, only)
 }
@@ -227,7 +227,11 @@ func (f *front) budget(n *yaml.Node, l *Limits) {
 			case err != nil:
 				f.bad(p.value.Line, "budget.%s is a number", name)
 			case !positive(field):
-				f.bad(p.value.Line, "budget.%s has to be above 0; for an agent without sub-agents leave replicate_agent out of its tools", name)
+				hint := ""
+				if name == "agents" || name == "depth" {
+					hint = "; for an agent without sub-agents leave replicate_agent out of its tools"
+				}
+				f.bad(p.value.Line, "budget.%s has to be above 0%s", name, hint)
 			}
 		}
 	}
