@@ -93,6 +93,7 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 	}
 	result := play.result()
 	result.Report, result.Summary, result.Spent = o.Report, came.Text, came.Spent
+	result.Subagents = max(result.Subagents, came.Spent.Agents) // of very many not every event is there
 	if _, err := os.Stat(o.Report); err != nil {
 		return Result{}, fmt.Errorf("the survey ended without a report: %s", came.Text)
 	}

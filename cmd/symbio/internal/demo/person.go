@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,8 +22,9 @@ type person struct {
 	play   *play
 	client symbiov1.ControlClient
 	stream symbiov1.Control_ConverseClient
-	said   bool      // the remark
-	held   *question // it is answered when the remark is sure to be before the agent's next turn
+	known  map[string]bool // questions, by id
+	said   bool            // the remark
+	held   *question       // it is answered when the remark is sure to be before the agent's next turn
 	result outcome
 }
 
@@ -48,7 +50,7 @@ func (s stage) survey(ctx context.Context, p *play) (outcome, error) {
 	}
 	defer conn.Close()
 	g, ctx := errgroup.WithContext(ctx)
-	self := &person{report: s.options.Report, play: p, client: symbiov1.NewControlClient(conn)}
+	self := &person{report: s.options.Report, play: p, client: symbiov1.NewControlClient(conn), known: map[string]bool{}}
 	if self.stream, err = self.client.Converse(ctx); err != nil {
 		return outcome{}, err
 	}
@@ -102,9 +104,14 @@ func (p *person) hear(ctx context.Context, to chan<- *symbiov1.Event) error {
 	}
 }
 
+// missed is how often it is looked for questions of which nothing was shown: when very much happens, events are left out.
+const missed = 2 * time.Second
+
 // follow takes what happens until the conversation is over. What is asked comes from what node a shows, so that a question
 // is seen before its answer.
 func (p *person) follow(ctx context.Context, events <-chan *symbiov1.Event) error {
+	look := time.NewTicker(missed)
+	defer look.Stop()
 	for {
 		var err error
 		select {
@@ -115,6 +122,8 @@ func (p *person) follow(ctx context.Context, events <-chan *symbiov1.Event) erro
 			err = p.event(ctx, e)
 		case q := <-p.play.questions:
 			err = p.asked(ctx, q)
+		case <-look.C:
+			err = p.unseen(ctx)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -150,6 +159,10 @@ func (p *person) event(ctx context.Context, e *symbiov1.Event) error {
 
 // asked answers a question. The first one is a good moment to say something more.
 func (p *person) asked(ctx context.Context, q question) error {
+	if p.known[q.ID] {
+		return nil
+	}
+	p.known[q.ID] = true
 	if p.said {
 		return p.answer(ctx, q)
 	}
@@ -160,6 +173,24 @@ func (p *person) asked(ctx context.Context, q question) error {
 		return err
 	}
 	return p.look()
+}
+
+// unseen answers the questions that wait and were not shown.
+func (p *person) unseen(ctx context.Context) error {
+	r, err := p.client.Approvals(ctx, &symbiov1.ApprovalsRequest{Here: true})
+	if err != nil {
+		return err
+	}
+	for _, a := range r.GetApprovals() {
+		q := question{ID: a.GetId(), Digest: a.GetDigest(), Tool: a.GetTool()}
+		if err := json.Unmarshal(a.GetArgs(), &q.Args); err != nil {
+			return err
+		}
+		if err := p.asked(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // look asks how the agent stands.

@@ -84,6 +84,7 @@ func (s stage) nodeA(agents string) map[string]any {
 		"workspace":   s.options.Dir,
 		"agents":      agents,
 		"model":       s.model(),
+		"windows":     map[string]any{"scripted:*": 10 * maxTokens}, // a script reads all, and only what it knows
 		"directories": []string{filepath.Dir(s.options.Report)},
 		"permissions": map[string]any{
 			"preset": "none",
@@ -96,9 +97,9 @@ func (s stage) nodeA(agents string) map[string]any {
 
 // The budget of the tour, over both nodes. Parts that there is no sub-agent for are in the report as not surveyed.
 const (
-	maxParts  = 256
-	maxCalls  = 2000       // each part takes a few
-	maxTokens = 10_000_000 // a part of a large directory takes some 20,000
+	maxParts  = 128
+	maxCalls  = 1000       // each part takes a few
+	maxTokens = 10_000_000 // a part of a large directory takes some 20,000, and is given more ahead of its answer
 )
 
 // nodeB runs an MCP server, of which it offers the one tool to other nodes, and lends them its surveyor for a part, with
