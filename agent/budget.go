@@ -15,7 +15,7 @@ var ErrBudget = errors.New("over the budget")
 // ledger is what the accounts of one tree of agents have in common.
 type ledger struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed, and replaced, whenever something is given back; guarded by mu
+	changed chan struct{} // closed when something is given back; nil = nobody waits for that; guarded by mu
 }
 
 // account is what an agent and its descendants may use, and what they have used. Of each kind it has a part of its own,
@@ -51,7 +51,7 @@ type account struct {
 func newAccount(l Limits) *account {
 	l = l.withDefaults()
 	a := &account{
-		ledger: &ledger{changed: make(chan struct{})}, wall: max(l.Wall, 0), below: max(l.Depth, 0), share: l,
+		ledger: &ledger{}, wall: max(l.Wall, 0), below: max(l.Depth, 0), share: l,
 		limit: l.amounts(), spawns: &window{most: max(l.SpawnsPerMinute, 0)}, born: time.Now(),
 	}
 	for k := range kinds {
@@ -336,8 +336,18 @@ func (a *account) total() Spent {
 
 // tell wakes those that wait for something to be given back. It needs mu.
 func (l *ledger) tell() {
-	close(l.changed)
-	l.changed = make(chan struct{})
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+// change is closed when something is given back. It needs mu.
+func (l *ledger) change() <-chan struct{} {
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.changed
 }
 
 // say is a number of a kind in words.

@@ -160,7 +160,7 @@ func (b *books) settle() {
 	b.inFlight = append(b.inFlight[:i], b.inFlight[i+1:]...)
 	b.spent[calls]++
 	if b.pick(5, "failed") == 0 {
-		t.settle(b.model, nil, 0, false)
+		t.settle(b.model)
 		return
 	}
 	most := t.output
@@ -172,7 +172,8 @@ func (b *books) settle() {
 	u.Cost = &cost
 	if t.purse.account.closed && t.purse.account.own[calls] {
 	}
-	t.settle(b.model, &u, 0, true)
+	t.usage, t.asked = &u, true
+	t.settle(b.model)
 	b.spent[tokens] += int64(u.Input + u.Output)
 	b.spent[nanos] += nano(cost)
 }
@@ -189,7 +190,7 @@ func (b *books) end(a *account) {
 	}
 	for i := 0; i < len(b.inFlight); i++ {
 		if t := b.inFlight[i]; t.purse.account == a && b.pick(4, "late") > 0 { // else it does not end in time
-			t.settle(b.model, nil, 0, false)
+			t.settle(b.model)
 			b.inFlight = append(b.inFlight[:i], b.inFlight[i+1:]...)
 			b.spent[calls]++
 			i--

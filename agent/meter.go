@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"iter"
+	"sync"
 	"time"
 
 	"symbio/agent/llm"
@@ -84,6 +85,7 @@ func (p *purse) keep(n amounts) {
 type metered struct {
 	llm.Model
 	purse func() *purse // of the task that it is asked for
+	sizes *sizes
 }
 
 // turn is a call that is paid for beforehand, as far as it can be known; what it really was is settled afterwards.
@@ -93,6 +95,10 @@ type turn struct {
 	size     int // of the request, in bytes
 	output   int // the longest answer that is paid for; 0 = as long as it is
 	last     string
+
+	asked bool // the model has begun to answer
+	wrote int  // bytes
+	usage *llm.Usage
 }
 
 // Stream asks the model once what that takes at most can be paid. At the limit it asks for the last words, and then it
@@ -104,46 +110,40 @@ func (m metered) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk,
 			yield(llm.Chunk{}, &OverBudget{Limit: "there is no task to pay for"})
 			return
 		}
-		t, err := p.begin(ctx, m.Model, r)
+		body, tools := m.sizes.of(r)
+		t, err := p.begin(ctx, m.Model, body, tools)
 		if err != nil {
 			yield(llm.Chunk{}, err)
 			return
 		}
-		m.stream(ctx, t, t.shape(r), yield)
+		defer t.settle(m.Model)
+		m.Model.Stream(ctx, t.shape(r))(func(c llm.Chunk, err error) bool {
+			t.asked = t.asked || err == nil && c.Retry == nil || ctx.Err() != nil
+			return yield(t.hear(c), err)
+		})
 	}
 }
 
-func (m metered) stream(ctx context.Context, t *turn, r llm.Request, yield func(llm.Chunk, error) bool) {
-	var usage *llm.Usage
-	wrote, asked := 0, false
-	defer func() { t.settle(m.Model, usage, wrote, asked) }()
-	for c, err := range m.Model.Stream(ctx, r) {
-		asked = asked || err == nil && c.Retry == nil || ctx.Err() != nil
-		if err == nil && t.last != "" && c.Call != nil {
-			c.Call = nil // it was told that there are no tools any more
-		}
-		wrote += len(c.Text) + len(c.Thought)
-		if c.Call != nil {
-			wrote += len(c.Call.Args)
-		}
-		if c.Usage != nil {
-			usage = c.Usage
-		}
-		if t.last != "" && c.Stop == llm.StopTools {
+// hear notes what a piece of the answer takes. In its last turn a model makes no calls, since it was told that there are
+// no tools any more, and what it says is as much as could be paid for.
+func (t *turn) hear(c llm.Chunk) llm.Chunk {
+	if t.last != "" {
+		if c.Call = nil; c.Stop == llm.StopTools || c.Stop == llm.StopLength {
 			c.Stop = llm.StopEnd
 		}
-		if t.last != "" && c.Stop == llm.StopLength {
-			c.Stop = llm.StopEnd // as much as could be paid for
-		}
-		if !yield(c, err) {
-			return
-		}
 	}
+	t.wrote += len(c.Text) + len(c.Thought)
+	if c.Call != nil {
+		t.wrote += len(c.Call.Args)
+	}
+	if c.Usage != nil {
+		t.usage = c.Usage
+	}
+	return c
 }
 
 // begin waits until a call can be paid for: it does not while calls in flight hold what they may turn out not to need.
-func (p *purse) begin(ctx context.Context, m llm.Model, r llm.Request) (*turn, error) {
-	body, tools := sizeOf(r)
+func (p *purse) begin(ctx context.Context, m llm.Model, body, tools int) (*turn, error) {
 	for {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -195,7 +195,7 @@ func (p *purse) try(m llm.Model, body, tools int) (*turn, <-chan struct{}, error
 			}
 		}
 		if by, _, _ := p.account.binding(short); by.flying[short] > 0 {
-			return nil, l.changed, nil
+			return nil, l.change(), nil
 		}
 		p.over = p.account.limitOf(short)
 	} else {
@@ -224,7 +224,7 @@ func (p *purse) pay(t *turn, kept amounts) {
 
 // settle puts what a call has taken in the place of what was reserved. What nobody has counted is estimated, and a call
 // that was refused before it began has cost nothing.
-func (t *turn) settle(m llm.Model, u *llm.Usage, wrote int, asked bool) {
+func (t *turn) settle(m llm.Model) {
 	p := t.purse
 	l := p.account.ledger
 	l.mu.Lock()
@@ -235,7 +235,7 @@ func (t *turn) settle(m llm.Model, u *llm.Usage, wrote int, asked bool) {
 		}
 	}
 	spent := amounts{calls: 1}
-	switch {
+	switch u := t.usage; {
 	case u != nil:
 		spent[tokens] = int64(max(u.Input, 0)) + int64(max(u.Output, 0))
 		if u.Cost != nil {
@@ -244,8 +244,8 @@ func (t *turn) settle(m llm.Model, u *llm.Usage, wrote int, asked bool) {
 		if u.Input > 0 && t.size > 0 {
 			p.perByte = max(p.perByte, float64(u.Input)/float64(t.size))
 		}
-	case asked:
-		estimate := llm.Usage{Input: t.size / 4, Output: wrote / 4}
+	case t.asked:
+		estimate := llm.Usage{Input: t.size / 4, Output: t.wrote / 4}
 		spent[tokens] = int64(estimate.Input + estimate.Output)
 		if cost, ok := llm.CostOf(m, estimate); ok {
 			spent[nanos] = nano(cost)
@@ -328,28 +328,60 @@ func (a *account) limitOf(k kind) string {
 	}
 }
 
-// sizeOf is how long a request is, in bytes, without its tools, and how long these are.
-func sizeOf(r llm.Request) (body, tools int) {
-	const each = 12 // what stands around a message
-	body = len(r.System)
-	for i := range r.Messages { // each turn goes through all of them: they are not copied
-		m := &r.Messages[i]
-		body += each + len(m.Text) + perImage*len(m.Images)
-		for _, c := range m.Calls {
-			body += each + len(c.Name) + len(c.Args)
-		}
-		for _, t := range m.Results {
-			body += each + len(t.Text) + perImage*len(t.Images)
-		}
-		for _, t := range m.Thinking {
-			body += len(t.Text) + len(t.Signature) + len(t.Sealed)
-		}
+// sizes knows how long requests are, in bytes. A conversation grows at its end, so that what stands before that is not
+// counted anew with each turn.
+type sizes struct {
+	mu       sync.Mutex
+	messages []llm.Message // that were counted last; guarded by mu
+	body     int           // of these, without the last few; guarded by mu
+	specs    []llm.ToolSpec
+	tools    int // of specs; guarded by mu
+}
+
+const (
+	perMessage = 12 // bytes that stand around one
+	unsettled  = 4  // messages at the end that may still become longer
+)
+
+// of is how long a request is without its tools, and how long these are.
+func (s *sizes) of(r llm.Request) (body, tools int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	settled := max(0, len(r.Messages)-unsettled)
+	known := max(0, len(s.messages)-unsettled)
+	if known > settled || known > 0 && &s.messages[0] != &r.Messages[0] {
+		known, s.body = 0, 0
 	}
-	for _, t := range r.Tools {
-		tools += each + len(t.Name) + len(t.Description) + len(t.Schema)
+	for i := known; i < settled; i++ {
+		s.body += sizeOf(&r.Messages[i])
+	}
+	s.messages = r.Messages
+	body = len(r.System) + s.body
+	for i := settled; i < len(r.Messages); i++ {
+		body += sizeOf(&r.Messages[i])
 	}
 	if r.Output != nil {
 		body += len(r.Output.Schema)
 	}
-	return body, tools
+	if len(r.Tools) != len(s.specs) || len(r.Tools) > 0 && &r.Tools[0] != &s.specs[0] {
+		s.specs, s.tools = r.Tools, 0
+		for i := range r.Tools {
+			s.tools += perMessage + len(r.Tools[i].Name) + len(r.Tools[i].Description) + len(r.Tools[i].Schema)
+		}
+	}
+	return body, s.tools
+}
+
+func sizeOf(m *llm.Message) int {
+	n := perMessage + len(m.Text) + perImage*len(m.Images)
+	for i := range m.Calls {
+		n += perMessage + len(m.Calls[i].Name) + len(m.Calls[i].Args)
+	}
+	for i := range m.Results {
+		n += perMessage + len(m.Results[i].Text) + perImage*len(m.Results[i].Images)
+	}
+	for i := range m.Thinking {
+		n += len(m.Thinking[i].Text) + len(m.Thinking[i].Signature) + len(m.Thinking[i].Sealed)
+	}
+	return n
 }

@@ -12,7 +12,7 @@ import (
 
 // using gives the agent a model, which it pays for out of its account.
 func (l *life) using(m llm.Model) *life {
-	l.raw, l.model = m, metered{Model: m, purse: l.paying}
+	l.raw, l.model = m, metered{Model: m, purse: l.paying, sizes: &sizes{}}
 	return l
 }
 
