@@ -1,5 +1,5 @@
 // Package agent is an agent with a model: a definition (Markdown with front matter), a loop of model
-// and tools, a budget, and the tool by which it makes copies of itself.
+// and tools, a budget, and the tools by which it makes sub-agents, messages, awaits and stops them.
 //
 // The one idea: an agent is a member of the community like any other. It is given tasks as signals,
 // one at a time, answers with text, and what it may do is the strictest verdict over itself and all

@@ -86,20 +86,25 @@ func (l *life) line(do func(*life)) {
 
 // guardrails are those of the definitions around the agent. No Override in one lifts what another says, nor what the
 // context of a call says: each is a group of its own, below those that are counted up from zero.
-func (l *life) guardrails() []permission.Guardrail { return guardrailsOf(l.bounded) }
+func (l *life) guardrails() (rules []permission.Guardrail) {
+	l.bounded(func(b *life) { rules = b.guardrail(rules) })
+	return rules
+}
 
 // ownGuardrails are those of its definition and of its parents', which never change.
-func (l *life) ownGuardrails() []permission.Guardrail { return guardrailsOf(l.line) }
-
-func guardrailsOf(each func(func(*life))) (rules []permission.Guardrail) {
-	each(func(b *life) {
-		if b.bounds.rules != nil {
-			g := *b.bounds.rules
-			g.Name, g.Group = b.self.Name+"'s guardrail", -1-len(rules)
-			rules = append(rules, g)
-		}
-	})
+func (l *life) ownGuardrails() (rules []permission.Guardrail) {
+	l.line(func(b *life) { rules = b.guardrail(rules) })
 	return rules
+}
+
+// guardrail is outer with that of the agent's own definition inside of it.
+func (l *life) guardrail(outer []permission.Guardrail) []permission.Guardrail {
+	if l.bounds.rules == nil {
+		return outer
+	}
+	g := *l.bounds.rules
+	g.Name, g.Group = l.self.Name+"'s guardrail", -1-len(outer)
+	return append(outer, g)
 }
 
 // holdTo is what the definitions around the agent leave of what commands may do; false if they leave it as it is.

@@ -165,7 +165,7 @@ func (x *exchange) request() (llm.Response, error) {
 	cfg := &x.c.cfg
 	x.begun = false
 	answer, err := llm.Collect(cfg.Model.Stream(x.ctx, llm.Request{
-		System: x.system, Messages: llm.FitImages(x.history.messages, llm.MaxImages, llm.MaxImageBytes), Tools: x.tools, Thinking: cfg.Thinking,
+		System: x.system, Messages: x.history.shown(), Tools: x.tools, Thinking: cfg.Thinking,
 	}), x.heard)
 	x.reply.Usage = x.reply.Usage.Add(answer.Usage)
 	if answer.Message.Text != "" {

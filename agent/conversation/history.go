@@ -18,6 +18,8 @@ type history struct {
 	broken bool
 	// version changes with Replace.
 	version int
+	// pictures: there are some among the messages.
+	pictures bool
 	// lost: messages of earlier exchanges are gone, and nobody was told yet.
 	lost bool
 }
@@ -31,6 +33,20 @@ func (h *history) clip() { h.messages = slices.Clip(h.messages) }
 func (h *history) add(m llm.Message) {
 	h.messages = append(h.messages, m)
 	h.grow(tokens(m))
+	h.pictures = h.pictures || shows(m)
+}
+
+// shows says whether there are pictures in a message.
+func shows(m llm.Message) bool {
+	return len(m.Images) > 0 || slices.ContainsFunc(m.Results, func(r llm.ToolResult) bool { return len(r.Images) > 0 })
+}
+
+// shown are the messages as the model is given them: with as many pictures as a request may hold.
+func (h *history) shown() []llm.Message {
+	if !h.pictures {
+		return h.messages
+	}
+	return llm.FitImages(h.messages, llm.MaxImages, llm.MaxImageBytes)
 }
 
 func (h *history) grow(by int) {
@@ -74,6 +90,7 @@ func (h *history) size(prompt int) int {
 // put is the history with other messages.
 func (h *history) put(messages []llm.Message) {
 	h.messages, h.whole, h.counted, h.since = messages, 0, 0, 0
+	h.pictures = slices.ContainsFunc(messages, shows)
 	for _, m := range messages {
 		h.whole += tokens(m)
 	}

@@ -205,7 +205,12 @@ func (t *shape) check(args map[string]any) error {
 			delete(args, name)
 		}
 	}
-	for _, name := range sortedNames(args) {
+	names := make([]string, 0, 16)
+	for name := range args {
+		names = append(names, name)
+	}
+	slices.Sort(names) // of several errors it is always the same
+	for _, name := range names {
 		property := t.schema.Properties[name]
 		if property == nil {
 			return fmt.Errorf("there is no argument %q; the arguments are %s", name, t.arguments())
@@ -263,13 +268,4 @@ func jsonType(v any) string {
 		return "array"
 	}
 	return "object"
-}
-
-func sortedNames(m map[string]any) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
