@@ -37,7 +37,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/mdns":         {"discovery/mdns"},
 	"github.com/miekg/dns":              {"discovery/mdns"},
 	"github.com/spf13/cobra":            {"cmd"},
-	"github.com/modelcontextprotocol":   {"agent/tool/mcp"},
+	"github.com/modelcontextprotocol":   {"agent/tool/mcp", "cmd/symbio/internal/demo"}, // demo: the tour brings a server
 	"mvdan.cc/sh":                       {"security/permission"},
 }
 

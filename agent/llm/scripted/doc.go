@@ -21,6 +21,7 @@
 //	  match:                         # all conditions must hold; none at all holds always
 //	    system: 'regexp'             # found in Request.System
 //	    user: 'survey (?P<dir>\S+)'  # found in the text of the last user message
+//	    task: '^survey'              # found in the text of the user message that began the exchange
 //	    turn: 0                      # assistant messages after it: a number, or a list of them
 //	    after: [Glob]                # exactly these tools have results in the last message, in any
 //	                                 # order and however many each; [] means no results there
@@ -42,9 +43,14 @@
 //	  # cut: true                    # or: the answer breaks off (llm.ErrCut)
 //	  # malformed: true              # or: it cannot be read (llm.ErrMalformed)
 //
-// Regular expressions are Go's. Their named groups are in .Match, those of system, user and result
+// Regular expressions are Go's. Their named groups are in .Match, those of system, user, task and result
 // together. Unknown keys, unknown functions, and templates that cannot be read are errors of Parse,
 // with the line.
+//
+// What a user says while the model works stands behind results of tools. It is the last user message from then on, and
+// turn, after, result, failed and the results in templates count from it. In a turn whose match has task they count
+// from the message that began the exchange, as if nothing had been said; .Said has what was. The first message after
+// an exchange that was ended behind results of tools cannot be told from one said meanwhile, and counts as that.
 //
 // In args each string is a template that renders a string; numbers, booleans and null are
 // themselves; a string with the tag !json is a template that renders any JSON value. args may also be
@@ -59,9 +65,10 @@
 //
 // They are text/template, with {{- and -}}, variables, if, range, with. Dot is:
 //
-//	.User .System     texts
+//	.User .Task .System  texts: the last user message, the one that began the exchange, the system prompt
+//	.Said             texts that the user said after that, a list
 //	.Match.name       the named groups; naming one that is not there is an error
-//	.Turn             assistant messages since the last user message
+//	.Turn             assistant messages since the last user message, or the task
 //	.Tools            names of the tools offered
 //	.Results          the results in the last message
 //	.Item .Index      in for: the item and its number from 0
@@ -74,7 +81,7 @@
 // Functions. What is worked on comes last, so that pipelines work: {{ .User | lines | len }}. Only
 // append, slice and the arithmetic take it first.
 //
-//	results "Glob" …        results of these tools since the last user message, in order; all without a name
+//	results "Glob" …        results of these tools since the last user message, or the task, in order; all without a name
 //	include "name" v        a template of define, with v as its dot, as text
 //	json v  fromJson s  string v  default d v (d if v is null, empty, 0 or false)
 //

@@ -12,6 +12,7 @@ type DriftError struct {
 	Script string
 
 	User    string   // the last user text, shortened
+	Task    string   // that which began the exchange, if it is another one, shortened
 	Turn    int      // assistant messages after it
 	After   []string // tools whose results are the last message
 	Results string   // what they said, shortened
@@ -29,6 +30,9 @@ func (e *DriftError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "script %s has no turn for this:\n", e.Script)
 	fmt.Fprintf(&b, "  user: %s\n", e.User)
+	if e.Task != "" {
+		fmt.Fprintf(&b, "  task: %s\n", e.Task)
+	}
 	fmt.Fprintf(&b, "  turn %d after it, after results of: %s\n", e.Turn, names(e.After))
 	if len(e.After) > 0 {
 		fmt.Fprintf(&b, "  results: %s\n", e.Results)
@@ -40,7 +44,10 @@ func (e *DriftError) Error() string {
 
 func (s *Script) drift(sc *scene) *DriftError {
 	e := &DriftError{
-		Script: s.name, User: quote(sc.user), Turn: sc.turn, After: sc.tools, Results: texts(sc.last), Offered: sc.offered(),
+		Script: s.name, User: quote(sc.user), Turn: sc.latest.turn, After: sc.latest.tools, Results: texts(sc.latest.last), Offered: sc.offered(),
+	}
+	if len(sc.said) > 0 {
+		e.Task = quote(sc.task)
 	}
 	fewest := -1
 	for i := range s.turns {

@@ -17,6 +17,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(survey))
 	f.Add([]byte("turns:\n- text: a\n- match: {turn: [1,2], after: []}\n  error: {status: 429, retry_after: 1s}\n"))
 	f.Add([]byte("turns: [{calls: [{for: '[1]', tool: x, args: {a: !json '{{ .Item }}', b: [null, 1.5, {c: d}]}}], stop: length}]"))
+	f.Add([]byte("turns: [{match: {task: '(?P<a>.)', turn: 1, after: [Grep]}, text: '{{ .Task }}{{ json .Said }}{{ len (results) }}{{ len .Results }}'}]"))
 	f.Add([]byte("turns: &t [{text: a}, *t]"))
 	f.Add([]byte("define: {a: '{{ template \"a\" }}'}\nturns: [{text: '{{ include \"a\" 1 }}'}]"))
 	f.Fuzz(func(t *testing.T, script []byte) {

@@ -15,13 +15,14 @@ import (
 type match struct {
 	System source    `yaml:"system"`
 	User   source    `yaml:"user"`
+	Task   source    `yaml:"task"`
 	Turn   numbers   `yaml:"turn"`
 	After  *[]string `yaml:"after"`
 	Tools  []string  `yaml:"tools"`
 	Result source    `yaml:"result"`
 	Failed *bool     `yaml:"failed"`
 
-	system, user, result *regexp.Regexp
+	system, user, task, result *regexp.Regexp
 }
 
 // numbers is one number or a list of them.
@@ -47,7 +48,7 @@ func (m *match) compile() error {
 		key string
 		src source
 		to  **regexp.Regexp
-	}{{"system", m.System, &m.system}, {"user", m.User, &m.user}, {"result", m.Result, &m.result}} {
+	}{{"system", m.System, &m.system}, {"user", m.User, &m.user}, {"task", m.Task, &m.task}, {"result", m.Result, &m.result}} {
 		if !p.src.present() {
 			continue
 		}
@@ -69,32 +70,61 @@ func (m *match) compile() error {
 // scene is what a model was given, as conditions and templates see it.
 type scene struct {
 	request llm.Request
-	user    string           // the last user message's text
-	from    int              // where the messages after it begin
-	turn    int              // assistant messages after it
-	last    []llm.ToolResult // results in the last message, if that holds results
-	tools   []string         // names of those results, sorted, each once
+	user    string   // the last user message's text
+	task    string   // that of the one that began the exchange
+	said    []string // texts of those after it
+	latest  stretch  // what came after the last user message
+	whole   stretch  // what came after the task
 }
 
+// stretch is what came after a user message.
+type stretch struct {
+	from  int              // where its messages begin
+	turn  int              // assistant messages in it
+	last  []llm.ToolResult // the results that the model was given last, if nothing came behind them
+	tools []string         // names of those results, sorted, each once
+}
+
+// newScene looks at the messages. What the user says behind results of tools was said meanwhile, and begins no exchange.
 func newScene(r llm.Request) *scene {
 	s := &scene{request: r}
 	for i, m := range r.Messages {
 		switch m.Role {
 		case llm.User:
-			s.user, s.from, s.turn = m.Text, i+1, 0
+			s.user, s.latest = m.Text, stretch{from: i + 1}
+			if i > 0 && r.Messages[i-1].Role == llm.Tool {
+				s.said = append(s.said, m.Text)
+				continue // the results before it are still what the model was given last
+			}
+			s.task, s.said, s.whole = m.Text, nil, stretch{from: i + 1}
 		case llm.Assistant:
-			s.turn++
+			s.latest.answered()
+			s.whole.answered()
+		case llm.Tool:
+			s.latest.last, s.whole.last = m.Results, m.Results
 		}
 	}
-	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == llm.Tool {
-		s.last = r.Messages[n-1].Results
-	}
+	s.latest.name()
+	s.whole.name()
+	return s
+}
+
+func (s *stretch) answered() { s.turn, s.last = s.turn+1, nil }
+
+func (s *stretch) name() {
 	for _, res := range s.last {
 		s.tools = append(s.tools, res.Name)
 	}
 	slices.Sort(s.tools)
 	s.tools = slices.Compact(s.tools)
-	return s
+}
+
+// seen is the stretch that a turn with this match is about.
+func (m *match) seen(s *scene) *stretch {
+	if m.task != nil {
+		return &s.whole
+	}
+	return &s.latest
 }
 
 // offered lists the names of the tools the model may call.
@@ -112,6 +142,7 @@ type difference struct{ condition, want, got string }
 // fits checks every condition. It returns the named groups and the conditions that do not hold.
 func (m *match) fits(s *scene) (map[string]any, []difference) {
 	groups := map[string]any{}
+	at := m.seen(s)
 	var diffs []difference
 	differ := func(condition, want, got string) {
 		diffs = append(diffs, difference{condition, want, got})
@@ -122,13 +153,16 @@ func (m *match) fits(s *scene) (map[string]any, []difference) {
 	if m.user != nil && !find(m.user, s.user, groups) {
 		differ("user", "a match of "+m.User.text, quote(s.user))
 	}
-	if m.Turn != nil && !slices.Contains(m.Turn, s.turn) {
-		differ("turn", strings.Trim(fmt.Sprint([]int(m.Turn)), "[]"), fmt.Sprint(s.turn))
+	if m.task != nil && !find(m.task, s.task, groups) {
+		differ("task", "a match of "+m.Task.text, quote(s.task))
+	}
+	if m.Turn != nil && !slices.Contains(m.Turn, at.turn) {
+		differ("turn", strings.Trim(fmt.Sprint([]int(m.Turn)), "[]"), fmt.Sprint(at.turn))
 	}
 	if m.After != nil {
 		want := slices.Compact(slices.Sorted(slices.Values(*m.After)))
-		if !slices.Equal(want, s.tools) {
-			differ("after", names(want), names(s.tools))
+		if !slices.Equal(want, at.tools) {
+			differ("after", names(want), names(at.tools))
 		}
 	}
 	for _, t := range m.Tools {
@@ -136,11 +170,11 @@ func (m *match) fits(s *scene) (map[string]any, []difference) {
 			differ("tools", t, names(offered))
 		}
 	}
-	if m.result != nil && !slices.ContainsFunc(s.last, func(r llm.ToolResult) bool { return find(m.result, r.Text, groups) }) {
-		differ("result", "a match of "+m.Result.text, texts(s.last))
+	if m.result != nil && !slices.ContainsFunc(at.last, func(r llm.ToolResult) bool { return find(m.result, r.Text, groups) }) {
+		differ("result", "a match of "+m.Result.text, texts(at.last))
 	}
 	if m.Failed != nil {
-		failed := slices.ContainsFunc(s.last, func(r llm.ToolResult) bool { return r.IsError })
+		failed := slices.ContainsFunc(at.last, func(r llm.ToolResult) bool { return r.IsError })
 		if failed != *m.Failed {
 			differ("failed", fmt.Sprint(*m.Failed), fmt.Sprint(failed))
 		}

@@ -57,7 +57,7 @@ func (m *Model) answer(ctx context.Context, r llm.Request) ([]llm.Chunk, error) 
 	if t == nil {
 		return nil, m.script.drift(sc)
 	}
-	chunks, err := t.render(newRun(ctx, m.script, sc, groups))
+	chunks, err := t.render(newRun(ctx, m.script, sc, t.Match.seen(sc), groups))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, err

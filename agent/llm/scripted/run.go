@@ -48,6 +48,8 @@ type run struct {
 // given is a template's dot.
 type given struct {
 	User   string
+	Task   string
+	Said   []any
 	System string
 	Match  map[string]any
 	Turn   int
@@ -56,23 +58,24 @@ type given struct {
 	Index  int
 
 	scene  *scene
-	result []any // made by results when first needed
+	at     *stretch // what the turn is about
+	result []any    // made by results when first needed
 }
 
 // Results are the results in the last message.
 func (g *given) Results() []any {
 	all := g.results()
-	return all[len(all)-len(g.scene.last):]
+	return all[len(all)-len(g.at.last):]
 }
 
-// results are all results since the last user message, in order, as templates see them.
+// results are all results of the stretch that the turn is about, in order, as templates see them.
 func (g *given) results() []any {
 	if g.result != nil {
 		return g.result
 	}
 	g.result = []any{}
 	args := map[string]any{}
-	for _, m := range g.scene.request.Messages[g.scene.from:] {
+	for _, m := range g.scene.request.Messages[g.at.from:] {
 		for _, c := range m.Calls {
 			v, err := fromJSON(string(c.Args))
 			if err != nil {
@@ -89,10 +92,13 @@ func (g *given) results() []any {
 	return g.result
 }
 
-func newRun(ctx context.Context, s *Script, sc *scene, groups map[string]any) *run {
+func newRun(ctx context.Context, s *Script, sc *scene, at *stretch, groups map[string]any) *run {
 	r := &run{ctx: ctx, script: s, data: given{
-		User: sc.user, System: sc.request.System, Match: groups, Turn: sc.turn, scene: sc,
+		User: sc.user, Task: sc.task, Said: []any{}, System: sc.request.System, Match: groups, Turn: at.turn, scene: sc, at: at,
 	}}
+	for _, text := range sc.said {
+		r.data.Said = append(r.data.Said, text)
+	}
 	for _, name := range sc.offered() {
 		r.data.Tools = append(r.data.Tools, name)
 	}
@@ -213,7 +219,7 @@ func (r *run) include(name string, data any) (string, error) {
 	return r.execute(name, data)
 }
 
-// results are the results since the last user message, of the tools named, or of all.
+// results are the results of the stretch that the turn is about, of the tools named, or of all.
 func (r *run) results(tools ...string) ([]any, error) {
 	all := r.data.results()
 	if len(tools) == 0 {

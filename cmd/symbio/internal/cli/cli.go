@@ -68,7 +68,7 @@ other's capabilities.`,
 	root.AddCommand(
 		a.cmdDemo(), a.cmdUp(), a.cmdRun(), a.cmdChat(), a.cmdJoin(), a.cmdCluster(),
 		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdSteer(), a.cmdInvoke(), a.cmdCapabilities(), a.cmdModels(), a.cmdEvents(),
-		a.cmdAgents(), a.cmdSkills(), a.cmdMCP(), a.cmdTools(), a.cmdPermissions(), a.cmdApprovals(), a.cmdAudit(), a.cmdDoctor(), a.cmdConfig(), a.cmdVersion(), a.cmdRender(),
+		a.cmdAgents(), a.cmdSkills(), a.cmdMCP(), a.cmdTools(), a.cmdPermissions(), a.cmdApprovals(), a.cmdAudit(), a.cmdDoctor(), a.cmdConfig(), a.cmdVersion(), a.cmdServeReports(),
 	)
 	return root
 }

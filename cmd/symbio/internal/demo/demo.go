@@ -2,16 +2,13 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
 
 	"symbio/cmd/symbio/internal/node"
-	symbiov1 "symbio/proto/symbio/v1"
 )
 
 // Options say what is shown, and to whom.
@@ -26,20 +23,44 @@ type Options struct {
 
 // Result is what came of it; the names are a contract.
 type Result struct {
-	Type        string `json:"type"` // result
-	Report      string `json:"report"`
-	Members     int    `json:"members"`
-	Nodes       int    `json:"nodes"`
-	Subagents   int    `json:"subagents"`
-	RemoteCalls int    `json:"remote_calls"`
-	Denied      int    `json:"denied"`
-	Skills      Skills `json:"skills"`
-	Summary     string `json:"summary"`
+	Type        string    `json:"type"` // result
+	Report      string    `json:"report"`
+	Members     int       `json:"members"`
+	Nodes       int       `json:"nodes"`
+	Subagents   int       `json:"subagents"`
+	RemoteCalls int       `json:"remote_calls"`
+	Denied      int       `json:"denied"`
+	Skills      Skills    `json:"skills"`
+	Lent        int       `json:"lent"`      // sub-agents that lived on the other node
+	MCPCalls    int       `json:"mcp_calls"` // of the MCP server's tool, for the other node
+	Approvals   Approvals `json:"approvals"`
+	Steered     int       `json:"steered"` // what was said meanwhile, and delivered to the model
+	Spent       Spent     `json:"spent"`
+	Summary     string    `json:"summary"`
+}
+
+// Approvals are the decisions that were put to the person, counted.
+type Approvals struct {
+	Asked   int `json:"asked"`
+	Allowed int `json:"allowed"`
+	Denied  int `json:"denied"`
+}
+
+// Spent is what the agents have used on both nodes, as the first of them has it in its account.
+type Spent struct {
+	Agents     int     `json:"agents"` // beside the first
+	ModelCalls int     `json:"model_calls"`
+	Tokens     int64   `json:"tokens"`
+	Cost       float64 `json:"cost,omitempty"` // where prices are configured
+	Wall       float64 `json:"wall"`           // seconds
 }
 
 // meeting is how long two nodes on one machine may take to find each other: a hundred times what
 // they need.
 const meeting = 10 * time.Second
+
+// readiness is how long node b may take until it offers what it has: its MCP server has to start.
+const readiness = 30 * time.Second
 
 // Run shows the tour and cleans up after itself; only the report stays.
 func Run(ctx context.Context, o Options) (_ Result, err error) {
@@ -66,48 +87,15 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
-	summary, err := stage.survey(ctx)
+	came, err := stage.survey(ctx, play)
 	if err := errors.Join(err, cast.leave()); err != nil { // after it, all that they did has been seen
 		return Result{}, err
 	}
 	result := play.result()
-	result.Report, result.Summary = o.Report, summary
+	result.Report, result.Summary, result.Spent = o.Report, came.Text, came.Spent
+	result.Subagents = max(result.Subagents, came.Spent.Agents) // of very many not every event is there
 	if _, err := os.Stat(o.Report); err != nil {
-		return Result{}, fmt.Errorf("the survey ended without a report: %s", summary)
+		return Result{}, fmt.Errorf("the survey ended without a report: %s", came.Text)
 	}
 	return result, nil
-}
-
-// survey gives node a the task and waits for its end.
-func (s stage) survey(ctx context.Context) (string, error) {
-	conn, err := s.state.Dial("a")
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	task := fmt.Sprintf("Survey the directory %s and write the report to %s", s.options.Dir, s.options.Report)
-	stream, err := symbiov1.NewControlClient(conn).Run(ctx, &symbiov1.RunRequest{Task: task, Agent: "surveyor", Model: s.options.Model})
-	if err != nil {
-		return "", err
-	}
-	for {
-		e, err := stream.Recv()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = errors.New("node a ended the task without a result")
-			}
-			return "", err
-		}
-		if e.GetType() != "result" {
-			continue // node a's own output shows it
-		}
-		var r struct{ Text, Status, Error string }
-		if err := json.Unmarshal(e.GetData(), &r); err != nil {
-			return "", err
-		}
-		if r.Status != "done" {
-			return "", fmt.Errorf("the survey %s: %s", r.Status, r.Error)
-		}
-		return r.Text, nil
-	}
 }

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,21 +8,23 @@ import (
 
 // Survey is what node a asks node b to render.
 type Survey struct {
-	Dir   string `json:"dir"`
-	Parts []Part `json:"parts"`
+	Dir   string `json:"dir" jsonschema:"the directory"`
+	Parts []Part `json:"parts" jsonschema:"one for each part of it"`
+	// Note is what else the report is to say.
+	Note string `json:"note,omitempty" jsonschema:"what else the report is to say, in a sentence or two"`
 }
 
 // Part is what one sub-agent found out about its part of the directory.
 type Part struct {
 	Part    string `json:"part"`
-	What    string `json:"what"`
-	Files   int    `json:"files"`
-	Lines   int    `json:"lines"`
-	Kinds   []Kind `json:"kinds"`
-	Todos   int    `json:"todos"`
-	Longest []File `json:"longest"`
+	What    string `json:"what,omitempty" jsonschema:"what it is, in a sentence"`
+	Files   int    `json:"files,omitempty"`
+	Lines   int    `json:"lines,omitempty"`
+	Kinds   []Kind `json:"kinds,omitempty"`
+	Todos   int    `json:"todos,omitempty" jsonschema:"lines with TODO or FIXME"`
+	Longest []File `json:"longest,omitempty"`
 	// Error is why there are no figures.
-	Error string `json:"error,omitempty"`
+	Error string `json:"error,omitempty" jsonschema:"why there are no figures"`
 }
 
 // Kind is the files of one ending.
@@ -40,16 +41,15 @@ type File struct {
 }
 
 // Render writes a survey as Markdown. It is what the capability report.render does.
-func Render(input []byte) (string, error) {
-	var s Survey
-	if err := json.Unmarshal(input, &s); err != nil {
-		return "", fmt.Errorf("the survey: %w", err)
-	}
+func Render(s Survey) string {
 	slices.SortFunc(s.Parts, func(a, b Part) int { return strings.Compare(a.Part, b.Part) })
 	total, kinds := sum(s.Parts)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Survey of %s\n\n", inline(s.Dir))
 	fmt.Fprintf(&b, "%d files, %d lines, %d lines with TODO or FIXME, in %d parts.\n\n", total.Files, total.Lines, total.Todos, len(s.Parts))
+	if s.Note != "" {
+		fmt.Fprintf(&b, "%s\n\n", cell(s.Note))
+	}
 	b.WriteString("## Parts\n\n| part | what it is | files | lines | TODO, FIXME |\n|---|---|---:|---:|---:|\n")
 	for _, p := range s.Parts {
 		what := p.What
@@ -76,7 +76,7 @@ surveyed directory:
     find . -type f -not -path '*/.git/*' -exec cat {} + | wc -l
     find . -type f -not -path '*/.git/*' -exec cat {} + | grep -a -c -E 'TODO|FIXME'
 `)
-	return b.String(), nil
+	return b.String()
 }
 
 // sum adds up all parts, and the kinds of files over all parts, the most lines first.

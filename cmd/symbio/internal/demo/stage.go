@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -10,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"symbio/agent"
 	"symbio/agent/tool/skill"
 	"symbio/cmd/symbio/internal/node"
 )
@@ -25,7 +27,13 @@ type stage struct {
 	state   node.State
 }
 
-// prepare writes what the nodes are: a has the surveyor, b renders reports.
+// The capabilities of node b that the tour uses.
+const (
+	renderCapability = "report.render"
+	lendCapability   = agent.SpawnCapability
+)
+
+// prepare writes what the nodes are: a has the surveyor, b lends one and renders reports.
 func prepare(dir string, o Options) (stage, error) {
 	s := stage{options: o, dir: dir, state: node.State{Dir: filepath.Join(dir, "symbio")}}
 	agents := filepath.Join(dir, "agents")
@@ -44,11 +52,15 @@ func prepare(dir string, o Options) (stage, error) {
 	if err != nil {
 		return s, err
 	}
-	b, err := yaml.Marshal(s.nodeB())
+	b, err := yaml.Marshal(s.nodeB(agents))
 	if err != nil {
 		return s, err
 	}
-	for name, text := range map[string][]byte{"agents/surveyor.md": surveyor, "survey.yaml": script, "a.yaml": a, "b.yaml": b} {
+	mcp, err := servers(o.Self)
+	if err != nil {
+		return s, err
+	}
+	for name, text := range map[string][]byte{"agents/surveyor.md": surveyor, "survey.yaml": script, "a.yaml": a, "b.yaml": b, "servers.json": mcp} {
 		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), text, 0o600); err != nil {
 			return s, err
 		}
@@ -56,9 +68,14 @@ func prepare(dir string, o Options) (stage, error) {
 	return s, nil
 }
 
-// nodeA allows its agents to write the one report, to work with each other and to take skills. Looking around
-// is asked about, and so denied, because nobody is there to be asked: until a skill grants it. What stands
-// under deny no skill lifts.
+// model is what answers on both nodes.
+func (s stage) model() string {
+	return cmp.Or(s.options.Model, "scripted:"+filepath.Join(s.dir, "survey.yaml"))
+}
+
+// nodeA allows its agents to work with each other, to take skills, and to look into the parts. Looking around at the top
+// is asked about until a skill grants it, and so is writing the report. What stands under deny no skill lifts. What a
+// skill grants counts on its own node alone: a sub-agent on the other one has it there, and is held to these rules, too.
 func (s stage) nodeA(agents string) map[string]any {
 	return map[string]any{
 		"node":        map[string]any{"name": "a"},
@@ -66,35 +83,57 @@ func (s stage) nodeA(agents string) map[string]any {
 		"mcp":         map[string]any{"enabled": false},                          // nor what servers the user has
 		"workspace":   s.options.Dir,
 		"agents":      agents,
-		"model":       "scripted:" + filepath.Join(s.dir, "survey.yaml"),
+		"model":       s.model(),
+		"windows":     map[string]any{"scripted:*": 10 * maxTokens}, // a script reads all, and only what it knows
 		"directories": []string{filepath.Dir(s.options.Report)},
 		"permissions": map[string]any{
 			"preset": "none",
-			"allow":  append(skill.Names(), "Write("+s.options.Report+")", "find_members", "replicate_agent", "send_signal", "invoke_capability(report.render)"),
+			"allow":  append(skill.Names(), "Read(./*/**)", "Glob(./*/**)", "Grep(./*/**)", "find_members", "replicate_agent", "invoke_capability("+renderCapability+")", "invoke_capability("+lendCapability+")"),
 			"deny":   []string{"Read(.env)"},
 		},
-		"budget": map[string]any{"depth": 1, "agents": maxParts, "spawns_per_minute": 2 * maxParts},
+		"budget": map[string]any{"depth": 1, "agents": maxParts, "spawns_per_minute": 2 * maxParts, "model_calls": maxCalls, "tokens": maxTokens},
 	}
 }
 
-// maxParts bounds the sub-agents of the tour; a directory with more parts gives some agents several.
-const maxParts = 128
+// The budget of the tour, over both nodes. Parts that there is no sub-agent for are in the report as not surveyed.
+const (
+	maxParts  = 128
+	maxCalls  = 1000       // each part takes a few
+	maxTokens = 10_000_000 // a part of a large directory takes some 20,000, and is given more ahead of its answer
+)
 
-func (s stage) nodeB() map[string]any {
+// nodeB runs an MCP server, of which it offers the one tool to other nodes, and lends them its surveyor for a part, with
+// what the skill grants and no more.
+func (s stage) nodeB(agents string) map[string]any {
 	return map[string]any{
-		"node": map[string]any{"name": "b"},
-		"mcp":  map[string]any{"enabled": false},
-		"capabilities": []map[string]any{{
-			"name": "report.render", "description": "Renders a survey, given as JSON, as a Markdown report.",
-			"exec": []string{s.options.Self, "render-report"}, "idempotent": true,
-			// It is this program itself, and the tour is to work where nothing holds a command.
-			"sandbox": map[string]any{"preset": "off"},
-		}},
+		"node":        map[string]any{"name": "b"},
+		"skills":      map[string]any{"discover": false, "tools": skill.Names()},
+		"mcp":         map[string]any{"file": filepath.Join(s.dir, "servers.json"), "project": false},
+		"workspace":   s.options.Dir,
+		"agents":      agents,
+		"model":       s.model(),
+		"permissions": map[string]any{"preset": "none", "allow": skill.Names(), "deny": []string{"Read(.env)"}},
+		"capabilities": []map[string]any{
+			{"name": renderCapability, "description": "Renders a survey, given as JSON, as a Markdown report.", "mcp": serverName + "/" + renderTool, "idempotent": true},
+			{"name": lendCapability, "agents": []string{"surveyor"}, "budget": map[string]any{"model_calls": 50, "tokens": 1_000_000, "wall": "10m"}},
+		},
 	}
 }
 
 // enter starts both nodes and returns when a knows what b offers.
 func (s stage) enter(ctx context.Context, p *play) (cast, error) {
+	c, err := s.meet(ctx, p)
+	if err != nil || wait(ctx, p.ready, readiness) {
+		return c, err
+	}
+	if err = ctx.Err(); err == nil {
+		err = fmt.Errorf("node b did not offer %s and %s within %v", renderCapability, lendCapability, readiness)
+	}
+	return nil, errors.Join(err, c.leave())
+}
+
+// meet starts both nodes and returns when a knows b.
+func (s stage) meet(ctx context.Context, p *play) (cast, error) {
 	b, err := s.start(ctx, p, "b")
 	if err != nil {
 		return nil, err
@@ -103,7 +142,7 @@ func (s stage) enter(ctx context.Context, p *play) (cast, error) {
 	if err != nil {
 		return nil, errors.Join(err, cast{b}.leave())
 	}
-	if p.met(ctx, meeting) {
+	if wait(ctx, p.meet, meeting) {
 		return cast{a, b}, nil
 	}
 	if ctx.Err() != nil {
@@ -117,7 +156,7 @@ func (s stage) enter(ctx context.Context, p *play) (cast, error) {
 	if a, err = s.start(ctx, p, "a", "--peer", b.ready.Listen); err != nil {
 		return nil, errors.Join(err, cast{b}.leave())
 	}
-	if !p.met(ctx, meeting) {
+	if !wait(ctx, p.meet, meeting) {
 		return nil, errors.Join(errors.New("node a did not reach node b, neither by mDNS nor by its address"), cast{a, b}.leave())
 	}
 	return cast{a, b}, nil

@@ -49,6 +49,9 @@ type waiting struct {
 type approvalEvent struct {
 	ID     string `json:"id"`
 	Digest string `json:"digest"`
+	// The event has a node and an agent of its own: a line of JSON is not to say them twice.
+	Node  string `json:"node,omitempty"`
+	Agent string `json:"agent,omitempty"`
 	shown
 }
 
@@ -69,7 +72,7 @@ func (a *approvals) ask(ctx context.Context, events *Events, asked agent.Asked) 
 	if w == nil {
 		return tool.Answer{Why: why}
 	}
-	events.Publish("approval", asked.Agent, approvalEvent{w.id, w.digest, w.shown})
+	events.Publish("approval", asked.Agent, approvalEvent{ID: w.id, Digest: w.digest, shown: w.shown})
 	var answer tool.Answer
 	select {
 	case answer = <-w.answer:
