@@ -45,9 +45,23 @@ const (
 	KindSend   CallKind = "send"
 )
 
-// OwnersPrefix begins the names of capabilities by which another node acts for the owner of this one: it answers
-// what agents here have asked. Who wrote "*" before there were such did not mean that.
-const OwnersPrefix = "approvals."
+// OwnersPrefix and AgentsPrefix begin the names of capabilities by which another node acts for the owner of this one: it
+// answers what agents here have asked, and spawns, steers, interrupts and reads them. Who wrote "*" did not mean that:
+// they have to be named.
+const (
+	OwnersPrefix = "approvals."
+	AgentsPrefix = "agents."
+)
+
+// ownersPrefix is which of them a capability's name begins with; "" = it is like any other.
+func ownersPrefix(name string) string {
+	for _, prefix := range []string{OwnersPrefix, AgentsPrefix} {
+		if strings.HasPrefix(name, prefix) {
+			return prefix
+		}
+	}
+	return ""
+}
 
 // perceptionPrefix is how a perception travels as a capability (architecture.md, the words).
 const perceptionPrefix = "agent.perception."
@@ -117,6 +131,10 @@ func (in Inbound) Judge(from Principal, kind CallKind, name string) Verdict {
 			return inboundVerdict(Deny, StageDeny, r.From, "deny", g, "refuses this call")
 		}
 	}
+	owners := ""
+	if kind == KindInvoke {
+		owners = ownersPrefix(name)
+	}
 	for _, r := range in.rules {
 		given := r.Invoke
 		if kind == KindSend {
@@ -124,16 +142,16 @@ func (in Inbound) Judge(from Principal, kind CallKind, name string) Verdict {
 		} else if kind != KindInvoke {
 			break
 		}
-		if kind == KindInvoke && strings.HasPrefix(name, OwnersPrefix) && r.From != "local" {
-			given = slices.DeleteFunc(slices.Clone(given), func(g string) bool { return !strings.HasPrefix(g, OwnersPrefix) })
+		if owners != "" && r.From != "local" {
+			given = slices.DeleteFunc(slices.Clone(given), func(g string) bool { return !strings.HasPrefix(g, owners) })
 		}
 		if g := r.names(from, given, name); g != "" {
 			return inboundVerdict(Allow, StageAllow, r.From, string(kind), g, "takes this call")
 		}
 	}
 	why := fmt.Sprintf("No authorize rule lets that node %s %q here.", kind, name)
-	if kind == KindInvoke && strings.HasPrefix(name, OwnersPrefix) {
-		why += fmt.Sprintf(" Capabilities of the owner have to be named: invoke: [%q].", OwnersPrefix+"*")
+	if owners != "" {
+		why += fmt.Sprintf(" Capabilities of the owner have to be named: invoke: [%q].", owners+"*")
 	}
 	return Verdict{Stage: StageDefault, Source: "authorize", Why: why}
 }

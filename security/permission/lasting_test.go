@@ -132,6 +132,14 @@ func TestWhatIsTheOwnersHasToBeNamed(t *testing.T) {
 		if v := in.Judge(tt.who, permission.KindInvoke, "approvals.answer"); v.Action != tt.want {
 			t.Errorf("from %s: invoke %s: %v, want %v", tt.from, tt.glob, v.Action, tt.want)
 		}
+		agents := strings.NewReplacer("approvals", "agents", "answer", "steer").Replace(tt.glob)
+		of, err := permission.NewInbound([]permission.InboundRule{{From: tt.from, Invoke: []string{agents}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := of.Judge(tt.who, permission.KindInvoke, "agents.steer"); v.Action != tt.want {
+			t.Errorf("from %s: invoke %s: %v, want %v", tt.from, agents, v.Action, tt.want)
+		}
 		if v := in.Judge(tt.who, permission.KindSend, "approvals.answer"); v.Action != permission.Deny {
 			t.Errorf("from %s: a perception of that name: %v", tt.from, v.Action)
 		}

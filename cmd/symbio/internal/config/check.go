@@ -9,6 +9,7 @@ import (
 
 	"symbio/discovery/dns"
 	"symbio/discovery/static"
+	"symbio/agent"
 	"symbio/security/permission"
 )
 
@@ -25,8 +26,9 @@ func (c Config) Check() error {
 		switch {
 		case len(p.Name) > 64 || !capabilityName.MatchString(p.Name):
 			bad("%s: the name is up to 64 letters, digits, _ and -, in parts separated by dots", where)
-		case strings.HasPrefix(p.Name, permission.OwnersPrefix):
-			bad("%s: names that begin with %s are the node's own", where, permission.OwnersPrefix)
+		case strings.HasPrefix(p.Name, permission.OwnersPrefix), strings.HasPrefix(p.Name, permission.AgentsPrefix) && p.Name != agent.SpawnCapability:
+			prefix, _, _ := strings.Cut(p.Name, ".")
+			bad("%s: names that begin with %s. are the node's own", where, prefix)
 		case names[p.Name]:
 			bad("%s: that name is there twice", where)
 		case p.checkLending() != nil:

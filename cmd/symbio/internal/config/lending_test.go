@@ -68,13 +68,13 @@ func TestMistakesInLendingSayWhatIsWrong(t *testing.T) {
 func TestItIsKnownWhetherAnybodyMay(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, // this user's own nodes
-		"authorize: [{from: local, send: ['*']}]":                                                    false,
-		"authorize: [{from: '*', invoke: ['*']}]":                                                    true,
-		"authorize: [{from: ab*, invoke: ['*']}]":                                                    true,
-		"authorize: [{from: role/worker, invoke: [agents.spawn]}]":                                   true,
-		"authorize: [{from: cluster/home, invoke: [agents.spawn]}]":                                  true,
-		"authorize: [{from: role/worker, invoke: ['*']}, {from: '*', deny: [agents.spawn]}]":         false,
-		"authorize: [{from: role/worker, invoke: ['*']}, {from: role/worker, deny: [agents.spawn]}]": false,
+		"authorize: [{from: local, send: ['*']}]":                                                             false,
+		"authorize: [{from: '*', invoke: ['*']}]":                                                             false, // it has to be named
+		"authorize: [{from: ab*, invoke: ['agents.*']}]":                                                      true,
+		"authorize: [{from: role/worker, invoke: [agents.spawn]}]":                                            true,
+		"authorize: [{from: cluster/home, invoke: [agents.spawn]}]":                                           true,
+		"authorize: [{from: role/worker, invoke: [agents.spawn]}, {from: '*', deny: [agents.spawn]}]":         false,
+		"authorize: [{from: role/worker, invoke: [agents.spawn]}, {from: role/worker, deny: [agents.spawn]}]": false,
 	} {
 		c, _, err := config.Parse("f", []byte(text+"\n"))
 		if err != nil {
