@@ -52,13 +52,22 @@ func byHand(m llm.Model, task string) string {
 	}}
 	messages := []llm.Message{{Role: llm.User, Text: task}}
 	for {
-		r, err := llm.Collect(m.Stream(context.Background(), llm.Request{Messages: messages}), nil)
-		if err != nil || len(r.Message.Calls) == 0 {
-			return r.Message.Text
+		answer := llm.Message{Role: llm.Assistant}
+		for c, err := range m.Stream(context.Background(), llm.Request{Messages: messages}) {
+			if err != nil {
+				return err.Error()
+			}
+			answer.Text += c.Text
+			if c.Call != nil {
+				answer.Calls = append(answer.Calls, *c.Call)
+			}
 		}
-		messages = append(messages, r.Message)
+		messages = append(messages, answer)
+		if len(answer.Calls) == 0 {
+			return answer.Text
+		}
 		results := llm.Message{Role: llm.Tool}
-		for _, c := range r.Message.Calls {
+		for _, c := range answer.Calls {
 			results.Results = append(results.Results, llm.ToolResult{CallID: c.ID, Name: c.Name, Text: tools[c.Name](c.Args)})
 		}
 		messages = append(messages, results)

@@ -7,9 +7,9 @@ import (
 	"regexp"
 	"strings"
 
+	"symbio/agent"
 	"symbio/discovery/dns"
 	"symbio/discovery/static"
-	"symbio/agent"
 	"symbio/security/permission"
 )
 
