@@ -260,7 +260,7 @@ func (s *Set) runTogether(ctx context.Context, jobs []*job) {
 		s.guarded(j, func() { s.enter(ctx, j) })
 	}
 	ready := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return !j.ready })
-	if len(ready) == 1 { // a goroutine of its own would cost more than many a call
+	if len(ready) == 1 { // a goroutine of its own would cost more than many a call; a tool that ends this one ends the task
 		s.guarded(ready[0], func() { s.run(ctx, ready[0]) })
 		return
 	}

@@ -135,9 +135,13 @@ func (n *Node) stateHere(id community.MemberID, transcript bool) (out agentState
 		return out, err
 	}
 	if transcript {
-		out.Transcript, err = n.factory.Transcript(id)
+		said, err := n.factory.Transcript(id)
+		if err != nil {
+			return out, err
+		}
+		out.Transcript = llm.Request{Messages: said}.WithoutImages().Messages // it is read, not shown
 	}
-	return out, err
+	return out, nil
 }
 
 // steer says something to an agent wherever it lives, and waits until it is clear what became of it; see
