@@ -265,9 +265,33 @@ func TestALostLaneFailsAllItsCallsAtOnce(t *testing.T) {
 		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("the calls failed after %v, want 100ms at the most", took)
 		}
-		synctest.Wait()
+		time.Sleep(500 * time.Millisecond)
 		if got := seen.count(grpcpeer.Lost); got != 1 {
 			t.Errorf("%d links were lost, want the one whose lane ended", got)
+		}
+	})
+}
+
+func TestAGoodbyeThatComesBehindTheEndOfALaneIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		var seen events
+		sa := l.add("a", reporting(&seen))
+		sa.live("a")
+		id := l.identity("eve")
+		bye := &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}}
+		eve := &liar{describe: speaking(id), events: []*pb.CatalogEvent{{Event: &pb.CatalogEvent_Snapshot{Snapshot: &pb.Catalog{}}}}, each: func() *pb.CatalogEvent { return bye }}
+		s := l.serves(id, &linking{eve, func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
+			select {
+			case <-time.After(900 * time.Millisecond): // and the goodbye comes at a second
+			case <-s.Context().Done():
+			}
+			return nil
+		}})
+		sa.network.Sight(s.hint())
+		time.Sleep(1100 * time.Millisecond)
+		if left, lost := seen.count(grpcpeer.Left), seen.count(grpcpeer.Lost); left != 1 || lost != 0 {
+			t.Errorf("it left %d times, and was lost %d times; want that it left", left, lost)
 		}
 	})
 }

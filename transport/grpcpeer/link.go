@@ -182,6 +182,10 @@ type farewell struct{ reason string }
 
 func (f farewell) Error() string { return f.reason }
 
+// lastNews is how long a node is listened to whose lanes have ended: when it stops, its goodbye is on the way beside
+// their end, and which of them is read first nobody knows. The calls have failed by then.
+const lastNews = 250 * time.Millisecond
+
 // watch hands to lease what the node says of itself, until the link breaks, the node falls silent,
 // breaks the rules or says goodbye, or ctx ends. When it returns the lease is over and the link ended.
 func (l *link) watch(ctx context.Context, lease *community.Lease) error {
@@ -202,7 +206,10 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 	// A lease that the community has ended is one that nobody listens to.
 	defer context.AfterFunc(lease.Valid(), cancel)()
 	if l.fast != nil {
-		defer context.AfterFunc(l.fast.broken, cancel)()
+		late := time.AfterFunc(silence, cancel)
+		late.Stop()
+		defer late.Stop()
+		defer context.AfterFunc(l.fast.broken, func() { late.Reset(lastNews) })()
 	}
 	stream, err := l.client.Watch(ctx, &pb.WatchRequest{}, grpc.MaxCallRecvMsgSize(catalogSize))
 	if err != nil {
