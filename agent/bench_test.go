@@ -90,7 +90,10 @@ func minimal(ctx context.Context, model llm.Model, tools map[string]func(json.Ra
 	}
 }
 
-func BenchmarkLoop(b *testing.B) {
+// BenchmarkTask is a task that an agent of a community is given: the loop of model and tools (agent/conversation measures it
+// alone, with rules and events, as BenchmarkExchange), and around it the agent's mailbox, its account, the record of
+// decisions, and who it works for.
+func BenchmarkTask(b *testing.B) {
 	byHand := map[string]func(json.RawMessage) (string, error){"lookup": func(raw json.RawMessage) (string, error) {
 		var a lookupArgs
 		if err := json.Unmarshal(raw, &a); err != nil {
