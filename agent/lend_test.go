@@ -423,6 +423,32 @@ func TestALeaseEndsWithWhatItIsFor(t *testing.T) {
 	}
 }
 
+// A call that does not end although its caller is gone, as one that a relay holds open, is no lease any longer.
+func TestALeaseEndsWithTheBorrowersNodeWhateverBecomesOfTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := general()
+		cfg.Life = 10 * time.Minute
+		l := newLAN(t, helper(hang), cfg)
+		c, err := l.b.lender.Capability()
+		if err := errors.Join(err, l.b.community.Withdraw(agent.SpawnCapability)); err != nil {
+			t.Fatal(err)
+		}
+		held := func(ctx context.Context, s community.Signal) (community.Reply, error) {
+			return l.b.lender.Provide(context.WithoutCancel(ctx), s)
+		}
+		if err := l.b.community.Offer(c, held, community.WithLease(l.b.lender.Life())); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		lease(t, l)
+		l.hub.Partition(l.a.id)
+		time.Sleep(5 * time.Second)
+		if left := l.b.here(); len(left) > 0 {
+			t.Errorf("5 s after the borrower's node is gone there are %v", left)
+		}
+	})
+}
+
 func TestAfterARestartALenderLendsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(hang), general())
