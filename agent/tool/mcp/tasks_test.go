@@ -99,7 +99,7 @@ func (s *tasking) asked(method string) []string {
 }
 
 // called calls a tool of s in a bubble, and returns what came of it, what was told and after how long.
-func called(t *testing.T, s *tasking, name string, cfg Config, meanwhile func()) (answer Answer, err error, told []community.Progress, took time.Duration) {
+func called(t *testing.T, s *tasking, name string, cfg Config, meanwhile func()) (answer Answer, told []community.Progress, took time.Duration, err error) {
 	bubbled(t, cfg, s.open, func(t *testing.T, ctx context.Context, m *Manager) {
 		one, e := m.Tool(ctx, "s", name)
 		if e != nil {
@@ -116,12 +116,12 @@ func called(t *testing.T, s *tasking, name string, cfg Config, meanwhile func())
 		took = time.Since(began)
 		synctest.Wait() // the last progress may come with the answer
 	})
-	return answer, err, told, took
+	return answer, told, took, err
 }
 
 func TestAToolThatHasToBeATaskIsCalledAsOne(t *testing.T) {
 	s := newTasking()
-	answer, err, told, took := called(t, s, "t", Config{CallTimeout: time.Hour}, nil)
+	answer, told, took, err := called(t, s, "t", Config{CallTimeout: time.Hour}, nil)
 	if err != nil || answer.Text != "done" || answer.IsError || took != 6*time.Second || len(told) != 0 {
 		t.Errorf("got %+v, %v, %v after %v; want it done after three pauses of 2s", answer, err, told, took)
 	}
@@ -153,7 +153,7 @@ func TestOnlyAToolThatHasToBeATaskIsMadeOne(t *testing.T) {
 				}
 				return text("plain")
 			}
-			if answer, err, _, _ := called(t, s, c.tool, Config{}, nil); err != nil || answer.Text != "plain" {
+			if answer, _, _, err := called(t, s, c.tool, Config{}, nil); err != nil || answer.Text != "plain" {
 				t.Errorf("got %+v, %v", answer, err)
 			}
 		})
@@ -164,7 +164,7 @@ func TestAServerThatOffersNoTasksButWantsOneIsOneError(t *testing.T) {
 	s := newTasking()
 	s.offers = `{}`
 	s.call = func(string) any { return errors.New("Tool t requires task augmentation (taskSupport: 'required')") }
-	if _, err, _, _ := called(t, s, "t", Config{}, nil); !errors.Is(err, errTask) {
+	if _, _, _, err := called(t, s, "t", Config{}, nil); !errors.Is(err, errTask) {
 		t.Errorf("got %v, want %v", err, errTask)
 	}
 }
@@ -221,7 +221,7 @@ func TestWhatBecomesOfATaskIsOneAnswer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newTasking()
 			c.change(s)
-			answer, err, _, _ := called(t, s, "t", Config{}, nil)
+			answer, _, _, err := called(t, s, "t", Config{}, nil)
 			want, good := strings.CutPrefix(c.want, "=")
 			if good && (err != nil || answer.Text != want) || !good && (err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*saidShown) {
 				t.Errorf("got %.200q, %.300v; want %q", answer.Text, err, c.want)
@@ -246,7 +246,7 @@ func TestThePausesAreTheServersWithinBounds(t *testing.T) {
 		}
 		s.call = func(string) any { return said(`{"task":` + one("working") + `}`) }
 		s.get = func(n int) any { return said(one([]string{"working", "completed"}[n])) }
-		if _, err, _, took := called(t, s, "t", Config{}, nil); err != nil || took != 2*want {
+		if _, _, took, err := called(t, s, "t", Config{}, nil); err != nil || took != 2*want {
 			t.Errorf("%s: got %v after %v, want two pauses of %v", interval, err, took, want)
 		}
 	}
@@ -255,7 +255,7 @@ func TestThePausesAreTheServersWithinBounds(t *testing.T) {
 func TestNewsOfATaskShortenThePauseAndFloodNobody(t *testing.T) {
 	s := newTasking()
 	s.call = func(string) any { return said(`{"task":{"taskId":"a","status":"working","pollInterval":9000}}`) }
-	_, err, _, took := called(t, s, "t", Config{}, func() {
+	_, _, took, err := called(t, s, "t", Config{}, func() {
 		for range 200 {
 			time.Sleep(5 * time.Millisecond)
 			s.say(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"b","status":"working"}}` + "\n")
@@ -278,7 +278,7 @@ func TestWhatATaskSaysIsProgress(t *testing.T) {
 		text, _ := json.Marshal(map[string]any{"taskId": "a", "status": "working", "statusMessage": texts[n]})
 		return json.RawMessage(text)
 	}
-	_, err, told, _ := called(t, s, "t", Config{}, nil)
+	_, told, _, err := called(t, s, "t", Config{}, nil)
 	if err != nil || len(told) != 2 || told[0] != (community.Progress{Message: "reading", Done: 1}) || told[1].Done != 2 || !strings.HasPrefix(told[1].Message, "wri") || len(told[1].Message) > maxWord || strings.Contains(told[1].Message, "\u001b") {
 		t.Errorf("got %.300v, %v", told, err)
 	}
@@ -293,7 +293,7 @@ func TestProgressThatTheServerTellsItselfIsNotToldTwice(t *testing.T) {
 		}
 		return said(fmt.Sprintf(`{"taskId":"a","status":%q,"statusMessage":"step %d"}`, state, n))
 	}
-	_, err, told, _ := called(t, s, "t", Config{}, func() {
+	_, told, _, err := called(t, s, "t", Config{}, func() {
 		time.Sleep(10 * time.Millisecond)
 		s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"call-1","progress":30,"total":100}}` + "\n")
 	})
@@ -349,7 +349,7 @@ func TestACallThatIsGivenUpCancelsItsTask(t *testing.T) {
 
 func TestATaskEndsWithItsConnection(t *testing.T) {
 	s := newTasking()
-	_, err, _, took := called(t, s, "t", Config{}, func() {
+	_, _, took, err := called(t, s, "t", Config{}, func() {
 		time.Sleep(3 * time.Second)
 		s.lose()
 	})
@@ -360,7 +360,7 @@ func TestATaskEndsWithItsConnection(t *testing.T) {
 
 func TestAnswersThatNobodyAskedForChangeNothing(t *testing.T) {
 	s := newTasking()
-	answer, err, _, _ := called(t, s, "t", Config{}, func() {
+	answer, _, _, err := called(t, s, "t", Config{}, func() {
 		time.Sleep(time.Second)
 		for _, id := range []string{`"task-1"`, `"task-2"`, `"task-99"`, `"task-"`, `1`, `2`, `3`, `4`, `5`, `1e300`} {
 			s.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":"forged"}]}}` + "\n")
@@ -428,7 +428,7 @@ func FuzzTaskAnswers(f *testing.F) {
 		s.get = func(int) any { return said(state) }
 		s.result = said(result)
 		cfg := Config{CallTimeout: 3 * time.Second}
-		answer, err, _, took := called(t, s, "t", cfg, nil)
+		answer, _, took, err := called(t, s, "t", cfg, nil)
 		if err == nil && answer.Text == "" || took > cfg.CallTimeout {
 			t.Errorf("got %+v, %v after %v", answer, err, took)
 		}
