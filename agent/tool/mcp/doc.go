@@ -10,5 +10,6 @@
 // A server of a project's .mcp.json is started only after a person has trusted that very entry (security.md D12).
 //
 // It does not offer servers anything back: no sampling, no elicitation, no roots. Prompts of servers are not shown.
+// A tool that has to be called as a task is called as one, except over streamable HTTP.
 // Pictures are shown to a model that takes them; sound is described.
 package mcp

@@ -128,7 +128,7 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 		}
 		return errors.New(text)
 	}
-	session, err := s.client().Connect(ctx, l.transport, nil)
+	session, err := s.client().Connect(ctx, withTasks(l.transport), nil)
 	if err != nil {
 		return false, fail(fmt.Errorf("the handshake: %w", err))
 	}

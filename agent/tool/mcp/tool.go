@@ -111,8 +111,8 @@ func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(communit
 	return answer, s.failed(ctx, session, err)
 }
 
-// errTask is what came of a call of a tool that has to be called as a task.
-var errTask = errors.New("this tool has to be called as a task, an experiment of the protocol that cannot be done here; the server's other tools can be used")
+// errTask is what came of a call of a tool that has to be called as a task, where withTasks cannot help.
+var errTask = errors.New("this tool has to be called as a task, an experiment of the protocol that cannot be done with this server, or at a URL of type http; its other tools can be used")
 
 // asksForTask says that a server refuses a call because it is none as a task: it says so in words, either in an answer or
 // in an error of the protocol, and the SDK does not read what it says of the tool before (execution.taskSupport).
@@ -127,6 +127,10 @@ func (s *server) failed(ctx context.Context, session *sdk.ClientSession, err err
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("the MCP server %s: %w", s.Name, context.Cause(ctx))
+	}
+	var ended taskError
+	if errors.As(err, &ended) {
+		return fmt.Errorf("the MCP server %s: %w", s.Name, ended)
 	}
 	var wire *jsonrpc.Error
 	if asks := errors.As(err, &wire) && asksForTask(wire.Message); asks || errors.Is(err, errTask) {

@@ -1,0 +1,309 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"symbio/agent/tool"
+)
+
+const (
+	// soonest and latest are between two questions how a task is, whatever the server asks for; pollPause where it asks
+	// for nothing.
+	soonest   = 100 * time.Millisecond
+	latest    = 10 * time.Second
+	pollPause = time.Second
+	// taskLife is how long a server is asked to keep a task of a call without an end, and taskGrace what it is asked for
+	// beyond the end of a call, in which its result is fetched.
+	taskLife  = 5 * time.Minute
+	taskGrace = time.Minute
+	// maxTaskID is what a server may call a task: it is sent with every question.
+	maxTaskID = 1 << 10
+)
+
+// taskError is what became of a call that had to be a task, where there is no answer of the tool.
+type taskError string
+
+func (e taskError) Error() string { return string(e) }
+
+// taskCall is a call that was made as a task. begun and the others that change are guarded by the connection's mu.
+type taskCall struct {
+	id    jsonrpc.ID
+	token json.RawMessage // of its progress; nil = nobody asked for it
+	ctx   context.Context // ends when nobody waits for the answer any more
+	stop  context.CancelFunc
+	news  chan struct{} // the server says that something has changed
+
+	begun  bool   // the server has answered with a task
+	gone   bool   // nobody waits any more
+	task   string // the server's name of it; "" = not known yet
+	spoken bool   // the server tells of its progress by itself
+}
+
+// task is what a server says of one.
+type task struct {
+	ID       string  `json:"taskId"`
+	Status   string  `json:"status"`
+	Message  string  `json:"statusMessage"`
+	Interval float64 `json:"pollInterval"` // milliseconds
+}
+
+// begin makes a call of a tool that has to be a task one.
+func (c *taskConn) begin(ctx context.Context, r *jsonrpc.Request) *jsonrpc.Request {
+	var params map[string]json.RawMessage
+	var known struct {
+		Name string `json:"name"`
+		Meta struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if json.Unmarshal(r.Params, &known) != nil || !c.required[known.Name] || c.offer.Requests.Tools.Call == nil || json.Unmarshal(r.Params, &params) != nil {
+		return r
+	}
+	params["task"] = fmt.Appendf(nil, `{"ttl":%d}`, (remaining(ctx) + taskGrace).Milliseconds())
+	changed, err := json.Marshal(params)
+	if err != nil {
+		return r
+	}
+	for id, call := range c.calls { // of those that ended before the server answered, no more than calls can run are kept
+		if len(c.calls) < mostCalls {
+			break
+		}
+		if call.gone && !call.begun {
+			delete(c.calls, id)
+		}
+	}
+	call := &taskCall{id: r.ID, token: known.Meta.Token, news: make(chan struct{}, 1)}
+	call.ctx, call.stop = context.WithCancel(c.ctx)
+	c.calls[r.ID] = call
+	return &jsonrpc.Request{ID: r.ID, Method: r.Method, Params: changed, Extra: r.Extra}
+}
+
+// cancelled ends what waits for an answer that the SDK does not want any more. A task is cancelled by its name; one that
+// has none yet, when it has.
+func (c *taskConn) cancelled(r *jsonrpc.Request) *jsonrpc.Request {
+	var params struct {
+		ID any `json:"requestId"`
+	}
+	if json.Unmarshal(r.Params, &params) != nil {
+		return r
+	}
+	id, err := jsonrpc.MakeID(params.ID)
+	if err != nil {
+		return r
+	}
+	c.mu.Lock()
+	delete(c.listings, id)
+	call, ok := c.calls[id]
+	if !ok {
+		c.mu.Unlock()
+		return r
+	}
+	call.gone = true
+	call.stop()
+	name := call.task
+	if name != "" {
+		delete(c.calls, id)
+	}
+	can := c.offer.Cancel != nil
+	c.mu.Unlock()
+	if name == "" || !can {
+		return r
+	}
+	if end, err := c.question("tasks/cancel", name); err == nil {
+		return end // its answer is nobody's
+	}
+	return r
+}
+
+// nudge has the call of a task ask how it is.
+func (c *taskConn) nudge(params json.RawMessage) {
+	var t task
+	if json.Unmarshal(params, &t) != nil || t.ID == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, call := range c.calls {
+		if call.task != t.ID {
+			continue
+		}
+		select {
+		case call.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// progressed notes that a server tells of a call's progress by itself: nothing is made of its task's status then.
+func (c *taskConn) progressed(params json.RawMessage) {
+	var p struct {
+		Token json.RawMessage `json:"progressToken"`
+	}
+	if json.Unmarshal(params, &p) != nil || len(p.Token) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, call := range c.calls {
+		call.spoken = call.spoken || bytes.Equal(call.token, p.Token)
+	}
+}
+
+// follow brings the answer to a call of which the server has made a task.
+func (c *taskConn) follow(call *taskCall, created json.RawMessage) {
+	defer call.stop()
+	answer, err := c.outcome(call, created)
+	c.mu.Lock()
+	gone, name := call.gone, call.task
+	delete(c.calls, call.id)
+	c.mu.Unlock()
+	if gone || c.ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		if name != "" {
+			c.abandon(name)
+		}
+		answer = &jsonrpc.Response{Error: err}
+	}
+	c.say(&jsonrpc.Response{ID: call.id, Result: answer.Result, Error: answer.Error})
+}
+
+// abandon has the server end a task of which nobody wants the result. It may have ended before.
+func (c *taskConn) abandon(name string) {
+	c.mu.Lock()
+	can := c.offer.Cancel != nil
+	c.mu.Unlock()
+	if !can {
+		return
+	}
+	if r, err := c.question("tasks/cancel", name); err == nil {
+		_ = c.Connection.Write(c.ctx, r) // a connection that is lost ends the task as well as may be
+	}
+}
+
+// outcome is the answer to a call, once its task has ended. With an error the task may go on.
+func (c *taskConn) outcome(call *taskCall, created json.RawMessage) (*jsonrpc.Response, error) {
+	var first struct {
+		Task *task `json:"task"`
+	}
+	if json.Unmarshal(created, &first) != nil || first.Task == nil || first.Task.ID == "" || len(first.Task.ID) > maxTaskID {
+		return nil, taskError("it was asked for a task, and answered something else")
+	}
+	now := *first.Task
+	c.mu.Lock()
+	call.task = now.ID
+	gone := call.gone
+	c.mu.Unlock()
+	if gone {
+		c.abandon(now.ID)
+		return nil, context.Canceled
+	}
+	name, told, steps := now.ID, "", 0
+	for {
+		switch now.Status {
+		case "completed", "failed":
+			return c.result(call.ctx, now)
+		case "cancelled":
+			return &jsonrpc.Response{Error: taskError("it has cancelled the task" + reason(now.Message))}, nil
+		case "input_required":
+			return nil, taskError("the task asks for input, which cannot be given here" + reason(now.Message))
+		case "working":
+		default:
+			return nil, taskError("it says that the task is " + fmt.Sprintf("%q", word(now.Status)) + ", which is not known")
+		}
+		if text := word(now.Message); text != "" && text != told {
+			told, steps = text, steps+1
+			c.progress(call, text, steps)
+		}
+		if err := call.pause(now.Interval); err != nil {
+			return nil, err
+		}
+		answer, err := c.ask(call.ctx, "tasks/get", name)
+		if err != nil {
+			return nil, err
+		}
+		if answer.Error != nil {
+			return nil, taskError("it does not say how the task is" + reason(answer.Error.Error()))
+		}
+		now = task{}
+		if json.Unmarshal(answer.Result, &now) != nil || now.ID != "" && now.ID != name {
+			return nil, taskError("it was asked how the task is, and answered something else")
+		}
+		now.ID = name
+	}
+}
+
+// result is that of a task that has ended.
+func (c *taskConn) result(ctx context.Context, t task) (*jsonrpc.Response, error) {
+	answer, err := c.ask(ctx, "tasks/result", t.ID)
+	if err != nil {
+		return nil, err
+	}
+	var r struct {
+		IsError bool `json:"isError"`
+	}
+	bad := json.Unmarshal(answer.Result, &r) != nil || !bytes.HasPrefix(bytes.TrimSpace(answer.Result), []byte("{"))
+	switch {
+	case t.Status == "failed" && answer.Error == nil && !bad && r.IsError:
+	case t.Status == "failed" && t.Message == "" && answer.Error != nil:
+		answer.Error = taskError("the task failed" + reason(answer.Error.Error()))
+	case t.Status == "failed":
+		answer.Error = taskError("the task failed" + reason(t.Message))
+	case answer.Error != nil:
+		answer.Error = taskError("the task has ended, and its result is not given" + reason(answer.Error.Error()))
+	case bad:
+		answer.Error = taskError("the task has ended, and its result is none")
+	}
+	return answer, nil
+}
+
+// pause waits as long as the server asks for, within bounds, or until it says that something has changed.
+func (call *taskCall) pause(milliseconds float64) error {
+	wait := pollPause
+	if milliseconds > 0 {
+		wait = time.Duration(min(milliseconds, float64(latest.Milliseconds()))) * time.Millisecond
+	}
+	select {
+	case <-time.After(soonest): // also for one that says so all the time
+	case <-call.ctx.Done():
+		return call.ctx.Err()
+	}
+	select {
+	case <-time.After(wait - soonest):
+	case <-call.news:
+	case <-call.ctx.Done():
+		return call.ctx.Err()
+	}
+	return nil
+}
+
+// progress tells the SDK what a task does, as if the server had: the steps are those that were seen.
+func (c *taskConn) progress(call *taskCall, text string, step int) {
+	c.mu.Lock()
+	silent := call.spoken || call.gone || call.token == nil
+	c.mu.Unlock()
+	if silent {
+		return
+	}
+	params, err := json.Marshal(map[string]any{"progressToken": call.token, "progress": step, "message": text})
+	if err == nil {
+		c.say(&jsonrpc.Request{Method: "notifications/progress", Params: params})
+	}
+}
+
+// reason is what a server says of why, in an error.
+func reason(text string) string {
+	if text = tool.Shorten(tool.Readable([]byte(text)), saidShown); text == "" {
+		return ""
+	}
+	return ": " + text
+}
