@@ -135,9 +135,14 @@ func (s *storm) descendants() (n int, lent []community.MemberID) {
 	return n, lent
 }
 
-// look holds what lives now against the limits.
+// look holds what lives now against the limits. One that ends gives its place back before it is no member any more: for
+// no time at all there may be one more of them.
 func (s *storm) look() {
 	n, lent := s.descendants()
+	if n > s.limits.Agents {
+		time.Sleep(time.Millisecond)
+		n, _ = s.descendants()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range lent {
