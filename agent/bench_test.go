@@ -18,6 +18,7 @@ import (
 	"symbio/actor"
 	"symbio/agent"
 	"symbio/agent/llm"
+	"symbio/agent/llm/llmtest"
 	"symbio/agent/llm/scripted"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -59,37 +60,6 @@ func (c caller) Stream(_ context.Context, r llm.Request) iter.Seq2[llm.Chunk, er
 	}
 }
 
-// minimal is the loop that anybody writes by hand: ask the model, run what it asks for, ask again. It checks nothing,
-// tells nobody and remembers nothing.
-func minimal(ctx context.Context, model llm.Model, tools map[string]func(json.RawMessage) (string, error), task string) (string, error) {
-	messages := []llm.Message{{Role: llm.User, Text: task}}
-	for {
-		answer := llm.Message{Role: llm.Assistant}
-		for c, err := range model.Stream(ctx, llm.Request{Messages: messages}) {
-			if err != nil {
-				return "", err
-			}
-			answer.Text += c.Text
-			if c.Call != nil {
-				answer.Calls = append(answer.Calls, *c.Call)
-			}
-		}
-		messages = append(messages, answer)
-		if len(answer.Calls) == 0 {
-			return answer.Text, nil
-		}
-		var results []llm.ToolResult
-		for _, c := range answer.Calls {
-			text, err := tools[c.Name](c.Args)
-			if err != nil {
-				text = err.Error()
-			}
-			results = append(results, llm.ToolResult{CallID: c.ID, Name: c.Name, Text: text, IsError: err != nil})
-		}
-		messages = append(messages, llm.Message{Role: llm.Tool, Results: results})
-	}
-}
-
 // BenchmarkTask is a task that an agent of a community is given: the loop of model and tools (agent/conversation measures it
 // alone, with rules and events, as BenchmarkExchange), and around it the agent's mailbox, its account, the record of
 // decisions, and who it works for.
@@ -111,7 +81,7 @@ func BenchmarkTask(b *testing.B) {
 				id := r.spawn(model, "lookup") // with nothing behind it yet, as the floor
 				start := time.Now()
 				for range 20 {
-					if _, err := minimal(b.Context(), model, byHand, "What is the weather?"); err != nil {
+					if _, err := llmtest.ByHand(b.Context(), model, byHand, "What is the weather?"); err != nil {
 						b.Fatal(err)
 					}
 				}

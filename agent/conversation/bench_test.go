@@ -12,6 +12,7 @@ import (
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
+	"symbio/agent/llm/llmtest"
 	"symbio/agent/tool"
 	"symbio/security/permission"
 )
@@ -39,39 +40,6 @@ func (m *instant) Stream(context.Context, llm.Request) iter.Seq2[llm.Chunk, erro
 type addArgs struct {
 	A int `json:"a"`
 	B int `json:"b"`
-}
-
-// byHand is the least that a loop of model and tools needs: no checks, no events, no errors.
-func byHand(m llm.Model, task string) string {
-	tools := map[string]func(json.RawMessage) string{"add": func(raw json.RawMessage) string {
-		var a addArgs
-		if json.Unmarshal(raw, &a) != nil {
-			return "?"
-		}
-		return fmt.Sprint(a.A + a.B)
-	}}
-	messages := []llm.Message{{Role: llm.User, Text: task}}
-	for {
-		answer := llm.Message{Role: llm.Assistant}
-		for c, err := range m.Stream(context.Background(), llm.Request{Messages: messages}) {
-			if err != nil {
-				return err.Error()
-			}
-			answer.Text += c.Text
-			if c.Call != nil {
-				answer.Calls = append(answer.Calls, *c.Call)
-			}
-		}
-		messages = append(messages, answer)
-		if len(answer.Calls) == 0 {
-			return answer.Text
-		}
-		results := llm.Message{Role: llm.Tool}
-		for _, c := range answer.Calls {
-			results.Results = append(results.Results, llm.ToolResult{CallID: c.ID, Name: c.Name, Text: tools[c.Name](c.Args)})
-		}
-		messages = append(messages, results)
-	}
 }
 
 // guarded are tools as an agent has them: two links of rules, every call told, decided, recorded and answered.
@@ -102,7 +70,16 @@ func BenchmarkExchange(b *testing.B) {
 			}
 			heard := 0
 			set := guarded(b, &heard)
-			floor := func() { byHand(&instant{turns: turns, ids: ids}, "add") }
+			byHand := map[string]func(json.RawMessage) (string, error){"add": func(raw json.RawMessage) (string, error) {
+				var a addArgs
+				err := json.Unmarshal(raw, &a)
+				return fmt.Sprint(a.A + a.B), err
+			}}
+			floor := func() {
+				if _, err := llmtest.ByHand(b.Context(), &instant{turns: turns, ids: ids}, byHand, "add"); err != nil {
+					b.Fatal(err)
+				}
+			}
 			ours := func() {
 				c := conversation.New(conversation.Config{Model: &instant{turns: turns, ids: ids}, Tools: set, Watch: func(context.Context, conversation.Event) { heard++ }})
 				if _, err := c.Send(context.Background(), "add"); err != nil {
