@@ -23,13 +23,16 @@ test: ## all tests
 oracle: ## our clients of models' servers against the providers' own
 	cd .oracle && CGO_ENABLED=0 $(GO) test ./...
 
-lint: ## gofmt, vet, staticcheck
+lint: ## gofmt, vet, staticcheck, and the tests' own module in order
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+	cd .oracle && $(GO) mod tidy -diff
 
 bench: ## every figure, as a ratio to a floor measured in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
+	SYMBIO_FIGURES=1 $(GO) test -run 'LAN|TwoNodes|Frozen|EndsAtOnce' -parallel 1 -count 1 -v ./cmd/symbio
+	SYMBIO_FIGURES=1 $(GO) test -run 'Process' -count 1 ./transport/grpcpeer
 
 soak: ## ten minutes of six nodes under load, of which one after another is killed, frozen or cut off
 	SYMBIO_SOAK=10m $(GO) test -run '^TestSixNodesUnderLoadAndFaults$$' -count 1 -timeout 15m -v ./cmd/symbio

@@ -13,16 +13,15 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/anthropic"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/llm/wire"
 )
 
-func anthropicClient(server llmtest.RoundTrip) sdk.Client {
+func anthropicClient(server roundTrip) sdk.Client {
 	return sdk.NewClient(option.WithBaseURL("http://127.0.0.1:1"), option.WithAPIKey("the-key"), option.WithMaxRetries(0), option.WithHTTPClient(&http.Client{Transport: server}))
 }
 
 // anthropicAnswer is what Anthropic's own client makes of an answer.
-func anthropicAnswer(ctx context.Context, server llmtest.RoundTrip) (answer, error) {
+func anthropicAnswer(ctx context.Context, server roundTrip) (answer, error) {
 	client := anthropicClient(server)
 	stream := client.Messages.NewStreaming(ctx, sdk.MessageNewParams{Model: "m", MaxTokens: 100, Messages: []sdk.MessageParam{sdk.NewUserMessage(sdk.NewTextBlock("hello"))}})
 	defer stream.Close()
@@ -53,7 +52,7 @@ func anthropicAnswer(ctx context.Context, server llmtest.RoundTrip) (answer, err
 	return a, nil
 }
 
-func anthropicModel(t testing.TB, s llmtest.RoundTrip) llm.Model {
+func anthropicModel(t testing.TB, s roundTrip) llm.Model {
 	m, err := anthropic.New(anthropic.Config{MaxTokens: 100, Config: wire.Config{BaseURL: "http://127.0.0.1:1", Model: "m", Key: llm.NewSecret("the-key"), HTTP: &http.Client{Transport: s}, MaxRetries: -1}})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +74,7 @@ func TestAnthropicsClientReadsTheSame(t *testing.T) {
 }
 
 func TestAnthropicsClientWritesTheSame(t *testing.T) {
-	keep := func(body *[]byte) llmtest.RoundTrip {
+	keep := func(body *[]byte) roundTrip {
 		return func(r *http.Request) (*http.Response, error) {
 			*body, _ = io.ReadAll(r.Body)
 			if r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != "the-key" || r.Header.Get("Anthropic-Version") != "2023-06-01" {

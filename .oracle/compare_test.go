@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -13,8 +14,17 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 )
+
+// roundTrip is a server without a network.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// reply is an answer of such a server.
+func reply(status int, kind string, body io.Reader) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(body)}
+}
 
 // answer is what both make of an answer.
 type answer struct {
@@ -26,7 +36,7 @@ type answer struct {
 
 // compare has every transcript read by our client and by theirs. Of those in differ they make something else, for that
 // reason; of all others they make the same, or both an error. The list is exact.
-func compare(t *testing.T, dir string, made func(testing.TB, llmtest.RoundTrip) llm.Model, theirs func(context.Context, llmtest.RoundTrip) (answer, error), stops map[string]llm.Stop, differ map[string]string) {
+func compare(t *testing.T, dir string, made func(testing.TB, roundTrip) llm.Model, theirs func(context.Context, roundTrip) (answer, error), stops map[string]llm.Stop, differ map[string]string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d transcripts, %v", len(files), err)
@@ -42,7 +52,7 @@ func compare(t *testing.T, dir string, made func(testing.TB, llmtest.RoundTrip) 
 }
 
 // difference is what our client makes otherwise than theirs of an answer.
-func difference(t *testing.T, file string, made func(testing.TB, llmtest.RoundTrip) llm.Model, theirs func(context.Context, llmtest.RoundTrip) (answer, error), stops map[string]llm.Stop) string {
+func difference(t *testing.T, file string, made func(testing.TB, roundTrip) llm.Model, theirs func(context.Context, roundTrip) (answer, error), stops map[string]llm.Stop) string {
 	a, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +74,7 @@ func difference(t *testing.T, file string, made func(testing.TB, llmtest.RoundTr
 		}
 	}
 	server := func(*http.Request) (*http.Response, error) {
-		return llmtest.Reply(status, kind, strings.NewReader(body)), nil
+		return reply(status, kind, strings.NewReader(body)), nil
 	}
 	want, theirErr := theirs(t.Context(), server)
 	got, err := llm.Collect(made(t, server).Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hello"}}}), nil)

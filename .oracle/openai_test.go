@@ -13,12 +13,11 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/llm/openai"
 )
 
 // openaiAnswer is what OpenAI's own client makes of an answer.
-func openaiAnswer(ctx context.Context, server llmtest.RoundTrip) (answer, error) {
+func openaiAnswer(ctx context.Context, server roundTrip) (answer, error) {
 	client := sdk.NewClient(option.WithBaseURL("http://127.0.0.1:1/v1"), option.WithAPIKey("the-key"), option.WithMaxRetries(0), option.WithHTTPClient(&http.Client{Transport: server}))
 	stream := client.Chat.Completions.NewStreaming(ctx, sdk.ChatCompletionNewParams{Model: "m", Messages: []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage("hello")}})
 	defer stream.Close()
@@ -40,7 +39,7 @@ func openaiAnswer(ctx context.Context, server llmtest.RoundTrip) (answer, error)
 	return a, nil
 }
 
-func openaiModel(t testing.TB, s llmtest.RoundTrip) llm.Model {
+func openaiModel(t testing.TB, s roundTrip) llm.Model {
 	m, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1/v1", Model: "m", Key: llm.NewSecret("the-key"), HTTP: &http.Client{Transport: s}, MaxRetries: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +62,7 @@ func TestOpenAIsClientReadsTheSame(t *testing.T) {
 }
 
 func TestOpenAIsClientWritesTheSame(t *testing.T) {
-	keep := func(body *[]byte) llmtest.RoundTrip {
+	keep := func(body *[]byte) roundTrip {
 		return func(r *http.Request) (*http.Response, error) {
 			*body, _ = io.ReadAll(r.Body)
 			return nil, io.EOF

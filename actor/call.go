@@ -13,7 +13,7 @@ type call struct {
 	ref    *Ref
 	ctx    context.Context
 	msg    any
-	answer chan outcome // capacity 1; nil for a Tell and a Post
+	answer chan outcome // capacity 1; nil for a Post
 	done   func(error)  // of a Post
 	// refused is set before the call is queued, by the goroutine that sends it.
 	refused error
@@ -34,13 +34,6 @@ const (
 // begin reports whether Receive may have the call; the asker can no longer withdraw it then.
 func (c *call) begin() bool {
 	return c.ctx.Err() == nil && c.state.CompareAndSwap(waiting, begun)
-}
-
-// lapse answers a call that did not begin, if somebody is still to be told.
-func (c *call) lapse() {
-	if c.done != nil {
-		c.done(context.Cause(c.ctx))
-	}
 }
 
 // withdraw reports whether Receive will never see the call.

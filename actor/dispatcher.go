@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// dispatcher runs mailboxes on goroutines that Shutdown waits for. A few that have nothing to do stay
-// for the next one: a fresh goroutine has to grow its stack first, which costs more than a short message.
-// They end with the last actor.
+// dispatcher runs mailboxes on goroutines that Shutdown waits for. A few idle ones wait for the next mailbox:
+// a fresh goroutine has to grow its stack first, which costs more than a short message. They end with the
+// last actor.
 type dispatcher struct {
 	running *sync.WaitGroup
-	most    int // who may stay
+	maxIdle int
 	work    chan func()
 
-	mu   sync.Mutex
-	idle int           // guarded by mu
-	home chan struct{} // closed when nobody is to stay; nil while there are no actors; guarded by mu
+	mu     sync.Mutex
+	idle   int           // guarded by mu
+	closed chan struct{} // ends the idle ones; nil while there are no actors; guarded by mu
 }
 
 func newDispatcher(running *sync.WaitGroup) *dispatcher {
-	return &dispatcher{running: running, most: 4 * runtime.GOMAXPROCS(0), work: make(chan func())}
+	return &dispatcher{running: running, maxIdle: 4 * runtime.GOMAXPROCS(0), work: make(chan func())}
 }
 
 // Schedule starts work on a mailbox.
@@ -27,12 +27,12 @@ func (d *dispatcher) Schedule(work func()) {
 	select {
 	case d.work <- work:
 	default:
-		d.running.Go(func() { d.labour(work) })
+		d.running.Go(func() { d.run(work) })
 	}
 }
 
-// labour works off a mailbox, and then others while there are not too many who do.
-func (d *dispatcher) labour(work func()) {
+// run works off a mailbox, and then others, unless there are idle goroutines enough.
+func (d *dispatcher) run(work func()) {
 	// A Receive that ends its goroutine (as a failing test does) leaves the mailbox locked; going on with
 	// it on another goroutine unlocks it.
 	defer func() {
@@ -43,29 +43,29 @@ func (d *dispatcher) labour(work func()) {
 	for work != nil {
 		work()
 		work = nil
-		home, ok := d.stay()
+		closed, ok := d.acquireIdle()
 		if !ok {
 			return
 		}
 		select {
 		case work = <-d.work:
-		case <-home:
+		case <-closed:
 		}
-		d.leave()
+		d.releaseIdle()
 	}
 }
 
-func (d *dispatcher) stay() (home chan struct{}, ok bool) {
+func (d *dispatcher) acquireIdle() (closed chan struct{}, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.home == nil || d.idle >= d.most {
+	if d.closed == nil || d.idle >= d.maxIdle {
 		return nil, false
 	}
 	d.idle++
-	return d.home, true
+	return d.closed, true
 }
 
-func (d *dispatcher) leave() {
+func (d *dispatcher) releaseIdle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.idle--
@@ -75,15 +75,15 @@ func (d *dispatcher) leave() {
 func (d *dispatcher) open() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.home = make(chan struct{})
+	d.closed = make(chan struct{})
 }
 
 func (d *dispatcher) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.home != nil {
-		close(d.home)
-		d.home = nil
+	if d.closed != nil {
+		close(d.closed)
+		d.closed = nil
 	}
 }
 

@@ -11,8 +11,7 @@
 // # Guarantees
 //
 // Outcome. Every Ask ends in exactly one of: what Receive returned, ErrBusy, ErrStopped, ErrNoActor, a
-// *PanicError, or the cause of the asker's context. A Tell that was accepted and then met the end of its
-// actor is counted and logged as a dead letter.
+// *PanicError, or the cause of the asker's context. A Post that was accepted ends in the same, once.
 //
 // Order. Messages that one goroutine sends to one actor are handled in the order they were sent, across
 // restarts too; nothing is said about messages of different senders.
@@ -31,4 +30,17 @@
 //
 // It knows no other machine, persists nothing, and has no hierarchy: every actor is a child of the
 // System. Goroutines that a Behavior starts are its own to wait for and to recover.
+//
+// # What it takes from Proto.Actor, and what not
+//
+// Mailboxes, the scheduling of messages, supervision, the count of failures, restarts and the life of an actor are
+// Proto.Actor's. These parts are ours, for reasons that were measured:
+//
+//   - Ask: a request of Proto.Actor knows no context, and waits for its timeout when the actor stops or panics
+//     meanwhile; it also takes 10 objects and twice as long.
+//   - The gate of a mailbox: a full one of Proto.Actor's makes its sender spin, or drops the oldest message silently
+//     and then spins for ever.
+//   - Back-off: the strategy of Proto.Actor's never gives up and its pauses grow by a constant.
+//   - The dispatcher and actor/term: the fresh stack of a goroutine for each message, and three contexts of package
+//     context for each call, were a third of what a call between nodes cost. Shutdown can wait for our goroutines.
 package actor

@@ -31,7 +31,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(r.Tell(2))
+	fmt.Println(r.Tell(2)) // and does not wait
 	fmt.Println(r.Ask(ctx, 40))
 	fmt.Println(r.Ask(ctx, "one"))
 

@@ -3,45 +3,24 @@ package actor
 import (
 	"context"
 	"log/slog"
-	"sync"
-	"time"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
 )
 
-// throttle lets through what a person could read: a few a second.
-type throttle struct {
-	mu     sync.Mutex
-	since  time.Time // start of the current second; guarded by mu
-	passed int       // in it; guarded by mu
-	missed int       // since the last one that passed; guarded by mu
-}
-
+// perSecond is how many lines of Proto.Actor a person could read.
 const perSecond = 5
 
-// allow reports whether to log now, and how many were not logged since the last time.
-func (t *throttle) allow() (ok bool, missed int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now := time.Now(); now.Sub(t.since) >= time.Second {
-		t.since, t.passed = now, 0
-	}
-	if t.passed >= perSecond {
-		t.missed++
-		return false, 0
-	}
-	t.passed++
-	missed, t.missed = t.missed, 0
-	return true, missed
-}
-
 // engineLogger returns the logger that Proto.Actor gets: throttled, and with its Info as Debug, since
-// what a person wants to know this package says itself.
+// this package logs what a person wants to know itself.
 func engineLogger(l *slog.Logger) *slog.Logger {
-	return slog.New(&engineLog{Handler: l.Handler(), throttle: &throttle{}}).With("lib", "proto.actor")
+	return slog.New(&engineLog{l.Handler(), rate.NewLimiter(perSecond, perSecond), new(atomic.Int64)}).With("lib", "proto.actor")
 }
 
 type engineLog struct {
 	slog.Handler
-	throttle *throttle
+	allowed *rate.Limiter
+	missed  *atomic.Int64 // since the last line that was allowed
 }
 
 func (h *engineLog) Enabled(ctx context.Context, l slog.Level) bool {
@@ -49,24 +28,24 @@ func (h *engineLog) Enabled(ctx context.Context, l slog.Level) bool {
 }
 
 func (h *engineLog) Handle(ctx context.Context, rec slog.Record) error {
-	ok, missed := h.throttle.allow()
-	if !ok {
+	if !h.allowed.Allow() {
+		h.missed.Add(1)
 		return nil
 	}
 	rec.Level = demote(rec.Level)
-	if missed > 0 {
+	if missed := h.missed.Swap(0); missed > 0 {
 		rec = rec.Clone()
-		rec.AddAttrs(slog.Int("unlogged", missed))
+		rec.AddAttrs(slog.Int64("unlogged", missed))
 	}
 	return h.Handler.Handle(ctx, rec)
 }
 
 func (h *engineLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &engineLog{h.Handler.WithAttrs(attrs), h.throttle}
+	return &engineLog{h.Handler.WithAttrs(attrs), h.allowed, h.missed}
 }
 
 func (h *engineLog) WithGroup(name string) slog.Handler {
-	return &engineLog{h.Handler.WithGroup(name), h.throttle}
+	return &engineLog{h.Handler.WithGroup(name), h.allowed, h.missed}
 }
 
 func demote(l slog.Level) slog.Level {

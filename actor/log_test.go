@@ -7,38 +7,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"symbio/actor"
 )
-
-func TestDeadLettersAreLoggedAFewASecondAndWithoutTheirContents(t *testing.T) {
-	var log bytes.Buffer
-	cfg := actor.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
-	inBubble(t, cfg, func(t *testing.T, s *actor.System) {
-		r := spawn(t, s, actor.Props{Name: "ann", New: always(echo)})
-		if err := r.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for range 1000 {
-			wantErr(t, r.Tell("the password is 1234"), actor.ErrNoActor)
-		}
-		time.Sleep(time.Second)
-		wantErr(t, r.Tell("the password is 1234"), actor.ErrNoActor)
-		if got := s.DeadLetters(); got != 1001 {
-			t.Errorf("got %d dead letters, want 1001", got)
-		}
-	})
-	if n := strings.Count(log.String(), `msg="dead letter" actor=ann type=string`); n != 6 {
-		t.Errorf("got %d lines, want 5 in the first second and 1 in the next:\n%s", n, &log)
-	}
-	if !strings.Contains(log.String(), "unlogged=995") {
-		t.Errorf("the log does not say how many it left out:\n%s", &log)
-	}
-	if strings.Contains(log.String(), "password") {
-		t.Errorf("the log has contents of messages:\n%s", &log)
-	}
-}
 
 func TestProtoActorsLinesAreForDevelopers(t *testing.T) {
 	for _, test := range []struct {

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"context"
 	"sync/atomic"
 
 	proto "github.com/asynkron/protoactor-go/actor"
@@ -93,24 +94,15 @@ func (i *invoker) InvokeUserMessage(msg any) {
 	left := r.gate.leave()
 	switch {
 	case r.gate.closed():
-		i.turnAway(c)
+		c.finish(nil, ErrStopped)
 		if r.ended && left == 0 {
 			r.finish()
 		}
 	case c.begin():
 		i.actor.InvokeUserMessage(c)
-	default:
-		c.lapse()
+	default: // the asker gave up, or the context of a Post ended
+		c.finish(nil, context.Cause(c.ctx))
 	}
-}
-
-// turnAway answers a call that was queued when the actor stopped.
-func (i *invoker) turnAway(c *call) {
-	if c.answer == nil && c.done == nil {
-		i.sys.dead(c)
-		return
-	}
-	c.finish(nil, ErrStopped)
 }
 
 func (i *invoker) InvokeSystemMessage(msg any) {

@@ -96,8 +96,8 @@ func TestPostsThatAreQueuedWhenTheirActorStopsAreToldSo(t *testing.T) {
 				t.Errorf("got %v, want %v", err, actor.ErrStopped)
 			}
 		}
-		if err := r.Post(context.Background(), "after", over.done); !errors.Is(err, actor.ErrStopped) || s.DeadLetters() != 0 {
-			t.Errorf("after the end: got %v, %d dead letters", err, s.DeadLetters())
+		if err := r.Post(context.Background(), "after", over.done); !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("after the end: got %v", err)
 		}
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)

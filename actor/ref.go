@@ -69,22 +69,10 @@ func (r *Ref) Ask(ctx context.Context, msg any) (any, error) {
 	return c.wait(r.halting())
 }
 
-// Tell sends msg and does not wait. nil says that msg is queued, not that it will be handled; otherwise
-// the error is ErrBusy, ErrStopped or ErrNoActor as for Ask. Receive's context has no deadline, and its
-// answer goes nowhere.
-func (r *Ref) Tell(msg any) error {
-	if r == nil || r.sys == nil {
-		return ErrNoActor
-	}
-	c := &call{ref: r, ctx: context.Background(), msg: msg}
-	r.sys.root.Send(r.pid, c)
-	return c.refused
-}
-
-// Post is Ask for who does not wait. Unless it returns an error, which is ErrBusy, ErrStopped or
-// ErrNoActor as for Ask, done is called once: with the error that Ask would have returned, or nil. It is
-// called by the actor, before it goes on, so it must neither block nor panic. Nobody gives up waiting
-// for a Post: when ctx ends, a message that is still queued comes to done in its turn, unhandled.
+// Post is Ask for a sender that does not wait. Unless it returns an error, which is ErrBusy, ErrStopped or
+// ErrNoActor as for Ask, done is called once: with the error that Ask would have returned, or nil. The
+// actor calls it before it goes on, so it must neither block nor panic. A Post is never withdrawn: when ctx
+// ends, a message that is still queued comes to done in its turn, unhandled.
 func (r *Ref) Post(ctx context.Context, msg any, done func(error)) error {
 	if r == nil || r.sys == nil {
 		return ErrNoActor
@@ -95,6 +83,11 @@ func (r *Ref) Post(ctx context.Context, msg any, done func(error)) error {
 	c := &call{ref: r, ctx: ctx, msg: msg, done: done}
 	r.sys.root.Send(r.pid, c)
 	return c.refused
+}
+
+// Tell is Post for a sender that does not want to know what becomes of msg. Receive's context has no deadline.
+func (r *Ref) Tell(msg any) error {
+	return r.Post(context.Background(), msg, func(error) {})
 }
 
 // Stop ends the actor and returns when it has ended. New messages are refused from now on, queued ones
@@ -222,9 +215,6 @@ func (r *Ref) receive(c *call, fail func(error)) {
 func (r *Ref) explain(c *call, err error) error {
 	if r.killed.Load() && errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)
-	}
-	if c.answer == nil && c.done == nil {
-		r.sys.cfg.Logger.Debug("nobody waits for this error", "actor", r.name, "err", err)
 	}
 	return err
 }

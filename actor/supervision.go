@@ -9,9 +9,8 @@ import (
 
 // fate is what an actor needs once it has failed.
 type fate struct {
-	failures []time.Time // those within Config.Within
-	restart  *time.Timer // set while the restart waits for its back-off
-	why      error       // what Props.Stopped is told
+	restart *time.Timer // set while the restart waits for its back-off
+	why     error       // what Props.Stopped is told
 }
 
 // supervisor decides what becomes of an actor that failed. Proto.Actor has suspended the actor's mailbox
@@ -19,7 +18,7 @@ type fate struct {
 type supervisor struct{ sys *System }
 
 // HandleFailure runs on the goroutine of the actor that failed.
-func (v *supervisor) HandleFailure(_ *proto.ActorSystem, up proto.Supervisor, pid *proto.PID, _ *proto.RestartStatistics, reason, _ any) {
+func (v *supervisor) HandleFailure(_ *proto.ActorSystem, up proto.Supervisor, pid *proto.PID, past *proto.RestartStatistics, reason, _ any) {
 	r := v.sys.find(pid.Id)
 	if r == nil {
 		return
@@ -28,11 +27,11 @@ func (v *supervisor) HandleFailure(_ *proto.ActorSystem, up proto.Supervisor, pi
 	if !ok {
 		err = &PanicError{Actor: r.name, Value: reason}
 	}
-	r.failed(err, func() { up.RestartChildren(pid) })
+	r.failed(err, past, func() { up.RestartChildren(pid) })
 }
 
 // failed plans a restart, or stops the actor when it failed too often.
-func (r *Ref) failed(err error, restart func()) {
+func (r *Ref) failed(err error, past *proto.RestartStatistics, restart func()) {
 	r.behavior = nil // whatever it held may be broken
 	cfg := r.sys.cfg
 	cfg.Logger.Error("actor failed", "actor", r.name, "err", err)
@@ -44,7 +43,11 @@ func (r *Ref) failed(err error, restart func()) {
 	if r.fate == nil {
 		r.fate = &fate{}
 	}
-	n := r.fate.fail(time.Now(), cfg.Within)
+	if past.NumberOfFailures(cfg.Within) == 0 {
+		past.Reset() // it forgets nothing by itself
+	}
+	past.Fail()
+	n := past.NumberOfFailures(cfg.Within)
 	if n > cfg.Restarts {
 		r.mu.Unlock()
 		r.close(fmt.Errorf("%w: %d failures within %v, the last one: %w", ErrFailing, n, cfg.Within, err))
@@ -69,18 +72,6 @@ func (r *Ref) cancelRestart() {
 		r.sys.timers.Done()
 	}
 	r.fate.restart = nil
-}
-
-// fail notes a failure; it returns how many there were within the time.
-func (f *fate) fail(now time.Time, within time.Duration) int {
-	kept := f.failures[:0]
-	for _, t := range f.failures {
-		if now.Sub(t) < within {
-			kept = append(kept, t)
-		}
-	}
-	f.failures = append(kept, now)
-	return len(f.failures)
 }
 
 // backOff doubles with each failure, from first to longest.

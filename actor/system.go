@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	proto "github.com/asynkron/protoactor-go/actor"
@@ -44,7 +43,7 @@ type Config struct {
 	BackOff time.Duration
 	// MaxBackOff is the longest pause. Default 5 s: what waits in the mailbox is still worth answering.
 	MaxBackOff time.Duration
-	// Logger receives failures, dead letters and what Proto.Actor has to say. Default: silent.
+	// Logger receives failures and what Proto.Actor has to say. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -93,13 +92,11 @@ var reserved = [...]string{"$", "ask/", "future", "guardian", "deadletter", "eve
 
 // System runs actors. Make it with NewSystem; end it with Shutdown.
 type System struct {
-	cfg         Config
-	engine      *proto.ActorSystem
-	root        *proto.RootContext
-	props       *proto.Props // one for all: a Props of its own would cost each actor 300 bytes
-	deadLetters atomic.Uint64
-	deadLog     throttle
-	shut        sync.Once
+	cfg    Config
+	engine *proto.ActorSystem
+	root   *proto.RootContext
+	props  *proto.Props // one for all: a Props of its own would cost each actor 300 bytes
+	shut   sync.Once
 
 	workers *dispatcher
 	running sync.WaitGroup // the goroutines of workers
@@ -121,7 +118,9 @@ func NewSystem(cfg Config) *System {
 	)
 	s.engine.EventStream.Subscribe(func(event any) {
 		if dead, ok := event.(*proto.DeadLetterEvent); ok {
-			s.undelivered(dead.Message)
+			if c, ok := dead.Message.(*call); ok { // this is the sender's goroutine
+				c.refused = errEnded
+			}
 		}
 	})
 	s.root = s.engine.Root.Copy().WithGuardian(&supervisor{s})
@@ -169,10 +168,6 @@ func (s *System) Lookup(name string) (*Ref, bool) {
 	}
 	return r, true
 }
-
-// DeadLetters returns how many messages found no actor to handle them: asks and tells to an actor that
-// had ended, and tells that were queued when it did.
-func (s *System) DeadLetters() uint64 { return s.deadLetters.Load() }
 
 // Shutdown stops all actors, side by side, as Ref.Stop does, refuses new ones with ErrStopped, and
 // returns when everything the System started has ended. When ctx ends first, the calls in flight are
@@ -275,23 +270,5 @@ func (s *System) forget(r *Ref) {
 	defer s.mu.Unlock()
 	if delete(s.actors, r.name); len(s.actors) == 0 {
 		s.workers.close()
-	}
-}
-
-// undelivered takes what Proto.Actor found no actor for. It runs on the sender's goroutine.
-func (s *System) undelivered(msg any) {
-	if c, ok := msg.(*call); ok {
-		c.refused = errEnded
-		if c.done == nil {
-			s.dead(c)
-		}
-	}
-}
-
-// dead counts and logs a message that nobody will handle.
-func (s *System) dead(c *call) {
-	s.deadLetters.Add(1)
-	if ok, missed := s.deadLog.allow(); ok {
-		s.cfg.Logger.Info("dead letter", "actor", c.ref.name, "type", fmt.Sprintf("%T", c.msg), "unlogged", missed)
 	}
 }

@@ -15,8 +15,9 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
+	"symbio/agent/budget"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/audit"
@@ -26,7 +27,7 @@ import (
 
 // script is a model that answers by a function of what it is given.
 func script(answer func(ctx context.Context, r llm.Request) (llm.Message, error)) llm.Model {
-	return llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+	return llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
 		m, err := answer(ctx, r)
 		return llm.Response{Message: m, Stop: llm.StopEnd}, err
 	})
@@ -75,10 +76,10 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 	h.factory = agent.NewFactory(agent.Config{
 		Community: h.community, Skills: h.skills, Tools: tools, Dir: "/work",
 		Model: func(context.Context, string) (llm.Model, error) { return model, nil },
-		Definition: func(name string) (agent.Definition, error) {
-			d := agent.General()
+		Definition: func(name string) (definition.Definition, error) {
+			d := definition.General()
 			if d.Name, d.Instructions = name, "I work."; name == "brief" {
-				d.Budget = agent.Limits{ModelCalls: 2, Agents: -1}
+				d.Budget = budget.Limits{ModelCalls: 2, Agents: -1}
 			} else if name != "worker" {
 				return d, fmt.Errorf("agent definition %q: %w", name, community.ErrNotFound)
 			}
@@ -126,7 +127,7 @@ func allowed(t *testing.T, rules ...string) permission.Policy {
 func (h *house) spawn(o agent.Order) community.Member {
 	h.t.Helper()
 	if o.Definition.Name == "" {
-		o.Definition = agent.General()
+		o.Definition = definition.General()
 	}
 	m, err := h.factory.Spawn(h.t.Context(), o)
 	if err != nil {
@@ -224,7 +225,7 @@ func TestATaskEndsAtTheLimitOfTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := script(func(context.Context, llm.Request) (llm.Message, error) { return call(use("1", "slow", waitArgs{"1s"})) })
 		h := newHouse(t, model, slow())
-		def := agent.General()
+		def := definition.General()
 		def.MaxTurns = 3
 		_, err := h.task(h.spawn(agent.Order{Definition: def, Policy: allowed(t, "slow")}), "go")
 		if !errors.Is(err, agent.ErrTurns) {
@@ -243,7 +244,7 @@ func TestATaskEndsWithItsCallerAndWithItsBudget(t *testing.T) {
 			return llm.Message{}, ctx.Err()
 		})
 		h := newHouse(t, model)
-		m := h.spawn(agent.Order{Limits: agent.Limits{Wall: time.Minute}})
+		m := h.spawn(agent.Order{Limits: budget.Limits{Wall: time.Minute}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -252,7 +253,7 @@ func TestATaskEndsWithItsCallerAndWithItsBudget(t *testing.T) {
 			t.Errorf("error = %v after %v, want the caller's deadline", err, time.Since(start))
 		}
 		start = time.Now()
-		if _, err := h.task(m, "again"); !errors.Is(err, agent.ErrBudget) || time.Since(start) != time.Minute {
+		if _, err := h.task(m, "again"); !errors.Is(err, budget.ErrExceeded) || time.Since(start) != time.Minute {
 			t.Errorf("error = %v after %v, want ErrBudget after a minute", err, time.Since(start))
 		}
 	})
@@ -328,11 +329,11 @@ func TestSubAgentsEndWithTheirParent(t *testing.T) {
 
 func TestTheBudgetHoldsOverTheWholeTree(t *testing.T) {
 	for name, test := range map[string]struct {
-		limits agent.Limits
+		limits budget.Limits
 		want   string
 	}{
-		"count": {agent.Limits{Agents: 2, SpawnsPerMinute: 100}, "2 sub-agents live already"},
-		"rate":  {agent.Limits{Agents: 100, SpawnsPerMinute: 2}, "2 sub-agents a minute"},
+		"count": {budget.Limits{Agents: 2, SpawnsPerMinute: 100}, "2 sub-agents live already"},
+		"rate":  {budget.Limits{Agents: 100, SpawnsPerMinute: 2}, "2 sub-agents a minute"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -381,7 +382,7 @@ func TestDepthIsLimited(t *testing.T) {
 			return call(use("2", "send_signal", map[string]any{"member": child.ID, "data": "go deeper"}))
 		})
 		h := newHouse(t, model)
-		got, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "send_signal"), Limits: agent.Limits{Depth: 2}}), "go")
+		got, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "send_signal"), Limits: budget.Limits{Depth: 2}}), "go")
 		if err != nil || !strings.Contains(got, "nested 2 deep") {
 			t.Errorf("answer = %q, %v; want the limit of depth", got, err)
 		}

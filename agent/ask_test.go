@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"symbio/agent"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -32,7 +33,7 @@ func newAsker(t *testing.T) *asker {
 	return a
 }
 
-func (a *asker) order(p permission.Policy, def agent.Definition) agent.Order {
+func (a *asker) order(p permission.Policy, def definition.Definition) agent.Order {
 	return agent.Order{Definition: def, Policy: p, Ask: func(_ context.Context, asked agent.Asked) tool.Answer {
 		a.asked = append(a.asked, asked)
 		return a.answer
@@ -50,26 +51,26 @@ func TestWhatAPersonAllowsFromNowOnHoldsForAgentsThatComeLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsker(t)
 		ask := permission.Policy{Default: permission.Ask}
-		a.does(a.spawn(a.order(ask, agent.Definition{})), "waited")
-		a.does(a.spawn(a.order(ask, agent.Definition{})), "waited")
+		a.does(a.spawn(a.order(ask, definition.Definition{})), "waited")
+		a.does(a.spawn(a.order(ask, definition.Definition{})), "waited")
 		if len(a.asked) != 2 || len(a.asked[1].Lasting) != 1 {
 			t.Fatalf("asked %d times, at last with %+v", len(a.asked), a.asked)
 		}
 		a.granted = a.asked[1].Lasting
-		a.does(a.spawn(a.order(ask, agent.Definition{})), "waited")
+		a.does(a.spawn(a.order(ask, definition.Definition{})), "waited")
 		if len(a.asked) != 2 {
 			t.Error("asked about what is allowed from now on")
 		}
 		deny := allowed(t)
 		deny.Deny, deny.Default = allowed(t, "slow").Allow, permission.Ask
-		a.does(a.spawn(a.order(deny, agent.Definition{})), "Denied")
+		a.does(a.spawn(a.order(deny, definition.Definition{})), "Denied")
 	})
 }
 
 func TestWhatWouldBeAskedAgainIsNotOfferedToLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsker(t)
-		careful := agent.General()
+		careful := definition.General()
 		careful.Permissions.Default = "ask"
 		careful.Permissions.Preset = "none"
 		a.does(a.spawn(a.order(permission.Policy{Default: permission.Ask}, careful)), "waited")
@@ -83,12 +84,12 @@ func TestWhatWouldBeAskedAgainIsNotOfferedToLast(t *testing.T) {
 func TestWhoIsAskedSeesForWhomOfOtherNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsker(t)
-		m := a.spawn(a.order(permission.Policy{Default: permission.Ask}, agent.Definition{}))
+		m := a.spawn(a.order(permission.Policy{Default: permission.Ask}, definition.Definition{}))
 		for _, tt := range []struct{ requester, want []string }{
 			{nil, nil},
 			{[]string{"other"}, []string{"other"}},
-			{[]string{"other", "other/x", "other/y"}, []string{"other/y", "other/x"}},
-			{[]string{"other", "third/z"}, []string{"third/z", "other"}},
+			{[]string{"other", "other/x", "other/y"}, []string{"other", "other/y (claimed)", "other/x (claimed)"}},
+			{[]string{"other", "third/z"}, []string{"other", "third/z (claimed)"}},
 			{[]string{string(m.Node) + "/gone"}, nil},
 		} {
 			a.asked = nil

@@ -17,8 +17,8 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/llm/scripted"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -81,7 +81,7 @@ func BenchmarkTask(b *testing.B) {
 				id := r.spawn(model, "lookup") // with nothing behind it yet, as the floor
 				start := time.Now()
 				for range 20 {
-					if _, err := llmtest.ByHand(b.Context(), model, byHand, "What is the weather?"); err != nil {
+					if _, err := askByHand(b.Context(), model, byHand, "What is the weather?"); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -154,7 +154,7 @@ func (r *room) spawn(model llm.Model, rules ...string) community.MemberID {
 		}
 		policy.Allow = append(policy.Allow, rule)
 	}
-	member, err := r.factory.Spawn(r.b.Context(), agent.Order{Definition: agent.General(), Model: model, Policy: policy})
+	member, err := r.factory.Spawn(r.b.Context(), agent.Order{Definition: definition.General(), Model: model, Policy: policy})
 	if err != nil {
 		r.b.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func (r *room) task(id community.MemberID, text string) {
 // page by a tool, and waits in another for the last of them to come.
 func BenchmarkAThousandAgents(b *testing.B) {
 	const agents = 1000
-	script, err := scripted.Parse("meeting", []byte(`
+	model, err := scripted.Parse("meeting", []byte(`
 turns:
 - match: {turn: 0}
   calls: [{tool: lookup, args: {city: Kyoto}}]
@@ -183,7 +183,6 @@ turns:
 	if err != nil {
 		b.Fatal(err)
 	}
-	model := scripted.New(script)
 	page := strings.Repeat("It is sunny in Kyoto. ", 200)
 	var all, met chan struct{}
 	var come *sync.WaitGroup

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent"
+	"symbio/agent/budget"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/community"
 )
@@ -41,7 +43,7 @@ type waited struct {
 		Result  string
 		Error   string
 		Doing   string
-		Spent   agent.Spent
+		Spent   budget.Spent
 		NotTold []string `json:"not_told"`
 	}
 	Note string
@@ -282,7 +284,7 @@ func TestStoppedSubAgentsEndWithAllBelowThemAndMakeRoom(t *testing.T) {
 			<-ctx.Done()
 			return llm.Message{}, ctx.Err()
 		}), slow())
-		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "slow"), Limits: agent.Limits{Agents: 2}})
+		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "slow"), Limits: budget.Limits{Agents: 2}})
 		if _, err := h.task(m, "go"); err != nil {
 			t.Fatal(err)
 		}
@@ -373,7 +375,7 @@ func TestAnotherDefinitionDoesNotGiveAnAgentToolsThatItWasNotGiven(t *testing.T)
 			}
 			return call(use("1", "slow", waitArgs{"1s"}))
 		}), slow())
-		planner := agent.General()
+		planner := definition.General()
 		planner.Name, planner.Tools = "planner", []string{"replicate_agent"}
 		if _, err := h.task(h.spawn(agent.Order{Definition: planner, Policy: allowed(t, "replicate_agent", "slow")}), "go"); err != nil {
 			t.Fatal(err)
@@ -408,7 +410,7 @@ func TestSeveralAreToldWhichTheyAre(t *testing.T) {
 		}, func(_ context.Context, r llm.Request) (llm.Message, error) {
 			return say(last(r).Text[strings.Index(last(r).Text, "["):])
 		}))
-		if _, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "replicate_agent"), Limits: agent.Limits{Agents: 3}}), "go"); err != nil {
+		if _, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "replicate_agent"), Limits: budget.Limits{Agents: 3}}), "go"); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{

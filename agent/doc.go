@@ -9,8 +9,8 @@
 // While it works it can be steered and interrupted, through its Factory and by its id: what is said reaches its model between
 // two turns, and an interrupted agent stays and remembers what it did.
 //
-// A Lender lends agents of this node to those of others. Such an agent is one more sub-agent to who borrowed it, lives as
-// long as the call by which it was spawned, and is held to the rules and the budget of both nodes.
+// Its parts that know no agent are packages of their own: definition (agent files), budget (accounts), team (sub-agents and
+// their tasks), lending (agents of other nodes, and for them).
 //
 // Guarantees: results of a turn's tool calls come in the order of the calls; a task ends in an answer
 // or a typed error and never runs longer than its budget; an agent's children, skills and grants end

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 
+	"symbio/agent/budget"
 	"symbio/agent/llm"
 	"symbio/community"
 )
@@ -56,7 +57,7 @@ type Event struct {
 	Member   community.MemberID `json:"member,omitempty"`
 	Usage    *llm.Usage         `json:"usage,omitempty"`
 	// Spent is what it and its sub-agents have used: a first agent since its task began, others since they were made.
-	Spent *Spent `json:"spent,omitempty"`
+	Spent *budget.Spent `json:"spent,omitempty"`
 	// Model failed, for the Attempt-th time in this turn; Next is asked after Wait, in seconds: the same, or another
 	// of a list.
 	Model   string  `json:"model,omitempty"`

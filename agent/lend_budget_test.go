@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"symbio/agent"
+	"symbio/agent/budget"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/community"
 )
 
@@ -23,7 +23,7 @@ import (
 // meanwhile.
 type storm struct {
 	*lan
-	limits   agent.Limits
+	limits   budget.Limits
 	plan     []int
 	troubles []int
 
@@ -234,7 +234,7 @@ func TestNoBudgetIsExceededOverTwoNodes(t *testing.T) {
 		between := func(least, most int) int { return least + draw.IntN(most-least+1) }
 		s := &storm{
 			lent: map[community.MemberID]bool{},
-			limits: agent.Limits{
+			limits: budget.Limits{
 				Depth: between(1, 3), Agents: between(1, 6), SpawnsPerMinute: between(1, 9),
 				ModelCalls: between(3, 60), Tokens: int64(between(5, 200)) * 1000, Wall: 10 * time.Minute,
 			},
@@ -247,8 +247,8 @@ func TestNoBudgetIsExceededOverTwoNodes(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			cfg := general()
-			cfg.Max, cfg.PerNode, cfg.Order.Limits = 99, 99, agent.Limits{Depth: 99, Agents: 99, SpawnsPerMinute: 999}
-			s.lan = newLAN(t, llmtest.Func(s.answer), cfg, slow())
+			cfg.Max, cfg.PerNode, cfg.Limits = 99, 99, budget.Limits{Depth: 99, Agents: 99, SpawnsPerMinute: 999}
+			s.lan = newLAN(t, llm.Func(s.answer), cfg, slow())
 			s.a.lend(t, cfg)
 			time.Sleep(time.Second)
 			s.rage(t)

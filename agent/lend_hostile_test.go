@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"symbio/agent"
+	"symbio/agent/budget"
+	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/community"
 )
@@ -39,7 +41,7 @@ func TestALenderTakesNothingAtItsWord(t *testing.T) {
 			"no time":                {`{"agent":"general","share":{"wall":0}}`, "", hear, community.ErrInvalid},
 			"a negative one":         {`{"agent":"general","share":{"agents":-1}}`, "", hear, community.ErrInvalid},
 		} {
-			call := community.Call{Capability: agent.SpawnCapability, Payload: []byte(tt.data), OnBehalf: []byte(tt.behalf), Listen: tt.listen}
+			call := community.Call{Capability: lending.Capability, Payload: []byte(tt.data), OnBehalf: []byte(tt.behalf), Listen: tt.listen}
 			if _, err := l.b.community.Serve(t.Context(), community.Peer{ID: l.a.id}, call); !errors.Is(err, tt.want) {
 				t.Errorf("%s: %v, want %v", name, err, tt.want)
 			}
@@ -61,7 +63,7 @@ func TestALoanIsItsBorrowersAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		stranger := nodeID("eve")
-		if _, err := l.b.community.Serve(t.Context(), community.Peer{ID: stranger}, community.Call{Capability: agent.SpawnCapability, Payload: end}); !errors.Is(err, community.ErrNotFound) {
+		if _, err := l.b.community.Serve(t.Context(), community.Peer{ID: stranger}, community.Call{Capability: lending.Capability, Payload: end}); !errors.Is(err, community.ErrNotFound) {
 			t.Errorf("another node ends it: %v, want ErrNotFound", err)
 		}
 		if !l.b.lender.Has(l.a.id, child.ID) || l.b.lender.Has(stranger, child.ID) || l.b.lender.Has(l.a.id, "") {
@@ -94,8 +96,8 @@ func TestALenderThatLies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLAN(t, helper(hang), general())
-				parent := l.a.spawn(t, agent.Order{Limits: agent.Limits{ModelCalls: 100}, ForLife: true})
-				if err := l.b.community.Withdraw(agent.SpawnCapability); err != nil {
+				parent := l.a.spawn(t, agent.Order{Limits: budget.Limits{ModelCalls: 100}, ForLife: true})
+				if err := l.b.community.Withdraw(lending.Capability); err != nil {
 					t.Fatal(err)
 				}
 				c, err := l.b.lender.Capability()
@@ -136,7 +138,7 @@ func TestALenderThatLies(t *testing.T) {
 func TestALenderThatSaysTooMuchIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(hang), general())
-		if err := l.b.community.Withdraw(agent.SpawnCapability); err != nil {
+		if err := l.b.community.Withdraw(lending.Capability); err != nil {
 			t.Fatal(err)
 		}
 		c, err := l.b.lender.Capability()

@@ -15,6 +15,9 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
+	"symbio/agent/budget"
+	"symbio/agent/definition"
+	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -38,7 +41,7 @@ type place struct {
 	tools     []tool.Tool
 	community *community.Community
 	factory   *agent.Factory
-	lender    *agent.Lender
+	lender    *lending.Lender
 	end       func() error
 
 	mu      sync.Mutex
@@ -51,18 +54,18 @@ func nodeID(name string) community.NodeID {
 }
 
 // worker is what is lent.
-func worker() agent.Definition {
-	d := agent.General()
+func worker() definition.Definition {
+	d := definition.General()
 	d.Name = "worker"
 	return d
 }
 
-func newLAN(t *testing.T, model llm.Model, lend agent.LenderConfig, tools ...tool.Tool) *lan {
+func newLAN(t *testing.T, model llm.Model, lend lending.LenderConfig, tools ...tool.Tool) *lan {
 	t.Helper()
 	return newLANOver(t, memory.Config{Delay: time.Millisecond}, model, lend, tools...)
 }
 
-func newLANOver(t *testing.T, wire memory.Config, model llm.Model, lend agent.LenderConfig, tools ...tool.Tool) *lan {
+func newLANOver(t *testing.T, wire memory.Config, model llm.Model, lend lending.LenderConfig, tools ...tool.Tool) *lan {
 	t.Helper()
 	hub := memory.NewHub(wire)
 	l := &lan{t: t, hub: hub}
@@ -91,7 +94,7 @@ func (p *place) start(t *testing.T) {
 	system := actor.NewSystem(actor.Config{})
 	p.community = community.New(community.Config{
 		Node: p.id, Name: p.name, System: system, Network: p.hub.Node(p.id, p.name), Drain: time.Second, MaxCall: 5 * time.Minute,
-		Authorize: func(community.Peer, community.Call) error { return nil }, CallRate: 1e6, CallBurst: 1e6,
+		Authorize: func(community.Peer, community.Call) error { return nil },
 	})
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Tools: p.tools, Dir: "/work",
@@ -113,16 +116,14 @@ func (p *place) start(t *testing.T) {
 	})
 }
 
-func (p *place) lend(t *testing.T, cfg agent.LenderConfig) {
+func (p *place) lend(t *testing.T, cfg lending.LenderConfig) {
 	t.Helper()
-	cfg.Factory = p.factory
+	cfg.Community = p.community
 	if cfg.Definitions == nil {
-		cfg.Definitions = []agent.Definition{worker()}
+		cfg.Definitions = []definition.Definition{worker()}
 	}
-	if cfg.Order.Policy.Allow == nil {
-		cfg.Order.Policy = allowed(t, "slow", "replicate_agent", "invoke_capability", "send_signal")
-	}
-	p.lender = agent.NewLender(cfg)
+	cfg.Spawn = p.factory.Lend(agent.Order{Policy: allowed(t, "slow", "replicate_agent", "invoke_capability", "send_signal")})
+	p.lender = lending.NewLender(cfg)
 	c, err := p.lender.Capability()
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +137,7 @@ func (p *place) lend(t *testing.T, cfg agent.LenderConfig) {
 func (l *lan) meet() {
 	l.t.Helper()
 	for range 100 {
-		if len(l.a.community.WhoProvides(agent.SpawnCapability)) == 1 && l.b.knows(l.a) {
+		if len(l.a.community.WhoProvides(lending.Capability)) == 1 && l.b.knows(l.a) {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -163,7 +164,7 @@ func (p *place) spawn(t *testing.T, o agent.Order) community.Member {
 	t.Helper()
 	o.Definition.Name = cmp.Or(o.Definition.Name, "x")
 	if o.Definition.Name == "x" {
-		o.Definition = agent.General()
+		o.Definition = definition.General()
 	}
 	if o.Policy.Allow == nil {
 		o.Policy = allowed(t, "slow", "replicate_agent", "invoke_capability", "send_signal", "find_members", "wait_agents", "stop_agent", "message_agent")
@@ -212,8 +213,8 @@ func agentID(result string) string {
 	return id
 }
 
-func general() agent.LenderConfig {
-	return agent.LenderConfig{Definitions: []agent.Definition{agent.General()}}
+func general() lending.LenderConfig {
+	return lending.LenderConfig{Definitions: []definition.Definition{definition.General()}}
 }
 
 func TestAnAgentOfAnotherNodeIsLent(t *testing.T) {
@@ -226,7 +227,7 @@ func TestAnAgentOfAnotherNodeIsLent(t *testing.T) {
 		}), general(), slow())
 		m := l.a.spawn(t, agent.Order{})
 		got, err := l.a.task(t.Context(), m, "have help: wait")
-		if want := "after it waited 10m, for ann/general,"; got != want || err != nil {
+		if want := "after it waited 10m, for ann,"; got != want || err != nil {
 			t.Fatalf("answer %q, %v; want %q", got, err, want)
 		}
 		here := l.b.here()
@@ -306,9 +307,9 @@ func TestDepthCountsOnOverNodes(t *testing.T) {
 				return say(m.Results[0].Text)
 			}
 			return call(use("2", "send_signal", map[string]any{"member": agentID(m.Results[0].Text), "data": "deep"}))
-		}), agent.LenderConfig{Definitions: general().Definitions, Order: agent.Order{Limits: agent.Limits{Depth: 9}}})
+		}), lending.LenderConfig{Definitions: general().Definitions, Limits: budget.Limits{Depth: 9}})
 		for depth := 1; depth <= 3; depth++ {
-			m := l.a.spawn(t, agent.Order{Limits: agent.Limits{Depth: depth, Agents: 100}})
+			m := l.a.spawn(t, agent.Order{Limits: budget.Limits{Depth: depth, Agents: 100}})
 			got, err := l.a.task(t.Context(), m, "have help: deep")
 			if err != nil || !strings.Contains(got, "over the budget") {
 				t.Errorf("%d deep: %q, %v", depth, got, err)
@@ -364,7 +365,7 @@ func hang(ctx context.Context, _ llm.Request, _ string) (llm.Message, error) {
 // lease is one agent of a that has one of b, which is at work.
 func lease(t *testing.T, l *lan) (parent community.Member, answer <-chan string) {
 	t.Helper()
-	parent = l.a.spawn(t, agent.Order{Limits: agent.Limits{ModelCalls: 100}})
+	parent = l.a.spawn(t, agent.Order{Limits: budget.Limits{ModelCalls: 100}})
 	said := make(chan string, 1)
 	go func() {
 		got, err := l.a.task(context.Background(), parent, "have help: hang")
@@ -430,7 +431,7 @@ func TestALeaseEndsWithTheBorrowersNodeWhateverBecomesOfTheCall(t *testing.T) {
 		cfg.Life = 10 * time.Minute
 		l := newLAN(t, helper(hang), cfg)
 		c, err := l.b.lender.Capability()
-		if err := errors.Join(err, l.b.community.Withdraw(agent.SpawnCapability)); err != nil {
+		if err := errors.Join(err, l.b.community.Withdraw(lending.Capability)); err != nil {
 			t.Fatal(err)
 		}
 		held := func(ctx context.Context, s community.Signal) (community.Reply, error) {

@@ -14,8 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"symbio/agent"
+	"symbio/agent/budget"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/community"
 )
 
@@ -47,12 +48,12 @@ func TestAModelThatSpawnsInALoopIsHeldToldAndEnds(t *testing.T) {
 			}
 			return call(use("1", "replicate_agent", map[string]any{"reason": "again", "task": fmt.Sprint("part ", calls)}))
 		}))
-		def := agent.General()
+		def := definition.General()
 		def.MaxTurns = 1000
-		m := h.spawn(agent.Order{Definition: def, Policy: allowed(t, "replicate_agent"), Limits: agent.Limits{ModelCalls: 40, Agents: 5}, ForLife: true})
+		m := h.spawn(agent.Order{Definition: def, Policy: allowed(t, "replicate_agent"), Limits: budget.Limits{ModelCalls: 40, Agents: 5}, ForLife: true})
 		_, err := h.task(m, "go")
-		var over *agent.OverBudget
-		if !errors.As(err, &over) || !errors.Is(err, agent.ErrBudget) || over.Limit != "40 model calls" || over.Said != "that far" {
+		var over *budget.ExceededError
+		if !errors.As(err, &over) || !errors.Is(err, budget.ErrExceeded) || over.Limit != "40 model calls" || over.Said != "that far" {
 			t.Errorf("it ended with %v, want its last words at 40 model calls", err)
 		}
 		synctest.Wait()
@@ -65,7 +66,7 @@ func TestAModelThatSpawnsInALoopIsHeldToldAndEnds(t *testing.T) {
 		if n := len(h.community.Members()); n != 6 {
 			t.Errorf("%d members, want it and 5", n)
 		}
-		if _, err := h.task(m, "more"); !errors.Is(err, agent.ErrBudget) || calls != 40 {
+		if _, err := h.task(m, "more"); !errors.Is(err, budget.ErrExceeded) || calls != 40 {
 			t.Errorf("then: %v after %d calls, want ErrBudget and no further call", err, calls)
 		}
 		if err := h.community.Terminate(t.Context(), m.ID); err != nil {
@@ -81,7 +82,7 @@ func TestAnAnswerIsNoLongerThanWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var limits []int
 		used := 0
-		model := llmtest.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+		model := llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 			limits = append(limits, r.MaxTokens)
 			u := llm.Usage{Input: 2000, Output: r.MaxTokens}
 			used += u.Input + u.Output
@@ -91,8 +92,8 @@ func TestAnAnswerIsNoLongerThanWhatIsLeft(t *testing.T) {
 			return llm.Response{Message: llm.Message{Calls: []llm.ToolCall{use("", "slow", waitArgs{"1s"})}}, Usage: u}, nil
 		})
 		h := newHouse(t, model, slow())
-		_, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "slow"), Limits: agent.Limits{Tokens: 40_000}}), "go")
-		var over *agent.OverBudget
+		_, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "slow"), Limits: budget.Limits{Tokens: 40_000}}), "go")
+		var over *budget.ExceededError
 		if !errors.As(err, &over) || over.Limit != "40000 tokens" || over.Said != "so far" {
 			t.Errorf("it ended with %v, want its last words, cut as they are", err)
 		}
@@ -111,7 +112,7 @@ func TestACallWaitsForWhatThoseInFlightMayNotNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := map[string]string{}
 		var mu sync.Mutex
-		model := llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+		model := llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
 			time.Sleep(time.Duration(len(last(r).Text)) * time.Second)
 			mu.Lock()
 			defer mu.Unlock()
@@ -130,7 +131,7 @@ func TestACallWaitsForWhatThoseInFlightMayNotNeed(t *testing.T) {
 			m, err := llm.Collect(model.Stream(ctx, r), nil)
 			return m.Message, err
 		}))
-		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent"), Limits: agent.Limits{Tokens: 40_000}, ForLife: true})
+		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent"), Limits: budget.Limits{Tokens: 40_000}, ForLife: true})
 		if _, err := h.task(m, "go"); err != nil {
 			t.Fatal(err)
 		}
@@ -157,15 +158,15 @@ func TestACostThatIsNotKnownIsNotRun(t *testing.T) {
 		asked := 0
 		model := script(func(context.Context, llm.Request) (llm.Message, error) { asked++; return say("done") })
 		h := newHouse(t, model)
-		_, err := h.task(h.spawn(agent.Order{Limits: agent.Limits{Cost: 1}}), "go")
-		if !errors.Is(err, agent.ErrBudget) || !strings.Contains(err.Error(), "write its price") || asked != 0 {
+		_, err := h.task(h.spawn(agent.Order{Limits: budget.Limits{Cost: 1}}), "go")
+		if !errors.Is(err, budget.ErrExceeded) || !strings.Contains(err.Error(), "write its price") || asked != 0 {
 			t.Errorf("without a price: %v after %d calls, want a refusal that says what to do", err, asked)
 		}
 		priced := llm.Prices{"func": {Input: 1, Output: 1}}.Model(model)
-		if _, err := h.task(h.spawn(agent.Order{Model: priced, Limits: agent.Limits{Cost: 1}}), "go"); err != nil || asked != 1 {
+		if _, err := h.task(h.spawn(agent.Order{Model: priced, Limits: budget.Limits{Cost: 1}}), "go"); err != nil || asked != 1 {
 			t.Errorf("with a price: %v after %d calls", err, asked)
 		}
-		if _, err := h.task(h.spawn(agent.Order{Model: priced, Limits: agent.Limits{Cost: 1e-6}}), "go"); !errors.Is(err, agent.ErrBudget) || asked != 1 {
+		if _, err := h.task(h.spawn(agent.Order{Model: priced, Limits: budget.Limits{Cost: 1e-6}}), "go"); !errors.Is(err, budget.ErrExceeded) || asked != 1 {
 			t.Errorf("with less than a call costs: %v after %d calls", err, asked)
 		}
 	})
@@ -183,8 +184,8 @@ func TestToolsEndInTimeForLastWords(t *testing.T) {
 			return call(use("1", "slow", waitArgs{"1h"}))
 		}), slow())
 		start = time.Now()
-		_, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "slow"), Limits: agent.Limits{Wall: time.Minute}}), "go")
-		var over *agent.OverBudget
+		_, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "slow"), Limits: budget.Limits{Wall: time.Minute}}), "go")
+		var over *budget.ExceededError
 		if !errors.As(err, &over) || over.Said != "nothing yet" || over.Limit != "1m0s for one task" || at != 54*time.Second {
 			t.Errorf("after %v: %v; want the last words after 54s", at, err)
 		}
@@ -212,7 +213,7 @@ func TestAShareIsWhatASubAgentHasAndTheRestComesBack(t *testing.T) {
 			}
 			return call(use("1", "slow", waitArgs{"1s"}))
 		}), slow())
-		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "slow"), Limits: agent.Limits{ModelCalls: 20}, ForLife: true})
+		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "slow"), Limits: budget.Limits{ModelCalls: 20}, ForLife: true})
 		if _, err := h.task(m, "go"); err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +248,7 @@ func TestADefinitionsBudgetHoldsForSubAgentsOfIt(t *testing.T) {
 			}
 			return call(use("1", "replicate_agent", map[string]any{"reason": "x"}))
 		}))
-		if _, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "replicate_agent"), Limits: agent.Limits{ModelCalls: 50}}), "go"); err != nil {
+		if _, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "replicate_agent"), Limits: budget.Limits{ModelCalls: 50}}), "go"); err != nil {
 			t.Fatal(err)
 		}
 		got := read[waited](t, results[1]).Agents
@@ -278,7 +279,7 @@ func TestAFirstAgentsTaskHasItsBudgetAnewUnlessItsOwnTreeGivesIt(t *testing.T) {
 			}
 			return say("fine")
 		}))
-		root = h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "send_signal"), Limits: agent.Limits{ModelCalls: 5}})
+		root = h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "send_signal"), Limits: budget.Limits{ModelCalls: 5}})
 		if _, err := h.task(root, "spawn"); err != nil { // 2 calls
 			t.Fatal(err)
 		}
@@ -297,7 +298,7 @@ func TestAFirstAgentsTaskHasItsBudgetAnewUnlessItsOwnTreeGivesIt(t *testing.T) {
 		if got, err := h.task(ann, "ask root"); err != nil || got != "fine" {
 			t.Errorf("the sub-agent's first: %q, %v", got, err)
 		}
-		if _, err := h.task(ann, "ask root"); !errors.Is(err, agent.ErrBudget) {
+		if _, err := h.task(ann, "ask root"); !errors.Is(err, budget.ErrExceeded) {
 			t.Errorf("the sub-agent's second: %v, want ErrBudget: it does not get its tree a new budget", err)
 		}
 		if _, err := h.task(root, "once"); err != nil {
@@ -308,7 +309,7 @@ func TestAFirstAgentsTaskHasItsBudgetAnewUnlessItsOwnTreeGivesIt(t *testing.T) {
 
 // wild is a model that does anything, and what it was seen to do.
 type wild struct {
-	limits agent.Limits
+	limits budget.Limits
 
 	mu     sync.Mutex
 	r      *rand.Rand
@@ -390,7 +391,7 @@ func (w *wild) answer(r llm.Request) (llm.Message, error) {
 }
 
 func (w *wild) model() llm.Model {
-	return llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+	return llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
 		wait, listens, u := w.begin(r)
 		if listens {
 			select {
@@ -418,7 +419,7 @@ func (w *wild) model() llm.Model {
 func TestAWildTreeKeepsToItsLimits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), rapid.Uint64().Draw(rt, "more")))
-		w := &wild{r: r, limits: agent.Limits{
+		w := &wild{r: r, limits: budget.Limits{
 			Depth: 1 + r.IntN(3), Agents: 1 + r.IntN(8), SpawnsPerMinute: 1 + r.IntN(20), ModelCalls: 1 + r.IntN(80), Tokens: 1000 + r.Int64N(400_000), Wall: 5 * time.Minute,
 		}}
 		ends := time.Duration(r.IntN(500)) * time.Second

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"symbio/agent"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -46,7 +47,7 @@ func TestToolsThatComeAndGoAreThereFromTheNextTurn(t *testing.T) {
 				return []tool.Tool{named("mcp__c__d")}
 			},
 		})
-		ask := func(def agent.Definition) string {
+		ask := func(def definition.Definition) string {
 			seen, turn = nil, 0
 			m, err := factory.Spawn(t.Context(), agent.Order{Definition: def, Policy: allowed(t, "mcp__a__*", "mcp__c__*")})
 			if err != nil {
@@ -58,7 +59,7 @@ func TestToolsThatComeAndGoAreThereFromTheNextTurn(t *testing.T) {
 			}
 			return string(r.Data)
 		}
-		all := agent.General()
+		all := definition.General()
 		if got := ask(all); !strings.HasPrefix(got, `mcp__a__b ran There is no tool "mcp__c__d"`) {
 			t.Errorf("got %q", got)
 		}

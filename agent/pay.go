@@ -2,112 +2,65 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
+	"symbio/agent/budget"
 	"symbio/agent/llm"
 	"symbio/community"
 )
 
-// using gives the agent a model, which it pays for out of its account.
-func (l *life) using(m llm.Model) *life {
-	l.raw, l.model = m, metered{Model: m, purse: l.paying, sizes: &sizes{}}
-	return l
+// withModel gives the agent a model, which it pays for out of its account.
+func (i *instance) withModel(m llm.Model) *instance {
+	i.unmetered, i.model = m, budget.Meter(m, i.task.paysFrom)
+	return i
 }
 
-// paying is the purse of the task that the agent does; nil = it does none.
-func (l *life) paying() *purse {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.purse
-}
-
-// pay is what the agent pays a task from, and when there is no more time for it.
-func (l *life) pay(ctx context.Context, s community.Signal) (*purse, time.Time) {
-	if l.parent == nil && !l.forLife && !l.ownIn(s.Requester) {
-		l.account.renew()
+// startTask notes that the agent works on a task, and what the task is paid from. It returns the context of the task, which
+// ends when there is no more time for it or when it is interrupted, and what the caller must call when the task is done.
+func (i *instance) startTask(ctx context.Context, s community.Signal) (context.Context, func()) {
+	if i.parent == nil && !i.keepAccount && !i.isFromOwnTree(s.Requester) {
+		i.account.Renew()
 	}
 	now := time.Now()
-	end := now.Add(l.account.wall)
-	if at, ok := ctx.Deadline(); ok && at.Before(end) && (l.parent != nil || l.lent != nil) {
-		end = at // that of who gave it the task
+	end := now.Add(i.account.Wall())
+	if at, ok := ctx.Deadline(); ok && at.Before(end) && (i.parent != nil || i.lease != nil) {
+		end = at // that of the caller
 	}
-	return newPurse(l.account, now, end), end
+	return i.task.start(ctx, budget.NewTask(i.account, now, end), end, i.account.TimeExceeded())
 }
 
-// ownIn reports whether a task comes from the agent's own tree: then it goes on with the budget that it has, or its
-// sub-agents could have it renewed for ever.
-func (l *life) ownIn(requesters []string) bool {
-	if slices.Contains(requesters, l.address()) {
+// isFromOwnTree reports whether a task comes from the agent itself or from its descendants: then it goes on with the budget
+// that it has, or its sub-agents could have it renewed for ever.
+func (i *instance) isFromOwnTree(requesters []string) bool {
+	if slices.Contains(requesters, i.address) {
 		return true
 	}
 	for _, address := range requesters {
-		for r := l.factory.register.find(address); r != nil; r = r.parent {
-			if r == l {
-				return true
-			}
+		if r := i.factory.instances.byAddress(address); r != nil && slices.Contains(r.permissions.line, i.permissions) {
+			return true
 		}
 	}
 	return false
 }
 
-// overdrawn is how the task ended if it reached a limit: what the model said then were its last words.
-func (l *life) overdrawn(text string, err error) error {
-	p := l.paying()
-	if p == nil {
-		return err
+// Spent returns what a running agent of this factory and its descendants have used: an agent without a parent since its last
+// task began, or since it was spawned (Order.ForLife), others since they were spawned. false = there is no such agent.
+func (f *Factory) Spent(id community.MemberID) (budget.Spent, bool) {
+	i := f.instances.byID(id)
+	if i == nil {
+		return budget.Spent{}, false
 	}
-	p.account.ledger.mu.Lock()
-	over := p.over
-	p.account.ledger.mu.Unlock()
-	var known *OverBudget
-	switch {
-	case over == "" || errors.As(err, &known):
-		return err
-	case err != nil:
-		return &OverBudget{Limit: over + " (" + err.Error() + ")"}
-	}
-	return &OverBudget{Limit: over, Said: text}
+	return i.account.Total(), true
 }
 
-// inTime is the context of a task's tools, which end early enough for last words.
-func (l *life) inTime(ctx context.Context) context.Context {
-	p := l.paying()
-	if p == nil {
-		return ctx
-	}
-	ctx, p.stop = context.WithDeadlineCause(ctx, p.until, l.account.late)
-	return ctx
-}
-
-// spent is what the agent and those below it have used.
-func (l *life) spent() *Spent {
-	s := l.account.total()
-	return &s
-}
-
-// Spent is what a living agent of this factory and its descendants have used: a first agent since its last task began, or
-// in its life (Order.ForLife), others since they were made.
-func (f *Factory) Spent(id community.MemberID) (Spent, bool) {
-	l := f.register.member(id)
-	if l == nil {
-		return Spent{}, false
-	}
-	return l.account.total(), true
-}
-
-// rejoin takes again, after a restart, what ended with the agent before: its place, and that its parent knows it.
-func (l *life) rejoin() error {
-	if l.parent == nil {
+// rejoin takes the agent's place in the budget again after a restart.
+func (i *instance) rejoin() error {
+	if i.parent == nil {
 		return nil
 	}
-	if err := l.account.reopen(); err != nil {
-		return err
+	if i.parent.current().team.IsClosed() {
+		return community.ErrStopped
 	}
-	if err := l.parent.adopt(l.self.ID, nil); err != nil {
-		l.account.close()
-		return err
-	}
-	return nil
+	return i.account.Reopen()
 }

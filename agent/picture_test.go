@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"symbio/agent"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 )
@@ -46,7 +47,7 @@ func TestAModelIsShownWhatItsToolsShowAndNobodyElseIs(t *testing.T) {
 			}
 			return say("seen")
 		}), look)
-		def := agent.General()
+		def := definition.General()
 		def.MaxTurns = 2 * turns
 		m := h.spawn(agent.Order{Definition: def, Policy: allowed(t, "Look")})
 		if reply, err := h.task(m, "look"); err != nil || reply != "seen" {

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 
 	"symbio/agent"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 )
 
 // broken is a model that is not there.
@@ -27,7 +27,7 @@ func TestAModelThatIsAskedAgainIsAnEventAndThoughtsStayInTheHistory(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		cost := 0.5
 		var kept []llm.Thinking
-		thinker := llm.First(broken{}, thinks(llmtest.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+		thinker := llm.First(broken{}, thinks(llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 			for _, m := range r.Messages {
 				kept = append(kept, m.Thinking...)
 			}
@@ -37,7 +37,7 @@ func TestAModelThatIsAskedAgainIsAnEventAndThoughtsStayInTheHistory(t *testing.T
 			return llm.Response{Message: llm.Message{Text: "done"}, Usage: llm.Usage{Input: 1, Cost: &cost}}, nil
 		})))
 		h := newHouse(t, thinker, slow())
-		m := h.spawn(agent.Order{Definition: agent.General(), Policy: allowed(t, "slow")})
+		m := h.spawn(agent.Order{Definition: definition.General(), Policy: allowed(t, "slow")})
 		if got, err := h.task(m, "go"); err != nil || got != "done" {
 			t.Fatalf("%q, %v", got, err)
 		}

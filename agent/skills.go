@@ -29,90 +29,114 @@ type SkillUse struct {
 	UnknownFails bool
 }
 
-// CheckSkills returns an error that names each skill of the definition which the catalog does not have
-// (spec: skills-orchestration.md, validation).
-func (d Definition) CheckSkills(c skills.Catalog) error {
-	var unknown []error
-	for _, name := range d.Skills {
-		if !c.Contains(name) {
-			unknown = append(unknown, fmt.Errorf("Agent '%s' references unknown skill: %s", d.Name, name)) // the text is the spec's
-		}
-	}
-	return errors.Join(unknown...)
+// agentSkills are the skills of one agent: those of its definition, those that it took, and the catalog that its model is
+// shown. Only Receive uses it, and the tools that Receive waits for.
+type agentSkills struct {
+	instance *instance
+	registry trustingRegistry // its Registry is nil if the node has no skills; then no method does anything
+	denied   deniedSkills
+
+	prepared    bool
+	preloaded   string          // the texts of the definition's skills
+	preloadedID map[string]bool // their ids
+
+	epoch      int    // how often messages were lost that may have held a skill's text
+	took       bool   // a skill was taken in this task
+	attached   int    // the epoch for which reattached was made
+	reattached string // the texts of skills that the conversation lost
+
+	snapshot *skills.Snapshot // that catalog was made of; nil = none yet
+	catalog  string           // for the system prompt
 }
 
-// shelf is what an agent knows of its skills. Only Receive touches it, and the tools that it waits for.
-type shelf struct {
-	prepared  bool
-	preloaded string          // the texts of the definition's skills
-	has       map[string]bool // their ids
-
-	epoch    int    // how often messages were lost that may have held a skill's text
-	took     bool   // a skill was taken in this task
-	attached int    // the epoch for which again was made
-	again    string // the texts of skills that the conversation lost
-
-	of    *skills.Snapshot // what shown was made of; nil = nothing yet
-	shown string           // the catalog, for the system prompt
-
-	denied denied
+func newAgentSkills(i *instance) *agentSkills {
+	return &agentSkills{instance: i, registry: trustingRegistry{i.factory.cfg.Skills, i}}
 }
 
-// denied remembers which skills of a catalog nothing would let the agent take: what it may do does not change in
-// its life, and a catalog may be long.
-type denied struct {
-	mu sync.Mutex
-	of *skills.Snapshot // guarded by mu
-	by map[string]bool  // the skill's id; guarded by mu
+// deniedSkills remembers which skills of a catalog the agent's permissions deny it: they do not change while it runs, and a
+// catalog may be long. It is safe for concurrent use.
+type deniedSkills struct {
+	mu       sync.Mutex
+	snapshot *skills.Snapshot // guarded by mu
+	ids      map[string]bool  // true = denied; guarded by mu
 }
 
-func (d *denied) skill(now *skills.Snapshot, id string, judge func() bool) bool {
+// has returns what judge returned for the skill with this id, which it calls once for each snapshot.
+func (d *deniedSkills) has(now *skills.Snapshot, id string, judge func() bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.of != now {
-		d.of, d.by = now, map[string]bool{}
+	if d.snapshot != now {
+		d.snapshot, d.ids = now, map[string]bool{}
 	}
-	answer, known := d.by[id]
+	answer, known := d.ids[id]
 	if !known {
 		answer = judge()
-		d.by[id] = answer
+		d.ids[id] = answer
 	}
 	return answer
 }
 
-// skillTools are the agent's tools for skills.
-func (a *Agent) skillTools() []tool.Tool {
-	use := a.life.factory.cfg.SkillUse
+// exist reports whether the node has skills.
+func (s *agentSkills) exist() bool { return s.registry.Registry != nil }
+
+// use returns the node's settings for skills.
+func (s *agentSkills) use() SkillUse { return s.instance.factory.cfg.SkillUse }
+
+// id names the agent for the registry.
+func (s *agentSkills) id() string { return string(s.instance.self.ID) }
+
+// tools returns the agent's tools for skills.
+func (s *agentSkills) tools() []tool.Tool {
+	if !s.exist() {
+		return nil
+	}
+	use := s.use()
 	shown := use.Prompt
-	shown.Omit = a.omits
+	shown.Omit = s.omits
 	return skill.Tools(skill.Config{
-		Registry: trusting{a.life.factory.cfg.Skills, a}, Agent: string(a.life.self.ID), Names: use.Tools, Shown: shown,
+		Registry: s.registry, Agent: s.id(), Names: use.Tools, Shown: shown,
 		DefaultLimit: use.DefaultLimit, MaxLimit: use.MaxLimit,
-		Epoch: func() int { return a.shelf.epoch },
-		Took: func(name string) {
-			a.shelf.took = true
-			a.report(Event{Type: EventSkill, Text: name})
-		},
+		Epoch: func() int { return s.epoch },
+		Took:  s.taken,
 	})
 }
 
-// omits reports whether a skill is not to be shown to the agent: it has it from the start, or nothing would let
-// it take the skill.
-func (a *Agent) omits(s skills.Skill) bool {
-	taking := a.takesBy()
-	if taking == "" || a.shelf.has[s.ID] {
+// taken notes and reports that the agent took a skill in this task.
+func (s *agentSkills) taken(name string) {
+	s.took = true
+	s.instance.report(Event{Type: EventSkill, Text: name})
+}
+
+// dirs returns the directories of the agent's active skills. A sub-agent gets none of its parent's.
+func (s *agentSkills) dirs() []string {
+	if !s.exist() {
+		return nil
+	}
+	return s.registry.Dirs(s.id())
+}
+
+// omits reports whether a skill is not shown to the agent: it has it from the start, or its permissions deny it to take the
+// skill.
+func (s *agentSkills) omits(one skills.Skill) bool {
+	taking := s.takingTool()
+	if taking == "" || s.preloadedID[one.ID] {
 		return true
 	}
-	return a.shelf.denied.skill(a.life.factory.cfg.Skills.Now(), s.ID, func() bool {
-		call := permission.Call{Tool: taking, Args: map[string]any{"skillName": s.Name}, Dir: a.life.factory.cfg.Dir, Within: a.life.ownGuardrails()}
-		return a.life.links(nil).Judge(call).Action == permission.Deny
+	return s.denied.has(s.registry.Now(), one.ID, func() bool {
+		return s.instance.permissions.links(nil).Judge(s.call(taking, one)).Action == permission.Deny
 	})
 }
 
-// takesBy is the tool by which the agent takes skills; "" = it has none.
-func (a *Agent) takesBy() string {
+// call returns the call of a tool by which the agent would take a skill.
+func (s *agentSkills) call(tool string, one skills.Skill) permission.Call {
+	i := s.instance
+	return permission.Call{Tool: tool, Args: map[string]any{"skillName": one.Name}, Dir: i.factory.cfg.Dir, Within: i.permissions.ownGuardrails()}
+}
+
+// takingTool returns the tool by which the agent takes skills; "" = it has none.
+func (s *agentSkills) takingTool() string {
 	for _, name := range []string{skill.Activate, skill.Load} {
-		if a.hasTool(name) {
+		if s.hasTool(name) {
 			return name
 		}
 	}
@@ -120,154 +144,162 @@ func (a *Agent) takesBy() string {
 }
 
 // hasTool reports whether the agent has one of the tools for skills.
-func (a *Agent) hasTool(name string) bool {
-	l := a.life
-	names := l.factory.cfg.SkillUse.Tools
+func (s *agentSkills) hasTool(name string) bool {
+	names := s.use().Tools
 	if names == nil {
 		names = skill.Default()
 	}
-	return slices.Contains(names, name) && l.def.has(name) && (l.keep == nil || slices.Contains(l.keep, name))
+	return slices.Contains(names, name) && s.instance.def.HasTool(name) && s.instance.permissions.keeps(name)
 }
 
-// ready makes the agent's skills what they are to be for the next task.
-func (a *Agent) ready(ctx context.Context) error {
-	registry := a.life.factory.cfg.Skills
-	if registry == nil {
+// prepare makes the agent's skills ready for its next task.
+func (s *agentSkills) prepare(ctx context.Context) error {
+	if !s.exist() {
 		return nil
 	}
-	id := string(a.life.self.ID)
-	if err := registry.EndTurn(ctx, id); err != nil {
+	if err := s.registry.EndTurn(ctx, s.id()); err != nil {
 		return fmt.Errorf("the skills of the last task: %w", err)
 	}
-	a.shelf.took = false
-	if _, err := registry.Refresh(ctx); err != nil { // then what is known has to do
-		a.life.factory.cfg.Logger.Warn("skills not looked at again", "agent", a.life.self.ID, "err", err)
-	}
-	a.preload(ctx)
-	return a.reattach(ctx)
+	s.took = false
+	s.refresh(ctx, s.registry.Refresh)
+	s.preload(ctx)
+	return s.reattach(ctx)
 }
 
-// reattach has the texts of active skills that the conversation lost in the system prompt.
-func (a *Agent) reattach(ctx context.Context) error {
-	registry := a.life.factory.cfg.Skills
-	if registry == nil || a.shelf.attached == a.shelf.epoch {
+// refreshAfterTools looks for skills again if the agent can take any: its tools may have made one.
+func (s *agentSkills) refreshAfterTools(ctx context.Context) {
+	if s.exist() && s.takingTool() != "" {
+		s.refresh(ctx, s.registry.RefreshNow)
+	}
+}
+
+func (s *agentSkills) refresh(ctx context.Context, refresh func(context.Context) (skills.Catalog, error)) {
+	if _, err := refresh(ctx); err != nil { // then the agent goes on with the skills that are known
+		s.instance.factory.cfg.Logger.Warn("skills not looked at again", "agent", s.id(), "err", err)
+	}
+}
+
+// reattach puts the texts of active skills that the conversation lost into the system prompt.
+func (s *agentSkills) reattach(ctx context.Context) error {
+	if !s.exist() || s.attached == s.epoch {
 		return nil
 	}
-	all, err := registry.Reattach(ctx, string(a.life.self.ID), a.shelf.epoch, skills.ReattachBudget{})
+	all, err := s.registry.Reattach(ctx, s.id(), s.epoch, skills.ReattachBudget{})
 	if err != nil {
 		return fmt.Errorf("the texts of active skills: %w", err)
 	}
-	a.shelf.attached, a.shelf.again = a.shelf.epoch, ""
+	s.attached, s.reattached = s.epoch, ""
 	for _, one := range all {
-		if !a.shelf.has[one.Skill.ID] { // else it is in every prompt
-			a.shelf.again += "\n\n" + one.Text()
+		if !s.preloadedID[one.Skill.ID] { // else it is in every prompt
+			s.reattached += "\n\n" + one.Text()
 		}
 	}
 	return nil
 }
 
-// lose notes that messages are gone from the conversation.
-func (s *shelf) lose() { s.epoch++ }
-
-// preload activates the skills that the definition names, before the first task. One that is missing
-// is missed, not an end (skills: C27).
-func (a *Agent) preload(ctx context.Context) {
-	if a.shelf.prepared {
-		return
+// messagesLost notes that messages are gone from the conversation: of earlier tasks, or only of this one.
+func (s *agentSkills) messagesLost(earlier bool) {
+	if earlier || s.took { // else no skill's text is lost
+		s.epoch++
 	}
-	a.shelf.prepared, a.shelf.has = true, map[string]bool{}
-	var all []skills.Activation
-	for _, name := range a.life.def.Skills {
-		one, err := trusting{a.life.factory.cfg.Skills, a}.Take(ctx, skills.Want{Agent: string(a.life.self.ID), Name: name, By: skills.ByDefinition})
-		switch {
-		case errors.Is(err, skills.ErrNotFound):
-			a.notice(fmt.Sprintf("Warning: Skill '%s' not found", name))
-			a.life.factory.cfg.Logger.Warn("skill not found", "agent", a.life.self.ID, "skill", name)
-		case err != nil:
-			a.notice(fmt.Sprintf("Error loading skill '%s': %v", name, err))
-			a.life.factory.cfg.Logger.Warn("skill not loaded", "agent", a.life.self.ID, "skill", name, "err", err)
-		case !a.shelf.has[one.Skill.ID]:
-			a.shelf.has[one.Skill.ID] = true
-			all = append(all, one)
-			a.report(Event{Type: EventSkill, Text: one.Skill.Name})
-			a.notice(strings.TrimSuffix(fmt.Sprintf("Loaded skill: %s v%s", one.Skill.Name, one.Skill.Version()), " v"))
-		}
-	}
-	a.shelf.preloaded = skills.PreloadPrompt(all)
 }
 
-func (a *Agent) notice(text string) { a.report(Event{Type: EventNotice, Text: text}) }
+// preload activates the skills that the definition names, before the first task. A missing one does not fail the task
+// (skills: C27).
+func (s *agentSkills) preload(ctx context.Context) {
+	if s.prepared {
+		return
+	}
+	s.prepared, s.preloadedID = true, map[string]bool{}
+	i, logger := s.instance, s.instance.factory.cfg.Logger
+	var all []skills.Activation
+	for _, name := range i.def.Skills {
+		one, err := s.registry.Take(ctx, skills.Want{Agent: s.id(), Name: name, By: skills.ByDefinition})
+		switch {
+		case errors.Is(err, skills.ErrNotFound):
+			i.notice(fmt.Sprintf("Warning: Skill '%s' not found", name))
+			logger.Warn("skill not found", "agent", i.self.ID, "skill", name)
+		case err != nil:
+			i.notice(fmt.Sprintf("Error loading skill '%s': %v", name, err))
+			logger.Warn("skill not loaded", "agent", i.self.ID, "skill", name, "err", err)
+		case !s.preloadedID[one.Skill.ID]:
+			s.preloadedID[one.Skill.ID] = true
+			all = append(all, one)
+			i.report(Event{Type: EventSkill, Text: one.Skill.Name})
+			i.notice(strings.TrimSuffix(fmt.Sprintf("Loaded skill: %s v%s", one.Skill.Name, one.Skill.Version()), " v"))
+		}
+	}
+	s.preloaded = skills.PreloadPrompt(all)
+}
 
-// skillPrompt is what of skills stands in the system prompt: the catalog, the definition's, and those whose
-// texts the conversation has lost.
-func (a *Agent) skillPrompt() string {
-	registry := a.life.factory.cfg.Skills
-	if registry == nil {
+// prompt returns the skills' part of the system prompt: the catalog, the skills of the definition, and those whose texts the
+// conversation has lost.
+func (s *agentSkills) prompt() string {
+	if !s.exist() {
 		return ""
 	}
-	if now := registry.Now(); a.shelf.of != now {
-		o := a.life.factory.cfg.SkillUse.Prompt
-		o.Omit, o.Search = a.omits, a.hasTool(skill.Search)
+	if now := s.registry.Now(); s.snapshot != now {
+		o := s.use().Prompt
+		o.Omit, o.Search = s.omits, s.hasTool(skill.Search)
 		r := skills.Render(now.Catalog, o)
-		a.shelf.of, a.shelf.shown = now, r.Text
-		a.catalogShown(r)
+		s.snapshot, s.catalog = now, r.Text
+		s.reportCatalog(r)
 	}
 	var b strings.Builder
-	if a.shelf.shown != "" {
-		b.WriteString("\n\n" + a.shelf.shown)
+	if s.catalog != "" {
+		b.WriteString("\n\n" + s.catalog)
 	}
-	if a.shelf.preloaded != "" {
-		b.WriteString("\n\n" + strings.TrimRight(a.shelf.preloaded, "\n"))
+	if s.preloaded != "" {
+		b.WriteString("\n\n" + strings.TrimRight(s.preloaded, "\n"))
 	}
-	b.WriteString(a.shelf.again)
+	b.WriteString(s.reattached)
 	return b.String()
 }
 
-// mostNamed bounds the names in an event about a catalog.
-const mostNamed = 20
+// maxNamed bounds the names in an event about a catalog.
+const maxNamed = 20
 
-func (a *Agent) catalogShown(r skills.Rendered) {
+func (s *agentSkills) reportCatalog(r skills.Rendered) {
 	if r.Text == "" {
 		return
 	}
-	a.report(Event{Type: EventCatalog, Text: strings.Join(r.Listed[:min(len(r.Listed), mostNamed)], ", "), Total: float64(len(r.Listed) + len(r.Dropped))})
+	i := s.instance
+	i.report(Event{Type: EventCatalog, Text: strings.Join(r.Listed[:min(len(r.Listed), maxNamed)], ", "), Total: float64(len(r.Listed) + len(r.Dropped))})
 	if r.Truncated() {
-		a.life.factory.cfg.Logger.Info("catalog of skills shortened", "agent", a.life.self.ID, "shortened", len(r.Shortened), "dropped", len(r.Dropped))
+		i.factory.cfg.Logger.Info("catalog of skills shortened", "agent", i.self.ID, "shortened", len(r.Shortened), "dropped", len(r.Dropped))
 	}
 }
 
-// named takes the skills that a person names in a message, and returns what their agent's model is to read with
-// it. The person's word is enough where a rule would ask; a denial stands.
-func (a *Agent) named(ctx context.Context, message string) string {
-	registry := a.life.factory.cfg.Skills
-	if registry == nil {
+// takeMentioned takes the skills that a person names in a message, and returns what the agent's model reads with the
+// message. Naming a skill is enough where a rule would ask; a denial stands.
+func (s *agentSkills) takeMentioned(ctx context.Context, message string) string {
+	if !s.exist() {
 		return ""
 	}
 	var b strings.Builder
 	note := func(m skills.Mention, err error) {
 		text := fmt.Sprintf("The message names the skill %s, which was not taken: %v", cmp.Or(m.Path, "$"+m.Name), err)
-		a.notice(text)
+		s.instance.notice(text)
 		b.WriteString("\n\n[" + text + "]")
 	}
 	for _, m := range skills.Mentions(message) {
-		catalog := registry.Now().Catalog
-		found, err := catalog.Resolve(cmp.Or(m.Path, m.Name), a.life.factory.cfg.SkillUse.Prompt.Duplicates)
+		catalog := s.registry.Now().Catalog
+		found, err := catalog.Resolve(cmp.Or(m.Path, m.Name), s.use().Prompt.Duplicates)
 		if errors.Is(err, skills.ErrNotFound) && m.Path == "" && !slices.ContainsFunc(catalog.Names(), func(n string) bool { return strings.EqualFold(n, m.Name) }) {
 			continue // some $word
 		}
 		if err == nil {
-			err = a.allowNamed(found)
+			err = s.allowMentioned(found)
 		}
 		var one skills.Activation
 		if err == nil {
-			one, err = trusting{registry, a}.Take(ctx, skills.Want{Agent: string(a.life.self.ID), Path: found.Path, By: skills.ByPerson, Epoch: a.shelf.epoch})
+			one, err = s.registry.Take(ctx, skills.Want{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Epoch: s.epoch})
 		}
 		if err != nil {
 			note(m, err)
 			continue
 		}
-		a.shelf.took = true
-		a.report(Event{Type: EventSkill, Text: one.Skill.Name})
+		s.taken(one.Skill.Name)
 		b.WriteString("\n\n" + one.Context())
 	}
 	return b.String()
@@ -275,12 +307,12 @@ func (a *Agent) named(ctx context.Context, message string) string {
 
 var errDeniedSkill = errors.New("denied")
 
-// allowNamed judges and records that a person has the agent take a skill.
-func (a *Agent) allowNamed(s skills.Skill) error {
-	call := permission.Call{Tool: skill.Activate, Args: map[string]any{"skillName": s.Name}, Dir: a.life.factory.cfg.Dir, Within: a.life.ownGuardrails()}
-	d := tool.Decision{Agent: string(a.life.self.ID), Tool: call.Tool, Args: call.Args, Verdict: a.life.links(nil).Judge(call), By: "the message"}
+// allowMentioned judges and records that a person has the agent take a skill.
+func (s *agentSkills) allowMentioned(one skills.Skill) error {
+	call := s.call(skill.Activate, one)
+	d := tool.Decision{Agent: s.id(), Tool: call.Tool, Args: call.Args, Verdict: s.instance.permissions.links(nil).Judge(call), By: "the message"}
 	d.Approved = d.Verdict.Action != permission.Deny
-	if err := a.decided(d); err != nil {
+	if err := s.instance.recordDecision(d); err != nil {
 		return fmt.Errorf("the decision could not be recorded: %w", err)
 	}
 	if !d.Approved {

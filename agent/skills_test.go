@@ -14,6 +14,7 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/tool/builtin"
 	"symbio/community"
@@ -96,7 +97,7 @@ func (s *school) write(name, text string) {
 func (s *school) spawn(o agent.Order) community.Member {
 	s.t.Helper()
 	if o.Definition.Name == "" {
-		o.Definition = agent.General()
+		o.Definition = definition.General()
 	}
 	if len(o.Policy.Allow) == 0 {
 		o.Policy = permission.Standard()
@@ -156,7 +157,7 @@ func TestTheSystemPromptHoldsTheCatalogAndTheDefinitionsSkills(t *testing.T) {
 		"pre/SKILL.md": front("pre", "metadata: {version: '1.2'}\nallowed-tools: Write\n"), "pre/assets/form.md": "x",
 		"one/SKILL.md": front("one", ""), "mine/SKILL.md": front("mine", "disable-model-invocation: true\n"), "gone/SKILL.md": front("gone", ""),
 	}, func(c *skills.Config) { c.Choices.Disabled = []string{"gone"} })
-	def := agent.General()
+	def := definition.General()
 	def.Instructions, def.Skills = "You work.", []string{"pre", "missing", "mine", "pre"}
 	m := s.spawn(agent.Order{Definition: def})
 	s.tell(m, "go")
@@ -202,7 +203,7 @@ Relative paths in this skill are resolved from ROOT/pre
 
 func TestUnknownSkillsOfADefinitionFailIfSoConfigured(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{UnknownFails: true}, map[string]string{"one/SKILL.md": front("one", "")})
-	def := agent.General()
+	def := definition.General()
 	def.Skills = []string{"one", "two", "three"}
 	_, err := s.factory.Spawn(t.Context(), agent.Order{Definition: def})
 	if want := "Agent 'general' references unknown skill: two\nAgent 'general' references unknown skill: three"; err == nil || err.Error() != want {
@@ -235,14 +236,14 @@ func TestSkillToolsAreThereWhileThereAreSkills(t *testing.T) {
 
 func TestAnAgentIsNotShownWhatItMayNotTake(t *testing.T) {
 	files := map[string]string{"one/SKILL.md": front("one", ""), "two/SKILL.md": front("two", "")}
-	tools := func(names ...string) *agent.Definition {
-		d := agent.General()
+	tools := func(names ...string) *definition.Definition {
+		d := definition.General()
 		d.Tools = names
 		return &d
 	}
 	for about, test := range map[string]struct {
 		allow, deny string
-		def         *agent.Definition
+		def         *definition.Definition
 		want        string
 	}{
 		"all":                        {"activate_skill", "", nil, "one two"},
@@ -425,7 +426,7 @@ func TestOnlyAPersonNamesSkills(t *testing.T) {
 
 func TestATextThatTheConversationLostComesBack(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{"one/SKILL.md": front("one", ""), "pre/SKILL.md": front("pre", "")})
-	def := agent.General()
+	def := definition.General()
 	def.Skills = []string{"pre"}
 	m := s.spawn(agent.Order{Definition: def})
 	const text = "How to one."
@@ -497,5 +498,31 @@ func TestATaskBeginsWithTheSkillsThatAreOnTheDisk(t *testing.T) {
 	s.write("late/SKILL.md", front("late", ""))
 	if got := s.tell(m, "go on", takes("late")); !strings.Contains(s.system(), "<name>late</name>") || !strings.Contains(got, "How to late.") {
 		t.Errorf("a skill that was saved between two tasks is not there: %s", got)
+	}
+}
+
+// TestASkillMadeDuringATaskIsFoundInIt has another process make it, or the agent itself, between two turns.
+func TestASkillMadeDuringATaskIsFoundInIt(t *testing.T) {
+	s := newSchool(t, agent.SkillUse{}, map[string]string{"one/SKILL.md": front("one", "")})
+	m := s.spawn(agent.Order{})
+	inner := []llm.ToolCall{use("1", "skill_search", map[string]any{"query": "made"}), use("2", "skill_search", map[string]any{"query": "made"}), takes("made")}
+	var results []string
+	s.next = func(r llm.Request) (llm.Message, error) {
+		if last(r).Role == llm.Tool {
+			results = append(results, last(r).Results[0].Text)
+		}
+		if len(results) == 1 {
+			s.write("made/SKILL.md", front("made", ""))
+		}
+		if len(results) == len(inner) {
+			return say("done")
+		}
+		return call(inner[len(results)])
+	}
+	if _, err := s.community.Send(t.Context(), m.ID, community.Signal{Perception: "task", Data: []byte("go")}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(results[0], `"count":0`) || !strings.Contains(results[2], "How to made.") {
+		t.Errorf("the tools answered %q", results)
 	}
 }

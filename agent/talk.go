@@ -9,24 +9,26 @@ import (
 	"symbio/community"
 )
 
-// conversation is the agent's with its model. It lasts over tasks, and ends with the agent.
-func (a *Agent) conversation() *conversation.Conversation {
+// newConversation returns the agent's conversation with its model. It lasts over tasks, and ends with the agent.
+func (a *Agent) newConversation() *conversation.Conversation {
+	i := a.instance
 	return conversation.New(conversation.Config{
-		Model: a.life.model, Tools: a.set, MaxTurns: a.life.def.MaxTurns, Window: a.life.factory.cfg.Window(a.life.model.Name()),
+		Model: i.model, Tools: a.set, MaxTurns: i.def.MaxTurns, Window: i.factory.cfg.Window(i.model.Name()),
 		System: func(ctx context.Context) (string, error) {
-			if err := a.reattach(ctx); err != nil {
+			if err := a.skills.reattach(ctx); err != nil {
 				return "", err
 			}
 			return a.system(a.from), nil
 		},
-		Before:   func(ctx context.Context, _ int) { a.takeMore(ctx) },
-		Watch:    a.watch,
-		ForTools: a.life.inTime,
-		Lost: func(earlier bool) {
-			if earlier || a.shelf.took { // else no skill's text is lost
-				a.shelf.lose()
+		Before: func(ctx context.Context, turn int) {
+			a.updateDynamicTools(ctx)
+			if turn > 1 {
+				a.skills.refreshAfterTools(ctx)
 			}
 		},
+		Watch:    a.watch,
+		ForTools: i.task.forTools,
+		Lost:     a.skills.messagesLost,
 	})
 }
 
@@ -34,40 +36,37 @@ func (a *Agent) conversation() *conversation.Conversation {
 func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 	switch e.Kind {
 	case conversation.Heard:
-		a.hear(ctx, e.Turn, e.Chunk)
+		a.onChunk(ctx, e.Turn, e.Chunk)
 	case conversation.Answered:
 		usage := e.Usage
-		a.report(Event{Type: EventTurn, Turn: e.Turn, Usage: &usage})
+		a.instance.report(Event{Type: EventTurn, Turn: e.Turn, Usage: &usage})
 	case conversation.Calling:
 		for _, c := range e.Calls {
 			community.Report(ctx, community.Progress{Message: "asks for " + c.Name})
 		}
 	case conversation.Steered:
-		a.report(Event{Type: EventSteered, Turn: e.Receipt.Turn, Text: e.Receipt.Text, Outcome: string(e.Receipt.Outcome), Why: e.Receipt.Why})
+		a.instance.report(Event{Type: EventSteered, Turn: e.Receipt.Turn, Text: e.Receipt.Text, Outcome: string(e.Receipt.Outcome), Why: e.Receipt.Why})
 	case conversation.Compacted:
-		a.report(compacted(e.Turn, e.Compaction))
+		a.instance.report(compacted(e.Turn, e.Compaction))
 	}
 }
 
-func (a *Agent) hear(ctx context.Context, turn int, c llm.Chunk) {
+// onChunk passes a piece of the model's answer on: to the events, and its text to the caller of the task, each turn's on
+// lines of its own. What goes wrong with the caller ends ctx, too.
+func (a *Agent) onChunk(ctx context.Context, turn int, c llm.Chunk) {
 	if c.Retry != nil {
-		a.report(retried(turn, c.Retry))
+		a.instance.report(retried(turn, c.Retry))
 	}
 	if c.Text == "" {
 		return
 	}
-	a.say(ctx, c.Text, a.spoke > 0 && a.spoke < turn)
-	a.spoke = turn
-	a.report(Event{Type: EventText, Turn: turn, Text: c.Text})
-}
-
-// say gives a piece of the model's text to who listens to the task, each turn's on lines of its own. What
-// goes wrong there ends ctx, too.
-func (a *Agent) say(ctx context.Context, text string, newTurn bool) {
-	if newTurn {
+	text := c.Text
+	if a.textTurn > 0 && a.textTurn < turn {
 		text = "\n\n" + text
 	}
+	a.textTurn = turn
 	_ = community.Emit(ctx, []byte(text), "text/plain")
+	a.instance.report(Event{Type: EventText, Turn: turn, Text: c.Text})
 }
 
 func retried(turn int, r *llm.Retry) Event {

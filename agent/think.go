@@ -12,22 +12,16 @@ import (
 type thinking struct {
 	llm.Model
 	tokens int
-	notice func(string)
-	told   *atomic.Bool
+	notice func(text string)
+	warned *atomic.Bool
 }
 
-// thinker is the agent's model, thinking as its definition says.
-func (l *life) thinker() llm.Model {
-	if l.def.Thinking == 0 {
-		return l.model
+// thinkingModel returns the agent's model, thinking as its definition says.
+func (i *instance) thinkingModel() llm.Model {
+	if i.def.Thinking == 0 {
+		return i.model
 	}
-	return thinking{l.model, l.def.Thinking, func(text string) {
-		e := Event{Type: EventNotice, Agent: l.self.ID, Name: l.self.Name, Text: text}
-		if l.parent != nil {
-			e.Parent = l.parent.self.ID
-		}
-		l.factory.cfg.Report(e)
-	}, new(atomic.Bool)}
+	return thinking{i.model, i.def.Thinking, i.notice, new(atomic.Bool)}
 }
 
 // Stream asks with that many tokens for thoughts. Most servers have no such thing, and leave it out without a word: that
@@ -40,7 +34,7 @@ func (t thinking) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 		seen := false
 		for c, err := range t.Model.Stream(ctx, r) {
 			seen = seen || c.Thought != "" || c.Thinking != nil
-			if c.Stop != "" && !t.told.Swap(true) && !seen && t.tokens > 0 {
+			if c.Stop != "" && !t.warned.Swap(true) && !seen && t.tokens > 0 {
 				t.notice("The definition asks for thinking, and the model " + t.Name() + " shows none.")
 			}
 			if !yield(c, err) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"sync"
 
 	"symbio/agent/tool"
 	"symbio/security/permission"
@@ -9,56 +10,62 @@ import (
 	"symbio/skills/trust"
 )
 
-// trusting is the registry of skills as an agent's tools see it: what a project's skill proposes is put to a
-// person when the agent takes the skill.
-type trusting struct {
+// trustingRegistry is the registry of skills as one agent sees it: when the agent takes a skill of a project, it asks a person
+// about what the skill proposes.
+type trustingRegistry struct {
 	*skills.Registry
-	agent *Agent
+	instance *instance
 }
 
-// Take is that of the registry. Whatever a person says, the skill is active; they decide what it grants.
-func (t trusting) Take(ctx context.Context, w skills.Want) (skills.Activation, error) {
+// Take is that of the registry. Whatever the person answers, the skill is active; they decide what it grants.
+func (t trustingRegistry) Take(ctx context.Context, w skills.Want) (skills.Activation, error) {
 	a, err := t.Registry.Take(ctx, w)
 	if err != nil {
 		return a, err
 	}
-	return t.agent.propose(ctx, a), nil
+	return t.propose(ctx, a), nil
 }
 
-// propose puts what an active skill of a project proposes to a person, and returns what came of it. About a
-// skill of another node `symbio skills trust` decides alone.
-func (a *Agent) propose(ctx context.Context, s skills.Activation) skills.Activation {
+// propose asks a person about what an active skill of a project proposes, and returns the activation as it is then. For a
+// skill of another node only `symbio skills trust` decides.
+func (t trustingRegistry) propose(ctx context.Context, s skills.Activation) skills.Activation {
 	if len(s.Proposed) == 0 || s.Skill.Scope == skills.ScopePeer {
 		return s
 	}
-	d, always := a.askTrust(ctx, s)
+	d, always := t.ask(ctx, s)
 	if !d.Approved {
 		return s
 	}
-	cfg := a.life.factory.cfg
-	got, err := cfg.Skills.Accept(ctx, string(a.life.self.ID), s.Skill.Path, s.Hash)
+	cfg, id := t.instance.factory.cfg, string(t.instance.self.ID)
+	got, err := t.Accept(ctx, id, s.Skill.Path, s.Hash)
 	if err != nil {
 		cfg.Logger.Warn("a skill changed while a person was asked", "skill", s.Skill.Path, "err", err)
 		return s
 	}
 	if always && cfg.Trust != nil {
-		if err := cfg.Trust(s.Skill, s.Hash, got.Granted); err != nil {
+		var rules []string
+		for _, r := range s.Skill.Grants {
+			rules = append(rules, r.String()) // as they are written: those granted have the directory in them
+		}
+		if err := cfg.Trust(s.Skill, s.Hash, rules); err != nil {
 			cfg.Logger.Warn("trust in a skill not kept", "skill", s.Skill.Path, "err", err)
+		} else if again, err := t.Accept(ctx, id, s.Skill.Path, s.Hash); err == nil {
+			got = again // it rests on the record now, which can be revoked
 		}
 	}
 	s.Granted, s.Withheld, s.Proposed = got.Granted, got.Withheld, got.Proposed
 	return s
 }
 
-// trustTool is what decisions about a skill's rules are called: no tool has that name.
+// trustTool names the decisions about a skill's rules: no tool has that name.
 const trustTool = "trust_skill"
 
-// askTrust asks a person whether the skill may have what it proposes. After a no they are not asked about the
-// same SKILL.md again, by this agent or its sub-agents. Without anybody to ask it is a no.
-func (a *Agent) askTrust(ctx context.Context, s skills.Activation) (d tool.Decision, always bool) {
-	l := a.life
+// ask asks a person whether the skill may have what it proposes. After a no they are not asked about the same SKILL.md
+// again, by this agent, its parents or its sub-agents. Without a person to ask the answer is no.
+func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.Decision, always bool) {
+	i := t.instance
 	d = tool.Decision{
-		Agent: string(l.self.ID), Tool: trustTool,
+		Agent: string(i.self.ID), Tool: trustTool,
 		Args: map[string]any{"skill": s.Skill.Name, "path": s.Skill.Path, "sha256": s.Hash, "grants": s.Proposed},
 		Verdict: permission.Verdict{
 			Action: permission.Ask, Stage: permission.StageDefault, Source: "skill:" + s.Skill.Name,
@@ -67,22 +74,22 @@ func (a *Agent) askTrust(ctx context.Context, s skills.Activation) (d tool.Decis
 		},
 	}
 	key := s.Skill.Dir + "\x00" + s.Hash
-	if l.ask == nil || l.hasDeclined(key) {
+	if i.ask == nil || i.declined.has(key) {
 		return d, false
 	}
-	answer := l.ask(ctx, Asked{Decision: d, Name: l.self.Name, For: l.behalf()})
+	answer := i.ask(ctx, Asked{Decision: d, Name: i.self.Name, For: i.permissions.onBehalfOf()})
 	d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
-	if err := a.decided(d); err != nil {
-		l.factory.cfg.Logger.Warn("decision not recorded", "agent", l.self.ID, "err", err)
+	if err := i.recordDecision(d); err != nil {
+		i.factory.cfg.Logger.Warn("decision not recorded", "agent", i.self.ID, "err", err)
 		d.Approved = false // a decision that cannot be recorded is none
 	}
 	if !d.Approved && ctx.Err() == nil {
-		l.decline(key)
+		i.declined.add(key)
 	}
 	return d, answer.Always
 }
 
-// notesOf is what a person should know of the rules.
+// notesOf returns what a person should know of the rules.
 func notesOf(rules []string) string {
 	text := ""
 	for _, n := range trust.Notes(rules, false) {
@@ -91,27 +98,24 @@ func notesOf(rules []string) string {
 	return text
 }
 
-// first is the agent from which this one descends: what a person declined, no copy asks again.
-func (l *life) first() *life {
-	for l.parent != nil {
-		l = l.parent
-	}
-	return l
+// declinedSkills are the SKILL.mds that a person would not trust, for an agent and all its sub-agents. It is safe for
+// concurrent use.
+type declinedSkills struct {
+	mu   sync.Mutex
+	keys map[string]bool // of directory and hash; guarded by mu
 }
 
-func (l *life) hasDeclined(key string) bool {
-	l = l.first()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.declined[key]
+func (d *declinedSkills) has(key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.keys[key]
 }
 
-func (l *life) decline(key string) {
-	l = l.first()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.declined == nil {
-		l.declined = map[string]bool{}
+func (d *declinedSkills) add(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.keys == nil {
+		d.keys = map[string]bool{}
 	}
-	l.declined[key] = true
+	d.keys[key] = true
 }

@@ -13,8 +13,8 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/audit"
@@ -63,7 +63,7 @@ func newProject(t *testing.T, interactive bool) *project {
 			t.Error(err)
 		}
 	})
-	model := llmtest.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+	model := llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 		m, err := call(use("1", "activate_skill", map[string]any{"skillName": "own"}))
 		if last(r).Role == llm.Tool {
 			m, err = say(last(r).Results[0].Text)
@@ -84,7 +84,7 @@ func newProject(t *testing.T, interactive bool) *project {
 			return nil
 		},
 	})
-	o := agent.Order{Definition: agent.General(), Policy: allowed(t, "activate_skill")}
+	o := agent.Order{Definition: definition.General(), Policy: allowed(t, "activate_skill")}
 	if interactive {
 		o.Ask = func(_ context.Context, d agent.Asked) tool.Answer {
 			p.asked = append(p.asked, d)

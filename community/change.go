@@ -1,10 +1,7 @@
 package community
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"strings"
 	"sync"
 )
 
@@ -47,11 +44,11 @@ const backlog = 256
 // Subscription delivers changes to one subscriber. Close it. Several goroutines may call Next; each
 // change goes to one of them.
 type Subscription struct {
-	c     *Community
-	own   bool          // changes of this node only
-	ready chan struct{} // capacity 1: look at the queue
+	roster *roster
+	own    bool          // changes of this node only
+	ready  chan struct{} // capacity 1: look at the queue
 
-	mu     sync.Mutex // taken after Community.mu
+	mu     sync.Mutex // taken after roster.mu
 	queue  []Change   // guarded by mu
 	missed int        // changes since the queue was full; guarded by mu
 	over   bool       // nothing is added any more; guarded by mu
@@ -60,18 +57,18 @@ type Subscription struct {
 // Subscribe begins with a Snapshot of all members, here and on other nodes; every change after it
 // follows in order. There can be any number of subscribers, they cost no goroutine, and none can
 // slow down the community or another: 256 changes wait for each, then it gets a Gap.
-func (c *Community) Subscribe() *Subscription { return c.subscribe(false) }
+func (r *roster) Subscribe() *Subscription { return r.subscribe(false) }
 
 // SubscribeLocal is Subscribe for what other nodes may know: the members of this node, and the node
 // itself, whose capabilities it provides. When those change, a new Snapshot comes.
-func (c *Community) SubscribeLocal() *Subscription { return c.subscribe(true) }
+func (r *roster) SubscribeLocal() *Subscription { return r.subscribe(true) }
 
-func (c *Community) subscribe(own bool) *Subscription {
-	s := &Subscription{c: c, own: own, ready: make(chan struct{}, 1)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.add(c.picture(s, Snapshot))
-	c.subs[own][s] = struct{}{}
+func (r *roster) subscribe(own bool) *Subscription {
+	s := &Subscription{roster: r, own: own, ready: make(chan struct{}, 1)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.add(r.picture(s, Snapshot))
+	r.subs[own][s] = struct{}{}
 	return s
 }
 
@@ -99,9 +96,9 @@ func (s *Subscription) Next(ctx context.Context) (Change, error) {
 // Close ends the subscription: Next returns ErrStopped. It may be called again, and while others
 // wait in Next.
 func (s *Subscription) Close() {
-	s.c.mu.Lock()
-	delete(s.c.subs[s.own], s)
-	s.c.mu.Unlock()
+	s.roster.mu.Lock()
+	delete(s.roster.subs[s.own], s)
+	s.roster.mu.Unlock()
 	s.mu.Lock()
 	s.queue, s.missed = nil, 0
 	s.mu.Unlock()
@@ -115,11 +112,11 @@ func (s *Subscription) take() (ch Change, ok, over bool) {
 		// The picture must be of the very moment between two changes, so nothing may be published
 		// while it is taken.
 		s.mu.Unlock()
-		s.c.mu.RLock()
-		defer s.c.mu.RUnlock()
+		s.roster.mu.RLock()
+		defer s.roster.mu.RUnlock()
 		s.mu.Lock()
 		if len(s.queue) == 0 && s.missed > 0 {
-			gap := s.c.picture(s, Gap)
+			gap := s.roster.picture(s, Gap)
 			gap.Missed, s.missed = s.missed, 0
 			s.mu.Unlock()
 			return gap, true, false
@@ -168,81 +165,42 @@ func (s *Subscription) wake() {
 	}
 }
 
-// publish tells the subscribers; local says that the change is of this node. It needs c.mu, so that
+// publish tells the subscribers; local says that the change is of this node. It needs r.mu, so that
 // the order of changes is the order in which they happened.
-func (c *Community) publish(ch Change, local bool) {
-	for s := range c.subs[false] {
+func (r *roster) publish(ch Change, local bool) {
+	for s := range r.subs[false] {
 		s.add(ch)
 	}
-	if local {
-		for s := range c.subs[true] { // one for each other node, so that a change of theirs must not look at it
+	if local { // there is one of these for each other node: a change of theirs must not visit them all
+		for s := range r.subs[true] {
 			s.add(ch)
 		}
 	}
 }
 
-// publishOffers tells other nodes that our capabilities have changed. It needs c.mu.
-func (c *Community) publishOffers() {
-	for s := range c.subs[true] {
-		s.add(c.picture(s, Snapshot))
+// publishOffers tells other nodes that our capabilities have changed. It needs r.mu.
+func (r *roster) publishOffers() {
+	for s := range r.subs[true] {
+		s.add(r.picture(s, Snapshot))
 	}
 }
 
-// picture is all that s may see. It needs c.mu, or its read lock.
-func (c *Community) picture(s *Subscription, k Kind) Change {
+// picture is all that s may see. It needs r.mu, or its read lock.
+func (r *roster) picture(s *Subscription, k Kind) Change {
 	if s.own {
-		own := c.catalog()
+		own := r.catalog()
 		return Change{Kind: k, Members: own.Members, Capabilities: own.Capabilities}
 	}
-	return Change{Kind: k, Members: c.everyone()}
+	return Change{Kind: k, Members: r.pick(func(Member) bool { return true })}
 }
 
-// Catalog is what this node lets others see now: its agents, its capabilities, and itself as the
-// member that provides them.
-func (c *Community) Catalog() Catalog {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.catalog()
-}
-
-// catalog needs c.mu, or its read lock.
-func (c *Community) catalog() Catalog {
-	self := Member{ID: MemberID(c.cfg.Node), Name: c.cfg.Name, Node: c.cfg.Node, Available: true, Metadata: c.cfg.Metadata}
-	all := Catalog{Members: make([]Member, 0, len(c.residents)+1)}
-	for _, r := range c.residents {
-		all.Members = append(all.Members, r.self)
-	}
-	for _, o := range c.offers {
-		all.Capabilities = append(all.Capabilities, o.Capability)
-		self.Provides = append(self.Provides, o.Name)
-	}
-	slices.Sort(self.Provides)
-	slices.SortFunc(all.Capabilities, func(a, b Capability) int { return strings.Compare(a.Name, b.Name) })
-	all.Members = append(all.Members, self)
-	slices.SortFunc(all.Members, byName)
-	return all
-}
-
-// everyone needs c.mu, or its read lock.
-func (c *Community) everyone() []Member { return c.pick(func(Member) bool { return true }) }
-
-// pick returns the members that want wants, sorted. It needs c.mu, or its read lock.
-func (c *Community) pick(want func(Member) bool) []Member {
-	var all []Member
-	for _, r := range c.residents {
-		if want(r.self) {
-			all = append(all, r.self)
+func (r *roster) endSubscriptions() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, subs := range r.subs {
+		for s := range subs {
+			s.finish()
 		}
+		clear(subs)
 	}
-	for _, m := range c.remote {
-		if want(m) {
-			all = append(all, m)
-		}
-	}
-	slices.SortFunc(all, byName)
-	return all
-}
-
-func byName(a, b Member) int {
-	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(string(a.ID), string(b.ID)))
 }

@@ -1,19 +1,20 @@
 package community
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"symbio/security/visible"
 )
 
 // What a member may say of itself, here or on a peer. The numbers are far above what people need,
-// and keep the catalog of one peer below some 10 MB of memory whatever it announces.
+// and keep, with the default limits, the catalog of one peer below some 10 MB of memory whatever it announces.
 const (
-	maxMembers      = 1024 // of one peer
-	maxCapabilities = 256  // of one node
-	maxNames        = 256  // perceptions, or capabilities, of one member
+	maxPerceptions  = 256  // of one member
 	maxName         = 64   // bytes
 	maxLabel        = 128  // bytes of a name for people
 	maxMetadata     = 64   // entries
@@ -56,9 +57,9 @@ func checkProvided(name string) error {
 }
 
 // sortedNames returns names sorted, or why they cannot be a member's.
-func sortedNames(kind string, names []string) ([]string, error) {
-	if len(names) > maxNames {
-		return nil, fmt.Errorf("%d of kind %s: at most %d are allowed", len(names), kind, maxNames)
+func sortedNames(kind string, names []string, most int) ([]string, error) {
+	if len(names) > most {
+		return nil, fmt.Errorf("%d of kind %s: at most %d are allowed", len(names), kind, most)
 	}
 	check := func(name string) error { return checkName(kind, name) }
 	if kind == "capability" {
@@ -117,31 +118,29 @@ func checkMetadata(m map[string]string) error {
 	return nil
 }
 
+// checkCapability tells whether a capability is fit to be offered, by us or by a peer.
+func checkCapability(p Capability) error {
+	if err := checkProvided(p.Name); err != nil {
+		return err
+	}
+	if err := checkText("description", p.Description, maxDescription); err != nil {
+		return err
+	}
+	for _, schema := range []json.RawMessage{p.Input, p.Output} {
+		if len(schema) > maxSchema {
+			return fmt.Errorf("capability %s: a schema has %d bytes, at most %d are allowed", p.Name, len(schema), maxSchema)
+		}
+		if len(schema) > 0 && !json.Valid(schema) {
+			return fmt.Errorf("capability %s: a schema is not JSON", p.Name)
+		}
+	}
+	return nil
+}
+
 // hidden are characters by which a stranger could forge what a terminal or a log shows.
-func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+func hidden(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || visible.Blank(r)
+}
 
 // printable is s as it may stand in a message or a log, whoever it came from.
-func printable(s string) string { return clean(s, maxLabel) }
-
-// clean takes out hidden characters and what is over longest bytes.
-func clean(s string, longest int) string {
-	if len(s) > longest {
-		s = s[:longest]
-		for !utf8.ValidString(s) && len(s) > longest-utf8.UTFMax {
-			s = s[:len(s)-1]
-		}
-		s += "…"
-	}
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case hidden(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-}
+func printable(s string) string { return visible.Line(s, maxLabel) }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +40,9 @@ type Config struct {
 	// Undelivered is told of signals of Tell that were not handled, or perhaps not. It may be called by
 	// many goroutines at once, and must not block. Default: they are only logged and counted.
 	Undelivered func(Undelivered)
+	// LeftOut is told, once while it is connected, of a peer that has more members or capabilities than this
+	// node takes, and in words how many. It must not block, nor call the Community. Default: it can be asked.
+	LeftOut func(from Peer, what string)
 	// Logger receives refusals and nodes that come and go. Default: silent.
 	Logger *slog.Logger
 
@@ -53,15 +55,18 @@ type Config struct {
 	// MaxPartial is how much output of one call may go ahead of its answer between nodes, in bytes, in and
 	// out; more ends the call with ErrTooLarge. Default 16 MiB: a long report, not a file.
 	MaxPartial int
-	// MaxNodeCalls is how many calls of one peer are served at a time, MaxAgentCalls how many calls
-	// of all peers one agent may have; one more is ErrBusy. Defaults 64 and 16: one peer cannot take
-	// all there is, nor fill an agent's mailbox.
+	// MaxNodeCalls is how many calls of all peers this node serves at a time, MaxAgentCalls how many of
+	// them one agent may have; one more is ErrBusy. A peer may have as many calls as places are free, so
+	// that one alone takes half of them and there is room for the next. Defaults 256 and 64.
 	MaxNodeCalls, MaxAgentCalls int
-	// CallRate is how many calls a second of one peer are served in the long run, CallBurst how many
-	// of them may come at once; one more is ErrBusy. Defaults 50 and 100 (security.md 5.3); rate.Inf is
-	// no limit.
-	CallRate  rate.Limit
-	CallBurst int
+	// RefusalRate is how many calls a second of one peer Authorize may refuse in the long run, RefusalBurst
+	// how many at once; one more is ErrBusy. Calls that are allowed have no rate. Defaults 50 and 100;
+	// rate.Inf is no limit.
+	RefusalRate  rate.Limit
+	RefusalBurst int
+	// MaxPeerMembers is how many members of one peer are taken, MaxCapabilities how many capabilities of it,
+	// and how many this node can offer; what is beyond them is left out (LeftOut). Defaults 1024 and 256.
+	MaxPeerMembers, MaxCapabilities int
 	// MaxDepth is how deep a JSON payload may be nested that is checked by a schema; a deeper one is
 	// ErrInvalid. Default 64, the constant MaxDepth.
 	MaxDepth int
@@ -89,13 +94,16 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxPartial, maxPartial}, {&c.MaxNodeCalls, 64}, {&c.MaxAgentCalls, 16}, {&c.CallBurst, 100}, {&c.MaxDepth, MaxDepth}} {
+	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxPartial, maxPartial}, {&c.MaxNodeCalls, 256}, {&c.MaxAgentCalls, 64}, {&c.RefusalBurst, 100}, {&c.MaxPeerMembers, 1024}, {&c.MaxCapabilities, 256}, {&c.MaxDepth, MaxDepth}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
 	}
-	if c.CallRate <= 0 {
-		c.CallRate = 50
+	if c.LeftOut == nil {
+		c.LeftOut = func(Peer, string) {}
+	}
+	if c.RefusalRate <= 0 {
+		c.RefusalRate = 50
 	}
 	for _, d := range []struct {
 		field *time.Duration
@@ -117,48 +125,29 @@ func newID() string {
 
 // Community is one machine's view of everyone (spec: Community). Make it with New. Agents may be
 // spawned and sent signals before Run, and until Run ends.
+//
+// Each of its parts is the methods of one subject.
 type Community struct {
-	cfg     Config
-	system  *actor.System
+	*roster      // who and what there is: Members, WhoCanReceive, Capabilities, Subscribe
+	*localNode   // what lives here: Spawn, Terminate, Offer, Withdraw
+	*remoteNodes // what lives elsewhere, for the Network: Attach
+	*outbound    // Send, Tell, Invoke
+	*inbound     // calls of other nodes, for the Network: Serve, Take
+	*losses      // signals that were not handled: Undelivered
+
+	cfg     *Config
 	started atomic.Bool
-	refused atomic.Uint64 // members and capabilities of peers
-	calls   *traffic
-	tells   tells
-	expiry  chan struct{} // capacity 1: some neighbour is to be forgotten sooner than awaited
-
-	spawning sync.WaitGroup // Spawns under way; Add is guarded by mu
-
-	mu        sync.RWMutex
-	closing   bool                   // Run has begun to end; guarded by mu
-	births    int                    // Spawns under way; guarded by mu
-	residents map[MemberID]*resident // our agents; guarded by mu
-	offers    map[string]*offer      // our capabilities; guarded by mu
-	remote    map[MemberID]Member    // members of other nodes; guarded by mu
-	nodes     map[NodeID]*neighbour  // other nodes, also those lost and not forgotten; guarded by mu
-	// subs are the subscriptions to this node's own changes under true, those to all under false.
-	subs map[bool]map[*Subscription]struct{} // guarded by mu
-	// awaited is when forgetting looks next at whom to forget; zero: in an hour. guarded by mu
-	awaited time.Time
 }
 
 // New returns a community with no members.
 func New(cfg Config) *Community {
 	full := cfg.withDefaults()
-	c := &Community{
-		cfg:       full,
-		system:    cfg.System,
-		calls:     newTraffic(full),
-		tells:     tells{logged: rate.NewLimiter(rate.Every(toldEach), toldBurst)},
-		expiry:    make(chan struct{}, 1),
-		residents: map[MemberID]*resident{},
-		offers:    map[string]*offer{},
-		remote:    map[MemberID]Member{},
-		nodes:     map[NodeID]*neighbour{},
-		subs:      map[bool]map[*Subscription]struct{}{true: {}, false: {}},
-	}
-	if c.system == nil {
-		c.system = actor.NewSystem(actor.Config{Logger: cfg.Logger})
-	}
+	c := &Community{cfg: &full, roster: newRoster(&full)}
+	c.losses = newLosses(c.cfg, c.roster)
+	c.localNode = newLocalNode(c.cfg, c.roster)
+	c.remoteNodes = newRemoteNodes(c.cfg, c.roster)
+	c.outbound = &outbound{c.cfg, c.roster, c.losses}
+	c.inbound = newInbound(c.cfg, c.roster)
 	return c
 }
 
@@ -189,51 +178,20 @@ func (c *Community) Run(ctx context.Context) error {
 		})
 	}
 	var agents error
-	g.Go(func() error { return c.forgetting(gctx) })
+	g.Go(func() error { return c.forgetLost(gctx) })
 	g.Go(func() error {
 		<-gctx.Done()
-		agents = c.wind()
+		agents = c.terminateAll()
 		return nil
 	})
 	err := g.Wait()
-	c.end()
+	c.posted.End(ErrStopped)
+	c.dropAll("this node left the network")
+	c.endSubscriptions()
 	if c.cfg.System == nil {
 		late, cancel := context.WithTimeout(context.Background(), c.cfg.Drain)
 		defer cancel()
 		agents = errors.Join(agents, c.system.Shutdown(late))
 	}
 	return errors.Join(err, agents)
-}
-
-// wind ends all agents. From now on nothing is spawned, served or attached.
-func (c *Community) wind() error {
-	c.mu.Lock()
-	c.closing = true
-	all := make([]*resident, 0, len(c.residents))
-	for _, r := range c.residents {
-		all = append(all, r)
-	}
-	c.mu.Unlock()
-	var g errgroup.Group
-	for _, r := range all {
-		g.Go(func() error { return c.stop(context.Background(), r) })
-	}
-	c.spawning.Wait()
-	return g.Wait()
-}
-
-// end forgets the other nodes and ends the subscriptions.
-func (c *Community) end() {
-	c.tells.under.End(ErrStopped)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id := range c.nodes {
-		c.drop(id, "this node left the network")
-	}
-	for _, subs := range c.subs {
-		for s := range subs {
-			s.finish()
-		}
-		clear(subs)
-	}
 }

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MaxDepth is how deep a JSON payload may be nested, unless Config.MaxDepth says otherwise: far beyond
@@ -48,9 +50,9 @@ func checkDepth(data []byte, most int) error {
 	return nil
 }
 
-// decode reads one JSON value so that nobody who reads the same text can see another one in it: no key
+// decode reads one JSON value so that no other reader of the same text can see another one in it: no key
 // twice, with fold none that differs only in case, and nothing after it. Numbers become int64 where
-// they fit, else float64. Empty data is null, as it is for whoever gets it.
+// they fit, else float64. Empty data is null, as it is for a Provider.
 func decode(data []byte, depth int, fold bool) (any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
@@ -58,117 +60,74 @@ func decode(data []byte, depth int, fold bool) (any, error) {
 	if err := checkDepth(data, depth); err != nil {
 		return nil, err
 	}
-	if !json.Valid(data) || !utf8.Valid(data) {
-		return nil, errors.New("it is not JSON")
-	}
-	return (&decoder{data: data, fold: fold}).value()
-}
-
-// decoder walks over text that is known to be JSON. encoding/json's Decoder, the other way to see keys
-// that are there twice, takes several times as long.
-type decoder struct {
-	data []byte
-	at   int
-	fold bool
-}
-
-// next skips white space, and returns what stands there.
-func (d *decoder) next() byte {
-	for {
-		switch c := d.data[d.at]; c {
-		case ' ', '\t', '\n', '\r':
-			d.at++
-		default:
-			return c
+	d := jsontext.NewDecoder(bytes.NewBuffer(data))
+	v, err := decodeValue(d, fold)
+	if err == nil {
+		if _, end := d.ReadToken(); end != io.EOF {
+			return nil, errNotJSON
 		}
 	}
+	var wrong *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &wrong):
+		return nil, fmt.Errorf("the key %q is there twice", wrong.JSONPointer.LastToken())
+	case errors.As(err, &wrong):
+		return nil, errNotJSON
+	}
+	return v, err
 }
 
-func (d *decoder) value() (any, error) {
-	switch d.next() {
-	case '{':
-		return d.object()
-	case '[':
-		return d.array()
-	case '"':
-		return d.text()
-	case 't':
-		d.at += len("true")
-		return true, nil
-	case 'f':
-		d.at += len("false")
-		return false, nil
-	case 'n':
-		d.at += len("null")
-		return nil, nil
+var errNotJSON = errors.New("it is not JSON")
+
+func decodeValue(d *jsontext.Decoder, fold bool) (any, error) {
+	token, err := d.ReadToken()
+	if err != nil {
+		return nil, err
 	}
-	begin := d.at
-	for d.at < len(d.data) && strings.IndexByte("+-.eE0123456789", d.data[d.at]) >= 0 {
-		d.at++
+	switch token.Kind() {
+	case jsontext.KindBeginObject:
+		return decodeObject(d, fold)
+	case jsontext.KindBeginArray:
+		list := []any{}
+		for d.PeekKind() != jsontext.KindEndArray {
+			v, err := decodeValue(d, fold)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := d.ReadToken()
+		return list, err
+	case jsontext.KindString:
+		return token.String(), nil
+	case jsontext.KindNumber:
+		return decodeNumber(token.String())
+	case jsontext.KindTrue, jsontext.KindFalse:
+		return token.Bool(), nil
 	}
-	return decodeNumber(string(d.data[begin:d.at]))
+	return nil, nil
 }
 
-func (d *decoder) array() (any, error) {
-	list := []any{}
-	for d.at++; d.next() != ']'; {
-		v, err := d.value()
+func decodeObject(d *jsontext.Decoder, fold bool) (any, error) {
+	object, folded := map[string]any{}, map[string]bool{}
+	for d.PeekKind() != jsontext.KindEndObject {
+		token, err := d.ReadToken()
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, v)
-		if d.next() == ',' {
-			d.at++
+		name := token.String()
+		if key := strings.ToLower(strings.ToUpper(name)); fold { // as encoding/json folds: ſ is s
+			if folded[key] {
+				return nil, fmt.Errorf("the key %q is there twice", name)
+			}
+			folded[key] = true
 		}
-	}
-	d.at++
-	return list, nil
-}
-
-func (d *decoder) object() (any, error) {
-	object := map[string]any{}
-	folded := map[string]bool{}
-	for d.at++; d.next() != '}'; {
-		name, err := d.text()
-		if err != nil {
+		if object[name], err = decodeValue(d, fold); err != nil {
 			return nil, err
 		}
-		_, twice := object[name]
-		if d.fold {
-			key := strings.ToLower(strings.ToUpper(name)) // as encoding/json folds: ſ is s
-			twice, folded[key] = folded[key], true
-		}
-		if twice {
-			return nil, fmt.Errorf("the key %q is there twice", name)
-		}
-		d.next()
-		d.at++ // the colon
-		if object[name], err = d.value(); err != nil {
-			return nil, err
-		}
-		if d.next() == ',' {
-			d.at++
-		}
 	}
-	d.at++
-	return object, nil
-}
-
-func (d *decoder) text() (string, error) {
-	begin, escaped := d.at, false
-	for d.at++; d.data[d.at] != '"'; d.at++ {
-		if d.data[d.at] == '\\' {
-			escaped = true
-			d.at++
-		}
-	}
-	d.at++
-	if !escaped {
-		return string(d.data[begin+1 : d.at-1]), nil
-	}
-	var s string
-	err := json.Unmarshal(d.data[begin:d.at], &s)
-	return s, err
+	_, err := d.ReadToken()
+	return object, err
 }
 
 func decodeNumber(text string) (any, error) {

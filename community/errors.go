@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+
+	"symbio/security/visible"
 )
 
 // What callers tell apart. Transports map each to a code of theirs and back.
@@ -40,6 +43,11 @@ var sentinels = [...]error{
 	ErrNotAccepted, ErrNotProvided, ErrRemoteMember, ErrLocalMember, ErrNotFound,
 }
 
+// NotBegun reports whether err is one of those that say that nothing was done, so that another member may be asked.
+func NotBegun(err error) bool {
+	return slices.ContainsFunc([]error{ErrBusy, ErrDenied, ErrNotFound, ErrNotProvided, ErrNotAccepted}, func(sure error) bool { return errors.Is(err, sure) })
+}
+
 // Error says what was tried on whom, and wraps why it failed.
 type Error struct {
 	Op     string // a verb phrase: "send work to", "invoke text.wordcount on"
@@ -58,7 +66,9 @@ const maxExplanation = 300 // bytes
 // read. All other errors reach another node as the words of the sentinel they wrap, or as
 // ErrAgentFailed: what else they say (paths, addresses, a panic) is not for strangers. Transports use
 // it for what came from a peer, too: control characters and what is over 300 bytes are taken out.
-func Explain(why error, message string) error { return &explained{why, clean(message, maxExplanation)} }
+func Explain(why error, message string) error {
+	return &explained{why, visible.Line(message, maxExplanation)}
+}
 
 type explained struct {
 	why     error

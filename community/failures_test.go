@@ -12,9 +12,6 @@ import (
 	"testing"
 )
 
-// caseFolders are where the cases of a suite are, that other folders run.
-var caseFolders = []string{"../transport/transporttest"}
-
 // shown is a test as the page names it: a folder, a function, and maybe a case of it.
 var shown = regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)(?:/([^`]+))?`")
 
@@ -59,13 +56,6 @@ func testsIn(t *testing.T, folder string) *tests {
 	files, err := filepath.Glob(folder + "/*_test.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%s has %d test files: %v", folder, len(files), err)
-	}
-	for _, other := range caseFolders {
-		more, err := filepath.Glob(other + "/*.go")
-		if err != nil || len(more) == 0 {
-			t.Fatalf("%s has %d files: %v", other, len(more), err)
-		}
-		files = append(files, more...)
 	}
 	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)

@@ -14,7 +14,7 @@ import (
 // Network lets it. So a caller that reads slowly holds up the output of its own call, and nothing else.
 type feed struct {
 	listen func(Update)
-	most   int         // bytes of output
+	limit  int         // bytes of output
 	abort  func(error) // ends the call
 
 	mu      sync.Mutex
@@ -29,24 +29,24 @@ type feed struct {
 	changed chan struct{} // closed and replaced at each change; guarded by mu
 }
 
-// narrate gives a call to whom it is for, and tells its caller meanwhile what is reported. All output
-// that was emitted is told when it returns a reply.
-func (in *inbound) narrate(ctx context.Context, s Signal) (Reply, error) {
+// dispatchWithUpdates is dispatch, and sends the caller meanwhile what is reported. All output that was
+// emitted has been sent when it returns a reply.
+func (c *inboundCall) dispatchWithUpdates(ctx context.Context) (Reply, error) {
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	f := &feed{listen: in.call.Listen, most: in.c.cfg.MaxPartial, abort: abort, changed: make(chan struct{})}
-	var telling sync.WaitGroup
-	telling.Go(func() { f.run(ctx) })
-	defer telling.Wait()
+	f := &feed{listen: c.call.Listen, limit: c.cfg.MaxPartial, abort: abort, changed: make(chan struct{})}
+	var sending sync.WaitGroup
+	sending.Go(func() { f.run(ctx) })
+	defer sending.Wait()
 	defer f.close()
-	reply, err := in.give(context.WithValue(ctx, feedKey{}, f), s)
+	reply, err := c.dispatch(context.WithValue(ctx, feedKey{}, f))
 	f.close()
-	telling.Wait()
+	sending.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case f.failed != nil:
-		return Reply{}, in.refuse(RefusedSize, f.failed, f.failed)
+		return Reply{}, c.refuse(RefusedSize, f.failed)
 	case err == nil && !f.drained:
 		err = context.Cause(ctx)
 	}
@@ -169,8 +169,8 @@ func (f *feed) offer(data []byte, contentType string) (<-chan struct{}, error) {
 		return nil, f.failed
 	case f.closed:
 		return nil, fmt.Errorf("the call has been answered: %w", context.Canceled)
-	case f.spent+len(data)+pieceCost > f.most:
-		f.failed = Explain(ErrTooLarge, fmt.Sprintf("the call's output before its answer is over %d bytes", f.most))
+	case f.spent+len(data)+pieceCost > f.limit:
+		f.failed = Explain(ErrTooLarge, fmt.Sprintf("the call's output before its answer is over %d bytes", f.limit))
 		f.abort(f.failed)
 		f.wake()
 		return nil, f.failed

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"symbio/actor"
 	"symbio/community"
 )
 
@@ -64,6 +65,17 @@ func run(t *testing.T, cfg community.Config) (c *community.Community, stop func(
 	stop = func() error { cancel(); wg.Wait(); return err }
 	t.Cleanup(func() { stop() })
 	return c, stop
+}
+
+// withMailbox returns a System whose actors have room for n messages, and ends it after the test.
+func withMailbox(t *testing.T, n int) *actor.System {
+	system := actor.NewSystem(actor.Config{Mailbox: n})
+	t.Cleanup(func() {
+		if err := system.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return system
 }
 
 func work(data string) community.Signal {

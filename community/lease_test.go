@@ -284,7 +284,7 @@ func TestAPeerCanHaveSoManyMembersAndCapabilities(t *testing.T) {
 		all.Members = append(all.Members, remote(peer, community.MemberID(fmt.Sprintf("%032x", i)), fmt.Sprint(i)))
 	}
 	for i := range 300 {
-		all.Capabilities = append(all.Capabilities, community.Capability{Name: fmt.Sprint("c", i)})
+		all.Capabilities = append(all.Capabilities, community.Capability{Name: fmt.Sprintf("c%03d", i)})
 	}
 	l.Snapshot(all)
 	l.Joined(remote(peer, id[community.MemberID]("ff"), "one more"))
@@ -409,5 +409,38 @@ func TestLeasesKeepMembersRight(t *testing.T) {
 				}
 			},
 		})
+	})
+}
+
+// What is over the limits is left out, counted and told once.
+func TestWhatAPeerHasTooManyOfIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		c, _ := run(t, community.Config{LeftOut: func(p community.Peer, what string) { told = append(told, p.Name+": "+what) }})
+		l := c.Attach(community.Peer{ID: peer, Name: "bb"})
+		node := community.Member{ID: community.MemberID(peer), Name: "bb", Node: peer, Available: true}
+		all := community.Catalog{}
+		for i := range 300 {
+			name := fmt.Sprintf("c%03d", 299-i)
+			node.Provides = append(node.Provides, name)
+			all.Capabilities = append(all.Capabilities, community.Capability{Name: name})
+		}
+		all.Members = append(all.Members, node)
+		for i := range 1100 {
+			all.Members = append(all.Members, community.Member{ID: community.MemberID(fmt.Sprintf("%032x", i+1)), Name: "m", Node: peer, Available: true})
+		}
+		l.Snapshot(all)
+		l.Joined(community.Member{ID: community.MemberID(fmt.Sprintf("%032x", 5000)), Name: "m", Node: peer, Available: true})
+		l.Left(all.Members[1100].ID)
+		const want = "77 of its members (limits.peer_members is 1024 here) and 44 of its capabilities (limits.capabilities is 256 here)"
+		if got := c.LeftOut(peer); got != want {
+			t.Errorf("left out are %s, want %s", got, want)
+		}
+		if n := len(c.Capabilities()); n != 256 {
+			t.Errorf("%d capabilities can be invoked, want 256", n)
+		}
+		if len(told) != 1 || !strings.HasPrefix(told[0], "bb: 77 of its members") {
+			t.Errorf("it was told %q, want that 77 members are left out, once", told)
+		}
 	})
 }

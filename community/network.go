@@ -6,7 +6,7 @@ import "context"
 const PerceptionPrefix = "agent.perception."
 
 // Network is what a community needs to reach other nodes. Implementations: transport/memory,
-// transport/grpcpeer; both pass transporttest.
+// transport/grpcpeer; both pass the suite in transport/grpcpeer (suite_*_test.go).
 type Network interface {
 	// Run serves host to other nodes and keeps connections to them, until ctx ends; it says goodbye
 	// then, and returns when all it started has ended. It is called once.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 // nobody else anything. Of an error, only what errors.go and Explain say reaches the caller.
 type Provider func(ctx context.Context, payload Signal) (Reply, error)
 
-// offer is a capability of ours.
+// offer is a capability of this node.
 type offer struct {
 	Capability
 	provide       Provider
@@ -35,7 +36,7 @@ type OfferOption func(*offer)
 func WithTimeout(d time.Duration) OfferOption { return func(o *offer) { o.timeout = d } }
 
 // WithConcurrency is how many calls of the capability are served at a time; one more is ErrBusy at
-// once. Default: as many as Config.MaxNodeCalls of each node.
+// once. Default: as many as Config.MaxNodeCalls.
 func WithConcurrency(n int) OfferOption {
 	return func(o *offer) {
 		if n > 0 {
@@ -46,16 +47,15 @@ func WithConcurrency(n int) OfferOption {
 
 // Offer lets other nodes see a capability of this node, and call it as far as Config.Authorize allows.
 // Its name is like a perception's, and must not begin with PerceptionPrefix; the description may have
-// 4 KiB, each schema 16 KiB of JSON; there can be 256. To change one, Withdraw it first.
+// 4 KiB, each schema 16 KiB of JSON; there can be Config.MaxCapabilities. To change one, Withdraw it first.
 //
 // The schemas are JSON schema, draft 2020-12 or draft-07, without references to other documents or to
 // themselves. Input that does not fit is ErrInvalid, at the caller before it is sent, and here again;
-// empty data counts as null. Output that does not fit is ErrAgentFailed. A schema that cannot be used
+// empty data counts as null. Output that does not fit is ErrAgentFailed; one
+// that is too large to be checked in bounded time counts as one that fits. A schema that cannot be used
 // is an error of Offer.
-func (c *Community) Offer(capability Capability, provide Provider, opts ...OfferOption) error {
-	fail := func(err error) error {
-		return &Error{Op: "offer", Member: printable(capability.Name), Err: err}
-	}
+func (n *localNode) Offer(capability Capability, provide Provider, opts ...OfferOption) error {
+	fail := func(err error) error { return &Error{Op: "offer", Member: printable(capability.Name), Err: err} }
 	if provide == nil {
 		return fail(errors.New("no provider: it answers the calls"))
 	}
@@ -74,16 +74,16 @@ func (c *Community) Offer(capability Capability, provide Provider, opts ...Offer
 	if o.output, err = compile(capability.Output); err != nil {
 		return fail(fmt.Errorf("output: %w", err))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.offers[capability.Name]; ok {
+	n.roster.mu.Lock()
+	defer n.roster.mu.Unlock()
+	if _, ok := n.roster.offers[capability.Name]; ok {
 		return fail(errors.New("it is offered already: withdraw it first"))
 	}
-	if len(c.offers) >= maxCapabilities {
-		return fail(fmt.Errorf("%w: a node can offer %d capabilities", ErrBusy, maxCapabilities))
+	if len(n.roster.offers) >= n.cfg.MaxCapabilities {
+		return fail(fmt.Errorf("%w: this node can offer %d capabilities (limits.capabilities)", ErrBusy, n.cfg.MaxCapabilities))
 	}
-	c.offers[capability.Name] = o
-	c.publishOffers()
+	n.roster.offers[capability.Name] = o
+	n.roster.publishOffers()
 	return nil
 }
 
@@ -91,9 +91,7 @@ func (c *Community) Offer(capability Capability, provide Provider, opts ...Offer
 // encoding/json sees them: a struct's fields without omitempty are required, and a jsonschema tag
 // describes one. Otherwise as Offer.
 func OfferFunc[In, Out any](c *Community, capability Capability, f func(context.Context, In) (Out, error), opts ...OfferOption) error {
-	fail := func(err error) error {
-		return &Error{Op: "offer", Member: printable(capability.Name), Err: err}
-	}
+	fail := func(err error) error { return &Error{Op: "offer", Member: printable(capability.Name), Err: err} }
 	var err error
 	if capability.Input == nil {
 		if capability.Input, err = schemaFor[In](); err != nil {
@@ -105,20 +103,7 @@ func OfferFunc[In, Out any](c *Community, capability Capability, f func(context.
 			return fail(fmt.Errorf("output: %w", err))
 		}
 	}
-	return c.Offer(capability, func(ctx context.Context, s Signal) (Reply, error) {
-		var in In
-		if len(s.Data) > 0 {
-			if err := json.Unmarshal(s.Data, &in); err != nil {
-				return Reply{}, fmt.Errorf("%w: %w", ErrInvalid, err)
-			}
-		}
-		out, err := f(ctx, in)
-		if err != nil {
-			return Reply{}, err
-		}
-		data, err := json.Marshal(out)
-		return Reply{Data: data, ContentType: "application/json"}, err
-	}, opts...)
+	return c.Offer(capability, typed(f), opts...)
 }
 
 func schemaFor[T any]() (json.RawMessage, error) {
@@ -130,60 +115,19 @@ func schemaFor[T any]() (json.RawMessage, error) {
 }
 
 // Withdraw ends an Offer. Calls under way go on. ErrNotFound: there is no such offer.
-func (c *Community) Withdraw(name string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.offers[name]; !ok {
+func (n *localNode) Withdraw(name string) error {
+	n.roster.mu.Lock()
+	defer n.roster.mu.Unlock()
+	if _, ok := n.roster.offers[name]; !ok {
 		return &Error{Op: "withdraw", Member: printable(name), Err: ErrNotFound}
 	}
-	delete(c.offers, name)
-	c.publishOffers()
+	delete(n.roster.offers, name)
+	n.roster.publishOffers()
 	return nil
 }
 
-// provide answers a call to this node itself.
-func (in *inbound) provide(ctx context.Context, s Signal) (Reply, error) {
-	c := in.c
-	c.mu.RLock()
-	o, ok := c.offers[in.call.Capability]
-	closing := c.closing
-	c.mu.RUnlock()
-	switch {
-	case closing:
-		return Reply{}, ErrUnavailable
-	case !ok:
-		return Reply{}, ErrNotProvided
-	}
-	if o.room != nil {
-		select {
-		case o.room <- struct{}{}:
-			defer func() { <-o.room }()
-		default:
-			err := Explain(ErrBusy, fmt.Sprintf("%d calls of this capability are served at a time", cap(o.room)))
-			return Reply{}, in.refuse(RefusedCapability, err, err)
-		}
-	}
-	if err := o.input.check(s.Data, s.ContentType, c.cfg.MaxDepth); err != nil {
-		why, reason := ErrInvalid, RefusedInvalid
-		if errors.Is(err, errTooMuch) {
-			why, reason = ErrTooLarge, RefusedSize
-		}
-		err = Explain(why, "the input: "+err.Error())
-		return Reply{}, in.refuse(reason, err, err)
-	}
-	reply, err := o.run(ctx, c, s)
-	if err != nil {
-		return Reply{}, err
-	}
-	if err := o.output.check(reply.Data, reply.ContentType, c.cfg.MaxDepth); err != nil {
-		c.cfg.Logger.Error("answer does not fit its schema", "capability", o.Name, "err", err)
-		return Reply{}, Explain(ErrAgentFailed, "its answer does not fit its output schema")
-	}
-	return reply, nil
-}
-
 // run has the provider answer, in its time.
-func (o *offer) run(ctx context.Context, c *Community, s Signal) (_ Reply, err error) {
+func (o *offer) run(ctx context.Context, log *slog.Logger, s Signal) (_ Reply, err error) {
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
@@ -191,7 +135,7 @@ func (o *offer) run(ctx context.Context, c *Community, s Signal) (_ Reply, err e
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			c.cfg.Logger.Error("provider panicked", "capability", o.Name, "panic", fmt.Sprint(p))
+			log.Error("provider panicked", "capability", o.Name, "panic", fmt.Sprint(p))
 			err = ErrAgentFailed
 		}
 	}()

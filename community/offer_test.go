@@ -211,3 +211,27 @@ func ExampleOfferFunc() {
 	// 2 <nil>
 	//  invalid input: the input: unexpected additional properties ["txt"]
 }
+
+// A schema of many parts makes a large answer too much to check, here and at the caller. It is given all the same.
+func TestAnAnswerTooLargeToCheckIsGiven(t *testing.T) {
+	schema, answer := map[string]any{}, map[string]string{}
+	for i := range 90 {
+		schema[fmt.Sprint("p", i)] = map[string]string{"type": "string"}
+		answer[fmt.Sprint("p", i)] = strings.Repeat("x", 757_000/90)
+	}
+	text, err := json.Marshal(map[string]any{"type": "object", "properties": schema})
+	data, err2 := json.Marshal(answer)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := run(t, community.Config{Authorize: anybody})
+	large := community.Capability{Name: "large", Output: text}
+	if err := c.Offer(large, func(context.Context, community.Signal) (community.Reply, error) {
+		return community.Reply{Data: data}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := c.Serve(t.Context(), stranger, community.Call{Capability: "large"}); err != nil || !bytes.Equal(r.Data, data) {
+		t.Errorf("got %d bytes, %v; want all %d", len(r.Data), err, len(data))
+	}
+}

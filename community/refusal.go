@@ -13,10 +13,11 @@ type Reason string
 
 // The reasons.
 const (
-	RefusedRate       Reason = "rate"            // too many calls in a short time: ErrBusy
+	RefusedRate       Reason = "rate"            // too many refused calls in a short time: ErrBusy
 	RefusedSize       Reason = "too large"       // the payload, the reply or the chain of requesters: ErrTooLarge
 	RefusedDenied     Reason = "denied"          // by Config.Authorize: ErrDenied
-	RefusedNode       Reason = "busy node"       // too many calls of that node at a time: ErrBusy
+	RefusedUndecided  Reason = "not decided"     // Config.Authorize cannot decide now: ErrUnavailable
+	RefusedNode       Reason = "busy node"       // too many calls of that node, or of all, at a time: ErrBusy
 	RefusedAgent      Reason = "busy agent"      // too many calls for one agent, or its mailbox is full: ErrBusy
 	RefusedCapability Reason = "busy capability" // more calls than WithConcurrency lets in: ErrBusy
 	RefusedInvalid    Reason = "invalid"         // the input does not fit its schema: ErrInvalid
@@ -39,66 +40,72 @@ type Refusal struct {
 	Call   Call // without its payload
 	Reason Reason
 	Err    error // why; for this node only
-	// Omitted is how many refusals of the same peer were counted since the last that was told, but
-	// not told: who knocks a thousand times fills no log.
+	// Omitted is how many refusals of the same peer were counted since the last that was reported, but
+	// not reported, so that a peer that calls a thousand times does not fill a log.
 	Omitted uint64
 }
 
 const (
-	toldBurst = 20          // refusals of one peer that are told at once
-	toldEach  = time.Second // and then one in this time
-	// maxVisitors is how many nodes are remembered as callers; beyond that the one longest idle is
+	reportBurst = 20          // refusals of one peer that are reported at once
+	reportEach  = time.Second // and then one in this time
+	// maxCallers is how many nodes are remembered as callers; beyond that the one longest idle is
 	// forgotten.
-	maxVisitors = 2 * maxNodes
+	maxCallers = 2 * maxNodes
 )
 
-// traffic is who calls, and how much.
+// traffic counts the calls of other nodes, by node.
 type traffic struct {
-	limit rate.Limit
-	burst int
+	cfg *Config
 
-	mu    sync.Mutex
-	from  map[NodeID]*visitor // guarded by mu
-	total Refusals            // of all that ever called; guarded by mu
+	mu     sync.Mutex
+	from   map[NodeID]*caller // guarded by mu
+	active int                // calls of all under way; guarded by mu
+	total  Refusals           // of all that ever called; guarded by mu
 }
 
-// visitor is a node that has called. All is guarded by traffic.mu.
-type visitor struct {
-	flying  int // calls under way
-	last    time.Time
-	calls   *rate.Limiter
-	told    *rate.Limiter
-	refused Refusals
-	omitted uint64
+// caller is a node that has called. All is guarded by traffic.mu.
+type caller struct {
+	active   int // calls under way
+	last     time.Time
+	denials  *rate.Limiter
+	reported *rate.Limiter
+	refused  Refusals
+	omitted  uint64
 }
 
-func newTraffic(cfg Config) *traffic {
-	return &traffic{limit: cfg.CallRate, burst: cfg.CallBurst, from: map[NodeID]*visitor{}, total: Refusals{}}
+func newTraffic(cfg *Config) *traffic {
+	return &traffic{cfg: cfg, from: map[NodeID]*caller{}, total: Refusals{}}
 }
 
-// arrive notes a call, and tells whether the rate allows it. The visitor is nil when there are too many
-// of them, all with calls under way.
-func (t *traffic) arrive(id NodeID) (*visitor, bool) {
+// arrive notes a call. The caller is nil when there are too many of them, all with calls under way.
+func (t *traffic) arrive(id NodeID) *caller {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v := t.from[id]
 	if v == nil {
-		if len(t.from) >= maxVisitors && !t.forgetOne() {
-			return nil, false
+		if len(t.from) >= maxCallers && !t.forgetOne() {
+			return nil
 		}
-		v = &visitor{calls: rate.NewLimiter(t.limit, t.burst), told: rate.NewLimiter(rate.Every(toldEach), toldBurst), refused: Refusals{}}
+		v = &caller{denials: rate.NewLimiter(t.cfg.RefusalRate, t.cfg.RefusalBurst), reported: rate.NewLimiter(rate.Every(reportEach), reportBurst), refused: Refusals{}}
 		t.from[id] = v
 	}
 	v.last = now
-	return v, v.calls.AllowN(now, 1)
+	return v
 }
 
-// forgetOne forgets the visitor that has been idle for longest. It needs t.mu.
+// deny reports whether the rate lets one more call of v be denied, and counts it.
+func (t *traffic) deny(v *caller) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return v.denials.Allow()
+}
+
+// forgetOne forgets the caller that has been idle for longest. It needs t.mu.
 func (t *traffic) forgetOne() bool {
 	var oldest NodeID
 	for id, v := range t.from {
-		if v.flying == 0 && (oldest == "" || v.last.Before(t.from[oldest].last)) {
+		if v.active == 0 && (oldest == "" || v.last.Before(t.from[oldest].last)) {
 			oldest = id
 		}
 	}
@@ -106,24 +113,27 @@ func (t *traffic) forgetOne() bool {
 	return oldest != ""
 }
 
-func (t *traffic) enter(v *visitor, limit int) bool {
+// acquire takes one of limit places for a call that is allowed, unless v has as many as are free.
+func (t *traffic) acquire(v *caller, limit int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if v.flying >= limit {
+	if v.active >= limit-t.active {
 		return false
 	}
-	v.flying++
+	v.active++
+	t.active++
 	return true
 }
 
-func (t *traffic) leave(v *visitor) {
+func (t *traffic) release(v *caller) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v.flying--
+	v.active--
+	t.active--
 }
 
-// refuse counts a refusal, and says whether it is to be told, and how many before it were not.
-func (t *traffic) refuse(v *visitor, why Reason) (omitted uint64, tell bool) {
+// refuse counts a refusal, and says whether to report it, and how many before it were not.
+func (t *traffic) refuse(v *caller, why Reason) (omitted uint64, report bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.total[why]++
@@ -131,7 +141,7 @@ func (t *traffic) refuse(v *visitor, why Reason) (omitted uint64, tell bool) {
 		return 0, false
 	}
 	v.refused[why]++
-	if !v.told.Allow() {
+	if !v.reported.Allow() {
 		v.omitted++
 		return 0, false
 	}
@@ -139,39 +149,30 @@ func (t *traffic) refuse(v *visitor, why Reason) (omitted uint64, tell bool) {
 	return omitted, true
 }
 
-// inbound is a call on its way to whom it is for.
-type inbound struct {
-	c       *Community
-	from    Peer
-	call    Call
-	visitor *visitor
-}
-
-// refuse counts and tells that the call is refused, and returns answer, which is what the peer hears.
-func (in *inbound) refuse(why Reason, err, answer error) error {
-	omitted, tell := in.c.calls.refuse(in.visitor, why)
-	if !tell {
-		return answer
+// refuse counts and reports that the call is refused, and returns err.
+func (c *inboundCall) refuse(why Reason, err error) error {
+	omitted, report := c.traffic.refuse(c.caller, why)
+	if !report {
+		return err
 	}
-	call := in.call
-	call.Payload, call.Listen = nil, nil
-	in.c.cfg.Logger.Warn("call refused", "node", in.from.ID, "reason", why, "member", printable(string(call.Member)),
-		"capability", printable(call.Capability), "trace", call.Trace.String(), "err", err, "omitted", omitted)
-	if in.c.cfg.Refused != nil {
-		in.c.cfg.Refused(Refusal{From: in.from, Call: call, Reason: why, Err: err, Omitted: omitted})
+	call := c.withoutPayload()
+	c.cfg.Logger.Warn("call refused", "node", c.from.ID, "reason", why, "member", printable(string(call.Member)),
+		"capability", printable(call.Capability), "trace", call.Trace.String(), "omitted", omitted)
+	if c.cfg.Refused != nil {
+		c.cfg.Refused(Refusal{From: c.from, Call: call, Reason: why, Err: err, Omitted: omitted})
 	}
-	return answer
+	return err
 }
 
 // Refusals returns how many calls of a node were refused here; of this node's own id, of all nodes
 // together. A node that has not called for long may be forgotten when very many call.
-func (c *Community) Refusals(node NodeID) Refusals {
-	c.calls.mu.Lock()
-	defer c.calls.mu.Unlock()
-	if node == c.cfg.Node {
-		return maps.Clone(c.calls.total)
+func (t *traffic) Refusals(node NodeID) Refusals {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if node == t.cfg.Node {
+		return maps.Clone(t.total)
 	}
-	if v := c.calls.from[node]; v != nil {
+	if v := t.from[node]; v != nil {
 		return maps.Clone(v.refused)
 	}
 	return Refusals{}

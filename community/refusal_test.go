@@ -15,33 +15,33 @@ import (
 	"golang.org/x/time/rate"
 )
 
-func TestCallsOfAPeerAreLimitedInTime(t *testing.T) {
+func TestRefusedCallsOfAPeerAreLimitedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		denied := 0
-		c, _ := run(t, community.Config{Authorize: func(community.Peer, community.Call) error { denied++; return errors.New("no") }})
+		c, _ := run(t, community.Config{Authorize: func(community.Peer, community.Call) error { return errors.New("no") }})
 		call := func(p community.Peer) error {
 			_, err := c.Serve(t.Context(), p, community.Call{Capability: "x"})
 			return err
 		}
-		// many returns how many of n calls came through to the authoriser.
-		many := func(n int) int {
-			denied = 0
+		// many returns how many of n calls were denied; the others are ErrBusy.
+		many := func(n int) (denied int) {
 			for range n {
-				if err := call(stranger); !errors.Is(err, community.ErrDenied) && !errors.Is(err, community.ErrBusy) {
+				if err := call(stranger); errors.Is(err, community.ErrDenied) {
+					denied++
+				} else if !errors.Is(err, community.ErrBusy) {
 					t.Errorf("got %v", err)
 				}
 			}
 			return denied
 		}
 		if n := many(150); n != 100 {
-			t.Errorf("%d calls at once came through, want 100", n)
+			t.Errorf("%d calls at once were denied, want 100", n)
 		}
 		if err := call(community.Peer{ID: id[community.NodeID]("dd")}); err != community.ErrDenied {
 			t.Errorf("another peer: %v", err)
 		}
 		time.Sleep(time.Second)
 		if n := many(150); n != 50 {
-			t.Errorf("%d came through a second later, want 50", n)
+			t.Errorf("%d were denied a second later, want 50", n)
 		}
 		want := community.Refusals{community.RefusedRate: 150, community.RefusedDenied: 150}
 		if diff := cmp.Diff(want, c.Refusals(stranger.ID)); diff != "" {
@@ -61,13 +61,13 @@ func TestEachReasonIsCounted(t *testing.T) {
 				return errors.New("no")
 			}
 			return nil
-		}, MaxMessage: 100, MaxNodeCalls: 4, MaxAgentCalls: 2, CallRate: 1, CallBurst: 12})
+		}, MaxMessage: 100, MaxNodeCalls: 8, MaxAgentCalls: 2, RefusalBurst: 1, System: withMailbox(t, 1)})
 		release := make(chan bool)
 		hold := func(context.Context, community.Signal) (community.Reply, error) {
 			<-release
 			return community.Reply{}, nil
 		}
-		shy := spawn(t, c, "shy", &worker{receive: hold}, community.WithMailbox(1))
+		shy := spawn(t, c, "shy", &worker{receive: hold})
 		if err := c.Offer(community.Capability{Name: "hold"}, hold, community.WithConcurrency(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -81,17 +81,17 @@ func TestEachReasonIsCounted(t *testing.T) {
 		}
 		signal := community.Call{Member: shy.ID, Capability: "agent.perception.work"}
 		for _, call := range []community.Call{
-			{Capability: "secret"},
 			{Capability: "hold", Payload: make([]byte, 101)},
 			{Capability: "hold", Requester: make([]string, 33)},
 			{Capability: "text.count"},
+			{Capability: "secret"},
 			{Capability: "no such thing"}, // an error, and no refusal
 			{Capability: "hold"},
 			{Capability: "hold"},
 			signal, signal, signal,
 			{Capability: "text.count", Payload: []byte(`{"text":""}`)}, // the fourth
 			{Capability: "text.count", Payload: []byte(`{"text":""}`)},
-			{Capability: "text.count"},
+			{Capability: "secret"},
 		} {
 			serve(call)
 		}
@@ -109,12 +109,12 @@ func TestEachReasonIsCounted(t *testing.T) {
 
 func TestAFullMailboxIsARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := run(t, community.Config{Authorize: anybody})
+		c, _ := run(t, community.Config{Authorize: anybody, System: withMailbox(t, 1)})
 		release := make(chan bool)
 		shy := spawn(t, c, "shy", &worker{receive: func(context.Context, community.Signal) (community.Reply, error) {
 			<-release
 			return community.Reply{}, community.ErrBusy // its own business
-		}}, community.WithMailbox(1))
+		}})
 		var calls sync.WaitGroup
 		for range 3 {
 			calls.Go(func() {
@@ -133,7 +133,7 @@ func TestAFullMailboxIsARefusal(t *testing.T) {
 func TestRefusalsAreToldButNotWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []community.Refusal
-		c, _ := run(t, community.Config{CallRate: rate.Inf, Refused: func(r community.Refusal) { told = append(told, r) }})
+		c, _ := run(t, community.Config{RefusalRate: rate.Inf, Refused: func(r community.Refusal) { told = append(told, r) }})
 		for range 1000 {
 			c.Serve(t.Context(), stranger, community.Call{Capability: "x", Payload: []byte("secret")})
 		}

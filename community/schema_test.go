@@ -212,3 +212,19 @@ func numbers(v any) any {
 	}
 	return v
 }
+
+func TestDecodeRefusesWhatOthersCouldReadDifferently(t *testing.T) {
+	for text, fold := range map[string]bool{
+		`1 2`: false, `1 x`: false, `[1,]`: false, `[1`: false, `{"a"`: false, `{"a":1,"a":2}`: false, `{"a":1,"\u0061":2}`: false, "\"\xff\"": false,
+		`{"s":1,"S":2}`: true, `{"s":1,"ſ":2}`: true, `{"b":{"a":1,"A":1}}`: true,
+	} {
+		if v, err := decode([]byte(text), MaxDepth, fold); err == nil {
+			t.Errorf("%s was read as %v", text, v)
+		}
+		if fold {
+			if _, err := decode([]byte(text), MaxDepth, false); err != nil {
+				t.Errorf("%s is an error when case matters: %v", text, err)
+			}
+		}
+	}
+}

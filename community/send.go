@@ -5,10 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
+// outbound sends signals to members, here and on other nodes, and calls to other nodes' capabilities.
+type outbound struct {
+	cfg    *Config
+	roster *roster
+	losses *losses
+}
+
 // Send gives a signal to a member, here or on another node, and waits for the reply. s.Data and the
-// reply's are not copied on the way to an agent of this node; nobody may change them afterwards.
+// reply's are not copied on the way to an agent of this node; they must not be changed afterwards.
+// [Perception] does the same with Go values instead of bytes.
 //
 // Besides the errors of ctx: ErrNotFound, ErrNotAccepted and ErrUnavailable before anything is sent;
 // ErrBusy, ErrStopped, ErrAgentFailed as they say; and what the agent returned as it is. From
@@ -16,47 +25,62 @@ import (
 // error is ErrAgentFailed there, unless it wraps one of errors.go. Errors are *Error.
 //
 // A signal to another node has a deadline of Config.MaxCall at the latest, unless Lasting says more.
-func (c *Community) Send(ctx context.Context, id MemberID, s Signal) (Reply, error) {
-	c.mu.RLock()
-	r := c.residents[id]
-	c.mu.RUnlock()
-	if r == nil {
-		return c.sendAway(ctx, id, s)
-	}
-	reply, err := r.deliver(ctx, s)
-	if err != nil {
-		return Reply{}, &Error{Op: "send " + printable(s.Perception) + " to", Member: r.self.Name, Err: err}
-	}
-	return reply, nil
-}
-
-// deliver is the way of every signal to an agent of ours, whoever sent it.
-func (r *resident) deliver(ctx context.Context, s Signal) (Reply, error) {
-	if !slices.Contains(r.self.Accepts, s.Perception) {
-		return Reply{}, ErrNotAccepted
-	}
-	if r.leaving.Load() {
-		return Reply{}, ErrStopped
-	}
-	x := &exchange{signal: s}
-	if _, err := r.ref.Ask(ctx, x); err != nil {
-		return Reply{}, explain(err)
-	}
-	return x.reply, nil
-}
-
-func (c *Community) sendAway(ctx context.Context, id MemberID, s Signal) (Reply, error) {
-	op := deed{"send", s.Perception, "to"}
-	m, l, err := c.reach(id, func(m Member) error {
-		if !slices.Contains(m.Accepts, s.Perception) {
-			return ErrNotAccepted
+func (o *outbound) Send(ctx context.Context, id MemberID, s Signal) (Reply, error) {
+	op := operation{"send", s.Perception, "to"}
+	if a := o.roster.localAgent(id); a != nil {
+		reply, err := a.ask(ctx, s)
+		if err != nil {
+			return Reply{}, op.failed(a.self, err)
 		}
-		return nil
-	})
+		return reply, nil
+	}
+	m, l, err := o.receiver(id, s.Perception)
 	if err != nil {
 		return Reply{}, op.failed(m, err)
 	}
-	return c.carry(ctx, op, m, l, PerceptionPrefix+s.Perception, s, nil)
+	return o.carry(ctx, op, m, l, PerceptionPrefix+s.Perception, s, nil)
+}
+
+// Tell gives a signal to a member, here or on another node, and does not wait. nil says that it is in the
+// member's mailbox, or on its way to the member's node: not that it will be handled. It is handled once
+// or not at all, and the signals that one goroutine tells a member in their order; nothing is said about
+// the order of a Tell and a Send. s.Data is not copied: it must not be changed afterwards.
+//
+// Tell does not block. ErrBusy: the mailbox is full, or too much is on its way to that node; try again
+// later. ErrNotFound, ErrNotAccepted, ErrUnavailable, ErrStopped and ErrTooLarge as for Send; nothing was
+// done then. Of ctx only its end is looked at, once: the agent's context has a deadline of
+// Config.MaxCall.
+//
+// What goes wrong later is reported to Config.Undelivered and counted by Undelivered: that the other node
+// refused the signal, that the agent failed, and that the connection ended before it was known.
+func (o *outbound) Tell(ctx context.Context, id MemberID, s Signal) error {
+	op := operation{"tell", s.Perception, "to"}
+	if a := o.roster.localAgent(id); a != nil {
+		err := context.Cause(ctx)
+		if err == nil {
+			err = a.post(s, func(err error) {
+				if err != nil {
+					o.losses.NotDelivered(Undelivered{Node: o.cfg.Node, Member: id, Perception: s.Perception, Count: 1, Err: err})
+				}
+			})
+		}
+		if err != nil {
+			return op.failed(a.self, err)
+		}
+		return nil
+	}
+	m, _, err := o.receiver(id, s.Perception)
+	if err != nil {
+		return op.failed(m, err)
+	}
+	call, err := o.newCall(ctx, m, PerceptionPrefix+s.Perception, s)
+	if err == nil {
+		err = o.cfg.Network.Tell(m.Node, call)
+	}
+	if err != nil {
+		return op.failed(m, err)
+	}
+	return nil
 }
 
 // Invoke calls a capability that another node provides, and waits for the reply. The capability
@@ -67,111 +91,143 @@ func (c *Community) sendAway(ctx context.Context, id MemberID, s Signal) (Reply,
 // ErrNotProvided when id does not provide it, ErrInvalid when the payload does not fit the schema that
 // its node announced. ErrAgentFailed when the reply does not fit. A schema that cannot be used takes
 // anything. Otherwise as Send to a member of another node.
-func (c *Community) Invoke(ctx context.Context, id MemberID, capability string, payload Signal) (Reply, error) {
-	return c.invoke(ctx, id, capability, payload, nil)
+func (o *outbound) Invoke(ctx context.Context, id MemberID, capability string, payload Signal) (Reply, error) {
+	return o.InvokeStream(ctx, id, capability, payload, nil)
 }
 
-func (c *Community) invoke(ctx context.Context, id MemberID, capability string, payload Signal, listen func(Update)) (Reply, error) {
-	op := deed{"invoke", capability, "on"}
-	var known *service
-	m, l, err := c.reach(id, func(m Member) error {
-		if !slices.Contains(m.Provides, capability) {
-			return ErrNotProvided
-		}
-		if m.ID == MemberID(m.Node) {
-			known = c.nodes[m.Node].capabilities[capability]
-		}
-		return nil
-	})
-	if local, ok := c.local(id); ok {
-		m, err = local, ErrLocalMember
-	}
+// InvokeStream is Invoke for a caller that wants to know meanwhile how far the call is, and parts of its
+// output. onUpdate is called from within InvokeStream, for one Update at a time, in the order in which they
+// were reported, and never after the answer. It may block: then the call's output waits at its provider, and
+// its progress is thinned out there. But InvokeStream does not return before onUpdate does. nil is Invoke.
+//
+// ErrTooLarge: more than Config.MaxPartial of output came ahead of the answer.
+func (o *outbound) InvokeStream(ctx context.Context, id MemberID, capability string, payload Signal, onUpdate func(Update)) (Reply, error) {
+	op := operation{"invoke", capability, "on"}
+	m, l, known, err := o.provider(id, capability)
 	if err != nil {
 		return Reply{}, op.failed(m, err)
 	}
-	input, output := known.schemas(c.cfg.Logger, m.Node)
-	if err := input.check(payload.Data, payload.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
+	input, output := known.schemas(o.cfg.Logger, m.Node)
+	if err := input.check(payload.Data, payload.ContentType, o.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
 		return Reply{}, op.failed(m, Explain(ErrInvalid, "the input: "+err.Error()))
 	}
-	reply, err := c.carry(ctx, op, m, l, capability, payload, listen)
+	var listen func(Update)
+	var updates *updateFilter
+	if onUpdate != nil {
+		var abort context.CancelCauseFunc
+		ctx, abort = context.WithCancelCause(ctx)
+		defer abort(nil)
+		updates = &updateFilter{onUpdate: onUpdate, lease: l, limit: o.cfg.MaxPartial, begun: time.Now(), abort: abort}
+		listen = updates.receive
+	}
+	reply, err := o.carry(ctx, op, m, l, capability, payload, listen)
+	if updates != nil && updates.failed != nil {
+		err = op.failed(m, updates.failed)
+	}
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := output.check(reply.Data, reply.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
+	if err := output.check(reply.Data, reply.ContentType, o.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
 		return Reply{}, op.failed(m, Explain(ErrAgentFailed, "its answer does not fit its output schema: "+err.Error()))
 	}
 	return reply, nil
 }
 
-// deed is what is tried on a member; it is put into words when it fails.
-type deed struct{ verb, what, how string }
+// operation is what is tried on a member; it is put into words when it fails.
+type operation struct{ verb, object, preposition string }
 
-func (d deed) failed(m Member, err error) error {
-	return &Error{Op: d.verb + " " + printable(d.what) + " " + d.how, Member: m.Name, Err: err}
+func (op operation) failed(m Member, err error) error {
+	return &Error{Op: op.verb + " " + printable(op.object) + " " + op.preposition, Member: m.Name, Err: err}
 }
 
-// reach returns a member of another node and the lease by which it can be reached now. may looks at
-// the member under the lock.
-func (c *Community) reach(id MemberID, may func(Member) error) (Member, *Lease, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	m, ok := c.remote[id]
+// localAgent returns an agent of this node, nil if it is not one.
+func (r *roster) localAgent(id MemberID) *localAgent {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.agents[id]
+}
+
+// receiver returns a member of another node that accepts a perception, and the lease by which it can be
+// reached now.
+func (o *outbound) receiver(id MemberID, perception string) (Member, *Lease, error) {
+	o.roster.mu.RLock()
+	defer o.roster.mu.RUnlock()
+	return o.route(id, func(m Member) bool { return slices.Contains(m.Accepts, perception) }, ErrNotAccepted)
+}
+
+// provider is receiver for a capability, with what is known of it; nil if it is not the node's own.
+func (o *outbound) provider(id MemberID, capability string) (m Member, l *Lease, known *remoteCapability, err error) {
+	o.roster.mu.RLock()
+	defer o.roster.mu.RUnlock()
+	if a := o.roster.agents[id]; a != nil {
+		return a.self, nil, nil, ErrLocalMember
+	}
+	if id == MemberID(o.cfg.Node) {
+		return Member{Name: o.cfg.Name}, nil, nil, ErrLocalMember
+	}
+	m, l, err = o.route(id, func(m Member) bool { return slices.Contains(m.Provides, capability) }, ErrNotProvided)
+	if err == nil && m.ID == MemberID(m.Node) {
+		known = o.roster.nodes[m.Node].capabilities[capability]
+	}
+	return m, l, known, err
+}
+
+// route returns a member of another node and the lease by which it can be reached now; the error is unfit
+// if fits says no. It needs roster.mu, or its read lock.
+func (o *outbound) route(id MemberID, fits func(Member) bool, unfit error) (Member, *Lease, error) {
+	m, ok := o.roster.remote[id]
 	if !ok {
 		return Member{Name: printable(string(id))}, nil, ErrNotFound
 	}
-	if err := may(m); err != nil {
-		return m, nil, err
+	if !fits(m) {
+		return m, nil, unfit
 	}
-	lease := c.nodes[m.Node].lease
+	lease := o.roster.nodes[m.Node].lease
 	if !m.Available || lease == nil {
 		return m, nil, ErrUnavailable
 	}
 	return m, lease, nil
 }
 
-// local returns a member of this node, and for its id this node itself.
-func (c *Community) local(id MemberID) (Member, bool) {
-	if id == MemberID(c.cfg.Node) {
-		return Member{ID: id, Name: c.cfg.Name, Node: c.cfg.Node}, true
+// newCall makes the call that carries s to m. The size of what leaves this node is checked here and
+// nowhere else.
+func (o *outbound) newCall(ctx context.Context, m Member, capability string, s Signal) (Call, error) {
+	switch {
+	case len(s.Data) > o.cfg.MaxMessage:
+		return Call{}, fmt.Errorf("%w: %d bytes, at most %d may leave this node", ErrTooLarge, len(s.Data), o.cfg.MaxMessage)
+	case len(s.OnBehalf) > MaxOnBehalf:
+		return Call{}, fmt.Errorf("%w: the constraints on whose behalf it is have %d bytes, at most %d may leave this node", ErrTooLarge, len(s.OnBehalf), MaxOnBehalf)
+	case ctx.Err() != nil:
+		return Call{}, context.Cause(ctx)
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	r, ok := c.residents[id]
-	if !ok {
-		return Member{}, false
+	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester, OnBehalf: s.OnBehalf}
+	if m.ID == MemberID(m.Node) {
+		call.Member = ""
 	}
-	return r.self, true
+	return call, nil
 }
 
 // carry sends a call to another node. It fails as soon as the lease is retired, and what comes after
 // that does not count.
-func (c *Community) carry(ctx context.Context, op deed, m Member, l *Lease, capability string, s Signal, listen func(Update)) (Reply, error) {
-	fail := func(err error) (Reply, error) { return Reply{}, op.failed(m, err) }
-	if len(s.Data) > c.cfg.MaxMessage {
-		return fail(fmt.Errorf("%w: %d bytes, at most %d may leave this node", ErrTooLarge, len(s.Data), c.cfg.MaxMessage))
+func (o *outbound) carry(ctx context.Context, op operation, m Member, l *Lease, capability string, s Signal, listen func(Update)) (Reply, error) {
+	call, err := o.newCall(ctx, m, capability, s)
+	if err != nil {
+		return Reply{}, op.failed(m, err)
 	}
-	if len(s.OnBehalf) > MaxOnBehalf {
-		return fail(fmt.Errorf("%w: what it is held to on whose behalf it is has %d bytes, at most %d may leave this node", ErrTooLarge, len(s.OnBehalf), MaxOnBehalf))
-	}
-	if err := ctx.Err(); err != nil {
-		return fail(context.Cause(ctx))
-	}
-	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester, OnBehalf: s.OnBehalf, Trace: TraceOf(ctx), Listen: l.listening(listen)}
-	if m.ID == MemberID(m.Node) {
-		call.Member = ""
-	}
-	under := l.calls.Begin(ctx, c.patience(ctx))
+	call.Trace, call.Listen = TraceOf(ctx), listen
+	under := l.calls.Begin(ctx, o.callTimeout(ctx))
 	defer under.Close()
-	reply, err := c.cfg.Network.Invoke(under, m.Node, call)
+	reply, err := o.cfg.Network.Invoke(under, m.Node, call)
 	switch {
 	case l.valid.Err() != nil:
-		return fail(fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(l.valid)))
+		err = fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(l.valid))
 	case errors.Is(err, context.Canceled) && under.Err() == nil:
-		return fail(fmt.Errorf("%w: its node gave up", ErrUnavailable)) // it is ending
-	case err != nil:
-		return fail(err)
-	case len(reply.Data) > c.cfg.MaxMessage:
-		return fail(fmt.Errorf("%w: the reply has %d bytes, at most %d may come in", ErrTooLarge, len(reply.Data), c.cfg.MaxMessage))
+		err = fmt.Errorf("%w: its node gave up", ErrUnavailable) // it is ending
+	case err == nil && len(reply.Data) > o.cfg.MaxMessage:
+		err = fmt.Errorf("%w: the reply has %d bytes, at most %d may come in", ErrTooLarge, len(reply.Data), o.cfg.MaxMessage)
+	}
+	if err != nil {
+		return Reply{}, op.failed(m, err)
 	}
 	return reply, nil
 }

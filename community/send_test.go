@@ -201,12 +201,12 @@ func TestCancellationReachesALocalAgent(t *testing.T) {
 
 func TestAFullMailboxRefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := run(t, community.Config{})
+		c, _ := run(t, community.Config{System: withMailbox(t, 2)})
 		release := make(chan bool)
 		m := spawn(t, c, "ann", &worker{receive: func(context.Context, community.Signal) (community.Reply, error) {
 			<-release
 			return community.Reply{}, nil
-		}}, community.WithMailbox(2))
+		}})
 		var calls sync.WaitGroup
 		for range 3 {
 			calls.Go(func() {

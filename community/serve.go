@@ -2,7 +2,6 @@ package community
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,83 +18,137 @@ const (
 // MaxOnBehalf is how long Signal.OnBehalf may be between nodes, in bytes: several hundred rules.
 const MaxOnBehalf = 32 << 10
 
+// inbound serves the calls of other nodes.
+type inbound struct {
+	cfg    *Config
+	roster *roster
+	*traffic
+}
+
+func newInbound(cfg *Config, r *roster) *inbound { return &inbound{cfg, r, newTraffic(cfg)} }
+
 // Serve answers a call from an authenticated peer, for the Network. It looks, in this order, at the
-// rate of that peer's calls, at the size, at Config.Authorize, at the number of calls under way, and
-// only then at whom it is for, and at what it says. What is refused is counted (Refusals). What it
-// returns as an error is fit for the peer: one of this package or context's, with at most a short
+// size, at Config.Authorize and at the number of calls under way, and
+// only then at the member it is for, and at the payload. Refused calls are counted (Refusals). An error
+// that it returns is fit for the peer: one of this package or context's, with at most a short
 // message (Explain).
-func (c *Community) Serve(ctx context.Context, from Peer, call Call) (Reply, error) {
-	in := &inbound{c: c, from: from, call: call}
-	reply, err := in.serve(ctx)
-	if err == nil && len(reply.Data) > c.cfg.MaxMessage {
-		err = Explain(ErrTooLarge, "the reply is larger than this node sends")
-		err = in.refuse(RefusedSize, err, err)
+func (in *inbound) Serve(ctx context.Context, from Peer, call Call) (Reply, error) {
+	c := &inboundCall{inbound: in, from: from, call: call}
+	reply, err := c.serve(ctx)
+	if err == nil && len(reply.Data) > in.cfg.MaxMessage {
+		err = c.refuse(RefusedSize, Explain(ErrTooLarge, "the reply is larger than this node sends"))
 	}
 	if err != nil {
-		return Reply{}, in.failed(err)
+		return Reply{}, c.failed(err)
 	}
 	return reply, nil
 }
 
-func (in *inbound) serve(ctx context.Context) (Reply, error) {
-	c, call := in.c, &in.call
-	if err := in.admit(); err != nil {
-		return Reply{}, err
-	}
-	defer c.calls.leave(in.visitor)
-	ctx, cancel := c.capped(ctx, call)
-	defer cancel()
-	if call.Trace != (Trace{}) {
-		ctx = WithTrace(ctx, call.Trace)
-	}
-	if call.Listen != nil {
-		return in.narrate(ctx, in.signal())
-	}
-	return in.give(ctx, in.signal())
-}
-
-// admit looks at everything but whom the call is for. Who is let in leaves again.
-func (in *inbound) admit() error {
-	c, call := in.c, &in.call
-	refuse := func(why Reason, err error) error { return in.refuse(why, err, err) }
-	allowed := false
-	if in.visitor, allowed = c.calls.arrive(in.from.ID); !allowed {
-		return refuse(RefusedRate, Explain(ErrBusy, "too many calls of this node in a short time"))
-	}
-	if len(call.Payload) > c.cfg.MaxMessage {
-		return refuse(RefusedSize, Explain(ErrTooLarge, fmt.Sprintf("this node takes %d bytes", c.cfg.MaxMessage)))
-	}
-	if len(call.Requester) > maxRequesters || slices.ContainsFunc(call.Requester, func(r string) bool { return len(r) > maxRequester }) {
-		return refuse(RefusedSize, Explain(ErrTooLarge, "the chain of requesters"))
-	}
-	if len(call.OnBehalf) > MaxOnBehalf {
-		return refuse(RefusedSize, Explain(ErrTooLarge, "what it is held to on whose behalf it is"))
-	}
-	call.Requester = append([]string{string(in.from.ID)}, call.Requester...)
-	if err := c.allow(in.from, *call); err != nil {
-		return in.refuse(RefusedDenied, err, ErrDenied)
-	}
-	if !c.calls.enter(in.visitor, c.cfg.MaxNodeCalls) {
-		return refuse(RefusedNode, Explain(ErrBusy, "too many calls of this node at a time"))
+// Take puts a signal of an authenticated peer into the mailbox of one of our agents, for the Network. It
+// makes the same checks as Serve, in the same order, and counts what it refuses; a signal is under way
+// until the agent is through with it.
+func (in *inbound) Take(from Peer, call Call, done func(error)) error {
+	c := &inboundCall{inbound: in, from: from, call: call}
+	if err := c.take(done); err != nil {
+		return c.failed(err)
 	}
 	return nil
 }
 
-// give gives a call that may be made to whom it is for.
-func (in *inbound) give(ctx context.Context, s Signal) (Reply, error) {
-	c, call := in.c, &in.call
-	if call.Member == "" || call.Member == MemberID(c.cfg.Node) {
-		return in.provide(ctx, s)
+// inboundCall is a call on its way to the member or the capability it is for.
+type inboundCall struct {
+	*inbound
+	from   Peer
+	call   Call
+	caller *caller
+}
+
+func (c *inboundCall) serve(ctx context.Context) (Reply, error) {
+	if err := c.begin(); err != nil {
+		return Reply{}, err
 	}
-	return in.accept(ctx)
+	defer c.release(c.caller)
+	ctx, cancel := c.withDeadline(ctx)
+	defer cancel()
+	if c.call.Trace != (Trace{}) {
+		ctx = WithTrace(ctx, c.call.Trace)
+	}
+	if c.call.Listen != nil {
+		return c.dispatchWithUpdates(ctx)
+	}
+	return c.dispatch(ctx)
 }
 
-func (in *inbound) signal() Signal {
-	return Signal{Data: in.call.Payload, ContentType: in.call.ContentType, Requester: in.call.Requester, OnBehalf: in.call.OnBehalf}
+func (c *inboundCall) take(done func(error)) error {
+	if err := c.begin(); err != nil {
+		return err
+	}
+	a, err := c.agent()
+	if err != nil {
+		c.release(c.caller)
+		if c.call.Member == "" { // a capability is called for its answer
+			err = ErrNotProvided
+		}
+		return err
+	}
+	handled := func() {
+		a.inbound.Add(-1)
+		c.release(c.caller)
+	}
+	err = a.post(c.signal(), func(err error) {
+		handled()
+		if err != nil {
+			err = c.failed(err)
+		}
+		done(err)
+	})
+	if err != nil {
+		handled()
+	}
+	return c.countBusy(err)
 }
 
-// allow asks Config.Authorize. A nil one, a broken one and a node that is ending allow nothing.
-func (c *Community) allow(from Peer, call Call) (err error) {
+// begin makes the checks that do not need the call's target. On success the call has a place among those
+// under way, and traffic.release must be called.
+func (c *inboundCall) begin() error {
+	if c.caller = c.arrive(c.from.ID); c.caller == nil {
+		return c.refuse(RefusedNode, Explain(ErrBusy, fmt.Sprintf("%d nodes have calls under way on %s", maxCallers, c.cfg.Name)))
+	}
+	if err := c.checkSize(); err != nil {
+		return c.refuse(RefusedSize, err)
+	}
+	c.call.Requester = append([]string{string(c.from.ID)}, c.call.Requester...)
+	if err := c.authorize(); err != nil {
+		if errors.Is(err, ErrUnavailable) { // nothing was decided
+			return c.refuse(RefusedUndecided, err)
+		}
+		if !c.deny(c.caller) {
+			return c.refuse(RefusedRate, Explain(ErrBusy, fmt.Sprintf("%s refuses up to %v calls of this node a second (limits.rate), %d at once, and these were more", c.cfg.Name, c.cfg.RefusalRate, c.cfg.RefusalBurst)))
+		}
+		c.refuse(RefusedDenied, err)
+		return ErrDenied
+	}
+	if !c.acquire(c.caller, c.cfg.MaxNodeCalls) {
+		return c.refuse(RefusedNode, Explain(ErrBusy, fmt.Sprintf("%s serves %d calls of other nodes at a time (limits.node_calls), and this node has its share of them", c.cfg.Name, c.cfg.MaxNodeCalls)))
+	}
+	return nil
+}
+
+// checkSize is the one check of the size of what comes in with a call.
+func (c *inboundCall) checkSize() error {
+	switch {
+	case len(c.call.Payload) > c.cfg.MaxMessage:
+		return Explain(ErrTooLarge, fmt.Sprintf("this node takes %d bytes", c.cfg.MaxMessage))
+	case len(c.call.Requester) > maxRequesters || slices.ContainsFunc(c.call.Requester, func(r string) bool { return len(r) > maxRequester }):
+		return Explain(ErrTooLarge, "the chain of requesters")
+	case len(c.call.OnBehalf) > MaxOnBehalf:
+		return Explain(ErrTooLarge, "the constraints on whose behalf it is")
+	}
+	return nil
+}
+
+// authorize asks Config.Authorize. Without one, and with one that panics, nothing is allowed.
+func (c *inboundCall) authorize() (err error) {
 	if c.cfg.Authorize == nil {
 		return errors.New("no authoriser: this node allows no calls")
 	}
@@ -104,65 +157,113 @@ func (c *Community) allow(from Peer, call Call) (err error) {
 			err = fmt.Errorf("the authoriser panicked: %v", p)
 		}
 	}()
-	call.Payload, call.Listen = nil, nil
-	return c.cfg.Authorize(from, call)
+	return c.cfg.Authorize(c.from, c.withoutPayload())
 }
 
-// accept gives a signal of a peer to one of our agents.
-func (in *inbound) accept(ctx context.Context) (Reply, error) {
-	r, s, err := in.find()
+// withoutPayload is the call as others in this node may look at it.
+func (c *inboundCall) withoutPayload() Call {
+	call := c.call
+	call.Payload, call.Listen = nil, nil
+	return call
+}
+
+// isForNode reports whether the call is for a capability of this node.
+func (c *inboundCall) isForNode() bool {
+	return c.call.Member == "" || c.call.Member == MemberID(c.cfg.Node)
+}
+
+// dispatch gives the call to the capability or the agent it is for.
+func (c *inboundCall) dispatch(ctx context.Context) (Reply, error) {
+	if c.isForNode() {
+		return c.provide(ctx)
+	}
+	a, err := c.agent()
 	if err != nil {
 		return Reply{}, err
 	}
-	defer r.inbound.Add(-1)
-	reply, err := r.deliver(ctx, s)
-	if err == errMailbox {
-		return Reply{}, in.refuse(RefusedAgent, err, err)
-	}
-	return reply, err
+	defer a.inbound.Add(-1)
+	reply, err := a.ask(ctx, c.signal())
+	return reply, c.countBusy(err)
 }
 
-// find returns the agent that a signal is for, with the signal counted among those of peers that the
-// agent has, or why it gets none.
-func (in *inbound) find() (r *resident, s Signal, err error) {
-	c := in.c
-	c.mu.RLock()
-	r, ok := c.residents[in.call.Member]
-	closing := c.closing
-	c.mu.RUnlock()
+func (c *inboundCall) signal() Signal {
+	return Signal{Perception: strings.TrimPrefix(c.call.Capability, PerceptionPrefix), Data: c.call.Payload,
+		ContentType: c.call.ContentType, Requester: c.call.Requester, OnBehalf: c.call.OnBehalf}
+}
+
+// countBusy counts a signal that found the agent's mailbox full as refused.
+func (c *inboundCall) countBusy(err error) error {
+	if err == errMailbox {
+		return c.refuse(RefusedAgent, err)
+	}
+	return err
+}
+
+// agent returns the agent that a signal is for. On success the signal counts among those of peers that the
+// agent has, and inbound must be decremented.
+func (c *inboundCall) agent() (*localAgent, error) {
+	c.roster.mu.RLock()
+	a, ok := c.roster.agents[c.call.Member]
+	closing := c.roster.closing
+	c.roster.mu.RUnlock()
 	switch {
 	case closing:
-		return nil, s, ErrUnavailable
+		return nil, ErrUnavailable
 	case !ok:
-		return nil, s, ErrNotFound
+		return nil, ErrNotFound
+	case !strings.HasPrefix(c.call.Capability, PerceptionPrefix):
+		return nil, ErrNotProvided
 	}
-	s = in.signal()
-	if s.Perception, ok = strings.CutPrefix(in.call.Capability, PerceptionPrefix); !ok {
-		return nil, s, ErrNotProvided
+	if int(a.inbound.Add(1)) > c.cfg.MaxAgentCalls {
+		a.inbound.Add(-1)
+		return nil, c.refuse(RefusedAgent, Explain(ErrBusy, fmt.Sprintf("it takes %d calls of other nodes at a time (limits.agent_calls of %s)", c.cfg.MaxAgentCalls, c.cfg.Name)))
 	}
-	if int(r.inbound.Add(1)) > c.cfg.MaxAgentCalls {
-		r.inbound.Add(-1)
-		err := Explain(ErrBusy, "too many calls of other nodes at a time")
-		return nil, s, in.refuse(RefusedAgent, err, err)
-	}
-	return r, s, nil
+	return a, nil
 }
 
-// checkCapability tells whether a capability is fit to be offered, by us or by a peer.
-func checkCapability(p Capability) error {
-	if err := checkProvided(p.Name); err != nil {
-		return err
+// provide answers a call of a capability of this node.
+func (c *inboundCall) provide(ctx context.Context) (Reply, error) {
+	c.roster.mu.RLock()
+	o, ok := c.roster.offers[c.call.Capability]
+	closing := c.roster.closing
+	c.roster.mu.RUnlock()
+	switch {
+	case closing:
+		return Reply{}, ErrUnavailable
+	case !ok:
+		return Reply{}, ErrNotProvided
 	}
-	if err := checkText("description", p.Description, maxDescription); err != nil {
-		return err
-	}
-	for _, schema := range []json.RawMessage{p.Input, p.Output} {
-		if len(schema) > maxSchema {
-			return fmt.Errorf("capability %s: a schema has %d bytes, at most %d are allowed", p.Name, len(schema), maxSchema)
+	if o.room != nil {
+		select {
+		case o.room <- struct{}{}:
+			defer func() { <-o.room }()
+		default:
+			return Reply{}, c.refuse(RefusedCapability, Explain(ErrBusy, fmt.Sprintf("%d calls of this capability are served at a time", cap(o.room))))
 		}
-		if len(schema) > 0 && !json.Valid(schema) {
-			return fmt.Errorf("capability %s: a schema is not JSON", p.Name)
-		}
 	}
-	return nil
+	s := c.signal()
+	s.Perception = ""
+	if err := o.input.check(s.Data, s.ContentType, c.cfg.MaxDepth); err != nil {
+		why, reason := ErrInvalid, RefusedInvalid
+		if errors.Is(err, errTooMuch) {
+			why, reason = ErrTooLarge, RefusedSize
+		}
+		return Reply{}, c.refuse(reason, Explain(why, "the input: "+err.Error()))
+	}
+	reply, err := o.run(ctx, c.cfg.Logger, s)
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := o.output.check(reply.Data, reply.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
+		c.cfg.Logger.Error("answer does not fit its schema", "capability", o.Name) // the error quotes the answer
+		return Reply{}, Explain(ErrAgentFailed, "its answer does not fit its output schema")
+	}
+	return reply, nil
+}
+
+// failed logs why a call came to nothing, and returns what its caller may know of it.
+func (c *inboundCall) failed(err error) error {
+	c.cfg.Logger.Debug("call failed", "node", c.from.ID, "call", printable(c.call.ID), "member", printable(string(c.call.Member)),
+		"capability", printable(c.call.Capability), "trace", c.call.Trace.String(), "err", err)
+	return publicError(err)
 }

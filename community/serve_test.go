@@ -105,7 +105,7 @@ func TestWhomAnInboundCallCanReach(t *testing.T) {
 
 func TestInboundCallsAreLimitedForEachPeerAndEachAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := run(t, community.Config{Authorize: anybody, MaxNodeCalls: 3, MaxAgentCalls: 2})
+		c, _ := run(t, community.Config{Authorize: anybody, MaxNodeCalls: 6, MaxAgentCalls: 2})
 		release := make(chan bool)
 		hold := func(context.Context, community.Signal) (community.Reply, error) {
 			<-release
@@ -148,6 +148,62 @@ func TestInboundCallsAreLimitedForEachPeerAndEachAgent(t *testing.T) {
 				t.Errorf("after the rush: %v", err)
 			}
 		}
+	})
+}
+
+func TestAllowedCallsHaveNoRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := run(t, community.Config{Authorize: anybody})
+		if err := c.Offer(community.Capability{Name: "echo"}, func(_ context.Context, s community.Signal) (community.Reply, error) {
+			return community.Reply{Data: s.Data}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10_000 { // at one time of the bubble's clock
+			if _, err := c.Serve(t.Context(), stranger, community.Call{Capability: "echo"}); err != nil {
+				t.Fatalf("call %d: %v", i, err)
+			}
+		}
+	})
+}
+
+func TestPeersShareANodeFairly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := run(t, community.Config{Authorize: anybody, Name: "b"})
+		release := make(chan bool)
+		if err := c.Offer(community.Capability{Name: "hold"}, func(context.Context, community.Signal) (community.Reply, error) {
+			<-release
+			return community.Reply{}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		var calls sync.WaitGroup
+		// fill is how many calls of a peer come through, and why the next does not.
+		fill := func(from community.Peer) (n int, err error) {
+			failed := make(chan error, 1)
+			for ; ; n++ {
+				calls.Go(func() {
+					if _, err := c.Serve(context.Background(), from, community.Call{Capability: "hold"}); err != nil {
+						failed <- err
+					}
+				})
+				synctest.Wait()
+				if len(failed) > 0 {
+					return n, <-failed
+				}
+			}
+		}
+		for i, want := range []int{128, 64, 32} {
+			n, err := fill(community.Peer{ID: community.NodeID(fmt.Sprintf("%032x", i+1))})
+			if n != want {
+				t.Errorf("%d calls of peer %d came through, want %d", n, i, want)
+			}
+			if want := "busy: b serves 256 calls of other nodes at a time (limits.node_calls)"; !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("the next got %q, want %q", err, want)
+			}
+		}
+		close(release)
+		calls.Wait()
 	})
 }
 

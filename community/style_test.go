@@ -1,6 +1,7 @@
 package community_test
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,6 +15,14 @@ import (
 
 // longestFile is how many lines a hand-written file may have; more is probably two subjects.
 const longestFile = 600
+
+// The limits of the product's code: all but tests and generated files.
+const (
+	maxMethods       = 30     // of one type
+	maxComplexity    = 30     // cyclomatic, of one function
+	maxComplexityP95 = 11     // that 95 of 100 functions keep to
+	maxCode          = 69_400 // lines that are neither blank nor a comment
+)
 
 // vague package names say where code was put, not what it does.
 var vague = map[string]bool{"util": true, "utils": true, "common": true, "helpers": true, "misc": true, "base": true, "types": true, "shared": true}
@@ -37,13 +46,115 @@ func TestTheRootHoldsWhatTheDesignLists(t *testing.T) {
 }
 
 func TestCodeKeepsTheHouseStyle(t *testing.T) {
-	files := token.NewFileSet()
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	walkCode(t, func(path string, files *token.FileSet, f *ast.File, _ []byte) {
+		test := strings.HasSuffix(path, "_test.go")
+		if n := files.File(f.Pos()).LineCount(); n > longestFile && !test {
+			t.Errorf("%s: %d lines; split it by subject", path, n)
+		}
+		if vague[f.Name.Name] {
+			t.Errorf("%s: package name %q does not say what it is for", path, f.Name.Name)
+		}
+		checkStatements(t, files, f, test)
+	})
+}
+
+func TestCodeStaysSmall(t *testing.T) {
+	lines, methods, complexities := 0, map[string]int{}, map[string]int{}
+	var all []int
+	walkCode(t, func(path string, _ *token.FileSet, f *ast.File, text []byte) {
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		for line := range bytes.Lines(text) {
+			if line = bytes.TrimSpace(line); len(line) > 0 && !bytes.HasPrefix(line, []byte("//")) {
+				lines++
+			}
+		}
+		for _, d := range f.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			name := f.Name.Name
+			if receiver := receiverOf(f); receiver != "" {
+				methods[filepath.ToSlash(filepath.Dir(path))+" "+receiver]++
+				name = receiver + "." + name
+			}
+			n := complexity(f)
+			all = append(all, n)
+			complexities[path+" "+name] = n
+		}
+	})
+	checkLimit(t, "methods", methods, maxMethods)
+	checkLimit(t, "cyclomatic complexity", complexities, maxComplexity)
+	slices.Sort(all)
+	if p95 := all[len(all)-1-len(all)*5/100]; p95 > maxComplexityP95 {
+		t.Errorf("5 of 100 functions have a cyclomatic complexity of %d, want at most %d", p95, maxComplexityP95)
+	}
+	if lines > maxCode {
+		t.Errorf("%d lines of code, want at most %d: what can go?", lines, maxCode)
+	}
+}
+
+func checkLimit(t *testing.T, what string, figures map[string]int, limit int) {
+	for name, n := range figures {
+		if n > limit {
+			t.Errorf("%s: %s %d, want at most %d; split it by subject", name, what, n, limit)
+		}
+	}
+}
+
+// receiverOf returns the name of a method's type, "" for a function.
+func receiverOf(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	name := ""
+	ast.Inspect(f.Recv.List[0].Type, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if ok && name == "" {
+			name = id.Name
+		}
+		return name == ""
+	})
+	return name
+}
+
+// complexity returns 1 and the number of decisions in a function.
+func complexity(f *ast.FuncDecl) int {
+	decisions := 1
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			decisions++
+		case *ast.CaseClause:
+			if n.List != nil {
+				decisions++
+			}
+		case *ast.CommClause:
+			if n.Comm != nil {
+				decisions++
+			}
+		case *ast.BinaryExpr:
+			if n.Op == token.LAND || n.Op == token.LOR {
+				decisions++
+			}
+		}
+		return true
+	})
+	return decisions
+}
+
+// walkCode calls f with each hand-written Go file; path begins at the root.
+func walkCode(t *testing.T, f func(path string, files *token.FileSet, parsed *ast.File, text []byte)) {
+	t.Helper()
+	root, files := os.DirFS(".."), token.NewFileSet()
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); name != ".." && (strings.HasPrefix(name, ".") || name == "testdata") {
+			if name := d.Name(); name != "." && (strings.HasPrefix(name, ".") || name == "testdata") {
 				return fs.SkipDir
 			}
 			return nil
@@ -51,20 +162,17 @@ func TestCodeKeepsTheHouseStyle(t *testing.T) {
 		if !strings.HasSuffix(path, ".go") {
 			return nil
 		}
-		f, err := parser.ParseFile(files, path, nil, parser.ParseComments)
+		text, err := fs.ReadFile(root, path)
 		if err != nil {
 			return err
 		}
-		if ast.IsGenerated(f) {
-			return nil
+		parsed, err := parser.ParseFile(files, path, text, parser.ParseComments)
+		if err != nil {
+			return err
 		}
-		if n := files.File(f.Pos()).LineCount(); n > longestFile && !strings.HasSuffix(path, "_test.go") {
-			t.Errorf("%s: %d lines; split it by subject", path, n)
+		if !ast.IsGenerated(parsed) {
+			f(path, files, parsed, text)
 		}
-		if vague[f.Name.Name] {
-			t.Errorf("%s: package name %q does not say what it is for", path, f.Name.Name)
-		}
-		checkStatements(t, files, f, strings.HasSuffix(path, "_test.go"))
 		return nil
 	})
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"unicode/utf8"
+
+	"symbio/security/visible"
 )
 
 // Progress says how far a call is.
@@ -98,7 +100,7 @@ func cut(data []byte, most int) int {
 
 // tidied is p as it may be shown, whoever it came from.
 func (p Progress) tidied() Progress {
-	p.Message = clean(p.Message, maxMessage)
+	p.Message = visible.Line(p.Message, maxMessage)
 	if !(p.Total > 0 && p.Done >= 0) || math.IsInf(p.Total, 0) || math.IsInf(p.Done, 0) {
 		p.Done, p.Total = 0, 0
 	}

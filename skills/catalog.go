@@ -76,7 +76,7 @@ func (c Catalog) Find(nameOrPath string) (Skill, error) {
 			similar = s.Name
 		}
 	}
-	named = nearest(named)
+	named = ownBeforePeers(named)
 	switch len(named) {
 	case 1:
 		return named[0], nil
@@ -90,8 +90,8 @@ func (c Catalog) Find(nameOrPath string) (Skill, error) {
 	return Skill{}, fmt.Errorf("%w: %d skills are named %q; choose one by its path: %s", ErrAmbiguous, len(named), nameOrPath, strings.Join(paths, ", "))
 }
 
-// nearest leaves those of other nodes out where there is another: what was fetched takes no name away.
-func nearest(named []Skill) []Skill {
+// ownBeforePeers leaves the skills of other nodes out where there is another one: a fetched skill takes no name away.
+func ownBeforePeers(named []Skill) []Skill {
 	own := slices.DeleteFunc(slices.Clone(named), func(s Skill) bool { return s.Scope == ScopePeer })
 	if len(own) == 0 {
 		return named
@@ -131,9 +131,7 @@ func (g *gather) add(k *known) {
 
 func (g *gather) finish() Catalog {
 	c := g.catalog
-	slices.SortFunc(c.Skills, func(a, b Skill) int {
-		return cmp.Or(cmp.Compare(a.Scope.rank(), b.Scope.rank()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
-	})
+	slices.SortFunc(c.Skills, byPrecedence)
 	for _, k := range g.failed {
 		// Otherwise a link of another name led to a skill that is in the catalog.
 		if r := k.reading; k.good != nil || !g.seen[r.skill.ID] {
@@ -146,6 +144,11 @@ func (g *gather) finish() Catalog {
 	c.Notes = append(c.Notes, collisions(c.Skills)...)
 	slices.SortStableFunc(c.Notes, byPath)
 	return c
+}
+
+// byPrecedence orders skills as a Catalog does.
+func byPrecedence(a, b Skill) int {
+	return cmp.Or(cmp.Compare(a.Scope.rank(), b.Scope.rank()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
 }
 
 func collisions(skills []Skill) []Problem {

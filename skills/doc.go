@@ -7,13 +7,12 @@
 // ends with the deactivation or with the agent.
 //
 // Guarantees: a scan never fails as a whole, every SKILL.md that it leaves out is in Catalog.Errors
-// with typed diagnostics. A Scanner reads a file again only when it has changed, runs one scan at a time
-// for all who ask, and keeps the last good version of a skill that an edit broke. No link leads out of a
-// skill's own directory; a FIFO or device in the place of a file does not hang the reader; no file is
-// read beyond its limit; the time to read hostile front matter is linear in its size. A Registry is one
-// actor: activations of all agents of a node happen one after another. Granted, Reading and Now
-// never ask it. An error in anything about grants leaves fewer of them, never more. What is shown to
-// models is escaped, bounded and in a fixed order.
+// with typed diagnostics. A registry reads a file again only when it has changed, and keeps the last good version of a skill
+// that an edit broke. No link leads out of a skill's own directory; a FIFO or device in the place of a file does not hang the
+// reader; no file is read beyond its limit; the time to read hostile front matter is linear in its size. A Registry is one
+// actor, which alone changes its state: activations of all agents of a node happen one after another. Granted, Reading, Dirs
+// and Now read what it published and never wait for it. An error in anything about grants leaves fewer of them, never more.
+// What is shown to models is escaped, bounded and in a fixed order.
 //
 // It does not run scripts, does not watch files (Rescan reads them again), fetches nothing from a
 // network (package share carries skills), and applies no grant of a project's skill, and no skill of another

@@ -1,12 +1,35 @@
 package skills
 
-// Work is how much the last scan of s did: the files that it read, and which scan it was. It waits for
-// one that runs.
+import (
+	"context"
+
+	"symbio/skills/format"
+)
+
+// Scanner is the registry's own.
+type Scanner struct{ own scanner }
+
+func NewScanner(cfg Config) *Scanner { return &Scanner{scanner{cfg: cfg.withDefaults()}} }
+
+func (s *Scanner) Scan(ctx context.Context) (Catalog, error) { return s.own.scan(ctx) }
+
+func (s *Scanner) Refresh(ctx context.Context) (Catalog, error) { return s.own.refresh(ctx) }
+
+// Work is how much the last scan of s did: the files that it read, and which scan it was.
 func (s *Scanner) Work() (reads int64, scan any) {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	if s.last == nil {
+	if s.own.last == nil {
 		return 0, nil
 	}
-	return s.last.reads, s.last
+	return s.own.last.reads, s.own.last
+}
+
+// Validate is ValidateTree with the reports in a list.
+func Validate(dir string, level format.Level) []Report {
+	reports := []Report{}
+	// Nothing ends it: neither the context nor the function returns an error.
+	_ = ValidateTree(context.Background(), dir, format.Policy{Level: level}, func(r Report) error {
+		reports = append(reports, r)
+		return nil
+	})
+	return reports
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/skills/format"
+	"symbio/skills/walk"
 )
 
 // What a listing of a skill's files holds at most (skills.md R60, F22), and how much of a directory is
@@ -63,12 +63,12 @@ func (s Skill) Files() (list []string, truncated bool, err error) {
 			return nil // what cannot be read is not listed
 		}
 		if d.IsDir() {
-			if name != "." && (d.Name() == ".git" || pruned[d.Name()] || strings.Count(name, "/") >= deepestFile) {
+			if name != "." && (d.Name() == ".git" || walk.Pruned(d.Name()) || strings.Count(name, "/") >= deepestFile) {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		if name == fileName || !regular(files, name, d) {
+		if name == walk.FileName || !regular(files, name, d) {
 			return nil
 		}
 		if len(list) == mostFiles || size+len(name) > mostFileBytes {
@@ -139,39 +139,4 @@ func (s Skill) top(dir string) (names []string) {
 		}
 	}
 	return names
-}
-
-// mostPreloaded bounds the texts that LoadResources returns, in bytes.
-const mostPreloaded = 8 << 20
-
-// Loaded are the resources of a skill by the names of their files (skills-orchestration.md, SkillLoader).
-type Loaded struct {
-	Reference, Scripts, Assets map[string]string
-	// Skipped are the files that are no text or too large, by their paths from the skill's directory.
-	Skipped []string
-}
-
-// LoadResources reads what lies directly in the skill's directories of resources: UTF-8 text of at most 1 MiB
-// each and 8 MiB together (skills.md C25). Everything else reads a resource when it is needed; see Resource.
-func (s Skill) LoadResources() Loaded {
-	out := Loaded{Reference: map[string]string{}, Scripts: map[string]string{}, Assets: map[string]string{}}
-	total := 0
-	for _, of := range []struct {
-		kind Kind
-		to   map[string]string
-	}{{References, out.Reference}, {Scripts, out.Scripts}, {Assets, out.Assets}} {
-		for _, dir := range of.kind.dirs() {
-			for _, name := range s.top(dir) {
-				rel := dir + "/" + name
-				text, err := s.Resource(rel)
-				if total += len(text); err != nil || total > mostPreloaded || len(text) > format.MaxFile {
-					total -= len(text)
-					out.Skipped = append(out.Skipped, rel)
-					continue
-				}
-				of.to[name] = text
-			}
-		}
-	}
-	return out
 }

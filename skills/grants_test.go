@@ -1,7 +1,6 @@
 package skills_test
 
 import (
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -9,56 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-
-	"symbio/security/permission"
-	"symbio/skills"
 )
-
-func rules(t interface{ Fatal(...any) }, texts ...string) []permission.Rule {
-	var out []permission.Rule
-	for _, s := range texts {
-		r, err := permission.ParseGrant(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
-func TestGrantsAreCountedBySkill(t *testing.T) {
-	var g skills.Grants
-	if g.Rules() != nil || len(g.Skills()) != 0 {
-		t.Error("the zero value grants something")
-	}
-	g.Add("none", nil)
-	g.Add("b", rules(t, "Read", "Grep"))
-	g.Add("b", rules(t, "Read", "Grep")) // again: not counted twice
-	g.Add("a", rules(t, "Read"))
-	if d := cmp.Diff([]string{"a", "b"}, g.Skills()); d != "" {
-		t.Errorf("skills (-want +got):\n%s", d)
-	}
-	if got := fmt.Sprint(g.Rules()); got != "[Grep by skill:b Read by skill:a]" {
-		t.Errorf("rules: got %s", got)
-	}
-	if got := fmt.Sprint(g.RulesOf("b")); got != "[Read Grep]" {
-		t.Errorf("rules of b: got %s", got)
-	}
-	g.Remove("gone")
-	g.Remove("a")
-	if got := fmt.Sprint(g.Rules()); got != "[Grep by skill:b Read by skill:b]" {
-		t.Errorf("after a is removed: got %s", got)
-	}
-	g.Remove("b")
-	if len(g.Rules()) != 0 {
-		t.Errorf("after all are removed: got %v", g.Rules())
-	}
-	g.Add("a", rules(t, "Read"))
-	g.Clear()
-	if len(g.Rules()) != 0 || len(g.Skills()) != 0 {
-		t.Errorf("after Clear: got %v", g.Rules())
-	}
-}
 
 func TestGrantsEqualThoseOfTheActiveSkills(t *testing.T) {
 	root := real(t)

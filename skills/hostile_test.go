@@ -149,6 +149,7 @@ func TestEachOfThousandsOfHostileFilesHasOneVerdict(t *testing.T) {
 		n = 300
 	}
 	root, files := hostileTree(t, n)
+	write(t, filepath.Join(filepath.Dir(root), "planted", "SKILL.md"), "# none") // links lead here by way of /
 	for _, level := range []format.Level{format.Strict, format.Standard, format.Lenient} {
 		told := map[string]int{}
 		bad := 0

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,10 +20,11 @@ import (
 	"unicode/utf8"
 
 	"symbio/skills/format"
+	"symbio/skills/walk"
 )
 
 // fileName is the only name under which a skill is discovered.
-const fileName = "SKILL.md"
+const fileName = walk.FileName
 
 // bundledPrefix marks the paths of skills that lie inside the program.
 const bundledPrefix = "bundled:"
@@ -63,18 +65,19 @@ func Load(dir string, policy format.Policy) (Skill, error) {
 	return r.skill, err
 }
 
-// LoadFull reads the whole skill in dir: the text after the front matter are its instructions.
-func LoadFull(dir string, policy format.Policy) (s Skill, instructions string, err error) {
+// LoadFull reads the whole skill in dir: the text after the front matter are its instructions, and hash is the SHA-256 of
+// the SKILL.md of which both come. Otherwise as Load.
+func LoadFull(dir string, policy format.Policy) (s Skill, instructions, hash string, err error) {
 	r, err := load(dir, policy, true)
-	return r.skill, r.body, err
+	return r.skill, r.body, r.hash, err
 }
 
 // reading is what came of reading one skill. With an error among diags only they count.
 type reading struct {
 	skill Skill
 	body  string
-	hash  string // SHA-256 of the whole file
-	mark  mark   // of the file; zero when it could not be opened
+	hash  string    // SHA-256 of the whole file
+	mark  walk.Mark // of the file; zero when it could not be opened
 	diags []format.Diagnostic
 }
 
@@ -84,6 +87,38 @@ func (r reading) err() error {
 		return nil
 	}
 	return &LoadError{Path: r.skill.Dir, Diagnostics: r.diags, Err: kind}
+}
+
+// read reads a skill of the catalog whole.
+func (c Config) read(skill Skill) reading {
+	var r reading
+	if skill.files != nil {
+		name := path.Base(strings.TrimPrefix(skill.Dir, bundledPrefix))
+		if strings.HasPrefix(skill.Dir, inlinePrefix) {
+			name = "" // it lies in no directory
+		}
+		r = readFiles(skill.files, skill.Dir, name, c.Policy, true)
+	} else {
+		r, _ = load(skill.Dir, c.Policy, true)
+	}
+	r.skill.Scope, r.skill.ID = skill.Scope, skill.ID
+	if c.IncludeFrontMatter && r.err() == nil {
+		if whole, err := r.skill.Resource(path.Base(filepath.ToSlash(r.skill.Path))); err == nil && hashOf(whole) == r.hash {
+			r.body = whole
+		}
+	}
+	return r
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// version tells one state of a file from another: its content, and what a system knows of it (skills.md
+// C22).
+func (r reading) version() string {
+	return r.hash + " " + strconv.FormatInt(r.skill.ModTime.UnixNano(), 10) + " " + strconv.FormatInt(r.skill.Size, 10)
 }
 
 func load(dir string, policy format.Policy, whole bool) (reading, error) {
@@ -108,7 +143,7 @@ func readDir(dir, canonical string, policy format.Policy, whole bool) reading {
 	}
 	const lower = "skill.md"
 	other := readNamed(dir, canonical, lower, policy, whole)
-	if codeOf(other.diags) == format.CodeNoFile || other.mark == (mark{}) {
+	if codeOf(other.diags) == format.CodeNoFile || other.mark == (walk.Mark{}) {
 		return r
 	}
 	other.diags = append([]format.Diagnostic{{Code: format.CodeFileNameCase, Severity: format.Warning,
@@ -134,7 +169,7 @@ func readNamed(dir, canonical, name string, policy format.Policy, whole bool) re
 	r := reading{skill: Skill{ID: idOf(canonical), Dir: dir, Path: filepath.Join(dir, name)}}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		r.fail(format.CodeNoDirectory, "%s is not a directory that can be opened: %v", dir, reason(err))
+		r.fail(format.CodeNoDirectory, "%s is not a directory that can be opened: %v", dir, walk.Reason(err))
 		return r
 	}
 	defer root.Close()
@@ -155,20 +190,20 @@ func readNamed(dir, canonical, name string, policy format.Policy, whole bool) re
 
 // readPlace is readDir for a directory that a walk has listed. A file that is no link cannot lead out of
 // it, and is opened without further ado.
-func readPlace(p place, policy format.Policy, whole bool) reading {
-	file := join(p.path, fileName)
-	r := reading{skill: Skill{ID: idOf(p.canonical), Path: file, Dir: file[:len(p.path)]}}
-	if p.kind&^fs.ModeSymlink != 0 { // not even opened: that alone makes some devices do something
-		r.fail(format.CodeNotRegular, "%s is not a regular file but %s", fileName, kindOfFile(p.kind))
-	} else if f, err := openPlain(p.path, fileName); err == nil {
-		r.read(f, filepath.Base(p.path), policy, whole)
+func readPlace(p walk.Place, policy format.Policy, whole bool) reading {
+	file := walk.Join(p.Path, fileName)
+	r := reading{skill: Skill{ID: idOf(p.Canonical), Path: file, Dir: file[:len(p.Path)]}}
+	if p.Kind&^fs.ModeSymlink != 0 { // not even opened: that alone makes some devices do something
+		r.fail(format.CodeNotRegular, "%s is not a regular file but %s", fileName, kindOfFile(p.Kind))
+	} else if f, err := walk.OpenPlain(p.Path, fileName); err == nil {
+		r.read(f, filepath.Base(p.Path), policy, whole)
 		f.Close()
 	} else {
-		r = readNamed(p.path, p.canonical, fileName, policy, whole)
+		r = readNamed(p.Path, p.Canonical, fileName, policy, whole)
 	}
-	r.skill.putResources(p.has)
-	if r.mark == (mark{}) {
-		r.mark, _ = markOf(file)
+	r.skill.putResources(p.Has)
+	if r.mark == (walk.Mark{}) {
+		r.mark, _ = walk.MarkOf(file)
 	}
 	return r
 }
@@ -179,7 +214,7 @@ func readBundled(files fs.FS, dir string, policy format.Policy, whole bool) read
 	r := reading{skill: Skill{ID: idOf(at), Dir: at, Path: at + "/" + fileName, Scope: ScopeBundled}}
 	sub, err := fs.Sub(files, dir)
 	if err != nil {
-		r.fail(format.CodeNoDirectory, "%s: %v", dir, reason(err))
+		r.fail(format.CodeNoDirectory, "%s: %v", dir, walk.Reason(err))
 		return r
 	}
 	f, err := sub.Open(fileName)
@@ -201,10 +236,10 @@ func readBundled(files fs.FS, dir string, policy format.Policy, whole bool) read
 func (r *reading) read(f fs.File, dirName string, policy format.Policy, whole bool) {
 	info, err := f.Stat()
 	if err != nil {
-		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, reason(err))
+		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, walk.Reason(err))
 		return
 	}
-	r.mark = markOfInfo(info)
+	r.mark = walk.MarkOfInfo(info)
 	switch {
 	case !info.Mode().IsRegular():
 		r.fail(format.CodeNotRegular, "%s is not a regular file but %s", fileName, kindOfFile(info.Mode()))
@@ -227,7 +262,7 @@ func (r *reading) read(f fs.File, dirName string, policy format.Policy, whole bo
 		m, diags, _ = format.ParseHead(data, more, dirName, policy)
 	}
 	if err != nil {
-		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, reason(err))
+		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, walk.Reason(err))
 		return
 	}
 	r.take(m, diags)
@@ -237,17 +272,16 @@ func (r *reading) read(f fs.File, dirName string, policy format.Policy, whole bo
 var heads = sync.Pool{New: func() any { return new([format.HeadSize]byte) }}
 
 func (r *reading) readWhole(f fs.File, dirName string, policy format.Policy) {
-	data, more, err := readUpTo(f, nil, format.MaxFile+1, r.mark.size)
+	data, more, err := readUpTo(f, nil, format.MaxFile+1, r.mark.Size())
 	switch {
 	case err != nil:
-		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, reason(err))
+		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, walk.Reason(err))
 		return
 	case more: // it grew after the stat
 		r.fail(format.CodeFileTooLarge, "%s is larger than %d bytes", fileName, format.MaxFile)
 		return
 	}
-	sum := sha256.Sum256(data)
-	r.hash = hex.EncodeToString(sum[:])
+	r.hash = hashOf(string(data))
 	m, body, diags := format.Parse(data, dirName, policy)
 	r.body = body
 	r.take(m, diags)
@@ -268,7 +302,7 @@ func (r *reading) openFailed(err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		r.fail(format.CodeNoFile, "No %s found in %s", fileName, r.skill.Dir)
 	default:
-		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, reason(err))
+		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, walk.Reason(err))
 	}
 }
 
@@ -281,15 +315,15 @@ func (r *reading) note(s format.Severity, c format.Code, message string, args ..
 }
 
 func (s *Skill) setResources(has func(string) bool) {
-	s.putResources(resourceSet{has("scripts"), has("references") || has("reference"), has("assets")})
+	s.putResources(walk.Resources{Scripts: has("scripts"), References: has("references") || has("reference"), Assets: has("assets")})
 }
 
-func (s *Skill) putResources(r resourceSet) {
-	s.HasScripts, s.HasReferences, s.HasAssets = r.scripts, r.references, r.assets
+func (s *Skill) putResources(r walk.Resources) {
+	s.HasScripts, s.HasReferences, s.HasAssets = r.Scripts, r.References, r.Assets
 }
 
-func (s *Skill) resources() resourceSet {
-	return resourceSet{s.HasScripts, s.HasReferences, s.HasAssets}
+func (s *Skill) resources() walk.Resources {
+	return walk.Resources{Scripts: s.HasScripts, References: s.HasReferences, Assets: s.HasAssets}
 }
 
 // Resource reads a text file that belongs to the skill, such as references/checklist.md. ErrResource:
@@ -305,21 +339,21 @@ func (s Skill) Resource(rel string) (string, error) {
 	}
 	f, closeDir, err := s.open(path.Clean(slashed))
 	if err != nil {
-		return fail(reason(err))
+		return fail(walk.Reason(err))
 	}
 	defer closeDir()
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return fail(reason(err))
+		return fail(walk.Reason(err))
 	case !info.Mode().IsRegular():
 		return fail("it is " + kindOfFile(info.Mode()))
 	}
 	data, more, err := readUpTo(f, nil, format.MaxFile+1, info.Size())
 	switch {
 	case err != nil:
-		return fail(reason(err))
+		return fail(walk.Reason(err))
 	case more:
 		return fail("it is larger than 1 MiB")
 	case !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0:
@@ -369,20 +403,13 @@ func readUpTo(f io.Reader, data []byte, limit int, size int64) (_ []byte, more b
 
 // idOf is the identity of the skill in the directory with that canonical path.
 func idOf(dir string) string {
-	sum := sha256.Sum256([]byte(filepath.Join(dir, fileName)))
-	return hex.EncodeToString(sum[:])
-}
-
-// reason is err without the path, which the message names already.
-func reason(err error) error {
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		return p.Err
-	}
-	return err
+	return hashOf(filepath.Join(dir, fileName))
 }
 
 // escapes recognises os.Root's refusal, which has no sentinel.
-func escapes(err error) bool { return strings.Contains(reason(err).Error(), "escapes from parent") }
+func escapes(err error) bool {
+	return strings.Contains(walk.Reason(err).Error(), "escapes from parent")
+}
 
 func kindOfFile(m fs.FileMode) string {
 	switch {

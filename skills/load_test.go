@@ -73,7 +73,7 @@ func TestHostileDirectoriesAreRefusedAtAllLevels(t *testing.T) {
 				if got := codeOf(t, err); got != row.code || !errors.Is(err, row.err) {
 					t.Errorf("%s: got %s (%v), want %s (%v)", level, got, err, row.code, row.err)
 				}
-				if _, _, err := skills.LoadFull(dir, format.Policy{Level: level}); !errors.Is(err, row.err) {
+				if _, _, _, err := skills.LoadFull(dir, format.Policy{Level: level}); !errors.Is(err, row.err) {
 					t.Errorf("%s, whole: got %v, want %v", level, err, row.err)
 				}
 			}
@@ -89,11 +89,11 @@ func TestFileOfOneMebibyteLoadsAndOneByteMoreDoesNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, file, string(head)+strings.Repeat("x", 1<<20-len(head)))
-	if _, text, err := skills.LoadFull(dir, format.Policy{}); err != nil || len(text) < 1<<20-len(head) {
+	if _, text, _, err := skills.LoadFull(dir, format.Policy{}); err != nil || len(text) < 1<<20-len(head) {
 		t.Errorf("1 MiB: got %d bytes, %v", len(text), err)
 	}
 	write(t, file, string(head)+strings.Repeat("x", 1<<20-len(head)+1))
-	if _, _, err := skills.LoadFull(dir, format.Policy{}); codeOf(t, err) != format.CodeFileTooLarge {
+	if _, _, _, err := skills.LoadFull(dir, format.Policy{}); codeOf(t, err) != format.CodeFileTooLarge {
 		t.Errorf("1 MiB and a byte: got %v", err)
 	}
 }

@@ -20,7 +20,7 @@ func TestEveryOperationOfTheSpecsExistsHere(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for name, dir := range map[string]string{
-		"skills": ".", "choice": "choice", "format": "format", "permission": "../security/permission", "agent": "../agent", "skill": "../agent/tool/skill", "config": "../cmd/symbio/internal/config",
+		"skills": ".", "choice": "choice", "format": "format", "permission": "../security/permission", "definition": "../agent/definition", "agent": "../agent", "skill": "../agent/tool/skill", "config": "../agent/node/config",
 	} {
 		declared(t, name, filepath.FromSlash(dir), names)
 	}

@@ -45,7 +45,17 @@ func (w *world) edit(t *rapid.T, skill, rules string) {
 	if err := os.WriteFile(w.file(skill), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	w.changes(skill, rules)
 	w.onDisk[skill] = rules
+}
+
+// changes ends what a file has granted that is another one from now on.
+func (w *world) changes(skill, rules string) {
+	for _, agent := range worldAgents {
+		if key := agent + "/" + skill; w.has[key] != nil && w.onDisk[skill] != rules {
+			w.has[key] = []string{}
+		}
+	}
 }
 
 // step does one thing to the registry and to the expectation of it.
@@ -98,6 +108,7 @@ func (w *world) step(t *rapid.T) {
 		if err := os.RemoveAll(filepath.Join(w.dir, skill)); err != nil {
 			t.Fatal(err)
 		}
+		w.changes(skill, "gone")
 		delete(w.onDisk, skill)
 	case "choose":
 		w.off = map[string]bool{}

@@ -239,7 +239,7 @@ func TestActivationReadsTheFileAsItIsNow(t *testing.T) {
 	if _, err := r.Activate(t.Context(), "ann", "one"); !errors.Is(err, skills.ErrFormat) {
 		t.Errorf("broken: got %v, want ErrFormat", err)
 	}
-	expect(t, r, "ann", "Grep by skill:one")
+	expect(t, r, "ann")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package skills
 import (
 	"os"
 	"path/filepath"
+
+	"symbio/skills/walk"
 )
 
 // Root is a directory below which skills are searched.
@@ -61,17 +63,14 @@ func StandardRoots(home, dir string, getenv func(string) string, markers ...stri
 
 // IsSkillDirectory reports whether dir holds a file called SKILL.md, whatever is in it. Links are
 // followed; it looks at the disk.
-func IsSkillDirectory(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, fileName))
-	return err == nil && info.Mode().IsRegular()
-}
+func IsSkillDirectory(dir string) bool { return walk.IsSkill(dir) }
 
 // chain returns the directories from dir up to the root of its repository.
 func chain(dir, root string, markers []string) []string {
 	if dir == "" {
 		return nil
 	}
-	if root != "" && !within(root, dir) {
+	if root != "" && !walk.Within(root, dir) {
 		root = ""
 	}
 	var up []string
@@ -93,9 +92,4 @@ func marked(dir string, markers []string) bool {
 		}
 	}
 	return false
-}
-
-func within(root, dir string) bool {
-	rel, err := filepath.Rel(root, dir)
-	return err == nil && filepath.IsLocal(rel)
 }

@@ -11,7 +11,7 @@ import (
 	"symbio/skills/format"
 )
 
-// Config sets up a Registry, a Scanner or a Scan. The zero value is usable: no skills.
+// Config sets up a Registry or a Scan. The zero value is usable: no skills.
 type Config struct {
 	// Roots are searched in the order of their scopes; StandardRoots computes the usual ones.
 	Roots []Root
@@ -43,8 +43,6 @@ type Config struct {
 	// Fresh is how long Refresh takes what it knows for true. Default 2s: a person who has just saved a file is not
 	// quicker, and agents that start together look once.
 	Fresh time.Duration
-	// RootsFor says where the skills of another working directory are, for List. Default: nowhere.
-	RootsFor func(dir string) []Root
 	// Report gets each change, in order, from the actor's goroutine: it must not block, nor call the
 	// Registry. Default: nobody.
 	Report func(Event)
@@ -64,9 +62,6 @@ func (c Config) withDefaults() Config {
 	c.MaxActive = cmp.Or(c.MaxActive, 16)
 	c.Fresh = cmp.Or(c.Fresh, 2*time.Second)
 	c.GrantTTL = cmp.Or(c.GrantTTL, GrantSession)
-	if c.RootsFor == nil {
-		c.RootsFor = func(string) []Root { return nil }
-	}
 	if c.Report == nil {
 		c.Report = func(Event) {}
 	}
@@ -85,5 +80,7 @@ func (c Config) ordered() []Root {
 
 // Scan finds all skills and reads their front matter. It never fails as a whole: skills that cannot
 // be read are in Catalog.Errors. The error is that of ctx, which ends a scan early. It reads the
-// disk, and may block as long as that does. Who scans again takes a Scanner.
-func Scan(ctx context.Context, cfg Config) (Catalog, error) { return NewScanner(cfg).Scan(ctx) }
+// disk, and may block as long as that does.
+func Scan(ctx context.Context, cfg Config) (Catalog, error) {
+	return (&scanner{cfg: cfg.withDefaults()}).scan(ctx)
+}

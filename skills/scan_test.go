@@ -28,7 +28,7 @@ func TestScanFindsSkillsAndReportsTheRest(t *testing.T) {
 	write(t, filepath.Join(root, "bad", "SKILL.md"), "# none")
 	link(t, "nowhere", filepath.Join(root, "broken"))
 	c := scan(t, user(root))
-	if d := cmp.Diff([]string{"a", "b", "kept", "nested"}, names(c)); d != "" {
+	if d := cmp.Diff([]string{"a", "b", "kept", "nested", "z"}, names(c)); d != "" {
 		t.Errorf("skills (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(map[string][]string{"bad/SKILL.md": {"no-frontmatter"}}, problems(root, c.Errors)); d != "" {
@@ -68,6 +68,63 @@ func TestScanFollowsLinksOnce(t *testing.T) {
 	both := scan(t, skills.Config{Roots: []skills.Root{{Path: root, Scope: skills.ScopeUser}, {Path: root}}})
 	if len(both.Skills) != 2 || both.Skills[0].Scope != skills.ScopeProject {
 		t.Errorf("home is the repository: got %v of scope %q, want each once, of the project", names(both), both.Skills[0].Scope)
+	}
+}
+
+// TestLinksOutOfARoot: in a project none is followed; in the user's own roots those that lead to no directory above.
+func TestLinksOutOfARoot(t *testing.T) {
+	base := real(t)
+	project := filepath.Join(base, "home", "repo")
+	root := filepath.Join(project, ".agents", "skills")
+	skill(t, filepath.Join(root, "own"))
+	skill(t, filepath.Join(base, "home", "planted")) // whoever walks up finds it
+	other := skill(t, filepath.Join(base, "elsewhere", "other"))
+	for name, to := range map[string]string{"slash": "/", "up": "../../..", "home": filepath.Join(base, "home"), "other": other, "same": "own", "inner": "."} {
+		link(t, to, filepath.Join(root, name))
+	}
+	refused := func(names ...string) map[string][]string {
+		all := map[string][]string{}
+		for _, n := range names {
+			all[n] = []string{"link-not-followed"}
+		}
+		return all
+	}
+	for _, row := range []struct {
+		scope  skills.Scope
+		want   []string
+		reason map[string][]string
+	}{
+		{skills.ScopeProject, []string{"own"}, refused("slash", "up", "home", "other")},
+		{"", []string{"own"}, refused("slash", "up", "home", "other")},
+		{skills.ScopeUser, []string{"other", "own"}, refused("slash", "up", "home")},
+		{skills.ScopeConfig, []string{"other", "own"}, refused("slash", "up", "home")},
+	} {
+		c := scan(t, skills.Config{Roots: []skills.Root{{Path: root, Scope: row.scope}}})
+		if d := cmp.Diff(row.want, names(c)); d != "" || len(c.Errors) > 0 || c.Truncated {
+			t.Errorf("%q: errors %v, truncated %t, skills (-want +got):\n%s", row.scope, c.Errors, c.Truncated, d)
+		}
+		if d := cmp.Diff(row.reason, problems(root, c.Notes)); d != "" {
+			t.Errorf("%q: notes (-want +got):\n%s", row.scope, d)
+		}
+	}
+	for about, to := range map[string]string{"to /": "/", "to the project": "..", "out of it": "../../../elsewhere"} {
+		project := filepath.Join(base, "home", "linked "+strings.ReplaceAll(about, "/", "root"))
+		root := filepath.Join(project, ".agents", "skills")
+		skill(t, filepath.Join(project, "planted"))
+		link(t, to, root)
+		if c := scan(t, skills.Config{Roots: []skills.Root{{Path: root}}}); len(c.Skills) != 0 || len(c.Notes) != 1 {
+			t.Errorf("a root that is a link %s: got %v, notes %v", about, names(c), c.Notes)
+		}
+	}
+}
+
+// TestWhatIsTooDeepIsNamed names the directories that a scan leaves out.
+func TestWhatIsTooDeepIsNamed(t *testing.T) {
+	root := real(t)
+	skill(t, filepath.Join(root, "1/2/3/4/5/6/seventh"))
+	c := scan(t, user(root))
+	if len(c.Notes) != 1 || !strings.Contains(c.Notes[0].Message(), filepath.Join(root, "1/2/3/4/5/6/seventh")) || !strings.Contains(c.Notes[0].Message(), "skills.max_depth") {
+		t.Errorf("got %v", c.Notes)
 	}
 }
 
@@ -127,7 +184,7 @@ func TestScanReadsNoFurtherThanTheFrontMatter(t *testing.T) {
 	if c := scan(t, user(root)); len(c.Skills) != 1 {
 		t.Errorf("a fault in the text was seen by a scan: %v", c.Errors)
 	}
-	if _, _, err := skills.LoadFull(dir, format.Policy{}); codeOf(t, err) != format.CodeEncoding {
+	if _, _, _, err := skills.LoadFull(dir, format.Policy{}); codeOf(t, err) != format.CodeEncoding {
 		t.Errorf("whole: got %v, want encoding", err)
 	}
 }

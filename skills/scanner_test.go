@@ -2,18 +2,13 @@ package skills_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/fstest"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -220,101 +215,6 @@ func TestABrokenEditLeavesTheLastGoodVersion(t *testing.T) {
 			}
 		}
 	}
-}
-
-// gate is a file system that lets nobody through before it opens.
-type gate struct {
-	files  fstest.MapFS
-	open   chan struct{}
-	scans  atomic.Int64
-	inside atomic.Int64
-	most   atomic.Int64
-}
-
-func (g *gate) ReadDir(name string) ([]fs.DirEntry, error) {
-	if name == "." {
-		g.scans.Add(1)
-		g.most.Store(max(g.most.Load(), g.inside.Add(1)))
-		defer g.inside.Add(-1)
-		<-g.open
-	}
-	return g.files.ReadDir(name)
-}
-
-func (g *gate) Open(name string) (fs.File, error) { return g.files.Open(name) }
-
-func newGate() *gate {
-	return &gate{files: fstest.MapFS{"a/SKILL.md": {Data: []byte("---\nname: a\ndescription: d\n---\n")}}, open: make(chan struct{})}
-}
-
-func TestOneScanIsInFlightAndSharedByAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
-		s := skills.NewScanner(skills.Config{Bundled: g})
-		var wg sync.WaitGroup
-		for i := range 100 {
-			wg.Go(func() {
-				ask := s.Scan
-				if i%2 == 1 {
-					ask = s.Refresh
-				}
-				if c, err := ask(t.Context()); err != nil || len(c.Skills) != 1 {
-					t.Errorf("got %d skills, %v", len(c.Skills), err)
-				}
-			})
-			if i == 0 {
-				synctest.Wait() // the first one is at the gate
-			}
-		}
-		synctest.Wait()
-		if got := g.scans.Load(); got != 1 {
-			t.Errorf("%d scans run while one does", got)
-		}
-		close(g.open)
-		wg.Wait()
-		if scans, most := g.scans.Load(), g.most.Load(); scans != 2 || most != 1 {
-			t.Errorf("100 callers: %d scans, %d at a time; want the one that ran, and one that all others share", scans, most)
-		}
-	})
-}
-
-func TestWhoLeavesTakesNobodyAlong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
-		s := skills.NewScanner(skills.Config{Bundled: g})
-		var wg sync.WaitGroup
-		leaves := func() context.CancelFunc {
-			ctx, leave := context.WithCancel(t.Context())
-			wg.Go(func() {
-				if _, err := s.Scan(ctx); err != nil && !errors.Is(err, context.Canceled) {
-					t.Errorf("one that left: got %v", err)
-				}
-			})
-			return leave
-		}
-		first := leaves()
-		synctest.Wait() // it runs a scan
-		var others []context.CancelFunc
-		for range 9 {
-			others = append(others, leaves())
-		}
-		synctest.Wait() // one of them is the next to run one
-		wg.Go(func() {
-			if c, err := s.Scan(t.Context()); err != nil || len(c.Skills) != 1 {
-				t.Errorf("the one that stayed: got %d skills, %v", len(c.Skills), err)
-			}
-		})
-		synctest.Wait()
-		first()
-		g.open <- struct{}{}
-		synctest.Wait()
-		for _, leave := range others {
-			leave()
-		}
-		synctest.Wait()
-		close(g.open)
-		wg.Wait()
-	})
 }
 
 func TestAPlaceTakenByASocketIsNoSkill(t *testing.T) {

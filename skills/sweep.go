@@ -5,26 +5,23 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"symbio/skills/format"
+	"symbio/skills/walk"
 )
 
 // batch is how many skills a worker takes at a time: enough that handing them over costs nothing, few
 // enough that the last worker is not waited for.
 const batch = 32
 
-// workers is how many read at once. More than there are processors, because a disk that is not in
-// memory is waited for.
-func workers() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
-
 // job is one SKILL.md to read.
 type job struct {
-	place place
+	place walk.Place
 	scope Scope
 	known *known
 }
@@ -41,7 +38,7 @@ type sweep struct {
 	reads atomic.Int64
 
 	bundled []*known
-	watched []watched
+	watched []walk.Watched
 	notes   []Problem
 	limited bool
 }
@@ -49,9 +46,9 @@ type sweep struct {
 // survey scans the disk. It walks alone, while workers read what it finds; the order of the result is
 // that of the walk. All that it started has ended when it returns.
 func (c Config) survey(ctx context.Context, last *survey) (*survey, error) {
-	s := sweep{cfg: c, last: last, at: time.Now(), out: make(chan []*job, workers())}
+	s := sweep{cfg: c, last: last, at: time.Now(), out: make(chan []*job, walk.Workers())}
 	var wg sync.WaitGroup
-	for range workers() {
+	for range walk.Workers() {
 		wg.Go(func() {
 			for jobs := range s.out {
 				for _, j := range jobs {
@@ -66,7 +63,7 @@ func (c Config) survey(ctx context.Context, last *survey) (*survey, error) {
 		if ctx.Err() != nil {
 			break
 		}
-		s.walk(ctx, root)
+		s.root(ctx, root)
 	}
 	s.flush()
 	close(s.out)
@@ -78,30 +75,34 @@ func (c Config) survey(ctx context.Context, last *survey) (*survey, error) {
 	return s.finish(), nil
 }
 
-func (s *sweep) walk(ctx context.Context, root Root) {
-	cfg := s.cfg
-	if root.Scope == ScopePeer {
-		cfg.MaxDepth = 1 // what was trusted is one skill, not those that it holds
+func (s *sweep) root(ctx context.Context, root Root) {
+	limits := walk.Config{
+		Depth: s.cfg.MaxDepth, Dirs: s.cfg.MaxDirs, Entries: s.cfg.MaxEntries, Skills: s.cfg.MaxSkills,
+		Flat: root.Flat, Project: !root.Scope.Grants(),
 	}
-	w, err := newWalk(root.Path, cfg)
+	if root.Scope == ScopePeer {
+		limits.Depth, limits.Flat = 1, true // what was trusted is one skill, not those that it holds
+	}
+	w, err := walk.New(root.Path, limits)
 	if err != nil {
-		m, _ := markOf(root.Path)
-		s.watched = append(s.watched, watched{root.Path, m})
-		if root.Scope == ScopeConfig {
+		m, _ := walk.MarkOf(root.Path)
+		s.watched = append(s.watched, walk.Watched{Path: root.Path, Mark: m})
+		if _, missing := os.Lstat(root.Path); missing == nil || root.Scope == ScopeConfig { // the standard places need not be there
 			s.notes = append(s.notes, Problem{root.Path, []format.Diagnostic{{Code: format.CodeNoDirectory, Severity: format.Warning, Message: err.Error()}}})
 		}
 		return
 	}
-	w.flat = root.Flat || root.Scope == ScopePeer // what was trusted is one skill, not those that it holds
-	for p := range w.all {
+	for p := range w.All {
 		if ctx.Err() != nil {
 			return
 		}
 		s.add(&job{place: p, scope: cmp.Or(root.Scope, ScopeProject)})
 	}
-	s.watched = append(s.watched, w.watched...)
-	s.notes = append(s.notes, w.notes...)
-	s.limited = s.limited || w.limited
+	s.watched = append(s.watched, w.Watched...)
+	for _, n := range w.Notes {
+		s.notes = append(s.notes, Problem{n.Path, []format.Diagnostic{n.Diagnostic}})
+	}
+	s.limited = s.limited || w.Limited
 }
 
 func (s *sweep) add(j *job) {
@@ -123,14 +124,14 @@ func (s *sweep) read(j *job) {
 	p := j.place
 	var before *known
 	if s.last != nil {
-		before = s.last.known[p.path]
+		before = s.last.known[p.Path]
 	}
-	if before != nil && before.reading.mark.settled(s.last.at) && before.reading.skill.ID != "" {
-		if m, err := markOf(join(p.path, fileName)); err == nil && m == before.reading.mark && before.canonical == p.canonical {
+	if before != nil && before.reading.mark.Settled(s.last.at) && before.reading.skill.ID != "" {
+		if m, err := walk.MarkOf(walk.Join(p.Path, walk.FileName)); err == nil && m == before.reading.mark && before.canonical == p.Canonical {
 			j.known = before
-			if before.reading.skill.resources() != p.has || before.reading.skill.Scope != j.scope {
+			if before.reading.skill.resources() != p.Has || before.reading.skill.Scope != j.scope {
 				again := *before
-				again.reading.skill.putResources(p.has)
+				again.reading.skill.putResources(p.Has)
 				again.reading.skill.Scope = j.scope
 				j.known = &again
 			}
@@ -140,7 +141,7 @@ func (s *sweep) read(j *job) {
 	s.reads.Add(1)
 	r := readPlace(p, s.cfg.Policy, false)
 	r.skill.Scope = j.scope
-	j.known = &known{reading: r, canonical: p.canonical}
+	j.known = &known{reading: r, canonical: p.Canonical}
 	if before != nil && editBroke(r.diags) {
 		j.known.good = before.lastGood()
 	}
@@ -170,8 +171,8 @@ func (s *sweep) finish() *survey {
 	g := gather{seen: make(map[string]bool, len(s.jobs))}
 	out := &survey{known: make(map[string]*known, len(s.jobs)), watched: s.watched, at: s.at, reads: s.reads.Load()}
 	for _, j := range s.jobs {
-		out.known[j.place.path] = j.known
-		out.watched = append(out.watched, watched{j.known.reading.skill.Path, j.known.reading.mark})
+		out.known[j.place.Path] = j.known
+		out.watched = append(out.watched, walk.Watched{Path: j.known.reading.skill.Path, Mark: j.known.reading.mark})
 		g.add(j.known)
 	}
 	for _, k := range s.bundled {
@@ -186,7 +187,7 @@ func readAllBundled(cfg Config) (bundled []*known) {
 	if cfg.Bundled == nil {
 		return nil
 	}
-	found, err := fs.Glob(cfg.Bundled, "*/"+fileName)
+	found, err := fs.Glob(cfg.Bundled, "*/"+walk.FileName)
 	if err != nil {
 		return nil // only a bad pattern fails
 	}
@@ -204,7 +205,7 @@ func (v *survey) unchanged(ctx context.Context) bool {
 	var next atomic.Int64
 	const step = 256
 	var wg sync.WaitGroup
-	for range min(workers(), 1+len(paths)/step) {
+	for range min(walk.Workers(), 1+len(paths)/step) {
 		wg.Go(func() {
 			for !changed.Load() && ctx.Err() == nil {
 				from := int(next.Add(step)) - step
@@ -212,7 +213,7 @@ func (v *survey) unchanged(ctx context.Context) bool {
 					return
 				}
 				for _, w := range paths[from:min(from+step, len(paths))] {
-					if m, _ := markOf(w.path); m != w.mark || !m.settled(v.at) {
+					if m, _ := walk.MarkOf(w.Path); m != w.Mark || !m.Settled(v.at) {
 						changed.Store(true)
 						return
 					}

@@ -100,7 +100,12 @@ var fileRows = []fileRow{
 			skill(t, in(base, d, "x"))
 		}
 		skill(t, in(base, "a"))
-	}, "a"),
+	}, "a x"), // the hidden one
+	same("F16 a skill of such a name", func(t *testing.T, base string) {
+		for _, d := range []string{"vendor", "dist", "build"} {
+			skill(t, in(base, d))
+		}
+	}, "build dist vendor"),
 	same("F17 a template in a skill", func(t *testing.T, base string) {
 		for _, d := range []string{"references", "reference", "scripts", "assets"} {
 			skill(t, in(base, "a", d, "t"))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -286,11 +285,14 @@ func TestSkillsAreRegisteredBesideTheScan(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := r.Now()
-	if err := r.Replace(ctx, changed); err != nil {
+	if _, err := r.Unregister(ctx, "made"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Register(ctx, changed); err != nil {
 		t.Fatal(err)
 	}
 	if a := activate(t, r, "ann", "made"); a.Instructions != "now\n" || r.Now() == before {
-		t.Errorf("after Replace: %+v", a)
+		t.Errorf("after another is registered in its place: %+v", a)
 	}
 	expect(t, r, "ann")
 	activate(t, r, "bob", "one")
@@ -439,77 +441,6 @@ func TestAFileIsHandedOutWholeIfSoConfigured(t *testing.T) {
 	r, _ := registry(t, cfg)
 	if a := activate(t, r, "ann", "one"); a.Instructions != "---\nname: one\ndescription: A test skill\n---\n# Do it\n" {
 		t.Errorf("got %q", a.Instructions)
-	}
-}
-
-func TestSkillsOfAnotherDirectoryAreListed(t *testing.T) {
-	root, there := real(t), real(t)
-	skill(t, filepath.Join(root, "one"))
-	skill(t, filepath.Join(there, "two"))
-	write(t, filepath.Join(there, "bad", "SKILL.md"), "no")
-	cfg := user(root)
-	cfg.RootsFor = func(dir string) []skills.Root { return []skills.Root{{Path: dir, Scope: skills.ScopeProject}} }
-	r, _ := registry(t, cfg)
-	list := func(l skills.ListRequest) string {
-		t.Helper()
-		reply, err := r.List(t.Context(), l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprintf("%v%d", skills.Catalog{Skills: reply.Skills}.Names(), len(reply.Errors))
-	}
-	for _, step := range []struct {
-		about, want string
-		l           skills.ListRequest
-		before      func()
-	}{
-		{"its own", "[one]0", skills.ListRequest{}, nil},
-		{"another", "[two]1", skills.ListRequest{Dir: there}, nil},
-		{"known", "[two]1", skills.ListRequest{Dir: there}, func() { skill(t, filepath.Join(there, "three")); skill(t, filepath.Join(root, "four")) }},
-		{"another, again", "[three two]1", skills.ListRequest{Dir: there, ForceReload: true}, nil},
-		{"its own, again", "[four one]0", skills.ListRequest{ForceReload: true}, nil},
-	} {
-		if step.before != nil {
-			step.before()
-		}
-		if got := list(step.l); got != step.want {
-			t.Errorf("%s: got %s, want %s", step.about, got, step.want)
-		}
-	}
-	if _, err := r.Activate(t.Context(), "ann", "two"); !errors.Is(err, skills.ErrNotFound) {
-		t.Errorf("a skill of elsewhere was taken: %v", err)
-	}
-}
-
-func TestASessionIsOneAgentsView(t *testing.T) {
-	root := real(t)
-	skill(t, filepath.Join(root, "one"), "disable-model-invocation: true")
-	r, _ := registry(t, user(root))
-	ctx := t.Context()
-	s := skills.NewSession(r, "ann")
-	if list := s.List(); len(list) != 1 || list[0].Name != "one" {
-		t.Errorf("list: %v", list)
-	}
-	if _, err := s.Activate(ctx, "one"); err != nil {
-		t.Errorf("a person takes it: %v", err)
-	}
-	if got, err := s.Active(ctx); err != nil || !slices.Equal(got, []string{"one"}) {
-		t.Errorf("active: %v, %v", got, err)
-	}
-	if holders, err := r.Holders(ctx); err != nil || !slices.Equal(holders[s.List()[0].ID], []string{"ann"}) {
-		t.Errorf("holders: %v, %v", holders, err)
-	}
-	for range 2 { // the second time it is not active, which is fine
-		if err := s.Deactivate(ctx, "one"); err != nil {
-			t.Error(err)
-		}
-	}
-	var off skills.Session
-	if _, err := off.Activate(context.Background(), "one"); !errors.Is(err, skills.ErrNotFound) || off.List() != nil {
-		t.Errorf("without skills: %v", err)
-	}
-	if names, err := off.Active(ctx); len(names) != 0 || err != nil || off.Deactivate(ctx, "one") != nil {
-		t.Errorf("without skills: %v, %v", names, err)
 	}
 }
 

@@ -2,15 +2,18 @@ package skills
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"symbio/security/permission"
-	"symbio/skills/format"
+
+	"symbio/skills/walk"
 )
 
 // Trust is what people have said of skills that grant nothing by themselves (security: D12). It is asked by
-// the registry's actor, one call at a time, and may read the disk.
+// the registry's actor and before each decision that may rest on it, by any number of goroutines, and may read the disk.
 type Trust interface {
 	// Trusted says whether a person trusts the skill in s.Dir whose SKILL.md has that SHA-256, and with
 	// which of its rules, as they are written. An error is a no.
@@ -35,25 +38,26 @@ type grants struct {
 	rules    []permission.Rule
 	withheld []Withheld
 	proposed []string // of the withheld, what a person may still grant
+	byTrust  bool     // a record of a person's trust says so, and they may revoke it
 }
 
 // grantsOf says what a skill gets whose SKILL.md has that hash, now that it was read. accepted is the hash that a
 // person said yes to just now, "" if nobody was asked. ErrChanged, and ErrUntrusted for a skill of another node.
-func (s *shelf) grantsOf(skill Skill, hash, accepted string) (g grants, err error) {
+func (c Config) grantsOf(skill Skill, hash, accepted string) (g grants, err error) {
 	if accepted != "" && accepted != hash {
 		return g, fmt.Errorf("accept %s: %w: its SHA-256 is %s, not %s", skill.Name, ErrChanged, hash, accepted)
 	}
 	var trusted []string
 	why := proposal
 	if !skill.Scope.Grants() {
-		rules, ok, err := s.trusted(skill, hash)
+		rules, ok, err := c.trusted(skill, hash)
 		switch {
 		case skill.Scope == ScopePeer && !ok:
 			return g, fmt.Errorf("activate %s: %w; `symbio skills trust %s` shows what it would get", skill.Name, notNil(ErrUntrusted, err), skill.Path)
 		case err != nil:
 			why += "; what people have trusted cannot be read: " + err.Error()
 		}
-		trusted = rules
+		trusted, g.byTrust = rules, ok
 	}
 	free := skill.Scope.Grants() || accepted != "" && skill.Scope != ScopePeer
 	for _, r := range skill.Refused {
@@ -73,16 +77,35 @@ func (s *shelf) grantsOf(skill Skill, hash, accepted string) (g grants, err erro
 	return g, nil
 }
 
+// holds returns what says, at each decision, whether a skill's grants still count: its SKILL.md is the one that was
+// read, and the trust by which they were given is not revoked. It looks at the disk.
+func (c Config) holds(r reading, byTrust bool) func() bool {
+	at := time.Now()
+	return func() bool {
+		if now, err := walk.MarkOf(r.skill.Path); r.skill.files == nil && (err != nil || now != r.mark || !now.Settled(at)) {
+			text, err := r.skill.Resource(filepath.Base(r.skill.Path))
+			if err != nil || hashOf(text) != r.hash {
+				return false
+			}
+		}
+		if !byTrust {
+			return true
+		}
+		_, ok, err := c.Trust.Trusted(r.skill, r.hash)
+		return ok && err == nil
+	}
+}
+
 // proposal is why a rule is withheld that a person may still grant.
 const proposal = "nobody has trusted this skill with it; until a person does, it is a proposal"
 
-func (s *shelf) trusted(skill Skill, hash string) ([]string, bool, error) {
-	if s.cfg.Trust == nil {
+func (c Config) trusted(skill Skill, hash string) ([]string, bool, error) {
+	if c.Trust == nil {
 		return nil, false, nil
 	}
-	rules, ok, err := s.cfg.Trust.Trusted(skill, hash)
+	rules, ok, err := c.Trust.Trusted(skill, hash)
 	if err != nil {
-		s.cfg.Logger.Warn("trust in a skill cannot be read", "path", skill.Path, "err", err)
+		c.Logger.Warn("trust in a skill cannot be read", "path", skill.Path, "err", err)
 		return nil, false, err
 	}
 	return rules, ok, nil
@@ -107,12 +130,4 @@ func (s Skill) inPlace(text string) string {
 		text = strings.ReplaceAll(text, p, s.Dir)
 	}
 	return text
-}
-
-// Inspect reads one skill whole, as a registry would, for a person: what it asks for, its text, and the
-// SHA-256 of the SKILL.md of which both come. The error is a *LoadError.
-func Inspect(dir string, scope Scope, policy format.Policy) (s Skill, instructions, hash string, err error) {
-	r, err := load(dir, policy, true)
-	r.skill.Scope = scope
-	return r.skill, r.body, r.hash, err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"symbio/skills/format"
+	"symbio/skills/walk"
 )
 
 // Report is the verdict on one SKILL.md.
@@ -21,28 +22,17 @@ type Report struct {
 	Diagnostics []format.Diagnostic `json:"diagnostics"`
 }
 
-// Validate is ValidateTree with the reports in a list.
-func Validate(dir string, level format.Level) []Report {
-	reports := []Report{}
-	// Nothing ends it: neither the context nor the function returns an error.
-	_ = ValidateTree(context.Background(), dir, format.Policy{Level: level}, func(r Report) error {
-		reports = append(reports, r)
-		return nil
-	})
-	return reports
-}
-
 // ValidateTree reads every SKILL.md in dir and below it, whole, and reports on each once, in the order
 // of the walk: by name, a directory's own before those below it. Unlike a scan it has no limits and
 // leaves no directory out. Links to directories are followed one step, after all else: what has a
-// SKILL.md and lies outside dir is reported under the link's name. A file named skill.md is reported
+// SKILL.md and lies outside dir, not above it, is reported under the link's name. A file named skill.md is reported
 // too, since people wonder why it is not found. Directories that cannot be read, and a dir in which
 // there is nothing to report on, have a report that says so. dir may be the path of a SKILL.md.
 //
 // It ends with the context's error, or the first one of report. It holds in memory the directories above
 // the one that it reads, and the links. It reads the disk and takes time in proportion.
 func ValidateTree(ctx context.Context, dir string, policy format.Policy, report func(Report) error) error {
-	if base := filepath.Base(dir); base == fileName {
+	if base := filepath.Base(dir); base == walk.FileName {
 		if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 			return report(reportOn(readAt(filepath.Dir(dir), policy)))
 		}
@@ -56,7 +46,7 @@ func ValidateTree(ctx context.Context, dir string, policy format.Policy, report 
 		return report(reportOn(readAt(abs, policy)))
 	}
 	v := validation{ctx: ctx, policy: policy, root: canonical, report: report, linked: make(map[string]bool)}
-	if err := v.dir(place{path: abs, canonical: canonical}); err != nil {
+	if err := v.dir(walk.Place{Path: abs, Canonical: canonical}); err != nil {
 		return err
 	}
 	if err := v.follow(); err != nil {
@@ -84,43 +74,43 @@ func (v *validation) tell(r Report) error {
 	return v.report(r)
 }
 
-func (v *validation) dir(p place) error {
+func (v *validation) dir(p walk.Place) error {
 	if err := v.ctx.Err(); err != nil {
-		return fmt.Errorf("validate %s: %w", p.path, err)
+		return fmt.Errorf("validate %s: %w", p.Path, err)
 	}
-	entries, _, _, err := entriesOf(p.path, -1)
+	entries, _, _, err := walk.Entries(p.Path, -1)
 	if err != nil {
-		r := reading{skill: Skill{Path: p.path, Dir: p.path}}
-		r.fail(format.CodeFileRead, "the directory cannot be read: %v", reason(err))
+		r := reading{skill: Skill{Path: p.Path, Dir: p.Path}}
+		r.fail(format.CodeFileRead, "the directory cannot be read: %v", walk.Reason(err))
 		return v.tell(reportOn(r))
 	}
-	p.take(entries)
+	p.Take(entries)
 	if err := v.files(p, entries); err != nil {
 		return err
 	}
 	for _, e := range entries {
 		switch {
-		case e.kind.IsDir():
-			if err := v.dir(place{path: join(p.path, e.name), canonical: join(p.canonical, e.name)}); err != nil {
+		case e.Kind.IsDir():
+			if err := v.dir(walk.Place{Path: walk.Join(p.Path, e.Name), Canonical: walk.Join(p.Canonical, e.Name)}); err != nil {
 				return err
 			}
-		case e.kind&fs.ModeSymlink != 0 && !strings.EqualFold(e.name, fileName):
-			v.links = append(v.links, join(p.path, e.name))
+		case e.Kind&fs.ModeSymlink != 0 && !strings.EqualFold(e.Name, walk.FileName):
+			v.links = append(v.links, walk.Join(p.Path, e.Name))
 		}
 	}
 	return nil
 }
 
 // files reports on the SKILL.md of a directory, and on what has its name but for the case.
-func (v *validation) files(p place, entries []dirent) error {
+func (v *validation) files(p walk.Place, entries []walk.Entry) error {
 	for _, e := range entries {
 		switch {
-		case e.name == fileName:
+		case e.Name == walk.FileName:
 			if err := v.tell(reportOn(readPlace(p, v.policy, true))); err != nil {
 				return err
 			}
-		case strings.EqualFold(e.name, fileName) && !e.kind.IsDir():
-			if err := v.tell(v.misnamed(p, e.name)); err != nil {
+		case strings.EqualFold(e.Name, walk.FileName) && !e.Kind.IsDir():
+			if err := v.tell(v.misnamed(p, e.Name)); err != nil {
 				return err
 			}
 		}
@@ -130,22 +120,22 @@ func (v *validation) files(p place, entries []dirent) error {
 
 // misnamed is the verdict on a file that no scan finds. Most such files are pages about something, and
 // not wrong; one with the front matter of a skill was meant to be one.
-func (v *validation) misnamed(p place, name string) Report {
-	r := reading{skill: Skill{Path: join(p.path, name), Dir: p.path}}
-	if p.skill {
-		r.note(format.Note, format.CodeFileNameCase, "it is not read: %s lies beside it", fileName)
+func (v *validation) misnamed(p walk.Place, name string) Report {
+	r := reading{skill: Skill{Path: walk.Join(p.Path, name), Dir: p.Path}}
+	if p.Skill {
+		r.note(format.Note, format.CodeFileNameCase, "it is not read: %s lies beside it", walk.FileName)
 		return reportOn(r)
 	}
-	whole := readNamed(p.path, p.canonical, name, v.policy, true)
+	whole := readNamed(p.Path, p.Canonical, name, v.policy, true)
 	if kindOf(whole.diags) == ErrFormat {
-		r.note(format.Note, format.CodeFileNameCase, "it is not a skill: these are named %s and start with front matter", fileName)
+		r.note(format.Note, format.CodeFileNameCase, "it is not a skill: these are named %s and start with front matter", walk.FileName)
 		return reportOn(r)
 	}
 	severity := format.Warning
 	if v.policy.Level == format.Strict {
 		severity = format.Error
 	}
-	whole.note(severity, format.CodeFileNameCase, "no scan finds it: the file must be named %s, not %s", fileName, name)
+	whole.note(severity, format.CodeFileNameCase, "no scan finds it: the file must be named %s, not %s", walk.FileName, name)
 	return reportOn(whole)
 }
 
@@ -154,10 +144,10 @@ func (v *validation) follow() error {
 	slices.Sort(v.links)
 	for _, link := range v.links {
 		canonical, err := filepath.EvalSymlinks(link)
-		if err != nil || v.linked[canonical] || canonical == v.root || within(v.root, canonical) {
+		if err != nil || v.linked[canonical] || walk.Within(canonical, v.root) || walk.Within(v.root, canonical) {
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(canonical, fileName)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(canonical, walk.FileName)); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if info, err := os.Stat(canonical); err != nil || !info.IsDir() {

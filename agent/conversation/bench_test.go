@@ -12,7 +12,6 @@ import (
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/tool"
 	"symbio/security/permission"
 )
@@ -76,7 +75,7 @@ func BenchmarkExchange(b *testing.B) {
 				return fmt.Sprint(a.A + a.B), err
 			}}
 			floor := func() {
-				if _, err := llmtest.ByHand(b.Context(), &instant{turns: turns, ids: ids}, byHand, "add"); err != nil {
+				if _, err := askByHand(b.Context(), &instant{turns: turns, ids: ids}, byHand, "add"); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -11,7 +11,6 @@ import (
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 )
 
 // late waits a second, unless ctx ends.
@@ -28,7 +27,7 @@ func late(ctx context.Context) error {
 // the model, within its answer, for tools, for a summary.
 func everything() *conversation.Conversation {
 	turn := 0
-	model := llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+	model := llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
 		if err := late(ctx); err != nil {
 			return llm.Response{Message: llm.Message{Text: "I beg"}}, err
 		}

@@ -12,7 +12,6 @@ import (
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 )
 
 func isSummary(r llm.Request) bool { return strings.HasPrefix(r.System, "You sum up a conversation") }
@@ -48,7 +47,7 @@ type bounded struct {
 }
 
 func (b *bounded) model() llm.Model {
-	return llmtest.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+	return llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 		if err := conversation.Sound(r.Messages); err != nil {
 			b.t.Error(err)
 		}
@@ -298,7 +297,7 @@ func TestRoomIsMadeOnceForATurnThatIsTooLong(t *testing.T) {
 		b := &bounded{t: t, calls: times(20, talks(2000)), says: 1000}
 		asked := 0
 		whole := b.model()
-		c := conversation.New(conversation.Config{Tools: tools(), MaxTurns: 100, Model: llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+		c := conversation.New(conversation.Config{Tools: tools(), MaxTurns: 100, Model: llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
 			if len(r.Messages) > 30 || asked > 0 {
 				if !isSummary(r) {
 					asked++
@@ -316,7 +315,7 @@ func TestRoomIsMadeOnceForATurnThatIsTooLong(t *testing.T) {
 func TestAConversationOfManyMessagesIsSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t}
-		long := llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+		long := llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
 			got, err := llm.Collect(b.model().Stream(ctx, r), nil)
 			if !isSummary(r) {
 				got.Message.Text = strings.Repeat("b", 100+len(b.requests)*37%1900)

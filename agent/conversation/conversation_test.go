@@ -15,14 +15,13 @@ import (
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/tool"
 	"symbio/security/permission"
 )
 
 // answers is a model that answers by a function of what it is given.
 func answers(f func(ctx context.Context, r llm.Request) (llm.Message, error)) llm.Model {
-	return llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+	return llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
 		m, err := f(ctx, r)
 		return llm.Response{Message: m}, err
 	})
@@ -30,7 +29,7 @@ func answers(f func(ctx context.Context, r llm.Request) (llm.Message, error)) ll
 
 // stopping is a model whose answers end for that reason.
 func stopping(why llm.Stop) llm.Model {
-	return llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+	return llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 		return llm.Response{Message: llm.Message{Text: "as far as it got"}, Stop: why}, nil
 	})
 }

@@ -7,11 +7,10 @@ import (
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 )
 
 func Example() {
-	model := llmtest.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+	model := llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 		said := r.Messages[len(r.Messages)-1].Text
 		return llm.Response{Message: llm.Message{Text: strings.ToUpper(said)}}, nil
 	})

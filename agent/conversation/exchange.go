@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"symbio/agent/llm"
@@ -148,6 +150,7 @@ func (x *exchange) ask() (llm.Response, error) {
 		}
 		answer, err = x.request()
 	}
+	answer, err = x.resume(answer, err)
 	if err != nil {
 		if x.ctx.Err() != nil && answer.Message.Text != "" {
 			x.history.add(llm.Message{Role: llm.Assistant, Text: answer.Message.Text}) // as far as it was heard
@@ -160,12 +163,38 @@ func (x *exchange) ask() (llm.Response, error) {
 	return answer, nil
 }
 
-// request makes one request of the model.
-func (x *exchange) request() (llm.Response, error) {
+// maxResumes is how often one answer is gone on with: a connection that breaks off more often is of no use.
+const maxResumes = 3
+
+// What stands for the model behind its half of an answer, and for people behind one that reached its limit.
+const (
+	resumeNote = "[The connection broke off here. Go on exactly where your text ends, and repeat nothing of it.]"
+	lengthNote = "\n\n[The answer was cut here: it reached the limit of its length.]"
+)
+
+// resume asks for the rest of an answer that had begun when the connection or the server failed.
+func (x *exchange) resume(answer llm.Response, err error) (llm.Response, error) {
+	for i := 1; i <= maxResumes && x.begun && x.ctx.Err() == nil && (errors.Is(err, llm.ErrCut) || errors.Is(err, llm.ErrUnavailable)); i++ {
+		name := x.c.cfg.Model.Name()
+		x.tell(Event{Kind: Heard, Chunk: llm.Chunk{Retry: &llm.Retry{Model: name, Next: name, Attempt: i, Err: err}}})
+		var more []llm.Message
+		text := answer.Message.Text
+		if strings.TrimSpace(text) != "" {
+			more = []llm.Message{{Role: llm.Assistant, Text: text}, {Role: llm.User, Text: resumeNote}}
+		}
+		answer, err = x.request(more...)
+		answer.Message.Text = text + answer.Message.Text
+		x.reply.Text = answer.Message.Text
+	}
+	return answer, err
+}
+
+// request makes one request of the model, with more messages than the history has.
+func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	cfg := &x.c.cfg
 	x.begun = false
 	answer, err := llm.Collect(cfg.Model.Stream(x.ctx, llm.Request{
-		System: x.system, Messages: x.history.shown(), Tools: x.tools, Thinking: cfg.Thinking,
+		System: x.system, Messages: append(slices.Clip(x.history.shown()), more...), Tools: x.tools, Thinking: cfg.Thinking,
 	}), x.heard)
 	x.reply.Usage = x.reply.Usage.Add(answer.Usage)
 	if answer.Message.Text != "" {
@@ -195,10 +224,15 @@ func (x *exchange) call(calls []llm.ToolCall) {
 	x.history.add(llm.Message{Role: llm.Tool, Results: x.c.cfg.Tools.Run(x.quiet, calls)})
 }
 
-// done looks at the last answer: one that was cut is none.
+// done looks at the last answer. One that reached its limit says so; of one without any text nothing is left.
 func (x *exchange) done(answer llm.Response) error {
 	switch answer.Stop {
 	case llm.StopLength:
+		if strings.TrimSpace(answer.Message.Text) != "" {
+			answer.Message.Text += lengthNote
+			x.hear(llm.Chunk{Text: lengthNote})
+			break
+		}
 		return fmt.Errorf("the model's answer was cut at its length limit: %w", llm.ErrCut)
 	case llm.StopFilter:
 		return fmt.Errorf("the model refused to answer: %w", llm.ErrRefused)

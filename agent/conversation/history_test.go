@@ -139,14 +139,59 @@ func TestAnExchangeThatTheModelFailedInIsForgotten(t *testing.T) {
 
 func TestAnAnswerThatIsNoneIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for stop, want := range map[llm.Stop]error{llm.StopLength: llm.ErrCut, llm.StopFilter: llm.ErrRefused} {
-			c := conversation.New(conversation.Config{Model: stopping(stop)})
-			r, err := c.Send(t.Context(), "go")
-			if !errors.Is(err, want) || r.Text != "as far as it got" || len(c.Transcript()) != 0 {
-				t.Errorf("%s: %+v, %v, want %v; %d messages", stop, r, err, want, len(c.Transcript()))
-			}
+		c := conversation.New(conversation.Config{Model: stopping(llm.StopFilter)})
+		r, err := c.Send(t.Context(), "go")
+		if !errors.Is(err, llm.ErrRefused) || r.Text != "as far as it got" || len(c.Transcript()) != 0 {
+			t.Errorf("%+v, %v, want that it was refused; %d messages", r, err, len(c.Transcript()))
 		}
 	})
+}
+
+func TestAnAnswerAtTheLimitOfItsLengthSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := conversation.New(conversation.Config{Model: stopping(llm.StopLength)})
+		r, err := c.Send(t.Context(), "go")
+		if err != nil || !strings.HasPrefix(r.Text, "as far as it got\n\n[The answer was cut here") || len(c.Transcript()) != 2 {
+			t.Errorf("%+v, %v; %d messages", r, err, len(c.Transcript()))
+		}
+	})
+}
+
+func TestAnAnswerThatBreaksOffIsResumed(t *testing.T) {
+	for name, test := range map[string]struct {
+		parts []string // each but the last breaks off
+		why   error
+		fails error
+	}{
+		"once":              {[]string{"half, ", "whole"}, llm.ErrCut, nil},
+		"before any text":   {[]string{"", "whole"}, llm.ErrCut, nil},
+		"the server failed": {[]string{"a ", "b ", "c"}, llm.ErrUnavailable, nil},
+		"too often":         {[]string{"a", "b", "c", "d", "e"}, llm.ErrCut, llm.ErrCut},
+		"another error":     {[]string{"a", "b"}, llm.ErrDenied, llm.ErrDenied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				i := 0
+				c := conversation.New(conversation.Config{Model: llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+					part, before := test.parts[i], strings.Join(test.parts[:i], "")
+					if n := len(r.Messages); before != "" && (n != 3 || r.Messages[1].Text != before || !strings.Contains(r.Messages[2].Text, "Go on")) {
+						t.Errorf("request %d is %v", i, texts(r.Messages))
+					}
+					if i++; i == len(test.parts) {
+						return llm.Response{Message: llm.Message{Text: part}}, nil
+					}
+					return llm.Response{Message: llm.Message{Text: part, Calls: []llm.ToolCall{{ID: "1", Name: "begun"}}}}, test.why
+				})})
+				r, err := c.Send(t.Context(), "go")
+				if !errors.Is(err, test.fails) || r.Text != strings.Join(test.parts[:i], "") {
+					t.Fatalf("%q, %v, want %v", r.Text, err, test.fails)
+				}
+				if all := c.Transcript(); err == nil && (len(all) != 2 || all[1].Text != r.Text) {
+					t.Errorf("the history is %v", texts(all))
+				}
+			})
+		})
+	}
 }
 
 func TestTheHistoryIsReplacedForTheNextMessage(t *testing.T) {

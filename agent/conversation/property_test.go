@@ -15,7 +15,6 @@ import (
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 )
 
 // deed is something that somebody does to a conversation.
@@ -49,7 +48,7 @@ type trial struct {
 
 // model does what was drawn, one after the other, and looks at each request.
 func (x *trial) model() llm.Model {
-	return llmtest.Func(func(ctx context.Context, r llm.Request) (out llm.Response, err error) {
+	return llm.Func(func(ctx context.Context, r llm.Request) (out llm.Response, err error) {
 		x.mu.Lock()
 		if x.inside++; x.inside > 1 {
 			x.fail("two requests at once")

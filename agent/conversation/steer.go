@@ -12,6 +12,10 @@ type Steering struct {
 	Text string
 	// Keep has it wait for the next message when nothing is in flight. Else it is given back then.
 	Keep bool
+	// Behind has a kept text stand behind the next message, as one that was said after it.
+	Behind bool
+	// Queued is called when what is said later stands behind it. Default: nothing.
+	Queued func()
 	// Taken is called before the model is given it, from the goroutine of the Send. Default: nothing.
 	Taken func()
 }
@@ -36,7 +40,11 @@ func (c *Conversation) keep(s *steering) error {
 	if len(c.next)+len(c.mid) >= c.cfg.Waiting {
 		return ErrBusy
 	}
-	c.next = append(c.next, s)
+	if s.Behind {
+		c.mid = append(c.mid, s)
+	} else {
+		c.next = append(c.next, s)
+	}
 	return nil
 }
 
@@ -69,6 +77,9 @@ func (c *Conversation) Interject(ctx context.Context, s Steering) (Receipt, erro
 	mine.done = make(chan Receipt, 1)
 	c.mid = append(c.mid, mine)
 	c.mu.Unlock()
+	if s.Queued != nil {
+		s.Queued()
+	}
 	select {
 	case r := <-mine.done:
 		return r, nil
@@ -106,10 +117,10 @@ func (x *exchange) settle(all []*steering, r Receipt) {
 	for _, s := range all {
 		own := r
 		own.Text = s.Text
+		x.tell(Event{Kind: Steered, Receipt: &own}) // before the receipt, by which its sender knows it as its own
 		if s.done != nil {
 			s.done <- own
 		}
-		x.tell(Event{Kind: Steered, Receipt: &own})
 	}
 }
 

@@ -204,6 +204,9 @@ func TestOutsideOfAnExchangeItIsKeptIfWanted(t *testing.T) {
 		wantReceipt(t, "wanted", interject(t.Context(), c, conversation.Steering{Text: "b", Keep: true}), conversation.Kept, 0, nil)
 		wantReceipt(t, "too much", interject(t.Context(), c, conversation.Steering{Text: "c", Keep: true}), conversation.Returned, 0, conversation.ErrBusy)
 		want(t, "next", send(t.Context(), c, "next"), "re: b\n\nnext", nil)
+		behind := conversation.Steering{Text: "second", Keep: true, Behind: true}
+		wantReceipt(t, "said behind a message on its way", interject(t.Context(), c, behind), conversation.Kept, 0, nil)
+		want(t, "in order", send(t.Context(), c, "first"), "re: first\n\nsecond", nil)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		wantReceipt(t, "ended", interject(ended, c, conversation.Steering{Text: "d", Keep: true}), conversation.Returned, 0, context.Canceled)

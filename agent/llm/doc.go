@@ -10,9 +10,9 @@
 // nothing more is yielded; a stream that ended without its last piece is an error and never an
 // answer.
 //
-// Implementations stand below this package: scripted answers from a file, openai speaks the chat-completions wire,
+// Implementations stand below this package: scripted answers from a file (and Func is a Go function), openai speaks the chat-completions wire,
 // anthropic the Messages wire, chat uses the models of other nodes. What the wires share is in wire, when to ask again in
-// retry, recordings of what was said with servers in tape; provider picks a model by name or by what the environment
+// retry, recordings of what was said with servers in replay; provider picks a model by name or by what the environment
 // offers. This package imports none of them. Here are also what is made of models: First, a list of them; Prices, what
 // their answers cost; Generate, values of Go types. It does not run tools, or cut a conversation that grew too long.
 package llm

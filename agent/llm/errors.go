@@ -35,8 +35,8 @@ var (
 	ErrMalformed = errors.New("the answer cannot be read")
 	// ErrDenied: the node that has the model does not let this one use it.
 	ErrDenied = errors.New("not allowed")
-	// ErrDrift: the request is none of those that a recording has.
-	ErrDrift = errors.New("the recording does not fit")
+	// ErrDrift: the request is none of those that a recording or a script answers.
+	ErrDrift = errors.New("no answer fits the request")
 	// ErrUnfit: the answer does not fit the form that was asked for, not even after it was told what is wrong.
 	ErrUnfit = errors.New("the answer does not fit what was asked for")
 )

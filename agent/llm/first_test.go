@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 )
 
 // one is a model of a list that answers with its name, or fails.
@@ -128,22 +127,6 @@ func TestAModelThatFailedIsAskedLastForAWhile(t *testing.T) {
 		ask("b", 4)
 		a.fails = nil
 		ask("a", 5)
-	})
-}
-
-func TestAListPassesTheSuite(t *testing.T) {
-	llmtest.Run(t, func(t *testing.T, a llmtest.Answer) llm.Model {
-		return llm.First(&one{name: "broken", fails: llm.ErrUnavailable}, llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
-			if a.Stall {
-				<-ctx.Done()
-				return llm.Response{}, ctx.Err()
-			}
-			got := llm.Response{Message: llm.Message{Text: a.Text, Calls: a.Calls}, Usage: a.Usage, Stop: a.Stop}
-			if a.Fault != nil {
-				return got, &llm.Error{Model: "func", Err: a.Fault}
-			}
-			return got, nil
-		}))
 	})
 }
 

@@ -15,20 +15,15 @@ import (
 // value.
 type Enumerated interface{ Enum() []string }
 
-// Schemed is a type that brings a JSON schema of its own: one that refers to itself ({"$ref": "#"}), or that Go's
-// types cannot say. JSONSchema is called on the zero value.
-type Schemed interface{ JSONSchema() string }
-
 // Form is the form that Generate asks for a T in: the schema that google/jsonschema-go infers of the type, in which
 // omitempty and omitzero make a field optional, a pointer may be null, other fields are required, further ones
 // refused, and the jsonschema tag describes. Beyond that:
 //
 //   - a type with Enum (Enumerated) is a string of those;
-//   - a type with JSONSchema (Schemed) has that schema; nothing else makes a type that contains itself possible;
 //   - time.Time is a string in RFC 3339, and a time.Duration a number of nanoseconds, as encoding/json reads them;
 //   - what is no object (a list, a string, a number) is asked for inside one, {"value": …}.
 //
-// The error says what of T has no schema.
+// A type that contains itself has no schema. The error says what of T has no schema.
 func Form[T any]() (*Output, error) {
 	f, err := formOf(reflect.TypeFor[T]())
 	if err != nil {
@@ -58,21 +53,20 @@ func newForm(t reflect.Type) (*form, error) {
 		reflect.TypeFor[time.Time]():     {Type: "string", Format: "date-time", Description: "RFC 3339, such as 2006-01-02T15:04:05Z"},
 		reflect.TypeFor[time.Duration](): {Type: "integer", Description: "nanoseconds"},
 	}
-	defs := map[string]*jsonschema.Schema{}
-	if err := special(t, known, defs, map[reflect.Type]bool{}); err != nil {
+	if err := addEnums(known, t, map[reflect.Type]bool{}); err != nil {
 		return nil, err
 	}
-	s, whole, err := rootOf(t, known)
-	if err != nil {
-		return nil, err
+	s, ok := known[t]
+	if !ok {
+		var err error
+		if s, err = jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: known}); err != nil {
+			return nil, err
+		}
 	}
 	f := &form{}
 	if s.Type != "object" {
 		f.wrapped = true
 		s = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"value": s}, Required: []string{"value"}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
-	}
-	if !whole && len(defs) > 0 {
-		s.Defs = defs
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -85,77 +79,13 @@ func newForm(t reflect.Type) (*form, error) {
 	return f, nil
 }
 
-// rootOf is the schema of the type that is asked for. One that the type brings itself, of an object, stands there as it
-// is, whole; others are referred to.
-func rootOf(t reflect.Type, known map[reflect.Type]*jsonschema.Schema) (s *jsonschema.Schema, whole bool, err error) {
-	s, ok := known[t]
-	if !ok {
-		s, err = jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: known})
-		return s, false, err
-	}
-	if v, brings := reflect.New(t).Interface().(Schemed); brings {
-		own := new(jsonschema.Schema)
-		if err := json.Unmarshal([]byte(v.JSONSchema()), own); err != nil {
-			return nil, false, err
-		}
-		if own.Type == "object" {
-			return own, true, nil
-		}
-	}
-	return s, false, nil
-}
-
-// hoisted puts a type's own schema among the definitions of the whole, and returns a reference to it. What it refers
-// to within itself is then found there.
-func hoisted(t reflect.Type, text string, defs map[string]*jsonschema.Schema) (*jsonschema.Schema, error) {
-	name := fmt.Sprintf("%s%d", formName(t), len(defs))
-	at := "#/$defs/" + name
-	var tree any
-	if err := json.Unmarshal([]byte(text), &tree); err != nil {
-		return nil, fmt.Errorf("the schema of %v: %w", t, err)
-	}
-	moved, err := json.Marshal(moveRefs(tree, at))
-	if err != nil {
-		return nil, err
-	}
-	s := new(jsonschema.Schema)
-	if err := json.Unmarshal(moved, s); err != nil {
-		return nil, fmt.Errorf("the schema of %v: %w", t, err)
-	}
-	defs[name] = s
-	return &jsonschema.Schema{Ref: at}, nil
-}
-
-func moveRefs(v any, to string) any {
-	switch v := v.(type) {
-	case []any:
-		for i := range v {
-			v[i] = moveRefs(v[i], to)
-		}
-	case map[string]any:
-		for k := range v {
-			if ref, ok := v[k].(string); ok && k == "$ref" && strings.HasPrefix(ref, "#") {
-				v[k] = to + ref[1:]
-				continue
-			}
-			v[k] = moveRefs(v[k], to)
-		}
-	}
-	return v
-}
-
-// special collects the schemas of types that bring their own.
-func special(t reflect.Type, known map[reflect.Type]*jsonschema.Schema, defs map[string]*jsonschema.Schema, seen map[reflect.Type]bool) error {
+// addEnums adds the schemas of the enumerations in a type to known. seen are the types that were looked at.
+func addEnums(known map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen map[reflect.Type]bool) error {
 	if seen[t] || known[t] != nil {
 		return nil
 	}
 	seen[t] = true
-	switch v := reflect.New(t).Interface().(type) { // a pointer has the methods of both
-	case Schemed:
-		s, err := hoisted(t, v.JSONSchema(), defs)
-		known[t] = s
-		return err
-	case Enumerated:
+	if v, ok := reflect.New(t).Interface().(Enumerated); ok { // a pointer has the methods of both
 		if t.Kind() != reflect.String {
 			return fmt.Errorf("%v has Enum and is no string", t)
 		}
@@ -171,17 +101,17 @@ func special(t reflect.Type, known map[reflect.Type]*jsonschema.Schema, defs map
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return special(t.Elem(), known, defs, seen)
+		return addEnums(known, t.Elem(), seen)
 	case reflect.Struct:
 		for i := range t.NumField() {
 			if f := t.Field(i); f.IsExported() || f.Anonymous {
-				if err := special(f.Type, known, defs, seen); err != nil {
+				if err := addEnums(known, f.Type, seen); err != nil {
 					return err
 				}
 			}
 		}
 	case reflect.Interface:
-		return errors.New("an interface says nothing about its values; use a type, or one with JSONSchema")
+		return errors.New("an interface says nothing about its values; use a type")
 	}
 	return nil
 }

@@ -14,22 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 )
 
 type colour string
 
 func (colour) Enum() []string { return []string{"red", "green"} }
-
-type tree struct {
-	Name     string `json:"name"`
-	Children []tree `json:"children,omitempty"`
-}
-
-func (tree) JSONSchema() string {
-	return `{"type": "object", "required": ["name"], "additionalProperties": false, "$defs": {"x": {"type": "string"}},
-		"properties": {"name": {"$ref": "#/$defs/x"}, "children": {"type": "array", "items": {"$ref": "#"}}}}`
-}
 
 type loop struct{ Next *loop }
 
@@ -45,7 +34,7 @@ type city struct {
 
 // answering is a model that gives these answers in turn, and remembers what it was asked.
 func answering(asked *[]llm.Request, answers ...string) llm.Model {
-	return llmtest.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+	return llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 		*asked = append(*asked, r)
 		return llm.Response{Message: llm.Message{Text: answers[min(len(*asked), len(answers))-1]}, Usage: llm.Usage{Input: 10, Output: 1}}, nil
 	})
@@ -115,14 +104,14 @@ func TestAnAnswerThatDoesNotFitIsSentBackOnce(t *testing.T) {
 
 func TestGenerateTellsRefusalsApart(t *testing.T) {
 	for stop, want := range map[llm.Stop]error{llm.StopFilter: llm.ErrRefused, llm.StopLength: llm.ErrCut} {
-		m := llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+		m := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 			return llm.Response{Message: llm.Message{Text: `{"name":"O`}, Stop: stop}, nil
 		})
 		if _, err := llm.Generate[city](t.Context(), m, "x"); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", stop, err, want)
 		}
 	}
-	broken := llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+	broken := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 		return llm.Response{}, &llm.Error{Model: "func", Err: llm.ErrAuth}
 	})
 	if _, err := llm.Generate[city](t.Context(), broken, "x"); !errors.Is(err, llm.ErrAuth) {
@@ -144,25 +133,7 @@ func TestFormsOfOtherTypes(t *testing.T) {
 	if _, err := llm.Generate[colour](t.Context(), ask(`{"value":"blue"}`), "x"); !errors.Is(err, llm.ErrUnfit) {
 		t.Errorf("another word: %v", err)
 	}
-	got, err := llm.Generate[tree](t.Context(), ask(`{"name":"a","children":[{"name":"b","children":[{"name":"c"}]}]}`), "x")
-	if err != nil || got.Children[0].Children[0].Name != "c" {
-		t.Errorf("a tree: %+v, %v", got, err)
-	}
-	if _, err := llm.Generate[tree](t.Context(), ask(`{"name":"a","children":[{"name":7}]}`), "x"); !errors.Is(err, llm.ErrUnfit) {
-		t.Errorf("a tree with a wrong leaf: %v", err)
-	}
-	type forest struct {
-		Oldest tree   `json:"oldest"`
-		Trees  []tree `json:"trees"`
-	}
-	wood, err := llm.Generate[forest](t.Context(), ask(`{"oldest":{"name":"a"},"trees":[{"name":"b","children":[{"name":"c"}]}]}`), "x")
-	if err != nil || wood.Trees[0].Children[0].Name != "c" {
-		t.Errorf("trees in another type: %+v, %v", wood, err)
-	}
-	if _, err := llm.Generate[[]tree](t.Context(), ask(`{"value":[{"name":"b","children":[{"leaf":1}]}]}`), "x"); !errors.Is(err, llm.ErrUnfit) {
-		t.Errorf("a list of trees with a wrong leaf: %v", err)
-	}
-	never := llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+	never := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 		t.Error("the model was asked")
 		return llm.Response{}, nil
 	})
@@ -217,7 +188,7 @@ func ExampleGenerate() {
 	type place struct {
 		City string `json:"city"`
 	}
-	model := llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+	model := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 		return llm.Response{Message: llm.Message{Text: `{"city": "Oslo"}`}}, nil
 	})
 	got, err := llm.Generate[place](context.Background(), model, "What is the capital of Norway?")

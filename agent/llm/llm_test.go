@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v3"
+	"gopkg.in/yaml.v3"
 
 	"symbio/agent/llm"
 )
@@ -158,4 +159,13 @@ func TestSecretNeverPrints(t *testing.T) {
 	if !none.Empty() || none.Reveal() != "" || none.Scrub("abc") != "abc" || none.String() != "" {
 		t.Error("the zero Secret is not empty")
 	}
+}
+
+func ExampleFunc() {
+	echo := llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+		return llm.Response{Message: llm.Message{Text: "you said " + r.Messages[len(r.Messages)-1].Text}}, nil
+	})
+	got, err := llm.Collect(echo.Stream(context.Background(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}), nil)
+	fmt.Println(got.Message.Text, got.Stop, err)
+	// Output: you said hi end <nil>
 }

@@ -23,24 +23,24 @@ type Model interface {
 
 // Request is everything a model is given for one turn.
 type Request struct {
-	System   string
-	Messages []Message
-	Tools    []ToolSpec
+	System   string     `json:"system,omitempty"`
+	Messages []Message  `json:"messages"`
+	Tools    []ToolSpec `json:"tools,omitempty"`
 	// Output asks for an answer that is JSON of that form, as text. A model that cannot be held to it answers as
 	// it likes: see Generate. nil = text.
-	Output *Output
+	Output *Output `json:"output,omitempty"`
 	// Thinking is how many tokens the model may think before it answers, where the wire has that. 0 = as the model
 	// was set up; below 0 = none, as far as this side says: another node's model is as it was set up there.
-	Thinking int
+	Thinking int `json:"thinking,omitempty"`
 	// MaxTokens is how long the answer may be, thoughts included, in tokens; a longer one is cut, with StopLength. 0 = as
 	// the model was set up.
-	MaxTokens int
+	MaxTokens int `json:"max_tokens,omitempty"`
 }
 
 // Output is the form of an answer.
 type Output struct {
-	Name   string          // letters, digits, _ and -
-	Schema json.RawMessage // a JSON schema, of an object
+	Name   string          `json:"name"`   // letters, digits, _ and -
+	Schema json.RawMessage `json:"schema"` // a JSON schema, of an object
 }
 
 // Role is who said something.
@@ -102,9 +102,9 @@ type ToolResult struct {
 
 // ToolSpec is how a tool is described to a model.
 type ToolSpec struct {
-	Name        string
-	Description string
-	Schema      json.RawMessage // JSON schema of the arguments, an object
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"` // JSON schema of the arguments, an object
 }
 
 // Chunk is a piece of an answer. Any of its fields may be set.

@@ -66,21 +66,11 @@ func (c *Cluster) place(ctx context.Context, j job) (community.Reply, error) {
 		repeatable := j.again(m) // asked now: of a node that is gone nothing is known
 		reply, err := j.do(ctx, m)
 		c.release(m.ID)
-		if err == nil || ctx.Err() != nil || !notBegun(err) && !(repeatable && errors.Is(err, community.ErrUnavailable)) {
+		if err == nil || ctx.Err() != nil || !community.NotBegun(err) && !(repeatable && errors.Is(err, community.ErrUnavailable)) {
 			return reply, err
 		}
 		last = err
 	}
-}
-
-// notBegun are the errors of which package community says that nothing was done.
-func notBegun(err error) bool {
-	for _, sure := range []error{community.ErrBusy, community.ErrNotFound, community.ErrNotProvided, community.ErrNotAccepted} {
-		if errors.Is(err, sure) {
-			return true
-		}
-	}
-	return false
 }
 
 // take picks the member that has least to do for this cluster, of several the one that was given work longest ago.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/time/rate"
 
 	"symbio/agent/step"
 	"symbio/agent/tool/guardrail"
@@ -38,7 +37,7 @@ func newTown(t *testing.T, names ...string) *town {
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, name := range names {
-		c := community.New(community.Config{Node: nodeID(name), Name: name, Network: w.hub.Node(nodeID(name), name), CallRate: rate.Inf,
+		c := community.New(community.Config{Node: nodeID(name), Name: name, Network: w.hub.Node(nodeID(name), name),
 			Authorize: func(community.Peer, community.Call) error { return nil }})
 		w.of[name] = c
 		wg.Go(func() { _ = c.Run(ctx) })

@@ -25,10 +25,10 @@
 //	of nothing much          Empty  Join  Any
 //	one after another        Pipeline  Chain2 … Chain8  Loop  Reduce
 //	beside each other        Parallel  Race  Map
-//	a step, but              Timeout  Retry  MapError  Try  Catch
+//	a step, but              Timeout  Retry  Catch
 //	a step, watched          Monitor  Trace  EmitBefore  EmitAfter
 //	a step, with             With  Guardrail
-//	what steps share         Memory  Relay  Value  EventBus  Cluster
+//	what steps share         Memory  Relay  Value  Reader  EventBus  Cluster
 //
 // Guarantees. Run returns when the work is done, has failed, or ctx has ended, and nothing that it started runs on:
 // who is cancelled is waited for, so a step that does not heed its context holds up those around it. When ctx ends,

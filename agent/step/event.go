@@ -15,9 +15,6 @@ import (
 // EventName names what happens in steps (spec: EventName). Programs declare theirs as constants.
 type EventName string
 
-// AnyEvent is what who listens to everything names.
-const AnyEvent EventName = ""
-
 // Event is something that happened.
 type Event struct {
 	Name EventName
@@ -44,17 +41,23 @@ type EventBus struct {
 	running   sync.WaitGroup
 }
 
+// delivery is an event for one listener, which says in heard that it has handled it.
+type delivery struct {
+	Event
+	heard chan<- struct{}
+}
+
 type listener struct {
 	name   EventName
-	queue  chan Event
+	queue  chan delivery
 	missed int // guarded by the bus's mu
 }
 
-// On has f called with each event of that name from now on, AnyEvent for all: one at a time, in the order in which they
-// were emitted, in a goroutine of its own. So f may block and panic, and no step knows: what it is too slow for it
-// misses. off ends that, without waiting for f; it may be called again.
+// On has f called with each event of that name from now on: one at a time, in the order in which they
+// were emitted, in a goroutine of its own. EmitBefore and EmitAfter return when it has handled the event, or
+// after a second. So f may block and panic, and no step fails: what it is too slow for it misses. off ends that, without waiting for f; it may be called again.
 func (b *EventBus) On(name EventName, f func(Event)) (off func()) {
-	l := &listener{name: name, queue: make(chan Event, waitingEvents)}
+	l := &listener{name: name, queue: make(chan delivery, waitingEvents)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -63,7 +66,8 @@ func (b *EventBus) On(name EventName, f func(Event)) (off func()) {
 	b.listeners = append(b.listeners, l)
 	b.running.Go(func() {
 		for e := range l.queue {
-			b.tell(f, e)
+			b.tell(f, e.Event)
+			e.heard <- struct{}{}
 		}
 	})
 	return func() {
@@ -85,26 +89,53 @@ func (b *EventBus) tell(f func(Event), e Event) {
 	f(e)
 }
 
+// patience is how long a step waits for a listener: one that blocks holds it up that long, and no longer.
+const patience = time.Second
+
 // Emit tells the listeners of an event. It never blocks. A nil bus has no listeners.
 func (b *EventBus) Emit(name EventName, payload any) {
+	if b != nil {
+		b.send(name, payload)
+	}
+}
+
+// emitAndWait is Emit, and returns when every listener has handled the event and those before it, or after patience.
+func (b *EventBus) emitAndWait(ctx context.Context, name EventName, payload any) {
 	if b == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	heard, sent := b.send(name, payload)
+	for range sent {
+		select {
+		case <-heard:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// send returns how many listeners will say in heard that they have handled the event.
+func (b *EventBus) send(name EventName, payload any) (heard chan struct{}, sent int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	heard = make(chan struct{}, len(b.listeners)) // with room for all, so that none waits for who has left
 	e := Event{Name: name, Payload: payload, Time: time.Now()}
 	for _, l := range b.listeners {
-		if l.name != AnyEvent && l.name != name {
+		if l.name != name {
 			continue
 		}
 		e.Missed = l.missed
 		select {
-		case l.queue <- e:
+		case l.queue <- delivery{e, heard}:
 			l.missed = 0
+			sent++
 		default:
 			l.missed++
 		}
 	}
+	return heard, sent
 }
 
 // Close ends all listening, and returns when every listener has heard what was emitted before. No listener may call it.
@@ -146,7 +177,8 @@ func emit[T any](ctx context.Context, name EventName, payload func(T) any, v T) 
 	if payload != nil {
 		carried = payload(v)
 	}
-	Value[*EventBus](ctx).Emit(name, carried)
+	bus, _ := lookup[*EventBus](ctx)
+	bus.emitAndWait(ctx, name, carried)
 	p := community.Progress{Message: string(name)}
 	tool.Report(ctx, p)
 	community.Report(ctx, p)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +44,8 @@ func (e *ear) hear(ev step.Event) {
 func TestEventsAreEmittedBeforeAndAfterAStep(t *testing.T) {
 	var bus step.EventBus
 	var all, one ear
-	bus.On(step.AnyEvent, all.hear)
+	bus.On(asked, all.hear)
+	bus.On(answered, all.hear)
 	bus.On(answered, one.hear)
 	s := step.EmitBefore(asked, nil, step.EmitAfter(answered, func(out int) any { return out }, step.Transform(func(in int) int { return 2 * in })))
 	run(t, step.With(&bus, s), 21)
@@ -95,6 +97,29 @@ func TestAListenerCannotBlockOrBreakAStep(t *testing.T) {
 			t.Errorf("logged: %s", said.String())
 		}
 	})
+}
+
+// TestListenersHearBeforeTheStepGoesOn: what is emitted before a step was handled when the step runs, by all listeners, and
+// what is emitted after it before the next one begins.
+func TestListenersHearBeforeTheStepGoesOn(t *testing.T) {
+	for range 200 {
+		var bus step.EventBus
+		var mu sync.Mutex
+		var order []string
+		add := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, what)
+		}
+		bus.On(asked, func(step.Event) { add("before") })
+		bus.On(answered, func(step.Event) { add("after") })
+		one := step.EmitBefore(asked, nil, step.EmitAfter(answered, nil, step.Transform(func(in int) int { add("step"); return in })))
+		run(t, step.With(&bus, step.Chain2(one, one)), 1)
+		if want := []string{"before", "step", "after", "before", "step", "after"}; !slices.Equal(order, want) {
+			t.Fatalf("heard %v", order)
+		}
+		bus.Close()
+	}
 }
 
 func TestAListenerThatIsOffHearsNoMore(t *testing.T) {

@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/step"
 	"symbio/agent/tool/guardrail"
 )
 
 // echo is a model that says what it was asked.
-var echo = llmtest.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+var echo = llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 	return llm.Response{Message: llm.Message{Text: "about " + r.Messages[0].Text}}, nil
 })
 
@@ -118,7 +117,7 @@ func ExampleGenerate() {
 		Title string `json:"title" jsonschema:"what it is about"`
 		Parts int    `json:"parts"`
 	}
-	model := llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+	model := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 		return llm.Response{Message: llm.Message{Text: `{"title": "Tides", "parts": 3}`}}, nil
 	})
 	s := step.Generate[string, plan](func(topic string) string { return "Plan an essay about " + topic })

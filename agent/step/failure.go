@@ -5,28 +5,6 @@ import (
 	"time"
 )
 
-// MapError is s with another error for each of its own.
-func MapError[In, Out any](f func(error) error, s Step[In, Out]) Step[In, Out] {
-	return Func(func(ctx context.Context, in In) (Out, error) {
-		out, err := s.Run(ctx, in)
-		if err != nil {
-			err = f(err)
-		}
-		return out, err
-	})
-}
-
-// Try is s, whose failure is a result like any other: for those who go on with either. It fails only when ctx ends.
-func Try[In, Out any](s Step[In, Out]) Step[In, Result[Out]] {
-	return Func(func(ctx context.Context, in In) (Result[Out], error) {
-		out, err := s.Run(ctx, in)
-		if ctx.Err() != nil {
-			return Result[Out]{Err: err}, context.Cause(ctx)
-		}
-		return Result[Out]{Value: out, Err: err}, nil
-	})
-}
-
 // Catch is s, and when it fails, what f makes of its input and error. When ctx has ended f is not asked.
 func Catch[In, Out any](f func(ctx context.Context, in In, err error) (Out, error), s Step[In, Out]) Step[In, Out] {
 	return Func(func(ctx context.Context, in In) (Out, error) {

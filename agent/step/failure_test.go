@@ -100,21 +100,7 @@ func TestTimeoutEndsAStep(t *testing.T) {
 	})
 }
 
-func TestErrorsAreMappedTriedAndCaught(t *testing.T) {
-	other := errors.New("another")
-	mapped := step.MapError(func(err error) error { return fmt.Errorf("%w: %w", other, err) }, fails[int, int](errTest))
-	if _, err := mapped.Run(t.Context(), 1); !errors.Is(err, other) || !errors.Is(err, errTest) {
-		t.Errorf("MapError: %v", err)
-	}
-	if got := run(t, step.MapError(func(error) error { return other }, step.Empty[int]()), 1); got != 1 {
-		t.Errorf("MapError of a success: %d", got)
-	}
-	if got := run(t, step.Try(fails[int, int](errTest)), 1); got.Err != errTest {
-		t.Errorf("Try: %+v", got)
-	}
-	if got := run(t, step.Try(step.Empty[int]()), 1); got.Err != nil || got.Value != 1 {
-		t.Errorf("Try of a success: %+v", got)
-	}
+func TestCatchReplacesAnError(t *testing.T) {
 	instead := func(_ context.Context, in int, err error) (int, error) { return -in, nil }
 	if got := run(t, step.Catch(instead, fails[int, int](errTest)), 5); got != -5 {
 		t.Errorf("Catch: %d", got)
@@ -124,13 +110,10 @@ func TestErrorsAreMappedTriedAndCaught(t *testing.T) {
 	}
 }
 
-func TestNobodyCatchesTheEndOfTheContext(t *testing.T) {
+func TestCatchLeavesTheEndOfTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errTest)
 	ended := step.Func(func(ctx context.Context, _ int) (int, error) { return 0, ctx.Err() })
-	if _, err := step.Try(ended).Run(ctx, 1); err != errTest {
-		t.Errorf("Try: %v", err)
-	}
 	asked := false
 	_, err := step.Catch(func(context.Context, int, error) (int, error) { asked = true; return 1, nil }, ended).Run(ctx, 1)
 	if !errors.Is(err, context.Canceled) || asked {

@@ -51,7 +51,7 @@ func Generate[In, Out any](prompt func(In) string) Step[In, Out] {
 
 // ask has the model of the context answer a prompt.
 func ask[Out any](ctx context.Context, prompt string, answer func(Session, llm.Request) (Out, llm.Usage, error)) (out Out, err error) {
-	s := Value[Session](ctx)
+	s, _ := lookup[Session](ctx)
 	if s.Model == nil {
 		return out, errNoModel
 	}

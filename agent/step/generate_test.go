@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/step"
 )
 
@@ -18,7 +17,7 @@ type plan struct {
 
 // says is a session whose model gives one answer after the other, and keeps what it was asked.
 func says(asked *[]llm.Request, answers ...string) step.Session {
-	return step.Session{System: "be brief", Model: llmtest.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+	return step.Session{System: "be brief", Model: llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 		*asked = append(*asked, r)
 		text := answers[min(len(*asked), len(answers))-1]
 		return llm.Response{Message: llm.Message{Role: llm.Assistant, Text: text}}, nil
@@ -75,7 +74,7 @@ func TestASessionIsToldWhatItsAnswersCost(t *testing.T) {
 	var total llm.Usage
 	session := step.Session{
 		Used: func(u llm.Usage) { total = total.Add(u) },
-		Model: llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+		Model: llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 			return llm.Response{Message: llm.Message{Text: "no JSON"}, Usage: llm.Usage{Input: 10, Output: 1}}, nil
 		}),
 	}
@@ -90,7 +89,7 @@ func TestASessionIsToldWhatItsAnswersCost(t *testing.T) {
 
 func TestAnAnswerThatWasCutOrRefusedIsNone(t *testing.T) {
 	for stop, want := range map[llm.Stop]error{llm.StopLength: llm.ErrCut, llm.StopFilter: llm.ErrRefused} {
-		model := llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+		model := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 			return llm.Response{Message: llm.Message{Text: "half"}, Stop: stop}, nil
 		})
 		if _, err := step.With(step.Session{Model: model}, step.GenerateText(planOf)).Run(t.Context(), "x"); !errors.Is(err, want) {

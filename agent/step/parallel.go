@@ -11,7 +11,7 @@ import (
 // ErrAllStepsFailed: none of the steps of a Parallel succeeded. The error wraps those of all of them, too.
 var ErrAllStepsFailed = errors.New("all steps failed")
 
-// Result is what came of a step: of one of several, or of Try.
+// Result is what came of one of several steps.
 type Result[T any] struct {
 	// Index is which of the steps it was, from 0 as they were given.
 	Index int

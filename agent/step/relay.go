@@ -8,7 +8,7 @@ import (
 // Relay is a way to a value that is kept elsewhere: in a Memory, or made of one that is (spec: Relay). Relays are
 // values to be handed to steps; the zero Relay is Constant of the zero value.
 //
-// What Get returns is not to be changed, where it is a map or a slice: Insert, Remove and Append do that, and what was
+// What Get returns is not to be changed, where it is a map or a slice: Insert, Union and Append do that, and what was
 // returned before stays as it was.
 type Relay[T any] struct {
 	do func(f func(v T, ours bool) (T, effect)) // nil = the zero value, to be read
@@ -98,24 +98,6 @@ func Union[T comparable](r Relay[Set[T]], more Set[T]) (added int) {
 		return now, wroteOurs
 	})
 	return added
-}
-
-// Remove takes a value out of a set, and reports whether it was there.
-func Remove[T comparable](r Relay[Set[T]], v T) (was bool) {
-	if r.do == nil {
-		return false
-	}
-	r.do(func(now Set[T], ours bool) (Set[T], effect) {
-		if _, was = now[v]; !was {
-			return now, looked
-		}
-		if !ours {
-			now = maps.Clone(now)
-		}
-		delete(now, v)
-		return now, wroteOurs
-	})
-	return was
 }
 
 // Append adds values to the end of a list.

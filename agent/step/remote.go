@@ -24,19 +24,15 @@ import (
 // The errors are those of community.Invoke. What the guardrails of ctx deny to invoke_capability, or have a person
 // asked about, is community.ErrDenied, and nothing is sent.
 func Capability[In, Out any](name string, on ...string) Step[In, Out] {
-	return Func(func(ctx context.Context, in In) (out Out, err error) {
-		data, err := ready(ctx, in, permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": name, "on": strings.Join(on, ",")}})
+	return remote[In, Out]("capability "+name, func(ctx context.Context, cluster *Cluster, in In) (community.Reply, error) {
+		data, err := encode(ctx, in, permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": name, "on": strings.Join(on, ",")}})
 		if err != nil {
-			return out, fmt.Errorf("capability %s: %w", name, err)
-		}
-		cluster := Value[*Cluster](ctx)
-		if cluster == nil {
-			return out, fmt.Errorf("capability %s: %w", name, errNoCluster)
+			return community.Reply{}, err
 		}
 		signal := community.Signal{Data: data, Requester: peer.Requester(ctx)}
-		reply, err := cluster.place(ctx, job{
+		return cluster.place(ctx, job{
 			fits: func(m community.Member) bool {
-				return slices.Contains(m.Provides, name) && (len(on) == 0 || named(m, on))
+				return slices.Contains(m.Provides, name) && (len(on) == 0 || isNamed(m, on))
 			},
 			again: func(m community.Member) bool {
 				known, ok := cluster.community.Capability(m.Node, name)
@@ -46,13 +42,6 @@ func Capability[In, Out any](name string, on ...string) Step[In, Out] {
 				return cluster.community.Invoke(ctx, m.ID, name, signal)
 			},
 		})
-		if err != nil {
-			return out, fmt.Errorf("capability %s: %w", name, err)
-		}
-		if out, err = read[Out](reply); err != nil {
-			return out, fmt.Errorf("capability %s: %w", name, err)
-		}
-		return out, nil
 	})
 }
 
@@ -65,37 +54,43 @@ func Capability[In, Out any](name string, on ...string) Step[In, Out] {
 // lives here. What they deny to send_signal, or have a person asked about, is community.ErrDenied. Other errors are
 // those of community.Send.
 func Agent[In, Out any](name string, as ...string) Step[In, Out] {
-	return Func(func(ctx context.Context, in In) (out Out, err error) {
-		cluster := Value[*Cluster](ctx)
-		if cluster == nil {
-			return out, fmt.Errorf("agent %s: %w", name, errNoCluster)
-		}
-		reply, err := cluster.place(ctx, job{
-			fits:  func(m community.Member) bool { return len(m.Accepts) > 0 && named(m, []string{name}) },
+	return remote[In, Out]("agent "+name, func(ctx context.Context, cluster *Cluster, in In) (community.Reply, error) {
+		return cluster.place(ctx, job{
+			fits:  func(m community.Member) bool { return len(m.Accepts) > 0 && isNamed(m, []string{name}) },
 			again: func(community.Member) bool { return false },
 			do: func(ctx context.Context, m community.Member) (community.Reply, error) {
 				perception, err := perceptionOf(m, as)
 				if err != nil {
 					return community.Reply{}, err
 				}
-				data, err := ready(ctx, in, permission.Call{Tool: "send_signal", Args: map[string]any{"member": name, "perception": perception}})
+				data, err := encode(ctx, in, permission.Call{Tool: "send_signal", Args: map[string]any{"member": name, "perception": perception}})
 				if err != nil {
 					return community.Reply{}, err
 				}
 				return cluster.community.Send(tool.Handed(ctx), m.ID, community.Signal{Perception: perception, Data: data, Requester: peer.Requester(ctx)})
 			},
 		})
-		if err != nil {
-			return out, fmt.Errorf("agent %s: %w", name, err)
+	})
+}
+
+// remote is a step that do has a member of the context's Cluster do. Errors begin with what it is.
+func remote[In, Out any](what string, do func(context.Context, *Cluster, In) (community.Reply, error)) Step[In, Out] {
+	return Func(func(ctx context.Context, in In) (out Out, err error) {
+		err = errNoCluster
+		if cluster, _ := lookup[*Cluster](ctx); cluster != nil {
+			var reply community.Reply
+			if reply, err = do(ctx, cluster, in); err == nil {
+				out, err = community.ReadReply[Out](reply)
+			}
 		}
-		if out, err = read[Out](reply); err != nil {
-			return out, fmt.Errorf("agent %s: %w", name, err)
+		if err != nil {
+			return out, fmt.Errorf("%s: %w", what, err)
 		}
 		return out, nil
 	})
 }
 
-func named(m community.Member, names []string) bool {
+func isNamed(m community.Member, names []string) bool {
 	return slices.Contains(names, m.Name) || slices.Contains(names, string(m.ID))
 }
 
@@ -109,8 +104,8 @@ func perceptionOf(m community.Member, as []string) (string, error) {
 	return "", fmt.Errorf("it accepts %s, say which: %w", strings.Join(m.Accepts, ", "), community.ErrNotAccepted)
 }
 
-// ready is the input of a call as it is sent, if the guardrails around it let it.
-func ready(ctx context.Context, in any, call permission.Call) ([]byte, error) {
+// encode returns the input of a call as JSON, or community.ErrDenied if the guardrails around it do not allow the call.
+func encode(ctx context.Context, in any, call permission.Call) ([]byte, error) {
 	data, err := json.Marshal(in)
 	if err != nil {
 		return nil, fmt.Errorf("the input: %w", err)
@@ -120,17 +115,4 @@ func ready(ctx context.Context, in any, call permission.Call) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s", community.ErrDenied, v.Why)
 	}
 	return data, nil
-}
-
-// read is what somebody answered, as an Out.
-func read[Out any](r community.Reply) (out Out, err error) {
-	if text, ok := any(&out).(*string); ok && strings.HasPrefix(r.ContentType, "text/") {
-		*text = string(r.Data)
-		return out, nil
-	}
-	if err := json.Unmarshal(r.Data, &out); err != nil {
-		var none Out
-		return none, fmt.Errorf("its answer is no %T: %w", none, err)
-	}
-	return out, nil
 }

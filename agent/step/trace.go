@@ -30,7 +30,7 @@ type Tracer func(Span)
 func Trace[In, Out any](name string, s Step[In, Out]) Step[In, Out] {
 	return Func(func(ctx context.Context, in In) (Out, error) {
 		ended := func(error) {}
-		if tracer := Value[Tracer](ctx); tracer != nil {
+		if tracer, _ := lookup[Tracer](ctx); tracer != nil {
 			ctx, ended = begin(ctx, tracer, name)
 		}
 		out, err := s.Run(ctx, in)

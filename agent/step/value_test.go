@@ -3,6 +3,7 @@ package step_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"symbio/agent/step"
 )
@@ -12,16 +13,15 @@ type settings struct{ retries int }
 
 func (settings) Default() settings { return settings{retries: 3} }
 
+// library is shared by pointer.
 type library struct{ books int }
+
+func (*library) Default() *library { return &library{} }
 
 // reads tells what the context carries.
 func reads() step.Step[string, [2]int] {
 	return step.Func(func(ctx context.Context, _ string) ([2]int, error) {
-		books := 0
-		if l := step.Value[*library](ctx); l != nil {
-			books = l.books
-		}
-		return [2]int{step.Value[settings](ctx).retries, books}, nil
+		return [2]int{step.Value[settings](ctx).retries, step.Value[*library](ctx).books}, nil
 	})
 }
 
@@ -53,5 +53,17 @@ func TestAValueEndsWithItsStep(t *testing.T) {
 		})), reads())
 	if got := run(t, s, ""); inside != [2]int{5, 0} || got != [2]int{3, 0} {
 		t.Errorf("inside %v, after it %v", inside, got)
+	}
+}
+
+// A type of another package has no method Default, so what holds without a value is said with its reader.
+func TestReaderHasADefaultForAForeignType(t *testing.T) {
+	zone := step.Reader(time.UTC)
+	read := step.Func(func(ctx context.Context, _ string) (*time.Location, error) { return zone(ctx), nil })
+	if got := run(t, read, ""); got != time.UTC {
+		t.Errorf("got %v, want the default", got)
+	}
+	if got := run(t, step.With(time.Local, read), ""); got != time.Local {
+		t.Errorf("got %v, want what is carried", got)
 	}
 }

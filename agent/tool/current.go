@@ -63,7 +63,11 @@ func Leads(ctx context.Context, path string) bool {
 	}
 	call := c.set.callOf(ctx, c.job)
 	call.Args = maps.Clone(call.Args)
-	call.Args["file_path"] = path
+	if _, ok := call.Args["file_path"]; ok {
+		call.Args["file_path"] = path
+	} else {
+		call.Args["path"] = path // of a tool that walks directories
+	}
 	return c.set.cfg.Guard != nil && c.set.cfg.Guard.Judge(call).Action >= c.job.verdict.Action
 }
 

@@ -41,7 +41,7 @@ func TestACallThatIsDoubtedIsAskedAboutWhateverAllowsIt(t *testing.T) {
 				asked = d.Verdict.Why
 				return tool.Answer{}
 			}})
-			set.Take([]tool.Tool{&doubtful{c.why}, &doubtful{""}}) // the second has the first one's name
+			set.SetDynamic([]tool.Tool{&doubtful{c.why}, &doubtful{""}}) // the second has the first one's name
 			r := set.Run(t.Context(), calls("d"))[0]
 			if strings.Contains(asked, "It changed.") != c.asked || r.IsError == c.runs {
 				t.Errorf("got %+v, asked %q", r, asked)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"symbio/agent/llm"
+	"symbio/security/permission"
 )
 
 // Spec describes a tool that New makes.
@@ -21,8 +22,9 @@ type Spec struct {
 	Description string
 	// Enums are the values an argument may have, by the argument's name. They are lower case.
 	Enums map[string][]string
-	// Holds is that of each Invocation.
+	// Holds and Keeps are those of each Invocation.
 	Holds func(context.Context) error
+	Keeps func(context.Context, *permission.Denied) bool
 	// Alone says that a call may not run beside others of its turn.
 	Alone bool
 }
@@ -114,6 +116,7 @@ func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
 		Args:  args,
 		Run:   func(ctx context.Context) Result { return t.run(ctx, typed) },
 		Holds: t.spec.Holds,
+		Keeps: t.spec.Keeps,
 		Alone: t.spec.Alone,
 	}, nil
 }

@@ -37,10 +37,6 @@ type searchArgs struct {
 // searches is ToolSearch, of which each Set has one.
 var searches = NewKind[searchArgs](Spec{Name: searchName, Description: searchText})
 
-func (s *Set) searchTool() Tool {
-	return describing{searches.New(s.search)}
-}
-
 // describing is a tool that does what Specs does, so that no rule is asked: it runs nothing, and loads only what
 // could be called anyway, and is judged then.
 type describing struct{ Tool }
@@ -51,48 +47,64 @@ func (d describing) Decode(args json.RawMessage) (Invocation, error) {
 	return inv, err
 }
 
-// searching says whether so many tools are shown by ToolSearch alone.
-func (s *Set) searching(names []string) bool { return len(names) > s.cfg.SearchAbove }
+// searching says whether there are so many tools that some of them are shown by ToolSearch alone.
+func (c *catalog) searching(names []string) bool {
+	return len(names) > c.searchAbove && len(c.hidden(names)) > 0
+}
+
+// hides says whether ToolSearch may stand for a tool: those of MCP servers and of others, whose number no one here
+// chose. An agent's own tools are always in the request.
+func (c *catalog) hides(name string) bool {
+	return c.own.tools[name] == nil || strings.HasPrefix(name, "mcp__")
+}
 
 // find is the tool of a name, if it is there now. One that is called is loaded by that.
-func (s *Set) find(name string) Tool {
-	k := s.kit.Load()
+func (c *catalog) find(name string) Tool {
+	k := c.kit.Load()
 	t := k.tools[name]
-	if t == nil && name == searchName && s.searching(s.shown(k)) {
-		return s.finder
+	if t == nil && name == searchName && c.searching(c.shown(k)) {
+		return c.finder
 	}
 	if t == nil || absent(t) {
 		return nil
 	}
-	if s.searching(k.names) {
-		s.load(name)
+	if c.searching(k.names) {
+		c.load(name)
 	}
 	return t
 }
 
 // load notes that the model is to be shown a tool; the one that was loaded longest ago makes room.
-func (s *Set) load(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.loaded = append(slices.DeleteFunc(s.loaded, func(n string) bool { return n == name }), name)
-	if more := len(s.loaded) - s.cfg.SearchAbove; more > 0 {
-		s.loaded = slices.Delete(s.loaded, 0, more)
+func (c *catalog) load(name string) {
+	if !c.hides(name) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loaded = append(slices.DeleteFunc(c.loaded, func(n string) bool { return n == name }), name)
+	if more := len(c.loaded) - c.searchAbove; more > 0 {
+		c.loaded = slices.Delete(c.loaded, 0, more)
 	}
 }
 
-// foundOf are those of the names that were loaded.
-func (s *Set) foundOf(names []string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !slices.Contains(s.loaded, n) })
+// hidden are those of the names that are not the agent's own.
+func (c *catalog) hidden(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !c.hides(n) })
+}
+
+// foundOf are those of the names that are the agent's own, or were loaded.
+func (c *catalog) foundOf(names []string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return c.hides(n) && !slices.Contains(c.loaded, n) })
 }
 
 // describeSearch is ToolSearch with the names of what it finds.
-func (s *Set) describeSearch(names []string) llm.ToolSpec {
-	spec := s.finder.Spec()
+func (c *catalog) describeSearch(names []string) llm.ToolSpec {
+	spec := c.finder.Spec()
 	var b strings.Builder
 	b.WriteString(spec.Description)
-	fmt.Fprintf(&b, "\nThe %d tools: ", len(names))
+	fmt.Fprintf(&b, "\nThe %d tools that it finds: ", len(names))
 	for i, n := range names {
 		if b.Len()-len(spec.Description) > mostNames {
 			fmt.Fprintf(&b, " and %d more", len(names)-i)
@@ -108,13 +120,13 @@ func (s *Set) describeSearch(names []string) llm.ToolSpec {
 	return spec
 }
 
-func (s *Set) search(_ context.Context, a searchArgs) Result {
+func (c *catalog) search(_ context.Context, a searchArgs) Result {
 	limit := searchLimit
 	if a.Limit > 0 {
 		limit = min(a.Limit, mostFound)
 	}
-	k := s.kit.Load()
-	names := s.shown(k)
+	k := c.kit.Load()
+	names := c.shown(k)
 	var found, unknown []string
 	if list, is := strings.CutPrefix(strings.TrimSpace(a.Query), "select:"); is {
 		for name := range strings.SplitSeq(list, ",") {
@@ -126,7 +138,7 @@ func (s *Set) search(_ context.Context, a searchArgs) Result {
 		}
 		found = found[:min(len(found), mostFound)]
 	} else {
-		found = k.rank(names, a.Query)
+		found = k.rank(c.hidden(names), a.Query)
 		found = found[:min(len(found), limit)]
 	}
 	if len(found) == 0 {
@@ -135,7 +147,7 @@ func (s *Set) search(_ context.Context, a searchArgs) Result {
 	var b strings.Builder
 	b.WriteString("Loaded; you can call them now:\n")
 	for _, name := range found {
-		s.load(name)
+		c.load(name)
 		says, _, _ := strings.Cut(strings.TrimSpace(k.tools[name].Spec().Description), "\n")
 		fmt.Fprintf(&b, "- %s: %s\n", name, Shorten(says, mostSaid))
 	}

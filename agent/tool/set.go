@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -108,8 +107,8 @@ type SetConfig struct {
 	ReadDirs func() []string
 	// Show says which tools the model is told of; others may be called all the same, and are judged. Default: all.
 	Show func(name string) bool
-	// SearchAbove is how many tools are described to a model as they are. Of more it is shown only ToolSearch, and what
-	// it has loaded by that. Default 40: some 10,000 tokens in each request, and models choose worse among more.
+	// SearchAbove is how many tools are described to a model as they are. Of more it is shown the agent's own, ToolSearch,
+	// and what it has loaded by that of the tools of MCP servers. Default 40: some 10,000 tokens in each request, and models choose worse among more.
 	SearchAbove int
 	// MostText is how many bytes of a result a model is shown. Default 64 KiB: some 16,000 tokens, a
 	// tenth of a usual context.
@@ -118,17 +117,13 @@ type SetConfig struct {
 
 // Set is the tools of one agent behind their guard. It is safe for many goroutines.
 type Set struct {
-	cfg    SetConfig
-	own    *kit                // that it was made of
-	kit    atomic.Pointer[kit] // and those that come and go
-	finder Tool                // ToolSearch
-	stages []stage
-	notes  sync.Map                       // by type; see Notes
-	specs  atomic.Pointer[[]llm.ToolSpec] // what Specs answered the last time
+	cfg     SetConfig
+	catalog *catalog
+	stages  []stage
+	notes   sync.Map // by type; see Notes
 
-	mu     sync.Mutex
-	lacks  map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
-	loaded []string        // tools that ToolSearch has loaded, the latest last; guarded by mu
+	mu    sync.Mutex
+	lacks map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
 }
 
 // NewSet returns a Set. A nil guard refuses every call. Of two tools of one name the first counts.
@@ -145,64 +140,22 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 	if cfg.SearchAbove <= 0 {
 		cfg.SearchAbove = 40
 	}
-	s := &Set{cfg: cfg, own: &kit{tools: map[string]Tool{}}}
-	for _, t := range tools {
-		s.own.add(t)
-	}
-	s.kit.Store(s.own)
-	s.finder = s.searchTool()
+	s := &Set{cfg: cfg, catalog: newCatalog(cfg, tools)}
 	s.stages = s.chain()
 	return s
 }
 
-// Take has these behind the tools that the Set was made of, in the place of those that it took before: for tools that come
-// and go. One with the name of another before it does not count. What a model is shown, and what a call means, is as of
-// the last Take.
-func (s *Set) Take(more []Tool) {
-	if len(more) == 0 {
-		s.kit.Store(s.own)
-		return
-	}
-	now := s.own.clone()
-	for _, t := range more {
-		now.add(t)
-	}
-	s.kit.Store(now)
-}
-
-// kit is tools by name. It does not change once a Set has it.
-type kit struct {
-	tools map[string]Tool
-	names []string // in the order given
-}
-
-func (k *kit) clone() *kit { return &kit{maps.Clone(k.tools), slices.Clone(k.names)} }
-
-// add is without effect for a second tool of a name.
-func (k *kit) add(t Tool) {
-	name := t.Spec().Name
-	if k.tools[name] == nil {
-		k.tools[name] = t
-		k.names = append(k.names, name)
-	}
-}
+// SetDynamic replaces the dynamic tools, which come and go, as those of MCP servers do. The tools that the Set was made of
+// win on a name clash, then the first of more. Specs, Names and Run use the list of the last call.
+func (s *Set) SetDynamic(more []Tool) { s.catalog.setDynamic(more) }
 
 // Names are the tools that are there now and of which the model is told, be it by ToolSearch.
-func (s *Set) Names() []string { return slices.Clone(s.shown(s.kit.Load())) }
+func (s *Set) Names() []string { return slices.Clone(s.catalog.shown(s.catalog.kit.Load())) }
 
-// offered names the tools that are there now.
-func (k *kit) offered() []string {
-	missing := func(n string) bool { return absent(k.tools[n]) }
-	if !slices.ContainsFunc(k.names, missing) {
-		return k.names
-	}
-	return slices.DeleteFunc(slices.Clone(k.names), missing)
-}
-
-func absent(t Tool) bool {
-	c, conditional := t.(Conditional)
-	return conditional && !c.Offered()
-}
+// Specs describes the tools for a model, in the order they were given; of very many only how to find them, and
+// those that it has found (SetConfig.SearchAbove). It is asked in every turn, and while nothing changes the answer is the
+// same slice: it is not to be written to.
+func (s *Set) Specs() []llm.ToolSpec { return s.catalog.describe() }
 
 // job is a call on its way.
 type job struct {
@@ -210,6 +163,7 @@ type job struct {
 	inv     Invocation
 	verdict permission.Verdict
 	lacking *sandbox.Refusal // what holds it less than it should
+	denied  *sandbox.Denied  // nil = to be looked for
 	result  Result
 	ready   bool // it has gone through every stage, the tool may run
 	gallery *gallery
@@ -289,9 +243,9 @@ func (s *Set) guarded(j *job, do func()) {
 }
 
 func (s *Set) decode(j *job) {
-	t := s.find(j.call.Name)
+	t := s.catalog.find(j.call.Name)
 	if t == nil {
-		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.kit.Load().offered(), ", "))
+		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.catalog.kit.Load().offered(), ", "))
 		return
 	}
 	inv, err := t.Decode(j.call.Args)

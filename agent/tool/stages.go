@@ -141,6 +141,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 		answer.Why = "There is nobody to ask, so it is denied."
 		if s.cfg.Ask != nil {
 			answer = s.cfg.Ask(ctx, d)
+			j.denied = nil // files may have come meanwhile
 		}
 		d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
 		if d.Approved && answer.Always && j.lacking != nil {
@@ -189,7 +190,13 @@ func (e *slowError) Error() string {
 }
 
 func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
-	return permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: s.within(ctx)}
+	call := permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: s.within(ctx)}
+	if j.inv.Keeps != nil {
+		call.Kept = func(d *permission.Denied) bool {
+			return j.inv.Keeps(context.WithValue(ctx, currentKey{}, &current{set: s, job: j}), d)
+		}
+	}
+	return call
 }
 
 // copyOf is a call for a Middleware, which is not to reach what was judged.

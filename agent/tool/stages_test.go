@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/security/permission"
@@ -242,6 +244,29 @@ func TestVeryManyToolsAreFoundByASearch(t *testing.T) {
 	}
 	if got := names(s); len(got) != 11 || slices.Contains(got, "mcp__web__searchPages") {
 		t.Errorf("after 11 were loaded are shown %q; want the search and the last 10", got)
+	}
+}
+
+// TestAnAgentsOwnToolsAreAlwaysShown: a search stands for those of MCP servers alone.
+func TestAnAgentsOwnToolsAreAlwaysShown(t *testing.T) {
+	own := []tool.Tool{plain("Read", says("read")), plain("wait_agents", says("job"))}
+	s := tool.NewSet(tool.SetConfig{SearchAbove: 1}, own...)
+	if d := cmp.Diff([]string{"Read", "wait_agents"}, names(s)); d != "" {
+		t.Errorf("alone, above the limit (-want +got):\n%s", d)
+	}
+	s.SetDynamic(many(2))
+	if d := cmp.Diff([]string{"ToolSearch", "Read", "wait_agents"}, names(s)); d != "" {
+		t.Errorf("with those of servers (-want +got):\n%s", d)
+	}
+	if strings.Contains(s.Specs()[0].Description, "wait_agents") {
+		t.Error("the search names a tool that is shown")
+	}
+	if r := find(t, s, "job"); strings.Contains(r.Text, "wait_agents") || !strings.Contains(r.Text, "mcp__files__job_0") {
+		t.Errorf("got %+v", r)
+	}
+	s.Run(t.Context(), calls("Read"))
+	if d := cmp.Diff([]string{"ToolSearch", "Read", "wait_agents", "mcp__files__job_1"}, names(s)); d != "" {
+		t.Errorf("after a call of its own, and a search (-want +got):\n%s", d)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"symbio/agent/llm"
+	"symbio/security/permission"
 )
 
 // Tool is something a model may ask for. Tools are run only by a Set, which asks its guard first.
@@ -32,6 +33,8 @@ type Invocation struct {
 	// Holds returns nil if what the call runs can be held as it should be, and a *sandbox.Refusal if less than that is
 	// to be had: then a person decides, or nobody, which is a no. It is asked after the guard. nil: nothing is to hold.
 	Holds func(ctx context.Context) error
+	// Keeps reports whether a sandbox keeps what the call runs from the files. It is asked by the guard. nil: none does.
+	Keeps func(ctx context.Context, d *permission.Denied) bool
 	// Doubt returns why a person has to decide about the call even where a rule allows it, in one sentence; "" = no
 	// reason. It is asked after the guard. nil: there is none.
 	Doubt func() string

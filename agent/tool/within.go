@@ -49,9 +49,23 @@ func Handed(ctx context.Context) context.Context {
 	return context.WithValue(ctx, boundsKey{}, b)
 }
 
-// Held is what a command may do under a policy inside the guardrails of ctx, and what the call's agent is held to.
+// Held is what a command may do under a policy inside the guardrails of ctx, and what the call's agent is held to, without
+// the files that rules deny to the call.
 func Held(ctx context.Context, p sandbox.Policy) sandbox.Policy {
 	p, _ = held(ctx, p)
+	if j := currentOf(ctx).job; j.verdict.Plan != nil {
+		if j.denied == nil {
+			d := sandbox.Denied(j.verdict.Plan.Denied.Files())
+			j.denied = &d
+		}
+		p.Files.Denied = *j.denied
+	}
+	return p
+}
+
+// Denying is the policy without the files that rules deny now.
+func Denying(p sandbox.Policy, d *permission.Denied) sandbox.Policy {
+	p.Files.Denied = sandbox.Denied(d.Files())
 	return p
 }
 

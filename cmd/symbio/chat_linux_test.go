@@ -19,7 +19,7 @@ const talkScript = `
 name: talk
 turns:
 - match: {user: 'never mind the gate'}
-  text: "I was told: {{ .User }}"
+  text: "I was told: {{user}}"
 - match: {user: '^go on', turn: 0}
   text: "I wait at the gate, \e[31mand say so in a sentence that is longer than a row of this terminal."
   calls:
@@ -33,12 +33,12 @@ turns:
   calls:
   - {tool: Write, args: {file_path: first.txt, content: "1\n"}}
 - match: {user: '^first', after: [Write]}
-  text: 'First: {{ (first .Results).text }}'
+  text: 'First: {{result}}'
 - match: {user: '^write', turn: 0}
   calls:
   - {tool: Write, args: {file_path: notes.txt, content: "2\n"}}
 - match: {user: '^write', after: [Write]}
-  text: 'Written? {{ (first .Results).text }}'
+  text: 'Written? {{result}}'
 - match: {user: '^split', turn: 0}
   calls:
   - {tool: replicate_agent, args: {reason: 'a part', name: helper}}
@@ -48,8 +48,8 @@ turns:
 - match: {user: '^look'}
   text: nothing is here
 - match: {user: '^split', after: [send_signal]}
-  text: 'My helper says: {{ (first .Results).text }}'
-- text: 'You said: {{ .User }}'
+  text: 'My helper says: {{result}}'
+- text: 'You said: {{user}}'
 `
 
 // talkHome is a directory with that model, a configuration and a gate.
@@ -161,6 +161,7 @@ func talk(t *testing.T, dir string, env []string, args ...string) *screen {
 }
 
 func TestARunOnATerminalStreamsAndIsSteeredWhileItWorks(t *testing.T) {
+	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "go on")
 	at := s.sees(0, "I wait at the gate, [31mand say so in a sentence that is longer than\r\na row") // while the tool runs
@@ -177,6 +178,7 @@ func TestARunOnATerminalStreamsAndIsSteeredWhileItWorks(t *testing.T) {
 }
 
 func TestWhatWasBeingTypedIsNoAnswerToAQuestionThatComesJustThen(t *testing.T) {
+	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "first")
 	s.sees(0, "Bash cat gate")
@@ -195,6 +197,7 @@ func TestWhatWasBeingTypedIsNoAnswerToAQuestionThatComesJustThen(t *testing.T) {
 }
 
 func TestAQuestionIsAskedInPlace(t *testing.T) {
+	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "chat")
 	at := s.sees(0, "leaves\r\n> ")
@@ -217,6 +220,7 @@ func TestAQuestionIsAskedInPlace(t *testing.T) {
 }
 
 func TestCtrlCBreaksAnAnswerOffAndTheConversationGoesOn(t *testing.T) {
+	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "--continue", "go on")
 	at := s.sees(0, "Bash cat gate")
@@ -236,6 +240,7 @@ func TestCtrlCBreaksAnAnswerOffAndTheConversationGoesOn(t *testing.T) {
 }
 
 func TestWhatTheModelWasNotGivenIsKeptForTheNextMessage(t *testing.T) {
+	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "--continue", "go on")
 	at := s.sees(0, "Bash cat gate")
@@ -246,7 +251,9 @@ func TestWhatTheModelWasNotGivenIsKeptForTheNextMessage(t *testing.T) {
 	at = s.sees(at, "> Enter sends what was kept")
 	s.types("\r")
 	at = s.sees(at, "> never mind the gate\r\n")
-	s.waits(s.sees(at, "I was told: "))
+	at = s.waits(s.sees(at, "I was told: "))
+	s.types("/usr/bin is where?\r")
+	s.waits(s.sees(at, "You said: /usr/bin is where?"))
 	s.types("\x04")
 	if status, text := s.leaves(); status != 0 {
 		t.Errorf("it ended with %d: %q", status, text)
@@ -254,6 +261,7 @@ func TestWhatTheModelWasNotGivenIsKeptForTheNextMessage(t *testing.T) {
 }
 
 func TestCtrlCInARunEndsItAndTheSecondOneAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, press := range map[string]func(*screen){
 		"a key":         func(s *screen) { s.types("\x03") },
 		"two keys":      func(s *screen) { s.types("\x03\x03") },
@@ -274,7 +282,26 @@ func TestCtrlCInARunEndsItAndTheSecondOneAtOnce(t *testing.T) {
 	}
 }
 
+// A node that writes to a terminal ends with it. One that does not takes the signal as a wish to read its rules again,
+// which the script reload holds.
+func TestANodeOnATerminalEndsWhenThatIsClosed(t *testing.T) {
+	t.Parallel()
+	dir, env := talkHome(t)
+	s := talk(t, dir, env, "up", "--name", "a")
+	s.sees(0, "is ready: id")
+	s.cmd.Process.Signal(syscall.SIGHUP)
+	select {
+	case err := <-s.done:
+		if err != nil {
+			t.Errorf("it ended with %v: %q", err, s.shown())
+		}
+	case <-time.After(limit):
+		t.Errorf("it does not end; it has shown %q", s.shown())
+	}
+}
+
 func TestTheSecondCtrlCLeavesANodeThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	dir, env := talkHome(t)
 	cmd := exec.Command("symbio", "up", "--json", "--name", "a", "--config", "c.yaml", "--no-mdns")
 	cmd.Dir, cmd.Env = dir, env
@@ -295,6 +322,7 @@ func TestTheSecondCtrlCLeavesANodeThatDoesNotAnswer(t *testing.T) {
 }
 
 func TestPastedTextIsOneMessageAndSubAgentsAreShownBelowTheirNames(t *testing.T) {
+	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "chat")
 	s.sees(0, "leaves\r\n> ")
@@ -311,6 +339,7 @@ func TestPastedTextIsOneMessageAndSubAgentsAreShownBelowTheirNames(t *testing.T)
 }
 
 func TestAPipedRunIsInterruptedWithAResult(t *testing.T) {
+	t.Parallel()
 	dir, env := talkHome(t)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	symbiov1 "symbio/proto/symbio/v1"
 )
 
 // Somebody on the LAN lies by mDNS, which proves nothing (discovery), and runs nodes that are of no cluster of ours.
@@ -20,7 +22,7 @@ func TestARogueOnTheLANDoesNoHarm(t *testing.T) {
 		a, b := l.up(l.hosts[0], "a"), l.up(l.hosts[1], "b")
 		a.ready()
 		becomesWhole(t, "a and b see each other", b.ready().Time, 2*time.Second, a, b)
-		self, err := l.state.Identity("b")
+		self, err := l.state.Node("b").Identity()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +105,7 @@ func TestAFloodOfNodesThatDoNotExist(t *testing.T) {
 		a.ready()
 		becomesWhole(t, "a and b see each other", b.ready().Time, 2*time.Second, a, b)
 		before, used := a.peak(), a.cpu()
-		id, err := l.state.Identity("a")
+		id, err := l.state.Node("a").Identity()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,8 +123,12 @@ func TestAFloodOfNodesThatDoNotExist(t *testing.T) {
 		t.Logf("a rests again %v after the flood began, having used %v of processor time", time.Since(at), a.cpu()-used)
 		after := a.peak()
 		t.Logf("memory was %d MiB at most, %d MiB before", after, before)
-		if grown := after - before; grown > 160*slow { // 4096 of them are pursued at most, each by a goroutine
-			t.Errorf("the flood took %d MiB, want at most %d", grown, 160*slow)
+		if grown := after - before; grown > 40*slow { // 512 of them are pursued at most, each by a goroutine
+			t.Errorf("the flood took %d MiB, want at most %d", grown, 40*slow)
+		}
+		reply, err := a.client.Nodes(t.Context(), &symbiov1.NodesRequest{})
+		if n := len(reply.GetNodes()); err != nil || n > 512+32 { // some are between two lists
+			t.Errorf("%d nodes are listed (%v), want few more than 512", n, err)
 		}
 		if !whole(a, b, c) {
 			t.Error("the nodes do not see each other any more")

@@ -19,7 +19,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"symbio/cmd/symbio/internal/node"
+	statedir "symbio/agent/node/state"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -27,7 +27,7 @@ import (
 // that every node is of the cluster from its first start: how nodes of other machines join is shown elsewhere.
 type lab struct {
 	t     *testing.T
-	state node.State
+	state statedir.Dir
 	hosts []*host
 	nodes map[string]*labNode
 }
@@ -52,11 +52,11 @@ func newLab(t *testing.T, hosts ...*host) *lab {
 	}
 	hosts[0].symbio("cluster", "init", "--name", "lab", "--node", "first")
 	config := "capabilities:\n  - {name: slow, description: Takes its time, exec: [sh, -c, sleep 1; echo 1], concurrency: 64}\n" +
-		"authorize:\n  - {from: \"*\", invoke: [\"*\"]}\nlimits: {rate: 100000, burst: 100000, node_calls: 128}\n"
+		"authorize:\n  - {from: \"*\", invoke: [\"*\"]}\n"
 	if err := os.WriteFile(filepath.Join(hosts[0].state, "lab.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &lab{t: t, hosts: hosts, state: node.State{Dir: filepath.Join(hosts[0].state, "symbio")}, nodes: map[string]*labNode{}}
+	return &lab{t: t, hosts: hosts, state: statedir.Dir(filepath.Join(hosts[0].state, "symbio")), nodes: map[string]*labNode{}}
 }
 
 // up starts a node, which listens on every address of its machine, on the cluster's usual port or the one given.
@@ -77,7 +77,7 @@ func (l *lab) up(h *host, name string, port ...int) *labNode {
 			n.mu.Unlock()
 		}
 	})
-	conn, err := l.state.Dial(name)
+	conn, err := l.state.Node(name).Dial()
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -139,8 +139,8 @@ func (n *labNode) sees() map[string]string {
 	}
 	out := map[string]string{}
 	for _, m := range reply.GetMembers() {
-		if m.GetMember().GetAvailable() {
-			out[m.GetMember().GetName()] = m.GetMember().GetId()
+		if m.GetAvailable() {
+			out[m.GetName()] = m.GetId()
 		}
 	}
 	return out

@@ -175,19 +175,10 @@ func (h *host) cable(in bool) {
 	ip(h.t, "link", "set", h.port("eth0"), map[bool]string{true: "up", false: "down"}[in])
 }
 
-// within prints how long something took, and wants it to keep the promise.
-func within(t *testing.T, what string, since, at time.Time, promise time.Duration) {
-	t.Helper()
-	took := at.Sub(since)
-	t.Logf("%s: %v", what, took.Round(100*time.Microsecond))
-	if took > promise*slow {
-		t.Errorf("%s took %v, want at most %v", what, took, promise*slow)
-	}
-}
-
 // Three machines, one `cluster init`, two pasted lines: one community that notices who comes, leaves,
 // dies and returns, in the times of the failure table (architecture).
 func TestThreeMachinesOnALANBecomeOneCluster(t *testing.T) {
+	t.Parallel()
 	onASwitch(t, func(t *testing.T) {
 		a, b, c := plugIn(t, 1), plugIn(t, 2), plugIn(t, 3)
 		listen := func(h *host) string { return fmt.Sprintf("10.77.0.%d:7946", h.number) }
@@ -227,9 +218,13 @@ func TestThreeMachinesOnALANBecomeOneCluster(t *testing.T) {
 			nodes[c].ended(t)
 		})
 
-		t.Run("twenty starts", func(t *testing.T) {
+		t.Run("starts", func(t *testing.T) {
 			var times []time.Duration
-			for range 20 {
+			starts := 3
+			if promised() {
+				starts = 20 // a figure needs as many
+			}
+			for range starts {
 				at := time.Now()
 				p := c.up()
 				l := nodes[a].expect(t, "host3 joined", func(l line) bool { return l.Type == "joined" && l.Name == c.name() })
@@ -241,9 +236,10 @@ func TestThreeMachinesOnALANBecomeOneCluster(t *testing.T) {
 				p.ended(t)
 			}
 			slices.Sort(times)
-			t.Logf("a start is noticed: p50 %v, p95 %v, max %v", times[10], times[18], times[19])
-			if times[18] > slow*time.Second {
-				t.Errorf("p95 of discovery after a start is %v, want under %v", times[18], slow*time.Second)
+			p95 := times[len(times)*9/10]
+			t.Logf("a start is noticed: p50 %v, p95 %v, max %v", times[len(times)/2], p95, times[len(times)-1])
+			if promised() && p95 > slow*time.Second {
+				t.Errorf("p95 of discovery after a start is %v, want under %v", p95, slow*time.Second)
 			}
 		})
 
@@ -275,6 +271,7 @@ func TestThreeMachinesOnALANBecomeOneCluster(t *testing.T) {
 
 // A node of another cluster on the same LAN is seen by nobody and hears nobody.
 func TestAStrangerOnTheLANStaysOne(t *testing.T) {
+	t.Parallel()
 	onASwitch(t, func(t *testing.T) {
 		a, b := plugIn(t, 1), plugIn(t, 2)
 		for _, h := range []*host{a, b} {

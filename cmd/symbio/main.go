@@ -22,5 +22,5 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	return cli.Main(ctx, os.Args[1:], cli.Terminal())
+	return cli.Main(ctx, os.Args[1:])
 }

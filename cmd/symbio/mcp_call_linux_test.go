@@ -12,9 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"symbio/agent/llm/llmtest"
 )
 
 // calling is `symbio mcp call everything TOOL ARGS`, with a server that nobody here wrote. What the server's shell is
@@ -28,10 +25,10 @@ type calling struct {
 
 func callEverything(t *testing.T, tool, args string) *calling {
 	t.Helper()
-	program := filepath.Join(os.Getenv(llmtest.NPM), "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
+	program := filepath.Join(os.Getenv(npmDirectory), "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
 	node, err := exec.LookPath("node")
-	if _, missing := os.Stat(program); os.Getenv(llmtest.NPM) == "" || errors.Join(err, missing) != nil {
-		t.Skipf("it needs node, and server-everything in the node_modules of $%s: %v", llmtest.NPM, errors.Join(err, missing))
+	if _, missing := os.Stat(program); os.Getenv(npmDirectory) == "" || errors.Join(err, missing) != nil {
+		t.Skipf("it needs node, and server-everything in the node_modules of $%s: %v", npmDirectory, errors.Join(err, missing))
 	}
 	c := &calling{dir: t.TempDir()}
 	list, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"everything": map[string]any{
@@ -107,13 +104,12 @@ func TestCtrlCEndsACallAndItsServer(t *testing.T) {
 			t.Parallel()
 			c := callEverything(t, tool, args)
 			pid := c.server(t)
-			began := time.Now()
 			if err := c.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
 			told, status := c.end(t)
-			if status != 1 || !strings.HasSuffix(told, "symbio mcp call: interrupted") || c.out.String() != "" || time.Since(began) > 20*time.Second {
-				t.Errorf("status %d after %v, %q", status, time.Since(began), told)
+			if status != 1 || !strings.HasSuffix(told, "symbio mcp call: interrupted") || c.out.String() != "" {
+				t.Errorf("status %d, %q", status, told)
 			}
 			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 				t.Errorf("the server %d runs on: %v", pid, err)

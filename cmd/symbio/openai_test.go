@@ -7,14 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"symbio/agent/llm/llmtest"
 )
 
 // TestATaskRunsAgainstAServerThatNobodyHereWrote is `symbio run --model openai:X` with
 // OPENAI_BASE_URL set: the model asks for a tool, gets its result, and answers.
 func TestATaskRunsAgainstAServerThatNobodyHereWrote(t *testing.T) {
-	mock := llmtest.StartAimock(t, `{"fixtures": [
+	t.Parallel()
+	mock := startAimock(t, `{"fixtures": [
 		{"match": {"userMessage": "how many notes", "hasToolResult": false}, "response": {"toolCalls": [{"name": "Glob", "arguments": {"pattern": "*.txt"}}]}},
 		{"match": {"userMessage": "how many notes", "hasToolResult": true}, "response": {"content": "There are two notes."}}
 	]}`)

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"symbio/agent/llm/llmtest"
+	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
 )
 
 // TestAPictureThatIsReadReachesTheModelAndNoEvent has an agent read a picture over both wires, against a server that
 // nobody here wrote; then once more out of the recording.
 func TestAPictureThatIsReadReachesTheModelAndNoEvent(t *testing.T) {
-	mock := llmtest.StartAimock(t, `{"fixtures": [
+	mock := startAimock(t, `{"fixtures": [
 		{"match": {"userMessage": "what does it show", "hasToolResult": false}, "response": {"toolCalls": [{"name": "Read", "arguments": {"file_path": "shot"}}, {"name": "Glob", "arguments": {"pattern": "*"}}]}},
 		{"match": {"userMessage": "What Read shows"}, "response": {"content": "A grey square."}},
 		{"match": {"userMessage": "what does it show", "hasToolResult": true}, "response": {"content": "A grey square."}}
@@ -28,11 +28,11 @@ func TestAPictureThatIsReadReachesTheModelAndNoEvent(t *testing.T) {
 	}
 	data := base64.StdEncoding.EncodeToString(file.Bytes())
 	for _, c := range []struct{ model, env, want string }{
-		{"openai:gpt-4o", "OPENAI", `"url": "data:image/png;base64,` + data + `"`},
-		{"anthropic:claude-sonnet-4-5", "ANTHROPIC", `"data": "` + data + `"`},
+		{"openai:gpt-4o", "OPENAI", `"url":"data:image/png;base64,` + data + `"`},
+		{"anthropic:claude-sonnet-4-5", "ANTHROPIC", `"data":"` + data + `"`},
 	} {
 		t.Run(c.env, func(t *testing.T) {
-			dir, tape := t.TempDir(), filepath.Join(t.TempDir(), "tape")
+			dir, recording := t.TempDir(), filepath.Join(t.TempDir(), "recording")
 			if err := os.WriteFile(filepath.Join(dir, "shot"), file.Bytes(), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -50,19 +50,16 @@ func TestAPictureThatIsReadReachesTheModelAndNoEvent(t *testing.T) {
 				}
 			}
 			before := len(mock.Journal())
-			run("--model", c.model, "--record", tape, "what does it show?")
+			run("--model", c.model, "--record", recording, "what does it show?")
 			asked := mock.Journal()[before:]
 			if len(asked) != 2 {
 				t.Fatalf("%d requests, want 2", len(asked))
 			}
-			recorded, err := filepath.Glob(filepath.Join(tape, "*2-*.txtar"))
-			if err != nil || len(recorded) != 1 {
-				t.Fatalf("recorded %v, %v; want one second exchange", recorded, err)
+			kept, err := cassette.Load(filepath.Join(recording, "exchanges"))
+			if err != nil || len(kept.Interactions) != 2 || !strings.Contains(kept.Interactions[1].Request.Body, c.want) {
+				t.Errorf("kept %+v, %v; want the picture in the second request", kept, err)
 			}
-			if sent, err := os.ReadFile(recorded[0]); err != nil || !strings.Contains(string(sent), c.want) {
-				t.Errorf("sent %s, %v; want the picture in it", sent, err)
-			}
-			run("--replay", tape, "what does it show?")
+			run("--replay", recording, "what does it show?")
 			if now := len(mock.Journal()) - before; now != 2 {
 				t.Errorf("the server was asked %d times, want 2: a replay asks nobody", now)
 			}

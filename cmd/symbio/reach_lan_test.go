@@ -16,6 +16,7 @@ import (
 // A machine that nobody can dial, because its node listens on its own loopback only, is a member for
 // all once it has dialled one, who tells it of the rest; as one behind a NAT is.
 func TestAMachineThatOnlyDialsOutIsAMemberForAll(t *testing.T) {
+	t.Parallel()
 	onASwitch(t, func(t *testing.T) {
 		a, b, c := plugIn(t, 1), plugIn(t, 2), plugIn(t, 3)
 		listen := map[*host]string{a: "10.77.0.1:7946", b: "127.0.0.1:0", c: "10.77.0.3:7946"}

@@ -3,9 +3,13 @@ package main
 import (
 	"bufio"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -24,11 +28,38 @@ func TestMain(m *testing.M) {
 	if err := hasten(); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"symbio": func() { os.Exit(run()) }})
+	if !strings.HasPrefix(filepath.Base(os.Args[0]), "symbio") || strings.Contains(os.Args[0], ".test") { // else it plays the program
+		flag.Parse()
+		if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) && runtime.GOMAXPROCS(0) < 8 {
+			if err := flag.Set("test.parallel", "8"); err != nil { // they wait far more than they compute
+				panic(err)
+			}
+		}
+	}
+	testscript.Main(m, map[string]func(){"symbio": func() { os.Exit(run()) }, "symbio-relay": relay})
+}
+
+// relay is a program that gives what it is told to a Unix socket, as docker run -i does.
+func relay() {
+	c, err := net.Dial("unix", os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(c, os.Stdin)
+		copied <- errors.Join(err, c.(*net.UnixConn).CloseWrite())
+	}()
+	_, err = io.Copy(os.Stdout, c)
+	if err != nil || <-copied != nil {
+		os.Exit(1)
+	}
 }
 
 // Each script is a user's session: a home of its own, real processes, real sockets on loopback.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("the scripts use a Unix shell's tools")
 	}
@@ -43,6 +74,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Defer(func() { os.RemoveAll(state) })
 			env.Setenv("GORACE", os.Getenv("GORACE"))
+			env.Setenv("GOGC", "400") // a thousand short commands need not clear up while they start; nodes do not get it
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("XDG_STATE_HOME", state)
 			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
@@ -71,10 +103,26 @@ type upNode struct {
 	out *bufio.Reader
 }
 
+// promised says whether the times of the failure table (architecture) are held against the clock: make bench and make
+// soak do, on a machine that does nothing else. Other runs print the times.
+func promised() bool { return os.Getenv("SYMBIO_FIGURES")+os.Getenv("SYMBIO_SOAK") != "" }
+
+// within prints how long something took, and wants it to keep the promise where times are figures.
+func within(t *testing.T, what string, since, at time.Time, promise time.Duration) {
+	t.Helper()
+	took := at.Sub(since)
+	t.Logf("%s: %v", what, took.Round(100*time.Microsecond))
+	if promised() && took > promise*slow {
+		t.Errorf("%s took %v, want at most %v", what, took, promise*slow)
+	}
+}
+
 // limit is how long anything in a script may take; nothing comes near it.
 const limit = 30 * time.Second
 
 // nodeUp starts `symbio up --name NAME ARGS` and returns when it has said that it is ready.
+//
+// Its process id is in $PID_NAME.
 //
 //	node-up NAME [ARGS...]
 func nodeUp(ts *testscript.TestScript, neg bool, args []string) {
@@ -95,6 +143,7 @@ func nodeUp(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	nodes := ts.Value(nodesKey{}).(map[string]*upNode)
 	nodes[args[0]] = n
+	ts.Setenv("PID_"+args[0], strconv.Itoa(cmd.Process.Pid))
 	ts.Defer(func() {
 		if n.cmd.ProcessState == nil {
 			cmd.Process.Kill()
@@ -165,7 +214,7 @@ func poll(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := regexp.Compile(args[0])
 	ts.Check(err)
 	var out []byte
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond) // each starts a process
 	defer tick.Stop()
 	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
 		if out, err = command(ts, args[1:]).CombinedOutput(); err == nil && want.Match(out) {

@@ -194,6 +194,7 @@ func skillsHome(t *testing.T) (dir string, env []string) {
 }
 
 func TestAPersonSwitchesSkillsOffOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir, env := skillsHome(t)
 	s := inTerminal(t, dir, env, "skills")
 	s.has("> [x]  alpha", "[x]  beta", "[x]  mine", "[ ]  fixed", "5 of 5")
@@ -233,6 +234,7 @@ func TestAPersonSwitchesSkillsOffOnATerminal(t *testing.T) {
 }
 
 func TestAPickerSwitchesOnWhatWasSwitchedOffByItsName(t *testing.T) {
+	t.Parallel()
 	dir, env := skillsHome(t)
 	run := func(args ...string) string {
 		cmd := exec.Command("symbio", args...)
@@ -258,6 +260,7 @@ func TestAPickerSwitchesOnWhatWasSwitchedOffByItsName(t *testing.T) {
 }
 
 func TestALeftPickerChangesNothingAndLeavesTheTerminalAsItWas(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]func(*screen){
 		"by key":    func(s *screen) { s.types("\x03") },
 		"by signal": func(s *screen) { s.cmd.Process.Signal(syscall.SIGTERM) },
@@ -288,6 +291,7 @@ func TestALeftPickerChangesNothingAndLeavesTheTerminalAsItWas(t *testing.T) {
 }
 
 func TestAPickerFollowsTheWindow(t *testing.T) {
+	t.Parallel()
 	dir, env := skillsHome(t)
 	s := inTerminal(t, dir, env, "skills")
 	s.has("alpha", "mine")

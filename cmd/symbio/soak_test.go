@@ -36,7 +36,7 @@ const (
 const soakNodes = 6
 
 // soakConfig offers something small, something that says back what it was sent, something that takes
-// longer than anybody waits, and something that nobody may use. The rate is not what is tested.
+// longer than anybody waits, and something that nobody may use.
 const soakConfig = `
 authorize:
   - {from: "*", invoke: [node.info, echo, slow]}
@@ -44,7 +44,6 @@ capabilities:
   - {name: echo, description: Says it again, exec: [cat]}
   - {name: slow, description: Takes its time, exec: [sleep, "5"]}
   - {name: secret, description: Nobody may, exec: [cat]}
-limits: {rate: 10000, burst: 10000}
 skills: {enabled: false}
 `
 
@@ -100,7 +99,7 @@ func (s *soaked) sees(ctx context.Context) ([]string, error) {
 	reply, err := s.client.Members(ctx, &symbiov1.MembersRequest{Provides: "echo"})
 	var names []string
 	for _, m := range reply.GetMembers() {
-		if m.GetMember().GetAvailable() {
+		if m.GetAvailable() {
 			names = append(names, m.GetNodeName())
 		}
 	}
@@ -198,11 +197,11 @@ type soak struct {
 
 // Six nodes under load, of which one after another is killed, frozen or cut off: every call ends in one
 // answer or typed error and in time, the others go on, all are whole again soon after, and nothing
-// grows. It takes 20 s; `make soak` takes ten minutes.
+// grows. It takes 8 s, with one fault of each kind; `make soak` takes ten minutes.
 func TestSixNodesUnderLoadAndFaults(t *testing.T) {
 	t.Parallel() // with the other one that takes long
 	onASwitch(t, func(t *testing.T) {
-		span, every, hold := 20*time.Second, 3*time.Second, 1500*time.Millisecond
+		span, every, hold := 8*time.Second, 2*time.Second, 1500*time.Millisecond
 		if text := os.Getenv(soakSpan); text != "" {
 			var err error
 			if span, err = time.ParseDuration(text); err != nil {
@@ -337,6 +336,9 @@ func (s *soak) noticed(what string, lasting time.Duration, gone ...*soaked) {
 
 // whole waits until all nodes see all, and says how long that took.
 func (s *soak) whole(after string, since time.Time, promise time.Duration) time.Duration {
+	if !promised() {
+		promise = limit
+	}
 	ok, odd := s.until(since.Add(promise), s.all, s.all)
 	took := time.Since(since)
 	if !ok {

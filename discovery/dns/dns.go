@@ -7,7 +7,7 @@
 //
 // A look-up that fails loses nobody: only an answer can. That a name has no records is an answer too. Reports come
 // serially from Run; look-ups run beside each other, so a slow name delays no other. What a name server says is a hint
-// like any other, and bounded: at most 256 peers.
+// like any other, and bounded: at most 512 peers.
 //
 // It does not browse: DNS-SD's PTR records, and multicast, are for discovery/mdns.
 package dns
@@ -30,7 +30,7 @@ const (
 	// maxNames bounds the entries: each stands for a whole group.
 	maxNames = 64
 	// maxPeers bounds the peers of all entries together: one that can be reached is enough.
-	maxPeers = 256
+	maxPeers = 512
 	// maxMisses is how many answers in a row a peer must be missing from to be gone: one answer may come from a name
 	// server that is behind.
 	maxMisses = 2

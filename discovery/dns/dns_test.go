@@ -81,6 +81,12 @@ func (z *zone) LookupSRV(ctx context.Context, service, proto, name string) (_ st
 	return name, out, err
 }
 
+// check returns what is wrong with an entry of Config.Names.
+func check(name string) error {
+	_, err := dns.New(dns.Config{Names: []string{name}})
+	return err
+}
+
 const pods = "_symbio._tcp.pods.example"
 
 func TestAddressesOfANameKeepThePromisesOfASource(t *testing.T) {
@@ -282,16 +288,35 @@ func TestANameServerCannotFloodTheSource(t *testing.T) {
 		}
 		said := run(t, open(t, dns.Config{Names: []string{pods}, Resolver: z}))
 		got := said()
-		if len(got) != 256 {
-			t.Errorf("1000 targets made %d peers, want 256", len(got))
+		if len(got) != 512 {
+			t.Errorf("1000 targets made %d peers, want 512", len(got))
 		}
 		for _, line := range got[:1] {
 			if n := strings.Count(line, ":7") - 1; n != discovery.MaxAddrs {
 				t.Errorf("100 addresses made %d, want %d", n, discovery.MaxAddrs)
 			}
 		}
-		if z.asked > 257 {
+		if z.asked > 513 {
 			t.Errorf("%d look-ups, want no more than peers", z.asked)
+		}
+	})
+}
+
+// 300 targets whose names are not answered do not take the time of the one that is there.
+func TestDeadTargetsDoNotDelayTheLivingOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{srv: map[string][]string{}, hosts: map[string][]string{"living.example": {"10.0.0.1"}}, fails: map[string]error{}}
+		for i := range 300 {
+			host := fmt.Sprintf("dead-%03d.example", i)
+			z.srv[pods] = append(z.srv[pods], host+":7")
+			z.fails[host] = errSlow
+		}
+		z.srv[pods] = append(z.srv[pods], "living.example:7")
+		said := run(t, open(t, dns.Config{Names: []string{pods}, Resolver: z}))
+		time.Sleep(6 * time.Second)
+		want := []string{"10.0.0.1:7", "living.example:7"}
+		if got := said(); len(got) != 1 || !strings.Contains(got[0], want[0]) || !strings.Contains(got[0], want[1]) {
+			t.Errorf("reported %q after 6s, want living.example", got)
 		}
 	})
 }
@@ -310,13 +335,13 @@ func TestNewNamesTheEntryThatIsWrong(t *testing.T) {
 		if want := fmt.Sprintf("dns: name %q: ", entry); !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("New(%q): %q, want it to begin with %q", entry, err, want)
 		}
-		if dns.Check(entry) == nil {
-			t.Errorf("Check(%q) = nil, want an error", entry)
+		if check(entry) == nil {
+			t.Errorf("check(%q) = nil, want an error", entry)
 		}
 	}
 	for _, entry := range []string{"kitchen:7", "kitchen.example.:7", "k8s_svc:1", "_symbio._tcp.example", "_symbio._TCP.symbio.default.svc.cluster.local."} {
-		if err := dns.Check(entry); err != nil {
-			t.Errorf("Check(%q): %v, want none", entry, err)
+		if err := check(entry); err != nil {
+			t.Errorf("check(%q): %v, want none", entry, err)
 		}
 	}
 	if _, err := dns.New(dns.Config{Names: make([]string, 65)}); err == nil {
@@ -346,7 +371,7 @@ func FuzzNames(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		err := dns.Check(name)
+		err := check(name)
 		if err == nil && strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			t.Errorf("Check accepts %q, which holds what cannot be in a name", name)
 		}

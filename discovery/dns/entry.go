@@ -20,12 +20,6 @@ type entry struct {
 
 func (e entry) srv() bool { return e.port == 0 }
 
-// Check says what is wrong with an entry of Config.Names, nil if nothing is.
-func Check(name string) error {
-	_, err := parse(name)
-	return err
-}
-
 // parse reads an entry. What a name begins with decides: "_" is a service, which brings its port along.
 func parse(text string) (entry, error) {
 	if strings.HasPrefix(text, "_") {

@@ -12,13 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"symbio/discovery"
 )
-
-// maxTargets bounds how many targets of one SRV name are looked up at the same time.
-const maxTargets = 16
 
 // answer is what one look-up of an entry brought.
 type answer struct {
@@ -79,9 +74,8 @@ func (s *Source) lookUpService(ctx context.Context, a *answer) {
 	_, records, err := s.cfg.Resolver.LookupSRV(ctx, "", "", a.entry.host)
 	// The resolver leaves out records whose targets are no names, and says so in an error beside the rest.
 	a.err, a.complete = err, err == nil || noRecords(err)
-	var mu sync.Mutex // guards a's maps and its error
-	var looking errgroup.Group
-	looking.SetLimit(maxTargets)
+	var mu sync.Mutex          // guards a's maps and its error
+	var looking sync.WaitGroup // all at once: those that do not answer must not take the time of those that do
 	asked := map[string]bool{}
 	for _, r := range records {
 		key := net.JoinHostPort(strings.ToLower(strings.TrimSuffix(r.Target, ".")), strconv.Itoa(int(r.Port))) + " of " + a.entry.text
@@ -90,22 +84,21 @@ func (s *Source) lookUpService(ctx context.Context, a *answer) {
 			continue
 		}
 		asked[key] = true
-		looking.Go(func() error {
+		looking.Go(func() {
 			ips, err := s.cfg.Resolver.LookupNetIP(ctx, "ip", r.Target)
 			mu.Lock()
 			defer mu.Unlock()
 			if addrs := dialable(ips, r.Port); len(addrs) > 0 {
 				a.found[key] = addrs
-				return nil
+				return
 			}
 			if err != nil && a.err == nil {
 				a.err = fmt.Errorf("its target %s: %w", r.Target, err)
 			}
 			a.unsure[key] = err != nil && !noRecords(err)
-			return nil
 		})
 	}
-	_ = looking.Wait() // what went wrong is in the answer
+	looking.Wait()
 }
 
 func dialable(ips []netip.Addr, port uint16) (out []netip.AddrPort) {

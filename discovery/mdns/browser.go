@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	maxPeers     = 4096 // in all; a few megabytes
-	maxPerSource = 64   // per sender's address: more nodes than anybody runs on one machine
+	maxPeers     = 512 // in all: each is dialled, which takes some 30 KB, and anybody can claim to be many
+	maxPerSource = 64  // per sender's address: more nodes than anybody runs on one machine
 
 	minTTL = 10 * time.Second // less would have us ask all the time
-	maxTTL = 75 * time.Minute // the longest that RFC 6762 section 10 recommends for anything
+	maxTTL = 2 * time.Minute  // what nodes say of themselves; who claims more is forgotten as soon
 
 	firstInterval = time.Second      // between queries; doubles each time (RFC 6762 5.2)
 	longInterval  = 5 * time.Minute  // the longest interval of a small LAN,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"symbio/security/identity"
+	"symbio/security/redact"
 )
 
 // Config sets up a Log. The zero value works.
@@ -21,6 +25,12 @@ type Config struct {
 	// MaxFile is how long a file gets before the next one is begun, in bytes. Default 64 MiB: a hundred
 	// thousand decisions, which any tool can still open.
 	MaxFile int64
+	// Checkpoint is the file for checkpoints, in another directory than the log, and Signer the node that signs them.
+	// Without a Signer there are none, and nothing shows when the end of the log is cut off.
+	Checkpoint string
+	Signer     *identity.Identity
+	// Logger is told of a checkpoint that cannot be written, or was missing. Default: silent.
+	Logger *slog.Logger
 }
 
 const (
@@ -31,18 +41,22 @@ const (
 // Log appends records. One process at a time may have a directory open.
 type Log struct {
 	dir string
-	max int64
+	cfg Config
+	due chan struct{} // capacity 1: a checkpoint is due before its time
 
-	mu   sync.Mutex
-	file *os.File // nil when closed; guarded by mu
-	size int64    // guarded by mu
-	next int      // number of the next file; guarded by mu
-	seq  uint64   // of the last record; guarded by mu
-	hash string   // of the last record; guarded by mu
+	mu     sync.Mutex
+	file   *os.File // nil when closed, or between two; guarded by mu
+	closed bool     // guarded by mu
+	size   int64    // guarded by mu
+	next   int      // number of the next file; guarded by mu
+	seq    uint64   // of the last record; guarded by mu
+	hash   string   // of the last record; guarded by mu
+	signed string   // the hash in the last checkpoint; guarded by mu
 }
 
-// Open goes on with the log in a directory, or begins it. It looks at the last file only; Verify looks at
-// all. What is wrong there is an error that says where; then nothing was written.
+// Open goes on with the log in a directory, or begins it. It looks at the last record, at whether that is the one of the
+// checkpoint, and if not at what follows the checkpoint; Verify looks at all. What is wrong there is an error that says
+// where; then nothing was written. A checkpoint that is missing is noted in the log, and a new one is written.
 func Open(dir string, cfg Config) (*Log, error) {
 	if cfg.MaxFile <= 0 {
 		cfg.MaxFile = 64 << 20
@@ -50,54 +64,84 @@ func Open(dir string, cfg Config) (*Log, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	l := &Log{dir: dir, max: cfg.MaxFile, next: 1, hash: origin}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	l := &Log{dir: dir, cfg: cfg, due: make(chan struct{}, 1), next: 1, hash: origin}
 	files, err := list(dir)
-	if err != nil || len(files) == 0 {
-		return l, err
-	}
-	last := files[len(files)-1]
-	end, err := tail(files)
 	if err != nil {
-		return nil, fmt.Errorf("open the audit log: %w; `symbio audit verify` says more, and moving the folder away begins a new log", err)
+		return nil, err
 	}
-	l.next, l.seq, l.hash = last.number+1, end.seq, end.hash
-	if end.torn > 0 || end.size == 0 || end.size >= cfg.MaxFile {
-		return l, l.begin(end.torn)
+	if err = l.resume(files); err == nil {
+		err = l.Checkpoint()
 	}
-	l.size = end.size
-	if l.file, err = os.OpenFile(last.path, os.O_APPEND|os.O_WRONLY, 0); err != nil {
+	if err != nil {
+		_ = l.file.Close() // nothing was written, or it is the error
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	return l, nil
 }
 
-// Append writes one record. With an error nothing can be said to be recorded, and the caller must not go
+// resume goes on where the files end.
+func (l *Log) resume(files []segment) (err error) {
+	end := ending{hash: origin}
+	if len(files) > 0 {
+		l.next = files[len(files)-1].number + 1
+		end, err = tail(files)
+	}
+	l.seq, l.hash = end.seq, end.hash
+	missing := false
+	if err == nil && l.cfg.Signer != nil {
+		missing, err = l.compare(files)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; `symbio audit verify` says more. To begin a new log, move %s away, and the checkpoint %s", err, l.dir, l.cfg.Checkpoint)
+	}
+	if missing {
+		l.cfg.Logger.Warn("the audit log has no checkpoint: records may have been cut off at its end", "record", l.seq, "file", l.cfg.Checkpoint)
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	if missing || end.torn > 0 || end.size == 0 || end.size >= l.cfg.MaxFile {
+		return l.begin(record{Torn: end.torn, Unanchored: missing})
+	}
+	l.size = end.size
+	l.file, err = os.OpenFile(files[len(files)-1].path, os.O_APPEND|os.O_WRONLY, 0)
+	return err
+}
+
+// Append writes one record, without the secrets that package redact knows. With an error nothing can be said to be recorded, and the caller must not go
 // on with what it would have recorded. It writes to a file and may block as long as that does.
 func (l *Log) Append(e Entry) error {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
 	e.Time = e.Time.UTC()
+	if len(e.Args) <= MaxRecord { // longer ones are left out
+		e.Args = redact.JSON(e.Args)
+	}
+	e.Rule, e.Why = redact.Text(e.Rule), redact.Text(e.Why)
 	entry, err := e.short()
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.next == 0 {
+	if l.closed {
 		return fs.ErrClosed
 	}
-	if l.file == nil || l.size >= l.max {
-		if err := l.begin(0); err != nil {
+	if l.file == nil || l.size >= l.cfg.MaxFile {
+		if err := l.begin(record{}); err != nil {
 			return err
 		}
 	}
-	return l.write(record{Seq: l.seq + 1, Prev: l.hash, Entry: entry})
+	return l.write(record{Entry: entry})
 }
 
-// begin opens the next file, with a record that ties it to what was before. The caller holds l.mu, or is
+// begin opens the next file, with a first record that ties it to what was before. The caller holds l.mu, or is
 // the only one to know l.
-func (l *Log) begin(torn int) error {
+func (l *Log) begin(first record) error {
 	if l.file != nil {
 		if err := errors.Join(l.file.Sync(), l.file.Close()); err != nil {
 			return fmt.Errorf("end a file of the audit log: %w", err)
@@ -111,12 +155,13 @@ func (l *Log) begin(torn int) error {
 	}
 	l.file, l.size = f, 0
 	l.next++
-	return l.write(record{Seq: l.seq + 1, Prev: l.hash, Torn: torn})
+	return l.write(first)
 }
 
 // write appends a record. One that is written in part leaves the file behind, so that the next begins on a
 // line of its own.
 func (l *Log) write(r record) error {
+	r.Seq, r.Prev = l.seq+1, l.hash
 	line, err := r.line()
 	if err != nil {
 		return fmt.Errorf("record a decision: %w", err)
@@ -125,29 +170,35 @@ func (l *Log) write(r record) error {
 	l.size += int64(n)
 	if err == nil {
 		l.seq, l.hash = r.Seq, r.Hash
+		if r.Entry == nil || r.Seq%checkpointRecords == 0 {
+			select {
+			case l.due <- struct{}{}:
+			default:
+			}
+		}
 		return nil
 	}
 	if n > 0 {
 		if cutErr := l.file.Truncate(l.size - int64(n)); cutErr == nil {
 			l.size -= int64(n)
 		} else {
-			l.size = l.max // the rest of a record stays; what follows goes to a new file
+			l.size = l.cfg.MaxFile // the rest of a record stays; what follows goes to a new file
 		}
 	}
 	return fmt.Errorf("record a decision: %w", err)
 }
 
-// Close brings all to the disk. Appending is fs.ErrClosed from then on.
+// Close brings all to the disk, with a checkpoint. Appending is fs.ErrClosed from then on.
 func (l *Log) Close() error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.next = 0
-	if l.file == nil {
-		return nil
-	}
+	l.closed = true
 	f := l.file
 	l.file = nil
-	return errors.Join(f.Sync(), f.Close())
+	l.mu.Unlock()
+	if f == nil {
+		return l.Checkpoint()
+	}
+	return errors.Join(f.Sync(), f.Close(), l.Checkpoint())
 }
 
 // segment is a file of the log.

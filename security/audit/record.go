@@ -51,9 +51,11 @@ type record struct {
 	Seq  uint64 `json:"seq"` // from 1, in all files
 	Prev string `json:"prev"`
 	// Torn counts the bytes at the end of the file before, after its last whole record.
-	Torn  int             `json:"torn,omitempty"`
-	Entry json.RawMessage `json:"entry,omitempty"` // none in the first record of a file
-	Hash  string          `json:"hash"`
+	Torn int `json:"torn,omitempty"`
+	// Unanchored says that the log was opened at this record, and had no checkpoint of this node.
+	Unanchored bool            `json:"unanchored,omitempty"`
+	Entry      json.RawMessage `json:"entry,omitempty"` // none in the first record of a file
+	Hash       string          `json:"hash"`
 }
 
 // origin is what the first record of all follows.

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Report is what Verify found in order.
@@ -16,26 +18,43 @@ type Report struct {
 	Records uint64 `json:"records"` // decisions
 	// First is the number of the oldest record; more than 1 says that older files are gone.
 	First uint64 `json:"first"`
-	// Head is the hash of the last record. A copy of it elsewhere shows later that none was cut off.
+	// Head is the hash of the last record. A copy of it elsewhere shows later, as a Point, that none was cut off.
 	Head string `json:"head"`
+	// Unanchored are the records at which the log was opened without a checkpoint: up to each, an end that was cut off
+	// before does not show.
+	Unanchored []uint64 `json:"unanchored,omitempty"`
 	// Torn counts the places where a record was cut off in the middle, as by a crash.
 	Torn int `json:"torn"`
+	// Last is the number of the last record.
+	Last uint64 `json:"last"`
 }
 
 // ErrBroken says that the log is not as it was written.
 var ErrBroken = errors.New("the audit log was changed")
 
-// Verify reads the whole log in a directory and holds each record against the one before it; each, if not
-// nil, is given the decisions in their order. The error wraps ErrBroken, and says in which file and line
-// and how, when the chain does not hold; then the Report is about what comes before. A log that is being
-// written may be verified; records that come meanwhile may or may not be seen.
-func Verify(ctx context.Context, dir string, each func(Entry) error) (Report, error) {
-	r := Report{Head: origin}
+// Point is a record that has to be in the log: that of a Checkpoint, or one that a person noted.
+type Point struct {
+	Seq  uint64 // 0 = not known
+	Hash string
+}
+
+// Verify reads the whole log in a directory and holds each record against the one before it, and the log
+// against the points; each, if not nil, is given the decisions in their order. The error wraps ErrBroken, and
+// says in which file and line and how, when the chain does not hold; then the Report is about what comes
+// before. A log that is being written may be verified; records that come after the points were read may or
+// may not be seen.
+func Verify(ctx context.Context, dir string, each func(Entry) error, points ...Point) (Report, error) {
 	files, err := list(dir)
-	if err != nil {
-		return r, fmt.Errorf("verify the audit log: %w", err)
+	if err != nil && !(errors.Is(err, fs.ErrNotExist) && len(points) > 0) {
+		return Report{}, fmt.Errorf("verify the audit log: %w", err)
 	}
-	v := verifier{Report: &r, ctx: ctx, each: each}
+	return verify(ctx, files, each, points...)
+}
+
+func verify(ctx context.Context, files []segment, each func(Entry) error, points ...Point) (Report, error) {
+	r := Report{Head: origin}
+	v := verifier{Report: &r, ctx: ctx, each: each, points: slices.Clone(points)}
+	v.pass(origin)
 	for i, f := range files {
 		if i > 0 && f.number != files[i-1].number+1 {
 			return r, fmt.Errorf("%w: the files between %s and %s are missing", ErrBroken, filepath.Base(files[i-1].path), filepath.Base(f.path))
@@ -45,16 +64,25 @@ func Verify(ctx context.Context, dir string, each func(Entry) error) (Report, er
 		}
 		r.Files++
 	}
+	if len(v.points) > 0 {
+		p := v.points[0]
+		return r, fmt.Errorf("%w: record %d, with the hash %s, was in it and is not: it ends with record %d now, so the end was cut off or all was replaced", ErrBroken, p.Seq, p.Hash, r.Last)
+	}
 	return r, nil
+}
+
+// pass notes that a record of that hash is in the log.
+func (v *verifier) pass(hash string) {
+	v.points = slices.DeleteFunc(v.points, func(p Point) bool { return p.Hash == hash })
 }
 
 // verifier goes through the files.
 type verifier struct {
 	*Report
-	ctx  context.Context
-	each func(Entry) error
-	seq  uint64
-	rest int // bytes after the last whole record of the file before
+	ctx    context.Context
+	each   func(Entry) error
+	points []Point // not found yet
+	rest   int     // bytes after the last whole record of the file before
 }
 
 func (v *verifier) file(f segment) error {
@@ -97,7 +125,7 @@ func (v *verifier) line(text []byte, first bool) error {
 	case first != (r.Entry == nil):
 		return fmt.Errorf("%w: a file begins in the middle, or not at its beginning", ErrBroken)
 	case begun:
-		err = r.follows(v.seq, v.Head)
+		err = r.follows(v.Last, v.Head)
 	case r.Seq == 1:
 		err = r.follows(0, origin)
 	}
@@ -110,7 +138,11 @@ func (v *verifier) line(text []byte, first bool) error {
 	if !begun {
 		v.First = r.Seq
 	}
-	v.seq, v.Head = r.Seq, r.Hash
+	v.Last, v.Head = r.Seq, r.Hash
+	v.pass(r.Hash)
+	if r.Unanchored {
+		v.Unanchored = append(v.Unanchored, r.Seq)
+	}
 	if r.Entry == nil {
 		return nil
 	}

@@ -98,16 +98,18 @@ func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 }
 
 func removedHere(cluster string) error {
-	return fmt.Errorf("this node: %w (%s); to take it back, move its folder away, so that it gets a new key, and join again", ErrRemoved, cluster)
+	return fmt.Errorf("this node: %w (%s); to take it back: symbio cluster leave, which keeps its old identity aside, then symbio join with a new token", ErrRemoved, cluster)
 }
 
-// JoinTLS is the configuration for who asks to be admitted: TLS 1.3 without a client certificate, and
-// with the authority's certificate beside the node's, so that a joiner can find it by its hash.
+// JoinTLS is the configuration for nodes that ask to be admitted, or for the next certificate after theirs has
+// ended: TLS 1.3, and the authority's certificate beside the node's, so that a joiner can find it by its hash.
+// A client certificate is asked for and not checked: Cluster.RenewLate does that.
 func (i *Identity) JoinTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		NextProtos:             []string{JoinProtocol},
 		SessionTicketsDisabled: true,
+		ClientAuth:             tls.RequestClientCert,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			c, err := i.fresh()
 			if err != nil {
@@ -176,7 +178,7 @@ func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	case p.Authority != c.authority.name || id != p.ID:
 		return nil, fmt.Errorf("%w: a renewal keeps the node's key", ErrBadRequest)
 	case c.revoked.Has(id):
-		return nil, ErrRemoved
+		return nil, removedHere(c.authority.name)
 	}
 	leaf, err := c.authority.certify(public, p.Role, time.Now())
 	if err != nil {

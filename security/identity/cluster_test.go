@@ -3,6 +3,7 @@ package identity_test
 import (
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -198,7 +199,7 @@ func TestAJoinIsRefusedWithTheReason(t *testing.T) {
 		{"a clock 6 minutes ahead", f.token(t, 0, ""), key(t), func(r *pb.JoinRequest) { r.Clock.Seconds += 360 }, identity.ErrSkew, "still good"},
 		{"a clock 6 minutes behind", f.token(t, 0, ""), key(t), func(r *pb.JoinRequest) { r.Clock.Seconds -= 360 }, identity.ErrSkew, "still good"},
 		{"no clock", f.token(t, 0, ""), key(t), func(r *pb.JoinRequest) { r.Clock = nil }, identity.ErrSkew, ""},
-		{"a removed node", f.token(t, 0, ""), removed, nil, identity.ErrRemoved, "new key"},
+		{"a removed node", f.token(t, 0, ""), removed, nil, identity.ErrRemoved, "symbio cluster leave"},
 		{"a clock 4 minutes ahead", f.token(t, 0, ""), key(t), func(r *pb.JoinRequest) { r.Clock.Seconds += 240 }, nil, ""},
 		{"all well", f.token(t, 0, ""), otherKey, nil, nil, ""},
 		{"a member that joins again", f.token(t, 0, ""), otherKey, nil, nil, ""},
@@ -452,34 +453,154 @@ func TestARenewalIsForTheSameKeyOnly(t *testing.T) {
 	}
 }
 
-func TestANodeThatWasOffForTooLongHearsWhatToDo(t *testing.T) {
+// A certificate that has ended is good for one thing: the next one, for the same key, within the grace time.
+func TestRenewLate(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		name   string
+		away   time.Duration
+		change func(t *testing.T, f founded, node *identity.Identity) *identity.Identity // nil = none; returns who asks for the renewal
+		want   error
+	}{
+		{"inside validity", 5 * day, nil, nil},
+		{"just ended", 7*day + time.Minute, nil, nil},
+		{"at the end of the grace time", 36 * day, nil, nil},
+		{"past the grace time", 38 * day, nil, identity.ErrExpired},
+		{"removed", 10 * day, func(t *testing.T, f founded, node *identity.Identity) *identity.Identity {
+			if err := f.Remove(node.ID()); err != nil {
+				t.Fatal(err)
+			}
+			return node
+		}, identity.ErrRemoved},
+		{"removed, past the grace time", 38 * day, func(t *testing.T, f founded, node *identity.Identity) *identity.Identity {
+			if err := f.Remove(node.ID()); err != nil {
+				t.Fatal(err)
+			}
+			return node
+		}, identity.ErrRemoved},
+		{"for another key", 10 * day, func(t *testing.T, f founded, _ *identity.Identity) *identity.Identity {
+			other, _ := f.join(t, "")
+			return other
+		}, identity.ErrBadRequest},
+		{"a clock from before the certificate", -10 * time.Minute, nil, identity.ErrNotYetValid},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := found(t, "home")
+				node, dir := f.join(t, "worker")
+				time.Sleep(max(0, c.away))
+				server, client, serverErr, clientErr := handshake(t, f.seed.JoinTLS(), node.RenewTLS(f.seed.ID()))
+				if serverErr != nil || clientErr != nil || client.NegotiatedProtocol != identity.JoinProtocol {
+					t.Fatalf("the handshake: server %v, client %v", serverErr, clientErr)
+				}
+				asks := node
+				if c.change != nil {
+					asks = c.change(t, f, node)
+				}
+				r, err := asks.RenewRequest()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.away < 0 {
+					server.PeerCertificates = []*x509.Certificate{later(t, f, node)}
+				}
+				reply, err := f.RenewLate(server, r, identity.Grace)
+				if !errors.Is(err, c.want) {
+					t.Fatalf("got %v, want %v", err, c.want)
+				}
+				if err != nil {
+					return
+				}
+				if err := node.Renewed(reply); err != nil {
+					t.Fatal(err)
+				}
+				again, err := identity.Reopen(dir, node)
+				if err != nil || again.Expired() {
+					t.Fatalf("opened again: %v, %v", again, err)
+				}
+				s, _, serverErr, clientErr := handshake(t, f.seed.ServerTLS(), again.ClientTLS(""))
+				if p, _ := identity.PeerOf(s); serverErr != nil || clientErr != nil || p.Role != "worker" || p.ID != node.ID() {
+					t.Errorf("it is %+v (%v, %v), want the worker it was", p, serverErr, clientErr)
+				}
+			})
+		})
+	}
+}
+
+func TestRenewLateIsForThisClusterOnly(t *testing.T) {
+	f, other := found(t, "home"), found(t, "home")
+	node, _ := other.join(t, "")
+	r, err := node.RenewRequest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, _, _ := handshake(t, other.seed.JoinTLS(), node.RenewTLS("")) // the proof of another cluster's certificate
+	if _, err := f.RenewLate(s, r, identity.Grace); !errors.Is(err, identity.ErrBadRequest) {
+		t.Errorf("a certificate of another cluster: got %v, want %v", err, identity.ErrBadRequest)
+	}
+	if _, _, _, err := handshake(t, f.seed.JoinTLS(), node.RenewTLS("")); !errors.Is(node.Explain(err), identity.ErrOtherAuthority) {
+		t.Errorf("asking another cluster: got %v, want %v", err, identity.ErrOtherAuthority)
+	}
+	token := f.token(t, 0, "")
+	bare, _, _, err := handshake(t, f.seed.JoinTLS(), token.ClientTLS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.RenewLate(bare, r, identity.Grace); !errors.Is(err, identity.ErrBadRequest) {
+		t.Errorf("without a certificate: got %v, want %v", err, identity.ErrBadRequest)
+	}
+}
+
+// later is a certificate of the node that was made by a clock that is ahead.
+func later(t *testing.T, f founded, node *identity.Identity) *x509.Certificate {
+	t.Helper()
+	der, err := node.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf.NotBefore = time.Now().Add(10 * time.Minute)
+	return leaf
+}
+
+// Both sides of a refusal say what was wrong: whose clock, an end, or a removal, and what helps.
+func TestARefusedCertificateIsExplainedOnBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := found(t, "home")
-		k, dir := key(t), filepath.Join(t.TempDir(), "member")
-		a, err := f.ask(t, f.token(t, 0, ""), k)
-		if err != nil {
-			t.Fatal(err)
+		node, _ := f.join(t, "")
+		at := func(c *tls.Config, off time.Duration) *tls.Config {
+			c.Time = func() time.Time { return time.Now().Add(off) }
+			return c
 		}
-		if err := a.Save(dir); err != nil {
-			t.Fatal(err)
-		}
-		node, err := identity.OpenMember(dir, k)
-		if err != nil {
-			t.Fatal(err)
+		for _, c := range []struct {
+			name           string
+			server, client *tls.Config
+			serverSays     string
+			clientSays     string
+		}{
+			{"the called one's clock is ahead", at(f.seed.ServerTLS(), 8*24*time.Hour), node.ClientTLS(""), "expired: it ended at", "by the clock there is not now"},
+			{"the called one's clock is behind", at(f.seed.ServerTLS(), -time.Hour), node.ClientTLS(""), "expired", "set the one that is wrong"},
+			{"the caller's clock is ahead", f.seed.ServerTLS(), at(node.ClientTLS(""), 8*24*time.Hour), "did not say why", "set the clock here if it is ahead"},
+		} {
+			_, _, serverErr, clientErr := handshake(t, c.server, c.client)
+			for side, said := range map[string][2]string{
+				"server": {f.seed.ExplainCaller(serverErr).Error(), c.serverSays}, "client": {node.Explain(clientErr).Error(), c.clientSays},
+			} {
+				if !strings.Contains(said[0], said[1]) || strings.Contains(said[0], "removed") || strings.Contains(said[0], "join") {
+					t.Errorf("%s: the %s says %q, want %q and nothing of removal", c.name, side, said[0], said[1])
+				}
+			}
 		}
 		time.Sleep(8 * 24 * time.Hour)
-		if _, err := identity.OpenMember(dir, k); !errors.Is(err, identity.ErrExpired) || !strings.Contains(err.Error(), "join again") {
-			t.Errorf("opening: got %v, want %v and what to do", err, identity.ErrExpired)
-		}
 		_, _, serverErr, clientErr := handshake(t, f.seed.ServerTLS(), node.ClientTLS(""))
-		if got := f.seed.Explain(serverErr); !errors.Is(got, identity.ErrExpired) {
-			t.Errorf("who meets it: got %v, want %v", got, identity.ErrExpired)
+		if got := f.seed.ExplainCaller(serverErr); !errors.Is(got, identity.ErrExpired) || !strings.Contains(got.Error(), "renewed once it reaches") {
+			t.Errorf("who meets an expired one: got %v, want %v", got, identity.ErrExpired)
 		}
-		if got := node.Explain(clientErr); !errors.Is(got, identity.ErrRejected) || !strings.Contains(got.Error(), "expired") {
-			t.Errorf("the node: got %v, want %v", got, identity.ErrRejected)
-		}
-		if _, err := f.ask(t, f.token(t, 0, ""), k); err != nil {
-			t.Errorf("joining again: %v", err)
+		if got := node.Explain(clientErr); !errors.Is(got, identity.ErrRejected) || !strings.Contains(got.Error(), "start a node that holds the authority") {
+			t.Errorf("the expired one: got %v, want %v", got, identity.ErrRejected)
 		}
 	})
 }
@@ -506,7 +627,7 @@ func TestARemovedNodeIsRefusedInEveryHandshake(t *testing.T) {
 	if !errors.Is(serverErr, identity.ErrRemoved) {
 		t.Errorf("as a client: got %v, want %v", serverErr, identity.ErrRemoved)
 	}
-	if got := eve.Explain(clientErr); !errors.Is(got, identity.ErrRejected) || !strings.Contains(got.Error(), "removed from cluster home") {
+	if got := eve.Explain(clientErr); !errors.Is(got, identity.ErrRejected) || !strings.Contains(got.Error(), "symbio cluster leave") {
 		t.Errorf("the removed node hears %v, want that it may have been removed", got)
 	}
 	if _, _, _, err := handshake(t, eve.ServerTLS(), bob.ClientTLS("")); !errors.Is(err, identity.ErrRemoved) {

@@ -8,7 +8,8 @@
 // elsewhere, or that of a cluster. A cluster's authority is made on one machine, and admits a node for a
 // token: the joiner knows by the hash in it that it talks to the right cluster, before it sends anything;
 // the authority knows by a signature that the joiner has the token, over this connection and for this
-// key. A token is good once. Certificates last 7 days and are renewed at half of that for the same key. A
+// key. A token is good once. Certificates last 7 days and are renewed at half of that for the same key. One that
+// has ended is good for its own renewal only, within a grace time. A
 // node that is removed is on a signed list that only grows, and that every handshake looks at. A node that
 // holds the authority can seal it for another one, which then does the same: each redeems the tokens that it
 // made, and what either removes stays removed.

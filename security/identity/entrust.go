@@ -4,7 +4,6 @@ import (
 	"crypto/ed25519"
 	"crypto/hpke"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -46,13 +45,9 @@ func (i *Identity) Prepare(from NodeID) (*Recipient, *pb.PrepareReply, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a key to seal to: %w", err)
 	}
-	spki, err := x509.MarshalPKIXPublicKey(i.key.public())
-	if err != nil {
-		return nil, nil, err
-	}
 	r := &Recipient{identity: i, from: from, key: key}
-	text := entrustText(i.authority, from, i.key.id, key.PublicKey().Bytes())
-	return r, &pb.PrepareReply{Key: key.PublicKey().Bytes(), Signature: ed25519.Sign(i.key.private(), text), NodeKey: spki}, nil
+	public, signature, err := i.Sign(entrustText(i.authority, from, i.key.id, key.PublicKey().Bytes()))
+	return r, &pb.PrepareReply{Key: key.PublicKey().Bytes(), Signature: signature, NodeKey: public}, err
 }
 
 // Entrust seals the authority for the node to, which has answered with p. from is the node that sends it.
@@ -61,10 +56,8 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 	if c.revoked.Has(to) {
 		return nil, ErrRemoved
 	}
-	parsed, err := x509.ParsePKIXPublicKey(p.GetNodeKey())
-	public, ok := parsed.(ed25519.PublicKey)
 	text := entrustText(c.authority, from, to, p.GetKey())
-	if err != nil || !ok || idOf(p.GetNodeKey()) != to || !ed25519.Verify(public, text, p.GetSignature()) {
+	if !Signed(to, p.GetNodeKey(), text, p.GetSignature()) {
 		return nil, fmt.Errorf("%w: the key to seal to is not of node %s", ErrWrongNode, to)
 	}
 	key, err := hpke.MLKEM768X25519().NewPublicKey(p.GetKey())
@@ -142,15 +135,9 @@ func (i *Identity) Hold(c *Cluster) error {
 }
 
 // OpenMember is OpenMember on the machine that holds c: a node that is of c holds its authority, and its
-// certificate is issued again when it has ended.
+// certificate is renewed when it has ended.
 func (c *Cluster) OpenMember(dir string, k *Key) (*Identity, error) {
 	i, err := OpenMember(dir, k)
-	if errors.Is(err, ErrExpired) {
-		if err := c.reissue(dir, k); err != nil {
-			return nil, err
-		}
-		i, err = OpenMember(dir, k)
-	}
 	if err != nil || i.authority.hash() != c.authority.hash() {
 		return i, err
 	}
@@ -160,23 +147,10 @@ func (c *Cluster) OpenMember(dir string, k *Key) (*Identity, error) {
 	if i.revoked.Has(k.id) {
 		return nil, removedHere(c.authority.name)
 	}
-	return i, nil
-}
-
-func (c *Cluster) reissue(dir string, k *Key) error {
-	leaf, a, err := readMember(filepath.Join(dir, memberFile))
-	if err != nil || a.hash() != c.authority.hash() {
-		return err
+	if i.Expired() {
+		_, err = i.RenewHere()
 	}
-	p, err := peerOf(leaf)
-	if err != nil || p.ID != k.id {
-		return err
-	}
-	next, err := c.authority.certify(k.public(), p.Role, time.Now())
-	if err != nil {
-		return err
-	}
-	return saveMember(dir, next, c.authority)
+	return i, err
 }
 
 // RenewHere gives a member that holds the authority its next certificate. It does nothing, and says false,

@@ -55,8 +55,17 @@ const (
 	alertNoProtocol          = tls.AlertError(120)
 )
 
-// Explain turns the error of a TLS handshake into one of this package's with words for people, or
-// returns err as it is when it is none of them, like a broken connection or an ended context.
+// ExplainCaller is Explain for the side that was called. A caller that refuses this node's certificate sends the same
+// alert for every reason.
+func (i *Identity) ExplainCaller(err error) error {
+	if remote := (&net.OpError{}); errors.As(err, &remote) && remote.Err.Error() == alertBadCertificate.Error() {
+		return fmt.Errorf("%w and did not say why; `symbio nodes` on that machine does", ErrRejected)
+	}
+	return i.Explain(err)
+}
+
+// Explain turns the error of a TLS handshake of the side that called into one of this package's with words for
+// people, or returns err as it is when it is none of them, like a broken connection or an ended context.
 func (i *Identity) Explain(err error) error {
 	var (
 		record   tls.RecordHeaderError
@@ -71,13 +80,16 @@ func (i *Identity) Explain(err error) error {
 	case errors.As(err, &record):
 		return fmt.Errorf("%w: something else than a symbio node uses that port", ErrPlaintext)
 	case errors.As(err, &hostname):
-		return i.explainName(hostname.Certificate)
+		return i.authority.explainName(hostname.Certificate)
 	case errors.As(err, &unknown):
 		return fmt.Errorf("%w: it is of another user, machine or cluster than this node (authority %s %s)", ErrOtherAuthority, i.authority.name, i.authority.tag)
 	case errors.As(err, &invalid):
 		return explainInvalid(invalid, time.Now())
 	case errors.As(err, &remote) && remote.Op == "remote error":
-		return i.explainAlert(remote.Err)
+		i.mu.Lock()
+		leaf := i.current.Leaf
+		i.mu.Unlock()
+		return i.authority.explainAlert(leaf, remote.Err)
 	}
 	return err
 }
@@ -86,10 +98,10 @@ func (i *Identity) Explain(err error) error {
 // side knows why: a record of TLS with a fatal alert. Explain makes it ErrNoRoom.
 func NoRoom() []byte { return []byte{21, 3, 3, 0, 2, 2, byte(alertAccessDenied)} }
 
-func (i *Identity) explainName(c *x509.Certificate) error {
+func (a *Authority) explainName(c *x509.Certificate) error {
 	p, err := peerOf(c)
-	if err != nil || p.Authority != i.authority.name {
-		return fmt.Errorf("%w: its certificate names no node of authority %s", ErrOtherAuthority, i.authority.name)
+	if err != nil || p.Authority != a.name {
+		return fmt.Errorf("%w: its certificate names no node of authority %s", ErrOtherAuthority, a.name)
 	}
 	return fmt.Errorf("%w: it is %s", ErrWrongNode, p.ID)
 }
@@ -99,29 +111,42 @@ func explainInvalid(e x509.CertificateInvalidError, now time.Time) error {
 	case e.Reason != x509.Expired || e.Cert == nil:
 		return fmt.Errorf("%w: %w", ErrNotNode, e)
 	case now.Before(e.Cert.NotBefore):
-		return fmt.Errorf("%w: it begins at %s and the clock here says %s; check both clocks",
+		return fmt.Errorf("%w: it begins at %s and the clock here says %s; set the clock here if it is behind, else that of the node that holds the authority",
 			ErrNotYetValid, e.Cert.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
-	return fmt.Errorf("%w: it ended at %s and the clock here says %s; check both clocks, then restart that node, or join it again if it is of a cluster",
+	return fmt.Errorf("%w: it ended at %s and the clock here says %s; set the clock here if it is ahead, else restart that node: in a cluster it is renewed once it reaches a node that holds the authority",
 		ErrExpired, e.Cert.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 }
 
-// explainAlert tells alerts apart by their text, because crypto/tls keeps their type to itself.
-func (i *Identity) explainAlert(err error) error {
+// explainAlert explains the alert that a node answered leaf with. Alerts are told apart by their text, because crypto/tls
+// keeps their type to itself.
+func (a *Authority) explainAlert(leaf *x509.Certificate, err error) error {
 	switch err.Error() {
 	case alertBadCertificate.Error():
-		if i.authority.name != Local {
-			return fmt.Errorf("%w: was this node removed from cluster %s?", ErrRejected, i.authority.name)
+		if a.name != Local {
+			return fmt.Errorf("%w: %w", ErrRejected, removedHere(a.name)) // a node that is called rejects with this for nothing else
 		}
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	case alertUnknownAuthority.Error():
 		return fmt.Errorf("%w: this node is of another user, machine or cluster than it", ErrRejected)
 	case alertCertificateExpired.Error():
-		return fmt.Errorf("%w as expired or not yet valid; check both clocks", ErrRejected)
+		return explainClocks(leaf, time.Now())
 	case alertCertificateRequired.Error():
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	case alertAccessDenied.Error():
 		return ErrNoRoom
+	case alertNoProtocol.Error(): // only RenewTLS asks for one that not every node of the cluster speaks
+		return ErrNoAuthority
 	}
 	return fmt.Errorf("the other side ended the handshake: %w", err)
+}
+
+// explainClocks says why the other side found this node's certificate expired or not yet valid.
+func explainClocks(leaf *x509.Certificate, now time.Time) error {
+	from, until, here := leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)
+	if now.After(leaf.NotAfter) {
+		return fmt.Errorf("%w: it ended at %s and the clock here says %s; set the clock here if it is ahead, else start a node that holds the authority: it renews this one", ErrRejected, until, here)
+	}
+	return fmt.Errorf("%w: it is good from %s until %s, which by the clock there is not now, and the clock here says %s; set the one that is wrong: `symbio doctor` compares this one with those of other nodes",
+		ErrRejected, from, until, here)
 }

@@ -90,13 +90,13 @@ func (i *Identity) fresh() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.current = i.shown(leaf)
+	i.current = withKey(i.key, leaf)
 	return i.current, nil
 }
 
-// shown is a certificate of this node as TLS wants it.
-func (i *Identity) shown(leaf *x509.Certificate) *tls.Certificate {
-	return &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: i.key.private(), Leaf: leaf}
+// withKey returns a certificate of k's node as crypto/tls needs it.
+func withKey(k *Key, leaf *x509.Certificate) *tls.Certificate {
+	return &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: k.private(), Leaf: leaf}
 }
 
 // aged reports whether a certificate has passed half its life, or the clock was set back to before it.

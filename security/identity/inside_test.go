@@ -159,9 +159,9 @@ func TestTimesThatDoNotFitAreSaidInWords(t *testing.T) {
 	c := &x509.Certificate{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}
 	e := x509.CertificateInvalidError{Cert: c, Reason: x509.Expired}
 	for want, at := range map[string]time.Time{
-		"its certificate is not valid yet: it begins at 2026-01-10T01:00:00Z and the clock here says 2026-01-10T00:00:00Z; check both clocks": now,
+		"its certificate is not valid yet: it begins at 2026-01-10T01:00:00Z and the clock here says 2026-01-10T00:00:00Z; set the clock here if it is behind, else that of the node that holds the authority": now,
 		"its certificate has expired: it ended at 2026-01-10T02:00:00Z and the clock here says 2026-01-10T03:00:00Z; " +
-			"check both clocks, then restart that node, or join it again if it is of a cluster": now.Add(3 * time.Hour),
+			"set the clock here if it is ahead, else restart that node: in a cluster it is renewed once it reaches a node that holds the authority": now.Add(3 * time.Hour),
 	} {
 		if got := explainInvalid(e, at).Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

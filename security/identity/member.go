@@ -47,8 +47,8 @@ func saveMember(dir string, leaf *x509.Certificate, a *Authority) error {
 }
 
 // OpenMember returns the identity that the node of key k has in a cluster whose authority is elsewhere,
-// as kept in dir; fs.ErrNotExist when it has joined none. ErrExpired and ErrRemoved say in words why it
-// is a member no more.
+// as kept in dir; fs.ErrNotExist when it has joined none. ErrRemoved says in words why it is a member no more.
+// The certificate may have ended: see Identity.Expired.
 func OpenMember(dir string, k *Key) (*Identity, error) {
 	file := filepath.Join(dir, memberFile)
 	leaf, a, err := readMember(file)
@@ -56,9 +56,9 @@ func OpenMember(dir string, k *Key) (*Identity, error) {
 		return nil, err
 	}
 	i := &Identity{key: k, authority: a, roots: a.roots(), file: file}
-	p, err := a.verify(leaf, time.Now())
+	p, err := a.verifyLate(leaf, time.Now())
 	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) {
-		return nil, i.ended(invalid)
+		return nil, fmt.Errorf("this node's certificate in cluster %s: %w", a.name, explainInvalid(invalid, time.Now()))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cluster certificate: %s: %w; join again", file, err)
@@ -72,7 +72,7 @@ func OpenMember(dir string, k *Key) (*Identity, error) {
 	if i.revoked.Has(k.id) {
 		return nil, removedHere(a.name)
 	}
-	i.role, i.current = p.Role, i.shown(leaf)
+	i.role, i.current = p.Role, withKey(i.key, leaf)
 	return i, nil
 }
 
@@ -112,11 +112,6 @@ func readMember(file string) (leaf *x509.Certificate, a *Authority, err error) {
 	return leaf, a, nil
 }
 
-func (i *Identity) ended(e x509.CertificateInvalidError) error {
-	return fmt.Errorf("this node's certificate in cluster %s: %w; if the clock is right, it was off for too long: join again with a new token, `symbio cluster token` on the node that holds the authority",
-		i.authority.name, explainInvalid(e, time.Now()))
-}
-
 // Due reports whether it is time to ask the authority for the next certificate: half the life of the
 // one in use is over. It is never for a node that can sign its own.
 func (i *Identity) Due() bool {
@@ -146,7 +141,7 @@ func (i *Identity) Renewed(r *pb.RenewReply) error {
 	if p.ID != i.key.id || p.Role != i.role || !leaf.NotAfter.After(i.current.Leaf.NotAfter) {
 		return fmt.Errorf("the new certificate: %w: it is not the next one of this node", ErrNotNode)
 	}
-	i.current = i.shown(leaf)
+	i.current = withKey(i.key, leaf)
 	if i.file == "" {
 		return nil
 	}

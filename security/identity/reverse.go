@@ -7,9 +7,9 @@ import "crypto/tls"
 const ReverseProtocol = "symbio-reverse/1"
 
 // ReverseServerTLS is ServerTLS for the node that a reversed connection is offered to.
-func (i *Identity) ReverseServerTLS() *tls.Config { return i.server(ReverseProtocol) }
+func (i *Identity) ReverseServerTLS() *tls.Config { return handshake{i, ReverseProtocol}.server() }
 
 // ReverseClientTLS is ClientTLS for the node that offers node expect to be called over the connection.
 func (i *Identity) ReverseClientTLS(expect NodeID) *tls.Config {
-	return i.client(expect, ReverseProtocol)
+	return handshake{i, ReverseProtocol}.client(expect)
 }

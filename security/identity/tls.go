@@ -8,35 +8,43 @@ import (
 // ServerTLS is the configuration of a listener: TLS 1.3, a certificate required from every client
 // and verified like a server's. Each call returns a configuration of its own.
 func (i *Identity) ServerTLS() *tls.Config {
-	return i.server("h2")
+	return handshake{i, "h2"}.server()
 }
 
-func (i *Identity) server(protocol string) *tls.Config {
-	c := i.both("", protocol)
+// handshake makes the TLS configurations of one protocol (ALPN).
+type handshake struct {
+	id       *Identity
+	protocol string
+}
+
+func (h handshake) server() *tls.Config {
+	c := h.config("")
 	c.ClientAuth = tls.RequireAndVerifyClientCert
-	c.ClientCAs = i.roots
-	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.fresh() }
+	c.ClientCAs = h.id.roots
+	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.id.fresh() }
 	return c
 }
 
 // ClientTLS is the configuration to dial node expect with, or any node of the same authority when
 // expect is "". Another node that answers is refused with ErrWrongNode before anything is sent.
 func (i *Identity) ClientTLS(expect NodeID) *tls.Config {
-	return i.client(expect, "h2")
+	return handshake{i, "h2"}.client(expect)
 }
 
-func (i *Identity) client(expect NodeID, protocol string) *tls.Config {
-	c := i.both(expect, protocol)
-	c.RootCAs = i.roots
-	c.ServerName = dnsName(expect, i.authority.name)
-	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.fresh() }
+func (h handshake) client(expect NodeID) *tls.Config {
+	c := h.config(expect)
+	c.RootCAs = h.id.roots
+	c.ServerName = dnsName(expect, h.id.authority.name)
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return h.id.fresh() }
 	return c
 }
 
-func (i *Identity) both(expect NodeID, protocol string) *tls.Config {
+// config has what is the same on both sides; expect "" takes every node of the authority.
+func (h handshake) config(expect NodeID) *tls.Config {
+	i := h.id
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		NextProtos: []string{protocol},
+		NextProtos: []string{h.protocol},
 		// A resumed session would skip the certificate, and with it the checks below.
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
@@ -50,8 +58,8 @@ func (i *Identity) both(expect NodeID, protocol string) *tls.Config {
 				return fmt.Errorf("%w: node %s", ErrRemoved, p.ID)
 			case expect != "" && p.ID != expect:
 				return fmt.Errorf("%w: %s answered where %s was expected", ErrWrongNode, p.ID, expect)
-			case s.NegotiatedProtocol != protocol:
-				return fmt.Errorf("the other side does not speak this protocol (ALPN %s)", protocol)
+			case s.NegotiatedProtocol != h.protocol:
+				return fmt.Errorf("the other side does not speak this protocol (ALPN %s)", h.protocol)
 			}
 			return nil
 		},

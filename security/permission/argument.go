@@ -1,6 +1,9 @@
 package permission
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A rule for a tool that nothing is known of, such as one of an MCP server, may name the argument that it is
 // about: mcp__db__query(sql=SELECT:*). Only then does it allow anything: of other specs nobody could say which
@@ -51,10 +54,6 @@ func oneStatement(text string) bool {
 	if strings.IndexFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) >= 0 {
 		return false
 	}
-	for _, mark := range []string{";", "`", "$(", "${", "|", "&", "--", "/*", "#"} {
-		if strings.Contains(text, mark) {
-			return false
-		}
-	}
-	return true
+	marks := []string{";", "`", "$(", "${", "|", "&", "--", "/*", "#"}
+	return !slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(text, mark) })
 }

@@ -73,7 +73,7 @@ func (g generator) statement(depth int) string {
 		return g.simple(depth)
 	}
 	l := func() string { return g.list(depth - 1) }
-	switch g.IntN(18) {
+	switch g.IntN(22) {
 	case 0:
 		return "(" + l() + ")" + g.redirect(depth)
 	case 1:
@@ -107,6 +107,12 @@ func (g generator) statement(depth int) string {
 	case 15:
 		return "find . " + g.pick("-name x ", "") + "-exec " + g.words(0) + " {} " + g.pick("\\;", "+", "';'")
 	case 16:
+		return g.pick("x=", "y=", "export x=", "export y=", "read -r x <<<", "x=1 y=") + g.word(depth) + g.pick("; ", " && ", "\n", " | ") + l()
+	case 17:
+		return g.pick("", "", "echo "+g.word(depth)+" | ") + g.pick("while ", "while IFS= ", "until ! ") + "read " + g.pick("-r ", "", "-ra ") + g.pick("x", "y", "x y", "ok") + "; do " + l() + "; done" + g.pick("", "", " <<<"+g.word(depth))
+	case 18:
+		return g.pick("ok", "echo", "cat", "git log", "env", "timeout 5", "xargs", "find .", "test -n", "printf", "sh -c", "eval", "$x") + " " + g.pick(`"$x"`, "$x", `"a$x"`, `"${x##*/}"`, "${x%.*}", `"$y" "$x"`, `"-$x"`, "-s $x 5 ok", "-u $x ok", `-I "$x" ok a`, `-n "$x" ok`, "-name $x -exec ok {} +")
+	case 19:
 		return g.pick("export ", "declare ", "declare -x ", "readonly ", "local ") + g.pick("x=", "LANG=", "y=") + g.word(depth)
 	}
 	return g.pick("x=", "LANG=", "x+=", "a[0]=") + g.word(depth)
@@ -163,5 +169,5 @@ func (g generator) piece(depth int) string {
 		inner := g.list(depth - 1)
 		return g.pick("$("+inner+")", "\"$("+inner+")\"", "`"+strings.NewReplacer("`", "", `\`, `\\`).Replace(inner)+"`", "<("+inner+")", "${x:-$("+inner+")}", "\"a`"+strings.NewReplacer("`", "", `\`, `\\`, `"`, "").Replace(inner)+"`\"", "$( "+inner+"\n)", "\"${x:-"+g.word(0)+"}\"")
 	}
-	return g.pick("a", "b", "ok", "evil", "-n", "x y", "'a b'", `"a b"`, `a\ b`, `\;`, `\"`, `'"'`, `"'"`, "$x", `"$x"`, "${x}", "$1", "$?", "$((1+2))", "$(( 3 * 4 ))", "{a,b}", "{evil,ok}", "{1..3}", "a{b,c}d", "{a,{b,c}}", `{a\,b}`, "{a}", "{,a}", "*", "?", "[ab]", "~", "~/x", "a=b", "=", "%", "@", "+", `$'a\tb'`, `$'\x65vil'`, `$'\''`, `"\$x"`, `"\a"`, `\a`, `'\a'`, `"a\\"`, `'a\'`, "#", "a#b", "-", "--", ",", "^", "!", `"!"`, ":", "/", ".", "..", "''", `""`, "$", `"$"`, "a$", "]", "[", "}", "{", "a~b", `\~`, "a:~", "$$", "é", `\$x`, `"\""`, `"`+"\n"+`"`, "'\n'", "\\\n", "$'\\n'", "1", "2>", "{x", "x}", `"{a,b}"`, "$x$x", `a"b"'c'd`, "${x}y")
+	return g.pick("a", "b", "ok", "evil", "-n", "x y", "'a b'", `"a b"`, `a\ b`, `\;`, `\"`, `'"'`, `"'"`, "$x", `"$x"`, "${x}", "$1", "$?", "$((1+2))", "$(( 3 * 4 ))", "{a,b}", "{evil,ok}", "{1..3}", "a{b,c}d", "{a,{b,c}}", `{a\,b}`, "{a}", "{,a}", "*", "?", "[ab]", "~", "~/x", "a=b", "=", "%", "@", "+", `$'a\tb'`, `$'\x65vil'`, `$'\''`, `"\$x"`, `"\a"`, `\a`, `'\a'`, `"a\\"`, `'a\'`, "#", "a#b", "-", "--", ",", "^", "!", `"!"`, ":", "/", ".", "..", "''", `""`, "$", `"$"`, "a$", "]", "[", "}", "{", "a~b", `\~`, "a:~", "$$", "é", `\$x`, `"\""`, `"`+"\n"+`"`, "'\n'", "\\\n", "$'\\n'", "1", "2>", "{x", "x}", `"{a,b}"`, "$x$x", `a"b"'c'd`, "${x}y", "${x##*/}", `"${x##*/}"`, "${x%.*}", "${#x}", "${x:1:2}", "${x:-ok}", `"${y:+a b}"`, "${x#a?}", "$y", `"$y"`, "${PWD##*/}", "${x/a/b}", "${x#$y}", "${x%\"a\"}", "${x#}}", "${x:-{a,b}}", "${x:-~}", "${x:-*}")
 }

@@ -30,7 +30,7 @@ func TestBashRunsNothingThatWasNotAllowed(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no bash here: ", err)
 	}
-	seed, n := uint64(1), 2_500
+	seed, n := uint64(5), 2_500 // this one has real wrappers among its few scripts
 	for name, set := range map[string]func(uint64){"SYMBIO_FUZZ_SEED": func(v uint64) { seed = v }, "SYMBIO_FUZZ_SCRIPTS": func(v uint64) { n = int(v) }} {
 		if text := os.Getenv(name); text != "" {
 			v, err := strconv.ParseUint(text, 10, 64)

@@ -8,7 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
+
+	"symbio/security/visible"
 )
 
 // longestName is how many bytes the name of a link may have that another node tells.
@@ -106,7 +107,7 @@ func ReadBehalf(data []byte) (Chain, error) {
 	var c Chain
 	rules := 0
 	for _, l := range in.Links {
-		if len(l.Name) > longestName || strings.ContainsFunc(l.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if len(l.Name) > longestName || strings.ContainsFunc(l.Name, func(r rune) bool { return !visible.Rune(r) }) {
 			return nil, errors.New("a name in them cannot be shown")
 		}
 		p := Policy{Default: l.Default}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
+	"gopkg.in/yaml.v3"
 
 	"symbio/security/permission"
 )
@@ -46,7 +46,7 @@ type aCase struct {
 	SkillScope  string     `yaml:"skillScope"`
 	ParentRules *caseRules `yaml:"parentRules"`
 	OnBehalfOf  *caseRules `yaml:"onBehalfOf"`
-	// Cases with these are judged where there are tools and networks: cmd/symbio/internal/cases.
+	// Cases with these are judged where there are tools and networks: agent/tool/cases.
 	OS        string              `yaml:"os"`
 	ArgsRaw   string              `yaml:"argsRaw"`
 	Resolve   map[string][]string `yaml:"resolve"`

@@ -1,472 +1,253 @@
 package permission
 
 import (
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
-	"unique"
-
-	"mvdan.cc/sh/v3/syntax"
 
 	"symbio/security/permission/shell"
 )
 
-// program is the spec of a rule about commands, read once. Words are joined with NUL, so that rules can
-// be compared.
-type program struct {
-	head    string // the words that a command has to begin with; "" when the spec is no simple command
-	env     string // NAME=VALUE that it has to be given
-	operand string // for formOperands: what each operand has to match
-	first   string // the base name of the first word, also in the rule itself: most commands are told apart by it
-	// What a deny rule looks for: the words before the first option, the options, the words after it.
-	names, options, late string
+// run is what a call of Bash or Git would do, found once for all the rules of a chain.
+type run struct {
+	program shell.Program
+	text    string // of Bash
+	argv    []string
+	runs    bool      // something may run that is not among the program's commands
+	unclear bool      // the arguments are not what the tool takes
+	files   []opened  // what redirections open
+	uses    [][]used  // by command, what its arguments name; filled when first needed
+	done    []bool    // whose uses are filled
+	guards  []guarded // what has been asked of shell.Guard
+	trees   []tree
+	whole   command // the text as words, for what the tree does not show; filled when first needed
 }
 
-const nul = "\x00"
-
-// everyWord is how many words a rule spells that spells them all.
-const everyWord = 1 << 30
-
-// readProgram reads the words of a spec about commands; git says that they follow "git".
-func (r *Rule) readProgram(git bool) {
-	r.program, r.first = unique.Handle[program]{}, ""
-	var p program
-	text := r.spec
-	if r.form == formOperands {
-		var tail string
-		if i := strings.Index(text, ":*"); i >= 0 {
-			text, tail = text[:i], text[i+1:]
-		} else {
-			i = strings.LastIndex(text, " ")
-			text, tail = text[:i], text[i+1:]
-		}
-		p.operand = tail
-	}
-	if git {
-		text = "git " + text
-	}
-	parsed := shell.Parse(text)
-	var c *shell.Command
-	for i := range parsed.Commands {
-		if parsed.Commands[i].Outer < 0 {
-			if c != nil {
-				return
-			}
-			c = &parsed.Commands[i]
-		}
-	}
-	if c == nil || !c.Literal() || len(parsed.Files) > 0 || parsed.Hard() != "" {
-		return
-	}
-	var words, env, names, options, late []string
-	for i, w := range c.Words {
-		words = append(words, encode(w))
-		switch option := i > 0 && strings.HasPrefix(w.Text, "-") && len(w.Text) > 1; {
-		case option:
-			options = append(options, w.Text)
-		case len(options) > 0:
-			late = append(late, w.Text)
-		default:
-			names = append(names, fold(w.Text))
-		}
-	}
-	for _, a := range c.Env {
-		env = append(env, a.Name+"="+encode(a.Value))
-	}
-	p.head, p.env = strings.Join(words, nul), strings.Join(env, nul)
-	p.first = fold(path.Base(c.Words[0].Text))
-	p.names, p.options, p.late = strings.Join(names, nul), strings.Join(options, nul), strings.Join(late, nul)
-	r.program, r.first = unique.Make(p), p.first
+type guarded struct {
+	command, spelled int
+	reason           string
 }
 
-// words is what the rule's spec means as a command; the zero program when it is none.
-func (r *Rule) words() program {
-	if r.program == (unique.Handle[program]{}) {
-		return program{}
-	}
-	return r.program.Value()
+// opened is a redirection as a call of Read or Write, for one of the directories.
+type opened struct {
+	*facts
+	path string
 }
 
-// encode tells ~/x from '~/x'.
-func encode(w shell.Word) string {
-	if w.Tilde {
-		return "\x01" + w.Text
-	}
-	return w.Text
+// used is a file that a command's argument may name.
+type used struct {
+	shell.Use
+	place   place
+	pattern string // when only the shell knows the name: an absolute path with the marks of shell.Word
+	any     bool   // when nothing is known about it
 }
 
-func split(joined string) []string {
-	if joined == "" {
+// ran finds what a call would run; nil when it runs nothing.
+func (f *facts) ran() *run {
+	if !f.isShell() {
 		return nil
 	}
-	return strings.Split(joined, nul)
+	if f.shell != nil {
+		return f.shell
+	}
+	r := &run{}
+	if f.subject.matter == matterGit {
+		r.readGit(f.call.Args)
+	} else {
+		r.unclear = !f.readable || len(f.values) != 1
+		r.text = strings.Join(f.values, "\n")
+		r.program = shell.Parse(r.text)
+	}
+	r.runs = r.program.Runs()
+	n := len(r.program.Commands)
+	r.uses, r.done = make([][]used, n), make([]bool, n)
+	for _, file := range r.program.Files {
+		if file.Write {
+			r.files = append(r.files, f.opens("Write", file)...)
+		}
+		if file.Read {
+			r.files = append(r.files, f.opens("Read", file)...)
+		}
+	}
+	f.shell = r
+	return r
 }
 
-// covers says whether the rule allows this simple command for certain, and how many of its words it
-// spells. but says why it does not although its words match.
-func (r *Rule) covers(f *facts, i int) (spelled int, ok bool, but string) {
-	c := &f.shell.program.Commands[i]
-	switch r.form {
-	case formTool:
-		if f.subject.matter == matterGit {
-			but = f.guard(i, 1)
-			return 1, but == "", but
+// readGit takes the arguments of the Git tool: command and args. Others are looked at by deny rules only.
+func (r *run) readGit(args map[string]any) {
+	words := []string{"git"}
+	if v, ok := args["command"]; ok {
+		s, is := v.(string)
+		r.unclear = r.unclear || !is
+		words = append(words, strings.Fields(s)...)
+	}
+	switch v := args["args"].(type) {
+	case nil:
+	case []any:
+		for _, e := range v {
+			s, is := e.(string)
+			r.unclear = r.unclear || !is
+			words = append(words, s)
 		}
-		return everyWord, true, ""
-	case formExact, formPrefix, formOperands:
 	default:
-		return 0, false, ""
+		r.unclear = true
+		words = gather(words, v)
 	}
-	if r.words().head == "" || !c.Certain {
-		return 0, false, ""
+	r.argv = words
+	r.program = shell.Argv(words...)
+	var more []string
+	for _, name := range sortedKeys(args) {
+		if name != "command" && name != "args" {
+			more = gather(more, args[name])
+			r.unclear = true
+		}
 	}
-	n, ok := r.spells(c)
+	if len(more) > 0 {
+		guess := shell.Argv(append(slices.Clone(words), more...)...).Commands
+		guess[0].Certain = false
+		r.program.Commands = append(r.program.Commands, guess...)
+	}
+}
+
+// opens is a redirection as calls of a file tool.
+func (f *facts) opens(tool string, file shell.File) []opened {
+	var all []opened
+	add := func(dir string, known bool) {
+		sub := look(Call{Tool: tool, Args: map[string]any{"file_path": file.Path.Text}, Dir: f.call.Dir})
+		sub.links = f.links
+		sub.places = []place{{}}
+		if known && !file.Path.Dynamic {
+			sub.places[0] = f.physical(dir, file.Path.Text, file.Path.Tilde)
+		}
+		all = append(all, opened{sub, file.Path.Text})
+	}
+	for _, d := range file.Dirs.Paths {
+		add(d, true)
+	}
+	if file.Dirs.Unknown {
+		add("", strings.HasPrefix(file.Path.Text, "/") || file.Path.Tilde)
+	}
+	return all
+}
+
+// physical finds where a path leads from one of the directories of a program, as the kernel goes there:
+// .. after a link is not what it seems.
+func (f *facts) physical(dir, name string, tilde bool) place {
+	if name == "" || strings.ContainsRune(name, 0) {
+		return place{}
+	}
+	whole, ok := f.absolute(dir, name, tilde)
 	if !ok {
-		return 0, false, ""
+		return place{}
 	}
-	if name := c.Words[0].Text; strings.Contains(name, "/") && !strings.HasPrefix(name, "/") && !c.Words[0].Tilde && !atHome(c.Dirs) {
-		return n, false, "it runs " + name + " in another directory"
+	at := place{lexical: slashed(whole)}
+	if real, err := f.links.resolve(whole); err == nil {
+		at.real, at.known = slashed(real), true
 	}
-	if name := r.strangeVariable(c); name != "" {
-		return n, false, "it sets the variable " + name
-	}
-	switch r.form {
-	case formExact:
-		return everyWord, true, ""
-	case formOperands:
-		if !r.operandsMatch(c, n) {
-			return n, false, ""
-		}
-	}
-	guarded := n
-	if name := c.Name(); strings.HasPrefix(name, "git-") && strings.HasPrefix(r.words().head, c.Words[0].Text) {
-		guarded++ // git-log is git log
-	}
-	if but = f.guard(i, guarded); but == "" {
-		if name := f.writesProtected(i, n); name != "" {
-			but = "it writes " + name + ", which other programs run or obey"
-		}
-	}
-	return n, but == "", but
+	return at
 }
 
-// atHome reports whether the command runs where the call does.
-func atHome(d shell.Dirs) bool { return !d.Unknown && len(d.Paths) == 1 && d.Paths[0] == "" }
-
-// spells reports whether the command begins with the rule's words, or is them.
-func (r *Rule) spells(c *shell.Command) (n int, ok bool) {
-	for rest, more := r.words().head, true; more; n++ {
-		var word string
-		word, rest, more = strings.Cut(rest, nul)
-		if n >= len(c.Words) || c.Words[n].Dynamic {
-			return 0, false
-		}
-		have := c.Words[n].Text
-		if c.Words[n].Tilde != strings.HasPrefix(word, "\x01") {
-			return 0, false
-		}
-		if word = strings.TrimPrefix(word, "\x01"); have == word {
-			continue
-		}
-		dashed := n == 0 && !more && !r.granted && r.form == formPrefix && len(have) > len(word)+1 && have[:len(word)] == word && have[len(word)] == '-'
-		if !dashed {
-			return 0, false
-		}
+// absolute joins without cleaning.
+func (f *facts) absolute(dir, name string, tilde bool) (string, bool) {
+	home := func(p string) (string, bool) {
+		h, err := os.UserHomeDir()
+		rest := strings.TrimPrefix(p, "~")
+		return h + rest, err == nil && filepath.IsAbs(h) && (rest == "" || rest[0] == '/')
 	}
-	if r.form == formExact && (n != len(c.Words) || !r.sameVariables(c)) {
-		return 0, false
-	}
-	return n, true
-}
-
-func (r *Rule) sameVariables(c *shell.Command) bool {
-	var have []string
-	for _, a := range c.Env {
-		have = append(have, a.Name+"="+encode(a.Value))
-	}
-	return strings.Join(have, nul) == r.words().env
-}
-
-// strangeVariable finds a variable that is set for the command, and that is neither known to be
-// harmless nor spelled by the rule.
-func (r *Rule) strangeVariable(c *shell.Command) string {
-	for _, a := range c.Env {
-		if !shell.SafeVariable(a.Name) && (a.Value.Dynamic || !slices.Contains(split(r.words().env), a.Name+"="+encode(a.Value))) {
-			return a.Name
-		}
-	}
-	return ""
-}
-
-// operandsMatch is security.md 8.3: no options, at least one operand, each literal, relative, without
-// .., and matching.
-func (r *Rule) operandsMatch(c *shell.Command, from int) bool {
-	if len(c.Words) == from || c.Dirs.Unknown {
-		return false
-	}
-	for _, d := range c.Dirs.Paths {
-		if strings.HasPrefix(d, "/") || strings.HasPrefix(d, "~") || d == ".." || strings.HasPrefix(d, "../") {
-			return false
-		}
-	}
-	for _, w := range c.Words[from:] {
-		if w.Dynamic || w.Tilde || w.Text == "" || strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "/") {
-			return false
-		}
-		for part := range strings.SplitSeq(w.Text, "/") {
-			if part == ".." {
-				return false
-			}
-		}
-		if !glob(r.words().operand, w.Text) {
-			return false
-		}
-	}
-	return true
-}
-
-// forbids says whether a deny rule may mean this simple command.
-func (r *Rule) forbids(c *shell.Command) reach {
-	if r.form == formGlob || r.form == formOperands {
-		return r.forbidsPattern(c)
-	}
-	if r.first == "" {
-		return no // only as a text
-	}
-	how := yes
-	first := c.Words[0]
 	switch {
-	case first.Dynamic:
-		if !mayBeNamed(first, r.first) {
-			return no
-		}
-		how = maybe
-		if !first.Split && !strings.ContainsAny(first.Pattern, string([]rune{shell.Any, shell.Below})) {
-			how = yes // /bin/r?
-		}
-	default:
-		name := first.Text[strings.LastIndexByte(first.Text, '/')+1:]
-		if foldsCase {
-			name = fold(name)
-		}
-		if name != r.first {
-			if len(name) <= len(r.first) || name[len(r.first)] != '-' || name[:len(r.first)] != r.first {
-				return no
-			}
-			if dashed := strings.ReplaceAll(r.words().names, nul, "-"); strings.Contains(r.words().names, nul) && (name == path.Base(dashed) || strings.HasPrefix(name, path.Base(dashed)+"-")) {
-				return min(how, hasOptions(c, r, 1), hasOperands(c, r))
-			}
-		}
+	case tilde:
+		return home(name)
+	case strings.HasPrefix(name, "/"):
+		return name, true
+	case dir == "~" || strings.HasPrefix(dir, "~/"):
+		at, ok := home(dir)
+		return at + "/" + name, ok
+	case strings.HasPrefix(dir, "/"):
+		return dir + "/" + name, true
 	}
-	named := r.hasNames(c)
-	if named == no {
-		return no
-	}
-	return min(how, named, hasOptions(c, r, 1), hasOperands(c, r))
+	return f.call.Dir + "/" + dir + "/" + name, filepath.IsAbs(f.call.Dir)
 }
 
-// mayBeNamed reports whether a word that only the shell knows can be a path to the program.
-func mayBeNamed(w shell.Word, name string) bool {
-	p := w.Pattern
-	if w.Split || strings.ContainsAny(p, string([]rune{shell.Any, shell.Below})) {
-		return true
-	}
-	return mayMatch(p[strings.LastIndexByte(p, '/')+1:], name)
-}
-
-// hasNames looks for the rule's words in their order, with nothing but options between them.
-func (r *Rule) hasNames(c *shell.Command) reach {
-	_, rest, more := strings.Cut(r.words().names, nul)
-	option := false
-	for i := 1; more; i++ {
-		if i >= len(c.Words) {
-			return no
-		}
-		want, _, _ := strings.Cut(rest, nul)
-		w := c.Words[i]
-		switch {
-		case w.Dynamic && (w.Split || w.MayBeOption() || mayMatch(w.Pattern, want)):
-			return maybe
-		case !w.Dynamic && (fold(w.Text) == want || len(w.Text) > 0 && path.Clean(w.Text) == path.Clean(want)):
-			_, rest, more = strings.Cut(rest, nul)
-			option = false
-		case !w.Dynamic && strings.HasPrefix(w.Text, "-"):
-			valued, known := shell.GlobalValue(r.first, w.Text)
-			option = !known && !strings.Contains(w.Text, "=") && w.Text != "--"
-			if valued {
-				i++
-			}
-		case option:
-			option = false
-		default:
-			return no
+// guard asks shell.Guard once for each length.
+func (f *facts) guard(i, spelled int) string {
+	for _, g := range f.shell.guards {
+		if g.command == i && g.spelled == spelled {
+			return g.reason
 		}
 	}
-	return yes
+	reason := shell.Guard(f.shell.program.Commands[i], spelled)
+	f.shell.guards = append(f.shell.guards, guarded{i, spelled, reason})
+	return reason
 }
 
-// hasOperands looks for the words that the rule has after its options, anywhere.
-func hasOperands(c *shell.Command, r *Rule) reach {
-	how := yes
-	for _, want := range split(r.words().late) {
-		found := no
-		for _, w := range c.Words[1:] {
-			text := w.Text
-			if strings.HasSuffix(text, "/*") || strings.HasSuffix(text, "/.") {
-				text = text[:len(text)-1]
-			}
-			switch {
-			case text == want, text != "" && path.Clean(text) == path.Clean(want):
-				found = yes
-			case w.Dynamic && (w.Split || mayMatch(w.Pattern, want)):
-				found = max(found, maybe)
+// usesOf are the files that a command's arguments may name.
+func (f *facts) usesOf(i int) []used {
+	r := f.shell
+	if r.done[i] {
+		return r.uses[i]
+	}
+	r.done[i] = true
+	c := r.program.Commands[i]
+	for _, u := range shell.Uses(c) {
+		dirs := c.Dirs.Paths
+		if len(dirs) == 0 {
+			dirs = []string{""}
+		}
+		for _, name := range candidates(u.Word) {
+			for _, d := range dirs {
+				r.uses[i] = append(r.uses[i], f.use(u, d, name))
 			}
 		}
-		how = min(how, found)
 	}
-	return how
+	return r.uses[i]
 }
 
-// longNames are what single letters mean to programs that people write deny rules for.
-var longNames = map[string]map[byte]string{
-	"rm":    {'r': "recursive", 'R': "recursive", 'f': "force", 'i': "interactive", 'I': "interactive", 'd': "dir", 'v': "verbose"},
-	"git":   {'f': "force", 'a': "all", 'd': "delete", 'u': "set-upstream", 'n': "no-verify", 'm': "message", 'x': "exec", 'i': "interactive", 'p': "patch"},
-	"chmod": {'R': "recursive", 'f': "silent", 'v': "verbose"}, "chown": {'R': "recursive", 'f': "silent", 'v': "verbose"},
-	"cp": {'r': "recursive", 'R': "recursive", 'a': "archive", 'f': "force"}, "mv": {'f': "force"}, "ln": {'s': "symbolic", 'f': "force"},
-	"curl": {'X': "request", 'o': "output", 'd': "data", 'k': "insecure", 'T': "upload-file", 'F': "form", 'x': "proxy", 'u': "user", 'H': "header", 'O': "remote-name"},
-	"npm":  {'g': "global", 'f': "force", 'D': "save-dev"}, "docker": {'v': "volume", 'f': "force", 'a': "all"}, "sed": {'i': "in-place", 'e': "expression", 'n': "quiet", 'f': "file"},
+func (f *facts) use(u shell.Use, dir string, name shell.Word) used {
+	if !name.Dynamic {
+		return used{Use: u, place: f.physical(dir, name.Text, name.Tilde)}
+	}
+	if name.Split || name.Pattern == string(shell.Any) {
+		return used{Use: u, any: true}
+	}
+	whole, ok := f.absolute(dir, name.Pattern, name.Tilde)
+	if !ok || strings.HasPrefix(name.Pattern, string(shell.Any)) {
+		return used{Use: u, any: true}
+	}
+	return used{Use: u, pattern: path.Clean(whole)}
 }
 
-// hasOptions looks for the rule's options from a word on, in any spelling and order: -rf as -r -f, -fr
-// or --recursive --forc.
-func hasOptions(c *shell.Command, r *Rule, from int) reach {
-	if r.words().options == "" {
-		return yes
+// candidates are what in a word may be a file: all of it, and what follows the signs that programs put
+// before a file's name: --file=x, -fx, @x, HEAD:x.
+func candidates(w shell.Word) []shell.Word {
+	all := []shell.Word{w}
+	text := w.Text
+	if w.Dynamic {
+		text = w.Pattern
+	} else if strings.HasPrefix(text, "-") {
+		all = nil
 	}
-	known := longNames[r.first]
-	var letters strings.Builder
-	var long []string
-	unknown := false
-	for _, w := range c.Words[from:] {
-		switch {
-		case w.Dynamic:
-			unknown = unknown || w.MayBeOption()
-		case w.Text == "--":
-		case strings.HasPrefix(w.Text, "--"):
-			name, _, _ := strings.Cut(w.Text[2:], "=")
-			long = append(long, name)
-		case strings.HasPrefix(w.Text, "-"):
-			letters.WriteString(w.Text[1:])
-		case r.first == "git" && strings.HasPrefix(w.Text, "+"):
-			long = append(long, "force") // a refspec with a plus
+	add := func(rest string) {
+		if rest == "" || rest == text {
+			return
+		}
+		c := shell.Word{Text: rest, Split: w.Split, Tilde: rest == "~" || strings.HasPrefix(rest, "~/")}
+		if w.Dynamic && strings.ContainsAny(rest, shell.Marks) {
+			c.Dynamic, c.Pattern = true, rest
+		}
+		all = append(all, c)
+	}
+	for _, sign := range "=@:" {
+		if i := strings.LastIndexByte(text, byte(sign)); i >= 0 {
+			add(text[i+1:])
 		}
 	}
-	have := letters.String()
-	if r.first == "git" {
-		// -D is --delete --force.
-		if strings.ContainsRune(have, 'D') {
-			have += "df"
-		} else if wanted("-d", have, long, known) && wanted("-f", have, long, known) {
-			have += "D"
-		}
+	if len(text) > 2 && text[0] == '-' && text[1] != '-' {
+		add(text[2:])
 	}
-	for want := range strings.SplitSeq(r.words().options, nul) {
-		if !wanted(want, have, long, known) {
-			if unknown {
-				return maybe
-			}
-			return no
-		}
+	if strings.HasPrefix(text, "@") && len(text) > 1 {
+		add(text[1:])
 	}
-	return yes
-}
-
-// wanted reports whether one option of a rule is among those given.
-func wanted(want, letters string, long []string, known map[byte]string) bool {
-	if name, ok := strings.CutPrefix(want, "--"); ok {
-		name, _, _ = strings.Cut(name, "=")
-		if abbreviates(name, long) {
-			return true
-		}
-		for letter, means := range known {
-			if means == name && strings.IndexByte(letters, letter) >= 0 {
-				return true
-			}
-		}
-		return known == nil && name != "" && strings.Contains(strings.ToLower(letters), name[:1])
-	}
-	if strings.Contains(letters, want[1:]) {
-		return true // -delete, or the same letters
-	}
-	for i := 1; i < len(want); i++ {
-		letter := want[i]
-		switch {
-		case strings.IndexByte(letters, letter) >= 0:
-		case known != nil && known[letter] != "" && (abbreviates(known[letter], long) || sameMeaning(known, letter, letters)):
-		case known == nil && slices.ContainsFunc(long, func(l string) bool { return l != "" && l[0] == want[i]|0x20 }):
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-func sameMeaning(known map[byte]string, letter byte, letters string) bool {
-	for i := range len(letters) {
-		if known[letters[i]] == known[letter] {
-			return true
-		}
-	}
-	return false
-}
-
-func abbreviates(name string, given []string) bool {
-	for _, g := range given {
-		if g != "" && (strings.HasPrefix(name, g) || strings.HasPrefix(g, name)) {
-			return true
-		}
-	}
-	return false
-}
-
-// forbidsPattern is for deny rules with a * in the words.
-func (r *Rule) forbidsPattern(c *shell.Command) reach {
-	var b, p strings.Builder
-	for i, w := range c.Words {
-		text, pattern := w.Text, w.Text
-		if w.Dynamic {
-			pattern = w.Pattern
-			if w.Split {
-				pattern += string(shell.Any)
-			}
-		}
-		if i == 0 {
-			text, pattern = path.Base(text), pattern[strings.LastIndexByte(pattern, '/')+1:]
-		} else {
-			b.WriteByte(' ')
-			p.WriteByte(' ')
-		}
-		b.WriteString(text)
-		p.WriteString(pattern)
-	}
-	spec := strings.ReplaceAll(fold(r.spec), ":*", " *")
-	if r.tool == "Git" {
-		spec = "git " + spec
-	}
-	spec = strings.Join(strings.Fields(spec), " ") + "*"
-	if strings.Trim(b.String(), " ") != "" && glob(spec, fold(b.String())) {
-		return yes
-	}
-	if p.String() != b.String() && mayMatch(fold(p.String()), spec) {
-		return maybe
-	}
-	return no
-}
-
-// quoted writes a directory so that a shell reads it as one word.
-func quoted(dir string) string {
-	if q, err := syntax.Quote(dir, syntax.LangBash); err == nil {
-		return q
-	}
-	return "''"
+	return all
 }

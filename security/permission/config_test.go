@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v3"
+	"gopkg.in/yaml.v3"
 
 	"symbio/security/permission"
 )
@@ -110,5 +110,18 @@ func TestARuleTextIsWrittenAsShortAsItIs(t *testing.T) {
 	}
 	if want := "allow:\n    - Read\n    - rule: Write\n      match:\n        - a\n"; string(out) != want {
 		t.Errorf("got\n%swant\n%s", out, want)
+	}
+}
+
+// TestMergeKeepsEachRuleOnce also of those that one side has twice.
+func TestMergeKeepsEachRuleOnce(t *testing.T) {
+	twice := []permission.RuleText{{Rule: "Read", At: "a:1"}, {Rule: "Grep"}, {Rule: "Read", At: "a:2"}}
+	got := permission.Config{Allow: twice}.Merge(permission.Config{Allow: []permission.RuleText{{Rule: "Glob"}, {Rule: "Glob"}, {Rule: "Grep"}}})
+	var rules []string
+	for _, r := range got.Allow {
+		rules = append(rules, r.Rule)
+	}
+	if want := "Read Grep Glob"; strings.Join(rules, " ") != want || got.Allow[0].At != "a:1" {
+		t.Errorf("got %v at %s, want %s", rules, got.Allow[0].At, want)
 	}
 }

@@ -1,6 +1,9 @@
 package permission
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Except is what a call that walks a directory has to leave out: the files below it that a deny rule
 // on reading covers. A nil Except leaves out nothing. It is fixed when the verdict is made, reads no
@@ -24,29 +27,17 @@ func (e *Except) Covers(rel string) bool {
 		return false
 	}
 	lexical, real := fold(e.lexical+"/"+rel), fold(e.real+"/"+rel)
-	covered := func(patterns []pattern) bool {
-		for _, p := range patterns {
-			if p.covers(lexical) || p.covers(real) {
-				return true
-			}
-		}
-		return false
-	}
-	for _, l := range e.links {
-		if covered(l.final) || covered(l.deny) && !l.lifts(e.lexical+"/"+rel, e.real+"/"+rel) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.links, func(x exceptions) bool {
+		return coveredBy(x.final, lexical, real) || coveredBy(x.deny, lexical, real) && !x.lifts(e.lexical+"/"+rel, e.real+"/"+rel)
+	})
+}
+
+func coveredBy(patterns []pattern, lexical, real string) bool {
+	return slices.ContainsFunc(patterns, func(p pattern) bool { return p.covers(lexical) || lexical != real && p.covers(real) })
 }
 
 func (x exceptions) lifts(lexical, real string) bool {
-	for _, p := range x.lifted {
-		if p.matches(lexical, true) && p.matches(real, true) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.lifted, func(p pattern) bool { return p.matches(lexical, true) && p.matches(real, true) })
 }
 
 // except gathers what the deny rules of a chain leave out of a call that walks a directory.
@@ -57,17 +48,12 @@ func except(c Chain, f *facts) *Except {
 	at := f.places[0]
 	e := &Except{lexical: at.lexical, real: at.real}
 	for _, l := range c {
-		x := exceptions{final: treeDenials(l.Policy.FinalDeny, f), deny: treeDenials(l.Policy.Deny, f)}
+		x := exceptionsOf(l.Policy, f)
 		if !l.mute {
 			x.final = append(x.final, f.secretsBelow(l.Policy.Allow)...)
 		}
 		if len(x.final)+len(x.deny) == 0 {
 			continue
-		}
-		for _, r := range l.Policy.Override {
-			if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(&f.names) {
-				x.lifted = append(x.lifted, p)
-			}
 		}
 		e.links = append(e.links, x)
 	}
@@ -75,6 +61,17 @@ func except(c Chain, f *facts) *Except {
 		return nil
 	}
 	return e
+}
+
+// exceptionsOf are those that a policy makes for a tool.
+func exceptionsOf(p Policy, f *facts) exceptions {
+	x := exceptions{final: treeDenials(p.FinalDeny, f), deny: treeDenials(p.Deny, f)}
+	for _, r := range p.Override {
+		if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(&f.names) {
+			x.lifted = append(x.lifted, p)
+		}
+	}
+	return x
 }
 
 // treeDenials are the patterns of the deny rules about the call's tool or its family that may cover

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"symbio/security/permission/shell"
 )
@@ -38,6 +39,11 @@ type Change struct {
 // Explain judges a call, and says what would change the verdict. It costs several times what Judge does, and asks
 // Granted of each link as often.
 func (c Chain) Explain(call Call) Explanation {
+	if kept := call.Kept; kept != nil { // the changes deny no further files
+		var once sync.Once
+		var all bool
+		call.Kept = func(d *Denied) bool { once.Do(func() { all = kept(d) }); return all }
+	}
 	v := c.Judge(call)
 	e := Explanation{Verdict: v, At: c.at(v)}
 	switch {
@@ -198,9 +204,11 @@ func (c Chain) with(changes []Change) Chain {
 			if c[i].Name != change.Link {
 				continue
 			}
-			p := &c[i].Policy
-			list := map[string]*[]Rule{"allow": &p.Allow, "deny": &p.Deny, "override": &p.Override}[change.List]
-			*list = append(slices.Clone(*list), r)
+			for _, list := range c[i].Policy.lists() {
+				if list.name == change.List {
+					*list.rules = append(slices.Clone(*list.rules), r)
+				}
+			}
 		}
 	}
 	return c

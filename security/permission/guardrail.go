@@ -68,14 +68,8 @@ func (r rail) judge(f *facts) Verdict {
 	if v.Action != Allow || len(r.ask) == 0 {
 		return v
 	}
-	asks, may := firstDeny(r.ask, f)
-	if f.ran() != nil {
-		asks, may = f.firstForbidden(r.ask, nil, true)
-	}
-	if asks == nil {
-		asks = may
-	}
-	if asks == nil {
+	asks, may := f.firstDenial(r.ask)
+	if asks = cmp.Or(asks, may); asks == nil {
 		return v
 	}
 	return Verdict{Action: Ask, Stage: StageDefault, Rule: asks.text, Source: "guardrail", Why: why(asks, "has a person say about this")}

@@ -71,12 +71,6 @@ type Inbound struct {
 	rules []InboundRule
 }
 
-// DefaultInbound is what holds when nothing is configured: the nodes of one user on one machine take
-// each other's calls, and nobody else's are taken.
-func DefaultInbound() Inbound {
-	return Inbound{rules: []InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}}}
-}
-
 // NewInbound reads the rules. An unclear one is an error that says which and why; the Inbound beside
 // an error refuses every call. No rules refuse every call too.
 func NewInbound(rules []InboundRule) (Inbound, error) {

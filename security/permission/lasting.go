@@ -4,76 +4,97 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
+	"os"
 	"slices"
 	"strings"
+
+	"symbio/security/permission/shell"
 )
 
-// Key names a call: another call has the same Key only when it is the same, decoded, in the same directory. "" when
-// it cannot be written down exactly.
-func (c Call) Key() string {
-	k, ok := key(c)
-	if !ok {
-		return ""
+// Key names what a call does: another call has the same Key only when it is the same, decoded, in the same directory. Of
+// Bash it is the whole program as it is printed to be run, with what is in the scripts that it names. "" when that cannot
+// be written down exactly.
+func (c Call) Key() string { return look(c).key() }
+
+func (f *facts) key() string {
+	if f.named != nil {
+		return *f.named
 	}
-	sum := sha256.Sum256([]byte(k))
-	return c.Tool + " " + hex.EncodeToString(sum[:])
+	f.named = new("")
+	c := f.call
+	if r := f.ran(); r != nil && f.subject.matter == matterGit {
+		c.Args = map[string]any{"argv": r.argv}
+	} else if r != nil {
+		if c.Args = map[string]any{"script": r.program.Canonical, "holds": f.scripts()}; r.program.Canonical == "" {
+			return ""
+		}
+	}
+	if k, ok := key(c); ok && (f.shell == nil || !f.shell.unclear) {
+		sum := sha256.Sum256([]byte(k))
+		*f.named = c.Tool + " " + hex.EncodeToString(sum[:])
+	}
+	return *f.named
 }
 
-// isCall reports whether the call has that Key.
-func (f *facts) isCall(key string) bool {
-	tool, _, _ := strings.Cut(key, " ")
-	return tool == f.call.Tool && f.ran() == nil && key == f.call.Key()
-}
+// longestScript is how much of a script is looked at, in bytes.
+const longestScript = 4 << 20
 
-// Lasting is what would allow this call, and nothing else that was not shown, from now on: the exact rules of a plan
-// for each simple command and file, or the call itself. nil when there is no such thing: parts of a command are known
-// to the shell alone, or the call cannot be written down.
-func (c Call) Lasting(p *Plan) []Granted {
-	if p == nil {
-		if k := c.Key(); k != "" {
-			return []Granted{{Call: k}}
+// scripts are digests of the files that the program's commands run, by where they are: scripts that stand first in a
+// command, and those that an interpreter is given. A file that the program itself writes is part of its text.
+func (f *facts) scripts() map[string]string {
+	all := map[string]string{}
+	add := func(at place) {
+		if info, err := os.Stat(at.real); err != nil || !info.Mode().IsRegular() || slices.ContainsFunc(f.shell.files, func(o opened) bool { return o.call.Tool == "Write" && o.locations()[0].real == at.real }) {
+			return
 		}
-		return nil
-	}
-	if !p.Always() || strings.Contains(p.Script, "<<") {
-		return nil // a rule for a command says nothing of a text that is given to it, and that was shown, too
-	}
-	var all []Granted
-	for _, a := range p.Approve {
-		r, err := ParseRule(a.Rule)
-		if err != nil || !r.Exact() {
-			return nil
+		if file, err := os.Open(at.real); err == nil {
+			defer file.Close()
+			sum := sha256.New()
+			if _, err = io.Copy(sum, io.LimitReader(file, longestScript)); err == nil {
+				all[at.real] = hex.EncodeToString(sum.Sum(nil))
+			}
 		}
-		all = append(all, Granted{Rule: r})
+	}
+	for i, c := range f.shell.program.Commands {
+		for _, dir := range c.Dirs.Paths {
+			if strings.Contains(c.Words[0].Text, "/") {
+				add(f.physical(dir, c.Words[0].Text, c.Words[0].Tilde))
+			}
+		}
+		if c.Unread || shell.Interpreter([]string{c.Name()}) {
+			for _, u := range f.usesOf(i) {
+				add(u.place)
+			}
+		}
 	}
 	return all
 }
 
-// Exact reports whether the rule means one command with all its words, or one file by its absolute path.
-func (r Rule) Exact() bool {
-	switch {
-	case r.star || r.ofSkill():
-		return false
-	case r.form == formExact:
-		return r.words().head != ""
-	case r.form == formPath:
-		return r.base == baseRoot && !strings.Contains(r.spec, "*")
+// byCall finds the grant that is for exactly this call.
+func (f *facts) byCall(granted []Granted) (v Verdict, found bool) {
+	for _, g := range granted {
+		if tool, _, _ := strings.Cut(g.Call, " "); g.Call != "" && tool == f.call.Tool && g.Call == f.key() {
+			return Verdict{Action: Allow, Stage: StageAllow, Source: g.Source, Why: "Exactly this call has been allowed from now on. It was granted by " + g.Source + "."}, true
+		}
 	}
-	return false
+	return v, false
+}
+
+// Lasting is what would allow this call, and nothing else, from now on; nil when there is no such thing: parts of a
+// command are known to the shell alone, or the call cannot be written down. Of a plan its parts are not kept: a command
+// is another one when its input, its redirections or what runs before it are others.
+func (c Call) Lasting(p *Plan) []Granted {
+	if k := c.Key(); k != "" && (p == nil || p.Always()) {
+		return []Granted{{Call: k}}
+	}
+	return nil
 }
 
 // Digest names the policy: another has the same Digest only when it has the same rules and default. The order of the
 // rules does not matter.
 func (p Policy) Digest() string {
-	var lists [][]string
-	for _, rules := range [][]Rule{p.FinalDeny, p.Deny, p.Override, p.Allow} {
-		texts := make([]string, len(rules))
-		for i, r := range rules {
-			texts[i] = r.text
-		}
-		slices.Sort(texts)
-		lists = append(lists, slices.Compact(texts))
-	}
+	lists := [][]string{sortedTexts(p.FinalDeny), sortedTexts(p.Deny), sortedTexts(p.Override), sortedTexts(p.Allow)}
 	text, _ := json.Marshal(append(lists, []string{p.Default.String()})) // texts cannot fail
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

@@ -1,58 +1,69 @@
 package permission_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"symbio/security/permission"
 )
 
-func TestOnlyOneThingIsExact(t *testing.T) {
-	for text, want := range map[string]bool{
-		"Bash(git push)": true, "Bash(FOO=1 make 'a b')": true, "Git(push)": true, "Write(/a/b)": true, "Read(/a/b c)": true,
-		"Bash": false, "Bash(git:*)": false, "Bash(git *)": false, "Bash(rm:*.tmp)": false, "Bash(a; b)": false, "Bash(a * b)": false, "Bash(echo $X)": false,
-		"Write": false, "Write(a)": false, "Write(./a)": false, "Write(~/a)": false, "Write(/a/*)": false, "*": false, "mcp__a__b": false,
-		"WebFetch(domain:a.example)": false, "Skill(a)": false, "Agent(a)": false, "invoke_capability(a)": false,
-	} {
-		r, err := permission.ParseRule(text)
-		if err != nil {
+// What lasts of a command is its whole program: not its parts, and not with another input or other redirections.
+func TestWhatLastsIsExactlyWhatWasShown(t *testing.T) {
+	p := policy(t, "allow: Bash(ls:*); Write(./x.py) | default: ask")
+	home := t.TempDir()
+	at := func(command string) permission.Call {
+		return permission.Call{Tool: "Bash", Args: map[string]any{"command": command}, Dir: home}
+	}
+	script := func(text string) {
+		if err := os.WriteFile(filepath.Join(home, "x.py"), []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if r.Exact() != want {
-			t.Errorf("%s: exact is %v, want %v", text, r.Exact(), want)
-		}
 	}
-	if (permission.Rule{}).Exact() {
-		t.Error("no rule is exact")
-	}
-}
-
-func TestWhatLastsIsExactlyWhatWasShown(t *testing.T) {
-	p := policy(t, "allow: Bash(ls:*) | default: ask")
-	for command, want := range map[string]string{
-		"npm test && make": "Bash(npm test) Bash(make)",
-		"ls > out":         "Write(/nowhere/work/out)",
-		"npm test $X":      "", "npm test *.go": "", "ls > '*'": "", "bash": "", "x=1; npm test": "",
-		"make -f - <<E\na:\nE": "", "git apply <<< x": "", // the text that they are given is none of the rule's
+	script("print(1)")
+	for command, others := range map[string][]string{
+		"npm test && make":                 {"npm test", "make", "make && npm test", "npm test && make x"},
+		"ls > out":                         {"ls -l > out", "ls >> out"},
+		`echo "BEGIN{print 1}" | awk -f -`: {"awk -f -", "awk -f - <<X\nBEGIN{system(\"id\")}\nX", `echo 'BEGIN{system("id")}' | awk -f -`},
+		"echo all: > Makefile":             {"printf 'all:\\n\\tid' > Makefile", "echo all: x > Makefile"},
+		"make -f - <<E\na:\nE":             {"make -f -", "make -f - <<E\na: b\nE"},
+		"python3 - <<'E'\nprint(1)\nE":     {"python3 -", "python3 - <<'E'\nprint(2)\nE", "python3 - < x.py"},
+		"git apply <<< x":                  {"git apply", "git apply <<< y"},
+		"for p in ed sqlite3 ssh gdb; do $p -x </dev/null; done": {"gdb -x </dev/null", "gdb -x"},
+		"python3 x.py": {"python3 y.py", "python3 x.py < y"},
+		"./x.py a":     {"./x.py b"},
 	} {
-		c := bash(command)
-		v := judged(p, c)
-		var got []string
-		for _, g := range c.Lasting(v.Plan) {
-			got = append(got, g.Rule.String())
-			if g.Call != "" {
-				t.Errorf("%s: a command lasts as a call", command)
-			}
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: lasts as %q, want %q", command, got, want)
-		}
-		if want == "" {
+		c := at(command)
+		granted := c.Lasting(judged(p, c).Plan)
+		if len(granted) != 1 {
+			t.Errorf("%q lasts as %v", command, granted)
 			continue
 		}
-		link := permission.Link{Policy: p, Granted: func() []permission.Granted { return c.Lasting(v.Plan) }}
-		if v := (permission.Chain{link}).Judge(c); v.Action != permission.Allow {
-			t.Errorf("%s: with what lasts: %v, %s", command, v.Action, v.Why)
+		link := permission.Link{Policy: p, Granted: func() []permission.Granted { return granted }}
+		again := at(strings.ReplaceAll(command, " && ", " &&  "))
+		again.Args["description"] = "in other words"
+		for _, same := range []permission.Call{c, again} {
+			if v := (permission.Chain{link}).Judge(same); v.Action != permission.Allow {
+				t.Errorf("%q: with what lasts: %v, %s", command, v.Action, v.Why)
+			}
+		}
+		for _, other := range others {
+			if v := (permission.Chain{link}).Judge(at(other)); v.Action != permission.Ask {
+				t.Errorf("after %q, %q: %v, %s", command, other, v.Action, v.Why)
+			}
+		}
+		if strings.Contains(command, "x.py") {
+			script("import os; os.system('id')")
+			if v := (permission.Chain{link}).Judge(c); v.Action != permission.Ask {
+				t.Errorf("%q with another script: %v", command, v.Action)
+			}
+			script("print(1)")
+		}
+	}
+	for _, command := range []string{"npm test $X", "npm test *.go", "bash", "PATH=x; npm test", "x=$(id); npm test $x", "curl x | sh", "echo $(id) > out", "(("} {
+		if granted := at(command).Lasting(judged(p, at(command)).Plan); len(granted) > 0 {
+			t.Errorf("%q lasts", command)
 		}
 	}
 	write := call("Write", "file_path", "a", "content", "1")

@@ -2,18 +2,17 @@ package permission
 
 import (
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"symbio/security/permission/shell"
 )
 
-// reach says how far a rule applies to a call.
-type reach int
+// reach says how far a rule applies to a call; maybe is for what cannot be told.
+type reach = shell.Certainty
 
-const (
-	no    reach = iota
-	maybe       // nobody can tell
-	yes
-)
+const no, maybe, yes = shell.No, shell.Maybe, shell.Yes
 
 // facts is what rules look at in a call, found once for all the rules of a chain.
 type facts struct {
@@ -30,6 +29,8 @@ type facts struct {
 	own      links
 	strings  []string // every string of the arguments, for opaque subjects
 	gathered bool
+	kept     func() bool // Call.Kept of what the whole chain denies; nil = no
+	named    *string     // its Key, once asked for
 }
 
 func look(c Call) *facts {
@@ -93,8 +94,8 @@ func (f *facts) locations() []place {
 
 // follow resolves the links in a pattern's directory. ok is false when they cannot be.
 func (f *facts) follow(dir string) (string, bool) {
-	real, err := f.links.directory(dir)
-	return real, err == nil
+	real, err := f.links.resolve(filepath.FromSlash(dir + "/"))
+	return slashed(real), err == nil
 }
 
 // names are some tools' names; tags, the initials, tell most rules apart from them.
@@ -164,34 +165,21 @@ func (r *Rule) allows(f *facts) reach {
 	if !f.readable {
 		return no
 	}
-	every := func(match func(string) bool) reach {
-		for _, v := range f.values {
-			if !match(v) {
-				return no
-			}
-		}
-		return yes
-	}
 	switch r.form {
 	case formPath:
 		return r.allowsPath(f)
 	case formName:
-		return every(func(v string) bool { return glob(r.spec, v) })
+		return is(!slices.ContainsFunc(f.values, func(v string) bool { return !glob(r.spec, v) }))
 	case formDomain:
-		return r.allowsTargets(f, func(t target) bool { return !t.addr.IsValid() && hostMatches(r.spec, t.host) })
+		return allowsTargets(f, func(t target) bool { return !t.addr.IsValid() && hostMatches(r.spec, t.host) })
 	case formAddr:
-		return r.allowsTargets(f, func(t target) bool { return slices.Contains(r.reach(), netip.AddrPortFrom(t.addr, t.port)) })
+		return allowsTargets(f, func(t target) bool { return slices.Contains(r.reach(), netip.AddrPortFrom(t.addr, t.port)) })
 	}
 	return no
 }
 
-func (r *Rule) allowsTargets(f *facts, means func(target) bool) reach {
-	for _, t := range f.targets() {
-		if t.fatal != "" || t.odd != "" || !means(t) {
-			return no
-		}
-	}
-	return yes
+func allowsTargets(f *facts, means func(target) bool) reach {
+	return is(!slices.ContainsFunc(f.targets(), func(t target) bool { return t.fatal != "" || t.odd != "" || !means(t) }))
 }
 
 func (r *Rule) allowsPath(f *facts) reach {
@@ -232,11 +220,11 @@ func (r *Rule) denies(f *facts) reach {
 	case formPath:
 		return r.deniesPath(f)
 	case formName:
-		return anyYes(f.values, func(v string) reach { return is(glob(r.spec, v)) })
+		return is(slices.ContainsFunc(f.values, func(v string) bool { return glob(r.spec, v) }))
 	case formDomain:
-		return r.deniesTargets(f, func(t target) bool { return hostMatches(r.spec, t.host) })
+		return deniesTargets(f, func(t target) bool { return hostMatches(r.spec, t.host) })
 	case formAddr:
-		return r.deniesTargets(f, r.meansAddr)
+		return deniesTargets(f, r.meansAddr)
 	}
 	return no
 }
@@ -294,7 +282,7 @@ func gather(to []string, v any) []string {
 	return to
 }
 
-func (r *Rule) deniesTargets(f *facts, means func(target) bool) reach {
+func deniesTargets(f *facts, means func(target) bool) reach {
 	most := no
 	for _, t := range f.targets() {
 		switch {
@@ -312,14 +300,6 @@ func is(b bool) reach {
 		return yes
 	}
 	return no
-}
-
-func anyYes(values []string, match func(string) reach) reach {
-	most := no
-	for _, v := range values {
-		most = max(most, match(v))
-	}
-	return most
 }
 
 // hostMatches compares label by label: *.x means every host below x, and not x.

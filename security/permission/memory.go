@@ -93,16 +93,7 @@ func key(c Call) (string, bool) {
 // scope names what a policy denies: an allow remembered under one policy does not lift what another
 // denies.
 func (p Policy) scope() string {
-	var parts []string
-	for _, rules := range [][]Rule{p.FinalDeny, p.Deny} {
-		texts := make([]string, len(rules))
-		for i, r := range rules {
-			texts[i] = r.text
-		}
-		slices.Sort(texts)
-		parts = append(parts, strings.Join(slices.Compact(texts), "\n"))
-	}
-	return strings.Join(parts, "\x00")
+	return strings.Join(sortedTexts(p.FinalDeny), "\n") + "\x00" + strings.Join(sortedTexts(p.Deny), "\n")
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -23,20 +23,26 @@ func mayMatch(word, pattern string) bool {
 	return next[0]
 }
 
+// step says whether what is left of w from i on can match what is left of p from j on. next is the answer for i+1, now
+// that for i as far as it is known: beyond j.
 func step(w, p []rune, i, j int, next, now []bool) bool {
-	star := j < len(p) && p[j] == '*'
+	if j == len(p) {
+		return (w[i] == shell.Any || w[i] == shell.Below || w[i] == shell.AnyName) && next[j]
+	}
+	star := p[j] == '*'
 	if star && now[j+1] {
 		return true // * is nothing
 	}
+	name := p[j] != '/' && !hidden(w, i, p, j) // what a pattern for a part of a name stands for
 	switch w[i] {
 	case shell.Any, shell.Below:
-		return next[j] || j < len(p) && !star && now[j+1]
+		return next[j] || !star && now[j+1]
 	case shell.AnyName:
-		return next[j] || j < len(p) && !star && p[j] != '/' && !hidden(w, i, p, j) && now[j+1]
+		return next[j] || !star && name && now[j+1]
 	case shell.AnyRune:
-		return j < len(p) && (star && next[j] || !star && p[j] != '/' && !hidden(w, i, p, j) && next[j+1])
+		return star && next[j] || !star && name && next[j+1]
 	}
-	return j < len(p) && (star && next[j] || p[j] == w[i] && next[j+1])
+	return star && next[j] || p[j] == w[i] && next[j+1]
 }
 
 // hidden: a shell's pattern at the beginning of a name does not stand for a dot.

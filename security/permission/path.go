@@ -95,13 +95,6 @@ func (r *Rule) pattern(dir string) (p pattern, ok bool) {
 
 func (r *Rule) patternFrom(from string) pattern {
 	star := strings.Index(r.spec, "*")
-	if below := r.spec[:max(strings.LastIndex(r.spec[:max(star, 0)], "/"), 0)]; star >= 0 && filepath.Separator == '/' && plainPath(from) && (below == "" || plainPath("/"+below)) {
-		dir := strings.TrimSuffix(from, "/")
-		if below != "" {
-			dir += "/" + below
-		}
-		return pattern{dir: dir, rest: strings.TrimPrefix(r.spec[len(below):], "/")}
-	}
 	if star < 0 {
 		whole := slashed(filepath.Join(from, r.spec))
 		cut := max(strings.LastIndex(whole, "/"), 0)
@@ -109,11 +102,6 @@ func (r *Rule) patternFrom(from string) pattern {
 	}
 	cut := strings.LastIndex(r.spec[:star], "/") + 1
 	return pattern{dir: slashed(filepath.Join(from, r.spec[:cut])), rest: r.spec[cut:]}
-}
-
-// plainPath reports whether an absolute path is surely clean.
-func plainPath(path string) bool {
-	return path != "" && path[0] == '/' && !strings.Contains(path, "//") && !strings.Contains(path, "/.")
 }
 
 // slashed is the clean form of an absolute path that patterns are compared with: slashes, and "" for
@@ -194,14 +182,6 @@ type place struct {
 // links remembers what was found out about names while one call is judged. The zero value is ready.
 type links struct {
 	seen map[string]link
-	dirs map[string]directory
-	gone []string // directories that do not exist: nothing below them is a link
-}
-
-// directory is where a pattern's directory leads.
-type directory struct {
-	real string
-	err  error
 }
 
 // link is one name: where it leads, when it is a symbolic link.
@@ -222,65 +202,11 @@ func (l *links) read(name string) link {
 		found.is = true
 		found.target, found.err = os.Readlink(name)
 	}
-	l.note(name, found)
-	return found
-}
-
-func (l *links) note(name string, found link) {
 	if l.seen == nil {
 		l.seen = map[string]link{}
 	}
 	l.seen[name] = found
-}
-
-// directory follows every link of a pattern's directory, which is clean, with slashes, and "" for the
-// root. Directories beside each other share what is found out about those above them.
-func (l *links) directory(dir string) (string, error) {
-	for _, g := range l.gone {
-		if len(dir) > len(g) && dir[len(g)] == '/' && dir[:len(g)] == g {
-			return dir, nil
-		}
-	}
-	if found, ok := l.dirs[dir]; ok {
-		return found.real, found.err
-	}
-	real, err := l.follow(dir)
-	if l.dirs == nil {
-		l.dirs = map[string]directory{"": {}}
-	}
-	l.dirs[dir] = directory{real, err}
-	if err == nil && real == dir && dir != "" && errors.Is(l.seen[dir].err, fs.ErrNotExist) {
-		l.gone = append(l.gone, dir)
-	}
-	return real, err
-}
-
-func (l *links) follow(dir string) (string, error) {
-	cut := strings.LastIndexByte(dir, '/')
-	if cut < 0 || filepath.Separator != '/' {
-		real, err := l.resolve(filepath.FromSlash(dir + "/"))
-		return slashed(real), err
-	}
-	above, err := l.directory(dir[:cut])
-	if err != nil {
-		return "", err
-	}
-	real := dir
-	if above != dir[:cut] {
-		real = above + dir[cut:]
-	}
-	if gone := cut > 0 && errors.Is(l.seen[above].err, fs.ErrNotExist); gone {
-		return real, nil
-	} else if found := l.read(real); found.is {
-		real, err = l.resolve(real)
-		real = slashed(real)
-	} else if found.err != nil && !errors.Is(found.err, fs.ErrNotExist) && !errors.Is(found.err, syscall.ENOTDIR) {
-		err = found.err
-	}
-	if err != nil {
-		return "", err
-	}
-	return real, nil
+	return found
 }
 
 // locate finds where a path leads, as a tool will that cleans it before use.

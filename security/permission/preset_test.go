@@ -149,8 +149,11 @@ func TestEveryNodeOfAChainHasToBeHeard(t *testing.T) {
 	}
 }
 
-func TestWithoutRulesOnlyOnesOwnNodesAreHeard(t *testing.T) {
-	in := permission.DefaultInbound()
+func TestRulesForLocalNodesAreForOnesOwn(t *testing.T) {
+	in, err := permission.NewInbound([]permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		authority string
 		want      permission.Action

@@ -3,6 +3,7 @@ package permission
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"symbio/security/secret"
@@ -20,6 +21,13 @@ func homeDir() string {
 // secret finds the place with keys or passwords that a path leads to or into: a rule allows a file tool to use it only
 // when it spells it. "" if none.
 func (f *facts) secret(at place) string {
+	for _, name := range secret.System() {
+		for _, path := range [2]string{at.lexical, at.real} {
+			if _, ok := inside(name, path); ok {
+				return name[1:]
+			}
+		}
+	}
 	home := homeDir()
 	if home == "" {
 		return ""
@@ -80,10 +88,5 @@ func overlaps(a, b string) bool {
 }
 
 func (f *facts) spelled(name string, allow []Rule) bool {
-	for i := range allow {
-		if allow[i].namedBy(&f.names) && allow[i].spellsPath(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(allow, func(r Rule) bool { return r.namedBy(&f.names) && r.spellsPath(name) })
 }

@@ -1,31 +1,44 @@
 package permission
 
 import (
+	"os"
+	"path"
+	"path/filepath"
 	"strings"
 
 	"symbio/security/permission/shell"
+	"symbio/security/protected"
 )
 
-// protectedNames are what other programs of the user execute or take orders from (security.md 3.5): a
-// rule allows writing them only when it spells them. They count at any depth.
-var protectedNames = []string{
-	".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".gitmodules", ".envrc", ".mcp.json",
-	".agent", ".agents", ".symbio", ".vscode", ".idea", ".husky", ".claude", ".cursor",
-	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
-	".zshenv", ".zprofile", ".zshrc", ".zlogin", ".zlogout", ".config/fish", ".config/git", ".gitconfig", ".ssh",
-	".config/symbio", ".local/state/symbio", // what a person has allowed, and whom they trust
-}
+// protectedNames are what other programs of the user execute or take orders from (security.md 3.5): a rule allows writing
+// them only when it spells them. They count at any depth. HEAD makes a git directory of what lies beside it.
+var protectedNames = func() []string {
+	names := append(protected.Names(), "HEAD", ".local/state/symbio")
+	for i, name := range names {
+		names[i] = strings.ToLower(name)
+	}
+	return names
+}()
 
 // protected finds the protected name that a path leads to or through.
 func (at place) protected() string {
 	for _, p := range [2]string{at.lexical, at.real} {
-		if !strings.Contains(p, "/.") {
-			continue
-		}
 		whole := strings.ToLower(p) + "/" // a file system may take a name in any case
 		for _, name := range protectedNames {
 			if strings.Contains(whole, "/"+name+"/") {
 				return name
+			}
+		}
+		dir, base := path.Split(p)
+		if under := strings.TrimSuffix(dir, "/hooks/"); under != dir {
+			dir, base = under, "hooks"
+		}
+		switch base {
+		case ".git":
+			return base
+		case "hooks", "config", "config.worktree":
+			if _, err := os.Lstat(filepath.Join(filepath.FromSlash(dir), "HEAD")); err == nil {
+				return base
 			}
 		}
 	}
@@ -84,15 +97,15 @@ func (f *facts) writesProtected(i, spelled int) string {
 			if name := protectedIn(u.Word.Pattern); name != "" {
 				return name
 			}
+			if f.shell.program.Computes && strings.ContainsRune(u.Word.Pattern, shell.Any) {
+				return "a file that only the shell knows"
+			}
 		}
 		if u.place.lexical == "" {
 			continue
 		}
 		if name := u.place.protected(); name != "" {
 			return name
-		}
-		if strings.HasSuffix(u.place.lexical, "/.git") || strings.HasSuffix(u.place.real, "/.git") {
-			return ".git"
 		}
 	}
 	return ""

@@ -86,4 +86,7 @@ type Call struct {
 	Dir  string // the working directory, absolute; relative paths are relative to it
 	// Within are the guardrails around the call, the outermost first.
 	Within []Guardrail
+	// Kept reports whether a sandbox keeps what the call runs from the files; nil = there is none. It is asked when a
+	// command may use a denied file and that cannot be told.
+	Kept func(*Denied) bool
 }

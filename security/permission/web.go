@@ -2,8 +2,10 @@ package permission
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -167,12 +169,7 @@ func Public(a netip.Addr) bool {
 	if !a.IsValid() {
 		return false
 	}
-	for _, p := range special {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // Dial is where the connections of a request may go besides the ports 80 and 443 of public addresses. A
@@ -207,11 +204,7 @@ func dial(c Chain, f *facts) *Dial {
 			d.addrs, first = mine, false
 			continue
 		}
-		for a := range d.addrs {
-			if !mine[a] {
-				delete(d.addrs, a)
-			}
-		}
+		maps.DeleteFunc(d.addrs, func(a netip.AddrPort, _ bool) bool { return !mine[a] })
 	}
 	if len(d.addrs) == 0 {
 		return nil
@@ -221,15 +214,12 @@ func dial(c Chain, f *facts) *Dial {
 
 func (l Link) addrs(f *facts) map[netip.AddrPort]bool {
 	all := map[netip.AddrPort]bool{}
-	note := func(r Rule) {
+	for _, r := range l.Policy.Allow {
 		if r.form == formAddr && r.namedBy(&f.names) {
 			for _, a := range r.reach() {
 				all[a] = true
 			}
 		}
-	}
-	for _, r := range l.Policy.Allow {
-		note(r)
 	}
 	return all
 }

@@ -29,17 +29,21 @@ type Config struct {
 	// relative, those that exist.
 	Protect []string
 	// TempDir is where private directories for temporary files are made. Default: the system's. Where it is named, what
-	// commands need each time waits there for the next (some 64 empty directories at most), and commands in writable
+	// commands need each time waits there for the next (some 128 empty directories at most), and commands in writable
 	// directories on the same file system start faster.
 	TempDir string
+	// Disarmed is told what Result.Disarmed says of any command. It may be called from several goroutines; nil = it is not
+	// told.
+	Disarmed func(lines []string)
 }
 
 // Box runs commands at the level that this machine has. Probe makes it; the zero Box refuses everything. It may be
 // used from many goroutines at once.
 type Box struct {
-	cfg    Config
-	here   machine
-	spares *spares
+	cfg          Config
+	here         machine
+	spares       *spares
+	repositories *repositories
 }
 
 // machine is what was found out about this one.
@@ -48,11 +52,12 @@ type machine struct {
 	landlockABI int
 	uncounted   bool   // the limit of processes does not hold
 	mend        string // how to get a better level
+	unsure      bool   // a better level took too long to try
 }
 
 // Probe finds out what this machine can do by running /bin/true at each level, best first, until one works: about
 // 10 ms for each. Keep the Box for as long as the program runs. ctx bounds it; what was not found out by then counts as
-// not there.
+// not there, and Status says so.
 func Probe(ctx context.Context, cfg Config) *Box {
 	if cfg.Levels == nil {
 		cfg.Levels = []Level{Native, Bwrap, Landlock}
@@ -66,24 +71,27 @@ func Probe(ctx context.Context, cfg Config) *Box {
 	if cfg.Home == "" {
 		cfg.Home = lookup(cfg.Env, "HOME")
 	}
+	if os.Geteuid() == 0 {
+		cfg.Hide = slices.Concat(secret.System(), cfg.Hide) // nothing else closes them to a command of root's
+	}
 	cfg.Hide = meetPaths(slices.Concat(secret.Paths(cfg.Home), cfg.Hide), []string{string(filepath.Separator)})
 	if slices.Contains(cfg.Levels, Off) {
 		return &Box{cfg: cfg, here: machine{level: Off}, spares: kept}
 	}
-	return &Box{cfg: cfg, here: probe(ctx, cfg), spares: kept}
+	return &Box{cfg: cfg, here: probe(ctx, cfg), spares: kept, repositories: new(repositories)}
 }
 
 // Status says which level there is, and what it does not cover.
 func (b *Box) Status() Status {
-	return Status{Level: b.here.level, Missing: b.here.missing(), Mend: b.here.mend}
+	return Status{Level: b.here.level, Missing: b.here.missing(), Mend: b.here.mend, Unsure: b.here.unsure}
 }
 
 // Check returns nil if this machine can enforce all of the policy, else a *Refusal: what Run will say. A caller with
 // somebody to ask shows them what is lacking, and sets Spec.Accept if they agree.
 func (b *Box) Check(p Policy) error {
 	lacks := b.here.lacks(p)
-	if bare := b.bares(p.Files); bare != "" {
-		lacks = append(lacks, bare)
+	if b.here.level > Off {
+		lacks = append(lacks, b.Gaps(p.Files)...)
 	}
 	if len(lacks) > 0 {
 		return &Refusal{Level: b.here.level, Lacks: lacks, Mend: b.here.mend}
@@ -97,11 +105,23 @@ var always = []string{"PATH", "HOME", "LANG", "TERM", "TMPDIR"}
 // systemPath is where programs are on every system that has a sandbox.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment is what the command gets: the named variables of this program, the spec's own over them. temp is its
-// directory for temporary files, "" = none.
+// gitEnv has git execute nothing that a repository's configuration names, as far as variables can: they stand above every
+// file. Filters and text converters have names that cannot be listed; disarming after the command covers them.
+var gitEnv = []string{
+	"GIT_PAGER=cat", "GIT_EDITOR=:", "GIT_SEQUENCE_EDITOR=:", "GIT_SSH_COMMAND=ssh", "GIT_ASKPASS=", "GIT_CONFIG_COUNT=4",
+	"GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
+	"GIT_CONFIG_KEY_2=safe.bareRepository", "GIT_CONFIG_VALUE_2=explicit", "GIT_CONFIG_KEY_3=protocol.ext.allow", "GIT_CONFIG_VALUE_3=never",
+}
+
+// environment is what the command gets: what keeps git from executing something, the named variables of this program
+// over that, and the spec's own over them. temp is its directory for temporary files, "" = none.
 func (b *Box) environment(p Policy, given []string, temp string) ([]string, error) {
 	allowed := slices.Concat(always, systemNames, p.Env)
 	values := map[string]string{"PATH": systemPath}
+	for _, kv := range gitEnv {
+		name, v, _ := strings.Cut(kv, "=")
+		values[name] = v
+	}
 	for _, name := range allowed {
 		v := lookup(b.cfg.Env, name)
 		if v == "" || name == "TMPDIR" || slices.ContainsFunc(given, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {

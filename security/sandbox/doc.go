@@ -11,11 +11,15 @@
 //
 // Guarantees: the command writes only below its policy's directories, and not to the files at their top that other
 // programs of the user execute (.git/hooks, .envrc and others); it has no network, one of its own, or the machine's;
-// it never meets a Unix socket of the machine; it finds nothing where programs keep keys and passwords (package secret,
+// it meets no Unix socket of the machine but those that its policy names; it finds nothing where programs keep keys and passwords (package secret,
 // Config.Hide) unless its policy shows that; it sees only the environment that was named; when it ends, or is ended,
 // everything that it started has ended too. A Policy is a value; a Box may be used from many goroutines at once.
 //
+// Where a policy names sockets, /run is hidden but for them, and so is what is bound elsewhere when the command starts. One
+// that is bound elsewhere later, or in another network namespace, is not kept from that command.
+//
 // It does not limit the memory of all processes of a command together. A key that comes while a command runs, or takes
-// the place of another by renaming, is not hidden from that command, nor is another hard link to it. Repositories nested
-// below the top of a writable directory are not protected: what a command wrote there is as trustworthy as the command.
+// the place of another by renaming, is not hidden from that command, nor is another hard link to it. What a command writes
+// into the configuration or the hooks of a git directory that is not at the top, and git would execute, is set aside when
+// the command has ended, not before.
 package sandbox

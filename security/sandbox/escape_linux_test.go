@@ -279,10 +279,10 @@ func attempts() []attempt {
 
 		{name: "see the machine's devices", argv: try("see", "/dev/kmsg"), root: true, admitted: weak},
 
-		{name: "write a hook", argv: try("write", "DIR/.git/hooks/pre-push"), harm: holds("DIR/.git/hooks/pre-push", "evil"), admitted: weak},
-		{name: "replace git's configuration", argv: line("echo evil > c && mv -f c .git/config"), harm: holds("DIR/.git/config", "evil"), admitted: weak},
+		{name: "write a hook", argv: try("write", "DIR/.git/hooks/pre-push"), harm: holds("DIR/.git/hooks/pre-push", "evil")},
+		{name: "replace git's configuration", argv: line("echo evil > c && mv -f c .git/config"), harm: holds("DIR/.git/config", "evil")},
 		{name: "mv .git g2", argv: line("mv .git g2 && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit"), harm: holds("DIR/.git/hooks/pre-commit", "evil"), admitted: weak},
-		{name: "mv .git/hooks", argv: line("mv .git/hooks h; mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit"), harm: holds("DIR/.git/hooks/pre-commit", "evil"), admitted: weak},
+		{name: "mv .git/hooks", argv: line("mv .git/hooks h; mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit"), harm: holds("DIR/.git/hooks/pre-commit", "evil")},
 		{name: "rm -rf .git", argv: line("rm -rf .git; mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit"), harm: holds("DIR/.git/hooks/pre-commit", "evil"), admitted: weak},
 		{name: "another directory for git's configuration", argv: line("mkdir evil && echo evil > evil/config && echo ../evil > .git/commondir"), harm: holds("DIR/.git/commondir", "evil"), admitted: weak},
 		{name: "CVE-2026-25725: a protected file that is not there", argv: line("echo evil > .mcp.json"), harm: holds("DIR/.mcp.json", "evil"), admitted: weak},
@@ -343,6 +343,7 @@ func box(t *testing.T, l sandbox.Level) *sandbox.Box {
 }
 
 func TestEscapes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	boxes := map[sandbox.Level]*sandbox.Box{}
 	for _, l := range levels {
@@ -394,6 +395,7 @@ func TestEscapesAsAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 || races {
 		return // TestEscapes was that; and the race detector has nothing to find in another user's processes
 	}
+	t.Parallel()
 	w := newWorld(t)
 	top := filepath.Dir(w.dir)
 	err := filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
@@ -402,7 +404,7 @@ func TestEscapesAsAnOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, w.self, "-test.run=^TestEscapes$|^TestEscapesToWhatIsHidden$|^TestAPolicyShows|^TestNothingSurvives|^TestProcessesAreBounded|^TestMemoryIsBounded|^TestASymlinkPlanted", "-test.v")
 	c.Dir = top

@@ -20,6 +20,10 @@ type Files struct {
 	// Show are hidden files and directories (Config.Hide) that the command sees all the same, where Read and Write let
 	// it. What lies below one is shown with it.
 	Show []string
+	// Sockets are Unix sockets to which the command connects, each by its name; hiding does not keep it from them.
+	Sockets []string
+	// Denied are kept from the command, whatever the rest says.
+	Denied Denied
 	// Temp is a private directory for temporary files, in place of /tmp where the level can do that.
 	Temp bool
 }
@@ -73,10 +77,15 @@ func resolve(path string) (string, error) {
 // meetFiles is the intersection. What can be written can be read, and is named in both lists.
 func meetFiles(a, b Files) Files {
 	return Files{
-		Read:  meetPaths(slices.Concat(a.Read, a.Write), slices.Concat(b.Read, b.Write)),
-		Write: meetPaths(a.Write, b.Write),
-		Show:  meetPaths(a.Show, b.Show),
-		Temp:  a.Temp && b.Temp,
+		Read:    meetPaths(slices.Concat(a.Read, a.Write), slices.Concat(b.Read, b.Write)),
+		Write:   meetPaths(a.Write, b.Write),
+		Show:    meetPaths(a.Show, b.Show),
+		Sockets: meetNames(a.Sockets, b.Sockets),
+		Temp:    a.Temp && b.Temp,
+		Denied: Denied{
+			join(a.Denied.Hidden, b.Denied.Hidden), join(a.Denied.ReadOnly, b.Denied.ReadOnly),
+			join(a.Denied.Fixed, b.Denied.Fixed), join(a.Denied.Unknown, b.Denied.Unknown),
+		},
 	}
 }
 

@@ -10,6 +10,50 @@ import (
 	"syscall"
 )
 
+// Denied are the files that rules keep from a command (permission.DeniedFiles): those that exist, links resolved.
+type Denied struct {
+	Hidden   []string // are seen as empty
+	ReadOnly []string // are not written, replaced or moved
+	Fixed    []string // are in directories that are not moved
+	Unknown  []string // says, a sentence each, what is denied and could not be found: the command is not kept from that
+}
+
+// Gaps says, a sentence each, from which denied and hidden files a command is not kept here; nil = from all. Landlock
+// cannot take away what it grants above, and a directory to write is granted whole.
+func (b *Box) Gaps(f Files) []string {
+	gaps := slices.Clone(f.Denied.Unknown)
+	if b.here.level < Landlock {
+		return append(gaps, "nothing holds commands (level "+b.here.level.String()+")")
+	}
+	if b.here.level > Landlock {
+		return gaps
+	}
+	hidden, err := b.hidden(f)
+	if err != nil {
+		return append(gaps, err.Error())
+	}
+	write := f.writable(f.Write)
+	for _, list := range []struct {
+		verb  string
+		paths []string
+	}{{"read", hidden}, {"written", f.Denied.ReadOnly}} {
+		lies := func(path string) bool {
+			return slices.ContainsFunc(write, func(w string) bool { return within(path, clean(w)) })
+		}
+		if i := slices.IndexFunc(list.paths, lies); i >= 0 {
+			gaps = append(gaps, list.paths[i]+" could be "+list.verb+", since it lies in a directory that the command may write")
+		}
+	}
+	return gaps
+}
+
+// writable are the paths that are not denied.
+func (f Files) writable(paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(w string) bool {
+		return slices.ContainsFunc(slices.Concat(f.Denied.ReadOnly, f.Denied.Hidden), func(d string) bool { return within(clean(w), d) })
+	})
+}
+
 // hidden are the files and directories that a command of that policy must not see and that are there now, links
 // resolved, none below another.
 func (b *Box) hidden(f Files) ([]string, error) {
@@ -32,7 +76,7 @@ func (b *Box) hidden(f Files) ([]string, error) {
 			real = append(real, at)
 		}
 	}
-	return meetPaths(real, []string{string(filepath.Separator)}), nil
+	return meetPaths(append(real, f.Denied.Hidden...), []string{string(filepath.Separator)}), nil
 }
 
 // unreachable says that there is nothing for a command to see either: what is closed to this process is closed to it.
@@ -50,27 +94,9 @@ func openly(hidden []string, paths ...string) error {
 	for _, h := range hidden {
 		for _, path := range paths {
 			if within(path, h) {
-				return fmt.Errorf("%w: it is to use %s, and %s is hidden from commands: let the sandbox show it", ErrNotStarted, path, h)
+				return fmt.Errorf("%w: it is to use %s, and %s is hidden from commands: let the sandbox show it, unless a rule denies it", ErrNotStarted, path, h)
 			}
 		}
 	}
 	return nil
-}
-
-// bares says, a sentence, what of the hidden cannot be hidden at this level; "" if nothing. Landlock cannot take away
-// what it grants above, and a directory to write is granted whole.
-func (b *Box) bares(f Files) string {
-	if b.here.level != Landlock || len(f.Write) == 0 {
-		return ""
-	}
-	hidden, err := b.hidden(f)
-	if err != nil {
-		return err.Error()
-	}
-	for _, h := range hidden {
-		if slices.ContainsFunc(f.Write, func(w string) bool { return within(h, clean(w)) }) {
-			return h + " could be read, since it lies in a directory that the command may write"
-		}
-	}
-	return ""
 }

@@ -67,6 +67,7 @@ func (h house) expand(text string) string {
 }
 
 func TestEscapesToWhatIsHidden(t *testing.T) {
+	t.Parallel()
 	calm := newHouse(t) // for those who change nothing
 	boxes := map[sandbox.Level]*sandbox.Box{}
 	for _, l := range levels {

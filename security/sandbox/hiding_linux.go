@@ -18,6 +18,7 @@ func (b *Box) planHiding(j *job, f Files, temp string) error {
 	if err != nil {
 		return err
 	}
+	hidden = meetPaths(append(hidden, j.Hide...), []string{"/"})
 	used := []string{j.Dir}
 	if temp != "" {
 		used = append(used, temp)
@@ -32,6 +33,56 @@ func (b *Box) planHiding(j *job, f Files, temp string) error {
 		j.Hide, hidden = hidden, nil
 	}
 	return j.grant(f, hidden)
+}
+
+// planSockets decides which sockets the command sees in spite of all that is hidden, and hides the machine's others: all of
+// /run, but for what says who resolves names, and those that are bound elsewhere now.
+func (j *job) planSockets(f Files) (err error) {
+	run, _ := filepath.EvalSymlinks("/run")
+	socket := func(path string) bool {
+		st, err := os.Lstat(path)
+		return err == nil && st.Mode().Type() == fs.ModeSocket
+	}
+	var kept []string
+	for _, path := range f.Sockets {
+		if real, _ := filepath.EvalSymlinks(path); socket(real) {
+			kept = append(kept, f.writable([]string{real})...)
+		}
+	}
+	table, _ := os.ReadFile("/proc/net/unix") // where it cannot be read, there are no others to be seen
+	for line := range strings.Lines(" " + run + "\n" + string(table)) {
+		at := max(strings.Index(line, " /"), 0)
+		real, _ := filepath.EvalSymlinks(strings.TrimSuffix(line[at+1:], "\n"))
+		if (socket(real) || real == run && run != "") && !shows(f, real) && !slices.Contains(kept, real) {
+			j.Hide = append(j.Hide, real)
+		}
+	}
+	if names, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && within(names, run) {
+		kept = append(kept, names)
+	}
+	j.Write = slices.DeleteFunc(j.Write, func(w place) bool { return w.Path == run }) // it is a part of "/"
+	j.Kept, err = places(kept)
+	return err
+}
+
+// deny protects what is not to be written in the writable places, and keeps directories where they are for what is
+// hidden in them.
+func (p *protection) deny(d Denied, write []place) error {
+	for _, w := range write {
+		for _, path := range d.ReadOnly {
+			if rel, err := filepath.Rel(w.Path, path); err == nil && within(path, w.Path) {
+				if err := p.add(w.Path, rel, false); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, path := range d.Fixed {
+		p.pinTo(filepath.Dir(path), write)
+	}
+	slices.Sort(p.pins)
+	p.pins = slices.Compact(p.pins)
+	return nil
 }
 
 // grant decides what Landlock lets the command read: all of it, but what is hidden and nothing is mounted over.
@@ -69,17 +120,19 @@ var systemPaths = []string{
 
 // bwrapHide has bwrap do the same. It reads what to show in place of each file from a descriptor of its own; they
 // begin at first.
-func bwrapHide(hidden []string, first int) (args []string, nothing []*os.File, err error) {
-	for _, path := range hidden {
+func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error) {
+	var sealed []string
+	for _, path := range j.Hide {
 		st, err := os.Stat(path)
-		if os.IsNotExist(err) || within(path, "/tmp") {
-			continue // /tmp is the command's own
+		seen := func(p place) bool { return within(path, p.Path) }
+		if os.IsNotExist(err) || j.TempFrom != "" && within(path, j.Temp) && !slices.ContainsFunc(slices.Concat(j.Write, j.Show), seen) {
+			continue // the command has a /tmp of its own
 		}
 		if err != nil {
 			return nil, nothing, fmt.Errorf("look at what to hide from the command: %w", err)
 		}
 		if st.IsDir() {
-			args = append(args, "--perms", "0555", "--tmpfs", path, "--remount-ro", path)
+			args, sealed = append(args, "--perms", "0555", "--tmpfs", path), append(sealed, "--remount-ro", path)
 			continue
 		}
 		f, err := os.Open(os.DevNull)
@@ -89,7 +142,10 @@ func bwrapHide(hidden []string, first int) (args []string, nothing []*os.File, e
 		args = append(args, "--perms", "0444", "--ro-bind-data", strconv.Itoa(first+len(nothing)), path)
 		nothing = append(nothing, f)
 	}
-	return args, nothing, nil
+	for _, k := range j.Kept {
+		args = append(args, "--ro-bind", k.Path, k.Path)
+	}
+	return append(args, sealed...), nothing, nil
 }
 
 // mostCarved is how many Landlock rules a command may need for what is beside the hidden: each takes some

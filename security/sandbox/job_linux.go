@@ -16,6 +16,7 @@ type job struct {
 	Network  Network
 	Metadata bool // modes and times may be changed
 	Fork     bool
+	Unix     bool // stream sockets may be connected to those of the machine that can be seen
 }
 
 type place = inside.Place

@@ -47,6 +47,8 @@ type Status struct {
 	Missing []string
 	// Mend says how to get a better level; empty when there is none.
 	Mend string
+	// Unsure is that a better level took too long to try, as on a busy machine: another Probe may find it.
+	Unsure bool
 }
 
 // ErrRefused is that this machine cannot enforce what the policy asks for. The error is a *Refusal.
@@ -89,14 +91,23 @@ func (m machine) lacks(p Policy) (out []string) {
 	if m.landlockABI < 1 && !readsAll(p.Files) {
 		out = append(out, "the command could read more than the policy allows, since the kernel has no Landlock")
 	}
+	if len(p.Files.Sockets) > 0 && p.Network == NetworkFull && m.landlockABI < signalsABI {
+		out = append(out, "the command could connect to abstract Unix sockets of the machine, since the kernel's Landlock is older than Linux 6.12")
+	}
 	if m.level != Landlock {
 		return out
+	}
+	if len(p.Files.Sockets) > 0 {
+		out = append(out, "the command could connect to all Unix sockets that this user may use, not only to those that are named")
 	}
 	if m.landlockABI < signalsABI {
 		out = append(out, "the command could send signals to other processes of this user, since the kernel's Landlock is older than Linux 6.12")
 	}
 	if writesSomewhere(p.Files) && !writesAll(p.Files) {
 		out = append(out, "the command could change mode and times of files of this user outside of its directories")
+	}
+	if p.Files.Temp && readsAll(p.Files) && !writesAll(p.Files) {
+		out = append(out, "the files of other programs in /tmp could be read")
 	}
 	if len(p.Files.Write) > 0 && !p.Unprotected {
 		out = append(out, "git's hooks and configuration, and editor and shell settings in its directories could be changed")
@@ -119,7 +130,7 @@ func (m machine) missing() (out []string) {
 			"a command with a network of its own gets none",
 			"mode and times of this user's files outside of the command's directories can be changed, unless it may write nothing",
 			"git's hooks and configuration, and editor and shell settings in the command's directories can be changed",
-			"the names of hidden files can be seen",
+			"the names of hidden files can be seen, and /tmp is that of all programs",
 			"other processes can be seen",
 			"the number of processes is not limited")
 	}

@@ -102,6 +102,16 @@ func (s *spares) place(path string) (*mask, error) {
 
 // move gives the mask another name, that nothing has.
 func (m *mask) move(to string) error {
+	if m.kind.isFile {
+		return m.rename(to)
+	}
+	if err := m.f.Chmod(0o755); err != nil { // moving a directory writes its "..", which its mode has to allow
+		return err
+	}
+	return errors.Join(m.rename(to), m.f.Chmod(0o555))
+}
+
+func (m *mask) rename(to string) error {
 	if err := unix.Renameat2(unix.AT_FDCWD, m.path, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE); err != nil {
 		return &os.LinkError{Op: "rename", Old: m.path, New: to, Err: err}
 	}

@@ -10,8 +10,11 @@ import (
 	"syscall"
 )
 
-// spares are of use only where something is masked.
-type spares struct{}
+// spares and repositories are of use only where something is held.
+type (
+	spares       struct{}
+	repositories struct{}
+)
 
 func newSpares(string) *spares { return nil }
 

@@ -46,7 +46,7 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 			return err
 		}
 		h.plan = func() (*job, error) { return j, nil }
-		hide, nothing, err := bwrapHide(j.Hide, inside.OwnFD+1)
+		hide, nothing, err := bwrapHide(j, inside.OwnFD+1)
 		h.nothing = nothing
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
 		Loopback: level == Native && p.Network == NetworkLocal,
 		ABI:      b.here.landlockABI,
 		Temp:     temp,
-	}, Network: p.Network, Fork: p.Subprocess, Metadata: level != Landlock || writesSomewhere(p.Files)}
+	}, Network: p.Network, Fork: p.Subprocess, Unix: len(p.Files.Sockets) > 0, Metadata: level != Landlock || writesSomewhere(p.Files)}
 	if j.Dir, err = filepath.EvalSymlinks(j.Dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
@@ -97,41 +97,101 @@ func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
 	}
 	j.Limits, j.Processes = limits.rlimits(), limits.Processes
 	if j.Confine {
-		if j.Write, err = places(p.Files.Write); err != nil {
+		if err := b.planFiles(c, j, p, temp); err != nil {
 			return nil, err
-		}
-		if temp != "" && namespaces && !slices.ContainsFunc(j.Write, func(w place) bool { return within("/tmp", w.Path) }) {
-			j.TempFrom, j.Temp = temp, "/tmp"
-			if j.Show, err = shown(j, p.Files); err != nil {
-				return nil, err
-			}
-		} else if temp != "" && namespaces {
-			more, err := places([]string{temp})
-			if err != nil {
-				return nil, err
-			}
-			j.Write = append(j.Write, more...)
-		}
-		if err := b.planHiding(j, p.Files, temp); err != nil {
-			return nil, err
-		}
-		if namespaces && !p.Unprotected {
-			kept, err := b.protect(j.Write, j.Dir)
-			if err != nil {
-				return nil, err
-			}
-			c.cleanup = append(c.cleanup, kept.release)
-			j.Pins, j.Protect = kept.pins, kept.paths
 		}
 	}
 	j.Env, err = b.environment(p, s.Env, j.Temp)
 	return j, err
 }
 
+// planFiles decides what the command sees and writes of the files: what the policy lets it write, a /tmp of its own, and
+// without what is hidden or protected. The mounts for all but writing need a namespace; elsewhere landlock has to do.
+func (b *Box) planFiles(c *command, j *job, p Policy, temp string) (err error) {
+	if j.Write, err = places(p.Files.Write); err != nil {
+		return err
+	}
+	j.Write = slices.DeleteFunc(j.Write, func(w place) bool { return len(p.Files.writable([]string{w.Path})) == 0 })
+	namespaces := b.here.level == Native || b.here.level == Bwrap
+	if namespaces {
+		if err := j.planMounts(p.Files, temp); err != nil {
+			return err
+		}
+	}
+	if err := b.planHiding(j, p.Files, temp); err != nil {
+		return err
+	}
+	if namespaces {
+		if err := b.planProtection(c, j, p); err != nil {
+			return err
+		}
+	}
+	return b.watchRepositories(c, j, p)
+}
+
+// planMounts decides on the sockets and the /tmp that the command sees.
+func (j *job) planMounts(f Files, temp string) error {
+	if j.Unix {
+		if err := j.planSockets(f); err != nil {
+			return err
+		}
+	}
+	if temp == "" {
+		return nil
+	}
+	if slices.ContainsFunc(j.Write, func(w place) bool { return within("/tmp", w.Path) }) {
+		more, err := places([]string{temp})
+		j.Write = append(j.Write, more...)
+		return err
+	}
+	j.TempFrom, j.Temp = temp, "/tmp"
+	var err error
+	j.Show, err = shown(j, f)
+	return err
+}
+
+// planProtection keeps the command from the files that other programs execute, and from those that rules deny.
+func (b *Box) planProtection(c *command, j *job, p Policy) (err error) {
+	kept := &protection{}
+	if !p.Unprotected {
+		if kept, err = b.protect(j.Write, j.Dir); err != nil {
+			return err
+		}
+	}
+	c.cleanup = append(c.cleanup, kept.release)
+	if err := kept.deny(p.Files.Denied, j.Write); err != nil {
+		return err
+	}
+	j.Pins, j.Protect = kept.pins, kept.paths
+	return nil
+}
+
+// watchRepositories looks at the repositories below what the command may write, before it starts and after it has ended.
+func (b *Box) watchRepositories(c *command, j *job, p Policy) error {
+	roots := meetPaths(p.Files.Write, p.Files.Write)
+	if p.Unprotected || len(roots) == 0 {
+		return nil
+	}
+	if err := b.repositories.begin(roots); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotStarted, err)
+	}
+	c.cleanup = append(c.cleanup, func() (err error) { // before the masks go
+		if c.disarmed, err = b.repositories.end(roots, j.Protect); len(c.disarmed) > 0 && b.cfg.Disarmed != nil {
+			b.cfg.Disarmed(c.disarmed)
+		}
+		return err
+	})
+	return nil
+}
+
 // shown are the working directory, and what the policy names to be read, where a private /tmp would hide them.
 func shown(j *job, f Files) ([]place, error) {
 	var hidden []string
-	for _, path := range append(slices.Clone(f.Read), j.Dir) {
+	read := append(slices.Clone(f.Read), j.Dir)
+	for _, k := range j.Kept {
+		read = append(read, k.Path)
+	}
+	for _, path := range read {
 		path = clean(path)
 		inWrite := slices.ContainsFunc(j.Write, func(w place) bool { return within(path, w.Path) })
 		if path != "/tmp" && within(path, "/tmp") && !inWrite && isThere(path) {

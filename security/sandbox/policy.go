@@ -30,7 +30,7 @@ const (
 	// NetworkLocal is a loopback interface of the command's own: what it starts can talk to each other, and not to
 	// the services of the machine.
 	NetworkLocal
-	// NetworkFull is the machine's network, without its Unix sockets.
+	// NetworkFull is the machine's network, without its Unix sockets: see Files.Sockets.
 	NetworkFull
 )
 
@@ -126,6 +126,12 @@ func meetNames(a, b []string) (both []string) {
 			both = append(both, name)
 		}
 	}
+	return join(both, nil)
+}
+
+// join is what is in a or in b, sorted.
+func join(a, b []string) []string {
+	both := slices.Concat(a, b)
 	slices.Sort(both)
 	return slices.Compact(both)
 }

@@ -20,10 +20,15 @@ var anyPath = rapid.Custom(func(t *rapid.T) string {
 	return "/" + strings.Join(parts, "/")
 })
 
+var anyDenied = rapid.Custom(func(t *rapid.T) sandbox.Denied {
+	paths := rapid.SliceOfN(anyPath, 0, 2)
+	return sandbox.Denied{Hidden: paths.Draw(t, "hidden"), ReadOnly: paths.Draw(t, "read-only"), Fixed: paths.Draw(t, "fixed"), Unknown: paths.Draw(t, "unknown")}
+})
+
 var anyPolicy = rapid.Custom(func(t *rapid.T) sandbox.Policy {
 	paths := rapid.SliceOfN(anyPath, 0, 4)
 	return sandbox.Policy{
-		Files:       sandbox.Files{Read: paths.Draw(t, "read"), Write: paths.Draw(t, "write"), Show: paths.Draw(t, "show"), Temp: rapid.Bool().Draw(t, "temp")},
+		Files:       sandbox.Files{Read: paths.Draw(t, "read"), Write: paths.Draw(t, "write"), Show: paths.Draw(t, "show"), Sockets: rapid.SliceOfN(rapid.SampledFrom([]string{"/a", "/b", "/c"}), 0, 3).Draw(t, "sockets"), Denied: anyDenied.Draw(t, "denied"), Temp: rapid.Bool().Draw(t, "temp")},
 		Network:     sandbox.Network(rapid.IntRange(0, 2).Draw(t, "network")),
 		Subprocess:  rapid.Bool().Draw(t, "subprocess"),
 		Unprotected: rapid.Bool().Draw(t, "unprotected"),
@@ -51,7 +56,15 @@ func TestMeetIsALattice(t *testing.T) {
 		same(t, "associative", sandbox.Meet(ab, c), sandbox.Meet(a, sandbox.Meet(b, c)))
 		same(t, "idempotent", ab, sandbox.Meet(ab, ab))
 		same(t, "absorbing", ab, sandbox.Meet(ab, a))
-		same(t, "strictest", sandbox.Policy{}, sandbox.Meet(a, sandbox.Policy{}))
+		strictest := sandbox.Policy{Files: sandbox.Files{Denied: sandbox.Meet(a, a).Files.Denied}} // denials add up
+		same(t, "strictest", strictest, sandbox.Meet(a, sandbox.Policy{}))
+		for _, list := range [][2][]string{{a.Files.Denied.Hidden, ab.Files.Denied.Hidden}, {b.Files.Denied.ReadOnly, ab.Files.Denied.ReadOnly}, {a.Files.Denied.Fixed, ab.Files.Denied.Fixed}, {b.Files.Denied.Unknown, ab.Files.Denied.Unknown}} {
+			for _, path := range list[0] {
+				if !slices.Contains(list[1], path) {
+					t.Errorf("%s is denied in one, and not in both: %q", path, list[1])
+				}
+			}
+		}
 	})
 }
 

@@ -21,13 +21,14 @@ const probeTime = 5 * time.Second
 
 // probe finds the best of the levels that works.
 func probe(ctx context.Context, cfg Config) machine {
-	abi := inside.LandlockABI()
+	abi, unsure := inside.LandlockABI(), false
 	for _, level := range []Level{Native, Bwrap, Landlock} {
 		if !slices.Contains(cfg.Levels, level) {
 			continue
 		}
-		m := machine{level: level, landlockABI: abi}
-		if try(ctx, cfg, m) {
+		m := machine{level: level, landlockABI: abi, unsure: unsure}
+		works, inTime := try(ctx, cfg, m)
+		if unsure = unsure || !inTime; works {
 			m.uncounted = os.Geteuid() == 0 && !(level == Native && countsNamespaces())
 			if level == Landlock {
 				m.mend = mend(cfg)
@@ -35,14 +36,14 @@ func probe(ctx context.Context, cfg Config) machine {
 			return m
 		}
 	}
-	return machine{landlockABI: abi, mend: mend(cfg)}
+	return machine{landlockABI: abi, mend: mend(cfg), unsure: unsure}
 }
 
 // try runs a program at a level, with each thing that a policy may ask of it: read-only files, temporary ones, no
-// network and a loopback interface.
-func try(ctx context.Context, cfg Config, m machine) bool {
+// network and a loopback interface. inTime is false if it took too long to say.
+func try(ctx context.Context, cfg Config, m machine) (works, inTime bool) {
 	if m.level == Landlock && m.landlockABI < landlockLeast {
-		return false
+		return false, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -56,10 +57,10 @@ func try(ctx context.Context, cfg Config, m machine) bool {
 		p.Files.Show = []string{"/"} // what cannot be hidden here is an error of the command that it is to be hidden from
 		r, err := b.Run(ctx, p, Spec{Argv: []string{program}, Dir: "/", Accept: true})
 		if err != nil || r.Code != 0 {
-			return false
+			return false, ctx.Err() == nil
 		}
 	}
-	return true
+	return true, true
 }
 
 // countsNamespaces says that the kernel numbers the processes of each pid namespace up to a limit of its own.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"symbio/security/protected"
 )
 
 // protection is what keeps the protected names of a job's directories.
@@ -30,21 +32,12 @@ func (b *Box) protect(write []place, dir string) (_ *protection, err error) {
 	}()
 	for _, base := range b.bases(write, dir) {
 		p.pinTo(base, write)
-		names, others := masked, slices.Concat(existing, shellSettings, b.cfg.Protect)
+		names, others := protected.Masked(), slices.Concat(protected.Existing(), protected.Shells(), b.cfg.Protect)
 		if base == b.home() {
-			names, others = slices.Concat(masked, shellSettings), slices.Concat(existing, b.cfg.Protect)
+			names, others = slices.Concat(names, protected.Shells()), slices.Concat(protected.Existing(), b.cfg.Protect)
 		}
 		if isGitDir(base) {
 			names = gitDir
-		}
-		modules, err := filepath.Glob(filepath.Join(base, ".git/modules/*"))
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range modules {
-			for _, name := range gitDir {
-				others = append(others, filepath.Join(".git/modules", filepath.Base(m), name))
-			}
 		}
 		for _, name := range names {
 			if err := p.add(base, name, true); err != nil {

@@ -68,6 +68,9 @@ type Result struct {
 	Took time.Duration
 	// Level is where it ran.
 	Level Level
+	// Disarmed says, a line each, which files of git directories were set aside when it had ended, since git would
+	// execute what they say outside of the sandbox.
+	Disarmed []string
 }
 
 // Run runs a command and waits for the end of it and of everything it started. The end of ctx ends them, and is then
@@ -137,6 +140,7 @@ type command struct {
 	begun          time.Time
 	level          Level
 	hold           *hold
+	disarmed       []string
 	cleanup        []func() error
 }
 
@@ -247,8 +251,9 @@ func (b both) Write(p []byte) (int, error) {
 func (c *command) start() error {
 	err := c.cmd.Start()
 	if err == nil {
-		if err = c.hold.started(); err == nil {
-			return nil
+		err = c.hold.started()
+		if err == nil || errors.Is(err, io.EOF) && context.Cause(c.ctx) != nil {
+			return nil // who was ended before the report may have run and printed: wait says how it ended
 		}
 	}
 	if ctxErr := context.Cause(c.ctx); ctxErr != nil && !errors.Is(err, ErrNotStarted) {
@@ -278,7 +283,7 @@ func (c *command) wait() (Result, error) {
 		err = fmt.Errorf("the command was lost: its sandbox ended first (%w)", cmp.Or(waited, io.ErrUnexpectedEOF))
 	}
 	err = errors.Join(err, c.release())
-	r.Took = time.Since(c.begun)
+	r.Took, r.Disarmed = time.Since(c.begun), c.disarmed
 	return r, err
 }
 

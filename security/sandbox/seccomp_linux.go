@@ -16,6 +16,7 @@ const (
 	offArg0   = 16
 	offArg1   = 24
 	offArg2   = 32
+	offArg3   = 40
 )
 
 // newest is the first number of a system call that this filter does not know (setxattrat, Linux 6.13). Programs do
@@ -93,6 +94,7 @@ func (j *job) filter() []unix.SockFilter {
 	a.op(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, newest, 0, 1) // and x32, on amd64
 	a.ret(enosys)
 	a.refuse(eperm, never...)
+	j.modes(&a)
 	if !j.Metadata {
 		a.refuse(eperm, metadata...)
 	}
@@ -119,6 +121,26 @@ func (j *job) filter() []unix.SockFilter {
 	return a.code
 }
 
+// modes refuses what makes a file run as its owner or its group. openat2 has its mode in memory; programs go on with openat.
+func (j *job) modes(a *assembler) {
+	const special, creates = unix.S_ISUID | unix.S_ISGID, unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	a.refuse(enosys, unix.SYS_OPENAT2)
+	for call, at := range settingModes {
+		a.on(call, func(a *assembler) {
+			if at.flags != 0 { // without them there is no mode
+				a.load(at.flags)
+				a.op(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, creates, 0, 3)
+			}
+			a.load(at.mode)
+			a.op(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, special, 0, 1)
+			a.ret(eperm)
+		})
+	}
+}
+
+// modeAt says where a call has the mode of a file, and the flags that say whether it has one; 0 = it always has.
+type modeAt struct{ mode, flags uint32 }
+
 // sockets is what the network leaves of socket and socketpair.
 func (j *job) sockets(a *assembler) {
 	// A pair of datagram sockets can be connected again, to a socket of the machine; the other kinds cannot.
@@ -127,6 +149,15 @@ func (j *job) sockets(a *assembler) {
 		a.op(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0) // without SOCK_CLOEXEC and SOCK_NONBLOCK
 		a.refuse(eperm, unix.SOCK_DGRAM, unix.SOCK_RAW)       // SOCK_RAW of a Unix pair is SOCK_DGRAM
 	})
+	if j.Unix { // what can be connected to is a matter of what is hidden
+		a.on(unix.SYS_SOCKET, func(a *assembler) {
+			a.load(offArg0)
+			a.unless(unix.AF_UNIX, 4)
+			a.load(offArg1)
+			a.op(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
+			a.refuse(allow, unix.SOCK_STREAM)
+		})
+	}
 	if j.Network == NetworkNone {
 		a.refuse(eperm, unix.SYS_SOCKET)
 		return

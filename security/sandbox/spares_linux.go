@@ -16,7 +16,7 @@ import (
 
 const (
 	// mostSpares bounds the masks that wait for their next use: those of some commands at a time.
-	mostSpares   = 64
+	mostSpares   = 128
 	sparesPrefix = ".symbio-masks-"
 )
 

@@ -22,7 +22,8 @@ import (
 // tries are what somebody does who wants out. Each returns nil if it worked.
 func tries() map[string]func(args []string) error {
 	return map[string]func([]string) error{
-		"write": func(a []string) error { return os.WriteFile(a[0], []byte("evil"), 0o644) },
+		"answers": answers,
+		"write":   func(a []string) error { return os.WriteFile(a[0], []byte("evil"), 0o644) },
 		"write through a symlink": func(a []string) error {
 			return errors.Join(os.Symlink(a[0], "link"), os.WriteFile("link", []byte("evil"), 0o644))
 		},
@@ -36,6 +37,7 @@ func tries() map[string]func(args []string) error {
 			return errors.Join(os.WriteFile("mine", []byte("evil"), 0o644), os.Rename("mine", a[0]))
 		},
 		"chmod":    func(a []string) error { return os.Chmod(a[0], 0o777) },
+		"special":  special,
 		"truncate": func(a []string) error { return os.Truncate(a[0], 0) },
 		"see": func(a []string) error {
 			_, err := os.Lstat(a[0])

@@ -36,7 +36,16 @@ var names = []string{
 	".config/opera", "snap/firefox", "snap/chromium", ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", ".var/app/org.chromium.Chromium",
 	"Library/Application Support/Google/Chrome", "Library/Application Support/Firefox", "Library/Cookies",
 	// This program's own: the keys of nodes and authorities, and what was decided.
-	".local/state/symbio/authority", ".local/state/symbio/cluster", ".local/state/symbio/nodes",
+	".local/state/symbio/authority", ".local/state/symbio/checkpoints", ".local/state/symbio/cluster", ".local/state/symbio/nodes",
+}
+
+// System are the places that the system keeps from all but root.
+func System() []string {
+	return []string{
+		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/security/opasswd", "/etc/sudoers", "/etc/sudoers.d", "/etc/doas.conf",
+		"/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key", "/etc/ssl/private", "/etc/letsencrypt",
+		"/etc/krb5.keytab", "/etc/wireguard", "/etc/NetworkManager/system-connections", "/var/backups/shadow.bak", "/var/backups/gshadow.bak",
+	}
 }
 
 // Paths are the places below a home directory, absolute, whether they are there or not; nil if home is not absolute.

@@ -1,21 +1,18 @@
 package standing
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"symbio/security/private"
 )
 
-// longestFile bounds a file, in bytes: MostEntries with rules as long as rules can be.
-const longestFile = 4 << 20
+// maxFile bounds a file, in bytes: MostEntries with rules as long as rules can be.
+const maxFile = 4 << 20
 
-// format is the version of the file's format.
-const format = 1
+// format is the version of the file's format. Format 1 had rules for single commands, which allowed more than was shown.
+const format = 2
 
 // fileJSON is what a file holds.
 type fileJSON struct {
@@ -25,52 +22,39 @@ type fileJSON struct {
 
 // read returns what is in a file that nobody but its owner could have written.
 func read(file string) ([]Entry, error) {
-	text, err := private.Read(file, longestFile)
+	var v fileJSON
+	err := private.ReadJSON(file, maxFile, &v)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = v.check()
 	}
-	entries, err := parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; move it away to begin anew", file, err)
 	}
-	return entries, nil
+	return v.Entries, nil
 }
 
-// parse reads and checks the text of a file.
-func parse(text []byte) ([]Entry, error) {
-	if len(text) > longestFile {
-		return nil, fmt.Errorf("it has over %d bytes", longestFile)
-	}
-	var v fileJSON
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("it is damaged: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it is damaged: something follows its end")
-	}
+func (v fileJSON) check() error {
 	if v.Format != format {
-		return nil, fmt.Errorf("it is of format %d, and this program reads %d", v.Format, format)
+		return fmt.Errorf("it is of format %d, and this program reads %d", v.Format, format)
 	}
 	if len(v.Entries) > MostEntries {
-		return nil, fmt.Errorf("it has %d entries, and at most %d are allowed", len(v.Entries), MostEntries)
+		return fmt.Errorf("it has %d entries, and at most %d are allowed", len(v.Entries), MostEntries)
 	}
 	seen := map[string]bool{}
 	for i := range v.Entries {
 		e := &v.Entries[i]
 		if err := e.check(); err != nil {
-			return nil, err
+			return err
 		}
 		if seen[e.ID] {
-			return nil, fmt.Errorf("entry %s is there twice", e.ID)
+			return fmt.Errorf("entry %s is there twice", e.ID)
 		}
 		seen[e.ID] = true
 	}
-	return v.Entries, nil
+	return nil
 }
 
 // write makes the file hold the entries, whole or not at all.
@@ -78,12 +62,9 @@ func write(file string, entries []Entry) error {
 	if entries == nil {
 		entries = []Entry{}
 	}
-	text, err := json.MarshalIndent(fileJSON{format, entries}, "", " ")
-	if err != nil {
-		return err
-	}
-	if len(text) > longestFile {
+	err := private.ReplaceJSON(file, maxFile, fileJSON{format, entries})
+	if errors.Is(err, private.ErrFull) {
 		return ErrFull
 	}
-	return private.Replace(file, text)
+	return err
 }

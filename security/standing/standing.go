@@ -1,12 +1,11 @@
 // Package standing keeps what a person has allowed for longer than a session.
 //
 // The one idea: an entry allows exactly what was shown, where it was shown, and under the rules under which it was
-// asked. It is one exact rule for a simple command or a file, or one whole call; it is for one working directory; and
-// it names the policy that was in force, so that it allows nothing once that was changed.
+// asked. It is one whole call; it is for one working directory; and it names the policy that was in force, so that it
+// allows nothing once that was changed.
 //
 // The file belongs to the user alone and lies outside of any repository. What is in it is checked when it is read: a
-// file that others may write, that is damaged, or that holds anything but exact rules is an error, and nothing of it
-// counts. An entry is a grant: it lifts no denial. All methods may be called from many goroutines; one process at a
+// file that others may write, or that is damaged, is an error, and nothing of it counts. An entry is a grant: it lifts no denial. All methods may be called from many goroutines; one process at a
 // time may have a file open.
 //
 // It does not ask anybody: who calls Keep has.
@@ -38,25 +37,20 @@ const longestShown = 512
 var (
 	// ErrFull says that a Book holds MostEntries.
 	ErrFull = errors.New("as many things are allowed for good as can be kept; take some back with `symbio approvals forget`")
-	// ErrNotExact says that something would allow more than one thing.
-	ErrNotExact = errors.New("it is no exact rule")
 )
 
 // Entry is one thing that is allowed.
 type Entry struct {
 	ID string `json:"id"` // short, for people
-	// Rule is an exact rule, or Call the permission.Call.Key of a call, and Shown that call for people.
-	Rule  string `json:"rule,omitempty"`
-	Call  string `json:"call,omitempty"`
-	Shown string `json:"shown,omitempty"`
+	// Call is the permission.Call.Key of a call, and Shown that call for people.
+	Call  string `json:"call"`
+	Shown string `json:"shown"`
 	// Dir is the working directory that it is for, absolute.
 	Dir string `json:"dir"`
 	// Scope is the permission.Policy.Digest of the policy that was in force.
 	Scope string    `json:"scope"`
 	Since time.Time `json:"since"`
 	By    string    `json:"by,omitempty"` // who allowed it, such as "terminal"
-
-	rule permission.Rule
 }
 
 // Book is a file of entries. Make it with Open.
@@ -84,13 +78,8 @@ func (b *Book) Keep(granted []permission.Granted, scope, dir, shown, by string) 
 	defer b.mu.Unlock()
 	entries := slices.Clone(b.entries)
 	for _, g := range granted {
-		e := Entry{ID: b.free(entries), Rule: g.Rule.String(), Call: g.Call, Dir: dir, Scope: scope, Since: time.Now().UTC().Truncate(time.Second), By: by}
-		if e.Call != "" {
-			e.Rule, e.Shown = "", cut(shown)
-		}
-		same := func(o Entry) bool {
-			return o.Rule == e.Rule && o.Call == e.Call && o.Dir == e.Dir && o.Scope == e.Scope
-		}
+		e := Entry{ID: b.free(entries), Call: g.Call, Shown: cut(shown), Dir: dir, Scope: scope, Since: time.Now().UTC().Truncate(time.Second), By: by}
+		same := func(o Entry) bool { return o.Call == e.Call && o.Dir == e.Dir && o.Scope == e.Scope }
 		if slices.ContainsFunc(entries, same) {
 			continue
 		}
@@ -143,7 +132,7 @@ func (b *Book) Granted(scope, dir string) []permission.Granted {
 	var all []permission.Granted
 	for _, e := range b.entries {
 		if e.Scope == scope && e.Dir == dir {
-			all = append(all, permission.Granted{Rule: e.rule, Call: e.Call, Source: "lasting:" + e.ID})
+			all = append(all, permission.Granted{Call: e.Call, Source: "lasting:" + e.ID})
 		}
 	}
 	if b.views == nil || len(b.views) > 16 { // a node asks for one
@@ -171,33 +160,21 @@ var (
 	callForm  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]* [0-9a-f]{64}$`)
 )
 
-// check tells whether an entry may count, and reads its rule.
+// check tells whether an entry may count.
 func (e *Entry) check() error {
 	bad := func(what string) error { return fmt.Errorf("entry %.20q: %s", e.ID, what) }
 	switch {
 	case !idForm.MatchString(e.ID):
 		return bad("its id is none")
-	case (e.Rule == "") == (e.Call == ""):
-		return bad("it has to be either a rule or a call")
 	case !filepath.IsAbs(e.Dir) || filepath.Clean(e.Dir) != e.Dir:
 		return bad("its directory is no absolute path")
 	case !scopeForm.MatchString(e.Scope):
 		return bad("its scope is none")
 	case len(e.Shown) > longestShown+64 || len(e.By) > 256 || !utf8.ValidString(e.Shown+e.By):
 		return bad("its words are too long, or none")
-	case e.Call != "" && !callForm.MatchString(e.Call):
+	case !callForm.MatchString(e.Call):
 		return bad("its call is none")
-	case e.Call != "":
-		return nil
 	}
-	r, err := permission.ParseRule(e.Rule)
-	if err != nil {
-		return fmt.Errorf("entry %s: %w", e.ID, err)
-	}
-	if !r.Exact() {
-		return fmt.Errorf("entry %s: %.200q: %w", e.ID, e.Rule, ErrNotExact)
-	}
-	e.rule = r
 	return nil
 }
 

@@ -69,6 +69,7 @@ const (
 	CodeFileRead        Code = "file-read"
 	CodeScanLimit       Code = "scan-limit"
 	CodeBrokenLink      Code = "broken-link"
+	CodeLinkRefused     Code = "link-not-followed"
 	CodeDuplicateName   Code = "duplicate-name"
 )
 

@@ -3,7 +3,7 @@ package format
 import (
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"gopkg.in/yaml.v3"
 )
 
 // The bounds of what plainFields reads. Real front matter keeps far within them; what does not is

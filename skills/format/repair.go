@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
+	"gopkg.in/yaml.v3"
 )
 
 // maxBlocks bounds the repair: each block costs a YAML reader of its own. Real front matter has
@@ -37,7 +37,7 @@ type block struct {
 // walk to say which field is wrong.
 func (d *decoder) repair(front []byte, cause error) {
 	line, message := yamlError(cause)
-	whole := Diagnostic{CodeYAML, Error, "", firstLine - 1 + max(line, 1), message}
+	whole := Diagnostic{CodeYAML, Error, "", firstLine - 1 + max(line, 1), withRemedy("", message)}
 	blocks, ok := blocksOf(front)
 	if !ok {
 		d.diags = append(d.diags, whole)
@@ -70,7 +70,7 @@ func (d *decoder) repairBlock(b block) bool {
 	case errors.Is(err, errSecondDocument), errors.Is(err, io.EOF):
 		return d.fail(CodeYAML, b.key, b.line, err.Error())
 	case d.policy.Level == Strict, b.key == "name":
-		return d.fail(CodeYAML, b.key, at, message)
+		return d.fail(CodeYAML, b.key, at, withRemedy(b.key, message))
 	}
 	if b.key == "metadata" {
 		d.warn(CodeYAMLRepaired, b.key, at, fmt.Sprintf("%s is not YAML (%s); it is left out", b.key, message))
@@ -80,6 +80,17 @@ func (d *decoder) repairBlock(b block) bool {
 	value := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: blockText(b.text), Line: 1}
 	d.fields = append(d.fields, field{key: b.key, line: b.line, value: value, repaired: true})
 	return true
+}
+
+// withRemedy is a YAML reader's message with what to do about it.
+func withRemedy(key, message string) string {
+	switch {
+	case strings.Contains(message, "tab character"):
+		return message + ": indent with spaces"
+	case key == "":
+		return message + ": begin each field at the start of its line, and put its value in quotes"
+	}
+	return fmt.Sprintf("%s: put the value in quotes, as in %s: \"…\"", message, key)
 }
 
 func (d *decoder) warn(c Code, field string, line int, message string) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"symbio/security/private"
 	"symbio/skills"
 	"symbio/skills/share"
 )
@@ -34,7 +35,7 @@ func (k Keeper) Trusted(s skills.Skill, hash string) ([]string, bool, error) {
 		return nil, false, err
 	}
 	if (s.Scope == skills.ScopePeer) != (r.Tree != "") {
-		return nil, false, fmt.Errorf("%w: it is about a skill of another scope than %s", ErrBadRecord, s.Scope)
+		return nil, false, fmt.Errorf("%w: it is about a skill of another scope than %s", private.ErrRecord, s.Scope)
 	}
 	if r.Tree != "" {
 		if err := k.intact(r); err != nil {
@@ -47,7 +48,7 @@ func (k Keeper) Trusted(s skills.Skill, hash string) ([]string, bool, error) {
 // intact says whether the skill of a record is where the store has it, and is what was fetched.
 func (k Keeper) intact(r Record) error {
 	if k.Store.Dir(r.Tree, r.Name) != r.Dir {
-		return fmt.Errorf("%w: %s is not where the skill %s is stored", ErrBadRecord, r.Dir, r.Tree)
+		return fmt.Errorf("%w: %s is not where the skill %s is stored", private.ErrRecord, r.Dir, r.Tree)
 	}
 	return k.Store.Verify(r.Tree)
 }

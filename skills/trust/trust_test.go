@@ -2,7 +2,6 @@ package trust_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,10 +10,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/actor"
+	"symbio/security/private"
 	"symbio/skills"
 	"symbio/skills/format"
 	"symbio/skills/share"
@@ -141,7 +142,7 @@ func TestAProjectsSkillGrantsWhatAPersonTrustedItWith(t *testing.T) {
 		t.Skip("no symbolic links here: ", err)
 	}
 	p.project = filepath.Join(filepath.Dir(moved), "hostile")
-	if err := errors.Join(os.Mkdir(p.project, 0o700), os.Symlink(dir, filepath.Join(p.project, "own"))); err != nil {
+	if err := os.Symlink(filepath.Dir(dir), p.project); err != nil {
 		t.Fatal(err)
 	}
 	if a := p.activate(p.registry(format.Policy{}), "own"); len(a.Granted) != 0 || len(a.Proposed) != 2 {
@@ -152,6 +153,63 @@ func TestAProjectsSkillGrantsWhatAPersonTrustedItWith(t *testing.T) {
 	}
 	if err := p.keeper.Book.Remove(dir, a.Hash); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("revoked twice: %v", err)
+	}
+}
+
+// TestAGrantEndsAtOnce takes away what each grant rests on, while the skill is active.
+func TestAGrantEndsAtOnce(t *testing.T) {
+	revoke := func(p *place, a skills.Activation) error { return p.keeper.Book.Remove(a.Skill.Dir, a.Hash) }
+	edit := func(_ *place, a skills.Activation) error {
+		return os.WriteFile(a.Skill.Path, []byte("---\nname: own\ndescription: A test skill\nallowed-tools: Read\n---\nrun ${SKILL_DIR}/x or {baseDir}/y.\n"), 0o600)
+	}
+	for about, row := range map[string]struct {
+		scope           skills.Scope
+		trusted, always bool
+		end             func(*place, skills.Activation) error
+		still           bool
+	}{
+		"revoked":                  {skills.ScopeProject, true, false, revoke, false},
+		"revoked after an always":  {skills.ScopeProject, true, true, revoke, false},
+		"another's trust revoked":  {skills.ScopeProject, false, true, func(*place, skills.Activation) error { return nil }, true},
+		"edited":                   {skills.ScopeProject, true, false, edit, false},
+		"edited after a yes":       {skills.ScopeProject, false, true, edit, false},
+		"the user's own is edited": {skills.ScopeUser, false, false, edit, false},
+		"deleted":                  {skills.ScopeUser, false, false, func(_ *place, a skills.Activation) error { return os.Remove(a.Skill.Path) }, false},
+		"touched": {skills.ScopeUser, false, false, func(_ *place, a skills.Activation) error {
+			return os.Chtimes(a.Skill.Path, time.Time{}, time.Now().Add(time.Hour))
+		}, true},
+	} {
+		p := newPlace(t)
+		p.skill("own", "Read")
+		sys := actor.NewSystem(actor.Config{})
+		r, err := skills.NewRegistry(sys, skills.Config{Roots: []skills.Root{{Path: p.project, Scope: row.scope}}, Trust: p.keeper})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := p.activate(r, "own")
+		if row.trusted {
+			if err := p.keeper.Trust(a.Skill, a.Hash, []string{"Read"}, share.Origin{}); err != nil {
+				t.Fatal(err)
+			}
+			a = p.activate(r, "own")
+		}
+		if row.always {
+			if a, err = r.Accept(t.Context(), "ann", "own", a.Hash); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.granted(about+": before", r, "Read")
+		if err := row.end(p, a); err != nil {
+			t.Fatal(err)
+		}
+		if row.still {
+			p.granted(about, r, "Read")
+		} else {
+			p.granted(about, r)
+		}
+		if err := sys.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -251,8 +309,8 @@ func TestASkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 		t.Fatal(err)
 	}
 	rescan("project near")
-	if _, ok, err := p.keeper.Trusted(far, hash); ok || !errors.Is(err, trust.ErrBadRecord) {
-		t.Errorf("with a record of another scope: %t, %v; want ErrBadRecord", ok, err)
+	if _, ok, err := p.keeper.Trusted(far, hash); ok || !errors.Is(err, private.ErrRecord) {
+		t.Errorf("with a record of another scope: %t, %v; want ErrRecord", ok, err)
 	}
 	if err := p.keeper.Trust(far, hash, nil, o); err != nil {
 		t.Fatal(err)
@@ -302,7 +360,9 @@ func TestASkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 
 // fetched reads a stored skill as the command line does.
 func (p *place) fetched(o share.Origin, policy format.Policy) (skills.Skill, string, string, error) {
-	return skills.Inspect(p.keeper.Store.Dir(o.Hash, o.Name), skills.ScopePeer, policy)
+	s, text, hash, err := skills.LoadFull(p.keeper.Store.Dir(o.Hash, o.Name), policy)
+	s.Scope = skills.ScopePeer
+	return s, text, hash, err
 }
 
 func TestAHostileRecordIsAnErrorAndNoTrust(t *testing.T) {
@@ -351,8 +411,8 @@ func TestAHostileRecordIsAnErrorAndNoTrust(t *testing.T) {
 		if err := spoil(); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok, err := p.keeper.Trusted(a.Skill, a.Hash); ok || !errors.Is(err, trust.ErrBadRecord) {
-			t.Errorf("%s: trusted %t, %v; want ErrBadRecord", name, ok, err)
+		if _, ok, err := p.keeper.Trusted(a.Skill, a.Hash); ok || !errors.Is(err, private.ErrRecord) {
+			t.Errorf("%s: trusted %t, %v; want ErrRecord", name, ok, err)
 		}
 		again := p.activate(r, "own")
 		p.granted(name, r)
@@ -397,27 +457,8 @@ func TestManyTrustAtTheSameTime(t *testing.T) {
 		t.Errorf("%d are left, %v; want 8", len(all), err)
 	}
 	for _, bad := range []trust.Record{{Dir: "rel", Hash: strings.Repeat("a", 64)}, {Dir: "/a/../b", Hash: strings.Repeat("a", 64)}, {Dir: "/a", Hash: "x"}, {Dir: "/a", Hash: strings.Repeat("A", 64)}} {
-		if err := p.keeper.Book.Put(bad); !errors.Is(err, trust.ErrBadRecord) {
-			t.Errorf("%+v: %v, want ErrBadRecord", bad, err)
+		if err := p.keeper.Book.Put(bad); !errors.Is(err, private.ErrRecord) {
+			t.Errorf("%+v: %v, want ErrRecord", bad, err)
 		}
 	}
-}
-
-func FuzzRecord(f *testing.F) {
-	good, err := json.Marshal(trust.Record{Dir: "/a", Hash: strings.Repeat("a", 64), Name: "a", Rules: []string{"Read"}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Add([]byte(`{"dir":"/a","hash":"x"}`))
-	f.Add([]byte(`{"dir":"/a/../b","hash":"` + strings.Repeat("a", 64) + `"}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := trust.Decode(data)
-		if err != nil {
-			return
-		}
-		if !filepath.IsAbs(r.Dir) || r.Dir != filepath.Clean(r.Dir) || !share.ValidHash(r.Hash) || r.Tree != "" && !share.ValidHash(r.Tree) {
-			t.Errorf("%q: %+v", data, r)
-		}
-	})
 }

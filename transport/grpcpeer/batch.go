@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // chunk is how much is written to a connection, and read from it, at a time: 4 records of TLS, each of
@@ -15,14 +17,31 @@ type batch struct {
 	net.Conn
 	in *bufio.Reader // used by who reads only
 
+	opened   time.Time
+	lastRead atomic.Int64 // nanoseconds since opened
+
 	mu   sync.Mutex
 	held bool   // guarded by mu
 	out  []byte // guarded by mu
 }
 
-func newBatch(c net.Conn) *batch { return &batch{Conn: c, in: bufio.NewReaderSize(c, chunk)} }
+func newBatch(c net.Conn) *batch {
+	limitUnsent(c)
+	return &batch{Conn: c, in: bufio.NewReaderSize(c, chunk), opened: time.Now()}
+}
 
-func (b *batch) Read(p []byte) (int, error) { return b.in.Read(p) }
+func (b *batch) Read(p []byte) (int, error) {
+	n, err := b.in.Read(p)
+	if n > 0 {
+		b.lastRead.Store(int64(time.Since(b.opened)))
+	}
+	return n, err
+}
+
+// silence is how long no byte was read.
+func (b *batch) silence() time.Duration {
+	return time.Since(b.opened) - time.Duration(b.lastRead.Load())
+}
 
 func (b *batch) Write(p []byte) (int, error) {
 	b.mu.Lock()

@@ -165,7 +165,6 @@ type rig struct {
 // Ways in the order of rig.ways.
 const (
 	overLink = iota
-	overInvoke
 	plainUnary
 	plainStream
 )
@@ -175,18 +174,16 @@ func newRig(b *testing.B) *rig {
 	l := newLAN(b)
 	c := l.child(benchEnv + "=1")
 	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", c.floors) }
-	r := &rig{child: c, ways: make([]way, 4)}
-	for i, version := range []grpcpeer.Version{overLink: {Major: 1, Minor: 1}, overInvoke: {Major: 1}} {
-		h := l.onLoopback(fmt.Sprint("caller", i), func(cfg *grpcpeer.Config) { cfg.Protocol, cfg.Limits.Calls = version, crowded })
-		h.network.Sight(c.hint)
-		h.sees("the agent", func([]community.Member) bool { return len(h.WhoCanReceive("work")) == 1 })
-		agent := h.WhoCanReceive("work")[0].ID
-		r.ways[i] = way{[]string{"link", "invoke"}[i], func(ctx context.Context, payload []byte) (int, error) {
-			reply, err := h.Send(ctx, agent, community.Signal{Perception: "work", Data: payload})
-			return len(reply.Data), err
-		}}
-		r.home = h
-	}
+	r := &rig{child: c, ways: make([]way, 3)}
+	h := l.onLoopback("caller", func(cfg *grpcpeer.Config) { cfg.Limits.Calls = crowded })
+	h.network.Sight(c.hint)
+	h.sees("the agent", func([]community.Member) bool { return len(h.WhoCanReceive("work")) == 1 })
+	agent := h.WhoCanReceive("work")[0].ID
+	r.ways[overLink] = way{"link", func(ctx context.Context, payload []byte) (int, error) {
+		reply, err := h.Send(ctx, agent, community.Signal{Perception: "work", Data: payload})
+		return len(reply.Data), err
+	}}
+	r.home = h
 	unary := client(b, l.identity("plain"), dial)
 	r.ways[plainUnary] = way{"unary", func(ctx context.Context, payload []byte) (int, error) {
 		reply, err := unary.Invoke(ctx, &pb.InvokeRequest{Capability: "echo", Payload: payload})
@@ -249,7 +246,7 @@ func (c *child) usage(b *testing.B, h *home, reset string) (s spent) {
 // figure is what one round of one way took.
 type figure struct{ p50, call, cpu time.Duration }
 
-// BenchmarkCalls compares a call to an agent of a node in another process, over Link and over Invoke, with
+// BenchmarkCalls compares a call to an agent of a node in another process, over Link, with
 // plain gRPC. Rounds of each take turns, so that what else the machine does falls on all; figures are
 // medians, and the spread of a ratio is from its lower to its upper quartile.
 func BenchmarkCalls(b *testing.B) {

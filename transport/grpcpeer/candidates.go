@@ -1,53 +1,72 @@
 package grpcpeer
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"symbio/community"
 	"symbio/discovery"
 	"symbio/security/identity"
+	"symbio/transport/grpcpeer/internal/introduced"
 )
 
-// candidate is somebody who may be a node, as discovery says. One goroutine pursues it.
+// candidates are the nodes that discovery hints at. One goroutine pursues each: it dials the candidate, keeps
+// the link while it lasts, and tries again.
+type candidates struct {
+	*local
+	dialer *dialer
+	// offers opens connections for the node of a link, which cannot dial this one, until ctx ends.
+	offers   func(ctx context.Context, l *link)
+	removed  atomic.Pointer[string] // why this node seems to be removed from its cluster; nil = it does not
+	pursuits sync.WaitGroup         // Add is guarded by mu
+
+	mu    sync.Mutex
+	host  community.Host        // set by begin; guarded by mu
+	byKey map[string]*candidate // guarded by mu
+}
+
+func newCandidates(n *local, d *dialer) *candidates {
+	return &candidates{local: n, dialer: d, byKey: map[string]*candidate{}}
+}
+
+// candidate is a node that may be there, as discovery says.
 type candidate struct {
 	key  string
 	kick chan struct{} // capacity 1: something about it has changed
 
-	// guarded by Network.mu
+	// guarded by candidates.mu
 	claimed community.NodeID // "" = unknown
 	addrs   []netip.AddrPort
 	sources []string
 	gone    bool
 	fresh   bool             // its addresses are others than at the last dial
-	proven  community.NodeID // who answered last
-	fails   int              // dials in a row that reached nobody
+	proven  community.NodeID // that answered last
+	fails   int              // dials in a row without a link
 	own     bool             // this node itself answered
 	status  NodeStatus
 }
 
-// Sight takes a hint that somebody may be at some addresses, or is there no more. It returns at once.
-// A hint never closes or redirects a connection, and no more than Limits.Candidates are kept. A hint that this
-// node itself is somewhere else is looked into, seldom: somebody may have a copy of its key.
-func (n *Network) Sight(hint discovery.Candidate) {
+// sight takes a hint (Network.Sight).
+func (n *candidates) sight(hint discovery.Candidate) {
 	if hint.Key == "" {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	k := n.candidates[hint.Key]
+	k := n.byKey[hint.Key]
 	if n.search.Err() != nil || k == nil && (hint.Gone || !n.room()) {
 		return
 	}
 	if k == nil {
 		k = &candidate{key: hint.Key, kick: make(chan struct{}, 1)}
 		k.status = NodeStatus{State: StateUnavailable, Since: time.Now(), Why: "not dialled yet"}
-		n.candidates[hint.Key] = k
+		n.byKey[hint.Key] = k
 		if n.host != nil {
 			n.pursuits.Go(func() { n.pursue(k) })
 		}
@@ -63,20 +82,48 @@ func (n *Network) Sight(hint discovery.Candidate) {
 	}
 }
 
-// room reports whether one more candidate may be kept; when all places are taken, somebody who was
-// dialled in vain and never proven makes room. The caller holds n.mu.
-func (n *Network) room() bool {
-	if len(n.candidates) < n.cfg.Limits.Candidates {
+// begin pursues the candidates that were sighted before Run.
+func (n *candidates) begin(host community.Host) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.host = host
+	for _, k := range n.byKey {
+		n.pursuits.Go(func() { n.pursue(k) })
+	}
+}
+
+// stop ends the search. No pursuit begins after it.
+func (n *candidates) stop(endSearch func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	endSearch()
+}
+
+// start runs f as a pursuit. It is an error before begin and after stop.
+func (n *candidates) start(f func()) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.search.Err() != nil || n.host == nil {
+		return errStopping
+	}
+	n.pursuits.Go(f)
+	return nil
+}
+
+// room reports whether one more candidate may be kept. When all places are taken, a candidate that was dialled
+// in vain and never proven makes room. The caller holds n.mu.
+func (n *candidates) room() bool {
+	if len(n.byKey) < n.cfg.Limits.Candidates {
 		return true
 	}
-	for _, k := range n.candidates {
+	for _, k := range n.byKey {
 		if k.proven == "" && k.fails > 0 && !k.gone {
 			k.gone = true
 			select {
 			case k.kick <- struct{}{}:
 			default:
 			}
-			delete(n.candidates, k.key)
+			delete(n.byKey, k.key)
 			return true
 		}
 	}
@@ -85,48 +132,50 @@ func (n *Network) room() bool {
 
 // target is what to dial, as known at one moment.
 type target struct {
-	of              *candidate
 	claimed, proven community.NodeID
 	addrs           []netip.AddrPort
-	hearsay         bool
-	news            <-chan struct{} // for hearsay: there may be something better to go by; else nil
+	introduced      bool            // only other nodes name it
+	unproven        bool            // only other nodes or mDNS name it
+	news            <-chan struct{} // of an introduced one: there may be a better hint; else nil
+	moved           func(netip.AddrPort) bool
 }
 
-// hearsay reports whether nobody but other nodes says that the candidate is there, and it never was. The
-// caller holds Network.mu.
-func (k *candidate) hearsay() bool {
-	return k.proven == "" && len(k.sources) == 1 && k.sources[0] == introducedName
+// introduced reports whether only other nodes name the candidate, and it never was reached. The caller holds
+// candidates.mu.
+func (k *candidate) introduced() bool {
+	return k.proven == "" && len(k.sources) == 1 && k.sources[0] == introduced.Name
 }
 
-// announcedName is the source that anybody on the network can feed (discovery/mdns).
-const announcedName = "mdns"
+// mdnsName is the source that any machine of the network can feed (discovery/mdns).
+const mdnsName = "mdns"
 
-// strange reports whether the candidate was never reached, and only what anybody on the network may say
-// speaks of it. The caller holds Network.mu.
-func (k *candidate) strange() bool {
-	return k.proven == "" && len(k.sources) > 0 && !slices.ContainsFunc(k.sources, func(s string) bool { return s != introducedName && s != announcedName })
+// unproven reports whether the candidate was never reached, and only sources name it that any machine of the
+// network, or any node, can feed. The caller holds candidates.mu.
+func (k *candidate) unproven() bool {
+	return k.proven == "" && len(k.sources) > 0 && !slices.ContainsFunc(k.sources, func(s string) bool { return s != introduced.Name && s != mdnsName })
 }
 
-// next says what to dial, or that the candidate is not worth pursuing any more.
-func (n *Network) next(k *candidate) (target, bool) {
+// next returns what to dial, or false when the candidate is not worth pursuing any more.
+func (n *candidates) next(k *candidate) (target, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.search.Err() != nil || k.gone && (k.proven == "" || k.fails >= farewells || k.status.State == StateLeft) {
-		if n.candidates[k.key] == k {
-			delete(n.candidates, k.key)
+	if n.search.Err() != nil || k.gone && (k.proven == "" || k.fails >= goneDials || k.status.State == StateLeft) {
+		if n.byKey[k.key] == k {
+			delete(n.byKey, k.key)
 		}
 		return target{}, false
 	}
 	k.fresh = false
-	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), hearsay: k.hearsay()}
-	if t.hearsay {
+	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), introduced: k.introduced(), unproven: k.unproven(),
+		moved: func(a netip.AddrPort) bool { return n.moved(k, a) }}
+	if t.introduced {
 		t.news = k.kick
 	}
 	return t, true
 }
 
-// moved reports whether the candidate is not said to be at that address any more.
-func (n *Network) moved(k *candidate, a netip.AddrPort) bool {
+// moved reports whether no source names that address of the candidate any more.
+func (n *candidates) moved(k *candidate, a netip.AddrPort) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !slices.Contains(k.addrs, a)
@@ -134,7 +183,7 @@ func (n *Network) moved(k *candidate, a netip.AddrPort) bool {
 
 // pursue dials the candidate, keeps the link while it lasts, and tries again, until the candidate is
 // gone or the network ends.
-func (n *Network) pursue(k *candidate) {
+func (n *candidates) pursue(k *candidate) {
 	for {
 		t, ok := n.next(k)
 		if !ok {
@@ -145,13 +194,12 @@ func (n *Network) pursue(k *candidate) {
 			continue
 		}
 		dialled := time.Now()
-		t.of = k
-		l, err := n.dial(t)
+		l, err := n.dialer.dial(t)
 		if errors.Is(err, errNews) {
 			continue
 		}
 		if err != nil {
-			n.rest(k, dialled, n.missed(k, t, err))
+			n.rest(k, dialled, n.failed(k, t, err))
 			continue
 		}
 		if other := n.adopt(k, l); other != nil { // it is connected by another of its addresses
@@ -164,17 +212,17 @@ func (n *Network) pursue(k *candidate) {
 }
 
 // linkOf returns the link to the node that the target is, as far as that is known.
-func (n *Network) linkOf(t target) *link {
+func (n *candidates) linkOf(t target) *link {
 	for _, id := range []community.NodeID{t.claimed, t.proven} {
-		if l, ok := n.links.Load(id); ok && id != "" {
-			return l.(*link)
+		if l, ok := n.links.get(id); ok && id != "" {
+			return l
 		}
 	}
 	return nil
 }
 
 // await waits until the link, which another candidate holds, has ended, or the candidate is gone.
-func (n *Network) await(k *candidate, l *link) {
+func (n *candidates) await(k *candidate, l *link) {
 	for {
 		select {
 		case <-l.ended:
@@ -193,34 +241,32 @@ func (n *Network) await(k *candidate, l *link) {
 }
 
 // adopt makes l the link to its node, or returns the one there is.
-func (n *Network) adopt(k *candidate, l *link) *link {
+func (n *candidates) adopt(k *candidate, l *link) *link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	k.proven, k.fails = l.peer.ID, 0
-	if other, ok := n.links.Load(l.peer.ID); ok {
-		return other.(*link)
+	n.removed.Store(nil)
+	if other := n.links.add(l); other != nil {
+		return other
 	}
-	n.links.Store(l.peer.ID, l)
-	n.circle.turned()
 	k.status = NodeStatus{ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, Since: l.since}
 	return nil
 }
 
 // hold gives the node its lease and keeps it until the link ends. It returns how long to rest then.
-func (n *Network) hold(k *candidate, l *link) pause {
-	l.expelIf(n.cfg.Identity.Revocations()) // guard may have looked just before it could see this link
+func (n *candidates) hold(k *candidate, l *link) pause {
+	l.closeIfRemoved(n.cfg.Identity.Revocations()) // guard may have looked just before it could see this link
 	n.records.tell(Event{Kind: Connected, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr})
 	err := n.stay(l)
 	state, kind, p := StateUnavailable, Lost, pause{least: firstBackOff, length: jitter(firstBackOff)}
 	switch {
-	case isFarewell(err):
-		state, kind, p.length = StateLeft, Left, jitter(farewellPause)
+	case isGoodbye(err):
+		state, kind, p.length = StateLeft, Left, jitter(goodbyePause)
 	case refusalOf(err) != "":
 		state, kind, p.length, p.stubborn = refusalOf(err), Refused, refusedPause, true
 	}
 	n.mu.Lock()
-	n.links.Delete(l.peer.ID)
-	n.circle.turned()
+	n.links.remove(l.peer.ID)
 	k.status.State, k.status.Why, k.status.Since, k.status.Authority = state, err.Error(), time.Now(), l.authority.Load()
 	status := k.status
 	n.mu.Unlock()
@@ -234,9 +280,9 @@ func (n *Network) hold(k *candidate, l *link) pause {
 }
 
 // stay keeps the link and what goes with it until it ends, and returns why it did.
-func (n *Network) stay(l *link) error {
-	n.introduced.stays(l.peer.ID)
-	defer func() { n.introduced.leaves(l.peer.ID, l.removed.Load()) }()
+func (n *candidates) stay(l *link) error {
+	n.introduced.Connected(l.peer.ID)
+	defer func() { n.introduced.Disconnected(l.peer.ID, l.removed.Load()) }()
 	var offering sync.WaitGroup
 	defer offering.Wait()
 	ctx, stop := context.WithCancel(n.search)
@@ -247,11 +293,15 @@ func (n *Network) stay(l *link) error {
 	return l.watch(n.life, n.host.Attach(l.peer))
 }
 
-// missed notes why a dial made no link, and returns how long to rest.
-func (n *Network) missed(k *candidate, t target, err error) pause {
+// failed records why a dial made no link, and returns how long to rest.
+func (n *candidates) failed(k *candidate, t target, err error) pause {
 	state, kind := StateUnavailable, Unreachable
 	p := pause{least: firstBackOff}
 	refusal := refusalOf(err)
+	if errors.Is(err, identity.ErrRejected) && errors.Is(err, identity.ErrRemoved) {
+		why := err.Error()
+		n.removed.Store(&why)
+	}
 	n.mu.Lock()
 	k.fails++
 	k.own = errors.Is(err, errSelf)
@@ -259,24 +309,19 @@ func (n *Network) missed(k *candidate, t target, err error) pause {
 	case refusal != "":
 		state, kind = refusal, Refused
 		p.length, p.stubborn = refusedPause, true
-		if k.strange() {
-			p.length = min(refusedPause<<min(k.fails-1, 16), maxRefusedPause)
+		if k.unproven() {
+			p.length = backOff(refusedPause, maxRefusedPause, k.fails)
 		}
 	default:
-		p.length = backOff(k.fails)
-		if k.strange() && k.fails > farewells {
-			most := strangerBackOff
-			if k.hearsay() {
-				most = hearsayBackOff
-			}
-			p.length = jitter(min(maxBackOff<<min(k.fails-farewells, 16), most))
-		}
+		p.length = k.backOff()
 		if k.status.State == StateLeft {
-			state = StateLeft // that nobody answers is as it should be
+			state = StateLeft // a node that has left does not answer
 		}
 	}
 	if k.claimed == n.self {
-		p = mirrorPause(k.fails)
+		// Hints do not end this pause early, so that forging this node's name gains few dials.
+		long := backOff(refusedPause, maxOwnPause, k.fails)
+		p = pause{least: long, length: long, stubborn: true}
 	}
 	if k.status.State != state {
 		k.status.Since = time.Now()
@@ -298,7 +343,22 @@ func (n *Network) missed(k *candidate, t target, err error) pause {
 	return p
 }
 
-// pause is how long to leave a candidate alone.
+// maxOwnPause is the longest pause for an address at which this node itself is said to be.
+const maxOwnPause = 10 * time.Minute
+
+// backOff returns the pause after a dial that reached no node. The caller holds candidates.mu.
+func (k *candidate) backOff() time.Duration {
+	switch late := k.fails - goneDials; {
+	case late <= 0 || !k.unproven():
+		return backOff(firstBackOff, maxBackOff, k.fails)
+	case k.introduced():
+		return backOff(2*maxBackOff, maxIntroducedBackOff, late)
+	default:
+		return backOff(2*maxBackOff, maxUnprovenBackOff, late)
+	}
+}
+
+// pause is how long not to dial a candidate.
 type pause struct {
 	least, length time.Duration
 	stubborn      bool // only a changed address ends it early, not a repeated hint
@@ -306,7 +366,7 @@ type pause struct {
 
 // rest waits. A new sighting ends it early, but never before the least time has passed since from, so
 // that a flood of hints is no flood of dials.
-func (n *Network) rest(k *candidate, from time.Time, p pause) {
+func (n *candidates) rest(k *candidate, from time.Time, p pause) {
 	over := time.NewTimer(p.length)
 	defer over.Stop()
 	for {
@@ -317,10 +377,10 @@ func (n *Network) rest(k *candidate, from time.Time, p pause) {
 			return
 		case <-k.kick:
 			n.mu.Lock()
-			gone, fresh, stranger := k.gone, k.fresh, k.proven == ""
+			gone, fresh, unproven := k.gone, k.fresh, k.proven == ""
 			n.mu.Unlock()
 			switch {
-			case gone && stranger:
+			case gone && unproven:
 				return
 			case fresh || !gone && !p.stubborn:
 				left := p.least - time.Since(from)
@@ -334,52 +394,47 @@ func (n *Network) rest(k *candidate, from time.Time, p pause) {
 	}
 }
 
-// backOff is how long to wait after that many dials in vain: 100 ms, then 1.6 times longer each time,
-// up to 4 s, and somewhat less by chance so that nodes do not dial in step.
-func backOff(fails int) time.Duration {
-	d := firstBackOff
-	for i := 1; i < fails && d < maxBackOff; i++ {
-		d = d * 8 / 5
-	}
-	return jitter(min(d, maxBackOff))
+// knows reports whether discovery names the node by itself.
+func (n *candidates) knows(id community.NodeID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.byKey[string(id)] != nil
 }
 
-func jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d/5+1) }
-
-// slot waits for leave to dial. Nodes that were connected before have places of their own, so that a
-// flood of false hints does not keep them apart; and what others say has, so that it keeps nobody apart
-// that discovery finds by itself.
-func (n *Network) slot(ctx context.Context, t target) (release func(), err error) {
-	places := n.newcomers
-	switch {
-	case t.proven != "":
-		places = n.knownFriend
-	case t.hearsay:
-		places = n.hearsay
+// list returns the status of the candidates whose nodes are not listed yet, and adds them to listed. A candidate
+// whose node is listed is that node at another address.
+func (n *candidates) list(listed map[community.NodeID]bool) (out []NodeStatus) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, k := range n.byKey {
+		if listed[k.proven] || listed[k.claimed] || k.own {
+			continue
+		}
+		if k.status.ID != "" {
+			listed[k.status.ID] = true
+		}
+		status := k.status
+		status.Sources = k.sources
+		out = append(out, status)
 	}
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	case <-t.news:
-		return nil, errNews
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return out
 }
 
-// reachable returns the addresses worth dialling. A local identity means something on this machine
-// only, so that a forged hint cannot make this node knock at others.
-func (n *Network) reachable(addrs []netip.AddrPort) []netip.AddrPort {
-	var out []netip.AddrPort
-	for _, a := range addrs {
-		ip := a.Addr().Unmap()
-		if !a.IsValid() || a.Port() == 0 || ip.IsUnspecified() || ip.IsMulticast() {
-			continue
+// sources returns the discovery sources that see each node, under whatever key.
+func (n *candidates) sources() map[community.NodeID][]string {
+	out := map[community.NodeID][]string{}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, k := range n.byKey {
+		id := cmp.Or(k.proven, k.claimed)
+		for _, s := range k.sources {
+			if id != "" && !k.gone && !slices.Contains(out[id], s) {
+				out[id] = append(out[id], s)
+			}
 		}
-		if n.cfg.Identity.Authority() == identity.Local && !ip.IsLoopback() {
-			continue
-		}
-		out = append(out, a)
 	}
-	return out[:min(len(out), discovery.MaxAddrs)]
+	for _, all := range out {
+		slices.Sort(all)
+	}
+	return out
 }

@@ -8,13 +8,19 @@ import (
 	"net/netip"
 	"time"
 
+	"symbio/community"
+	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 )
 
-// Version of the protocol between nodes. Nodes of another major version do not call each other.
-type Version struct{ Major, Minor uint32 }
+// version is one of the protocol between nodes. Nodes of different major versions do not call each other.
+type version struct{ major, minor uint32 }
 
-func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+// protocol is this program's version.
+var protocol = version{1, 2}
+
+func (v version) String() string      { return fmt.Sprintf("%d.%d", v.major, v.minor) }
+func (v version) toWire() *pb.Version { return &pb.Version{Major: v.major, Minor: v.minor} }
 
 // Config sets up a Network. Only Identity is required.
 type Config struct {
@@ -27,12 +33,11 @@ type Config struct {
 	Listener net.Listener
 	// Name is the node's name for people; other nodes see it.
 	Name string
-	// Protocol is this node's version. Default 1.2; with 1.1 it makes no use of InvokeStream,
-	// with 1.0 none of Link either.
-	Protocol Version
 	// Authority is the directory for the cluster's authority, should a node that holds it give it to this
 	// one. Default: this node takes none.
 	Authority string
+	// Met is where nodes could be dialled in an earlier run: hints for the first minutes.
+	Met map[community.NodeID]netip.AddrPort
 	// Limits bound what other nodes can make this one do.
 	Limits Limits
 	// Dial opens the connection to an address. Default: TCP.
@@ -74,10 +79,13 @@ type Limits struct {
 	// Joins is how many tries to join one address may make in a minute. Default 10: a person pastes a line;
 	// whatever is faster is not a person.
 	Joins int
+	// Grace is how long after its end a certificate is renewed here, where the authority is. Default identity.Grace.
+	Grace time.Duration
 	// Candidates is how many hints of nodes are kept. Default 4096, as discovery does.
 	Candidates int
 	// Dials is how many of them are dialled at once, and as many again that were connected before, and
-	// that were only introduced. Default 8.
+	// that were only introduced; 16 times as many of those that the configuration names, so that 300 dead ones do
+	// not delay the living one for long. Default 8.
 	Dials int
 	// Deadline is for calls whose caller gave none; a community gives all of them one. Default 2 min.
 	Deadline time.Duration
@@ -94,26 +102,29 @@ const (
 	firstBackOff = 100 * time.Millisecond
 	// maxBackOff leaves a second to connect within the 5 s in which a healed partition is whole.
 	maxBackOff = 4 * time.Second
-	// strangerBackOff is the longest pause for somebody who was never reached and whom only mDNS speaks of
-	// (security: anybody on the LAN may claim anything there); a new announcement ends it.
-	strangerBackOff = 5 * time.Minute
-	// hearsayBackOff is the longest pause for somebody of whom only others say that it is there, and at whose
-	// address nobody has ever answered: it may be one that only they can reach.
-	hearsayBackOff = 10 * time.Minute
-	// farewellPause is how long a node that said goodbye is left alone. It may be starting again: within
-	// the second that a goodbye of mDNS takes, nothing but a dial tells.
-	farewellPause = 500 * time.Millisecond
-	// refusedPause is how long a node that answered wrongly is left alone, unless its address changes.
-	refusedPause = 30 * time.Second
-	// maxRefusedPause is for a stranger who goes on answering wrongly; the pauses double up to it.
+	// maxUnprovenBackOff is for a candidate that was never reached and that only mDNS names (security: any machine
+	// of the LAN may claim anything there). A new announcement ends it.
+	maxUnprovenBackOff = 5 * time.Minute
+	// maxIntroducedBackOff is for a candidate that was never reached and that only other nodes name: its address
+	// may be one that only they can reach.
+	maxIntroducedBackOff = 10 * time.Minute
+	// goodbyePause is how long a node that said goodbye is not dialled. It may be starting again: within the
+	// second that a goodbye of mDNS takes, only a dial tells.
+	goodbyePause = 500 * time.Millisecond
+	// refusedPause is how long a node that answered wrongly is not dialled, unless its address changes. For an
+	// unproven candidate the pauses double up to maxRefusedPause.
+	refusedPause    = 30 * time.Second
 	maxRefusedPause = time.Hour
-	// farewells is how many dials a node that was connected and is announced as gone still gets: a
-	// forged goodbye must not part two nodes whose connection broke just then.
-	farewells = 10
+	// goneDials is how many dials a node that was connected and is announced as gone still gets: a forged
+	// goodbye must not part two nodes whose connection broke just then.
+	goneDials = 10
 
 	connectTimeout   = 2 * time.Second // TCP: long enough for a second SYN
 	handshakeTimeout = 5 * time.Second
 	drainTime        = time.Second
+	// keepaliveTimeout is for the answer to a ping on a connection that is idle while others fill a slow link;
+	// silence ends a link whose node is gone much earlier.
+	keepaliveTimeout = 10 * time.Second
 
 	// What may come in before it is read. Without them gRPC looks for the best by pinging, for each
 	// message while little goes on, which makes a short call take half as long again, and lets one
@@ -121,18 +132,14 @@ const (
 	streamWindow = 1 << 20
 	connWindow   = 4 << 20
 
-	envelopeRoom = 64 << 10 // what a request may have besides its payload
-	catalogSize  = 8 << 20  // one event of a Watch stream
-	maxAnnounced = 4096     // members that one node has at a time; a community keeps fewer
-	maxWatches   = 2        // Watch streams of one connection: the one, and one of somebody who looks
+	maxCatalog = 8 << 20  // bytes of one event of a Watch stream
+	maxMembers = 16 << 10 // that one node announces at a time; a community keeps fewer, and says so
+	maxWatches = 2        // Watch streams of one connection: the node's own, and one to look at it by hand
 )
 
 func (c *Config) fill() {
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
-	}
-	if c.Protocol == (Version{}) {
-		c.Protocol = Version{Major: 1, Minor: streamMinor}
 	}
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
@@ -156,6 +163,7 @@ func (c *Config) fill() {
 	orDefault(&l.HandshakeRate, 5)
 	orDefault(&l.HandshakeBurst, 20)
 	orDefault(&l.Joins, 10)
+	orDefault(&l.Grace, identity.Grace)
 	orDefault(&l.Candidates, 4096)
 	orDefault(&l.Dials, 8)
 	orDefault(&l.Deadline, 2*time.Minute)

@@ -2,47 +2,14 @@ package grpcpeer
 
 import (
 	"strings"
-	"time"
 	"unicode"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 )
 
-// Messages become the community's words here, and nothing else: what a node may say of itself and ask
-// for is the community's to check (Lease, Serve). Fields that are missing are empty, never a panic.
-
-// requestTo is a call as it travels. Its trace, of at most 567 bytes, is not counted in its envelope, for
-// which a stream leaves several times the room.
-func requestTo(c community.Call, left time.Duration) *pb.InvokeRequest {
-	return &pb.InvokeRequest{
-		CallId:      c.ID,
-		Member:      string(c.Member),
-		Capability:  c.Capability,
-		Payload:     c.Payload,
-		ContentType: c.ContentType,
-		Requester:   c.Requester,
-		OnBehalf:    c.OnBehalf,
-		Deadline:    durationpb.New(left),
-		Traceparent: c.Trace.Parent(),
-		Tracestate:  c.Trace.State(),
-	}
-}
-
-func callFrom(r *pb.InvokeRequest) community.Call {
-	return community.Call{
-		ID:          r.GetCallId(),
-		Member:      community.MemberID(r.GetMember()),
-		Capability:  r.GetCapability(),
-		Payload:     r.GetPayload(),
-		ContentType: r.GetContentType(),
-		Requester:   r.GetRequester(),
-		OnBehalf:    r.GetOnBehalf(),
-		Trace:       community.ParseTrace(r.GetTraceparent(), r.GetTracestate()),
-	}
-}
+// Catalogs and their changes are converted to and from the types of package community here. Missing fields become
+// empty ones; the community checks their values (Lease).
 
 func eventTo(c community.Change) *pb.CatalogEvent {
 	switch c.Kind {
@@ -98,13 +65,13 @@ func memberFrom(m *pb.Member) community.Member {
 	}
 }
 
-const nameSize = 128 // bytes of a name or a reason, as a community has it
+const maxName = 128 // bytes of a name or a reason, as in a community
 
-// clean makes a stranger's words fit for a terminal and a log: no control or invisible characters,
-// and not too long.
+// clean makes the words of another node fit for a terminal and a log: no control or invisible characters, and not
+// too long.
 func clean(s string) string {
-	if len(s) > nameSize {
-		s = strings.ToValidUTF8(s[:nameSize], "")
+	if len(s) > maxName {
+		s = strings.ToValidUTF8(s[:maxName], "")
 	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

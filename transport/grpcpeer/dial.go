@@ -10,31 +10,53 @@ import (
 	"time"
 
 	"symbio/community"
+	"symbio/discovery"
 	"symbio/security/identity"
+	"symbio/transport/grpcpeer/internal/calls"
 )
 
 var (
 	errNowhere = errors.New("none of its addresses can be reached from here; a node without a cluster identity meets nodes of this machine only")
-	errNews    = errors.New("something else was said of it meanwhile")
+	errNews    = errors.New("another hint of it came meanwhile")
 	errSelf    = errors.New("this node itself answers there")
 	errTwin    = errors.New("a node with this node's own identity answers there: was its folder copied? Give one of the two a new key")
 )
 
+// dialer makes links: it connects, proves who answers, and asks the node to describe itself.
+type dialer struct {
+	*local
+	crowd       *crowd
+	twins       *twins
+	renewal     *renewal
+	undelivered func(community.Undelivered)
+	perAddr     addrLimiter
+	// Dials at once: to candidates that were never reached, to those connected before, to those that only other
+	// nodes name, and to those that the configuration names.
+	unproven, proven, byOthers, configured chan struct{}
+}
+
+func newDialer(n *local, c *crowd, t *twins, r *renewal) *dialer {
+	places := func(n int) chan struct{} { return make(chan struct{}, n) }
+	dials := n.cfg.Limits.Dials
+	return &dialer{local: n, crowd: c, twins: t, renewal: r, perAddr: newAddrLimiter(),
+		unproven: places(dials), proven: places(dials), byOthers: places(dials), configured: places(16 * dials)}
+}
+
 // dial tries the addresses in turn until a node proves who it is.
-func (n *Network) dial(t target) (*link, error) {
-	leave, err := n.lines.enter(n.search, t)
+func (n *dialer) dial(t target) (*link, error) {
+	leave, err := n.perAddr.acquire(n.search, t)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	release, err := n.slot(n.search, t)
+	release, err := n.acquire(n.search, t)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	if t.claimed != "" {
 		if _, err := identity.ParseNodeID(string(t.claimed)); err != nil {
-			return nil, fmt.Errorf("%w: %w", errForbidden, err)
+			return nil, fmt.Errorf("%w: %w", calls.ErrProtocol, err)
 		}
 	}
 	addrs := n.reachable(t.addrs)
@@ -43,14 +65,14 @@ func (n *Network) dial(t target) (*link, error) {
 	}
 	var firstErr error
 	for _, a := range addrs {
-		if firstErr != nil && n.moved(t.of, a) {
-			continue // each address where nobody is any more takes two seconds
+		if firstErr != nil && t.moved(a) {
+			continue // each address without a node takes two seconds
 		}
 		l, err := n.dialOne(a, t.claimed)
 		if err == nil {
 			return l, nil
 		}
-		// What a wrong node said tells more than that nobody is at another address.
+		// The answer of a wrong node tells more than the silence of another address.
 		if firstErr == nil || refusalOf(firstErr) == "" && refusalOf(err) != "" {
 			firstErr = err
 		}
@@ -61,25 +83,43 @@ func (n *Network) dial(t target) (*link, error) {
 	return nil, firstErr
 }
 
-func (n *Network) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, error) {
-	ctx, cancel := context.WithTimeout(n.search, connectTimeout)
-	raw, err := n.cfg.Dial(ctx, addr)
-	cancel()
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+func (n *dialer) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, error) {
+	if n.cfg.Identity.Expired() {
+		if err := n.renewal.renewAt(addr, expect); err != nil && n.cfg.Identity.Expired() {
+			return nil, fmt.Errorf("this node's certificate has ended; ask %s for the next one: %w", addr, err)
+		}
+		n.cfg.Logger.Info("certificate renewed after its end", "until", n.cfg.Identity.NotAfter(), "addr", addr)
 	}
-	ctx, cancel = context.WithTimeout(n.search, handshakeTimeout)
+	raw, err := n.connect(addr)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(n.search, handshakeTimeout)
 	defer cancel()
 	l, err := n.greet(ctx, raw, addr, expect)
 	if err != nil {
 		raw.Close()
+		if ctx.Err() == context.DeadlineExceeded {
+			err = fmt.Errorf("it took the connection and did not answer within %v: its process hangs, or large packets are lost on the way "+
+				"(the MTU of a VPN or tunnel; try ping -M do -s 1400 %s): %w", handshakeTimeout, addr.Addr(), err)
+		}
 		return nil, fmt.Errorf("greet %s: %w", addr, n.cfg.Identity.Explain(err))
 	}
 	return l, nil
 }
 
+func (n *local) connect(addr netip.AddrPort) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(n.search, connectTimeout)
+	defer cancel()
+	raw, err := n.cfg.Dial(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+	}
+	return raw, nil
+}
+
 // greet makes the TLS handshake and asks the node to describe itself.
-func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
+func (n *dialer) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
 	shown := n.cfg.Identity.NotAfter() // of the certificate that the handshake shows, or of one before it
 	below := newBatch(raw)
 	conn := tls.Client(below, n.cfg.Identity.ClientTLS(expect))
@@ -100,7 +140,7 @@ func (n *Network) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, 
 // meet makes a link of a connection whose handshake is done, and asks the node to describe itself. The
 // address is the one that was dialled; none when the node opened the connection. shown is the end of the
 // certificate that this node has shown.
-func (n *Network) meet(ctx context.Context, w *wire, state tls.ConnectionState, addr netip.AddrPort, shown time.Time) (*link, error) {
+func (n *dialer) meet(ctx context.Context, w *wire, state tls.ConnectionState, addr netip.AddrPort, shown time.Time) (*link, error) {
 	who, err := identity.PeerOf(state)
 	if err != nil {
 		return nil, err
@@ -117,18 +157,19 @@ func (n *Network) meet(ctx context.Context, w *wire, state tls.ConnectionState, 
 	l.half = leaf.NotAfter.Sub(leaf.NotBefore) / 2
 	l.theirs.extend(leaf.NotAfter)
 	l.ours.extend(shown)
-	l.raw, l.heard, l.alarmed, l.undelivered = w.raw, n.hear, n.hearTwin, n.server.undelivered
-	l.introduced = n.introduced.hear
-	self := n.introduction()
+	l.raw, l.revocations, l.alarmed, l.undelivered = w.raw, n.renewal.addLists, n.twins.alarmed, n.undelivered
+	l.introductions = n.introduced.Add
+	l.silence = func() time.Duration { return n.crowd.silence(who.ID, w.raw) }
+	self := n.twins.introduction()
 	self.Port = n.portAt(w.LocalAddr())
 	if err := l.describe(ctx, self); err != nil {
 		l.close()
 		if refused := w.refusal(); refused != nil {
 			return nil, refused
 		}
-		return nil, n.heedTwin(err)
+		return nil, n.twins.check(err)
 	}
-	if who.ID == n.self { // which has not said that it is a twin
+	if who.ID == n.self { // and it has not said that it is a twin
 		l.close()
 		return nil, errTwin
 	}
@@ -138,8 +179,8 @@ func (n *Network) meet(ctx context.Context, w *wire, state tls.ConnectionState, 
 
 // isOwn reports whether a connection to addr came back to this node: to its port, and, where that can be
 // told, from the address that it went to. Nodes on other machines may well have the same port.
-func (n *Network) isOwn(c net.Conn, addr netip.AddrPort) bool {
-	own, ok := n.Addr().(*net.TCPAddr)
+func (n *dialer) isOwn(c net.Conn, addr netip.AddrPort) bool {
+	own, ok := n.listener.Addr().(*net.TCPAddr)
 	if !ok || own.Port != int(addr.Port()) {
 		return false
 	}
@@ -147,15 +188,14 @@ func (n *Network) isOwn(c net.Conn, addr netip.AddrPort) bool {
 	return !ok || from.IP.IsLoopback() || from.AddrPort().Addr().Unmap() == addr.Addr().Unmap()
 }
 
-// refusalOf says whether an error means that somebody wrong answered, rather than nobody.
+// refusalOf returns the state of a node that answered wrongly, "" when none answered.
 func refusalOf(err error) State {
-	var other *incompatible
-	if errors.As(err, &other) {
+	if errors.As(err, new(incompatible)) {
 		return StateIncompatible
 	}
 	for _, wrong := range []error{
 		identity.ErrOtherAuthority, identity.ErrExpired, identity.ErrNotYetValid, identity.ErrWrongNode, identity.ErrNotNode,
-		identity.ErrPlaintext, identity.ErrRejected, identity.ErrRemoved, errForbidden, errNowhere, errSelf, errTwin,
+		identity.ErrPlaintext, identity.ErrRejected, identity.ErrRemoved, calls.ErrProtocol, errNowhere, errSelf, errTwin,
 	} {
 		if errors.Is(err, wrong) {
 			return StateRefused
@@ -164,4 +204,59 @@ func refusalOf(err error) State {
 	return ""
 }
 
-func isFarewell(err error) bool { return errors.As(err, new(farewell)) }
+func isGoodbye(err error) bool { return errors.As(err, new(goodbye)) }
+
+// acquire waits for a place to dial. Nodes that were connected before have places of their own, so that a flood of
+// false hints does not keep them apart; and introduced ones have, so that they do not delay the nodes that
+// discovery finds by itself.
+func (n *dialer) acquire(ctx context.Context, t target) (release func(), err error) {
+	places := n.unproven
+	switch {
+	case t.proven != "":
+		places = n.proven
+	case t.introduced:
+		places = n.byOthers
+	case !t.unproven:
+		places = n.configured
+	}
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-t.news:
+		return nil, errNews
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// reachable returns the addresses worth dialling. A local identity counts on this machine only, so that a forged
+// hint cannot make this node dial others.
+func (n *dialer) reachable(addrs []netip.AddrPort) []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, a := range addrs {
+		ip := a.Addr().Unmap()
+		if !a.IsValid() || a.Port() == 0 || ip.IsUnspecified() || ip.IsMulticast() {
+			continue
+		}
+		if n.cfg.Identity.Authority() == identity.Local && !ip.IsLoopback() {
+			continue
+		}
+		out = append(out, a)
+	}
+	return out[:min(len(out), discovery.MaxAddrs)]
+}
+
+// portAt returns the port at which this node can be dialled by a node that sees its connections come from that
+// address; 0 = it does not listen there.
+func (n *local) portAt(local net.Addr) uint32 {
+	own, ok := n.listener.Addr().(*net.TCPAddr)
+	seen, ok2 := local.(*net.TCPAddr)
+	if !ok || !ok2 {
+		return 0
+	}
+	at, from := own.AddrPort().Addr().Unmap(), seen.AddrPort().Addr().Unmap()
+	if at == from || at.IsUnspecified() && (at.Is6() || from.Is4()) {
+		return uint32(own.Port)
+	}
+	return 0
+}

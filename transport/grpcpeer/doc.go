@@ -6,12 +6,13 @@
 // opens that node's lease, and hands the lease what the node's Watch stream says, until the stream
 // breaks, is silent for 3 s, or says goodbye. A new connection is a new lease.
 //
-// Calls go over two Link streams of that connection, one for short and one for long messages, when the
-// node speaks version 1.1: a call that is alone is sent at once, and what waits while a message is
-// being sent goes together in the next. A lane that ends fails its calls and ends the connection. To
-// older nodes, and when a call's envelope is too large for a lane, a call is an Invoke of its own. A call
-// whose caller listens to it is an InvokeStream of its own, to nodes of version 1.2: HTTP/2's windows make
-// its provider wait for a slow listener, and nobody else. Older nodes answer it without updates.
+// Calls go over two Link streams of that connection, one for short and one for long messages (internal/calls). A call
+// whose caller listens is an InvokeStream of its own. A Link stream that ends fails its calls and ends the connection.
+// A node of another major version of the protocol is listed as incompatible and not called.
+//
+// A Network is made of parts with one subject each: candidates (which nodes to pursue), dialer, links (the table of
+// connections), renewal (certificates and removals), reverser (connections over which this node is called), twins, and
+// server (Describe, Watch, and the calls of other nodes); local is what they share.
 //
 // Guarantees: at most one connection per node identity on which this node calls. Events of one node reach its lease in
 // order and from one goroutine, and none after its end. A call ends with a reply, an error of package

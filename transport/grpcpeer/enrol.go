@@ -16,6 +16,7 @@ import (
 
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
+	"symbio/transport/grpcpeer/internal/calls"
 )
 
 // joinTimeout is how long a join may take: a handshake, one call, and the pause before a refusal.
@@ -54,9 +55,9 @@ func Enrol(ctx context.Context, addr string, token identity.Token, k *identity.K
 		return nil, err
 	}
 	defer l.close()
-	reply, err := pb.NewJoinClient(l.grpc).Join(ctx, request, grpc.MaxCallRecvMsgSize(catalogSize))
+	reply, err := pb.NewJoinClient(l.grpc).Join(ctx, request, grpc.MaxCallRecvMsgSize(maxCatalog))
 	if err != nil {
-		return nil, fmt.Errorf("%s refused: %w", addr, joinRefused(err))
+		return nil, fmt.Errorf("%s refused: %w", addr, joinError(err))
 	}
 	return token.Accept(reply, k)
 }
@@ -72,6 +73,8 @@ var joinTable = []struct {
 	{identity.ErrTokenUnknown, codes.PermissionDenied, "TOKEN_UNKNOWN"},
 	{identity.ErrSkew, codes.FailedPrecondition, "CLOCK_SKEW"},
 	{identity.ErrRemoved, codes.PermissionDenied, "REMOVED"},
+	{identity.ErrExpired, codes.PermissionDenied, "EXPIRED"},
+	{identity.ErrNotYetValid, codes.FailedPrecondition, "NOT_YET_VALID"},
 	{identity.ErrBadRequest, codes.InvalidArgument, "BAD_REQUEST"},
 	{errTooOften, codes.ResourceExhausted, "TOO_OFTEN"},
 	{identity.ErrNoAuthority, codes.FailedPrecondition, "NO_AUTHORITY"},
@@ -80,13 +83,13 @@ var joinTable = []struct {
 	{errTakesNone, codes.FailedPrecondition, "TAKES_NONE"},
 }
 
-// joinRefusal says to the joiner why, for the reasons that are meant for it.
-func joinRefusal(err error) error {
+// joinStatus says to the joiner why, for the reasons that are meant for it.
+func joinStatus(err error) error {
 	for _, r := range joinTable {
 		if !errors.Is(err, r.err) {
 			continue
 		}
-		s, detailed := status.New(r.code, err.Error()).WithDetails(&errdetails.ErrorInfo{Reason: r.reason, Domain: domain})
+		s, detailed := status.New(r.code, err.Error()).WithDetails(&errdetails.ErrorInfo{Reason: r.reason, Domain: calls.Domain})
 		if detailed != nil {
 			return status.Error(r.code, err.Error())
 		}
@@ -96,12 +99,12 @@ func joinRefusal(err error) error {
 	return status.Error(codes.Internal, "the authority could not answer; its log says why")
 }
 
-// joinRefused reads what joinRefusal said.
-func joinRefused(err error) error {
+// joinError returns the error of a status that joinStatus made.
+func joinError(err error) error {
 	s, _ := status.FromError(err)
 	for _, d := range s.Details() {
 		info, ok := d.(*errdetails.ErrorInfo)
-		if !ok || info.GetDomain() != domain {
+		if !ok || info.GetDomain() != calls.Domain {
 			continue
 		}
 		for _, r := range joinTable {
@@ -125,9 +128,9 @@ func (t *told) Unwrap() error { return t.err }
 // shorten makes what a stranger said fit to be shown: printable, on one line, and not without end.
 func shorten(words string) string {
 	var out strings.Builder
-	for len(words) > nameSize && out.Len() < 4*nameSize {
-		out.WriteString(clean(words[:nameSize]))
-		words = words[nameSize:]
+	for len(words) > maxName && out.Len() < 4*maxName {
+		out.WriteString(clean(words[:maxName]))
+		words = words[maxName:]
 	}
 	return out.String() + clean(words)
 }

@@ -16,8 +16,8 @@ import (
 // trustDesk serves Trust to nodes that are proven.
 type trustDesk struct {
 	pb.UnimplementedTrustServer
-	cfg  Config
-	tell func(Event)
+	cfg    Config
+	report func(Event)
 }
 
 // Promote gives the cluster's authority, which this node must hold, to a connected node. It crosses the wire
@@ -28,11 +28,10 @@ func (n *Network) Promote(ctx context.Context, node community.NodeID) error {
 	if c == nil {
 		return identity.ErrNoAuthority
 	}
-	v, ok := n.links.Load(node)
+	l, ok := n.links.get(node)
 	if !ok {
 		return community.ErrUnavailable
 	}
-	l := v.(*link)
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	trust := pb.NewTrustClient(l.grpc)
@@ -54,22 +53,20 @@ func (n *Network) Promote(ctx context.Context, node community.NodeID) error {
 
 func promoteError(node community.NodeID, err error) error {
 	switch status.Code(err) {
-	case codes.Unimplemented:
-		return fmt.Errorf("node %s runs an older symbio, which cannot take the authority", node)
 	case codes.Unavailable:
 		return fmt.Errorf("node %s: %w", node, community.ErrUnavailable)
 	}
-	return fmt.Errorf("node %s: %w", node, joinRefused(err))
+	return fmt.Errorf("node %s: %w", node, joinError(err))
 }
 
 func (d *trustDesk) Prepare(ctx context.Context, _ *pb.PrepareRequest) (*pb.PrepareReply, error) {
 	who, ok := callerOf(ctx)
 	if !ok || d.cfg.Authority == "" {
-		return nil, joinRefusal(errTakesNone)
+		return nil, joinStatus(errTakesNone)
 	}
 	r, reply, err := d.cfg.Identity.Prepare(who.ID)
 	if err != nil {
-		return nil, joinRefusal(err)
+		return nil, joinStatus(err)
 	}
 	who.recipient.Store(r)
 	return reply, nil
@@ -78,18 +75,18 @@ func (d *trustDesk) Prepare(ctx context.Context, _ *pb.PrepareRequest) (*pb.Prep
 func (d *trustDesk) Entrust(ctx context.Context, e *pb.EntrustRequest) (*pb.EntrustReply, error) {
 	who, ok := callerOf(ctx)
 	if !ok {
-		return nil, joinRefusal(errTakesNone)
+		return nil, joinStatus(errTakesNone)
 	}
 	r := who.recipient.Swap(nil) // good once
 	if r == nil {
-		return nil, joinRefusal(identity.ErrNotEntrusted)
+		return nil, joinStatus(identity.ErrNotEntrusted)
 	}
 	if err := r.Take(e, d.cfg.Authority); err != nil {
 		d.cfg.Logger.Warn("the cluster's authority was offered and not taken", "node", who.ID, "err", err)
-		d.tell(Event{Kind: Refused, Node: who.ID, Name: who.peer().Name, Addr: who.addr, Why: fmt.Sprintf("it offered the cluster's authority: %v", err)})
-		return nil, joinRefusal(err)
+		d.report(Event{Kind: Refused, Node: who.ID, Name: who.From().Name, Addr: who.addr, Why: fmt.Sprintf("it offered the cluster's authority: %v", err)})
+		return nil, joinStatus(err)
 	}
-	d.tell(Event{Kind: Entrusted, Node: who.ID, Name: who.peer().Name, Addr: who.addr, Why: "it gave the cluster's authority to this node"})
+	d.report(Event{Kind: Entrusted, Node: who.ID, Name: who.From().Name, Addr: who.addr, Why: "it gave the cluster's authority to this node"})
 	return &pb.EntrustReply{}, nil
 }
 

@@ -65,14 +65,16 @@ type NodeStatus struct {
 	Via Via
 	// Sources are the discovery sources that say where it may be.
 	Sources []string
-	// Why says why it is not connected.
+	// Why says why it is not connected; of this node itself, why no other one talks to it.
 	Why string
 	// RTT is how long the node took to describe itself, catalog included.
 	RTT      time.Duration
 	Members  int
 	Protocol string
-	// CertDaysLeft is how long the certificate that it showed is still good.
+	// CertDaysLeft is how long the certificate that it showed is still good; below 0 = it has ended.
 	CertDaysLeft int
+	// ClockAhead is how far its clock is ahead of this node's, as it says; nil = unknown.
+	ClockAhead *time.Duration
 	// Authority says that it holds the cluster's authority, or that it did when it was connected.
 	Authority bool
 	// Since is when the state began.

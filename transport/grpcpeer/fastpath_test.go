@@ -18,7 +18,6 @@ import (
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
-	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
 )
 
@@ -208,13 +207,6 @@ func TestWhoDoesNotReadAnswersIsNotReadEither(t *testing.T) {
 	})
 }
 
-// speaking describes a node that says it speaks Link.
-func speaking(id *identity.Identity) *pb.NodeDescriptor {
-	d := honest(id)
-	d.Protocol.Minor = 1
-	return d
-}
-
 // linking is a liar with a Link of its own.
 type linking struct {
 	*liar
@@ -233,7 +225,7 @@ func lyingLink(t *testing.T, l *lan, link func(grpc.BidiStreamingServer[pb.Frame
 	for range 100 {
 		events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{}})
 	}
-	s := l.serves(id, &linking{&liar{describe: speaking(id), events: events}, link})
+	s := l.serves(id, &linking{&liar{describe: honest(id), events: events}, link})
 	sa.network.Sight(s.hint())
 	synctest.Wait()
 	return a, s.id
@@ -280,7 +272,7 @@ func TestAGoodbyeThatComesBehindTheEndOfALaneIsHeard(t *testing.T) {
 		sa.live("a")
 		id := l.identity("eve")
 		bye := &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}}
-		eve := &liar{describe: speaking(id), events: []*pb.CatalogEvent{{Event: &pb.CatalogEvent_Snapshot{Snapshot: &pb.Catalog{}}}}, each: func() *pb.CatalogEvent { return bye }}
+		eve := &liar{describe: honest(id), events: []*pb.CatalogEvent{{Event: &pb.CatalogEvent_Snapshot{Snapshot: &pb.Catalog{}}}}, each: func() *pb.CatalogEvent { return bye }}
 		s := l.serves(id, &linking{eve, func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
 			select {
 			case <-time.After(900 * time.Millisecond): // and the goodbye comes at a second
@@ -302,7 +294,9 @@ func TestANodeThatOnlySaysItSpeaksLinkIsRefused(t *testing.T) {
 		l := newLAN(t)
 		sa := l.add("a", reporting(&seen))
 		a := sa.live("a")
-		sa.network.Sight(l.lies("eve", func(id *identity.Identity) *liar { return &liar{describe: speaking(id)} }).hint())
+		id := l.identity("eve")
+		unlinked := func(grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error { return status.Error(codes.Unimplemented, "") }
+		sa.network.Sight(l.serves(id, &linking{&liar{describe: honest(id)}, unlinked}).hint())
 		time.Sleep(20 * time.Second)
 		if s, ok := a.status("", grpcpeer.StateRefused); !ok || seen.count(grpcpeer.Refused) != 1 {
 			t.Errorf("got %+v, %d refusals", s, seen.count(grpcpeer.Refused))

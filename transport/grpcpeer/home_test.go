@@ -13,8 +13,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 
-	"golang.org/x/time/rate"
 	"symbio/actor"
 	"symbio/community"
 	"symbio/discovery"
@@ -40,7 +40,7 @@ func live(t testing.TB, id community.NodeID, name string, n *grpcpeer.Network, t
 	sys := actor.NewSystem(actor.Config{})
 	h := &home{t: t, id: id, network: n, stop: stop}
 	cfg := community.Config{Node: id, Name: name, Network: n, System: sys,
-		Authorize: func(community.Peer, community.Call) error { return nil }, CallRate: rate.Inf}
+		Authorize: func(community.Peer, community.Call) error { return nil }}
 	for _, f := range tune {
 		f(&cfg)
 	}
@@ -174,6 +174,31 @@ func (l *liar) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeReply
 		return nil, errors.ErrUnsupported
 	}
 	return l.invoke(ctx, r)
+}
+
+// Link answers calls as Invoke does.
+func (l *liar) Link(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
+	var answering sync.WaitGroup
+	defer answering.Wait()
+	var mu sync.Mutex
+	for {
+		f, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		for _, c := range f.GetCalls() {
+			answering.Go(func() {
+				a := &pb.Answer{Id: c.GetId()}
+				r, err := l.Invoke(s.Context(), c.GetRequest())
+				if a.Payload, a.ContentType = r.GetPayload(), r.GetContentType(); err != nil {
+					a.Failure = &pb.Failure{Code: uint32(status.Code(err))}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				_ = s.Send(&pb.Frame{Answers: []*pb.Answer{a}})
+			})
+		}
+	}
 }
 
 // lies puts a liar with the identity of name on the lan and returns its station, which has no Network.

@@ -31,32 +31,29 @@ var (
 	errTooOften = errors.New("too many tries to join; wait a minute")
 )
 
-// gate serves Join to who has no certificate, on the connections that the doorkeeper hands to it. It is
-// the listener of a gRPC server of its own.
+// gate serves Join to nodes without a certificate, and Renew to those whose certificate may have ended, on the
+// connections that the doorkeeper hands to it. It is the listener of a gRPC server of its own.
 type gate struct {
-	addr    net.Addr
-	self    *identity.Identity
-	log     *slog.Logger
-	grpc    *grpc.Server
-	arrived chan net.Conn
-	room    chan struct{} // connections at once
-	shut    chan struct{}
-	close   func()
-	pace    *pace // tries, by address
-	tally   *tally
+	handover
+	self     *identity.Identity
+	log      *slog.Logger
+	grpc     *grpc.Server
+	room     chan struct{} // connections at once
+	tries    *rateLimiter
+	grace    time.Duration
+	refusals *refusals
 }
 
 // newGate returns nil for a node that is of no cluster. Nobody comes to that of a node that does not hold
 // its cluster's authority, but it may be entrusted with that.
-func newGate(cfg Config, addr net.Addr, t *tally) *gate {
+func newGate(cfg Config, addr net.Addr, r *refusals) *gate {
 	if cfg.Identity.Authority() == identity.Local {
 		return nil
 	}
 	g := &gate{
-		addr: addr, self: cfg.Identity, log: cfg.Logger, arrived: make(chan net.Conn), room: make(chan struct{}, joinVisitors), shut: make(chan struct{}),
-		pace: newPace(float64(cfg.Limits.Joins)/60, cfg.Limits.Joins), tally: t,
+		handover: newHandover(addr), self: cfg.Identity, log: cfg.Logger, room: make(chan struct{}, joinVisitors),
+		tries: newRateLimiter(float64(cfg.Limits.Joins)/60, cfg.Limits.Joins), refusals: r, grace: cfg.Limits.Grace,
 	}
-	g.close = sync.OnceFunc(func() { close(g.shut) })
 	g.grpc = grpc.NewServer(
 		grpc.Creds(shown{}),
 		grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)),
@@ -80,29 +77,14 @@ func (g *gate) take(v *visitor) error {
 		return errGateFull
 	}
 	in := &guest{Conn: v, leave: sync.OnceFunc(func() { <-g.room })}
-	select {
-	case g.arrived <- in:
-		return nil
-	case <-g.shut:
+	err := g.hand(context.Background(), in)
+	if err != nil {
 		in.leave()
-		return net.ErrClosed
 	}
+	return err
 }
 
-// Accept, Close and Addr make the gate a net.Listener.
-func (g *gate) Accept() (net.Conn, error) {
-	select {
-	case c := <-g.arrived:
-		return c, nil
-	case <-g.shut:
-		return nil, net.ErrClosed
-	}
-}
-
-func (g *gate) Close() error   { g.close(); return nil }
-func (g *gate) Addr() net.Addr { return g.addr }
-
-// visitor is a connection whose TLS handshake is done and whose other end has shown no certificate.
+// visitor is a connection whose TLS handshake is done and whose other end has shown no certificate that was checked.
 type visitor struct {
 	net.Conn
 	state tls.ConnectionState
@@ -125,7 +107,7 @@ func (shown) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error)
 
 func (s shown) Clone() credentials.TransportCredentials { return s }
 
-// joinDesk answers who has no certificate yet.
+// joinDesk answers nodes that have no certificate, or one that may have ended.
 type joinDesk struct {
 	pb.UnimplementedJoinServer
 	gate *gate
@@ -134,40 +116,45 @@ type joinDesk struct {
 func (g *gate) desk() *joinDesk { return &joinDesk{gate: g} }
 
 func (d *joinDesk) Join(ctx context.Context, r *pb.JoinRequest) (*pb.JoinReply, error) {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return nil, joinRefusal(identity.ErrTokenUnknown)
-	}
+	return certified(ctx, d.gate, "join", func(c *identity.Cluster, s tls.ConnectionState) (*pb.JoinReply, error) { return c.Admit(s, r) })
+}
+
+func (d *joinDesk) Renew(ctx context.Context, r *pb.RenewRequest) (*pb.RenewReply, error) {
+	return certified(ctx, d.gate, "late renewal", func(c *identity.Cluster, s tls.ConnectionState) (*pb.RenewReply, error) {
+		return c.RenewLate(s, r, d.gate.grace)
+	})
+}
+
+// certified has the cluster answer a request that came over a connection of the gate. A refusal is counted, and
+// heard after a pause.
+func certified[R any](ctx context.Context, g *gate, what string, answer func(*identity.Cluster, tls.ConnectionState) (R, error)) (reply R, err error) {
+	p, _ := peer.FromContext(ctx)
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok {
-		return nil, joinRefusal(identity.ErrTokenUnknown)
+	c := g.self.Cluster()
+	switch {
+	case !ok:
+		err = identity.ErrBadRequest
+	case !g.tries.allow(hostOf(p.Addr), time.Now()):
+		err = errTooOften
+	case c == nil:
+		err = identity.ErrNoAuthority
+	default:
+		reply, err = answer(c, info.State)
 	}
-	reply, err := d.admit(p.Addr, info.State, r)
 	if err == nil {
-		d.gate.log.Info("node joined the cluster", "addr", p.Addr)
+		g.log.Info("node got a certificate", "request", what, "addr", p.Addr)
 		return reply, nil
 	}
-	d.gate.tally.add(RefusedJoin, "")
-	d.gate.log.Warn("join refused", "addr", p.Addr, "err", err)
+	g.refusals.add(RefusedJoin, "")
+	g.log.Warn("certificate refused", "request", what, "addr", p.Addr, "err", err)
 	wait := time.NewTimer(joinPause)
 	defer wait.Stop()
 	select {
 	case <-wait.C:
 	case <-ctx.Done():
-	case <-d.gate.shut:
+	case <-g.shut:
 	}
-	return nil, joinRefusal(err)
-}
-
-func (d *joinDesk) admit(from net.Addr, state tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply, error) {
-	if !d.gate.pace.allow(hostOf(from), time.Now()) {
-		return nil, errTooOften
-	}
-	c := d.gate.self.Cluster()
-	if c == nil {
-		return nil, identity.ErrNoAuthority
-	}
-	return c.Admit(state, r)
+	return reply, joinStatus(err)
 }
 
 // renewDesk answers nodes that have a certificate, on the server of Peer.
@@ -180,16 +167,16 @@ type renewDesk struct {
 func (d *renewDesk) Renew(ctx context.Context, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	who, ok := callerOf(ctx)
 	if !ok {
-		return nil, joinRefusal(identity.ErrBadRequest)
+		return nil, joinStatus(identity.ErrBadRequest)
 	}
 	c := d.self.Cluster()
 	if c == nil {
-		return nil, joinRefusal(identity.ErrNoAuthority)
+		return nil, joinStatus(identity.ErrNoAuthority)
 	}
 	reply, err := c.Renew(who.Peer, r)
 	if err != nil {
 		d.log.Warn("renewal refused", "node", who.ID, "err", err)
-		return nil, joinRefusal(err)
+		return nil, joinStatus(err)
 	}
 	return reply, nil
 }

@@ -14,7 +14,6 @@ import (
 	"symbio/discovery"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
-	"symbio/transport/transporttest"
 )
 
 // lan is a network in memory: nodes with certificates of one authority, and wires that can be cut.
@@ -108,8 +107,8 @@ func (s *station) hint() discovery.Candidate {
 	return discovery.Candidate{Key: string(s.id), Node: string(s.id), Addrs: []netip.AddrPort{s.addr}}
 }
 
-// Join is part of transporttest.Fixture.
-func (l *lan) Join(t *testing.T, name string) transporttest.Node {
+// Join is part of Fixture.
+func (l *lan) Join(t *testing.T, name string) Node {
 	t.Helper()
 	s := l.add(name)
 	l.mu.Lock()
@@ -121,10 +120,10 @@ func (l *lan) Join(t *testing.T, name string) transporttest.Node {
 			s.network.Sight(o.hint())
 		}
 	}
-	return transporttest.Node{ID: s.id, Network: s.network}
+	return Node{ID: s.id, Network: s.network}
 }
 
-// Kill is part of transporttest.Killer.
+// Kill is part of Killer.
 func (l *lan) Kill(id community.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +134,7 @@ func (l *lan) Kill(id community.NodeID) {
 	}
 }
 
-// Partition is part of transporttest.Partitioner.
+// Partition is part of Partitioner.
 func (l *lan) Partition(ids ...community.NodeID) {
 	l.change(func() {
 		for _, id := range ids {
@@ -144,7 +143,7 @@ func (l *lan) Partition(ids ...community.NodeID) {
 	})
 }
 
-// Heal is part of transporttest.Partitioner.
+// Heal is part of Partitioner.
 func (l *lan) Heal() { l.change(func() { clear(l.apart) }) }
 
 func (l *lan) change(f func()) {
@@ -245,14 +244,14 @@ func (l *lan) wire(a, b *station, ca, cb net.Conn) {
 	}()
 }
 
-// Freeze is part of transporttest.Freezer. Seen from outside, a frozen node is one that nothing reaches
+// Freeze is part of Freezer. Seen from outside, a frozen node is one that nothing reaches
 // and nothing comes from; a process that is really stopped is in TestAFrozenProcessComesBack.
 func (l *lan) Freeze(id community.NodeID) { l.Partition(id) }
 
-// Wake is part of transporttest.Freezer.
+// Wake is part of Freezer.
 func (l *lan) Wake(id community.NodeID) { l.change(func() { delete(l.apart, id) }) }
 
-// OnlyDialsOut is part of transporttest.Shutter.
+// OnlyDialsOut is part of Shutter.
 func (l *lan) OnlyDialsOut(name string) { l.shut[name] = true }
 
 func (s *station) isShut() bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,52 +16,49 @@ import (
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
+	"symbio/transport/grpcpeer/internal/calls"
 )
 
 // link is one connection to one proven node, from its handshake to its end. A broken link is never
 // mended: a new one takes its place.
 type link struct {
 	peer    community.Peer
-	addr    netip.AddrPort // that was dialled; none = the connection is reversed
-	conn    net.Conn       // closing it ends everything at once
-	raw     net.Conn       // the same below TLS
-	heard   func(from community.NodeID, lists ...*pb.Revocations)
-	alarmed func(twin *pb.Run)
-	// undelivered is told of sends that came to nothing.
-	undelivered func(community.Undelivered)
-	courier     *courier    // for a node that knows no sends
-	instance    string      // of the node's process
-	removed     atomic.Bool // the node was removed from the cluster
-	lapsed      atomic.Bool // its certificate has ended
-	// authority: the node holds the cluster's, as it says; what it signs shows whether it does.
-	authority atomic.Bool
+	addr    netip.AddrPort       // that was dialled; none = the connection is reversed
+	conn    net.Conn             // closing it ends everything at once
+	raw     net.Conn             // the same below TLS
+	silence func() time.Duration // how long no byte came from the node
+	// What the node announces goes to these: lists of removed nodes, a twin of this node, introductions.
+	revocations   func(from community.NodeID, lists ...*pb.Revocations)
+	alarmed       func(twin *pb.Run)
+	introductions func(from community.NodeID, addr string, said *pb.Introductions)
+	undelivered   func(community.Undelivered) // receives sends that failed
+	instance      string                      // of the node's process
+	removed       atomic.Bool                 // the node was removed from the cluster
+	expired       atomic.Bool                 // its certificate has ended
+	authority     atomic.Bool                 // the node says that it holds the cluster's; its signatures prove it
 	// theirs and ours are until when the certificates are good that each end has shown; half is half the
 	// life of the node's.
 	theirs, ours validity
 	half         time.Duration
 	grpc         *grpc.ClientConn
 	client       pb.PeerClient
+	calls        *calls.Client // made by describe
 	limits       Limits
-	// unlinked has something when the node says that it cannot call this one; capacity 1.
-	unlinked   chan struct{}
-	introduced func(introducer *link, said *pb.Introductions)
-	slots      chan struct{} // one per call in flight that has a stream of its own
-	fast       *fastpath     // nil = the node does not speak Link
-	streams    bool          // the node speaks InvokeStream
-	closed     atomic.Bool   // no new calls: it ended, or the node said goodbye
-	ended      chan struct{} // closed when the link is no more
-	members    atomic.Int64
-	protocol   Version
-	rtt        time.Duration
-	since      time.Time
+	unlinked     chan struct{} // has something when the node says that it cannot call this one; capacity 1
+	closed       atomic.Bool   // no new calls: it ended, or the node said goodbye
+	ended        chan struct{} // closed when the link is no more
+	members      atomic.Int64
+	clockAhead   atomic.Pointer[time.Duration] // of this node's; nil = unknown
+	protocol     version
+	rtt          time.Duration
+	since        time.Time
 }
 
 var errSpent = errors.New("a link is one connection, and this one has ended")
 
 // newLink makes gRPC use a connection whose handshake is done, once.
 func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) (*link, error) {
-	l := &link{conn: conn, limits: limits, slots: make(chan struct{}, limits.Calls), ended: make(chan struct{}), unlinked: make(chan struct{}, 1)}
-	l.courier = newCourier(l)
+	l := &link{conn: conn, limits: limits, ended: make(chan struct{}), unlinked: make(chan struct{}, 1)}
 	var spent atomic.Bool
 	var err error
 	l.grpc, err = grpc.NewClient("passthrough:///"+string(node),
@@ -79,10 +77,10 @@ func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) 
 		grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithWriteBufferSize(chunk),
 		grpc.WithMaxHeaderListSize(limits.Header),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second, PermitWithoutStream: true}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(limits.Message+envelopeRoom),
-			grpc.MaxCallSendMsgSize(limits.Message+envelopeRoom),
+			grpc.MaxCallRecvMsgSize(limits.Message+calls.EnvelopeRoom),
+			grpc.MaxCallSendMsgSize(limits.Message+calls.EnvelopeRoom),
 		),
 	)
 	if err != nil {
@@ -98,95 +96,26 @@ func (l *link) close() {
 	l.closed.Store(true)
 	l.conn.Close()
 	l.grpc.Close()
-	if l.fast != nil {
-		l.fast.close()
+	if l.calls != nil {
+		l.calls.Close()
 	}
-	l.courier.close()
-}
-
-func (l *link) invoke(ctx context.Context, call community.Call) (community.Reply, error) {
-	if l.closed.Load() {
-		return community.Reply{}, community.ErrUnavailable
-	}
-	if len(call.Payload) > l.limits.Message {
-		return community.Reply{}, community.ErrTooLarge
-	}
-	if call.Listen != nil && l.streams {
-		return l.invokeStream(ctx, call)
-	}
-	if size, ok := envelope(call); ok && l.fast != nil {
-		answer, err := l.fast.invoke(ctx, call, size)
-		if err != nil {
-			return community.Reply{}, err
-		}
-		return l.read(answer)
-	}
-	return l.invokeAlone(ctx, call)
-}
-
-// invokeAlone carries a call in a stream of its own.
-func (l *link) invokeAlone(ctx context.Context, call community.Call) (community.Reply, error) {
-	select {
-	case l.slots <- struct{}{}:
-		defer func() { <-l.slots }()
-	default:
-		return community.Reply{}, community.ErrBusy
-	}
-	at, _ := ctx.Deadline()
-	reply, err := l.client.Invoke(ctx, requestTo(call, time.Until(at)))
-	if err != nil {
-		return community.Reply{}, l.why(ctx, err)
-	}
-	if len(reply.GetPayload()) > l.limits.Message {
-		return community.Reply{}, community.ErrTooLarge
-	}
-	return community.Reply{Data: reply.GetPayload(), ContentType: reply.GetContentType()}, nil
-}
-
-// read turns an answer over Link into what its caller gets.
-func (l *link) read(a *pb.Answer) (community.Reply, error) {
-	if f := a.GetFailure(); f != nil {
-		err := fromFailure(f)
-		if errors.Is(err, context.Canceled) { // by the other node, not by the caller
-			err = community.ErrUnavailable
-		}
-		return community.Reply{}, err
-	}
-	if len(a.GetPayload()) > l.limits.Message {
-		return community.Reply{}, community.ErrTooLarge
-	}
-	return community.Reply{Data: a.GetPayload(), ContentType: a.GetContentType()}, nil
-}
-
-// why says how a call failed: the caller's own end comes first, then the link's, then what was answered.
-func (l *link) why(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	said := fromWire(err)
-	if errors.Is(said, context.Canceled) { // by this link's end or by the other node, not by the caller
-		return community.ErrUnavailable
-	}
-	return said
 }
 
 var (
-	errSilent    = fmt.Errorf("no sign of life for %v", silence)
-	errStopping  = errors.New("this node stops")
-	errBroken    = errors.New("the connection broke")
-	errForbidden = errors.New("it broke the rules of the protocol")
+	errSilent   = fmt.Errorf("no sign of life for %v", silence)
+	errStopping = errors.New("this node stops")
 )
 
-// farewell is how a watched node ended the link on purpose.
-type farewell struct{ reason string }
+// goodbye is the error of a link that its node ended on purpose.
+type goodbye struct{ reason string }
 
-func (f farewell) Error() string { return f.reason }
+func (f goodbye) Error() string { return f.reason }
 
-// lastNews is how long a node is listened to whose lanes have ended: when it stops, its goodbye is on the way beside
-// their end, and which of them is read first nobody knows. The calls have failed by then.
-const lastNews = 250 * time.Millisecond
+// goodbyeTime is how long the Watch of a node is read whose lanes have ended: when the node stops, its goodbye comes
+// in another stream, and may be read after their end. The calls have failed by then.
+const goodbyeTime = 250 * time.Millisecond
 
-// watch hands to lease what the node says of itself, until the link breaks, the node falls silent,
+// watch hands to lease what the node announces, until the link breaks, the node falls silent,
 // breaks the rules or says goodbye, or ctx ends. When it returns the lease is over and the link ended.
 func (l *link) watch(ctx context.Context, lease *community.Lease) error {
 	err := l.follow(ctx, lease)
@@ -198,75 +127,79 @@ func (l *link) watch(ctx context.Context, lease *community.Lease) error {
 
 func (l *link) follow(parent context.Context, lease *community.Lease) error {
 	ctx, cancel := context.WithCancel(parent)
-	defer cancel()
 	var silent atomic.Bool
+	var watchdog sync.WaitGroup
+	defer watchdog.Wait()
+	defer cancel()
 	// Ending the stream, not the connection: the lease is told first, then the calls fail.
-	watchdog := time.AfterFunc(silence, func() { silent.Store(true); cancel() })
-	defer watchdog.Stop()
-	// A lease that the community has ended is one that nobody listens to.
+	watchdog.Go(func() { silent.Store(l.awaitSilence(ctx)); cancel() })
+	// The community may end the lease, too.
 	defer context.AfterFunc(lease.Valid(), cancel)()
-	if l.fast != nil {
-		late := time.AfterFunc(silence, cancel)
-		late.Stop()
-		defer late.Stop()
-		defer context.AfterFunc(l.fast.broken, func() { late.Reset(lastNews) })()
-	}
-	stream, err := l.client.Watch(ctx, &pb.WatchRequest{}, grpc.MaxCallRecvMsgSize(catalogSize))
+	late := time.AfterFunc(silence, cancel)
+	late.Stop()
+	defer late.Stop()
+	defer context.AfterFunc(l.calls.Broken(), func() { late.Reset(goodbyeTime) })()
+	stream, err := l.client.Watch(ctx, &pb.WatchRequest{}, grpc.MaxCallRecvMsgSize(maxCatalog))
 	if err != nil {
 		return l.ending(parent, &silent, lease)
 	}
-	told := census{lease: lease, members: map[community.MemberID]struct{}{},
-		heard: func(list *pb.Revocations) { l.heard(l.peer.ID, list) }, alarmed: l.alarmed, holds: l.authority.Store,
-		introduced: func(said *pb.Introductions) { l.introduced(l, said) }, unlinked: l.unlinked}
+	announced := announcements{link: l, lease: lease, members: map[community.MemberID]struct{}{}}
 	for {
 		event, err := stream.Recv()
 		if err != nil {
 			return l.ending(parent, &silent, lease)
 		}
-		watchdog.Reset(silence)
-		if err := told.apply(event); err != nil {
+		if err := announced.apply(event); err != nil {
 			return err
 		}
-		l.members.Store(int64(len(told.members)))
+		l.members.Store(int64(len(announced.members)))
 	}
 }
 
-// ending says why a Watch stream ended that nobody said goodbye on. The members of a node that was
-// removed do not come back, so that they are not waited for.
+// awaitSilence returns true when no byte came from the node for as long as silence. A heartbeat that waits
+// behind a large answer on a slow link is not missed while the answer comes.
+func (l *link) awaitSilence(ctx context.Context) bool {
+	for left := silence; left > 0; left = silence - l.silence() {
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// ending returns why a Watch stream ended without a goodbye. The members of a node that was removed do not come
+// back, so that they have left at once.
 func (l *link) ending(ctx context.Context, silent *atomic.Bool, lease *community.Lease) error {
 	switch {
 	case l.removed.Load():
-		bye := farewell{identity.ErrRemoved.Error()}
+		bye := goodbye{identity.ErrRemoved.Error()}
 		lease.Goodbye(bye.reason)
 		return bye
-	case l.lapsed.Load():
-		return errLapsed
+	case l.expired.Load():
+		return errExpired
 	case ctx.Err() != nil:
 		return errStopping
 	case silent.Load():
 		return errSilent
 	case lease.Valid().Err() != nil:
 		return context.Cause(lease.Valid())
-	case l.fast != nil && l.fast.broken.Err() != nil:
-		return context.Cause(l.fast.broken)
+	case l.calls.Broken().Err() != nil:
+		return context.Cause(l.calls.Broken())
 	}
-	return errBroken
+	return calls.ErrBroken
 }
 
-// census hands to a lease what a node announces over one link, and counts it.
-type census struct {
+// announcements hands to a lease what a node announces over one link, and counts its members.
+type announcements struct {
+	link    *link
 	lease   *community.Lease
 	members map[community.MemberID]struct{}
-	heard   func(*pb.Revocations)
-	alarmed func(*pb.Run)
-
-	introduced func(*pb.Introductions)
-	unlinked   chan<- struct{}
-	holds      func(bool)
 }
 
-// apply hands over one event. A node that announces without end is an error, which ends the link.
-func (c *census) apply(event *pb.CatalogEvent) error {
+// apply hands over one event. Too many members are an error, which ends the link.
+func (c *announcements) apply(event *pb.CatalogEvent) error {
 	switch e := event.GetEvent().(type) {
 	case *pb.CatalogEvent_Snapshot:
 		all := catalogFrom(e.Snapshot)
@@ -288,65 +221,68 @@ func (c *census) apply(event *pb.CatalogEvent) error {
 		delete(c.members, id)
 		c.lease.Left(id)
 	case *pb.CatalogEvent_Goodbye:
-		bye := farewell{clean(e.Goodbye.GetReason())}
+		bye := goodbye{clean(e.Goodbye.GetReason())}
 		c.lease.Goodbye(bye.reason)
 		return bye
 	case *pb.CatalogEvent_Revocations:
-		c.heard(e.Revocations)
+		c.link.revocations(c.link.peer.ID, e.Revocations)
 	case *pb.CatalogEvent_Twin:
-		c.alarmed(e.Twin)
+		c.link.alarmed(e.Twin)
 	case *pb.CatalogEvent_Introductions:
-		c.introduced(e.Introductions)
+		c.link.introductions(c.link.peer.ID, c.link.peer.Addr, e.Introductions)
 	case *pb.CatalogEvent_Unlinked:
 		select {
-		case c.unlinked <- struct{}{}:
+		case c.link.unlinked <- struct{}{}:
 		default:
 		}
+	case *pb.CatalogEvent_Heartbeat:
+		if now := e.Heartbeat.GetNow(); now.IsValid() {
+			ahead := time.Until(now.AsTime())
+			c.link.clockAhead.Store(&ahead)
+		}
 	case *pb.CatalogEvent_HoldsAuthority:
-		c.holds(e.HoldsAuthority)
+		c.link.authority.Store(e.HoldsAuthority)
 	}
-	// A heartbeat needs nothing done, and an event of a later minor version is a sign of life too.
-	if len(c.members) > maxAnnounced {
-		return fmt.Errorf("%w: it announces over %d members", errForbidden, maxAnnounced)
+	// An event of a later minor version is a sign of life too.
+	if len(c.members) > maxMembers {
+		return fmt.Errorf("%w: it announces over %d members", calls.ErrProtocol, maxMembers)
 	}
 	return nil
 }
 
-// describe asks the node who it is, checks that it says what its certificate does, and opens the fast
-// path when both speak it.
+// describe asks the node who it is, checks that it says what its certificate does, and opens the streams for
+// calls.
 func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	began := time.Now()
-	d, err := l.client.Describe(ctx, self, grpc.MaxCallRecvMsgSize(catalogSize))
+	d, err := l.client.Describe(ctx, self, grpc.MaxCallRecvMsgSize(maxCatalog))
 	if err != nil {
 		return fmt.Errorf("ask the node to describe itself: %w", err)
 	}
 	l.rtt = time.Since(began)
-	l.protocol = Version{d.GetProtocol().GetMajor(), d.GetProtocol().GetMinor()}
+	l.protocol = version{d.GetProtocol().GetMajor(), d.GetProtocol().GetMinor()}
 	l.peer.Name = clean(d.GetName())
 	l.authority.Store(d.GetHoldsAuthority())
 	l.instance = d.GetRun().GetInstance()
-	l.heard(l.peer.ID, append(d.GetMoreRevocations(), d.GetRevocations())...)
+	l.revocations(l.peer.ID, append(d.GetMoreRevocations(), d.GetRevocations())...)
 	if d.GetId() != string(l.peer.ID) {
-		return fmt.Errorf("%w: it calls itself another node than its certificate does", errForbidden)
+		return fmt.Errorf("%w: it calls itself another node than its certificate does", calls.ErrProtocol)
 	}
-	if ours := self.GetProtocol(); l.protocol.Major != ours.GetMajor() {
-		return &incompatible{l.protocol, Version{ours.GetMajor(), ours.GetMinor()}}
+	if l.protocol.major != protocol.major {
+		return incompatible{l.protocol}
 	}
-	minor := min(l.protocol.Minor, self.GetProtocol().GetMinor())
-	l.streams = minor >= streamMinor
-	if minor < linkMinor {
-		return nil
-	}
-	l.fast, err = openFastpath(ctx, l.client, l.limits, d, func(u community.Undelivered) {
-		u.Node = l.peer.ID
-		l.undelivered(u)
+	l.calls, err = calls.Open(ctx, l.client, calls.ClientConfig{
+		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silence, PeerMessage: d.GetMaxMessage(), PeerSends: d.GetMaxSends(),
+		Undelivered: func(u community.Undelivered) {
+			u.Node = l.peer.ID
+			l.undelivered(u)
+		},
 	})
 	return err
 }
 
-// incompatible is a node of another major version.
-type incompatible struct{ theirs, ours Version }
+// incompatible is the error of a node of another major version.
+type incompatible struct{ theirs version }
 
-func (e *incompatible) Error() string {
-	return fmt.Sprintf("it speaks version %s of the protocol and this node speaks %s; install the same symbio on both", e.theirs, e.ours)
+func (e incompatible) Error() string {
+	return fmt.Sprintf("it speaks version %s of the protocol and this node speaks %s; install the same symbio on both", e.theirs, protocol)
 }

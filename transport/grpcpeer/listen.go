@@ -6,9 +6,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
+	"symbio/transport/grpcpeer/internal/calls"
 )
 
 // listen opens the listener of cfg and refuses one that other machines reach unless a cluster
@@ -49,6 +51,7 @@ func (d *door) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		limitUnsent(c)
 		select {
 		case d.room <- struct{}{}:
 			return &guest{Conn: c, leave: sync.OnceFunc(func() { <-d.room })}, nil
@@ -129,19 +132,34 @@ func (c *crowd) admit(id identity.NodeID, conn net.Conn, below *batch) (*guest, 
 	return g, true
 }
 
-// expel closes the connections of the nodes that were removed, below TLS and at once.
-func (c *crowd) expel(revoked *identity.Revocations) {
-	var out []*guest
+// silence is how long no byte came from the node, over link or over a connection that it had open here
+// when link was heard last: they share a network path, on which the bulk of one delays the heartbeats of
+// the other. A newer connection says nothing about link's path.
+func (c *crowd) silence(id identity.NodeID, link *batch) time.Duration {
 	c.mu.Lock()
-	for id, all := range c.of {
-		if revoked.Has(id) {
-			out = append(out, all...)
+	defer c.mu.Unlock()
+	own := link.silence()
+	least := own
+	for _, g := range c.of[id] {
+		if time.Since(g.below.opened) > own {
+			least = min(least, g.below.silence())
 		}
 	}
-	c.mu.Unlock()
-	for _, g := range out {
-		g.cut()
+	return least
+}
+
+// all returns the connections that satisfy want.
+func (c *crowd) all(want func(identity.NodeID, *guest) bool) (out []*guest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, all := range c.of {
+		for _, g := range all {
+			if want(id, g) {
+				out = append(out, g)
+			}
+		}
 	}
+	return out
 }
 
 // caller is the proven other end of a connection that came in.
@@ -156,8 +174,6 @@ type caller struct {
 	// recipient is for an authority that the caller is about to send.
 	recipient atomic.Pointer[identity.Recipient]
 	twin      atomic.Pointer[pb.Run] // to be told of
-	lanes     laneSet
-	port      atomic.Uint32 // at which it can be dialled, as it said in Describe; 0 = none
-	// calls are the calls under way over the lanes.
-	calls atomic.Int64
+	port      atomic.Uint32          // at which it can be dialled, as it said in Describe; 0 = none
+	calls     calls.Connection
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,43 +12,25 @@ import (
 	"google.golang.org/grpc"
 
 	"symbio/community"
-	"symbio/security/identity"
+	"symbio/discovery"
+	"symbio/transport/grpcpeer/internal/calls"
+	"symbio/transport/grpcpeer/internal/introduced"
 )
 
 // Network connects a community to those of other nodes. Make it with New, give it to a community,
 // whose Run runs it, and hint at nodes with Sight.
 type Network struct {
-	cfg      Config
-	self     community.NodeID
-	listener *door
-	server   *server
-	grpc     *grpc.Server
-	doors    *doorkeeper
-	run      *identity.Run
-	fatal    chan error // ends Run
-	gate     *gate      // nil unless of a cluster
-	tally    *tally
-	// callbacks are the connections that this node opened in order to be called over them.
-	callbacks  *callbacks
-	introduced *Introduced
-	circle     circle
+	*local
+	candidates *candidates
+	renewal    *renewal
+	reverser   *reverser
+	server     *server
+	grpc       *grpc.Server
+	gate       *gate      // nil unless of a cluster
+	fatal      chan error // ends Run
 	started    atomic.Bool
-	// search ends when Run is asked to: nobody is dialled any more. life ends when the goodbyes are
-	// said, and with it every connection.
-	search, life           context.Context
-	endSearch, endLife     context.CancelFunc
-	pursuits               sync.WaitGroup // Add is guarded by mu
-	newcomers, knownFriend chan struct{}  // dials at once: to strangers, to nodes that were connected before
-	hearsay                chan struct{}  // the same to strangers of whom others say that they are there
-	lines                  lines
-	records                *records
-	links                  sync.Map // community.NodeID -> *link; written under mu
 
-	mu         sync.Mutex
-	host       community.Host        // set by Run; guarded by mu
-	candidates map[string]*candidate // by key; guarded by mu
-	// reversing are the nodes that have opened a connection which is not their link yet; guarded by mu.
-	reversing map[community.NodeID]bool
+	endSearch, endLife context.CancelFunc
 }
 
 // New binds the listener and returns a Network that does nothing until Run. It is an error to listen
@@ -63,56 +44,54 @@ func New(cfg Config) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{
-		cfg:         cfg,
-		self:        cfg.Identity.ID(),
-		tally:       newTally(),
-		newcomers:   make(chan struct{}, cfg.Limits.Dials),
-		knownFriend: make(chan struct{}, cfg.Limits.Dials),
-		hearsay:     make(chan struct{}, cfg.Limits.Dials),
-		lines:       lines{at: map[netip.Addr]*line{}},
-		candidates:  map[string]*candidate{},
-		run:         cfg.Identity.NewRun(),
-		fatal:       make(chan error, 1),
-		callbacks:   newCallbacks(listener.Addr()),
-		introduced:  newIntroduced(cfg.Identity.ID()),
-		reversing:   map[community.NodeID]bool{},
+	id := cfg.Identity.ID()
+	n := &local{cfg: cfg, self: id, run: cfg.Identity.NewRun(), links: newLinks(id), introduced: introduced.New(id), refusals: newRefusals(),
+		records: &records{report: cfg.Report, log: cfg.Logger, of: map[string]*record{}}}
+	for id, addr := range cfg.Met {
+		n.introduced.AddSelf(id, addr, false)
 	}
-	n.records = &records{report: cfg.Report, log: cfg.Logger, of: map[string]*record{}}
-	n.search, n.endSearch = context.WithCancel(context.Background())
-	n.life, n.endLife = context.WithCancel(context.Background())
-	n.server = &server{cfg: cfg, leaving: n.search}
-	n.server.hear, n.server.twin, n.server.run, n.server.tell = n.hear, n.twin, n.run, n.records.tell
-	n.server.news, n.server.called = n.newsFor, n.wasCalled
-	n.listener = newDoor(listener, cfg.Limits.Connections, n.turnedAway)
-	n.gate = newGate(cfg, listener.Addr(), n.tally)
-	n.doors = newDoorkeeper(cfg.Identity, cfg.Limits, n.gate, n.turnedAway)
-	n.doors.reversed = n.takeReversed
-	n.grpc = newServer(cfg, n.server, n.doors, &scales{n.tally, n.records.tell, cfg.Limits.Message + envelopeRoom})
-	return n, nil
+	w := &Network{local: n, fatal: make(chan error, 1)}
+	n.search, w.endSearch = context.WithCancel(context.Background())
+	n.life, w.endLife = context.WithCancel(context.Background())
+	n.listener = newDoor(listener, cfg.Limits.Connections, n.refuseConnection)
+	w.gate = newGate(cfg, listener.Addr(), n.refusals)
+	doors := newDoorkeeper(cfg.Identity, cfg.Limits, w.gate, n.refuseConnection)
+
+	twins := &twins{local: n, fatal: w.fatal}
+	w.renewal = &renewal{local: n, crowd: doors.crowd}
+	dial := newDialer(n, doors.crowd, twins, w.renewal)
+	w.candidates = newCandidates(n, dial)
+	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newHandover(listener.Addr()), offered: map[community.NodeID]*offered{}}
+	w.candidates.offers = w.reverser.offers
+	doors.reversed = w.reverser.take
+	w.server = newServer(n, twins, w.renewal, w.candidates)
+	dial.undelivered = func(u community.Undelivered) { w.server.Host.NotDelivered(u) }
+	twins.alarm = w.server.alarm
+	w.grpc = newGRPC(w.server, doors, &oversized{n.refusals, n.records.tell, cfg.Limits.Message + calls.EnvelopeRoom})
+	return w, nil
 }
 
 // Addr is where other nodes reach this one.
 func (n *Network) Addr() net.Addr { return n.listener.Addr() }
 
 // Run serves host and connects to the nodes that Sight was told of, until ctx ends. Then it says
-// goodbye to who watches, lets calls finish for a second, and returns when all it started has ended.
+// goodbye to the nodes that watch, lets calls finish for a second, and returns when all it started has ended.
 // It is called once.
 func (n *Network) Run(ctx context.Context, host community.Host) error {
 	if !n.started.CompareAndSwap(false, true) {
 		return errors.New("grpcpeer: this network has run already; make a new one")
 	}
-	n.server.host = host
+	n.server.Host = host
 	served := make(chan error, 1)
 	var serving sync.WaitGroup
 	serving.Go(func() { served <- n.grpc.Serve(n.listener) })
 	if n.gate != nil {
 		serving.Go(func() { _ = n.gate.grpc.Serve(n.gate) }) // ends when the gate is closed, with nothing to say
 	}
-	serving.Go(func() { _ = n.grpc.Serve(n.callbacks) }) // ends with the server, with nothing to say
-	serving.Go(func() { n.guard(n.search) })
-	serving.Go(func() { n.renew(n.search) })
-	n.begin(host)
+	serving.Go(func() { _ = n.grpc.Serve(n.reverser.accepted) }) // ends with the server, with nothing to say
+	serving.Go(func() { n.renewal.guard(n.search) })
+	serving.Go(func() { n.renewal.run(n.search) })
+	n.candidates.begin(host)
 
 	var err error
 	select {
@@ -121,9 +100,10 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	case err = <-served:
 		err = fmt.Errorf("serve other nodes on %s: %w", n.Addr(), err)
 	}
-	n.stopSearching()
+	// Every Watch that serves another node says goodbye now, and no more candidates are taken.
+	n.candidates.stop(n.endSearch)
 	if n.gate != nil {
-		n.gate.close()
+		n.gate.Close()
 		n.gate.grpc.Stop()
 	}
 	late := time.AfterFunc(drainTime, n.grpc.Stop)
@@ -132,33 +112,16 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	serving.Wait()
 	n.listener.excuses.Wait()
 	n.endLife()
-	n.pursuits.Wait()
+	n.candidates.pursuits.Wait()
 	return err
-}
-
-// begin starts to pursue the candidates that were sighted before.
-func (n *Network) begin(host community.Host) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.host = host
-	for _, k := range n.candidates {
-		n.pursuits.Go(func() { n.pursue(k) })
-	}
-}
-
-// stopSearching makes every Watch that serves another node say goodbye, and takes no more candidates.
-func (n *Network) stopSearching() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.endSearch()
 }
 
 // Invoke carries one call to a connected node and waits for its answer. Without a deadline in ctx it
 // has the one of Limits. ErrBusy: too many calls to that node are open already. Nobody may change the
 // payload afterwards: a long one is not copied.
 func (n *Network) Invoke(ctx context.Context, node community.NodeID, call community.Call) (community.Reply, error) {
-	l, ok := n.links.Load(node)
-	if !ok {
+	l, ok := n.links.get(node)
+	if !ok || l.closed.Load() {
 		return community.Reply{}, community.ErrUnavailable
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -166,17 +129,34 @@ func (n *Network) Invoke(ctx context.Context, node community.NodeID, call commun
 		ctx, cancel = context.WithTimeout(ctx, n.cfg.Limits.Deadline)
 		defer cancel()
 	}
-	return l.(*link).invoke(ctx, call)
+	return l.calls.Invoke(ctx, call)
 }
 
 // Tell puts one call on its way to a connected node. ErrBusy: as many as Limits.Calls, or half of the
 // node's Limits.Streams, are not over yet, or 1 MiB of them is not sent. ErrTooLarge is also for what is
-// too long besides the payload. Nobody may change the payload afterwards. A node that knows no sends
-// gets calls, one after the other.
+// too long besides the payload. Nobody may change the payload afterwards.
 func (n *Network) Tell(node community.NodeID, call community.Call) error {
-	l, ok := n.links.Load(node)
-	if !ok {
+	l, ok := n.links.get(node)
+	if !ok || l.closed.Load() {
 		return community.ErrUnavailable
 	}
-	return l.(*link).tell(call)
+	return l.calls.Tell(call)
+}
+
+// Sight takes a hint that a node may be at some addresses, or is there no more. It returns at once.
+// A hint never closes or redirects a connection, and no more than Limits.Candidates are kept. A hint that this
+// node itself is somewhere else is looked into, seldom: another machine may have a copy of its key.
+func (n *Network) Sight(hint discovery.Candidate) { n.candidates.sight(hint) }
+
+// Introduced returns the discovery source of the nodes that others have introduced, and of those that have
+// called this one. A discovery.Roster runs it, whose candidates go to Sight.
+func (n *Network) Introduced() discovery.Source { return n.introduced }
+
+// Refusals returns how many connections and messages of a node were refused here before they came to a
+// community; of this node's own id, of all nodes together.
+func (n *Network) Refusals(node community.NodeID) map[Reason]uint64 {
+	if node == n.self {
+		return n.refusals.all()
+	}
+	return n.refusals.of(node)
 }

@@ -305,7 +305,7 @@ func TestAFloodOfHintsIsBounded(t *testing.T) {
 		sa := l.add("a", func(c *grpcpeer.Config) { c.Dial = slow })
 		a := sa.live("a")
 		for i := range 20000 {
-			sa.network.Sight(discovery.Candidate{Key: fmt.Sprint(i), Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+			sa.network.Sight(discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"}, Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
 		}
 		time.Sleep(10 * time.Second)
 		if got := len(a.network.Nodes()); got > 4097 {
@@ -455,7 +455,7 @@ func TestANodeThatAnnouncesWithoutEndIsRefused(t *testing.T) {
 		a := sa.live("a")
 		liar := l.lies("eve", func(id *identity.Identity) *liar {
 			lie := &liar{describe: honest(id)}
-			for i := range 5000 {
+			for i := range 20000 {
 				lie.events = append(lie.events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{Joined: &pb.Member{
 					Id: fmt.Sprintf("%032x", i), Name: "x", Node: string(id.ID()), Accepts: []string{"x"}, Available: true}}})
 			}
@@ -463,7 +463,7 @@ func TestANodeThatAnnouncesWithoutEndIsRefused(t *testing.T) {
 		})
 		sa.network.Sight(liar.hint())
 		time.Sleep(2 * time.Second)
-		if s, ok := a.status("", grpcpeer.StateRefused); !ok || !strings.Contains(s.Why, "over 4096 members") {
+		if s, ok := a.status("", grpcpeer.StateRefused); !ok || !strings.Contains(s.Why, "over 16384 members") {
 			t.Errorf("nodes are %+v, want one refused", a.network.Nodes())
 		}
 	})

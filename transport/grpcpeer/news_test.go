@@ -8,32 +8,34 @@ import (
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
+	"symbio/transport/grpcpeer/internal/introduced"
 )
 
-// linked is a network that has links to nodes, by where they were dialled; "" = reversed.
-func linked(self int, addrs map[int]string) *Network {
-	n := &Network{self: someID(self), candidates: map[string]*candidate{}, reversing: map[community.NodeID]bool{}}
+// linked is a server that has links to nodes, by where they were dialled; "" = reversed.
+func linked(self int, addrs map[int]string) *server {
+	n := &local{self: someID(self), links: newLinks(someID(self))}
+	s := &server{local: n, candidates: newCandidates(n, nil)}
 	for i, a := range addrs {
-		n.link(i, a)
+		s.link(i, a)
 	}
-	return n
+	return s
 }
 
-func (n *Network) link(i int, addr string) {
+func (s *server) link(i int, addr string) {
 	l := &link{peer: community.Peer{ID: someID(i)}}
 	if addr != "" {
 		l.addr = netip.MustParseAddrPort(addr)
 	}
-	n.links.Store(l.peer.ID, l)
-	n.circle.turned()
+	s.links.remove(l.peer.ID)
+	s.links.add(l)
 }
 
 // watcher is node 99 at 10.0.0.99, that listens on a port.
-func (n *Network) watcher(port uint32) *news {
+func (s *server) watcher(port uint32) *neighbourNews {
 	who := &caller{addr: "10.0.0.99:40000"}
 	who.ID = someID(99)
 	who.port.Store(port)
-	return n.newsFor(who)
+	return s.newsFor(who)
 }
 
 // inShort is what events say, in short.
@@ -61,7 +63,7 @@ func TestNewsComeTogetherOnceASecond(t *testing.T) {
 		{0, func() {}, "introductions all=true +1 -0;"},
 		{time.Second, func() {}, ""},
 		{2 * time.Second, func() { n.link(2, "10.0.0.2:1") }, "introductions all=false +1 -0;"},
-		{2100 * time.Millisecond, func() { n.link(3, "10.0.0.3:1"); n.links.Delete(someID(1)); n.circle.turned() }, ""},
+		{2100 * time.Millisecond, func() { n.link(3, "10.0.0.3:1"); n.links.remove(someID(1)) }, ""},
 		{2200 * time.Millisecond, func() { n.link(4, "10.0.0.4:1") }, ""},
 		{3 * time.Second, func() {}, "introductions all=false +2 -1;"},
 		{4 * time.Second, func() { n.link(3, "10.0.0.33:1") }, "introductions all=false +1 -0;"},
@@ -85,15 +87,15 @@ func TestAReversedConnectionIsAskedForWhenDiallingHadItsTurn(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		port        uint32
-		set         func(n *Network)
+		set         func(n *server)
 		first, then string
 	}{
 		{"it can be dialled, as it says", 1, nil, "", "unlinked;"},
 		{"nobody knows where it is", 0, nil, "unlinked;", "unlinked;"},
-		{"discovery says where it is", 0, func(n *Network) { n.candidates[string(someID(99))] = &candidate{} }, "", "unlinked;"},
-		{"it is linked", 1, func(n *Network) { n.link(99, "10.0.0.99:1") }, "", ""},
-		{"it is linked by what it opened", 0, func(n *Network) { n.link(99, "") }, "", ""},
-		{"it has just opened one", 0, func(n *Network) { n.reversing[someID(99)] = true }, "", ""},
+		{"discovery says where it is", 0, func(n *server) { n.candidates.byKey[string(someID(99))] = &candidate{} }, "", "unlinked;"},
+		{"it is linked", 1, func(n *server) { n.link(99, "10.0.0.99:1") }, "", ""},
+		{"it is linked by what it opened", 0, func(n *server) { n.link(99, "") }, "", ""},
+		{"it has just opened one", 0, func(n *server) { n.links.reserve(someID(99)) }, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := linked(0, nil)
@@ -123,9 +125,9 @@ func TestAllAreIntroducedBySomebody(t *testing.T) {
 				n.link(i, "10.0.0.1:1")
 			}
 		}
-		all := *n.acquaintances()
-		if len(all) != maxIntroductions {
-			t.Fatalf("node %d introduces %d, want %d", self, len(all), maxIntroductions)
+		all := *n.links.acquaintances()
+		if len(all) != introduced.MaxNodes {
+			t.Fatalf("node %d introduces %d, want %d", self, len(all), introduced.MaxNodes)
 		}
 		for _, a := range all {
 			by[a.id]++
@@ -133,5 +135,48 @@ func TestAllAreIntroducedBySomebody(t *testing.T) {
 	}
 	if len(by) != size {
 		t.Errorf("%d of %d nodes are introduced by one of ten", len(by), size)
+	}
+}
+
+// What one watcher is told, applied to what it knew, is what there is to know.
+func TestNewsAreTheDifference(t *testing.T) {
+	at := func(i int, addr string) acquaintance { return acquaintance{someID(i), netip.MustParseAddrPort(addr)} }
+	rolls := [][]acquaintance{
+		{},
+		{at(1, "10.0.0.1:1"), at(3, "10.0.0.3:1"), at(5, "127.0.0.1:5")},
+		{at(1, "10.0.0.1:2"), at(2, "10.0.0.2:1"), at(5, "10.0.0.5:1")},
+		{at(2, "127.0.0.1:2"), at(7, "10.0.0.7:1")},
+		{at(7, "10.0.0.7:1")},
+		{},
+	}
+	for name, loopback := range map[string]bool{"10.0.0.7:9": false, "127.0.0.1:9": true} {
+		w := &neighbourNews{who: &caller{addr: name}, loopback: loopback}
+		w.who.ID = someID(7)
+		has := map[string]string{}
+		for n, roll := range rolls {
+			said := w.since(roll)
+			if said.GetAll() != (n == 0) {
+				t.Errorf("%s, roll %d: all is %t", name, n, said.GetAll())
+			}
+			for _, i := range said.GetNodes() {
+				has[i.GetId()] = i.GetAddrs()[0]
+			}
+			for _, id := range said.GetGone() {
+				if has[id] == "" {
+					t.Errorf("%s, roll %d: %s is gone and was never there", name, n, id)
+				}
+				delete(has, id)
+			}
+			want := map[string]string{}
+			for _, a := range roll {
+				if a.id != someID(7) && (loopback || !a.addr.Addr().IsLoopback()) {
+					want[string(a.id)] = a.addr.String()
+				}
+			}
+			if fmt.Sprint(has) != fmt.Sprint(want) {
+				t.Errorf("%s, roll %d: it knows %v, want %v", name, n, has, want)
+			}
+			w.told = &roll
+		}
 	}
 }

@@ -2,10 +2,8 @@ package grpcpeer
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -13,17 +11,20 @@ import (
 	"symbio/community"
 )
 
-// maxRecords is how many nodes that are not connected any more, and strangers that were refused, are
-// remembered for people to see.
+// maxRecords is how many nodes that are not connected any more, and refused connections of unproven nodes, are
+// kept for people to see.
 const maxRecords = 256
 
-// memory is for how long.
-const memory = time.Hour
+// maxAge is for how long, and maxUnprovenAge for unproven nodes.
+const (
+	maxAge         = time.Hour
+	maxUnprovenAge = 5 * time.Minute
+)
 
-// quiet is how long the same refusal of the same stranger is not told again.
+// quiet is how long the same refusal of the same node is not reported again.
 const quiet = time.Minute
 
-// records remembers what has been, and tells of what happens.
+// records keeps the status of nodes that are not connected, and reports events.
 type records struct {
 	report func(Event)
 	log    *slog.Logger
@@ -33,8 +34,8 @@ type records struct {
 }
 
 type record struct {
-	status NodeStatus
-	told   time.Time
+	status   NodeStatus
+	reported time.Time
 }
 
 func (r *records) tell(e Event) {
@@ -56,7 +57,7 @@ func (r *records) tell(e Event) {
 	r.report(e)
 }
 
-// keep remembers a node that is not connected any more.
+// keep stores a node that is not connected any more.
 func (r *records) keep(s NodeStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,26 +77,26 @@ func (r *records) put(key string, s NodeStatus) *record {
 	}
 	one := &record{status: s}
 	if was := r.of[key]; was != nil && was.status.Why == s.Why {
-		one.told = was.told
+		one.reported = was.reported
 	}
 	r.of[key] = one
 	return one
 }
 
-// stranger remembers a connection that came in and was refused, and tells of it unless that was just
-// done: who knocks a thousand times fills no log.
-func (r *records) stranger(host, why string) {
-	r.note("stranger "+host, Event{Kind: Refused, Addr: host, Why: why})
+// unproven stores a connection that came in and was refused, and reports it unless that was just done: a thousand
+// tries do not fill the log.
+func (r *records) unproven(host, why string) {
+	r.note("unproven "+host, Event{Kind: Refused, Addr: host, Why: why})
 }
 
-// note is stranger for any event; key says which are the same.
+// note is unproven for any event. Events of one key are the same.
 func (r *records) note(key string, e Event) {
 	now := time.Now()
 	r.mu.Lock()
 	one := r.put(key, NodeStatus{State: StateRefused, Addr: e.Addr, Why: e.Why, Since: now})
-	again := now.Sub(one.told) < quiet
+	again := now.Sub(one.reported) < quiet
 	if !again {
-		one.told = now
+		one.reported = now
 	}
 	r.mu.Unlock()
 	if !again {
@@ -103,28 +104,32 @@ func (r *records) note(key string, e Event) {
 	}
 }
 
-func (n *Network) turnedAway(from net.Addr, why error) {
-	var of crowded
-	errors.As(why, &of)
-	n.tally.add(reasonOf(why), of.node)
-	host := from.String()
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h // each try has a port of its own
+// list returns the records that are new enough, of nodes that are not listed.
+func (r *records) list(listed map[community.NodeID]bool) (out []NodeStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.of {
+		s, age := one.status, time.Since(one.status.Since)
+		if s.ID == "" && age < maxUnprovenAge || s.ID != "" && age < maxAge && !listed[s.ID] {
+			out = append(out, s)
+		}
 	}
-	n.records.stranger(host, fmt.Sprintf("it connected here and was refused: %v", why))
+	return out
 }
 
-// Nodes returns this node, the nodes that are or were connected, candidates that could not be
-// connected, and strangers who were refused, each with the reason.
+// Nodes returns this node, the nodes that are or were connected, candidates that could not be connected, and
+// unproven nodes that were refused, each with the reason.
 func (n *Network) Nodes() []NodeStatus {
 	all := []NodeStatus{{
-		ID: n.self, Name: n.cfg.Name, State: StateSelf, Addr: n.Addr().String(), Protocol: n.cfg.Protocol.String(),
+		ID: n.self, Name: n.cfg.Name, State: StateSelf, Addr: n.Addr().String(), Protocol: protocol.String(),
 		CertDaysLeft: daysUntil(n.cfg.Identity.NotAfter()), Authority: n.cfg.Identity.Cluster() != nil,
 	}}
+	if why := n.candidates.removed.Load(); why != nil {
+		all[0].Why = *why
+	}
 	listed := map[community.NodeID]bool{n.self: true}
-	sources := n.sourcesOf()
-	n.links.Range(func(_, v any) bool {
-		l := v.(*link)
+	sources := n.candidates.sources()
+	for l := range n.links.all() {
 		listed[l.peer.ID] = true
 		via := ViaDialled
 		if !l.addr.IsValid() {
@@ -133,54 +138,15 @@ func (n *Network) Nodes() []NodeStatus {
 		all = append(all, NodeStatus{
 			Via: via, Sources: sources[l.peer.ID],
 			ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, RTT: l.rtt, Members: int(l.members.Load()),
-			Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.theirs.end()), Since: l.since, Authority: l.authority.Load(),
+			Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.theirs.end()), Since: l.since, Authority: l.authority.Load(), ClockAhead: l.clockAhead.Load(),
 		})
-		return true
-	})
-	n.mu.Lock()
-	for _, k := range n.candidates {
-		// A candidate whose node is listed already is that node at another address.
-		if listed[k.proven] || listed[k.claimed] || k.own {
-			continue
-		}
-		if k.status.ID != "" {
-			listed[k.status.ID] = true
-		}
-		status := k.status
-		status.Sources = k.sources
-		all = append(all, status)
 	}
-	n.mu.Unlock()
-	n.records.mu.Lock()
-	for _, r := range n.records.of {
-		if time.Since(r.status.Since) < memory && (r.status.ID == "" || !listed[r.status.ID]) {
-			all = append(all, r.status)
-		}
-	}
-	n.records.mu.Unlock()
+	all = append(all, n.candidates.list(listed)...)
+	all = append(all, n.records.list(listed)...)
 	slices.SortFunc(all[1:], func(a, b NodeStatus) int {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Addr, b.Addr))
 	})
 	return all
 }
 
-// sourcesOf says which discovery sources see a node, under whatever key.
-func (n *Network) sourcesOf() map[community.NodeID][]string {
-	out := map[community.NodeID][]string{}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, k := range n.candidates {
-		id := cmp.Or(k.proven, k.claimed)
-		for _, s := range k.sources {
-			if id != "" && !k.gone && !slices.Contains(out[id], s) {
-				out[id] = append(out[id], s)
-			}
-		}
-	}
-	for _, all := range out {
-		slices.Sort(all)
-	}
-	return out
-}
-
-func daysUntil(t time.Time) int { return max(0, int(time.Until(t)/(24*time.Hour))) }
+func daysUntil(t time.Time) int { return int(math.Floor(time.Until(t).Hours() / 24)) }

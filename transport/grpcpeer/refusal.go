@@ -28,70 +28,73 @@ const (
 	RefusedPace        Reason = "handshake rate"   // more than Limits.HandshakeRate of one address
 	RefusedProof       Reason = "handshake failed" // it did not prove to be a node that this one talks to
 	RefusedPerNode     Reason = "connections of a node"
-	RefusedLapsed      Reason = "certificate ended" // of a connection that was open
+	RefusedExpired     Reason = "certificate ended" // of a connection that was open
 	RefusedJoin        Reason = "join"              // for whatever reason; the joiner hears it
 	// RefusedSize: a message over Limits.Message and what goes with it; the caller has ErrTooLarge. It is called
 	// as in package community, which refuses what is only a little too large.
 	RefusedSize = Reason(community.RefusedSize)
 )
 
-// maxTallied is how many nodes are counted one by one; a cluster has fewer.
-const maxTallied = 4096
+// maxCounted is how many nodes are counted one by one; a cluster has fewer.
+const maxCounted = 4096
 
-// tally counts refusals.
-type tally struct {
-	mu    sync.Mutex
-	total map[Reason]uint64                     // guarded by mu
-	of    map[identity.NodeID]map[Reason]uint64 // of who is proven; guarded by mu
-	told  map[identity.NodeID]time.Time         // guarded by mu
+// refusals counts the connections and messages that were refused.
+type refusals struct {
+	mu       sync.Mutex
+	total    map[Reason]uint64                     // guarded by mu
+	byNode   map[identity.NodeID]map[Reason]uint64 // of proven nodes; guarded by mu
+	reported map[identity.NodeID]time.Time         // guarded by mu
 }
 
-func newTally() *tally {
-	return &tally{total: map[Reason]uint64{}, of: map[identity.NodeID]map[Reason]uint64{}, told: map[identity.NodeID]time.Time{}}
+func newRefusals() *refusals {
+	return &refusals{total: map[Reason]uint64{}, byNode: map[identity.NodeID]map[Reason]uint64{}, reported: map[identity.NodeID]time.Time{}}
 }
 
-// add counts a refusal of a node, "" when it is not proven who it is. It reports whether that is worth telling:
-// of one node, once a minute.
-func (t *tally) add(why Reason, node identity.NodeID) bool {
+// add counts a refusal of a node, "" when it is not proven. It returns whether to report it: of one node, once a
+// minute.
+func (t *refusals) add(why Reason, node identity.NodeID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.total[why]++
 	if node == "" {
 		return false
 	}
-	if t.of[node] == nil {
-		if len(t.of) >= maxTallied {
+	if t.byNode[node] == nil {
+		if len(t.byNode) >= maxCounted {
 			return false
 		}
-		t.of[node] = map[Reason]uint64{}
+		t.byNode[node] = map[Reason]uint64{}
 	}
-	t.of[node][why]++
+	t.byNode[node][why]++
 	now := time.Now()
-	if now.Sub(t.told[node]) < quiet {
+	if now.Sub(t.reported[node]) < quiet {
 		return false
 	}
-	t.told[node] = now
+	t.reported[node] = now
 	return true
 }
 
-// Refusals returns how many connections and messages of a node were refused here before they came to a
-// community; of this node's own id, of everybody together.
-func (n *Network) Refusals(node community.NodeID) map[Reason]uint64 {
-	n.tally.mu.Lock()
-	defer n.tally.mu.Unlock()
-	if node == n.self {
-		return maps.Clone(n.tally.total)
-	}
-	return maps.Clone(n.tally.of[node])
+// all returns the counts of all nodes together.
+func (t *refusals) all() map[Reason]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.total)
 }
 
-// crowded is errCrowded of a node.
-type crowded struct{ node identity.NodeID }
+// of returns the counts of one node.
+func (t *refusals) of(node community.NodeID) map[Reason]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.byNode[node])
+}
 
-func (c crowded) Error() string { return fmt.Sprintf("%v: node %s", errCrowded, c.node) }
-func (c crowded) Unwrap() error { return errCrowded }
+// tooMany is errCrowded of a node.
+type tooMany struct{ node identity.NodeID }
 
-// reasonOf is what a connection was refused for.
+func (c tooMany) Error() string { return fmt.Sprintf("%v: node %s", errCrowded, c.node) }
+func (c tooMany) Unwrap() error { return errCrowded }
+
+// reasonOf returns the reason for which a connection was refused.
 func reasonOf(err error) Reason {
 	switch {
 	case errors.Is(err, errFull):
@@ -102,22 +105,22 @@ func reasonOf(err error) Reason {
 		return RefusedPace
 	case errors.Is(err, errCrowded):
 		return RefusedPerNode
-	case errors.Is(err, errLapsed):
-		return RefusedLapsed
+	case errors.Is(err, errExpired):
+		return RefusedExpired
 	case errors.Is(err, errGateFull):
 		return RefusedJoin
 	}
 	return RefusedProof
 }
 
-// scales notices the messages that gRPC refuses for their size, of which no handler hears.
-type scales struct {
-	tally *tally
-	tell  func(Event)
-	most  int
+// oversized counts the messages that gRPC refuses for their size before any handler sees them.
+type oversized struct {
+	refusals *refusals
+	report   func(Event)
+	max      int
 }
 
-func (s *scales) HandleRPC(ctx context.Context, r stats.RPCStats) {
+func (s *oversized) HandleRPC(ctx context.Context, r stats.RPCStats) {
 	end, ok := r.(*stats.End)
 	if !ok || end.Error == nil {
 		return
@@ -131,14 +134,14 @@ func (s *scales) HandleRPC(ctx context.Context, r stats.RPCStats) {
 	if !ok {
 		return
 	}
-	if s.tally.add(RefusedSize, who.ID) {
-		s.tell(Event{Kind: Refused, Node: who.ID, Name: who.peer().Name, Addr: who.addr, Why: fmt.Sprintf("it sent a message of over %d bytes", s.most)})
+	if s.refusals.add(RefusedSize, who.ID) {
+		s.report(Event{Kind: Refused, Node: who.ID, Name: who.From().Name, Addr: who.addr, Why: fmt.Sprintf("it sent a message of over %d bytes", s.max)})
 	}
 }
 
-func (s *scales) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
-func (s *scales) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (s *scales) HandleConn(context.Context, stats.ConnStats)                       {}
+func (s *oversized) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (s *oversized) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (s *oversized) HandleConn(context.Context, stats.ConnStats)                       {}
 
 // sorry tells a connection that has not made its handshake yet, in the words of TLS, that there is no room for
 // it. Without that it would see a connection that breaks.

@@ -31,19 +31,19 @@ var (
 // knows no service but Join, and never comes to the server that these credentials are of.
 type doorkeeper struct {
 	credentials.TransportCredentials
-	room    chan struct{} // handshakes at once
-	pace    *pace         // handshakes that proved nothing, by address
-	crowd   *crowd
-	revoked *identity.Revocations
-	gate    *gate // nil: nobody joins here
-	refused func(addr net.Addr, why error)
+	room     chan struct{} // handshakes at once
+	failures *rateLimiter  // handshakes that proved nothing, by address
+	crowd    *crowd
+	revoked  *identity.Revocations
+	gate     *gate // nil: no node can join here
+	refused  func(addr net.Addr, why error)
 	// reversed takes a connection over which this node is to call who opened it.
 	reversed func(conn net.Conn, below *batch, state tls.ConnectionState) error
 }
 
 func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Addr, error)) *doorkeeper {
 	server, reversed := id.ServerTLS(), id.ReverseServerTLS()
-	var joining *tls.Config // nil: nobody joins here
+	var joining *tls.Config // nil: no node can join here
 	if g != nil {
 		joining = id.JoinTLS()
 	}
@@ -59,7 +59,7 @@ func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Ad
 	return &doorkeeper{
 		TransportCredentials: credentials.NewTLS(server),
 		room:                 make(chan struct{}, l.Handshakes),
-		pace:                 newPace(l.HandshakeRate, l.HandshakeBurst),
+		failures:             newRateLimiter(l.HandshakeRate, l.HandshakeBurst),
 		crowd:                &crowd{max: l.PerNode, of: map[identity.NodeID][]*guest{}},
 		revoked:              id.Revocations(),
 		gate:                 g,
@@ -69,7 +69,7 @@ func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Ad
 			case errors.Is(err, os.ErrDeadlineExceeded):
 				refused(a, fmt.Errorf("it did not prove who it is within %v", handshakeTimeout))
 			default:
-				refused(a, id.Explain(err))
+				refused(a, id.ExplainCaller(err))
 			}
 		},
 	}
@@ -85,7 +85,7 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 	default:
 		return nil, nil, d.noRoom(raw, errRush)
 	}
-	if !d.pace.allow(hostOf(raw.RemoteAddr()), time.Now()) {
+	if !d.failures.allow(hostOf(raw.RemoteAddr()), time.Now()) {
 		return nil, nil, d.noRoom(raw, errPace)
 	}
 	below := newBatch(raw)
@@ -112,10 +112,10 @@ func (d *doorkeeper) admit(conn, raw net.Conn, below *batch, info credentials.TL
 		conn.Close()
 		return nil, nil, err
 	}
-	d.pace.forgive(hostOf(raw.RemoteAddr()), time.Now())
+	d.failures.forgive(hostOf(raw.RemoteAddr()), time.Now())
 	in, ok := d.crowd.admit(p.ID, conn, below)
 	if !ok {
-		d.refused(raw.RemoteAddr(), crowded{p.ID})
+		d.refused(raw.RemoteAddr(), tooMany{p.ID})
 		conn.Close()
 		return nil, nil, errCrowded
 	}
@@ -142,6 +142,16 @@ func (d *doorkeeper) noRoom(raw net.Conn, why error) error {
 func (d *doorkeeper) letJoin(conn net.Conn, state tls.ConnectionState) error {
 	if err := d.gate.take(&visitor{Conn: conn, state: state}); err != nil {
 		d.refused(conn.RemoteAddr(), err)
+		conn.Close()
+		return err
+	}
+	return credentials.ErrConnDispatched
+}
+
+// turn hands over a connection on which this node is to call. Its error ends what gRPC does with the
+// connection here; that a node offers one that is not needed is nobody's fault.
+func (d *doorkeeper) turn(conn net.Conn, below *batch, state tls.ConnectionState) error {
+	if err := d.reversed(conn, below, state); err != nil {
 		conn.Close()
 		return err
 	}

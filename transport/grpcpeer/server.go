@@ -3,8 +3,10 @@ package grpcpeer
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,49 +14,49 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
+	"symbio/transport/grpcpeer/internal/calls"
 )
 
-// server answers other nodes.
+// server answers other nodes: their calls (calls.Server), Describe and Watch.
 type server struct {
-	pb.UnimplementedPeerServer
-	cfg  Config
-	host community.Host // set before the first call
-	// leaving ends when this node says goodbye.
-	leaving context.Context
-	run     *identity.Run
-	// twin says whether a caller is a second node with one key.
-	twin     func(context.Context, *caller, *pb.Run) error
-	watching sync.Map // *caller -> nothing
-	// hear takes lists of removed nodes.
-	hear func(from community.NodeID, lists ...*pb.Revocations)
-	// called takes the port at which a caller says that it can be dialled.
-	called func(who *caller, port uint32)
-	// news makes what a watcher is told besides the catalog.
-	news func(who *caller) *news
-	tell func(Event)
+	calls.Server
+	*local
+	twins      *twins
+	renewal    *renewal
+	candidates *candidates
+	watching   sync.Map // *caller -> nothing
 }
 
-func newServer(cfg Config, s *server, creds *doorkeeper, scales *scales) *grpc.Server {
-	l := cfg.Limits
+func newServer(n *local, t *twins, r *renewal, c *candidates) *server {
+	l := n.cfg.Limits
+	return &server{local: n, twins: t, renewal: r, candidates: c, Server: calls.Server{
+		Name: n.cfg.Name, MaxMessage: l.Message, MaxCalls: int(l.Streams), MaxDeadline: l.MaxDeadline, Logger: n.cfg.Logger,
+		Caller: func(ctx context.Context) (calls.Caller, bool) { return callerOf(ctx) },
+	}}
+}
+
+func newGRPC(s *server, creds *doorkeeper, sizes *oversized) *grpc.Server {
+	cfg, l := s.cfg, s.cfg.Limits
 	g := grpc.NewServer(
 		grpc.Creds(creds),
-		grpc.StatsHandler(scales),
+		grpc.StatsHandler(sizes),
 		grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)),
 		grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)),
-		grpc.MaxRecvMsgSize(l.Message+envelopeRoom),
-		grpc.MaxSendMsgSize(catalogSize),
-		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(l.Message+calls.EnvelopeRoom),
+		grpc.MaxSendMsgSize(maxCatalog),
+		grpc.ForceServerCodecV2(calls.NewCodec()),
 		grpc.MaxHeaderListSize(l.Header),
 		grpc.MaxConcurrentStreams(l.Streams),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(connWindow),
 		grpc.WriteBufferSize(chunk),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: keepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		// Stop then returns when the last call has: nothing runs on behind Run's back.
 		grpc.WaitForHandlers(true),
@@ -63,21 +65,21 @@ func newServer(cfg Config, s *server, creds *doorkeeper, scales *scales) *grpc.S
 	if cfg.Identity.Authority() != identity.Local {
 		pb.RegisterJoinServer(g, &renewDesk{self: cfg.Identity, log: cfg.Logger})
 	}
-	pb.RegisterTrustServer(g, &trustDesk{cfg: cfg, tell: s.tell})
+	pb.RegisterTrustServer(g, &trustDesk{cfg: cfg, report: s.records.tell})
 	return g
 }
 
 func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeDescriptor, error) {
 	who, ok := callerOf(ctx)
 	if !ok {
-		return nil, toWire(community.ErrDenied)
+		return nil, calls.ToStatus(community.ErrDenied)
 	}
 	name := clean(r.GetName())
 	who.name.Store(&name)
-	if err := s.twin(ctx, who, r.GetRun()); err != nil {
+	if err := s.twins.admit(ctx, who, r.GetRun()); err != nil {
 		return nil, err
 	}
-	s.hear(who.ID, append(r.GetMoreRevocations(), r.GetRevocations())...)
+	s.renewal.addLists(who.ID, append(r.GetMoreRevocations(), r.GetRevocations())...)
 	s.called(who, r.GetPort())
 	removed, more := listsOf(s.cfg.Identity)
 	return &pb.NodeDescriptor{
@@ -88,38 +90,15 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 
 		Id:       string(s.cfg.Identity.ID()),
 		Name:     s.cfg.Name,
-		Protocol: &pb.Version{Major: s.cfg.Protocol.Major, Minor: s.cfg.Protocol.Minor},
-		Catalog:  catalogTo(s.host.Catalog()),
+		Protocol: protocol.toWire(),
+		Catalog:  catalogTo(s.Host.Catalog()),
 
 		MaxMessage: uint64(s.cfg.Limits.Message),
 		MaxSends:   uint64(s.cfg.Limits.Streams) / 2,
 	}, nil
 }
 
-func (s *server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeReply, error) {
-	who, ok := callerOf(ctx)
-	if !ok {
-		return nil, toWire(community.ErrDenied)
-	}
-	if len(r.GetPayload()) > s.cfg.Limits.Message {
-		return nil, toWire(community.ErrTooLarge)
-	}
-	ctx, cancel := s.bounded(ctx, r)
-	defer cancel()
-	reply, err := s.host.Serve(ctx, who.peer(), callFrom(r))
-	if err != nil {
-		return nil, toWire(err)
-	}
-	if len(reply.Data) > s.cfg.Limits.Message {
-		return nil, toWire(community.ErrTooLarge)
-	}
-	return &pb.InvokeReply{Payload: reply.Data, ContentType: reply.ContentType}, nil
-}
-
-// undelivered is for the links of this node.
-func (s *server) undelivered(u community.Undelivered) { s.host.NotDelivered(u) }
-
-func (c *caller) peer() community.Peer {
+func (c *caller) From() community.Peer {
 	p := community.Peer{ID: c.ID, Authority: c.Authority, Role: c.Role, Addr: c.addr}
 	if name := c.name.Load(); name != nil {
 		p.Name = *name
@@ -127,89 +106,73 @@ func (c *caller) peer() community.Peer {
 	return p
 }
 
-// bounded gives the call the shortSize of the caller's deadline, as gRPC and as the envelope say it,
-// and this node's own.
-func (s *server) bounded(ctx context.Context, r *pb.InvokeRequest) (context.Context, context.CancelFunc) {
-	limit := s.limitOf(r)
-	// gRPC rounds up to a millisecond; a timer for that would be for nothing.
-	if at, ok := ctx.Deadline(); ok && time.Until(at) <= limit+time.Millisecond {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, limit)
-}
-
-// limitOf is how long the envelope and this node let a call take.
-func (s *server) limitOf(r *pb.InvokeRequest) time.Duration {
-	limit := s.cfg.Limits.MaxDeadline
-	if d := r.GetDeadline(); d.IsValid() {
-		limit = min(limit, d.AsDuration())
-	}
-	return limit
-}
+func (c *caller) Connection() *calls.Connection { return &c.calls }
 
 // Watch tells one other node about this one until either stops. When the watcher is too slow, its
 // bounded subscription marks a gap, and it gets a fresh snapshot instead of what it missed.
 func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.CatalogEvent]) error {
 	who, ok := callerOf(stream.Context())
 	if !ok {
-		return toWire(community.ErrDenied)
+		return calls.ToStatus(community.ErrDenied)
 	}
 	defer who.watches.Add(-1)
 	if who.watches.Add(1) > maxWatches {
-		return toWire(community.ErrBusy)
+		return calls.ToStatus(community.ErrBusy)
 	}
 	s.watching.Store(who, nil)
 	defer s.watching.Delete(who)
 	ctx, stop := context.WithCancel(stream.Context())
 	defer stop()
-	defer context.AfterFunc(s.leaving, stop)()
-	sub := s.host.SubscribeLocal()
+	defer context.AfterFunc(s.search, stop)()
+	sub := s.Host.SubscribeLocal()
 	defer sub.Close()
-	board := bulletin{identity: s.cfg.Identity}
-	begun := false
-	news := s.news(who)
+	cluster, neighbours := clusterNews{identity: s.cfg.Identity}, s.newsFor(who)
+	changed := ctx // ends when there is news of the cluster, which comes after the snapshot
 	for {
-		changed, err := board.send(stream, begun) // nothing before the snapshot
+		event, err := s.next(ctx, changed, sub)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
+		var events []*pb.CatalogEvent
+		events, changed = cluster.due()
 		if twin := who.twin.Swap(nil); twin != nil {
-			if err := stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Twin{Twin: twin}}); err != nil {
+			events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Twin{Twin: twin}})
+		}
+		events = append(events, neighbours.due(time.Now())...)
+		if event != nil {
+			events = slices.Insert(events, 0, event)
+		}
+		for _, e := range events {
+			if err := stream.Send(e); err != nil || e.GetGoodbye() != nil {
 				return err
 			}
 		}
-		if begun {
-			for _, e := range news.due(time.Now()) {
-				if err := stream.Send(e); err != nil {
-					return err
-				}
-			}
-		}
-		beat, cancel := context.WithTimeout(ctx, heartbeat)
-		hurry := context.AfterFunc(changed, cancel)
-		change, err := sub.Next(beat)
-		hurry()
-		cancel()
-		var event *pb.CatalogEvent
-		switch {
-		case err == nil:
-			event = eventTo(change)
-		case s.leaving.Err() != nil:
-			return stream.Send(&pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}})
-		case ctx.Err() != nil:
-			return nil // the watcher is gone
-		case changed.Err() != nil:
-			continue
-		case errors.Is(err, context.DeadlineExceeded): // nothing has changed for a second
-			event = &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{Heartbeat: &pb.Heartbeat{}}}
-		default:
-			return toWire(community.ErrUnavailable)
-		}
-		if err := stream.Send(event); err != nil {
-			return err
-		}
-		begun = true
 	}
+}
+
+// next waits for the next change of the catalog, and returns the event of it; a heartbeat after a second without
+// any; nil when changed ends; a goodbye when this node stops; io.EOF when ctx has ended.
+func (s *server) next(ctx, changed context.Context, sub *community.Subscription) (*pb.CatalogEvent, error) {
+	beat, cancel := context.WithTimeout(ctx, heartbeat)
+	defer cancel()
+	defer context.AfterFunc(changed, cancel)()
+	change, err := sub.Next(beat)
+	switch {
+	case err == nil:
+		return eventTo(change), nil
+	case s.search.Err() != nil:
+		return &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}}, nil
+	case ctx.Err() != nil:
+		return nil, io.EOF
+	case changed.Err() != nil:
+		return nil, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{Heartbeat: &pb.Heartbeat{Now: timestamppb.Now()}}}, nil
+	}
+	return nil, calls.ToStatus(community.ErrUnavailable)
 }
 
 func recoverUnary(log *slog.Logger) grpc.UnaryServerInterceptor {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -56,6 +57,80 @@ func TestAStrangerWhoAnswersWronglyIsLeftAloneForLonger(t *testing.T) {
 		time.Sleep(10 * time.Hour)
 		if got := seen.count(grpcpeer.Refused); got < 10 || got > 20 {
 			t.Errorf("dialled %d times in 10 hours, want 30 s, 1 min, 2 min ... and then each hour", got)
+		}
+	})
+}
+
+// Of 300 configured addresses where packets are lost, and one where a node answers, the one is found in 10 s.
+func TestDeadAddressesDoNotDelayTheLivingOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		var sa *station
+		sb := l.add("b")
+		sa = l.add("a", func(c *grpcpeer.Config) {
+			c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+				if addr == sb.addr {
+					return sa.dial(ctx, addr)
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		})
+		a := sa.live("a")
+		sb.live("b")
+		for i := range 300 {
+			addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), uint16(i+1))
+			sa.network.Sight(discovery.Candidate{Key: addr.String(), Addrs: []netip.AddrPort{addr}, Sources: []string{"dns"}})
+		}
+		sa.network.Sight(discovery.Candidate{Key: "living", Addrs: []netip.AddrPort{sb.addr}, Sources: []string{"dns"}})
+		time.Sleep(10 * time.Second)
+		if all := a.Members(); !available(all, sb.id) {
+			t.Errorf("after 10 s the members are %+v, want the living one", all)
+		}
+	})
+}
+
+// A connection that is taken and then silent is not a refusal: the reason names what may be in between.
+func TestAPathThatLosesLargePacketsIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		sa := l.add("a", func(c *grpcpeer.Config) {
+			c.Dial = func(context.Context, netip.AddrPort) (net.Conn, error) {
+				near, far := newPipe()
+				t.Cleanup(func() { far.Close() })
+				return near, nil
+			}
+		})
+		sa.live("a")
+		sa.network.Sight(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{"static"}})
+		time.Sleep(6 * time.Second)
+		if all := sa.network.Nodes(); len(all) != 2 || !strings.Contains(all[1].Why, "MTU") {
+			t.Errorf("it lists %+v, want that large packets may be lost", all)
+		}
+	})
+}
+
+// A stranger who was refused is listed while it knocks, and not when it is gone.
+func TestARefusedStrangerWhoIsGoneIsNotListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		sa := l.add("a")
+		sa.live("a")
+		for range 2 {
+			conn, err := sa.listener.Dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = conn.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+			time.Sleep(4 * time.Minute)
+			conn.Close()
+			if n := len(sa.network.Nodes()); n != 2 {
+				t.Errorf("%d nodes are listed 4 minutes after a stranger knocked, want this one and the stranger", n)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		if n := len(sa.network.Nodes()); n != 1 {
+			t.Errorf("%d nodes are listed 6 minutes after a stranger knocked last, want this one", n)
 		}
 	})
 }

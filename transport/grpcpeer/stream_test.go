@@ -36,8 +36,7 @@ func lyingStream(t *testing.T, l *lan, tell func(grpc.ServerStreamingServer[pb.I
 	sa := l.add("a", tune...)
 	a := sa.live("a")
 	id := l.identity("eve")
-	d := speaking(id)
-	d.Protocol.Minor = 2
+	d := honest(id)
 	d.Catalog = &pb.Catalog{
 		Members:      []*pb.Member{{Id: d.GetId(), Name: "eve", Node: d.GetId(), Provides: []string{"long"}, Available: true}},
 		Capabilities: []*pb.Capability{{Name: "long"}},

@@ -25,7 +25,7 @@ func taking(t *testing.T, most uint64, link func(grpc.BidiStreamingServer[pb.Fra
 	sa := l.add("a")
 	a := sa.live("a", func(cfg *community.Config) { cfg.Undelivered = told })
 	id := l.identity("eve")
-	d := speaking(id)
+	d := honest(id)
 	d.MaxSends = most
 	events := []*pb.CatalogEvent{{Event: &pb.CatalogEvent_Snapshot{Snapshot: &pb.Catalog{}}}}
 	for range 100 {
@@ -153,49 +153,6 @@ func TestWhoReadsNoReceiptsCostsNothing(t *testing.T) {
 		}
 		if over != frames*each || kinds > 40 {
 			t.Errorf("%d of %d were over, in receipts of up to %d kinds", over, frames*each, kinds)
-		}
-	})
-}
-
-func TestANodeThatTakesNoSendsGetsCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []string
-		var told []community.Undelivered
-		release := make(chan bool)
-		a, eve := taking(t, 0, func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
-			for {
-				f, err := s.Recv()
-				if err != nil {
-					return err
-				}
-				for _, c := range f.GetCalls() {
-					<-release
-					got = append(got, fmt.Sprint(len(c.GetRequest().GetPayload())))
-					answer := &pb.Answer{Id: c.GetId()}
-					if len(got) == 2 {
-						answer.Failure = &pb.Failure{Code: uint32(codes.NotFound), Reason: "NOT_FOUND"}
-					}
-					if err := s.Send(&pb.Frame{Answers: []*pb.Answer{answer}}); err != nil {
-						return err
-					}
-				}
-			}
-		}, func(u community.Undelivered) { told = append(told, u) })
-		taken := 0
-		for i := range 100 {
-			if err := a.network.Tell(eve, tell(i)); err == nil {
-				taken++
-			} else if !errors.Is(err, community.ErrBusy) {
-				t.Fatal(err)
-			}
-		}
-		close(release)
-		synctest.Wait()
-		if taken < 60 || taken > 66 || len(got) != taken || got[5] != "5" || got[59] != "59" {
-			t.Errorf("%d were taken and %d came: %v", taken, len(got), got)
-		}
-		if len(told) != 1 || told[0].Member != member || told[0].Perception != "work" || !errors.Is(told[0].Err, community.ErrNotFound) {
-			t.Errorf("reported was %+v, want the second one", told)
 		}
 	})
 }

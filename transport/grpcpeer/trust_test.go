@@ -192,8 +192,8 @@ func TestAnOpenConnectionEndsWithItsCertificateUnlessThatIsRenewed(t *testing.T)
 				if heard.count(grpcpeer.Lost) != 1 || available(a.Members(), b.id) || available(b.Members(), a.id) {
 					t.Errorf("ann heard %+v, want the connection closed, in both directions", heard.all)
 				}
-				if s, ok := a.status(b.id, grpcpeer.StateRefused); !ok || !strings.Contains(s.Why, "expired") {
-					t.Errorf("ann says of bob %+v, want that its certificate has expired", s)
+				if s, ok := a.status(b.id, grpcpeer.StateUnavailable); !ok || !strings.Contains(s.Why, "certificate has ended") {
+					t.Errorf("ann says of bob %+v, want that its own certificate has ended", s)
 				}
 			})
 		})

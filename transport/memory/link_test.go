@@ -2,6 +2,8 @@ package memory_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,10 +13,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/time/rate"
 	"symbio/community"
 	"symbio/transport/memory"
 )
+
+func idOf(name string) community.NodeID {
+	sum := sha256.Sum256([]byte(name))
+	return community.NodeID(hex.EncodeToString(sum[:16]))
+}
 
 // up runs a community on the LAN until the test ends, or stop is called.
 func up(t *testing.T, h *memory.Hub, name string) (c *community.Community, stop func() error) {
@@ -22,7 +28,6 @@ func up(t *testing.T, h *memory.Hub, name string) (c *community.Community, stop 
 	c = community.New(community.Config{
 		Node: idOf(name), Name: name, Network: h.Node(idOf(name), name),
 		Authorize: func(community.Peer, community.Call) error { return nil },
-		CallRate:  rate.Inf,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

@@ -15,8 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"symbio/actor"
 	"symbio/community"
 	"symbio/transport/memory"
@@ -152,7 +150,7 @@ func (s *simulation) some(n int) []string {
 func (s *simulation) join(name string) {
 	id := idOf(name)
 	c := community.New(community.Config{
-		Node: id, Name: name, System: s.system, Network: s.hub.Node(id, name), CallRate: rate.Inf, Forget: forget,
+		Node: id, Name: name, System: s.system, Network: s.hub.Node(id, name), Forget: forget,
 		Authorize: func(community.Peer, community.Call) error { return nil },
 	})
 	ctx, stop := context.WithCancel(context.Background())

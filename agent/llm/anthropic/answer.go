@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/retry"
 	"symbio/agent/llm/sse"
 	"symbio/agent/llm/wire"
 )
@@ -66,8 +65,8 @@ type part struct {
 type answer struct {
 	server *wire.Server
 	ids    *llm.CallIDs
-	emit   func(llm.Chunk) bool // false: nobody wants more
-	form   string               // the tool whose arguments are the answer's text; "" = none
+	emit   func(llm.Chunk) error
+	form   string // the tool whose arguments are the answer's text; "" = none
 
 	parts  []*part
 	size   int
@@ -245,7 +244,7 @@ func (a *answer) end(index int) error {
 	if block.Signature == "" && block.Sealed == "" {
 		return nil // nobody takes it back
 	}
-	return a.give(llm.Chunk{Thinking: &block})
+	return a.emit(llm.Chunk{Thinking: &block})
 }
 
 func (a *answer) room(n int) error {
@@ -260,21 +259,14 @@ func (a *answer) say(text string) error {
 		return nil // around an answer in its form there is nothing to say
 	}
 	a.text += len(text)
-	return a.give(llm.Chunk{Text: text})
+	return a.emit(llm.Chunk{Text: text})
 }
 
 func (a *answer) think(text string) error {
 	if text == "" {
 		return nil
 	}
-	return a.give(llm.Chunk{Thought: text})
-}
-
-func (a *answer) give(c llm.Chunk) error {
-	if !a.emit(c) {
-		return retry.ErrStopped
-	}
-	return nil
+	return a.emit(llm.Chunk{Thought: text})
 }
 
 // End emits the calls and the last chunk.
@@ -297,17 +289,17 @@ func (a *answer) End() error {
 				continue // one answer was asked for
 			}
 			formed = true
-			if err := a.give(llm.Chunk{Text: string(args)}); err != nil {
+			if err := a.emit(llm.Chunk{Text: string(args)}); err != nil {
 				return err
 			}
 			continue
 		}
 		calls++
-		if err := a.give(llm.Chunk{Call: &llm.ToolCall{ID: a.ids.Take(p.ID), Name: p.Name, Args: args}}); err != nil {
+		if err := a.emit(llm.Chunk{Call: &llm.ToolCall{ID: a.ids.Take(p.ID), Name: p.Name, Args: args}}); err != nil {
 			return err
 		}
 	}
-	return a.give(llm.Chunk{Usage: a.usage(), Stop: a.why(cut, calls)})
+	return a.emit(llm.Chunk{Usage: a.usage(), Stop: a.why(cut, calls)})
 }
 
 // args are a call's arguments, and whether something was written, and to its end.

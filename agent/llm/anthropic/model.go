@@ -16,8 +16,8 @@ import (
 	"symbio/agent/llm/wire"
 )
 
-// DefaultBaseURL is Anthropic's own service.
-const DefaultBaseURL = "https://api.anthropic.com"
+// defaultBaseURL is Anthropic's own service.
+const defaultBaseURL = "https://api.anthropic.com"
 
 // version is the version of the wire that this package speaks.
 const version = "2023-06-01"
@@ -32,8 +32,8 @@ const (
 
 // Config sets up a Model. Only Config.Model is required.
 type Config struct {
-	// Config holds what all wires have. Its BaseURL is where v1/messages is; the /v1 may be left out. The default is
-	// DefaultBaseURL.
+	// Config holds what all wires have. Its BaseURL is where v1/messages is; the /v1 may be left out. The default is Anthropic's
+	// own service.
 	wire.Config
 	// MaxTokens is the longest answer, in tokens. Default 16384.
 	MaxTokens int
@@ -45,7 +45,7 @@ type Config struct {
 // dialect is how these servers want to be asked.
 var dialect = wire.Dialect{
 	Provider: "anthropic",
-	BaseURL:  DefaultBaseURL,
+	BaseURL:  defaultBaseURL,
 	Place: func(path string) string {
 		if path = strings.TrimRight(path, "/"); strings.HasSuffix(path, "/v1") {
 			return path
@@ -86,7 +86,7 @@ func (m *Model) Name() string { return m.server.Name() }
 
 // Stream asks the server. Errors are *llm.Error, or ctx's.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
-	return m.server.Stream(ctx, func(emit func(llm.Chunk) bool) error {
+	return m.server.Stream(ctx, func(emit func(llm.Chunk) error) error {
 		x, err := m.ask(ctx, r)
 		if err != nil {
 			return err

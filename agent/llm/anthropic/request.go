@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/agent/llm/wire"
 )
 
 // The request, as the wire has it.
@@ -97,17 +97,13 @@ func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) 
 		last.Content[len(last.Content)-1].Cache = cached
 	}
 	for _, t := range r.Tools {
-		w.Tools = append(w.Tools, wireTool{toolName(t.Name), t.Description, schemaOf(t.Schema)})
+		w.Tools = append(w.Tools, wireTool{toolName(t.Name), t.Description, wire.Schema(t.Schema)})
 	}
 	if r.Output != nil {
-		w.Tools = append(w.Tools, wireTool{formName(r.Output), "Gives the answer, in its form. Your answer is what you call this with.", schemaOf(r.Output.Schema)})
+		w.Tools = append(w.Tools, wireTool{formName(r.Output), "Gives the answer, in its form. Your answer is what you call this with.", wire.Schema(r.Output.Schema)})
 		w.Choice = &wireChoice{"tool", formName(r.Output)}
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(w)
-	return b.Bytes(), err
+	return wire.Encode(w)
 }
 
 // limit makes the answer, with its thoughts, no longer than that; 0 = as it is. Thoughts that leave no room for an answer
@@ -214,13 +210,6 @@ func said(m llm.Message, own string, thinking bool) (list []block) {
 
 // formName is the tool by which an answer is given in its form.
 func formName(o *llm.Output) string { return toolName("answer_" + o.Name) }
-
-func schemaOf(s json.RawMessage) json.RawMessage {
-	if len(s) == 0 {
-		return json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	return s
-}
 
 var (
 	goodID   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)

@@ -6,23 +6,33 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/anthropic"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/llm/wire"
 )
 
 const key = "sk-ant-test-key"
 
+// roundTrip is a server without a network.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// reply is an answer of such a server.
+func reply(status int, kind string, body io.Reader) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(body)}
+}
+
+// earlier is a conversation.
+var earlier = llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hello"}}}
+
 // served returns a model whose server is s. It never repeats a request.
-func served(t testing.TB, s llmtest.RoundTrip, change ...func(*anthropic.Config)) *anthropic.Model {
+func served(t testing.TB, s roundTrip, change ...func(*anthropic.Config)) *anthropic.Model {
 	t.Helper()
 	cfg := anthropic.Config{Config: wire.Config{
 		BaseURL: "http://127.0.0.1:1", Model: "m", Key: llm.NewSecret(key), KeyName: "ANTHROPIC_API_KEY", HTTP: &http.Client{Transport: s}, MaxRetries: -1,
@@ -37,15 +47,6 @@ func served(t testing.TB, s llmtest.RoundTrip, change ...func(*anthropic.Config)
 	return m
 }
 
-func once(t testing.TB, s llmtest.RoundTrip) llm.Model {
-	return served(t, s, func(c *anthropic.Config) { c.KeyName = "" })
-}
-
-func TestAnswersAreRead(t *testing.T) { llmtest.Transcripts(t, "testdata", once) }
-
-// FuzzAnswer reads any answer.
-func FuzzAnswer(f *testing.F) { llmtest.Fuzz(f, "testdata", once) }
-
 // sent returns the body that a request is sent with.
 func sent(t *testing.T, r llm.Request, change ...func(*anthropic.Config)) string {
 	t.Helper()
@@ -55,7 +56,7 @@ func sent(t *testing.T, r llm.Request, change ...func(*anthropic.Config)) string
 		if r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != key || r.Header.Get("Anthropic-Version") != "2023-06-01" || r.Header.Get("Authorization") != "" {
 			t.Errorf("asked %s with %v", r.URL, r.Header)
 		}
-		return llmtest.Reply(401, "", strings.NewReader("")), nil
+		return reply(401, "", strings.NewReader("")), nil
 	}, change...)
 	_, err := llm.Collect(m.Stream(t.Context(), r), nil)
 	if err == nil || !strings.Contains(err.Error(), "check ANTHROPIC_API_KEY") || strings.Contains(err.Error(), key) {
@@ -180,9 +181,9 @@ func TestAModelThatWritesLessIsAskedForLess(t *testing.T) {
 				t.Error(err)
 			}
 			if asked = append(asked, fmt.Sprint(got.Tokens, " ", got.Thinking.Tokens)); got.Tokens > c.most {
-				return llmtest.Reply(400, "", strings.NewReader(fmt.Sprintf(`{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: %d > %d, which is the maximum allowed number of output tokens for m"}}`, got.Tokens, c.most))), nil
+				return reply(400, "", strings.NewReader(fmt.Sprintf(`{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: %d > %d, which is the maximum allowed number of output tokens for m"}}`, got.Tokens, c.most))), nil
 			}
-			return llmtest.Reply(200, "", strings.NewReader(`{"type":"message","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn"}`)), nil
+			return reply(200, "", strings.NewReader(`{"type":"message","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn"}`)), nil
 		}, func(cfg *anthropic.Config) { cfg.Thinking = c.thinking })
 		for range 2 {
 			if _, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}), nil); err != nil {
@@ -196,9 +197,9 @@ func TestAModelThatWritesLessIsAskedForLess(t *testing.T) {
 	stubborn := 0
 	m := served(t, func(*http.Request) (*http.Response, error) {
 		stubborn++
-		return llmtest.Reply(400, "", strings.NewReader(`{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: 9 > 5"}}`)), nil
+		return reply(400, "", strings.NewReader(`{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: 9 > 5"}}`)), nil
 	})
-	if _, err := llm.Collect(m.Stream(t.Context(), llmtest.Earlier), nil); !errors.Is(err, llm.ErrInvalid) || stubborn != 2 {
+	if _, err := llm.Collect(m.Stream(t.Context(), earlier), nil); !errors.Is(err, llm.ErrInvalid) || stubborn != 2 {
 		t.Errorf("a server that is never content: %v after %d requests, want the refusal after 2", err, stubborn)
 	}
 }
@@ -229,9 +230,9 @@ func TestAnImageThatTheServerCannotReadDoesNotEndTheConversation(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		bodies = append(bodies, string(body))
 		if len(bodies) == 1 {
-			return llmtest.Reply(400, "", strings.NewReader(`{"type":"error","error":{"type":"invalid_request_error","message":"messages.0.content.0.image.source.base64.data: Could not process image"}}`)), err
+			return reply(400, "", strings.NewReader(`{"type":"error","error":{"type":"invalid_request_error","message":"messages.0.content.0.image.source.base64.data: Could not process image"}}`)), err
 		}
-		return llmtest.Reply(401, "", strings.NewReader("")), err
+		return reply(401, "", strings.NewReader("")), err
 	})
 	_, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi", Images: []llm.Image{{Type: "image/png", Data: png}}}}}), nil)
 	if !errors.Is(err, llm.ErrAuth) || len(bodies) != 2 || strings.Contains(bodies[1], `"base64"`) || !strings.Contains(bodies[1], "hi\\n[A picture that you are not shown: image/png") {
@@ -250,9 +251,9 @@ func TestWhereTheServerIs(t *testing.T) {
 		var got string
 		m := served(t, func(r *http.Request) (*http.Response, error) {
 			got = r.URL.String()
-			return llmtest.Reply(401, "", strings.NewReader("")), nil
+			return reply(401, "", strings.NewReader("")), nil
 		}, func(c *anthropic.Config) { c.BaseURL = base })
-		_, _ = llm.Collect(m.Stream(t.Context(), llmtest.Earlier), nil)
+		_, _ = llm.Collect(m.Stream(t.Context(), earlier), nil)
 		if got != want {
 			t.Errorf("%q: asked %s, want %s", base, got, want)
 		}
@@ -262,66 +263,4 @@ func TestWhereTheServerIs(t *testing.T) {
 			t.Errorf("%+v: %v, want an error", bad, err)
 		}
 	}
-}
-
-func TestAnthropicModelPassesTheSuite(t *testing.T) {
-	llmtest.Run(t, func(t *testing.T, a llmtest.Answer) llm.Model {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, a) }))
-		t.Cleanup(server.Close)
-		m, err := anthropic.New(anthropic.Config{Config: wire.Config{BaseURL: server.URL, Model: "m", HTTP: server.Client(), BackOff: time.Millisecond}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	})
-}
-
-// serve is a Messages server of the suite's answers.
-func serve(w http.ResponseWriter, r *http.Request, a llmtest.Answer) {
-	if a.Stall {
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-		return
-	}
-	if status := map[error]int{llm.ErrRateLimited: 429, llm.ErrAuth: 401, llm.ErrUnavailable: 529}[a.Fault]; status != 0 {
-		w.WriteHeader(status)
-		return
-	}
-	type o = map[string]any
-	send := func(v o) {
-		b, err := json.Marshal(v)
-		if err != nil {
-			panic(err)
-		}
-		_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", v["type"], b)
-		w.(http.Flusher).Flush()
-	}
-	send(o{"type": "message_start", "message": o{"usage": o{"input_tokens": a.Usage.Input, "output_tokens": 1}}})
-	send(o{"type": "ping"})
-	send(o{"type": "content_block_start", "index": 0, "content_block": o{"type": "text", "text": ""}})
-	for _, word := range strings.SplitAfter(a.Text, " ") {
-		send(o{"type": "content_block_delta", "index": 0, "delta": o{"type": "text_delta", "text": word}})
-	}
-	switch a.Fault {
-	case llm.ErrCut:
-		panic(http.ErrAbortHandler)
-	case llm.ErrMalformed:
-		_, _ = io.WriteString(w, "data: {oops}\n\n")
-		return
-	}
-	send(o{"type": "content_block_stop", "index": 0})
-	for i, c := range a.Calls {
-		send(o{"type": "content_block_start", "index": i + 1, "content_block": o{"type": "tool_use", "id": c.ID, "name": c.Name, "input": o{}}})
-		half := len(c.Args) / 2
-		for _, piece := range []string{string(c.Args[:half]), string(c.Args[half:])} {
-			send(o{"type": "content_block_delta", "index": i + 1, "delta": o{"type": "input_json_delta", "partial_json": piece}})
-		}
-		send(o{"type": "content_block_stop", "index": i + 1})
-	}
-	stop := map[llm.Stop]string{llm.StopLength: "max_tokens", llm.StopFilter: "refusal"}[a.Stop]
-	if stop == "" {
-		stop = "end_turn"
-	}
-	send(o{"type": "message_delta", "delta": o{"stop_reason": stop}, "usage": o{"output_tokens": a.Usage.Output}})
-	send(o{"type": "message_stop"})
 }

@@ -16,9 +16,15 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/chat"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/llm/retry"
 )
+
+// earlier is a conversation with two calls in it.
+var earlier = llm.Request{Messages: []llm.Message{
+	{Role: llm.User, Text: "hello"},
+	{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "old", Name: "A"}, {ID: "c2", Name: "A"}}},
+	{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "old", Name: "A"}, {CallID: "c2", Name: "A"}}},
+}}
 
 // node is a provider that answers with a model, and hands its output over in pieces of a few bytes.
 func node(name string, m llm.Model, listens bool) chat.Provider {
@@ -37,30 +43,6 @@ func node(name string, m llm.Model, listens bool) chat.Provider {
 func use(t *testing.T, providers ...chat.Provider) llm.Model {
 	t.Helper()
 	return chat.New(chat.Config{Name: "peer:m", Find: func() []chat.Provider { return providers }, Retry: retry.Policy{Max: -1}})
-}
-
-func TestAModelOfAnotherNodePassesTheSuite(t *testing.T) {
-	for name, listens := range map[string]bool{"who listens": true, "who does not": false} {
-		t.Run(name, func(t *testing.T) {
-			llmtest.Run(t, func(t *testing.T, a llmtest.Answer) llm.Model {
-				m := llmtest.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
-					if a.Stall {
-						<-ctx.Done()
-						return llm.Response{}, ctx.Err()
-					}
-					got := llm.Response{Message: llm.Message{Text: a.Text, Calls: a.Calls}, Usage: a.Usage, Stop: a.Stop}
-					if a.Fault != nil {
-						return got, &llm.Error{Model: "func", Err: a.Fault}
-					}
-					return got, nil
-				})
-				if a.Fault == llm.ErrCut || a.Fault == llm.ErrMalformed {
-					return use(t, node("a", m, true)) // what came before the fault is heard, or not at all
-				}
-				return use(t, node("a", m, listens))
-			})
-		})
-	}
 }
 
 func TestTheWholeRequestArrives(t *testing.T) {
@@ -152,10 +134,10 @@ func TestPicturesThatDoNotFitAreDescribed(t *testing.T) {
 	}
 }
 
-// thinking is llmtest.Func with thoughts.
-func thinking(f llmtest.Func) llm.Model { return thinker{f} }
+// thinking is llm.Func with thoughts.
+func thinking(f llm.Func) llm.Model { return thinker{f} }
 
-type thinker struct{ llmtest.Func }
+type thinker struct{ llm.Func }
 
 func (m thinker) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
@@ -197,10 +179,10 @@ func TestErrorsKeepTheirKindAndHostsStayAtHome(t *testing.T) {
 		llm.ErrAuth, llm.ErrQuota, llm.ErrRateLimited, llm.ErrContextLength, llm.ErrRefused, llm.ErrNoModel, llm.ErrInvalid,
 		llm.ErrUnavailable, llm.ErrTimeout, llm.ErrCut, llm.ErrMalformed, llm.ErrDenied,
 	} {
-		m := llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+		m := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 			return llm.Response{}, &llm.Error{Model: "openai:m", Status: 500, Detail: "10.0.0.7 says", RetryAfter: 3 * time.Second, Err: kind}
 		})
-		_, err := llm.Collect(use(t, node("a", m, true)).Stream(t.Context(), llmtest.Earlier), nil)
+		_, err := llm.Collect(use(t, node("a", m, true)).Stream(t.Context(), earlier), nil)
 		var e *llm.Error
 		if !errors.Is(err, kind) || !errors.As(err, &e) || e.Model != "peer:m" || e.RetryAfter != 3*time.Second {
 			t.Errorf("error = %#v, want %v of peer:m", err, kind)
@@ -214,18 +196,18 @@ func TestErrorsKeepTheirKindAndHostsStayAtHome(t *testing.T) {
 
 func TestTheNextNodeIsAskedAndAbsentOnesAreSaid(t *testing.T) {
 	fails := func(err error) llm.Model {
-		return llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) { return llm.Response{}, err })
+		return llm.Func(func(context.Context, llm.Request) (llm.Response, error) { return llm.Response{}, err })
 	}
-	works := llmtest.Func(func(context.Context, llm.Request) (llm.Response, error) {
+	works := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 		return llm.Response{Message: llm.Message{Text: "b"}}, nil
 	})
 	for kind, next := range map[error]bool{llm.ErrUnavailable: true, llm.ErrRateLimited: true, llm.ErrDenied: true, llm.ErrContextLength: false, llm.ErrRefused: false} {
-		got, err := llm.Collect(use(t, node("a", fails(&llm.Error{Err: kind}), true), node("b", works, true)).Stream(t.Context(), llmtest.Earlier), nil)
+		got, err := llm.Collect(use(t, node("a", fails(&llm.Error{Err: kind}), true), node("b", works, true)).Stream(t.Context(), earlier), nil)
 		if next != (err == nil) || next != (got.Message.Text == "b") {
 			t.Errorf("%v: %q, %v; want another node asked: %v", kind, got.Message.Text, err, next)
 		}
 	}
-	if _, err := llm.Collect(use(t).Stream(t.Context(), llmtest.Earlier), nil); !errors.Is(err, llm.ErrNoModel) || !strings.Contains(err.Error(), "symbio models") {
+	if _, err := llm.Collect(use(t).Stream(t.Context(), earlier), nil); !errors.Is(err, llm.ErrNoModel) || !strings.Contains(err.Error(), "symbio models") {
 		t.Errorf("no node: %v", err)
 	}
 }
@@ -234,14 +216,14 @@ func TestCancellingEndsTheProvidersCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := time.Duration(0)
 		begin := time.Now()
-		m := llmtest.Func(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
+		m := llm.Func(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
 			<-ctx.Done()
 			ended = time.Since(begin)
 			return llm.Response{}, ctx.Err()
 		})
 		ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
-		_, err := llm.Collect(use(t, node("a", m, true)).Stream(ctx, llmtest.Earlier), nil)
+		_, err := llm.Collect(use(t, node("a", m, true)).Stream(ctx, earlier), nil)
 		if !errors.Is(err, context.DeadlineExceeded) || ended != 3*time.Second {
 			t.Errorf("%v, the provider's call ended after %v; want 3s", err, ended)
 		}
@@ -251,7 +233,7 @@ func TestCancellingEndsTheProvidersCall(t *testing.T) {
 func TestTheProviderStopsWhenNobodyListens(t *testing.T) {
 	gone := errors.New("gone")
 	asked := 0
-	m := llmtest.Func(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
+	m := llm.Func(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
 		asked++
 		return llm.Response{Message: llm.Message{Text: "x"}}, nil
 	})
@@ -295,13 +277,13 @@ func TestAHostileNodeIsNotBelieved(t *testing.T) {
 		"a denial that is ours":     {says(nil, ``, &llm.Error{Err: llm.ErrDenied, Detail: "not you"}), llm.ErrDenied},
 		"an answer beside an error": {says([]string{`{"text":"a"}` + "\n"}, `{"text":"a","stop":"end","error":{"kind":"refused"}}`, nil), llm.ErrRefused},
 	} {
-		_, err := llm.Collect(use(t, c.p).Stream(t.Context(), llmtest.Earlier), nil)
+		_, err := llm.Collect(use(t, c.p).Stream(t.Context(), earlier), nil)
 		var e *llm.Error
 		if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Model != "peer:m" || strings.Contains(err.Error(), "\x1b") || e.RetryAfter > 24*time.Hour {
 			t.Errorf("%s: %q, want %v", name, err, c.want)
 		}
 	}
-	got, err := llm.Collect(use(t, says(nil, `{"text":"a","stop":"tool_calls","calls":[{"id":"old","name":"A"},{"id":"old","name":"B","args":7}],"usage":{"input":-5,"output":99999999999999,"cost":-1}}`, nil)).Stream(t.Context(), llmtest.Earlier), nil)
+	got, err := llm.Collect(use(t, says(nil, `{"text":"a","stop":"tool_calls","calls":[{"id":"old","name":"A"},{"id":"old","name":"B","args":7}],"usage":{"input":-5,"output":99999999999999,"cost":-1}}`, nil)).Stream(t.Context(), earlier), nil)
 	if err != nil || got.Message.Calls[0].ID == "old" || got.Message.Calls[0].ID == got.Message.Calls[1].ID || got.Usage.Input != 0 || got.Usage.Cost != nil || string(got.Message.Calls[0].Args) != "{}" {
 		t.Errorf("ids, arguments and counts that cannot be: %+v, %v", got, err)
 	}
@@ -319,7 +301,7 @@ func FuzzReply(f *testing.F) {
 	f.Add("\n\n{}\n", `{"thinking":[{"text":"x"}],"stop":"length","usage":{}}`)
 	f.Fuzz(func(t *testing.T, heard, reply string) {
 		ended := false
-		for c, err := range use(t, says([]string{heard}, reply, nil)).Stream(t.Context(), llmtest.Earlier) {
+		for c, err := range use(t, says([]string{heard}, reply, nil)).Stream(t.Context(), earlier) {
 			if ended {
 				t.Fatalf("%+v, %v after the end", c, err)
 			}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"symbio/agent/llm"
+	"symbio/security/visible"
 )
 
 // Capability is the name under which a model is offered.
@@ -21,25 +21,8 @@ const (
 
 // request is what the capability takes.
 type request struct {
-	Model    string        `json:"model,omitempty"`
-	System   string        `json:"system,omitempty"`
-	Messages []llm.Message `json:"messages"`
-	Tools    []tool        `json:"tools,omitempty"`
-	Output   *output       `json:"output,omitempty"`
-	Thinking int           `json:"thinking,omitempty"`
-	// MaxTokens is how long the answer may be; 0 = as the model was set up.
-	MaxTokens int `json:"max_tokens,omitempty"`
-}
-
-type tool struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Schema      json.RawMessage `json:"schema,omitempty"`
-}
-
-type output struct {
-	Name   string          `json:"name"`
-	Schema json.RawMessage `json:"schema"`
+	Model string `json:"model,omitempty"`
+	llm.Request
 }
 
 // reply is what it gives: an answer, or why there is none.
@@ -111,18 +94,7 @@ func (f *failure) error(model string) *llm.Error {
 }
 
 // printable is what another node says, on one line that is not too long.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	if len(s) > 400 {
-		s = strings.ToValidUTF8(s[:400], "") + "…"
-	}
-	return s
-}
+func printable(s string) string { return visible.Line(s, 400) }
 
 // Schemas are the JSON schemas of what the capability takes, of these models, and gives. The model is one of those names;
 // without one it is the first.

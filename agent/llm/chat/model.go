@@ -51,12 +51,12 @@ func (m *Model) Name() string { return m.cfg.Name }
 // Stream asks the nodes that offer the model, one after the other, until one answers.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		m.cfg.Retry.Stream(ctx, m.cfg.Name, yield, func(emit func(llm.Chunk) bool) error { return m.ask(ctx, r, emit) })
+		m.cfg.Retry.Stream(ctx, m.cfg.Name, yield, func(emit func(llm.Chunk) error) error { return m.ask(ctx, r, emit) })
 	}
 }
 
 // ask asks each provider until something came of it that no other is to be asked after.
-func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) bool) error {
+func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("model %s: %w", m.cfg.Name, ctx.Err())
 	}
@@ -67,7 +67,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) boo
 	var failed error
 	for _, p := range providers {
 		began := false
-		err := m.one(ctx, p, r, func(c llm.Chunk) bool { began = true; return emit(c) })
+		err := m.one(ctx, p, r, func(c llm.Chunk) error { began = true; return emit(c) })
 		if err == nil || began || ctx.Err() != nil || errors.Is(err, retry.ErrStopped) || !other(err) {
 			return err
 		}
@@ -84,7 +84,7 @@ func other(err error) bool {
 
 // hearing is an answer being heard.
 type hearing struct {
-	emit   func(llm.Chunk) bool
+	emit   func(llm.Chunk) error
 	ctx    context.Context
 	stop   context.CancelFunc
 	rest   []byte // of a line that is not whole
@@ -93,7 +93,7 @@ type hearing struct {
 }
 
 // one asks one node.
-func (m *Model) one(parent context.Context, p Provider, r llm.Request, emit func(llm.Chunk) bool) error {
+func (m *Model) one(parent context.Context, p Provider, r llm.Request, emit func(llm.Chunk) error) error {
 	data, err := encode(p.Model, r, m.cfg.MaxRequest)
 	if err != nil {
 		return fmt.Errorf("model %s: encoding the request: %w", m.cfg.Name, err)
@@ -140,8 +140,8 @@ func (h *hearing) hear(piece []byte) {
 			continue
 		}
 		h.text.WriteString(l.Text)
-		if !h.emit(llm.Chunk{Text: l.Text, Thought: l.Thought}) {
-			h.fail(retry.ErrStopped)
+		if err := h.emit(llm.Chunk{Text: l.Text, Thought: l.Thought}); err != nil {
+			h.fail(err)
 			return
 		}
 		if h.ctx.Err() != nil {
@@ -196,16 +196,16 @@ func (m *Model) end(data []byte, p Provider, r llm.Request, h *hearing) error {
 	default:
 		return bad("an end that is none")
 	}
-	for _, c := range append(chunks, llm.Chunk{Usage: sane(got.Usage), Stop: got.Stop}) {
-		if !h.emit(c) {
-			return retry.ErrStopped
+	for _, c := range append(chunks, llm.Chunk{Usage: sanitize(got.Usage), Stop: got.Stop}) {
+		if err := h.emit(c); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// sane is what another node says was used, without what cannot be.
-func sane(u *llm.Usage) *llm.Usage {
+// sanitize limits the usage that another node reports to what can be. It returns u.
+func sanitize(u *llm.Usage) *llm.Usage {
 	if u == nil {
 		return nil
 	}

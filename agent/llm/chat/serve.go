@@ -56,14 +56,7 @@ func decode(data []byte) (llm.Request, error) {
 	if len(q.Messages) == 0 || len(q.Messages) > maxMessages || len(q.Tools) > maxTools || q.Thinking < 0 || q.MaxTokens < 0 {
 		return llm.Request{}, fmt.Errorf("%w: want 1 to %d messages and at most %d tools", ErrRequest, maxMessages, maxTools)
 	}
-	r := llm.Request{System: q.System, Messages: q.Messages, Thinking: q.Thinking, MaxTokens: q.MaxTokens}
-	for _, t := range q.Tools {
-		r.Tools = append(r.Tools, llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema})
-	}
-	if q.Output != nil {
-		r.Output = &llm.Output{Name: q.Output.Name, Schema: q.Output.Schema}
-	}
-	return r, nil
+	return q.Request, nil
 }
 
 // encode writes a request of at most most bytes, if by describing images in words it can; 0 = any.
@@ -84,13 +77,8 @@ func encode(model string, r llm.Request, most int) ([]byte, error) {
 const imageFrame = 2 << 10
 
 func write(model string, r llm.Request) ([]byte, error) {
-	q := request{Model: model, System: r.System, Messages: r.Messages, Thinking: max(0, r.Thinking), MaxTokens: max(0, r.MaxTokens)}
-	for _, t := range r.Tools {
-		q.Tools = append(q.Tools, tool{t.Name, t.Description, t.Schema})
-	}
-	if r.Output != nil {
-		q.Output = &output{r.Output.Name, r.Output.Schema}
-	}
+	q := request{model, r}
+	q.Thinking, q.MaxTokens = max(0, r.Thinking), max(0, r.MaxTokens)
 	if len(q.Messages) == 0 {
 		q.Messages = []llm.Message{{Role: llm.User}}
 	}

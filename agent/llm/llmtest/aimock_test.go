@@ -13,9 +13,8 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/anthropic"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/llm/openai"
-	"symbio/agent/llm/tape"
+	"symbio/agent/llm/replay"
 	"symbio/agent/llm/wire"
 )
 
@@ -28,7 +27,7 @@ const fixtures = `{"fixtures": [
 ]}`
 
 // models are both wires at one server; change sets their limits.
-func models(t *testing.T, a *llmtest.Aimock, rt http.RoundTripper, change func(*wire.Config)) map[string]llm.Model {
+func models(t *testing.T, a *aimock, rt http.RoundTripper, change func(*wire.Config)) map[string]llm.Model {
 	t.Helper()
 	cfg := wire.Config{BaseURL: a.BaseURL, Model: "gpt-4o", Key: llm.NewSecret("sk-test"), BackOff: time.Millisecond, MaxBackOff: 50 * time.Millisecond}
 	if rt != nil {
@@ -86,9 +85,9 @@ func checkTalk(t *testing.T, name string, m llm.Model) {
 // TestAimockTalksBothWires has the same conversation over both wires with a server that nobody here wrote, with calls
 // beside each other; and again out of a recording, when the server is gone.
 func TestAimockTalksBothWires(t *testing.T) {
-	mock := llmtest.StartAimock(t, fixtures, "--chunk-size", "7")
+	mock := startAimock(t, fixtures, "--chunk-size", "7")
 	dir := t.TempDir()
-	rec, err := tape.Record(dir, http.DefaultTransport)
+	rec, err := replay.Record(dir, http.DefaultTransport)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,11 +109,11 @@ func TestAimockTalksBothWires(t *testing.T) {
 	if n, err := rec.Close(); n != 7 || err != nil {
 		t.Errorf("%d exchanges recorded, %v; want 7", n, err)
 	}
-	p, err := tape.Play(dir)
+	p, err := replay.Play(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, m := range models(t, &llmtest.Aimock{BaseURL: "http://127.0.0.1:1/v1"}, p, nil) {
+	for name, m := range models(t, &aimock{BaseURL: "http://127.0.0.1:1/v1"}, p, nil) {
 		checkTalk(t, name+", played", m)
 	}
 }
@@ -139,7 +138,7 @@ func TestNoFaultOfAServerHangs(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			mock := llmtest.StartAimock(t, fixtures, c.flags...)
+			mock := startAimock(t, fixtures, c.flags...)
 			for name, m := range models(t, mock, nil, c.change) {
 				ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 				_, answer, err := talk(ctx, m)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/retry"
 	"symbio/agent/llm/sse"
 	"symbio/agent/llm/wire"
 )
@@ -45,7 +44,7 @@ type (
 type reading struct {
 	server  *wire.Server
 	ids     *llm.CallIDs
-	emit    func(llm.Chunk) bool // false: nobody wants more
+	emit    func(llm.Chunk) error
 	calls   calls
 	size    int
 	text    bool // some was yielded
@@ -156,10 +155,10 @@ func (rd *reading) add(c choice) error {
 		rd.finish = c.Finish
 	}
 	rd.text = rd.text || text != ""
-	if (text != "" || thought != "") && !rd.emit(llm.Chunk{Text: text, Thought: thought}) {
-		return retry.ErrStopped
+	if text == "" && thought == "" {
+		return nil
 	}
-	return nil
+	return rd.emit(llm.Chunk{Text: text, Thought: thought})
 }
 
 // written is the text of a delta: a string, or the text parts of a list.
@@ -184,8 +183,8 @@ func (rd *reading) End() error {
 	}
 	for i := range whole {
 		whole[i].ID = rd.ids.Take(whole[i].ID)
-		if !rd.emit(llm.Chunk{Call: &whole[i]}) {
-			return retry.ErrStopped
+		if err := rd.emit(llm.Chunk{Call: &whole[i]}); err != nil {
+			return err
 		}
 	}
 	stop := rd.stop(len(whole))
@@ -195,10 +194,7 @@ func (rd *reading) End() error {
 		}
 		stop = llm.StopEnd
 	}
-	if !rd.emit(llm.Chunk{Usage: rd.usage, Stop: stop}) {
-		return retry.ErrStopped
-	}
-	return nil
+	return rd.emit(llm.Chunk{Usage: rd.usage, Stop: stop})
 }
 
 func (rd *reading) stop(calls int) llm.Stop {

@@ -13,17 +13,16 @@ import (
 	"symbio/agent/llm/wire"
 )
 
-// DefaultBaseURL is OpenAI's own service.
-const DefaultBaseURL = "https://api.openai.com/v1"
+// defaultBaseURL is OpenAI's own service.
+const defaultBaseURL = "https://api.openai.com/v1"
 
-// Config sets up a Model. Its BaseURL is where chat/completions is; one without a path gets /v1. The default is
-// DefaultBaseURL.
+// Config sets up a Model. Its BaseURL is where chat/completions is; one without a path gets /v1.
 type Config = wire.Config
 
 // dialect is how these servers want to be asked.
 var dialect = wire.Dialect{
 	Provider: "openai",
-	BaseURL:  DefaultBaseURL,
+	BaseURL:  defaultBaseURL,
 	Place: func(path string) string {
 		if strings.Trim(path, "/") == "" {
 			return "/v1"
@@ -62,7 +61,7 @@ func (m *Model) Name() string { return m.server.Name() }
 
 // Stream asks the server. Errors are *llm.Error, or ctx's.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
-	return m.server.Stream(ctx, func(emit func(llm.Chunk) bool) error {
+	return m.server.Stream(ctx, func(emit func(llm.Chunk) error) error {
 		x, err := m.ask(ctx, r)
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package openai_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/llm/openai"
 )
 
@@ -438,62 +436,4 @@ func TestModelsAreListed(t *testing.T) {
 	if _, err := m(`nope`, 401); !errors.Is(err, llm.ErrAuth) {
 		t.Errorf("error = %v, want auth", err)
 	}
-}
-
-func TestOpenAIModelPassesTheSuite(t *testing.T) {
-	llmtest.Run(t, func(t *testing.T, a llmtest.Answer) llm.Model {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, a) }))
-		t.Cleanup(server.Close)
-		m, err := openai.New(openai.Config{BaseURL: server.URL, Model: "m", HTTP: server.Client(), BackOff: time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	})
-}
-
-// serve is a chat-completions server of the suite's answers.
-func serve(w http.ResponseWriter, r *http.Request, a llmtest.Answer) {
-	if a.Stall {
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-		return
-	}
-	if status := map[error]int{llm.ErrRateLimited: 429, llm.ErrAuth: 401, llm.ErrUnavailable: 503}[a.Fault]; status != 0 {
-		w.WriteHeader(status)
-		return
-	}
-	send := func(v any) {
-		b, err := json.Marshal(v)
-		if err != nil {
-			panic(err)
-		}
-		_, _ = fmt.Fprintf(w, "data: %s\n\n", b)
-		w.(http.Flusher).Flush()
-	}
-	type o = map[string]any
-	delta := func(d o, finish any) { send(o{"choices": []any{o{"index": 0, "delta": d, "finish_reason": finish}}}) }
-	for _, word := range strings.SplitAfter(a.Text, " ") {
-		delta(o{"content": word}, nil)
-	}
-	switch a.Fault {
-	case llm.ErrCut:
-		panic(http.ErrAbortHandler)
-	case llm.ErrMalformed:
-		_, _ = io.WriteString(w, "data: {oops}\n\n")
-		return
-	}
-	for i, c := range a.Calls {
-		delta(o{"tool_calls": []any{o{"index": i, "id": c.ID, "type": "function", "function": o{"name": c.Name, "arguments": ""}}}}, nil)
-		half := len(c.Args) / 2
-		delta(o{"tool_calls": []any{o{"index": i, "function": o{"arguments": string(c.Args[:half])}}}}, nil)
-		delta(o{"tool_calls": []any{o{"index": i, "function": o{"arguments": string(c.Args[half:])}}}}, nil)
-	}
-	finish := map[llm.Stop]string{llm.StopLength: "length", llm.StopFilter: "content_filter"}[a.Stop]
-	if finish == "" {
-		finish = "stop"
-	}
-	delta(o{}, finish)
-	send(o{"choices": []any{}, "usage": o{"prompt_tokens": a.Usage.Input, "completion_tokens": a.Usage.Output}})
-	_, _ = io.WriteString(w, "data: [DONE]\n\n")
 }

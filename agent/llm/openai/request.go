@@ -1,12 +1,12 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/agent/llm/wire"
 )
 
 // The request, as the wire has it.
@@ -91,17 +91,9 @@ func encode(model string, r llm.Request, usage, form, completion bool) ([]byte, 
 		w.Messages = appendMessage(w.Messages, m)
 	}
 	for _, t := range r.Tools {
-		schema := t.Schema
-		if len(schema) == 0 {
-			schema = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		w.Tools = append(w.Tools, wireTool{Type: "function", Function: wireSpec{t.Name, t.Description, schema}})
+		w.Tools = append(w.Tools, wireTool{Type: "function", Function: wireSpec{t.Name, t.Description, wire.Schema(t.Schema)}})
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(w)
-	return b.Bytes(), err
+	return wire.Encode(w)
 }
 
 // appendMessage appends one message, or one for each result.

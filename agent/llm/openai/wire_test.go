@@ -12,13 +12,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/llm/openai"
 )
 
 const key = "sk-test-key"
 
-type roundTrip = llmtest.RoundTrip
+// roundTrip is a server without a network.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// reply is an answer of such a server.
+func reply(status int, kind string, body io.Reader) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(body)}
+}
+
+// earlier is a conversation.
+var earlier = llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hello"}}}
 
 // served returns a model whose server is f. It never repeats a request.
 func served(t testing.TB, f roundTrip, change ...func(*openai.Config)) *openai.Model {
@@ -35,18 +45,6 @@ func served(t testing.TB, f roundTrip, change ...func(*openai.Config)) *openai.M
 	}
 	return m
 }
-
-var (
-	reply   = llmtest.Reply
-	earlier = llmtest.Earlier
-)
-
-func once(t testing.TB, s roundTrip) llm.Model { return served(t, s) }
-
-func TestAnswersOfManyServersAreRead(t *testing.T) { llmtest.Transcripts(t, "testdata", once) }
-
-// FuzzAnswer reads any answer.
-func FuzzAnswer(f *testing.F) { llmtest.Fuzz(f, "testdata", once) }
 
 func TestLongLinesAreRead(t *testing.T) {
 	long := strings.Repeat("é", 300_000)

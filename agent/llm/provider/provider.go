@@ -20,10 +20,8 @@ import (
 	"time"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/anthropic"
 	"symbio/agent/llm/openai"
 	"symbio/agent/llm/scripted"
-	"symbio/agent/llm/wire"
 )
 
 // ErrNone means that auto found no model. The message says in two lines how to get one.
@@ -35,17 +33,9 @@ const Specs = "auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME, s
 // OllamaURL is where an Ollama on this machine answers.
 const OllamaURL = "http://127.0.0.1:11434"
 
-// patience is how long auto waits for an Ollama: it is on this machine and answers in a few
+// ollamaTimeout is how long auto waits for an Ollama: it is on this machine and answers in a few
 // milliseconds, or it is not there.
-const patience = 300 * time.Millisecond
-
-// preferred are models of OpenAI's own service that auto takes if the key allows, cheap and able to
-// call tools before large. A name in OpenAIModel comes first.
-var preferred = []string{"gpt-5-mini", "gpt-4.1-mini", "gpt-4o-mini", "gpt-5", "gpt-4.1", "gpt-4o"}
-
-// families are those of Anthropic's models, in the order in which auto takes them; of one family it takes the first
-// that the service lists, the newest. A name in AnthropicModel comes first.
-var families = []string{"sonnet", "haiku", "opus"}
+const ollamaTimeout = 300 * time.Millisecond
 
 // Config is what the environment offers. The zero value offers nothing but an Ollama on this machine.
 type Config struct {
@@ -63,6 +53,8 @@ type Config struct {
 	OllamaURL string
 	// Peer opens a model of another node, by what stands behind "peer:". nil: there are no other nodes.
 	Peer func(name string) (llm.Model, error)
+	// Funcs are models made in Go, such as an llm.Func, by the names that stand behind "func:".
+	Funcs map[string]llm.Model
 	// Prices are put into the usage of what is opened.
 	Prices llm.Prices
 	// Blind are models that are told of images in words, and shown none: their names, or the beginning of names and *.
@@ -86,12 +78,12 @@ func FromEnv(lookup func(string) string) Config {
 
 // Spec names a model, or says to find one.
 type Spec struct {
-	Provider string // auto, openai, anthropic, ollama, peer, scripted
+	Provider string // auto, openai, anthropic, ollama, peer, scripted, func
 	Name     string // the model's name, NODE/NAME, or the script's file; empty with auto
 }
 
 // providers are those that a name stands behind.
-var providers = []string{"openai", "anthropic", "ollama", "peer", "scripted"}
+var providers = []string{"openai", "anthropic", "ollama", "peer", "scripted", "func"}
 
 // Parse reads a specification of one model. Empty is auto. It opens nothing.
 func Parse(s string) (Spec, error) {
@@ -177,68 +169,36 @@ func names(pattern, model string) bool {
 
 func (c Config) open(ctx context.Context, s Spec) (llm.Model, error) {
 	switch s.Provider {
-	case "openai":
-		return c.openai(s.Name)
-	case "anthropic":
-		return c.anthropic(s.Name)
+	case "openai", "anthropic":
+		return c.services()[s.Provider].openModel(s.Name)
 	case "ollama":
 		return c.ollamaModel(s.Name)
 	case "scripted":
-		script, err := scripted.Load(s.Name)
-		if err != nil {
-			return nil, err
+		return scripted.Load(s.Name)
+	case "func":
+		if m := c.Funcs[s.Name]; m != nil {
+			return m, nil
 		}
-		return scripted.New(script), nil
+		return nil, fmt.Errorf("%s: this program has no model of that name", s)
 	case "peer":
 		if c.Peer == nil {
 			return nil, fmt.Errorf("%s: only a running node has other nodes", s)
 		}
 		return c.Peer(s.Name)
 	case "auto":
-		return c.Auto(ctx)
+		return c.auto(ctx)
 	}
 	return nil, fmt.Errorf("%q names no model; write one of %s", s, Specs)
 }
 
-func (c Config) openai(name string) (llm.Model, error) {
-	if c.OpenAIKey.Empty() && c.OpenAIURL == "" {
-		return nil, fmt.Errorf("openai:%s: neither OPENAI_API_KEY nor OPENAI_BASE_URL is set.\n"+
-			"Set OPENAI_API_KEY for OpenAI's service, or OPENAI_BASE_URL=http://HOST:PORT/v1 for a server of your own", name)
-	}
-	cfg := c.openaiConfig()
-	cfg.Model = name
-	return openai.New(cfg)
-}
-
-func (c Config) openaiConfig() openai.Config {
-	return openai.Config{BaseURL: c.OpenAIURL, Key: c.OpenAIKey, KeyName: "OPENAI_API_KEY", HTTP: c.HTTP, Logger: c.Logger}
-}
-
-func (c Config) anthropic(name string) (llm.Model, error) {
-	if c.AnthropicKey.Empty() && c.AnthropicURL == "" {
-		return nil, fmt.Errorf("anthropic:%s: ANTHROPIC_API_KEY is not set.\n"+
-			"Set it, or providers.anthropic.base_url in the configuration for a compatible server of your own", name)
-	}
-	cfg := c.anthropicConfig()
-	cfg.Model = name
-	return anthropic.New(cfg)
-}
-
-func (c Config) anthropicConfig() anthropic.Config {
-	return anthropic.Config{
-		Config:    wire.Config{BaseURL: c.AnthropicURL, Key: c.AnthropicKey, KeyName: "ANTHROPIC_API_KEY", HTTP: c.HTTP, Logger: c.Logger},
-		MaxTokens: c.AnthropicTokens, Thinking: c.AnthropicThinking,
-	}
-}
-
-// Auto returns the model of the provider that is set up: OpenAI's wire if there is a key or a base
+// auto returns the model of the provider that is set up: OpenAI's wire if there is a key or a base
 // URL, else Anthropic's likewise, else an Ollama on this machine that has a model, else ErrNone.
-func (c Config) Auto(ctx context.Context) (llm.Model, error) {
-	if !c.OpenAIKey.Empty() || c.OpenAIURL != "" {
-		return c.autoOpenAI(ctx)
-	}
-	if !c.AnthropicKey.Empty() || c.AnthropicURL != "" {
-		return c.autoAnthropic(ctx)
+func (c Config) auto(ctx context.Context) (llm.Model, error) {
+	services := c.services()
+	for _, name := range serviceNames {
+		if s := services[name]; s.configured() {
+			return s.auto(ctx)
+		}
 	}
 	m, why := c.ollama(ctx)
 	if why == nil {
@@ -249,52 +209,6 @@ func (c Config) Auto(ctx context.Context) (llm.Model, error) {
 	}
 	return nil, fmt.Errorf("%w: OPENAI_API_KEY, OPENAI_BASE_URL and ANTHROPIC_API_KEY are not set, and %w.\n"+
 		"Set one of the keys, or start Ollama (https://ollama.com) with `ollama pull qwen3`, or name a model: --model openai:NAME or scripted:FILE", ErrNone, why)
-}
-
-func (c Config) autoAnthropic(ctx context.Context) (llm.Model, error) {
-	if c.AnthropicModel != "" {
-		return c.anthropic(c.AnthropicModel)
-	}
-	cfg := c.anthropicConfig()
-	cfg.Name = "auto"
-	names, err := anthropic.Models(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("asking which models ANTHROPIC_API_KEY offers: %w\n"+
-			"Name one to skip the question: --model anthropic:NAME, or ANTHROPIC_MODEL=NAME", err)
-	}
-	for _, family := range families {
-		if i := slices.IndexFunc(names, func(n string) bool { return strings.Contains(n, family) }); i >= 0 {
-			return c.anthropic(names[i])
-		}
-	}
-	if c.AnthropicURL != "" && len(names) > 0 {
-		return c.anthropic(names[0])
-	}
-	return nil, fmt.Errorf("%w: none of the %d models that Anthropic's server lists is known to do.\n"+
-		"Name one: --model anthropic:NAME, or ANTHROPIC_MODEL=NAME", ErrNone, len(names))
-}
-
-func (c Config) autoOpenAI(ctx context.Context) (llm.Model, error) {
-	if c.OpenAIModel != "" {
-		return c.openai(c.OpenAIModel)
-	}
-	cfg := c.openaiConfig()
-	cfg.Name = "auto"
-	names, err := openai.Models(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("asking which models OPENAI_API_KEY and OPENAI_BASE_URL offer: %w\n"+
-			"Name one to skip the question: --model openai:NAME, or OPENAI_MODEL=NAME", err)
-	}
-	for _, p := range preferred {
-		if slices.Contains(names, p) {
-			return c.openai(p)
-		}
-	}
-	if chat := chatModels(names); c.OpenAIURL != "" && len(chat) > 0 {
-		return c.openai(chat[0])
-	}
-	return nil, fmt.Errorf("%w: none of the %d models that the server lists is known to do.\n"+
-		"Name one: --model openai:NAME, or OPENAI_MODEL=NAME", ErrNone, len(names))
 }
 
 // ollama returns the first model of an Ollama on this machine, or why there is none.
@@ -315,7 +229,7 @@ func (c Config) ollamaURL() string { return cmp.Or(c.OllamaURL, OllamaURL) }
 // ollamaModels are the models of an Ollama on this machine that can answer, and where it is; at least one.
 func (c Config) ollamaModels(ctx context.Context) (url string, names []string, err error) {
 	url = c.ollamaURL()
-	short, stop := context.WithTimeout(ctx, patience)
+	short, stop := context.WithTimeout(ctx, ollamaTimeout)
 	defer stop()
 	names, err = openai.Models(short, openai.Config{BaseURL: url, HTTP: c.HTTP, Logger: c.Logger, Name: "ollama"})
 	if err != nil {

@@ -116,13 +116,13 @@ func TestAutoTakesWhatTheEnvironmentOffers(t *testing.T) {
 }
 
 func TestAutoWithoutAnythingIsErrNone(t *testing.T) {
-	_, err := provider.Config{HTTP: network(nil)}.Auto(t.Context())
+	_, err := provider.Config{HTTP: network(nil)}.Open(t.Context(), provider.Spec{Provider: "auto"})
 	if !errors.Is(err, provider.ErrNone) {
 		t.Errorf("error = %v, want ErrNone", err)
 	}
 	ended, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := (provider.Config{HTTP: network(map[string]string{ollama: "silent"})}).Auto(ended); !errors.Is(err, context.Canceled) {
+	if _, err := (provider.Config{HTTP: network(map[string]string{ollama: "silent"})}).Open(ended, provider.Spec{Provider: "auto"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v, want canceled", err)
 	}
 }

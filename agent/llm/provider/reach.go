@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/anthropic"
-	"symbio/agent/llm/openai"
 )
 
 // What Reach could not find out.
@@ -32,21 +30,12 @@ func (c Config) Reach(ctx context.Context, s Spec) (llm.Model, error) {
 		return nil, err
 	}
 	kind, name, _ := strings.Cut(m.Name(), ":")
-	// auto has asked already, unless it was told a name.
-	told := s.Provider != "auto" || kind == "openai" && c.OpenAIModel != "" || kind == "anthropic" && c.AnthropicModel != ""
 	var names []string
-	switch {
-	case kind == "openai" && told:
-		cfg := c.openaiConfig()
-		cfg.Name = m.Name()
-		names, err = openai.Models(ctx, cfg)
-	case kind == "anthropic" && told:
-		cfg := c.anthropicConfig()
-		cfg.Name = m.Name()
-		names, err = anthropic.Models(ctx, cfg)
-	case s.Provider == "ollama":
+	if service, ok := c.services()[kind]; ok && (s.Provider != "auto" || service.model != "") { // else auto has asked already
+		names, err = service.list(ctx, m.Name())
+	} else if s.Provider == "ollama" {
 		_, names, err = c.ollamaModels(ctx)
-	default:
+	} else {
 		return m, nil
 	}
 	if err != nil {
@@ -70,25 +59,12 @@ type Listing struct {
 // List asks every provider that is set up for its models, and says of the others what sets them up. It waits no longer
 // than ctx.
 func (c Config) List(ctx context.Context) []Listing {
-	list := []Listing{{Provider: "openai", From: "OPENAI_API_KEY"}, {Provider: "anthropic", From: "ANTHROPIC_API_KEY"}, {Provider: "ollama"}}
-	if l := &list[0]; c.OpenAIKey.Empty() && c.OpenAIURL == "" {
-		l.Err = errors.New("set OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server")
-	} else {
-		cfg := c.openaiConfig()
-		if cfg.Name = "openai"; c.OpenAIURL != "" {
-			l.From = c.OpenAIURL
-		}
-		l.Models, l.Err = openai.Models(ctx, cfg)
+	var list []Listing
+	services := c.services()
+	for _, name := range serviceNames {
+		list = append(list, services[name].listing(ctx))
 	}
-	if l := &list[1]; c.AnthropicKey.Empty() && c.AnthropicURL == "" {
-		l.Err = errors.New("set ANTHROPIC_API_KEY")
-	} else {
-		cfg := c.anthropicConfig()
-		if cfg.Name = "anthropic"; c.AnthropicURL != "" {
-			l.From = c.AnthropicURL
-		}
-		l.Models, l.Err = anthropic.Models(ctx, cfg)
-	}
-	list[2].From, list[2].Models, list[2].Err = c.ollamaModels(ctx)
-	return list
+	ollama := Listing{Provider: "ollama"}
+	ollama.From, ollama.Models, ollama.Err = c.ollamaModels(ctx)
+	return append(list, ollama)
 }

@@ -20,7 +20,7 @@ import (
 	"symbio/agent/llm"
 )
 
-// ErrStopped is what a request returns when the one who reads its answer wants no more of it.
+// ErrStopped says that the reader of an answer wants no more of it.
 var ErrStopped = errors.New("stopped")
 
 // Policy says how often and when. The zero value is usable.
@@ -54,12 +54,17 @@ func (p Policy) withDefaults() Policy {
 }
 
 // Stream makes requests of the model of that name until one of them is answered, or makes no sense to repeat, and
-// yields what it emits. once makes one request; it returns ErrStopped when emit returned false.
-func (p Policy) Stream(ctx context.Context, model string, yield func(llm.Chunk, error) bool, once func(emit func(llm.Chunk) bool) error) {
+// yields what it emits. once makes one request; it returns the error of emit, which is ErrStopped.
+func (p Policy) Stream(ctx context.Context, model string, yield func(llm.Chunk, error) bool, once func(emit func(llm.Chunk) error) error) {
 	p = p.withDefaults()
 	for attempt := 1; ; attempt++ {
 		began := false
-		err := once(func(c llm.Chunk) bool { began = true; return yield(c, nil) })
+		err := once(func(c llm.Chunk) error {
+			if began = true; !yield(c, nil) {
+				return ErrStopped
+			}
+			return nil
+		})
 		if err == nil || errors.Is(err, ErrStopped) {
 			return
 		}

@@ -21,7 +21,7 @@ func TestWaitsGrowAndAreBounded(t *testing.T) {
 				waits = append(waits, c.Retry.Wait)
 			}
 			return true
-		}, func(func(llm.Chunk) bool) error {
+		}, func(func(llm.Chunk) error) error {
 			asked++
 			return &llm.Error{Model: "m", Err: llm.ErrUnavailable}
 		})
@@ -47,7 +47,7 @@ func TestWhoReadsNoMoreEndsTheRepetitions(t *testing.T) {
 	}{"at the repetition": {0, 1}, "later": {2, 3}} {
 		synctest.Test(t, func(t *testing.T) {
 			asked, told := 0, 0
-			retry.Policy{Max: 5}.Stream(t.Context(), "m", func(llm.Chunk, error) bool { told++; return told <= c.yields }, func(func(llm.Chunk) bool) error {
+			retry.Policy{Max: 5}.Stream(t.Context(), "m", func(llm.Chunk, error) bool { told++; return told <= c.yields }, func(func(llm.Chunk) error) error {
 				asked++
 				return fmt.Errorf("asking: %w", &llm.Error{Err: llm.ErrRateLimited})
 			})
@@ -64,7 +64,7 @@ func TestTheEndOfTheContextEndsAWait(t *testing.T) {
 		time.AfterFunc(time.Second, stop)
 		begin := time.Now()
 		var last error
-		retry.Policy{Max: 5, BackOff: time.Minute, MaxBackOff: time.Hour}.Stream(ctx, "m", func(_ llm.Chunk, err error) bool { last = err; return true }, func(func(llm.Chunk) bool) error {
+		retry.Policy{Max: 5, BackOff: time.Minute, MaxBackOff: time.Hour}.Stream(ctx, "m", func(_ llm.Chunk, err error) bool { last = err; return true }, func(func(llm.Chunk) error) error {
 			return &llm.Error{Err: llm.ErrUnavailable}
 		})
 		if !errors.Is(last, context.Canceled) || time.Since(begin) != time.Second {

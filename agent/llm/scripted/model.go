@@ -1,193 +1,192 @@
 package scripted
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"symbio/agent/llm"
 )
 
-const (
-	pieces   = 4    // a text is streamed in so many chunks, so that who reads it must join them
-	maxCalls = 1000 // more calls in one answer are a mistake in the script
-)
+// pieces is how many chunks a text is streamed in, so that readers must join them.
+const pieces = 4
 
-// Model answers from a Script. It keeps nothing between requests.
+// Model answers from a script. It does not change, and is safe for concurrent use.
 type Model struct {
-	script *Script
+	name  string
+	turns []turn
 }
 
-// New returns a model that answers from the script.
-func New(s *Script) *Model { return &Model{s} }
-
 // Name is "scripted:" and the script's name.
-func (m *Model) Name() string { return "scripted:" + m.script.name }
+func (m *Model) Name() string { return m.name }
 
-// Stream answers with the first turn that fits. It fails with a *DriftError when none does, with
-// what a template did wrong, with the fault that the turn asks for, or with ctx's error. A script reads texts: of images
-// it is told in words.
+// Stream answers with the first turn that fits. It fails with an llm.ErrDrift when none does, with the error that the
+// turn asks for, or with ctx's error.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		chunks, err := m.answer(ctx, r.WithoutImages())
-		for _, c := range chunks {
+		for c, err := range llm.Func(m.answer).Stream(ctx, r.WithoutImages()) {
 			if ctx.Err() != nil {
-				break
+				yield(llm.Chunk{}, fmt.Errorf("model %s: %w", m.name, ctx.Err()))
+				return
 			}
-			if !yield(c, nil) {
+			for _, text := range split(c.Text) {
+				if !yield(llm.Chunk{Text: text}, nil) {
+					return
+				}
+			}
+			if c.Text = ""; (c != llm.Chunk{} || err != nil) && !yield(c, err) {
 				return
 			}
 		}
-		if ctx.Err() != nil {
-			err = fmt.Errorf("model %s: %w", m.Name(), ctx.Err())
-		}
-		if err != nil {
-			yield(llm.Chunk{}, err)
-		}
 	}
-}
-
-// answer renders the whole answer, and the error that follows it if the turn asks for one.
-func (m *Model) answer(ctx context.Context, r llm.Request) ([]llm.Chunk, error) {
-	sc := newScene(r)
-	t, groups := m.script.pick(sc)
-	if t == nil {
-		return nil, m.script.drift(sc)
-	}
-	chunks, err := t.render(newRun(ctx, m.script, sc, t.Match.seen(sc), groups))
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		return nil, fmt.Errorf("script %s: turn %s: %w", m.script.name, t.Name, err)
-	}
-	if err := t.stall(ctx); err != nil {
-		return nil, err
-	}
-	return chunks, t.fault(m.Name())
-}
-
-// pick returns the first turn that fits, with its named groups.
-func (s *Script) pick(sc *scene) (*turn, map[string]any) {
-	for i := range s.turns {
-		if groups, diffs := s.turns[i].Match.fits(sc); len(diffs) == 0 {
-			return &s.turns[i], groups
-		}
-	}
-	return nil, nil
-}
-
-func (t *turn) render(r *run) ([]llm.Chunk, error) {
-	text, err := r.render(&t.Text)
-	if err != nil {
-		return nil, err
-	}
-	chunks := split(text)
-	written := len(text)
-	ids := llm.NewCallIDs(r.data.scene.request.Messages)
-	calls := 0
-	for i := range t.Calls {
-		err := r.renderCall(&t.Calls[i], func(name string, args json.RawMessage) error {
-			if calls++; calls > maxCalls {
-				return fmt.Errorf("more than %d calls", maxCalls)
-			}
-			if err := r.spend(len(args)); err != nil {
-				return err
-			}
-			written += len(name) + len(args)
-			chunks = append(chunks, llm.Chunk{Call: &llm.ToolCall{ID: ids.Take(""), Name: name, Args: args}})
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if t.Error != nil || t.Cut || t.Malformed {
-		return chunks, nil
-	}
-	return append(chunks, llm.Chunk{Usage: t.usage(r.data.scene.request, written), Stop: t.stop(calls)}), nil
 }
 
 // split cuts a text into a few pieces at character boundaries.
-func split(text string) []llm.Chunk {
-	var chunks []llm.Chunk
+func split(text string) (list []string) {
 	for n := pieces; n > 0 && text != ""; n-- {
 		end := (len(text) + n - 1) / n
 		for end < len(text) && !utf8.RuneStart(text[end]) {
 			end++
 		}
-		chunks = append(chunks, llm.Chunk{Text: text[:end]})
+		list = append(list, text[:end])
 		text = text[end:]
 	}
-	return chunks
+	return list
 }
 
-func (t *turn) stop(calls int) llm.Stop {
-	switch {
-	case t.Stop != "":
-		return t.Stop
-	case calls > 0:
-		return llm.StopTools
+func (m *Model) answer(ctx context.Context, r llm.Request) (llm.Response, error) {
+	s := newScene(r)
+	for i := range m.turns {
+		t := &m.turns[i]
+		if values, ok := t.Match.fits(s); ok {
+			return t.answer(ctx, m.name, r, values)
+		}
 	}
-	return llm.StopEnd
+	return llm.Response{}, &llm.Error{Model: m.name, Detail: "the script has no turn for " + s.String(), Err: llm.ErrDrift}
 }
 
-// usage is what the script says, or a token for each four bytes.
-func (t *turn) usage(r llm.Request, written int) *llm.Usage {
+// answer makes the turn's answer, and the error that follows it if the turn asks for one.
+func (t *turn) answer(ctx context.Context, model string, r llm.Request, values map[string]string) (a llm.Response, err error) {
+	a.Message.Text, _ = fill(t.Text, values).(string)
+	for _, c := range t.Calls {
+		args, err := json.Marshal(fill(c.Args, values))
+		if err != nil {
+			return llm.Response{}, fmt.Errorf("model %s: turn %s: %w", model, t.Name, err)
+		}
+		a.Message.Calls = append(a.Message.Calls, llm.ToolCall{Name: c.Tool, Args: args})
+	}
+	a.Stop = t.Stop
+	a.Usage = llm.EstimateUsage(r, a.Message)
 	if t.Usage != nil {
-		return &llm.Usage{Input: t.Usage.Input, Output: t.Usage.Output}
+		a.Usage = llm.Usage{Input: t.Usage.Input, Output: t.Usage.Output}
 	}
-	read := len(r.System)
-	for _, m := range r.Messages {
-		read += len(m.Text)
-		for _, c := range m.Calls {
-			read += len(c.Name) + len(c.Args)
-		}
-		for _, res := range m.Results {
-			read += len(res.Text)
-		}
-	}
-	for _, s := range r.Tools {
-		read += len(s.Name) + len(s.Description) + len(s.Schema)
-	}
-	return &llm.Usage{Input: (read + 3) / 4, Output: (written + 3) / 4}
-}
-
-// stall waits as long as the turn says, or until nobody waits any more.
-func (t *turn) stall(ctx context.Context) error {
-	if t.Stall == 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(time.Duration(t.Stall))
+	timer := time.NewTimer(t.Stall)
 	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return llm.Response{}, ctx.Err()
+	case <-timer.C:
 	}
+	if e := t.Error; e != nil {
+		return a, &llm.Error{
+			Model: model, Status: e.Status, RetryAfter: e.RetryAfter, Err: llm.StatusError(e.Status),
+			Detail: cmp.Or(e.Message, "turn "+t.Name+" of the script says so"),
+		}
+	}
+	return a, nil
 }
 
-// fault is the error that the turn asks for.
-func (t *turn) fault(model string) error {
-	e := &llm.Error{Model: model, Detail: "turn " + t.Name + " of the script says so"}
-	switch {
-	case t.Error != nil:
-		e.Status, e.RetryAfter, e.Err = t.Error.Status, time.Duration(t.Error.RetryAfter), llm.StatusError(t.Error.Status)
-		if t.Error.Message != "" {
-			e.Detail = t.Error.Message
+// scene is what a model was given, as conditions and placeholders see it.
+type scene struct {
+	system, user string
+	turn         int      // assistant messages after the last user message
+	after        []string // the tools whose results are the last message, sorted, each once
+	results      []string // the texts of these results
+}
+
+func newScene(r llm.Request) *scene {
+	s := &scene{system: r.System}
+	for _, m := range r.Messages {
+		s.after, s.results = nil, nil
+		switch m.Role {
+		case llm.User:
+			s.user, s.turn = m.Text, 0
+		case llm.Assistant:
+			s.turn++
+		case llm.Tool:
+			for _, res := range m.Results {
+				s.after, s.results = append(s.after, res.Name), append(s.results, res.Text)
+			}
 		}
-	case t.Cut:
-		e.Err = llm.ErrCut
-	case t.Malformed:
-		e.Err = llm.ErrMalformed
-	default:
-		return nil
 	}
-	return e
+	s.after = sorted(s.after)
+	return s
+}
+
+// String describes the scene on one line.
+func (s *scene) String() string {
+	text := fmt.Sprintf("user message %s, turn %d", quote(s.user), s.turn)
+	if len(s.after) > 0 {
+		text += fmt.Sprintf(", after results of %s: %s", strings.Join(s.after, ", "), quote(strings.Join(s.results, "\n")))
+	}
+	return text
+}
+
+// quote shows the beginning of a text.
+func quote(text string) string {
+	const most = 160
+	if len(text) > most {
+		return fmt.Sprintf("%q… (%d bytes)", strings.ToValidUTF8(text[:most], ""), len(text))
+	}
+	return strconv.Quote(text)
+}
+
+func sorted(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
+
+// fits checks every condition. It returns the values of the turn's placeholders.
+func (m *match) fits(s *scene) (values map[string]string, ok bool) {
+	if m.Turn != nil && *m.Turn != s.turn || m.After != nil && !slices.Equal(sorted(*m.After), s.after) {
+		return nil, false
+	}
+	values = map[string]string{"user": s.user, "system": s.system, "turn": strconv.Itoa(s.turn), "result": strings.Join(s.results, "\n")}
+	if !find(m.System, values, s.system) || !find(m.User, values, s.user) || !find(m.Result, values, s.results...) {
+		return nil, false
+	}
+	return values, true
+}
+
+// find matches one of the texts, and keeps the named groups; one that took no part is empty.
+func find(re *regexp.Regexp, values map[string]string, texts ...string) bool {
+	if re == nil {
+		return true
+	}
+	for _, text := range texts {
+		if found := re.FindStringSubmatch(text); found != nil {
+			maps.Copy(values, groups(re, found))
+			return true
+		}
+	}
+	return false
+}
+
+// groups are the named groups of a match.
+func groups(re *regexp.Regexp, found []string) map[string]string {
+	named := map[string]string{}
+	for i, name := range re.SubexpNames() {
+		if name != "" {
+			named[name] = found[i]
+		}
+	}
+	return named
 }
 
 var _ llm.Model = (*Model)(nil)

@@ -20,11 +20,11 @@ import (
 
 func parse(t testing.TB, script string) *scripted.Model {
 	t.Helper()
-	s, err := scripted.Parse("test", []byte(script))
+	m, err := scripted.Parse("test", []byte(script))
 	if err != nil {
 		t.Fatalf("Parse: %v", err)
 	}
-	return scripted.New(s)
+	return m
 }
 
 func ask(t testing.TB, m llm.Model, r llm.Request) llm.Response {
@@ -48,35 +48,25 @@ func results(results ...llm.ToolResult) llm.Message {
 
 const survey = `
 name: survey
-define:
-  lines: '{{ sum (pluck "n" .) }}'
 turns:
 - name: child
   match: {system: 'You survey one part', user: 'part (?P<part>\S+)'}
-  text: 'part {{ .Match.part }} is fine'
+  text: 'part {{part}} is fine'
 - name: plan
-  match: {user: 'survey (?P<dir>\S+)', turn: 0, tools: [Glob]}
-  text: Looking at {{ .Match.dir }}.
+  match: {user: 'survey (?P<dir>\S+)', turn: 0}
+  text: Looking at {{dir}}.
   calls:
   - tool: Glob
-    args: {pattern: '{{ .Match.dir }}/*', limit: 10, exact: !json '{{ eq 1 1 }}', in: [a, '{{ .Turn }}', null]}
-- name: refused
-  match: {failed: true}
-  text: 'It was refused: {{ (first .Results).text }}'
-- name: ask each
-  match: {after: [Glob]}
+    args: {pattern: '{{ dir }}/*', limit: 10, exact: true, in: [a, '{{turn}}', null, {of: '{{dir}}'}]}
+- name: ask
+  match: {user: 'survey', after: [Glob], result: '(?P<first>\S+)\s+(?P<second>\S+)'}
   calls:
-  - for: '{{ json (lines (first .Results).text) }}'
-    tool: send_signal
-    args: '{{ json (dict "to" .Item "n" .Index "of" (get "args.pattern" (first .Results))) }}'
+  - {tool: send_signal, args: {to: '{{first}}', n: 0}}
+  - {tool: send_signal, args: {to: '{{second}}', n: 1}}
+  - {tool: list}
 - name: report
-  match: {after: [send_signal], turn: [2, 3]}
-  text: |
-    {{- $rows := list }}
-    {{- range results "send_signal" }}
-    {{- $rows = append $rows (dict "to" .args.to "n" (regexFind "[0-9]+" .text)) }}
-    {{- end }}
-    {{- range sortBy "to" $rows }}{{ .to }}={{ .n }};{{ end }} total {{ template "lines" $rows }}/{{ include "lines" $rows }}
+  match: {after: [send_signal, list], turn: 2}
+  text: "{{user}}: {{result}}"
 `
 
 func TestOneScriptServesAWholeConversation(t *testing.T) {
@@ -84,11 +74,14 @@ func TestOneScriptServesAWholeConversation(t *testing.T) {
 	if m.Name() != "scripted:survey" {
 		t.Errorf("name = %s", m.Name())
 	}
-	r := llm.Request{Tools: []llm.ToolSpec{{Name: "Glob"}, {Name: "send_signal"}}, Messages: []llm.Message{user("please survey src now")}}
+	if got := ask(t, m, llm.Request{System: "You survey one part.", Messages: []llm.Message{user("part a b")}}); got.Message.Text != "part a is fine" {
+		t.Errorf("child = %q", got.Message.Text)
+	}
+	r := llm.Request{Messages: []llm.Message{user("please survey src now")}}
 
 	got := ask(t, m, r)
 	want := llm.Message{Role: llm.Assistant, Text: "Looking at src.", Calls: []llm.ToolCall{
-		{ID: "c1", Name: "Glob", Args: json.RawMessage(`{"pattern":"src/*","limit":10,"exact":true,"in":["a","0",null]}`)}}}
+		{ID: "c1", Name: "Glob", Args: json.RawMessage(`{"exact":true,"in":["a","0",null,{"of":"src"}],"limit":10,"pattern":"src/*"}`)}}}
 	if d := cmp.Diff(want, got.Message); d != "" || got.Stop != llm.StopTools {
 		t.Fatalf("plan: stop %s (-want +got):\n%s", got.Stop, d)
 	}
@@ -96,16 +89,18 @@ func TestOneScriptServesAWholeConversation(t *testing.T) {
 
 	got = ask(t, m, r)
 	want = calls(
-		llm.ToolCall{ID: "c2", Name: "send_signal", Args: json.RawMessage(`{"n":0,"of":"src/*","to":"b"}`)},
-		llm.ToolCall{ID: "c3", Name: "send_signal", Args: json.RawMessage(`{"n":1,"of":"src/*","to":"a"}`)})
+		llm.ToolCall{ID: "c2", Name: "send_signal", Args: json.RawMessage(`{"n":0,"to":"b"}`)},
+		llm.ToolCall{ID: "c3", Name: "send_signal", Args: json.RawMessage(`{"n":1,"to":"a"}`)},
+		llm.ToolCall{ID: "c4", Name: "list", Args: json.RawMessage(`{}`)})
+	want.Role = llm.Assistant
 	if d := cmp.Diff(want, got.Message); d != "" {
-		t.Fatalf("ask each (-want +got):\n%s", d)
+		t.Fatalf("ask (-want +got):\n%s", d)
 	}
-	r.Messages = append(r.Messages, got.Message, results(
-		llm.ToolResult{CallID: "c2", Name: "send_signal", Text: "12 lines"}, llm.ToolResult{CallID: "c3", Name: "send_signal", Text: "30 lines"}))
+	r.Messages = append(r.Messages, got.Message, results(llm.ToolResult{CallID: "c2", Name: "send_signal", Text: "12 lines"},
+		llm.ToolResult{CallID: "c3", Name: "send_signal", Text: "30 {{turn}}"}, llm.ToolResult{CallID: "c4", Name: "list"}))
 
 	got = ask(t, m, r)
-	if want := "a=30;b=12; total 42/42\n"; got.Message.Text != want || got.Stop != llm.StopEnd {
+	if want := "please survey src now: 12 lines\n30 {{turn}}\n"; got.Message.Text != want || got.Stop != llm.StopEnd {
 		t.Errorf("report = %q, %s; want %q, end", got.Message.Text, got.Stop, want)
 	}
 }
@@ -123,62 +118,44 @@ func TestMatchesDecideTheTurn(t *testing.T) {
 		{"last user text", `user: '^b$'`, llm.Request{Messages: []llm.Message{user("a"), user("b")}}, true},
 		{"not an earlier one", `user: '^a$'`, llm.Request{Messages: []llm.Message{user("a"), user("b")}}, false},
 		{"turn counts since the user spoke", `turn: 1`, llm.Request{Messages: []llm.Message{user("a"), calls(), user("b"), calls()}}, true},
-		{"turn of a list", `turn: [0, 2]`, llm.Request{Messages: []llm.Message{user("a"), calls()}}, false},
 		{"after one tool, many results", `after: [G]`, llm.Request{Messages: []llm.Message{results(llm.ToolResult{Name: "G"}, llm.ToolResult{Name: "G"})}}, true},
 		{"after two in any order", `after: [A, B]`, llm.Request{Messages: []llm.Message{results(llm.ToolResult{Name: "B"}, llm.ToolResult{Name: "A"})}}, true},
 		{"after means exactly", `after: [A]`, llm.Request{Messages: []llm.Message{results(llm.ToolResult{Name: "B"}, llm.ToolResult{Name: "A"})}}, false},
 		{"after nothing", `after: []`, llm.Request{Messages: []llm.Message{user("a")}}, true},
 		{"after nothing but there was", `after: []`, llm.Request{Messages: []llm.Message{failed}}, false},
 		{"after only looks at the last message", `after: [Write]`, llm.Request{Messages: []llm.Message{failed, user("x")}}, false},
-		{"tools at least", `tools: [A]`, llm.Request{Tools: []llm.ToolSpec{{Name: "B"}, {Name: "A"}}}, true},
-		{"tools missing", `tools: [A, C]`, llm.Request{Tools: []llm.ToolSpec{{Name: "B"}, {Name: "A"}}}, false},
 		{"result found in one", `result: den`, llm.Request{Messages: []llm.Message{results(llm.ToolResult{Text: "x"}, llm.ToolResult{Text: "denied"})}}, true},
 		{"result absent", `result: den`, llm.Request{Messages: []llm.Message{user("denied")}}, false},
-		{"failed", `failed: true`, llm.Request{Messages: []llm.Message{failed}}, true},
-		{"not failed", `failed: false`, llm.Request{Messages: []llm.Message{failed}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := parse(t, "turns: [{match: {"+c.match+"}, text: ok}]")
 			_, err := llm.Collect(m.Stream(t.Context(), c.r), nil)
-			var drift *scripted.DriftError
-			if got := err == nil; got != c.want || !got && !errors.As(err, &drift) {
+			if got := err == nil; got != c.want || !got && !errors.Is(err, llm.ErrDrift) {
 				t.Errorf("fits = %v (%v), want %v", got, err, c.want)
 			}
 		})
 	}
 }
 
-func TestDriftShowsTheDifference(t *testing.T) {
+func TestDriftShowsWhatWasAsked(t *testing.T) {
 	m := parse(t, survey)
-	_, err := llm.Collect(m.Stream(t.Context(), llm.Request{
-		Tools: []llm.ToolSpec{{Name: "Glob"}},
-		Messages: []llm.Message{user("survey src" + strings.Repeat("!", 500)), calls(llm.ToolCall{ID: "c1", Name: "Read"}),
-			results(llm.ToolResult{CallID: "c1", Name: "Read", Text: "hello\nworld"})},
-	}), nil)
-	var drift *scripted.DriftError
-	if !errors.As(err, &drift) {
-		t.Fatalf("error = %v, want a DriftError", err)
-	}
-	want := `script survey has no turn for this:
-  user: "survey src` + strings.Repeat("!", 150) + `"… (510 bytes)
-  turn 1 after it, after results of: Read
-  results: Read "hello\nworld"
-  tools offered: Glob
-nearest is turn plan (line 9), but turn differs: want 0, got 1`
-	if d := cmp.Diff(want, err.Error()); d != "" {
-		t.Errorf("error (-want +got):\n%s", d)
+	_, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{
+		user("survey src" + strings.Repeat("!", 500)), calls(llm.ToolCall{ID: "c1", Name: "Read"}), results(llm.ToolResult{CallID: "c1", Name: "Read", Text: "hello\nworld"}),
+	}}), nil)
+	want := `model scripted:survey: no answer fits the request: the script has no turn for user message "survey src` + strings.Repeat("!", 150) +
+		`"… (510 bytes), turn 1, after results of Read: "hello\nworld"`
+	if !errors.Is(err, llm.ErrDrift) || err.Error() != want {
+		t.Errorf("error = %v\nwant %s", err, want)
 	}
 }
 
-func TestFaultsComeAfterTheText(t *testing.T) {
+func TestErrorComesAfterTheText(t *testing.T) {
 	for _, c := range []struct {
 		fault string
 		want  error
 	}{
 		{"error: {status: 429, retry_after: 2s, message: slow}", llm.ErrRateLimited},
 		{"error: {status: 401}", llm.ErrAuth},
-		{"cut: true", llm.ErrCut},
-		{"malformed: true", llm.ErrMalformed},
 	} {
 		m := parse(t, "turns: [{text: half an answer, "+c.fault+"}]")
 		got, err := llm.Collect(m.Stream(t.Context(), llm.Request{}), nil)
@@ -208,18 +185,6 @@ func TestStallWaitsAndEndsWithTheContext(t *testing.T) {
 	})
 }
 
-func TestRawArgumentsReachTheToolAsAModelWroteThem(t *testing.T) {
-	m := parse(t, `turns: [{calls: [{tool: X, raw: '{"a":'}, {tool: X, raw: '{"a": {{ .Turn }}}'}, {tool: X}]}]`)
-	got := ask(t, m, llm.Request{})
-	var args []string
-	for _, c := range got.Message.Calls {
-		args = append(args, string(c.Args))
-	}
-	if d := cmp.Diff([]string{`"{\"a\":"`, `{"a":0}`, `{}`}, args); d != "" {
-		t.Errorf("args (-want +got):\n%s", d)
-	}
-}
-
 func TestUsageIsWhatTheScriptSaysOrAnEstimate(t *testing.T) {
 	m := parse(t, "turns: [{match: {user: a}, text: b, usage: {input: 7, output: 9}}, {text: 12345}]")
 	if got := ask(t, m, llm.Request{Messages: []llm.Message{user("a")}}).Usage; got != (llm.Usage{Input: 7, Output: 9}) {
@@ -239,29 +204,24 @@ func TestParseNamesWhatIsWrongAndWhere(t *testing.T) {
 		{"unknown key in call", "turns:\n- calls: [{tool: x, arg: {}}]", "line 2: unknown key arg in a call"},
 		{"repeated key", "turns:\n- text: a\n  text: b", `line 3: mapping key "text" already defined at line 2`},
 		{"two documents", "turns: [{text: a}]\n---\nturns: []", "more than one document"},
-		{"nothing to say", "turns:\n- name: x", "turn x: line 2: the turn has neither text"},
-		{"same name", "turns: [{name: a, text: a},\n {name: a, text: a}]", "line 2: two turns are called a"},
-		{"bad pattern", "turns:\n- match: {user: '('}\n  text: a", "turn 1: line 2: match.user: error parsing regexp"},
-		{"same group", "turns: [{text: a, match: {user: '(?P<a>x)', system: '(?P<a>x)'}}]", "group a is named twice"},
-		{"bad template", "turns:\n- text: a\n- text: '{{ nope }}'", "turn 2: line 3: turn 2 text:1: function \"nope\" not defined"},
-		{"unquoted template", "turns:\n- text: {{ .User }}", "must stand in quotes"},
-		{"unquoted argument", "turns:\n- calls: [{tool: x, args: {a: {{ .User }}}}]", "must stand in quotes"},
-		{"bad argument template", "turns:\n- calls:\n  - tool: x\n    args:\n      a: [b, '{{ if }}']", "line 5: turn 1 calls[0].args.a[1]:1: missing value for if"},
+		{"nothing to say", "turns:\n- name: x", "turn x: it has neither text"},
+		{"bad pattern", "turns:\n- match: {user: '('}\n  text: a", "error parsing regexp"},
+		{"same group", "turns: [{text: a, match: {user: '(?P<a>x)', system: '(?P<a>x)'}}]", "turn 1: match: the name of the group a is taken"},
+		{"a placeholder's group", "turns: [{text: a, match: {user: '(?P<turn>x)'}}]", "the name of the group turn is taken"},
+		{"unknown placeholder", "turns:\n- text: a\n- text: '{{ nope }}'", "turn 2: text: {{ nope }} is no placeholder: write {{user}}"},
+		{"an action of a template", "turns: [{text: '{{ .User }}'}]", "{{ .User }} is no placeholder"},
+		{"another turn's group", "turns: [{text: a, match: {user: '(?P<a>x)'}}, {text: '{{a}}'}]", "turn 2: text: {{a}} is no placeholder"},
+		{"unknown placeholder in args", "turns: [{calls: [{tool: x, args: {a: [b, '{{c}}']}}]}]", "turn 1: the args of x: {{c}} is no placeholder"},
+		{"unquoted placeholder", "turns:\n- text: {{user}}", "cannot unmarshal"},
 		{"no tool", "turns: [{calls: [{args: {}}]}]", "a call needs a tool"},
-		{"args and raw", "turns: [{calls: [{tool: x, args: {}, raw: y}]}]", "exclude each other"},
-		{"args twice", "turns: [{calls: [{tool: x, args: {a: 1, a: 2}}]}]", `"a" is there twice`},
-		{"args list", "turns: [{calls: [{tool: x, args: [1]}]}]", "args is a mapping"},
-		{"args tag", "turns: [{calls: [{tool: x, args: {a: !foo b}}]}]", "unknown tag !foo"},
-		{"args infinite", "turns: [{calls: [{tool: x, args: {a: .inf}}]}]", "not a JSON value"},
-		{"alias", "turns: [{calls: [{tool: x, args: {a: &a {b: *a}}}]}]", "anchor"},
-		{"define inside", "turns: [{text: '{{define \"x\"}}{{end}}'}]", "under the script's key define"},
-		{"undefined template", "turns: [{text: '{{if true}}{{template \"x\"}}{{end}}'}]", `no template "x" under define`},
+		{"args list", "turns: [{calls: [{tool: x, args: [1]}]}]", "cannot unmarshal"},
+		{"args infinite", "turns: [{calls: [{tool: x, args: {a: .inf}}]}]", "the args of x cannot be JSON"},
 		{"bad stop", "turns: [{text: a, stop: never}]", "stop is one of"},
-		{"two faults", "turns: [{cut: true, malformed: true}]", "exclude each other"},
 		{"status", "turns: [{error: {status: 200}}]", "status of a failed HTTP request"},
-		{"duration", "turns: [{text: a, stall: fast}]", "line 1: want a duration"},
-		{"turn", "turns: [{text: a, match: {turn: x}}]", "line 1: want a number"},
-		{"too large", "#" + strings.Repeat("x", 1<<20), "larger than"},
+		{"usage", "turns: [{text: a, usage: {input: -1}}]", "usage cannot be negative"},
+		{"duration", "turns: [{text: a, stall: fast}]", "line 1: cannot unmarshal"},
+		{"turn", "turns: [{text: a, match: {turn: x}}]", "line 1: cannot unmarshal"},
+		{"too large", "#" + strings.Repeat("x", 4<<20), "larger than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := scripted.Parse("test", []byte(c.script))
@@ -280,38 +240,15 @@ func TestLoadReadsAFileAndNamesItInErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := scripted.Load(good)
-	if err != nil || s.Name() != "good" {
-		t.Errorf("Load = %v, %v; want a script called good", s, err)
+	m, err := scripted.Load(good)
+	if err != nil || m.Name() != "scripted:good" {
+		t.Errorf("Load = %v, %v; want a script called good", m, err)
 	}
 	if _, err := scripted.Load(bad); err == nil || !strings.Contains(err.Error(), bad) {
 		t.Errorf("error = %v, want one that names the file", err)
 	}
 	if _, err := scripted.Load(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error = %v, want not exist", err)
-	}
-}
-
-func TestTemplateErrorsNameScriptTurnAndTemplate(t *testing.T) {
-	for name, c := range map[string]struct{ turn, want string }{
-		"missing group":  {"text: '{{ .Match.x }}'", "script test: turn one: line 1: turn one text:1:9: "},
-		"missing key":    {"text: '{{ (dict).x }}'", "map has no entry"},
-		"bad arithmetic": {"text: '{{ div 1 0 }}'", "division by"},
-		"not an object":  {"calls: [{tool: x, args: '[1]'}]", "want a JSON object"},
-		"not JSON":       {"calls: [{tool: x, args: '{{ .User }}'}]", "not JSON"},
-		"bad value":      {"calls: [{tool: x, args: {a: !json 'x'}}]", "turn one calls[0].args.a: rendered text is not JSON"},
-		"for no list":    {"calls: [{for: '{}', tool: x}]", "want a JSON array"},
-		"for not JSON":   {"calls: [{for: 'x', tool: x}]", "calls[0].for: not JSON"},
-		"too many calls": {"calls: [{for: '{{ json (seq 1 2000) }}', tool: x}]", "more than 1000 calls"},
-		"panic":          {"text: '{{ index .Tools 3 }}'", "out of range"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := parse(t, "turns: [{name: one, "+c.turn+"}]")
-			_, err := llm.Collect(m.Stream(t.Context(), llm.Request{}), nil)
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "script test: turn one") {
-				t.Errorf("error = %v, want one with %q", err, c.want)
-			}
-		})
 	}
 }
 
@@ -334,18 +271,47 @@ func TestAnswersArriveInPiecesAtCharacterBoundaries(t *testing.T) {
 }
 
 func ExampleParse() {
-	script, err := scripted.Parse("greeter", []byte(`
+	model, err := scripted.Parse("greeter", []byte(`
 turns:
 - match: {user: 'I am (?P<name>\w+)'}
-  text: 'Hello, {{ .Match.name | upper }}.'
+  text: 'Hello, {{name}}.'
 `))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	answer, err := llm.Collect(scripted.New(script).Stream(context.Background(), llm.Request{
+	answer, err := llm.Collect(model.Stream(context.Background(), llm.Request{
 		Messages: []llm.Message{{Role: llm.User, Text: "I am Ada"}},
 	}), nil)
 	fmt.Println(answer.Message.Text, err)
-	// Output: Hello, ADA. <nil>
+	// Output: Hello, Ada. <nil>
+}
+
+// FuzzParse reads any script and, when it is one, has it answer: neither may panic, and calls are as package llm promises.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(survey))
+	f.Add([]byte("turns:\n- text: a\n- match: {turn: 1, after: []}\n  error: {status: 429, retry_after: 1s}\n"))
+	f.Add([]byte("turns: [{match: {result: '(?P<a>.)'}, calls: [{tool: x, args: {a: '{{a}}', b: [null, 1.5, {c: d}]}}], stop: length}]"))
+	f.Add([]byte("turns: &t [{text: a}, *t]"))
+	f.Fuzz(func(t *testing.T, script []byte) {
+		m, err := scripted.Parse("fuzz", script)
+		if err != nil {
+			return
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+		defer stop()
+		got, err := llm.Collect(m.Stream(ctx, llm.Request{Messages: []llm.Message{
+			user("survey a"), calls(llm.ToolCall{ID: "c1", Name: "x"}), results(llm.ToolResult{CallID: "c1", Name: "x", Text: "total 1"}),
+		}}), nil)
+		if err != nil {
+			return
+		}
+		ids := map[string]bool{"c1": true}
+		for _, c := range got.Message.Calls {
+			if !json.Valid(c.Args) || ids[c.ID] || c.Name == "" {
+				t.Errorf("call %+v", c)
+			}
+			ids[c.ID] = true
+		}
+	})
 }

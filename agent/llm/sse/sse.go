@@ -28,17 +28,47 @@ type Event struct {
 
 // Reader reads events one by one.
 type Reader struct {
-	in    *bufio.Reader
+	lines *bufio.Scanner
 	limit int
-	first bool // nothing was read yet: a byte order mark may follow
+	begun bool // a line was read: no byte order mark follows
 	cr    bool // the last line ended in CR: a LF that follows belongs to it
-	ended bool
+	// searched is how many bytes of the line that has not ended hold no end: a slow sender must not cost a search of all
+	// of them for each byte.
+	searched int
 }
 
 // NewReader returns a Reader of in. limit is the most bytes that one event may have, its field names
 // included.
 func NewReader(in io.Reader, limit int) *Reader {
-	return &Reader{in: bufio.NewReader(in), limit: limit, first: true}
+	r := &Reader{lines: bufio.NewScanner(in), limit: limit}
+	r.lines.Buffer(nil, limit+len(byteOrderMark)+2) // and the end of a line
+	r.lines.Split(r.split)
+	return r
+}
+
+const byteOrderMark = "\ufeff"
+
+// split is a bufio.SplitFunc of lines that end in LF, CR or CRLF. It does not wait for a LF behind a CR, so that an event
+// is delivered when its blank line is there and not when the byte after it comes.
+func (r *Reader) split(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	skip := 0
+	if r.cr && len(data) > 0 {
+		if r.cr = false; data[0] == '\n' {
+			skip = 1
+		}
+	}
+	from := skip + r.searched
+	i := bytes.IndexAny(data[from:], "\r\n")
+	switch {
+	case i >= 0:
+		r.cr, r.searched = data[from+i] == '\r', 0
+		return from + i + 1, data[skip : from+i], nil
+	case atEOF && len(data) > skip:
+		r.searched = 0
+		return len(data), data[skip:], nil
+	}
+	r.searched = len(data) - skip
+	return skip, nil, nil
 }
 
 // Next returns the next event that has data. At the end of the stream it returns io.EOF. When the
@@ -50,20 +80,19 @@ func (r *Reader) Next() (Event, error) {
 		data bool
 		size int
 	)
-	for !r.ended {
-		line, err := r.line(r.limit - size)
-		if err != nil && err != io.EOF {
-			return Event{}, err
+	for r.lines.Scan() {
+		line := r.lines.Bytes()
+		if !r.begun {
+			r.begun, line = true, bytes.TrimPrefix(line, []byte(byteOrderMark))
 		}
-		r.ended = err == io.EOF
-		size += len(line)
+		if size += len(line); size > r.limit {
+			return Event{}, fmt.Errorf("%w: over %d bytes", ErrTooLong, r.limit)
+		}
 		if len(line) == 0 {
 			if data {
 				return e, nil
 			}
-			if !r.ended {
-				e, size = Event{}, 0 // a blank line ends an event even when there is nothing to deliver
-			}
+			e, size = Event{}, 0 // a blank line ends an event even when there is nothing to deliver
 			continue
 		}
 		switch name, value := field(line); name {
@@ -79,7 +108,12 @@ func (r *Reader) Next() (Event, error) {
 			size -= len(line) // a comment: keep-alives may be many
 		}
 	}
-	if data {
+	switch err := r.lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return Event{}, fmt.Errorf("%w: over %d bytes", ErrTooLong, r.limit)
+	case err != nil:
+		return Event{}, err
+	case data:
 		return e, nil
 	}
 	return Event{}, io.EOF
@@ -89,55 +123,4 @@ func (r *Reader) Next() (Event, error) {
 func field(line []byte) (string, []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	return string(name), bytes.TrimPrefix(value, []byte(" "))
-}
-
-// line returns the next line without its end. A last line without an end comes with io.EOF.
-func (r *Reader) line(limit int) ([]byte, error) {
-	if r.first {
-		r.first = false
-		if mark, _ := r.in.Peek(3); bytes.Equal(mark, []byte("\ufeff")) {
-			_, _ = r.in.Discard(3)
-		}
-	}
-	var line []byte
-	for {
-		part, err := r.part()
-		if len(line)+len(part) > limit {
-			return nil, fmt.Errorf("%w: over %d bytes", ErrTooLong, r.limit)
-		}
-		line = append(line, part...)
-		if err != errMore {
-			return line, err
-		}
-	}
-}
-
-// errMore says that the line goes on.
-var errMore = errors.New("more")
-
-// part returns what is buffered of the current line: all of it with nil, or a piece with errMore.
-// It looks only at what has arrived, so that an event is delivered when its blank line is there and
-// not when the byte after it comes.
-func (r *Reader) part() ([]byte, error) {
-	if _, err := r.in.Peek(1); err != nil {
-		return nil, err
-	}
-	buf, _ := r.in.Peek(r.in.Buffered())
-	if r.cr {
-		r.cr = false
-		if buf[0] == '\n' {
-			_, _ = r.in.Discard(1)
-			return nil, errMore
-		}
-	}
-	i := bytes.IndexAny(buf, "\r\n")
-	if i < 0 {
-		part := bytes.Clone(buf)
-		_, _ = r.in.Discard(len(buf))
-		return part, errMore
-	}
-	r.cr = buf[i] == '\r'
-	part := bytes.Clone(buf[:i])
-	_, _ = r.in.Discard(i + 1)
-	return part, nil
 }

@@ -16,7 +16,7 @@ import (
 const (
 	maxEvent = 8 << 20 // one event: a call that writes a large file, sent whole
 	// MaxAnswer is how many bytes of text, thoughts and arguments an answer may have.
-	MaxAnswer = 32 << 20
+	MaxAnswer = 64 << 20
 	// ending is how long a server may take to close an answer after saying why it stopped. Some never do.
 	ending = 2 * time.Second
 )
@@ -147,3 +147,20 @@ func Start(data []byte) string { return string(data[:min(len(data), 1000)]) }
 
 // Tokens is a count as servers send it, made sane.
 func Tokens(n float64) int { return int(min(max(n, 0), 1<<40)) }
+
+// Encode writes a request as JSON, with <, > and & as they are: models read them better so.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
+}
+
+// Schema is the schema of a tool's arguments, or that of an object without any.
+func Schema(schema json.RawMessage) json.RawMessage {
+	if len(schema) == 0 {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return schema
+}

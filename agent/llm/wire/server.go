@@ -68,8 +68,8 @@ func open(cfg Config, d Dialect) (*Server, error) {
 func (s *Server) Name() string { return s.cfg.Name }
 
 // Stream asks once, and again where that makes sense, and yields what is emitted. once is to return
-// retry.ErrStopped when emit returns false.
-func (s *Server) Stream(ctx context.Context, once func(emit func(llm.Chunk) bool) error) iter.Seq2[llm.Chunk, error] {
+// the error of emit.
+func (s *Server) Stream(ctx context.Context, once func(emit func(llm.Chunk) error) error) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		begin, ok := time.Now(), true
 		policy := retry.Policy{Max: s.cfg.MaxRetries, BackOff: s.cfg.BackOff, MaxBackOff: s.cfg.MaxBackOff, Logger: s.cfg.Logger}

@@ -64,6 +64,9 @@ func (s *search) textOf(ctx context.Context, name string, b *buffer) ([]byte, er
 		return nil, err
 	}
 	defer f.Close()
+	if err := s.w.led(ctx, f, name, name); err != nil {
+		return nil, err
+	}
 	return b.whole(ctx, f)
 }
 

@@ -114,7 +114,7 @@ func applyAll(text string, f form, edits []edit) (string, []span, error) {
 }
 
 // asRead is the content of an existing file, if it is still what the agent has read.
-func (w *Workspace) asRead(ctx context.Context, path string, did *deed) ([]byte, error) {
+func (w *Workspace) asRead(ctx context.Context, path string, did *operation) ([]byte, error) {
 	known, ok := tool.Notes[seen](ctx).of(w.key(did.name))
 	if !ok {
 		return nil, fmt.Errorf("%s has not been read yet; Read it first, so that you edit what is there", quoted(path))
@@ -130,10 +130,10 @@ func (w *Workspace) asRead(ctx context.Context, path string, did *deed) ([]byte,
 }
 
 // content is all of an existing file, which is noted as what is replaced.
-func (w *Workspace) content(ctx context.Context, path string, did *deed) ([]byte, error) {
+func (w *Workspace) content(ctx context.Context, path string, did *operation) ([]byte, error) {
 	f, info, err := openRegular(w.root, did.name)
 	if err != nil {
-		return nil, w.explain(path, err)
+		return nil, explain(path, err)
 	}
 	defer f.Close()
 	if err := w.led(ctx, f, did.name, path); err != nil {
@@ -141,7 +141,7 @@ func (w *Workspace) content(ctx context.Context, path string, did *deed) ([]byte
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, mostEdited+1))
 	if err != nil {
-		return nil, w.explain(path, err)
+		return nil, explain(path, err)
 	}
 	if len(raw) > mostEdited {
 		return nil, fmt.Errorf("%s is longer than the %d MiB that are edited; use a command of Bash, such as sed", quoted(path), mostEdited>>20)

@@ -48,7 +48,7 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 		a.Limit = globLimit
 	}
 	pattern, onlyDirs := strings.CutSuffix(a.Pattern, "/")
-	if err := checkPattern(pattern); err != nil {
+	if err := CheckPattern(pattern); err != nil {
 		return "", err
 	}
 	top, err := w.directory(ctx, a.Path)
@@ -79,7 +79,7 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 		return nil
 	})
 	if err != nil {
-		return "", w.explain(orDot(a.Path), err)
+		return "", explain(orDot(a.Path), err)
 	}
 	slices.Sort(found)
 	more := files + dirs - len(found)
@@ -117,7 +117,7 @@ func (w *Workspace) directory(ctx context.Context, path string) (string, error) 
 	}
 	info, err := w.root.Stat(name)
 	if err != nil {
-		return "", w.explain(orDot(path), err)
+		return "", explain(orDot(path), err)
 	}
 	if !info.IsDir() {
 		return "", fmt.Errorf("%s is no directory", quoted(path))
@@ -125,7 +125,8 @@ func (w *Workspace) directory(ctx context.Context, path string) (string, error) 
 	return name, nil
 }
 
-func checkPattern(pattern string) error {
+// CheckPattern says why Glob does not take a pattern; nil when it does.
+func CheckPattern(pattern string) error {
 	switch {
 	case pattern == "":
 		return errors.New("the pattern is empty; ** matches everything")

@@ -72,7 +72,7 @@ func (w *Workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	}
 	info, err := w.root.Stat(top)
 	if err != nil {
-		return "", w.explain(orDot(a.Path), err)
+		return "", explain(orDot(a.Path), err)
 	}
 	s := &search{w: w, m: m, want: want, top: top, all: a.Ignored}
 	switch {
@@ -84,10 +84,10 @@ func (w *Workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 		err = notRegular(info)
 	}
 	if err != nil {
-		return "", w.explain(orDot(a.Path), err)
+		return "", explain(orDot(a.Path), err)
 	}
 	slices.SortFunc(s.found, func(a, b hit) int { return cmp.Compare(a.name, b.name) })
-	rows, more, err := w.rows(ctx, s, a)
+	rows, more, err := s.rows(ctx, a)
 	if err != nil {
 		return "", err
 	}
@@ -99,8 +99,8 @@ func (w *Workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 }
 
 // rows are what is shown of a search, and how many more there are.
-func (w *Workspace) rows(ctx context.Context, s *search, a grepArgs) (rows []string, more int, err error) {
-	show := w.shower(ctx)
+func (s *search) rows(ctx context.Context, a grepArgs) (rows []string, more int, err error) {
+	show := s.w.shower(ctx)
 	if a.OutputMode == "content" {
 		return s.content(ctx, a, show)
 	}
@@ -169,7 +169,7 @@ func chooser(glob string) (func(rel string) bool, error) {
 	pattern, not := strings.CutPrefix(glob, "!")
 	whole := strings.Contains(pattern, "/")
 	pattern = strings.TrimPrefix(pattern, "./")
-	if err := checkPattern(pattern); err != nil {
+	if err := CheckPattern(pattern); err != nil {
 		return nil, fmt.Errorf("glob: %w", err)
 	}
 	return func(rel string) bool {

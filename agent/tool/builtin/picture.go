@@ -19,7 +19,7 @@ const smaller = "make a smaller copy, for example with `convert IN -resize 1568x
 func (w *Workspace) look(ctx context.Context, name, path string, f *os.File, is *binaryError) (tool.Result, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return tool.Result{}, w.explain(path, err)
+		return tool.Result{}, explain(path, err)
 	}
 	cannot := fmt.Errorf("%s is %w of %d bytes, which cannot be shown", quoted(path), is, info.Size())
 	switch {
@@ -29,11 +29,11 @@ func (w *Workspace) look(ctx context.Context, name, path string, f *os.File, is 
 		return tool.Result{}, fmt.Errorf("%w: of a picture at most %d are; %s", cannot, llm.MaxImage, smaller)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return tool.Result{}, w.explain(path, err)
+		return tool.Result{}, explain(path, err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, llm.MaxImage+1)) // it may have grown
 	if err != nil {
-		return tool.Result{}, w.explain(path, err)
+		return tool.Result{}, explain(path, err)
 	}
 	img, err := llm.NewImage(data)
 	if err != nil {

@@ -119,3 +119,45 @@ func TestASymlinkPlantedBetweenCheckAndUseOfAFileAsAnOrdinaryUser(t *testing.T) 
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// swap is a guard that puts a link in place of a directory when it has judged a call.
+type swap struct {
+	permission.Chain
+	then func()
+}
+
+func (s *swap) Judge(c permission.Call) permission.Verdict {
+	v := s.Chain.Judge(c)
+	if s.then != nil {
+		s.then()
+		s.then = nil
+	}
+	return v
+}
+
+func TestGrepShowsNoDeniedFileBehindALink(t *testing.T) {
+	for _, mode := range []string{"files_with_matches", "content", "count"} {
+		dir := t.TempDir()
+		d, private := filepath.Join(dir, "d"), filepath.Join(dir, "private")
+		err := errors.Join(os.Mkdir(d, 0o755), os.Mkdir(private, 0o755), os.WriteFile(filepath.Join(d, "f"), []byte("plain"), 0o600),
+			os.WriteFile(filepath.Join(private, "f"), []byte("secret"), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := permission.Policy{Deny: []permission.Rule{ruleOf(t, "Read(private/*)")}, Allow: []permission.Rule{ruleOf(t, "Grep")}}
+		guard := &swap{Chain: permission.Chain{{Policy: p}}}
+		b := open(t, dir, guard, "")
+		if text := b.ok(t, "Grep", "pattern", "a", "path", "d", "output_mode", mode); !strings.Contains(text, "d/f") {
+			t.Errorf("%s: before, %q does not show the file", mode, text)
+		}
+		guard.then = func() {
+			if err := errors.Join(os.Rename(d, d+"2"), os.Symlink("private", d)); err != nil {
+				t.Error(err)
+			}
+		}
+		text := b.call(t, "Grep", "pattern", "e", "path", "d", "output_mode", mode).Text
+		if before, _, _ := strings.Cut(text, "#"); strings.Contains(text, "secret") || strings.Contains(before, "d/f") {
+			t.Errorf("%s: it shows %q", mode, text)
+		}
+	}
+}

@@ -53,7 +53,7 @@ func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result,
 		}
 		beside, err := open(dir)
 		if err != nil {
-			return tool.Result{}, w.explain(a.FilePath, err)
+			return tool.Result{}, explain(a.FilePath, err)
 		}
 		defer func() { _ = beside.Close() }() // nothing was written
 		return beside.read(ctx, a)
@@ -71,13 +71,13 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	}
 	// Looked at first, because opening some devices does something.
 	if info, err := w.root.Stat(name); err != nil {
-		return tool.Result{}, w.explain(a.FilePath, err)
+		return tool.Result{}, explain(a.FilePath, err)
 	} else if !info.Mode().IsRegular() {
 		return tool.Result{}, fmt.Errorf("%s is %w", quoted(a.FilePath), notRegular(info))
 	}
 	f, _, err := openRegular(w.root, name)
 	if err != nil {
-		return tool.Result{}, w.explain(a.FilePath, err)
+		return tool.Result{}, explain(a.FilePath, err)
 	}
 	defer f.Close()
 	if err := w.led(ctx, f, name, a.FilePath); err != nil {
@@ -93,7 +93,7 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 		if errors.As(err, &binary) {
 			return w.look(ctx, name, a.FilePath, f, binary)
 		}
-		return tool.Result{}, w.explain(a.FilePath, err)
+		return tool.Result{}, explain(a.FilePath, err)
 	}
 	tool.Notes[seen](ctx).note(w.key(name), fingerprint(sum.Sum(nil)))
 	text, err := p.show(a.FilePath)

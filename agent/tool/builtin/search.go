@@ -108,7 +108,7 @@ func (s *search) batch(ctx context.Context, dir string, files []string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		n, err := s.file(ctx, root, name, b)
+		n, err := s.file(ctx, root, path.Join(dir, name), b)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -138,13 +138,22 @@ func (s *search) batch(ctx context.Context, dir string, files []string) error {
 	return nil
 }
 
-// file counts in one file.
+// file counts in one file of the directory that root is. Where there is something to show, the file has to be one that the
+// rules let be searched, wherever a link has led meanwhile.
 func (s *search) file(ctx context.Context, root *os.Root, name string, b *buffer) (int64, error) {
-	f, _, err := openRegular(root, name)
+	f, _, err := openRegular(root, filepath.Base(name))
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
+	n, err := s.count(ctx, f, b)
+	if n > 0 && err == nil {
+		err = s.w.led(ctx, f, name, name)
+	}
+	return n, err
+}
+
+func (s *search) count(ctx context.Context, f io.Reader, b *buffer) (int64, error) {
 	if !s.m.multiline {
 		return b.countLines(ctx, f, s.m)
 	}

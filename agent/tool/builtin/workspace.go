@@ -94,16 +94,24 @@ func (w *Workspace) of(ctx context.Context, path string) *Workspace {
 	return w
 }
 
+// CheckPath says why no tool here takes a path, wherever it leads; nil when they do.
+func CheckPath(path string) error {
+	switch {
+	case path == "":
+		return errors.New("the path is empty; give the path of a file")
+	case strings.ContainsRune(path, 0):
+		return errors.New("a path cannot hold a NUL")
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		return fmt.Errorf("%s: ~ is not expanded; give an absolute path, or one relative to the working directory", quoted(path))
+	}
+	return nil
+}
+
 // within finds the name of a path in the workspace, "." for itself. It is the path that the guard
 // judged: made absolute by the same directory, cleaned the same way.
 func (w *Workspace) within(ctx context.Context, path string) (string, error) {
-	switch {
-	case path == "":
-		return "", errors.New("the path is empty; give the path of a file")
-	case strings.ContainsRune(path, 0):
-		return "", errors.New("a path cannot hold a NUL")
-	case path == "~" || strings.HasPrefix(path, "~/"):
-		return "", fmt.Errorf("%s: ~ is not expanded; give a path below %s", quoted(path), w.dir)
+	if err := CheckPath(path); err != nil {
+		return "", err
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(w.here(ctx), path)
@@ -190,7 +198,7 @@ func notRegular(info fs.FileInfo) error {
 }
 
 // explain says in words what went wrong with a file, and what to do.
-func (w *Workspace) explain(path string, err error) error {
+func explain(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s does not exist; use Glob to see what is there", quoted(path))

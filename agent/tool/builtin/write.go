@@ -35,13 +35,13 @@ func (w *Workspace) writeTool() tool.Tool {
 	})
 }
 
-// deed is what a write does to the file of that name.
-type deed struct {
+// operation is what a write does to the file of that name.
+type operation struct {
 	name   string
 	before fs.FileInfo // of the file that is replaced; nil = there is none
 }
 
-func (d deed) String() string {
+func (d operation) String() string {
 	if d.before != nil {
 		return "Replaced"
 	}
@@ -49,65 +49,65 @@ func (d deed) String() string {
 }
 
 // write puts a whole file in place. One that the agent has read, and that is another since, it does not replace.
-func (w *Workspace) write(ctx context.Context, a writeArgs) (deed, error) {
+func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, error) {
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	did, err := w.target(ctx, a.FilePath)
 	if err != nil {
-		return deed{}, err
+		return operation{}, err
 	}
 	if err := w.root.MkdirAll(filepath.Dir(did.name), 0o755); err != nil {
-		return deed{}, w.explain(a.FilePath, err)
+		return operation{}, explain(a.FilePath, err)
 	}
 	notes, key := tool.Notes[seen](ctx), w.key(did.name)
 	if _, read := notes.of(key); read && did.before != nil && did.before.Size() <= mostEdited {
 		if _, err := w.asRead(ctx, a.FilePath, &did); err != nil {
-			return deed{}, err
+			return operation{}, err
 		}
 	}
 	if err := w.replace(ctx, a.FilePath, did, []byte(a.Content)); err != nil {
-		return deed{}, err
+		return operation{}, err
 	}
 	notes.note(key, sha256.Sum256([]byte(a.Content)))
 	return did, nil
 }
 
 // target finds the file that a path names, to be written.
-func (w *Workspace) target(ctx context.Context, path string) (deed, error) {
+func (w *Workspace) target(ctx context.Context, path string) (operation, error) {
 	name, err := w.within(ctx, path)
 	if err != nil {
-		return deed{}, err
+		return operation{}, err
 	}
 	if ctx.Err() != nil {
-		return deed{}, context.Cause(ctx)
+		return operation{}, context.Cause(ctx)
 	}
-	did := deed{name: name}
+	did := operation{name: name}
 	info, err := w.root.Lstat(name)
 	switch {
 	case err == nil && info.Mode()&fs.ModeSymlink != 0:
 		// The rename below would put a file in the link's place, not in its target's.
-		return deed{}, fmt.Errorf("%s is a symbolic link; write the file that it leads to", quoted(path))
+		return operation{}, fmt.Errorf("%s is a symbolic link; write the file that it leads to", quoted(path))
 	case err == nil && !info.Mode().IsRegular():
-		return deed{}, fmt.Errorf("%s is %w; it is not replaced", quoted(path), errNotRegular)
+		return operation{}, fmt.Errorf("%s is %w; it is not replaced", quoted(path), errNotRegular)
 	case err == nil:
 		did.before = info
 	case !errors.Is(err, fs.ErrNotExist):
-		return deed{}, w.explain(path, err)
+		return operation{}, explain(path, err)
 	}
-	if inGit(name) || w.leadsIntoGit(filepath.Dir(name)) {
-		return deed{}, errInGit(path)
+	if inGit(name) || leadsIntoGit(w.real, filepath.Dir(name)) {
+		return operation{}, errInGit(path)
 	}
 	return did, nil
 }
 
-// leadsIntoGit follows the links of a directory, as far as it is there.
-func (w *Workspace) leadsIntoGit(dir string) bool {
+// leadsIntoGit reports whether dir, below root, lies in a .git directory once its links are followed, as far as it exists.
+func leadsIntoGit(root, dir string) bool {
 	for ; ; dir = filepath.Dir(dir) {
-		real, err := filepath.EvalSymlinks(filepath.Join(w.real, dir))
+		real, err := filepath.EvalSymlinks(filepath.Join(root, dir))
 		if errors.Is(err, fs.ErrNotExist) && dir != "." {
 			continue
 		}
-		rel, outside := filepath.Rel(w.real, real)
+		rel, outside := filepath.Rel(root, real)
 		return err != nil || outside != nil || inGit(rel)
 	}
 }
@@ -115,17 +115,17 @@ func (w *Workspace) leadsIntoGit(dir string) bool {
 // replace writes a file beside the one to be and renames it: a reader sees the old or the new one. All of it happens in
 // one open directory, so that a link put in its place leads nothing astray. What has changed since it was looked at
 // stays as it is, but for the moment between that check and the renaming.
-func (w *Workspace) replace(ctx context.Context, path string, d deed, content []byte) error {
+func (w *Workspace) replace(ctx context.Context, path string, d operation, content []byte) error {
 	dir, err := w.root.OpenRoot(filepath.Dir(d.name))
 	if err != nil {
-		return w.explain(path, err)
+		return explain(path, err)
 	}
 	defer dir.Close()
 	if err := w.ledTo(ctx, dir, d.name, path); err != nil {
 		return err
 	}
 	if err := d.putInto(dir, content); err != nil {
-		return w.explain(path, err)
+		return explain(path, err)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (w *Workspace) replace(ctx context.Context, path string, d deed, content []
 func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) error {
 	here, err := dir.Open(".")
 	if err != nil {
-		return w.explain(path, err)
+		return explain(path, err)
 	}
 	defer here.Close()
 	at := pathOf(here)
@@ -150,7 +150,7 @@ func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) 
 	return nil
 }
 
-func (d deed) putInto(dir *os.Root, content []byte) (err error) {
+func (d operation) putInto(dir *os.Root, content []byte) (err error) {
 	temp, name := ".symbio-"+rand.Text()+".tmp", filepath.Base(d.name)
 	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

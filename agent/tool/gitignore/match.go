@@ -90,52 +90,54 @@ func class(text string, i int) (set *[256]bool, next int, closed bool) {
 		i++
 	}
 	last := -1 // the byte before, which a range may begin with
-	for first := true; ; first = false {
-		if i >= len(text) {
-			return nil, 0, false
-		}
-		c := text[i]
-		switch {
-		case c == ']' && !first:
+	for first := true; i < len(text); first = false {
+		if text[i] == ']' && !first {
 			for b := range set {
 				set[b] = set[b] != not && b != '/'
 			}
 			return set, i + 1, true
-		case c == '-' && last >= 0 && i+1 < len(text) && text[i+1] != ']':
-			i++
-			if text[i] == '\\' {
-				if i++; i >= len(text) {
-					return nil, 0, false
-				}
-			}
-			for b := last; b <= int(text[i]); b++ {
-				set[b] = true
-			}
-			last = -1
-		case c == '[' && i+1 < len(text) && text[i+1] == ':':
-			name, known, end := named(text, i+2)
-			if end < 0 {
-				set['['], last = true, '['
-				break
-			}
-			if !known {
-				return nil, 0, false
-			}
-			for b := range set {
-				set[b] = set[b] || name(byte(b))
-			}
-			i, last = end, -1
-		default:
-			if c == '\\' {
-				if i++; i >= len(text) {
-					return nil, 0, false
-				}
-				c = text[i]
-			}
-			set[c], last = true, int(c)
 		}
-		i++
+		var ok bool
+		if i, last, ok = element(set, text, i, last); !ok {
+			break
+		}
 	}
+	return nil, 0, false
+}
+
+// element adds a byte, a range or a named class to a set. next is behind it, and byte what a range may begin with; -1 is
+// nothing. ok is false for what ends nowhere or is not known.
+func element(set *[256]bool, text string, i, last int) (next, now int, ok bool) {
+	literal := func(i int) (c byte, next int, ok bool) {
+		if i < len(text) && text[i] == '\\' {
+			i++
+		}
+		if i >= len(text) {
+			return 0, 0, false
+		}
+		return text[i], i + 1, true
+	}
+	switch c := text[i]; {
+	case c == '-' && last >= 0 && i+1 < len(text) && text[i+1] != ']':
+		to, next, ok := literal(i + 1)
+		for b := last; b <= int(to); b++ {
+			set[b] = true
+		}
+		return next, -1, ok
+	case c == '[' && i+1 < len(text) && text[i+1] == ':':
+		has, known, end := named(text, i+2)
+		if end < 0 {
+			set['['] = true
+			return i + 1, '[', true
+		}
+		for b := range set {
+			set[b] = set[b] || known && has(byte(b))
+		}
+		return end + 1, -1, known
+	}
+	c, next, ok := literal(i)
+	set[c] = true
+	return next, int(c), ok
 }
 
 // named reads the name of a class such as alpha. end is where its ] stands; less than 0 = it is no such name.

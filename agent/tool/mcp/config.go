@@ -95,6 +95,9 @@ func readFile(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.IsDir() { // so the sandbox keeps a command from making the file while it runs
+		return nil, os.ErrNotExist
+	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", file)
 	}

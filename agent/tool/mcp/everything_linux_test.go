@@ -16,21 +16,23 @@ import (
 	"testing"
 	"time"
 
-	"symbio/agent/llm/llmtest"
 	"symbio/community"
 	"symbio/security/sandbox"
 )
 
+// npmDirectory is the environment variable that names a directory with a node_modules in it.
+const npmDirectory = "SYMBIO_TEST_NPM"
+
 // npm is where servers are installed that nobody here wrote.
 func npm(t *testing.T, name string) (node, program string) {
 	t.Helper()
-	dir := os.Getenv(llmtest.NPM)
+	dir := os.Getenv(npmDirectory)
 	if dir == "" {
-		t.Skipf("%s names no directory with %s in its node_modules", llmtest.NPM, name)
+		t.Skipf("%s names no directory with %s in its node_modules", npmDirectory, name)
 	}
 	program = filepath.Join(dir, "node_modules", "@modelcontextprotocol", name, "dist", "index.js")
 	if _, err := os.Stat(program); err != nil {
-		t.Skipf("%s is not installed in $%s: %v", name, llmtest.NPM, err)
+		t.Skipf("%s is not installed in $%s: %v", name, npmDirectory, err)
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -146,7 +148,7 @@ func TestEveryToolOfServerEverythingWorksInTheSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := one.Call(ctx, nil, ignore)
-	if err != nil || !strings.Contains(answer.Text, `"MARK": "here"`) || strings.Contains(answer.Text, llmtest.NPM) {
+	if err != nil || !strings.Contains(answer.Text, `"MARK": "here"`) || strings.Contains(answer.Text, npmDirectory) {
 		t.Errorf("its environment: got %s, %v", answer.Text, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -74,10 +75,44 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 			add(t)
 		}
 	}
+	if changed := s.compare(tools); changed != "" {
+		note("%s", changed)
+		s.m.cfg.Logger.Warn("mcp server has changed", "server", s.Name, "what", changed)
+		s.m.cfg.Report(Status{Server: s.Server, State: s.status().State, Why: changed}) // before they are offered
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tools, s.notes = tools, notes
 	return nil
+}
+
+// compare says which tools are not what they were when they were first listed here, and keeps what those are that were
+// never listed.
+func (s *server) compare(tools []*Tool) string {
+	var names []string
+	first := map[string]string{}
+	for _, t := range tools {
+		if t.Doubt() != "" {
+			names = append(names, t.spec.Name)
+		} else if t.Hash != "" && s.m.cfg.Pins.Pinned(s.Hash, t.Name) == "" {
+			first[t.Name] = t.Hash
+		}
+	}
+	s.pin(first)
+	if len(names) == 0 {
+		return ""
+	}
+	part := ServerPart(s.Name)
+	return fmt.Sprintf("%s changed what they say of themselves since they were first listed here: symbio mcp tools %s shows them, symbio mcp trust %s --tools accepts them", strings.Join(names, ", "), part, part)
+}
+
+func (s *server) pin(tools map[string]string) {
+	if len(tools) == 0 {
+		return
+	}
+	if err := s.m.cfg.Pins.Pin(s.Hash, tools); err != nil {
+		s.m.cfg.Logger.Warn("what an mcp tool is was not kept", "server", s.Name, "err", err)
+	}
 }
 
 // pages reads a list that comes in pages, as far as it is taken.

@@ -34,19 +34,19 @@ const (
 type Status struct {
 	Server Server `json:"server"`
 	State  State  `json:"state"`
-	// Why says what is wrong, with what its program said; "" unless it Failed.
+	// Why says what is wrong, with what its program said, or that it takes long to start; "" if neither.
 	Why string `json:"why,omitempty"`
 	// Tools is how many it has. Notes are what was left out of its lists.
 	Tools int      `json:"tools"`
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Pins remember what tools were when somebody first let them run. Methods may be called from many goroutines.
+// Pins remember what tools were when they were first listed, or last accepted. Methods may be called from many goroutines.
 type Pins interface {
 	// Pinned is the hash of a tool of the server with that Server.Hash; "" = none.
 	Pinned(server, tool string) string
-	// Pin keeps it.
-	Pin(server, tool, hash string) error
+	// Pin keeps the hashes of tools by their names.
+	Pin(server string, tools map[string]string) error
 }
 
 // Config sets up a Manager. The zero value has no servers.
@@ -152,12 +152,16 @@ func (m *Manager) Start(ctx context.Context) {
 	}
 }
 
-// Tools are those that agents have now. The first call starts the servers, and waits for them as Start does; later ones
-// wait for none.
+// Tools are those that agents have now. The first call starts the servers, and waits some seconds for them; the tools of
+// those that take longer come with a later call, and Report hears of them with the state Starting.
 func (m *Manager) Tools(ctx context.Context) []tool.Tool {
-	m.Start(ctx)
+	servers := m.all()
+	for _, s := range servers {
+		s.want()
+	}
 	var all []tool.Tool
-	for _, s := range m.all() {
+	for _, s := range servers {
+		s.settleSoon(ctx)
 		for _, r := range s.offered() {
 			all = append(all, r)
 		}
@@ -233,12 +237,14 @@ func (p *memory) Pinned(server, tool string) string {
 	return p.pins[server+"\x00"+tool]
 }
 
-func (p *memory) Pin(server, tool, hash string) error {
+func (p *memory) Pin(server string, tools map[string]string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pins == nil {
 		p.pins = map[string]string{}
 	}
-	p.pins[server+"\x00"+tool] = hash
+	for tool, hash := range tools {
+		p.pins[server+"\x00"+tool] = hash
+	}
 	return nil
 }

@@ -12,6 +12,9 @@ const (
 	hashLength    = 8  // hexadecimal digits: a server that looks for two names of one hash gains nothing, see toolName
 )
 
+// ToolPrefix is how the names of a server's tools begin.
+func ToolPrefix(server string) string { return "mcp__" + ServerPart(server) + "__" }
+
 // ServerPart is a server's name as it stands in the names of its tools, and so in rules: mcp__PART__*. A name of letters,
 // digits, - and single _ stays as it is; another gets a hash of itself, so that no two are the same and none depends on
 // which others there are.

@@ -20,6 +20,8 @@ const (
 	longestPause = time.Minute
 	// listPause is between two looks at lists that a server says have changed.
 	listPause = time.Second
+	// soon is how long a turn waits for a server that starts: as long as most take that are on the disk.
+	soon = 3 * time.Second
 	// mostCalls of a server run at a time; more than agents make, and few enough that progress is found quickly.
 	mostCalls = 256
 )
@@ -39,6 +41,7 @@ type server struct {
 	why     string                              // guarded by mu
 	over    bool                                // it is not started any more; guarded by mu
 	tried   bool                                // it was ready, or failed, once; guarded by mu
+	began   time.Time                           // it was wanted first, or again; guarded by mu
 	retry   time.Time                           // of a failed one, before which it is not tried again; guarded by mu
 	changed chan struct{}                       // closed at each change of state; guarded by mu
 	now     *sdk.ClientSession                  // nil = not ready; guarded by mu
@@ -118,7 +121,7 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 	}
 	defer l.end()
 	fail := func(err error) error {
-		text := brief(cause(ctx, err))
+		text := brief(cause(ctx, err)) + l.hint
 		if l.said == nil {
 			return errors.New(text)
 		}
@@ -140,6 +143,7 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 		return false, fail(context.Cause(ctx))
 	}
 	s.ready(session)
+	l.hint = "" // it was not that
 	return true, fail(s.serve(ctx, session))
 }
 
@@ -228,6 +232,7 @@ func (s *server) want() {
 	}
 	select {
 	case s.wanted <- struct{}{}:
+		s.began = time.Now()
 		s.set(Starting, "")
 	default:
 	}
@@ -247,6 +252,25 @@ func (s *server) settle(ctx context.Context, first bool) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// settleSoon is settle for a turn of an agent, which a server that takes long does not hold up: that is reported, once,
+// and its tools come with a later turn.
+func (s *server) settleSoon(ctx context.Context) {
+	s.mu.Lock()
+	short, cancel := context.WithDeadline(ctx, s.began.Add(soon))
+	s.mu.Unlock()
+	defer cancel()
+	s.settle(short, true)
+	s.mu.Lock()
+	slow := s.state == Starting && !s.tried && s.why == "" && ctx.Err() == nil
+	if slow {
+		s.set(Starting, "it is still starting; its tools come with the next turn after it is ready")
+	}
+	s.mu.Unlock()
+	if slow {
+		s.m.cfg.Report(s.status())
 	}
 }
 

@@ -63,24 +63,20 @@ func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	}}, nil
 }
 
-// Doubt is why a person has to decide about a call, whatever rule allows it: the tool is not what it was when somebody
-// first let it run. "" = there is none.
+// Doubt is why a person has to decide about a call, whatever rule allows it: the tool is not what it was when it was
+// first listed, or last accepted. "" = there is none.
 func (t *Tool) Doubt() string {
 	pinned := t.server.m.cfg.Pins.Pinned(t.server.Server.Hash, t.Name)
 	if pinned == "" || t.Hash == "" || pinned == t.Hash {
 		return ""
 	}
-	return fmt.Sprintf("The server %s has changed what this tool says of itself (its description or its arguments) since it was first let run here.", ServerPart(t.server.Name))
+	return fmt.Sprintf("The server %s has changed what this tool says of itself (its description or its arguments) since it was first listed here.", ServerPart(t.server.Name))
 }
 
 // Accept takes the tool for what it is now: what it was is forgotten.
 func (t *Tool) Accept() {
-	pins := t.server.m.cfg.Pins
-	if t.Hash == "" || pins.Pinned(t.server.Server.Hash, t.Name) == t.Hash {
-		return
-	}
-	if err := pins.Pin(t.server.Server.Hash, t.Name, t.Hash); err != nil {
-		t.server.m.cfg.Logger.Warn("what an mcp tool is was not kept", "server", t.server.Name, "err", err)
+	if t.Hash != "" && t.server.m.cfg.Pins.Pinned(t.server.Server.Hash, t.Name) != t.Hash {
+		t.server.pin(map[string]string{t.Name: t.Hash})
 	}
 }
 

@@ -45,6 +45,7 @@ type Box struct {
 type link struct {
 	transport sdk.Transport
 	said      func() string // what its program wrote to standard error; nil = it has none
+	hint      string        // what may be why it does not start
 	end       func()        // closes it, and waits until its program and all that it started have ended
 }
 
@@ -87,8 +88,13 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 		spec.Env = append(spec.Env, name+"="+value)
 		policy.Env = append(slices.Clip(policy.Env), name)
 	}
-	if real, err := filepath.EvalSymlinks(s.Command); err == nil && filepath.IsAbs(s.Command) {
-		policy.Files.Read = append(slices.Clip(policy.Files.Read), real) // also where a private /tmp stands in the place of what it is in
+	policy.Files.Read = append(slices.Clip(policy.Files.Read), s.shown()...)
+	hint := ""
+	if policy.Network != sandbox.NetworkFull {
+		hint = fmt.Sprintf("; the sandbox holds it without the machine's network: if it needs that, write \"sandbox\": {\"network\": \"full\"} into its entry, %s:%d", s.File, s.Line)
+		if s.Project {
+			hint = "; the sandbox holds it without the machine's network: if it needs that, write sandbox: {network: full} into your configuration, or its entry with that into your own mcp.json"
+		}
 	}
 	said := &tail{}
 	spec.Stderr = said
@@ -100,8 +106,36 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	return &link{
 		transport: &sdk.IOTransport{Reader: &lines{r: bufio.NewReaderSize(p.Stdout, 64<<10), c: p.Stdout}, Writer: p.Stdin, MaxLineLength: maxMessage},
 		said:      said.String,
+		hint:      hint,
 		end:       end,
 	}, nil
+}
+
+// shown is what a program sees of /tmp, where it has a directory of its own otherwise: that of each path that its entry
+// names there, as a whole, since few programs are one file. And itself, wherever it is.
+func (s Server) shown() (paths []string) {
+	command := s.Command
+	if strings.ContainsRune(command, filepath.Separator) && !filepath.IsAbs(command) {
+		command = filepath.Join(s.Dir, command)
+	}
+	for _, path := range append([]string{command, s.Dir}, s.Args...) {
+		if !filepath.IsAbs(path) {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			real = path
+		}
+		for _, p := range []string{filepath.Clean(path), real} {
+			if below, ok := strings.CutPrefix(p, "/tmp/"); ok {
+				top, _, _ := strings.Cut(below, "/")
+				paths = append(paths, "/tmp/"+top)
+			} else if path == command {
+				paths = append(paths, p)
+			}
+		}
+	}
+	return paths
 }
 
 // endProcess has a program end by itself, as the protocol has it, and ends it if it does not.

@@ -64,6 +64,25 @@ func behalf(ctx context.Context, other bool) ([]byte, error) {
 	return say(other)
 }
 
+// Address names an agent among the requesters of what it asks for: NODE/ID.
+func Address(m community.Member) string { return string(m.Node) + "/" + string(m.ID) }
+
+// claimed marks the name of permissions that only another node vouches for.
+const claimed = ", as another node says"
+
+// Constraints reads what those are held to, as other nodes say, on whose behalf a signal is.
+func Constraints(s community.Signal) (permission.Chain, error) {
+	chain, err := permission.ReadBehalf(s.OnBehalf)
+	if err != nil {
+		return nil, community.Explain(community.ErrInvalid, "the permissions on whose behalf it is: "+err.Error())
+	}
+	for i := range chain {
+		// It may have come over an agent of this node, which has it from there.
+		chain[i].Name = strings.TrimSuffix(chain[i].Name, claimed) + claimed
+	}
+	return chain, nil
+}
+
 // The tools, of which each agent has its own.
 var (
 	findMembers      = tool.NewKind[findArgs](tool.Spec{Name: "find_members", Description: findText})

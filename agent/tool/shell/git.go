@@ -17,12 +17,11 @@ type gitArgs struct {
 	Timeout int      `json:"timeout,omitempty" jsonschema:"How long it may take, in seconds."`
 }
 
-// quiet keeps git from opening a pager or an editor, from asking, and from reading a configuration that is
-// not the repository's or the user's.
-var quiet = []string{"GIT_PAGER=cat", "PAGER=cat", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
+// quiet keeps git from asking and from writing what it need not. The sandbox sees to the rest.
+var quiet = []string{"PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
 
 func (r *runner) git() tool.Tool {
-	return tool.New(tool.Spec{Name: "Git", Description: gitText, Alone: true, Holds: r.holds}, func(ctx context.Context, a gitArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "Git", Description: gitText, Alone: true, Holds: r.holds, Keeps: r.keeps}, func(ctx context.Context, a gitArgs) tool.Result {
 		limit, err := timeLimit(a.Timeout)
 		if err != nil {
 			return failed(err.Error())

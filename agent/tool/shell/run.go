@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"symbio/agent/tool"
+	"symbio/security/permission"
 	"symbio/security/sandbox"
 )
 
@@ -67,6 +68,15 @@ func (r *runner) holds(ctx context.Context) error {
 	return box.Check(tool.Held(ctx, r.cfg.Policy))
 }
 
+// keeps says that what holds a command keeps it from the files.
+func (r *runner) keeps(ctx context.Context, d *permission.Denied) bool {
+	if r.cfg.Box == nil {
+		return false
+	}
+	box, err := r.cfg.Box(ctx)
+	return err == nil && len(box.Gaps(tool.Denying(tool.Held(ctx, r.cfg.Policy), d).Files)) == 0
+}
+
 // accepted says that a person has seen what is lacking now, and wants the command to run all the same.
 func accepted(ctx context.Context, box *sandbox.Box, p sandbox.Policy) bool {
 	var lacking *sandbox.Refusal
@@ -122,6 +132,9 @@ func shown(out sandbox.Result, trouble string) tool.Result {
 	}
 	if text == "" {
 		text = "[It printed nothing.]\n"
+	}
+	for _, line := range out.Disarmed {
+		text += "[Set aside, so that git outside of the sandbox does not execute what a command wrote: " + line + ".]\n"
 	}
 	if trouble != "" {
 		text += "[" + trouble + ".]\n"

@@ -11,8 +11,8 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
-	"symbio/agent/llm/llmtest"
 	"symbio/agent/tool"
 	"symbio/agent/tool/shell"
 	"symbio/community"
@@ -40,7 +40,7 @@ func skillDir(t *testing.T, root, name, tools string) string {
 
 // tasks is a model that does what its task says, one tool call for each.
 func tasks(dir string) llm.Model {
-	return llmtest.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+	return llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 		last := r.Messages[len(r.Messages)-1]
 		if last.Role == llm.Tool {
 			return llm.Response{Message: llm.Message{Text: last.Results[0].Text}, Stop: llm.StopEnd}, nil
@@ -91,7 +91,7 @@ func TestAScriptOfAnActiveSkillRunsInTheSandbox(t *testing.T) {
 		Community: house, Skills: registry, Tools: shell.Tools(p.cfg), Dir: p.dir,
 		Model: func(context.Context, string) (llm.Model, error) { return tasks(dir), nil },
 	})
-	m, err := factory.Spawn(ctx, agent.Order{Definition: agent.General(), Policy: p.guard[0].Policy, Ask: func(_ context.Context, d agent.Asked) tool.Answer {
+	m, err := factory.Spawn(ctx, agent.Order{Definition: definition.General(), Policy: p.guard[0].Policy, Ask: func(_ context.Context, d agent.Asked) tool.Answer {
 		asked = append(asked, d.Tool)
 		return tool.Answer{}
 	}})

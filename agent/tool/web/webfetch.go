@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net/url"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/net/html/charset"
 
 	"symbio/agent/tool"
+	"symbio/security/visible"
 )
 
 //go:embed webfetch.md
@@ -155,18 +155,7 @@ func part(text string, offset int) (string, error) {
 }
 
 // shown is what a stranger wrote, on one line and not without end.
-func shown(s string) string {
-	s = strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return -1
-		}
-		return c
-	}, strings.ToValidUTF8(s, ""))
-	if len(s) > 500 {
-		s = strings.ToValidUTF8(s[:500], "") + "…"
-	}
-	return s
-}
+func shown(s string) string { return visible.Line(s, 500) }
 
 func explain(err error) string {
 	switch {

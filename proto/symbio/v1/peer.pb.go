@@ -183,7 +183,7 @@ type NodeDescriptor struct {
 	Run *Run `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
 	// The longest payload that it takes over Link, in bytes; 0 = 1 MiB.
 	MaxMessage uint64 `protobuf:"varint,8,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
-	// How many sends over Link may be on their way to it; 0 = it knows none.
+	// How many sends over Link may be on their way to it; 0 = it takes none.
 	MaxSends uint64 `protobuf:"varint,10,opt,name=max_sends,json=maxSends,proto3" json:"max_sends,omitempty"`
 	// Further lists that the node knows, which were made without knowing of the newest one.
 	MoreRevocations []*Revocations `protobuf:"bytes,40,rep,name=more_revocations,json=moreRevocations,proto3" json:"more_revocations,omitempty"`
@@ -1019,7 +1019,9 @@ func (x *Introduction) GetAddrs() []string {
 }
 
 type Heartbeat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The node's clock; proves nothing.
+	Now           *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=now,proto3" json:"now,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1052,6 +1054,13 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
 	return file_symbio_v1_peer_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Heartbeat) GetNow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Now
+	}
+	return nil
 }
 
 // Goodbye is the last event of a node that stops on purpose.
@@ -2040,8 +2049,9 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x04gone\x18\x03 \x03(\tR\x04gone\"4\n" +
 	"\fIntroduction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"\v\n" +
-	"\tHeartbeat\"!\n" +
+	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"9\n" +
+	"\tHeartbeat\x12,\n" +
+	"\x03now\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"!\n" +
 	"\aGoodbye\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xd1\x02\n" +
 	"\rInvokeRequest\x12\x17\n" +
@@ -2186,34 +2196,35 @@ var file_symbio_v1_peer_proto_depIdxs = []int32{
 	10, // 21: symbio.v1.CatalogEvent.introductions:type_name -> symbio.v1.Introductions
 	9,  // 22: symbio.v1.CatalogEvent.unlinked:type_name -> symbio.v1.Unlinked
 	11, // 23: symbio.v1.Introductions.nodes:type_name -> symbio.v1.Introduction
-	29, // 24: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	17, // 25: symbio.v1.InvokeEvent.progress:type_name -> symbio.v1.Progress
-	18, // 26: symbio.v1.InvokeEvent.chunk:type_name -> symbio.v1.Chunk
-	15, // 27: symbio.v1.InvokeEvent.reply:type_name -> symbio.v1.InvokeReply
-	22, // 28: symbio.v1.Frame.open:type_name -> symbio.v1.Open
-	23, // 29: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
-	24, // 30: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
-	14, // 31: symbio.v1.Frame.sends:type_name -> symbio.v1.InvokeRequest
-	20, // 32: symbio.v1.Frame.receipt:type_name -> symbio.v1.Receipt
-	21, // 33: symbio.v1.Receipt.undelivered:type_name -> symbio.v1.Undelivered
-	25, // 34: symbio.v1.Undelivered.failure:type_name -> symbio.v1.Failure
-	14, // 35: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
-	25, // 36: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
-	1,  // 37: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	7,  // 38: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	14, // 39: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	19, // 40: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
-	14, // 41: symbio.v1.Peer.InvokeStream:input_type -> symbio.v1.InvokeRequest
-	2,  // 42: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	8,  // 43: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	15, // 44: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	19, // 45: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
-	16, // 46: symbio.v1.Peer.InvokeStream:output_type -> symbio.v1.InvokeEvent
-	42, // [42:47] is the sub-list for method output_type
-	37, // [37:42] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	28, // 24: symbio.v1.Heartbeat.now:type_name -> google.protobuf.Timestamp
+	29, // 25: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	17, // 26: symbio.v1.InvokeEvent.progress:type_name -> symbio.v1.Progress
+	18, // 27: symbio.v1.InvokeEvent.chunk:type_name -> symbio.v1.Chunk
+	15, // 28: symbio.v1.InvokeEvent.reply:type_name -> symbio.v1.InvokeReply
+	22, // 29: symbio.v1.Frame.open:type_name -> symbio.v1.Open
+	23, // 30: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
+	24, // 31: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
+	14, // 32: symbio.v1.Frame.sends:type_name -> symbio.v1.InvokeRequest
+	20, // 33: symbio.v1.Frame.receipt:type_name -> symbio.v1.Receipt
+	21, // 34: symbio.v1.Receipt.undelivered:type_name -> symbio.v1.Undelivered
+	25, // 35: symbio.v1.Undelivered.failure:type_name -> symbio.v1.Failure
+	14, // 36: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
+	25, // 37: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
+	1,  // 38: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 39: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	14, // 40: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	19, // 41: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
+	14, // 42: symbio.v1.Peer.InvokeStream:input_type -> symbio.v1.InvokeRequest
+	2,  // 43: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 44: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	15, // 45: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	19, // 46: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
+	16, // 47: symbio.v1.Peer.InvokeStream:output_type -> symbio.v1.InvokeEvent
+	43, // [43:48] is the sub-list for method output_type
+	38, // [38:43] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }

@@ -41,13 +41,13 @@ type PeerClient interface {
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CatalogEvent], error)
 	// Invoke is one call with one answer.
 	Invoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (*InvokeReply, error)
-	// Link carries many calls over one stream, for a node of version 1.1 or later: calls and cancels go
-	// to the server, answers come back in any order. A connection has one such stream, or two: one for
+	// Link carries many calls over one stream: calls and cancels go to the server, answers come back in any
+	// order. A connection has one such stream, or two: one for
 	// short messages and one for long ones, so that the short ones do not wait behind them. All calls of
 	// a stream that ends end with it.
 	Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Frame, Frame], error)
-	// InvokeStream is Invoke for who wants to hear meanwhile how far the call is, and parts of its output,
-	// for a node of version 1.2 or later. The stream ends with the one event that is the answer, or with a
+	// InvokeStream is Invoke for a caller that wants to know meanwhile how far the call is, and parts of its
+	// output. The stream ends with the one event that is the answer, or with a
 	// status that says why there is none.
 	InvokeStream(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeEvent], error)
 }
@@ -144,13 +144,13 @@ type PeerServer interface {
 	Watch(*WatchRequest, grpc.ServerStreamingServer[CatalogEvent]) error
 	// Invoke is one call with one answer.
 	Invoke(context.Context, *InvokeRequest) (*InvokeReply, error)
-	// Link carries many calls over one stream, for a node of version 1.1 or later: calls and cancels go
-	// to the server, answers come back in any order. A connection has one such stream, or two: one for
+	// Link carries many calls over one stream: calls and cancels go to the server, answers come back in any
+	// order. A connection has one such stream, or two: one for
 	// short messages and one for long ones, so that the short ones do not wait behind them. All calls of
 	// a stream that ends end with it.
 	Link(grpc.BidiStreamingServer[Frame, Frame]) error
-	// InvokeStream is Invoke for who wants to hear meanwhile how far the call is, and parts of its output,
-	// for a node of version 1.2 or later. The stream ends with the one event that is the answer, or with a
+	// InvokeStream is Invoke for a caller that wants to know meanwhile how far the call is, and parts of its
+	// output. The stream ends with the one event that is the answer, or with a
 	// status that says why there is none.
 	InvokeStream(*InvokeRequest, grpc.ServerStreamingServer[InvokeEvent]) error
 	mustEmbedUnimplementedPeerServer()

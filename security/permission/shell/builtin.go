@@ -1,75 +1,79 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// look finds what command i does beyond running its program.
-func (a *analysis) look(i int, s *scope) {
-	c := &a.program.Commands[i]
-	name, args := c.Name(), c.Words[1:]
-	if c.Words[0].Text == name && a.builtin(i, name, args, s) {
-		return
-	}
-	a.wrapped(i, name, args, s)
-	a.interpreted(i, name, s)
-}
-
 // builtin handles what the shell itself does. done is false for what is no builtin.
-func (a *analysis) builtin(i int, name string, args []Word, s *scope) (done bool) {
-	c := &a.program.Commands[i]
+func (v invocation) builtin(name string, args []Word) (done bool) {
+	c := v.command()
 	switch name {
 	case "true", "false", ":", "exit", "return", "break", "continue":
-		c.Free = c.Literal() && len(c.Env) == 0
-	case "wait":
-		a.sets(c, name, args)
-		c.Free = c.Literal() && len(c.Env) == 0 && !slices.ContainsFunc(args, func(w Word) bool { return w.MayBeOption() && !w.Is("-n") && !w.Is("-f") })
+		c.Free = c.isPlain()
 	case "[", "test":
 		c.Free = len(c.Env) == 0 && (c.Literal() && Guard(*c, 1) == "" || comparison(name, args))
 	case "set":
-		a.set(c, args)
+		v.set(args)
 	case "cd":
-		a.cd(args, s)
-	case "pushd", "popd":
-		s.dirs.Unknown = true
+		v.cd(args)
 	case "eval":
-		a.eval(i, args, s)
+		v.eval(args)
 	case "trap":
-		a.trap(i, args, s)
+		v.trap(args)
 	case "alias", "bind", "complete", "compgen", "compopt", "enable", "fc", "history", "shopt", "unalias":
-		a.runs(name + " changes what commands mean or runs some")
+		v.runs(name + " changes what commands mean or runs some")
 	case "hash":
-		for _, w := range args {
-			if w.MayBeOption() && !w.Is("-r") {
-				a.runs("hash says which file a command means")
-			}
+		if options(args, "-r") {
+			v.runs("hash says which file a command means")
 		}
+	case "pushd", "popd":
+		v.scope.dirs.Unknown = true
 	case "source", ".":
 		c.Unread = true
-		s.dirs.Unknown = true
+		v.scope.dirs.Unknown = true
 	case "unset":
-		for _, w := range args {
-			if w.Dynamic || strings.Contains(w.Text, "[") {
-				a.runs("unset may evaluate what it is given")
-			} else if !strings.HasPrefix(w.Text, "-") {
-				a.assign(w.Text)
-			}
+		v.unset(args)
+	case "wait":
+		v.sets(name, args)
+		c.Free = c.isPlain() && !options(args, "-n", "-f")
+	case "read", "export", "declare", "typeset", "readonly":
+		if name == "read" { // a blank IFS only says how it cuts a line
+			c.Env = slices.DeleteFunc(slices.Clone(c.Env), func(e Assign) bool { return e.Name == "IFS" })
 		}
-	case "read", "mapfile", "readarray", "getopts", "printf", "local", "export", "declare", "typeset", "readonly", "nameref", "let":
-		a.sets(c, name, args)
+		problems := len(v.problems)
+		v.sets(name, args)
+		c.Free = len(v.problems) == problems && len(args) > 0 && len(c.Env) == 0 && !options(args, "-r", "-x", "-a")
+	case "local", "mapfile", "readarray", "getopts", "printf", "nameref", "let":
+		v.sets(name, args)
 	case "exec":
-		if len(args) == 0 {
-			c.Free = true // only its redirections count
-			return true
-		}
-		return false
+		c.Free = len(args) == 0 // then only its redirections count
+		return c.Free
 	default:
 		return false
 	}
 	return true
+}
+
+// isPlain reports whether the command is literal and is given no variable.
+func (c Command) isPlain() bool { return c.Literal() && len(c.Env) == 0 }
+
+// options reports whether there may be an option among the words that is none of those.
+func options(args []Word, but ...string) bool {
+	return slices.ContainsFunc(args, func(w Word) bool { return w.MayBeOption() && (w.Dynamic || !slices.Contains(but, w.Text)) })
+}
+
+func (v invocation) unset(args []Word) {
+	for _, w := range args {
+		if w.Dynamic || strings.Contains(w.Text, "[") {
+			v.runs("unset may evaluate what it is given")
+		} else if !strings.HasPrefix(w.Text, "-") {
+			v.assign(w.Text)
+		}
+	}
 }
 
 // comparison reports whether a test has as many words as make its operator certain, so that what only the
@@ -103,39 +107,34 @@ func comparison(name string, args []Word) bool {
 	return false
 }
 
+// setOptions are what set -o may be given: they make the shell stricter or quieter.
+var setOptions = []string{"pipefail", "errexit", "nounset", "xtrace", "noglob"}
+
 // set is free when it only makes the shell stricter or quieter.
-func (a *analysis) set(c *Command, args []Word) {
-	option := false
+func (v invocation) set(args []Word) {
+	named := false // the word before was -o
 	for _, w := range args {
+		letters := len(w.Text) > 1 && strings.ContainsAny(w.Text[:1], "+-") && strings.Trim(w.Text[1:], "euxfo") == ""
 		switch {
 		case w.Dynamic:
-			a.runs("only the shell knows how set changes it")
+			v.runs("only the shell knows how set changes it")
 			return
-		case option:
-			option = false
-			if !w.Is("pipefail") && !w.Is("errexit") && !w.Is("nounset") && !w.Is("xtrace") && !w.Is("noglob") {
-				a.runs("set changes how the shell reads commands")
-				return
-			}
-		case len(w.Text) > 1 && strings.ContainsAny(w.Text[:1], "+-") && strings.Trim(w.Text[1:], "euxfo") == "":
-			option = strings.Contains(w.Text, "o")
-			if option && !strings.HasSuffix(w.Text, "o") {
-				a.runs("set changes how the shell reads commands")
-				return
-			}
-		default:
-			a.runs("set changes the shell's arguments")
+		case named && !slices.Contains(setOptions, w.Text), !named && letters && strings.Contains(w.Text, "o") && !strings.HasSuffix(w.Text, "o"):
+			v.runs("set changes how the shell reads commands")
+			return
+		case !named && !letters:
+			v.runs("set changes the shell's arguments")
 			return
 		}
+		named = !named && strings.HasSuffix(w.Text, "o")
 	}
-	c.Free = len(args) > 0 && len(c.Env) == 0
+	v.command().Free = len(args) > 0 && len(v.command().Env) == 0
 }
 
-func (a *analysis) cd(args []Word, s *scope) {
-	for len(args) > 0 && (args[0].Is("-P") || args[0].Is("-L") || args[0].Is("--") || args[0].Is("-e") || args[0].Is("-@")) {
-		if !args[0].Is("--") && !args[0].Is("-L") {
-			s.dirs.Unknown = true
-		}
+func (v invocation) cd(args []Word) {
+	s := v.scope
+	for len(args) > 0 && !args[0].Dynamic && slices.Contains([]string{"-P", "-L", "--", "-e", "-@"}, args[0].Text) {
+		s.dirs.Unknown = s.dirs.Unknown || !args[0].Is("--") && !args[0].Is("-L")
 		args = args[1:]
 	}
 	switch {
@@ -148,28 +147,21 @@ func (a *analysis) cd(args []Word, s *scope) {
 	}
 }
 
-func (a *analysis) eval(i int, args []Word, s *scope) {
-	var texts []string
-	for _, w := range args {
-		if w.Dynamic {
-			a.runs("only the shell knows what it gives eval to run")
-			return
-		}
-		if w.Tilde { // the home's path is read once more, behind what is before it
-			a.runs("only the shell knows what ~ is when eval reads it")
-		}
-		texts = append(texts, w.Text)
+func (v invocation) eval(args []Word) {
+	text, ok := v.join(args)
+	if !ok {
+		return
 	}
-	if len(texts) > 0 && texts[0] == "--" {
-		texts = texts[1:]
+	if len(args) > 0 && args[0].Is("--") {
+		text = strings.TrimPrefix(text[2:], " ")
 	}
-	inner := s.clone()
-	inner.inner, inner.outer, inner.at = true, i, 1
-	a.text(strings.Join(texts, " "), syntax.LangBash, inner)
-	s.dirs = union(s.dirs, inner.dirs)
+	inner := v.scope.clone()
+	inner.inner, inner.outer, inner.at = true, v.i, 1
+	v.text(text, syntax.LangBash, inner)
+	v.scope.dirs = union(v.scope.dirs, inner.dirs)
 }
 
-func (a *analysis) trap(i int, args []Word, s *scope) {
+func (v invocation) trap(args []Word) {
 	at := 1
 	if len(args) > 0 && args[0].Is("--") {
 		args, at = args[1:], 2
@@ -178,72 +170,88 @@ func (a *analysis) trap(i int, args []Word, s *scope) {
 	case len(args) == 0 || args[0].Is("-p") || args[0].Is("-l") || args[0].Is("-") || args[0].Is(""):
 		return
 	case args[0].MayBeOption():
-		a.runs("only the shell knows what it gives trap to run")
+		v.runs("only the shell knows what it gives trap to run")
 		return
 	}
-	a.trapped = true
-	late := s.clone()
-	late.dirs = Dirs{Paths: s.dirs.Paths, Unknown: true} // it runs later, wherever the shell is then
-	a.script(i, at, args[0], syntax.LangBash, late)
+	v.trapped = true
+	late := v.scope.clone()
+	late.dirs = Dirs{Paths: v.scope.dirs.Paths, Unknown: true} // it runs later, wherever the shell is then
+	invocation{v.analysis, v.i, late}.script(at, args[0], syntax.LangBash)
 }
+
+// setsByFormat is %n of the shell's printf, which sets the variable that a word names.
+var setsByFormat = regexp.MustCompile(`%[^%a-zA-Z]*[hjlLqtz]*n`)
+
+// valuedOptions are the options with a value of the builtins that set variables.
+var valuedOptions = map[string]string{"read": "adnNptui", "mapfile": "dnOsuCc", "readarray": "dnOsuCc", "printf": "v", "wait": "p"}
 
 // sets notes the variables that a builtin sets. Names with a subscript are arithmetic, which may run
 // commands.
-func (a *analysis) sets(c *Command, name string, args []Word) {
-	valued := map[string]string{"read": "adnNptui", "mapfile": "dnOsuCc", "readarray": "dnOsuCc", "printf": "v", "wait": "p"}[name]
+func (v invocation) sets(name string, args []Word) {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
+		isOption := strings.HasPrefix(w.Text, "-")
 		switch {
-		case w.Dynamic && (name == "printf" && i > 0 || name == "wait"):
-		case w.Dynamic && name == "printf" && !w.MayBeOption():
-		case w.Dynamic && !w.Split && strings.Contains(w.Prefix(), "="):
-			target, _, _ := strings.Cut(w.Prefix(), "=")
-			a.name(name, target)
-		case w.Dynamic:
-			a.runs("only the shell knows which variable " + name + " sets")
+		case name == "printf" && (i > 0 && (w.Dynamic || args[i-1].Is("--")) || !w.MayBeOption() || w.Is("-")):
+			if w.Dynamic && (w.Split || i+1 < len(args)) || setsByFormat.MatchString(strings.ReplaceAll(w.Text, "%%", "")) {
+				v.runs("printf may set a variable by %n")
+			}
 			return
-		case (name == "printf" || name == "wait") && !strings.HasPrefix(w.Text, "-"):
-			if name == "printf" {
-				return
-			}
-		case w.Text == "--":
-			if name == "printf" {
-				return
-			}
-		case strings.HasPrefix(w.Text, "-") && valued != "":
-			letter := strings.IndexAny(w.Text, valued)
-			if letter < 1 {
-				continue
-			}
-			value := w.Text[letter+1:]
-			if value == "" && i+1 < len(args) {
-				i++
-				value = args[i].Text
-			}
-			switch w.Text[letter] {
-			case 'C', 'c':
-				a.runs(name + " runs what it is given")
-			case 'a', 'v', 'p':
-				if name != "read" || w.Text[letter] == 'a' {
-					a.name(name, value)
-				}
-			}
-		case name == "getopts" && i == 0, strings.HasPrefix(w.Text, "-") && name != "let":
+		case name == "wait" && (w.Dynamic || !isOption), w.Is("--"):
+		case w.Dynamic && !w.Split && strings.Contains(w.Prefix(), "="):
+			v.setsName(name, w.Prefix())
+		case w.Dynamic:
+			v.runs("only the shell knows which variable " + name + " sets")
+			return
+		case isOption && valuedOptions[name] != "":
+			i += v.setsByOption(name, args[i:])
+		case name == "getopts" && i == 0, isOption && name != "let":
 		case name == "let":
 			if strings.Trim(w.Text, "0123456789+-*/ ()<>=!&|%") != "" {
-				a.runs("let calculates with something that is no number, which may run commands")
+				v.runs("let calculates with something that is no number, which may run commands")
 			}
 		default:
-			target, _, _ := strings.Cut(w.Text, "=")
-			a.name(name, target)
+			v.setsName(name, w.Text)
 		}
 	}
 }
 
-func (a *analysis) name(builtin, name string) {
+// setsByOption notes what an option with a value sets. taken is 1 when the next word is the value.
+func (v invocation) setsByOption(name string, args []Word) (taken int) {
+	text := args[0].Text
+	letter := strings.IndexAny(text, valuedOptions[name])
+	if letter < 1 {
+		return 0
+	}
+	value := text[letter+1:]
+	if value == "" && len(args) > 1 {
+		value, taken = args[1].Text, 1
+	}
+	switch c := text[letter]; {
+	case c == 'C' || c == 'c':
+		v.runs(name + " runs what it is given")
+	case c == 'a' || name != "read" && (c == 'v' || c == 'p'):
+		v.setsVariable(name, value)
+	}
+	return taken
+}
+
+// setsName notes the variable of NAME or NAME=VALUE.
+func (v invocation) setsName(builtin, text string) {
+	name, _, _ := strings.Cut(text, "=")
+	v.setsVariable(builtin, name)
+}
+
+func (v invocation) setsVariable(builtin, name string) {
 	if !syntax.ValidName(name) {
-		a.runs(builtin + " is given something that is no variable's name, which may run commands")
+		v.runs(builtin + " is given something that is no variable's name, which may run commands")
 		return
 	}
-	a.assign(name)
+	v.assign(name)
+	if declares[builtin] && !SafeVariable(name) {
+		v.exported[name] = true
+	}
 }
+
+// declares are the builtins that can make a variable one that programs see.
+var declares = set("export declare typeset readonly local")

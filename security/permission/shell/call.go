@@ -48,9 +48,6 @@ func (a *analysis) assignment(as *syntax.Assign, s *scope, before bool) []Assign
 	name := as.Name.Value
 	if !before || as.Index != nil || as.Array != nil || as.Append {
 		a.assign(name)
-		if !SafeVariable(name) {
-			a.doubt("it sets the variable " + name)
-		}
 		return nil
 	}
 	a.assigned[name] = true
@@ -94,7 +91,7 @@ func (a *analysis) arithm(x syntax.ArithmExpr, s *scope) {
 	syntax.Walk(x, func(n syntax.Node) bool {
 		w, is := n.(*syntax.Word)
 		if is {
-			a.fragment(w, s)
+			a.word(w, s)
 			if syntax.ValidName(w.Lit()) {
 				a.assigned[w.Lit()] = true // perhaps: x++ and x=1 set it
 			}
@@ -141,78 +138,21 @@ func (a *analysis) test(x syntax.TestExpr, s *scope) {
 	case *syntax.ParenTest:
 		a.test(x.X, s)
 	case *syntax.Word:
-		a.fragment(x, s)
+		a.word(x, s)
 	default:
 		a.hard("it holds a test that is not known here")
 	}
 }
 
-// run adds a command, and what it runs in turn.
-func (a *analysis) run(c Command, s *scope) int {
-	if len(a.program.Commands) >= mostCommands {
-		if !a.tooMany {
-			a.hard("it holds too many commands")
-		}
-		a.tooMany = true
-		return -1
-	}
-	c.Dirs, c.Certain, c.Outer = s.dirs, !s.guessed, -1
-	if s.inner {
-		c.Outer, c.At, c.written = s.outer, s.at, nil
-	}
-	i := len(a.program.Commands)
-	if c.Words[0].Dynamic {
-		a.runs("only the shell knows the name of a command in it")
-	}
-	a.program.Commands = append(a.program.Commands, c)
-	if !c.Words[0].Dynamic {
-		a.look(i, s)
-	}
-	return i
-}
-
-// within adds a command that the words of command i from at on are.
-func (a *analysis) within(i, at int, words []Word, env []Assign, s *scope, certain bool) {
-	if len(words) == 0 {
-		return
-	}
-	if a.depth >= deepest {
-		a.runs("programs are nested too deeply in it")
-		return
-	}
-	inner := s.clone()
-	inner.inner, inner.outer, inner.at = true, i, at
-	inner.guessed = s.guessed || !certain
-	a.depth++
-	a.run(Command{Words: words, Env: env}, inner)
-	a.depth--
-	s.dirs = union(s.dirs, inner.dirs)
-}
-
-// script analyses a text that command i runs, its word at.
-func (a *analysis) script(i, at int, w Word, lang syntax.LangVariant, s *scope) {
-	if w.Dynamic {
-		a.runs("only the shell knows what it gives " + a.program.Commands[i].Words[0].Text + " to run")
-		return
-	}
-	inner := s.clone()
-	inner.inner, inner.outer, inner.at, inner.stdin = true, i, at, nil
-	inner.vars = nil // another process, or another time
-	a.text(w.Text, lang, inner)
-	s.dirs = union(s.dirs, inner.dirs)
-}
-
 // SafeVariable reports whether a variable may be set for a program: none of these makes any program
 // run or write something.
 func SafeVariable(name string) bool {
-	switch name {
-	case "LANG", "LANGUAGE", "TZ", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "CI", "TERM", "COLUMNS", "LINES",
-		"GOOS", "GOARCH", "GOARM", "GOAMD64", "GOARM64", "CGO_ENABLED", "GO111MODULE", "GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GOTRACEBACK", "GORACE",
-		"NODE_ENV", "DEBUG", "VERBOSE", "RUST_LOG", "RUST_BACKTRACE", "CARGO_TERM_COLOR", "CARGO_INCREMENTAL",
-		"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONUTF8", "PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK",
-		"GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE",
-		"DEBIAN_FRONTEND", "SOURCE_DATE_EPOCH", "LOG_LEVEL", "PY_COLORS", "OMP_NUM_THREADS", "RAILS_ENV", "RACK_ENV", "APP_ENV", "FLASK_ENV", "DJANGO_DEBUG":
-		return true
-	}
-	return strings.HasPrefix(name, "LC_") && len(name) > 3
+	return safe[name] || strings.HasPrefix(name, "LC_") && len(name) > 3
 }
+
+var safe = set(`LANG LANGUAGE TZ NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLORTERM CI TERM COLUMNS LINES
+GOOS GOARCH GOARM GOAMD64 GOARM64 CGO_ENABLED GO111MODULE GOMAXPROCS GOGC GOMEMLIMIT GOTRACEBACK GORACE
+NODE_ENV DEBUG VERBOSE RUST_LOG RUST_BACKTRACE CARGO_TERM_COLOR CARGO_INCREMENTAL
+PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONIOENCODING PYTHONUTF8 PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK
+GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE
+DEBIAN_FRONTEND SOURCE_DATE_EPOCH LOG_LEVEL PY_COLORS OMP_NUM_THREADS RAILS_ENV RACK_ENV APP_ENV FLASK_ENV DJANGO_DEBUG`)

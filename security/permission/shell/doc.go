@@ -6,8 +6,8 @@
 //
 // Parse never fails: what it cannot read for certain is a Problem. A Problem that is Hard means that
 // nobody but a person may let the text run; one that Runs means that something may run which is not
-// among the Commands. Guard and Use read tables of facts about programs (guards.go, uses.go). Programs
-// are values, and nothing here may not be called from many goroutines.
+// among the Commands. Guard and Uses read what is known of programs (programs.yaml). Programs are
+// values, and everything here may be called from many goroutines.
 //
 // It does not touch the file system, does not know rules, and does not run anything.
 package shell

@@ -11,68 +11,89 @@ import (
 // it does. spelled is how many words the rule spells; git-log counts as two.
 func Guard(c Command, spelled int) string {
 	name := c.Name()
-	g, ok := guards[name]
+	g := known(name).Guard
 	args := c.Words[1:]
-	if !ok {
+	if g == nil {
 		first, second, dashed := strings.Cut(name, "-")
-		if g, ok = guards[first]; !ok || !dashed || first != "git" {
+		if g = known(first).Guard; g == nil || !dashed || first != "git" {
 			return ""
 		}
 		// git-log is git log.
 		args = append([]Word{{Text: second}}, args...)
 		name = first
 	}
-	if g.empty() {
+	if g.isEmpty() {
 		return ""
 	}
-	w := guarded{name: name, spelled: spelled - 1, args: args}
-	if len(g.subs) == 0 && len(g.banned) == 0 {
-		return w.scan(g, 0)
+	w := guarded{guard: *g, name: name, spelled: spelled - 1, args: args}
+	if len(g.Subs) == 0 && len(g.Banned) == 0 {
+		return w.scan(0)
 	}
-	return w.subcommand(g)
+	return w.subcommand()
 }
 
-// guarded is a command on its way past its guard. spelled counts without the program's name.
+// isEmpty reports whether the guard covers all arguments.
+func (g guard) isEmpty() bool {
+	return g.Short == "" && g.Output == "" && len(g.Long)+len(g.Single)+len(g.Outs)+len(g.Words)+len(g.Subs)+len(g.Banned) == 0 && g.Operands == 0 && g.Check == ""
+}
+
+// check holds a value against the guard's function.
+func (g guard) check(value string) string {
+	if g.Check == "" {
+		return ""
+	}
+	return checks[g.Check](value)
+}
+
+// guarded is a command that is held against a guard. spelled counts without the program's name.
 type guarded struct {
+	guard
 	name    string
 	args    []Word
 	spelled int
+
+	operands int
+	ended    bool // options are over
+	scripted bool // the program for sed or awk was seen
 }
 
+// by is the command with other arguments or another guard.
+func (w guarded) by(g guard, args []Word) *guarded {
+	return &guarded{guard: g, name: w.name, args: args, spelled: w.spelled}
+}
+
+// gitGlobal reports whether git's option before the sub-command takes the next word as its value.
+func gitGlobal(option string) bool { return slices.Contains(known("git").Guard.Globals, option) }
+
 // subcommand finds the sub-command, and holds what precedes and what follows it against its guards.
-func (w guarded) subcommand(g guard) string {
+func (w guarded) subcommand() string {
 	at := 0
-	before, has := g.subs[""]
+	before, has := w.Subs[""]
 	if !has {
-		before = g
-		before.subs, before.banned = nil, nil
+		before = w.guard
+		before.Subs, before.Banned = nil, nil
 	}
-	for at < len(w.args) {
+	for ; at < len(w.args); at++ {
 		word := w.args[at]
-		if word.Dynamic {
-			if at >= w.spelled {
-				return "only the shell knows what it is asked to do"
-			}
+		if word.Dynamic && at >= w.spelled {
+			return "only the shell knows what it is asked to do"
+		}
+		if word.Dynamic || !strings.HasPrefix(word.Text, "-") {
 			break
 		}
-		if !strings.HasPrefix(word.Text, "-") {
-			break
-		}
-		if w.name == "git" && gitGlobals[word.Text] {
+		if slices.Contains(w.Globals, word.Text) {
 			at++
 			if at < len(w.args) && at >= w.spelled && w.args[at].Split {
-				return "only the shell knows how many words " + w.args[at].Text + " is"
+				return unsureOfWords(w.args[at])
 			}
 		}
-		at++
 	}
 	at = min(at, len(w.args))
-	head := guarded{w.name, w.args[:at], w.spelled}
-	if reason := head.scan(before, 0); reason != "" || at == len(w.args) {
+	if reason := w.by(before, w.args[:at]).scan(0); reason != "" || at == len(w.args) {
 		return reason
 	}
 	sub := w.args[at].Text
-	if slices.Contains(g.banned, sub) && at >= w.spelled {
+	if slices.Contains(w.Banned, sub) && at >= w.spelled {
 		return "it is asked to " + sub
 	}
 	if w.name == "git" && sub == "config" {
@@ -81,282 +102,244 @@ func (w guarded) subcommand(g guard) string {
 		}
 		return ""
 	}
-	own := g.subs[sub]
-	all, ok := g.subs["*"]
+	all, ok := w.Subs["*"]
 	if !ok && !has {
 		all = before
 	}
-	return w.scan(merge(own, all), at+1)
+	return w.by(merge(w.Subs[sub], all), w.args).scan(at + 1)
 }
 
 func merge(a, b guard) guard {
-	a.long = append(append([]string(nil), a.long...), b.long...)
-	a.single = append(append([]string(nil), a.single...), b.single...)
-	a.exact = append(append([]string(nil), a.exact...), b.exact...)
-	a.longs = append(append([]string(nil), a.longs...), b.longs...)
-	a.outs = append(append([]string(nil), a.outs...), b.outs...)
-	for _, letter := range b.valued {
-		if !strings.ContainsRune(a.short, letter) && a.valued == "" {
-			a.valued += string(letter)
+	a.Long, a.Single = slices.Concat(a.Long, b.Long), slices.Concat(a.Single, b.Single)
+	a.Exact, a.Longs, a.Outs = slices.Concat(a.Exact, b.Exact), slices.Concat(a.Longs, b.Longs), slices.Concat(a.Outs, b.Outs)
+	a.Checked, a.Below, a.Literal = b.Checked, b.Below, b.Literal
+	for _, letter := range b.Valued {
+		if !strings.ContainsRune(a.Short, letter) && a.Valued == "" {
+			a.Valued += string(letter)
 		}
 	}
-	a.short += b.short
-	a.output += b.output
-	a.dashes = a.dashes || b.dashes
-	if a.check == nil {
-		a.check = b.check
+	a.Short += b.Short
+	a.Output += b.Output
+	a.Dashes = a.Dashes || b.Dashes
+	if a.Check == "" {
+		a.Check = b.Check
 	}
 	return a
 }
 
 // scan looks at the words from at on that the rule does not spell.
-func (w guarded) scan(g guard, at int) string {
-	operands := 0
-	scripted := false // sed's and awk's first operand is a program
-	ended := false
-	if g.empty() && w.name != "sed" && w.name != "awk" {
-		g.valued, g.longs = "", nil
+func (w *guarded) scan(at int) string {
+	if w.isEmpty() {
+		w.Valued, w.Longs = "", nil
 	}
 	for i := at; i < len(w.args); i++ {
 		word := w.args[i]
-		spelled := i < w.spelled
+		var reason string
+		taken := 0
 		switch {
-		case word.Is("--") && !g.dashes && !ended:
-			ended = true
-			continue
-		case spelled:
+		case word.Is("--") && !w.Dashes && !w.ended:
+			w.ended = true
+		case i < w.spelled:
 			if !strings.HasPrefix(word.Text, "-") {
-				operands++
+				w.operands++
 			}
-			continue
 		case word.Dynamic:
-			if !ended && word.MayBeOption() {
-				return "only the shell knows whether " + word.Text + " is an option of it"
-			}
-			if g.check != nil && (word.Prefix() == "" || word.Prefix() == "@" || word.Prefix() == "+") {
-				return "only the shell knows what " + word.Text + " is"
-			}
-			ended = ended || g.leading
-			if reason := w.operand(g, word, &operands, &scripted); reason != "" {
-				return reason
-			}
-			if word.Split && g.operands != 0 {
-				return "only the shell knows how many files it is given"
-			}
-		case ended || !strings.HasPrefix(word.Text, "-") || word.Text == "-":
-			if i == at && g.bundled && !ended {
-				if reason := letters(g, word.Text, ""); reason != "" {
-					return reason
-				}
-				continue
-			}
-			ended = ended || g.leading
-			if reason := w.operand(g, word, &operands, &scripted); reason != "" {
-				return reason
+			reason = w.dynamic(word)
+		case w.ended || !strings.HasPrefix(word.Text, "-") || word.Text == "-":
+			if i > at || !w.Bundled || w.ended {
+				reason = w.operand(word)
+			} else if strings.ContainsAny(word.Text, w.Short) {
+				reason = "it is given " + word.Text
 			}
 		default:
-			value, taken, reason := w.option(g, i)
-			if reason != "" {
-				return reason
-			}
-			if value != nil && value.Split {
-				return "only the shell knows how many words " + value.Text + " is"
-			}
-			if value != nil {
-				if reason := w.value(g, word.Text, *value, &scripted); reason != "" {
-					return reason
-				}
-			}
-			i += taken
+			taken, reason = w.option(i)
 		}
+		if reason != "" {
+			return reason
+		}
+		i += taken
 	}
 	return ""
 }
 
-func (w guarded) operand(g guard, word Word, operands *int, scripted *bool) string {
-	*operands++
-	if slices.Contains(g.words, word.Text) {
-		return "it is asked to " + word.Text
+// dynamic looks at a word that only the shell knows: what it begins with has to tell what kind of value it is.
+func (w *guarded) dynamic(word Word) string {
+	if !w.ended && word.MayBeOption() {
+		return "only the shell knows whether " + word.Text + " is an option of it"
 	}
-	if g.operands != 0 && *operands > max(g.operands, 0) {
-		return "it writes to " + word.Text
-	}
-	if (w.name == "sed" || isAwk(w.name)) && !*scripted {
-		*scripted = true
-		return w.program(word)
-	}
-	if isAwk(w.name) || w.name == "sed" {
-		return ""
-	}
-	if g.check != nil && !word.Dynamic {
-		if reason := g.check(word.Text); reason != "" {
+	if w.Check != "" {
+		p := word.Prefix()
+		if w.Whole || p == "" || strings.ContainsRune(word.Pattern, Any) && !strings.ContainsAny(p, "=/") {
+			return "only the shell knows what " + word.Text + " is"
+		}
+		if reason := w.check(p); reason != "" {
 			return reason
 		}
 	}
+	if reason := w.operand(word); reason != "" {
+		return reason
+	}
+	if word.Split && w.Operands != 0 {
+		return "only the shell knows how many files it is given"
+	}
 	return ""
 }
 
-func isAwk(name string) bool {
-	return name == "awk" || name == "gawk" || name == "mawk" || name == "nawk"
+func (w *guarded) operand(word Word) string {
+	w.ended = w.ended || w.Leading
+	w.operands++
+	switch {
+	case slices.Contains(w.Words, word.Text):
+		return "it is asked to " + word.Text
+	case w.Operands != 0 && w.operands > max(w.Operands, 0):
+		return "it writes to " + word.Text
+	case w.Program != "" && w.scripted, w.Program == "" && word.Dynamic:
+		return ""
+	case w.Program != "":
+		return w.program(word)
+	}
+	return w.check(word.Text)
 }
 
 // program looks at a program for sed or awk.
-func (w guarded) program(word Word) string {
+func (w *guarded) program(word Word) string {
+	w.scripted = true
 	if word.Dynamic {
 		return "only the shell knows its program"
 	}
-	if w.name == "sed" {
-		if !sedIsPlain(word.Text) {
-			return "its program may run or write something"
-		}
+	if w.Program == "sed" && sedIsPlain(word.Text) || w.Program == "awk" && awkIsPlain(word.Text) {
 		return ""
 	}
-	if !awkIsPlain(word.Text) {
-		return "its program may run or write something"
-	}
-	return ""
+	return "its program may run or write something"
 }
 
-// value looks at the value of an option that is fine by itself.
-func (w guarded) value(g guard, option string, value Word, scripted *bool) string {
-	if w.name == "sed" && (strings.HasPrefix(option, "-e") || strings.HasPrefix(option, "--e") || strings.HasSuffix(option, "e") && !strings.HasPrefix(option, "--")) {
-		*scripted = true
+// option looks at the option that is argument i. taken is 1 when the next word is its value.
+func (w *guarded) option(i int) (taken int, reason string) {
+	text := w.args[i].Text
+	name, attached, hasValue := strings.Cut(text, "=")
+	var next *Word
+	if i+1 < len(w.args) {
+		next = &w.args[i+1]
+	}
+	bad := "it is given " + text
+	switch {
+	case slices.Contains(w.Single, name) || w.Dashes && strings.HasPrefix(name, "--") && slices.Contains(w.Single, name[1:]):
+		if slices.Contains(w.Runs, name) {
+			return endOf(w.args[i:]), ""
+		}
+		return 0, bad
+	case slices.Contains(w.Follow, name) && next != nil && !next.Split:
+		return 1, ""
+	case slices.Contains(w.Below, name):
+		to := &Word{Text: attached}
+		if !hasValue {
+			to, taken = next, 1
+		}
+		if to == nil || to.Dynamic || to.Tilde || !isBelow(to.Text) {
+			return 0, bad
+		}
+		return taken, ""
+	case w.Dashes && w.Check != "" && hasValue:
+		return 0, w.value(text, Word{Text: attached})
+	case w.Dashes && slices.Contains(w.Checked, name) && next != nil:
+		return 1, w.value(text, *next)
+	case w.Dashes && w.Short == "":
+		return 0, ""
+	case strings.HasPrefix(name, "--"):
+		return w.long(text, next)
+	}
+	return w.cluster(text, next)
+}
+
+// long looks at a long option. Programs take them abbreviated.
+func (w *guarded) long(text string, next *Word) (taken int, reason string) {
+	option, attached, hasValue := strings.Cut(text, "=")
+	name := option[2:]
+	abbreviates := func(l string) bool { return strings.HasPrefix(l, name) }
+	valued := slices.Contains(w.Longs, name)
+	banned := slices.ContainsFunc(w.Long, func(l string) bool {
+		return abbreviates(l) || l[len(l)-1] == '-' && strings.HasPrefix(name, l)
+	})
+	switch {
+	case slices.Contains(w.Exact, name):
+		return 0, ""
+	case banned && !valued:
+		return 0, "it is given " + text
+	case !banned && slices.ContainsFunc(w.Outs, abbreviates):
+		if hasValue {
+			return 0, nowhere(&Word{Text: attached}, text)
+		}
+		return 1, nowhere(next, text)
+	case hasValue:
+		return 0, w.value(text, Word{Text: attached})
+	case valued && next != nil:
+		return 1, w.value(text, *next)
+	}
+	return 0, ""
+}
+
+// cluster looks at letters behind one dash.
+func (w *guarded) cluster(text string, next *Word) (taken int, reason string) {
+	for j, letter := range text[1:] {
+		value, taken := next, 1
+		if rest := text[1+j+len(string(letter)):]; rest != "" {
+			value, taken = &Word{Text: rest}, 0
+		}
+		switch {
+		case strings.ContainsRune(w.Short, letter):
+			return 0, "it is given " + text
+		case strings.ContainsRune(w.Output, letter):
+			return taken, nowhere(value, text)
+		case strings.ContainsRune(w.Valued, letter) && value == nil:
+			return 0, ""
+		case strings.ContainsRune(w.Valued, letter):
+			return taken, w.value(text, *value)
+		}
+	}
+	return 0, ""
+}
+
+// value looks at the value of an option that is covered by itself.
+func (w *guarded) value(option string, value Word) string {
+	if value.Split {
+		return unsureOfWords(value)
+	}
+	long := strings.HasPrefix(option, "--")
+	if w.Program == "sed" && (strings.HasPrefix(option, "-e") || strings.HasPrefix(option, "--e") || strings.HasSuffix(option, "e") && !long) {
 		return w.program(value)
 	}
-	if g.check == nil {
+	if w.Check == "" {
 		return ""
 	}
-	if value.Dynamic {
-		if p := value.Prefix(); p == "" || p == "@" {
-			return "only the shell knows what " + value.Text + " is"
-		}
-		return ""
-	}
-	if strings.HasPrefix(option, "--") {
+	if long {
 		option, _, _ = strings.Cut(option, "=")
 	} else {
 		option = option[:min(2, len(option))]
 	}
-	if reason := g.check(value.Text); reason != "" && option != "-w" && option != "--write-out" {
+	if value.Dynamic {
+		if p := value.Prefix(); p == "" || p == "@" || w.Whole || slices.Contains(w.Literal, "*") || slices.Contains(w.Literal, option) {
+			return "only the shell knows what " + value.Text + " is"
+		}
+		value.Text = value.Prefix()
+	}
+	if reason := w.check(value.Text); reason != "" && option != "-w" && option != "--write-out" {
 		return reason
 	}
-	return g.check(option + "=" + value.Text)
+	return w.check(option + "=" + value.Text)
 }
 
-// option reads one option. value is what belongs to it; taken is 1 when that is the next word.
-func (w guarded) option(g guard, i int) (value *Word, taken int, reason string) {
-	text := w.args[i].Text
-	bad := func() (*Word, int, string) { return nil, 0, "it is given " + text }
-	next := func() *Word {
-		if i+1 < len(w.args) {
-			return &w.args[i+1]
-		}
-		return nil
-	}
-	name, attached, hasValue := strings.Cut(text, "=")
-	if slices.Contains(g.single, name) || strings.HasPrefix(name, "--") && slices.Contains(g.single, name[1:]) && g.dashes {
-		if w.name == "find" && slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, name) {
-			return nil, endOf(w.args[i:]), "" // what it runs is a command of its own
-		}
-		return bad()
-	}
-	if slices.Contains(g.follow, name) && next() != nil && !next().Split {
-		return nil, 1, ""
-	}
-	if w.name == "go" && (name == "-o" || name == "--o") {
-		to, taken := &Word{Text: attached}, 0
-		if !hasValue {
-			to, taken = next(), 1
-		}
-		if to == nil || to.Dynamic || to.Tilde || !below(to.Text) {
-			return bad()
-		}
-		return nil, taken, ""
-	}
-	if g.dashes {
-		if g.check != nil {
-			if hasValue {
-				return &Word{Text: attached}, 0, ""
-			}
-			if n := next(); n != nil && w.name == "go" && (name == "-ldflags" || name == "--ldflags" || name == "-gcflags" || name == "-asmflags") {
-				return n, 1, ""
-			}
-		}
-		if g.short == "" {
-			return nil, 0, ""
-		}
-	}
-	if long, ok := strings.CutPrefix(name, "--"); ok {
-		switch {
-		case slices.Contains(g.exact, long):
-			return nil, 0, ""
-		case slices.ContainsFunc(g.long, func(l string) bool {
-			return strings.HasPrefix(l, long) || l[len(l)-1] == '-' && strings.HasPrefix(long, l)
-		}):
-			if slices.Contains(g.longs, long) {
-				break
-			}
-			return bad()
-		case slices.ContainsFunc(g.outs, func(l string) bool { return strings.HasPrefix(l, long) }):
-			if hasValue {
-				return nil, 0, nowhere(Word{Text: attached}, text)
-			}
-			if n := next(); n != nil {
-				return nil, 1, nowhere(*n, text)
-			}
-			return bad()
-		}
-		if hasValue {
-			return &Word{Text: attached}, 0, ""
-		}
-		if slices.Contains(g.longs, long) && next() != nil {
-			return next(), 1, ""
-		}
-		return nil, 0, ""
-	}
-	return w.cluster(g, text, next())
-}
+func unsureOfWords(w Word) string { return "only the shell knows how many words " + w.Text + " is" }
 
-// below reports whether what is written there is below the working directory, or for a moment.
-func below(name string) bool {
+// isBelow reports whether what is written there is below the working directory, or for a moment.
+func isBelow(name string) bool {
 	return name == "/dev/null" || strings.HasPrefix(path.Clean(name), "/tmp/") || filepath.IsLocal(name)
 }
 
-// cluster reads letters behind one dash.
-func (w guarded) cluster(g guard, text string, next *Word) (value *Word, taken int, reason string) {
-	for j, letter := range text[1:] {
-		rest := text[1+j+len(string(letter)):]
-		switch {
-		case strings.ContainsRune(g.short, letter):
-			return nil, 0, "it is given " + text
-		case strings.ContainsRune(g.output, letter):
-			if rest != "" {
-				return nil, 0, nowhere(Word{Text: rest}, text)
-			}
-			if next == nil {
-				return nil, 0, "it is given " + text
-			}
-			return nil, 1, nowhere(*next, text)
-		case strings.ContainsRune(g.valued, letter):
-			if rest != "" {
-				return &Word{Text: rest}, 0, ""
-			}
-			return next, b2i(next != nil), ""
-		}
-	}
-	return nil, 0, ""
-}
-
-// letters looks at options without a dash.
-func letters(g guard, text, _ string) string {
-	if i := strings.IndexAny(text, g.short); g.short != "" && i >= 0 {
-		return "it is given " + text
-	}
-	return ""
-}
-
-func nowhere(w Word, option string) string {
-	if w.Is("/dev/null") || w.Is("-") {
+func nowhere(w *Word, option string) string {
+	switch {
+	case w == nil:
+		return "it is given " + option
+	case w.Is("/dev/null"), w.Is("-"):
 		return ""
 	}
 	return "it writes a file (" + option + ")"
@@ -370,4 +353,29 @@ func endOf(args []Word) int {
 		}
 	}
 	return len(args)
+}
+
+// gitReading are the options with which git config, with at most one operand, or get and list, only reads.
+var gitReading = set("--show-origin --show-scope --global --local --system --worktree --name-only -z --null --includes --no-includes --all --regexp --bool --int --path")
+
+// gitConfig: reading is covered, writing is not: core.pager and its like are run.
+func gitConfig(args []Word) string {
+	operands, reads := 0, false
+	for i, w := range args {
+		switch {
+		case w.Dynamic:
+			return "it may write git's configuration"
+		case strings.HasPrefix(w.Text, "--get"), w.Is("--list"), w.Is("-l"), (w.Is("get") || w.Is("list")) && (i == 0 || operands == 0):
+			reads = true
+		case w.Is("get"), w.Is("list"), gitReading[w.Text], strings.HasPrefix(w.Text, "--type="), strings.HasPrefix(w.Text, "--default="):
+		case strings.HasPrefix(w.Text, "-"):
+			return "it may write git's configuration"
+		default:
+			operands++
+		}
+	}
+	if reads || operands <= 1 {
+		return ""
+	}
+	return "it writes git's configuration"
 }

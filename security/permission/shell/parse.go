@@ -21,79 +21,48 @@ func Parse(text string) (p Program) {
 			p = Program{Problems: []Problem{{Reason: "it cannot be read: " + fmt.Sprint(r), Hard: true, Runs: true}}}
 		}
 	}()
-	if words, ok := plainWords(text); ok {
-		a := analysis{assigned: map[string]bool{}, looped: map[string]bool{}}
-		a.run(Command{Words: words, plain: text}, new(scope{dirs: here()}))
-		a.program.Canonical = text + "\n"
-		return a.program
-	}
-	a := analysis{assigned: map[string]bool{}, looped: map[string]bool{}}
+	a := newAnalysis()
+	a.parse(text)
+	a.program.Problems = a.problems
+	return a.program
+}
+
+func (a *analysis) parse(text string) {
 	if reason := unclear(text, true); reason != "" {
 		a.hard(reason)
 	}
 	if len(text) > 100*MostBytes || strings.ContainsAny(text, "\x00\r"+Marks) {
-		return a.program
+		return
 	}
 	file, canonical, reason := read(text, syntax.LangBash)
 	if reason != "" {
 		a.hard(reason)
 	}
 	if file == nil {
-		return a.program
+		return
 	}
 	a.stmts(file.Stmts, new(scope{dirs: here()}))
 	a.checkUses()
-	a.program.Canonical = canonical
-	return a.program
+	a.program.Canonical, a.program.tree = canonical, file
 }
 
-// plainWords reads the commonest programs: one command of plain words with one blank between them. Such
-// a text is its own print. Anything that could be a keyword or an assignment is left to the parser.
-func plainWords(text string) ([]Word, bool) {
-	if len(text) == 0 || len(text) > MostBytes || text[0] < 'a' && text[0] != '/' && text[0] != '.' || text[len(text)-1] == ' ' {
-		return nil, false
-	}
-	n := 1
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c >= 'a' && c <= 'z', c >= '-' && c <= '9', c >= 'A' && c <= 'Z', c == '_', c == ':', c == '@', c == '%', c == '+', c == ',':
-		case c == '=' && n > 1:
-		case c == ' ' && text[i+1] != ' ':
-			n++
-		default:
-			return nil, false
-		}
-	}
-	words := make([]Word, 0, n)
-	for w := range strings.SplitSeq(text, " ") {
-		words = append(words, Word{Text: w})
-	}
-	if !plainProgram(words[0].Text) {
-		return nil, false
-	}
-	return words, true
-}
-
-// plainProgram reports whether a word is no keyword, and nothing that the shell reads in a way of its own.
-func plainProgram(name string) bool {
-	switch name {
-	case "export", "declare", "typeset", "local", "readonly", "nameref", "let", "time", "coproc", "function", "select":
-		return false
-	}
-	return !syntax.IsKeyword(name)
+// Start is how to execute a Program's Canonical text: by the shell that it was parsed for, without any
+// file that the shell would read first. Without bash nothing may be executed: another shell reads the
+// text differently.
+func Start(canonical string) []string {
+	return []string{"bash", "--norc", "--noprofile", "-c", canonical}
 }
 
 // read parses a text until its print is what it was printed from, so that the tree is the one that the
 // shell will see.
 func read(text string, lang syntax.LangVariant) (file *syntax.File, canonical, problem string) {
-	comments := false
 	if strings.Contains(text, "#") {
 		// The parser joins lines in a comment that ends in a backslash; the shell does not.
 		withComments, err := parse(text, lang, true)
 		if err != nil {
 			return nil, "", unreadable(err)
 		}
-		if comments = hasComments(withComments); comments && slashed(withComments) {
+		if contains(withComments, func(c *syntax.Comment) bool { return strings.Contains(c.Text, `\`) }) {
 			problem = "a comment with a backslash in it is read differently by different shells"
 		}
 	}
@@ -137,31 +106,16 @@ func printTree(node syntax.Node) (string, error) {
 
 // joinedSubstitution finds a <( or >( behind something else in its word: printed, it may be a word of its own.
 func joinedSubstitution(f *syntax.File) bool {
-	found := false
-	syntax.Walk(f, func(n syntax.Node) bool {
-		if w, is := n.(*syntax.Word); is && len(w.Parts) > 1 {
-			found = found || slices.ContainsFunc(w.Parts[1:], func(p syntax.WordPart) bool { _, is := p.(*syntax.ProcSubst); return is })
-		}
-		return !found
+	return contains(f, func(w *syntax.Word) bool {
+		return len(w.Parts) > 1 && slices.ContainsFunc(w.Parts[1:], func(p syntax.WordPart) bool { _, is := p.(*syntax.ProcSubst); return is })
 	})
-	return found
 }
 
-func hasComments(f *syntax.File) bool {
-	found := false
-	syntax.Walk(f, func(n syntax.Node) bool {
-		_, is := n.(*syntax.Comment)
-		found = found || is
-		return !found
-	})
-	return found
-}
-
-func slashed(f *syntax.File) bool {
-	found := false
-	syntax.Walk(f, func(n syntax.Node) bool {
-		c, is := n.(*syntax.Comment)
-		found = found || is && strings.Contains(c.Text, `\`)
+// contains reports whether something below a node, or the node itself, is meant.
+func contains[N syntax.Node](top syntax.Node, means func(N) bool) (found bool) {
+	syntax.Walk(top, func(node syntax.Node) bool {
+		n, is := node.(N)
+		found = found || is && means(n)
 		return !found
 	})
 	return found
@@ -169,14 +123,16 @@ func slashed(f *syntax.File) bool {
 
 // analysis gathers what a program does.
 type analysis struct {
-	program  Program
-	assigned map[string]bool // variables that the program itself sets
-	looped   map[string]bool // variables that loops over words set
-	used     []string        // variables whose value it uses
-	depth    int
-	rounds   int // of loops over words, walked one by one
-	tooMany  bool
-	trapped  bool // a trap may run at any time
+	problems
+	variables
+	program Program
+	depth   int
+	rounds  int // of loops over words, walked one by one
+	tooMany bool
+}
+
+func newAnalysis() *analysis {
+	return &analysis{variables: variables{assigned: map[string]bool{}, exported: map[string]bool{}, looped: map[string]bool{}}}
 }
 
 // scope is what the statements that follow each other share.
@@ -195,31 +151,19 @@ type scope struct {
 
 func (s scope) clone() *scope { return &s }
 
-func (a *analysis) hard(reason string) { a.add(Problem{Reason: reason, Hard: true, Runs: true}) }
+// problems are the reasons why no rule for single commands can allow the program, each once.
+type problems []Problem
+
+func (p *problems) hard(reason string) { p.add(Problem{Reason: reason, Hard: true, Runs: true}) }
 
 // runs notes that something unknown may run.
-func (a *analysis) runs(reason string) { a.add(Problem{Reason: reason, Runs: true}) }
+func (p *problems) runs(reason string) { p.add(Problem{Reason: reason, Runs: true}) }
 
-func (a *analysis) doubt(reason string) { a.add(Problem{Reason: reason}) }
+func (p *problems) doubt(reason string) { p.add(Problem{Reason: reason}) }
 
-func (a *analysis) add(p Problem) {
-	for _, have := range a.program.Problems {
-		if have == p {
-			return
-		}
-	}
-	a.program.Problems = append(a.program.Problems, p)
-}
-
-// checkUses finds values that the program itself may have made.
-func (a *analysis) checkUses() {
-	for _, name := range a.used {
-		switch {
-		case (a.assigned[name] || a.trapped) && a.looped[name]:
-			a.runs("it sets the variable " + name + ", which is a loop's, and uses it") // it is not what the loop says
-		case a.assigned[name]:
-			a.doubt("it sets the variable " + name + " and uses it")
-		}
+func (p *problems) add(one Problem) {
+	if !slices.Contains(*p, one) {
+		*p = append(*p, one)
 	}
 }
 

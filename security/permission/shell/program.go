@@ -2,11 +2,14 @@ package shell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"symbio/security/visible"
 )
 
 // Program is what a text may do.
@@ -16,6 +19,10 @@ type Program struct {
 	Commands  []Command
 	Files     []File // what redirections open
 	Problems  []Problem
+	// Computes says that it uses variables that it sets itself: what only the shell knows may be anything.
+	Computes bool
+
+	tree *syntax.File // that Canonical is the print of
 }
 
 // Command is a simple command that may run.
@@ -36,8 +43,6 @@ type Command struct {
 	Code   string
 	Unread bool
 
-	plain string // the source, when there is no tree
-
 	written syntax.Node // nil for a command inside another
 }
 
@@ -45,7 +50,7 @@ type Command struct {
 // redirections; "" for a command that another is given to run.
 func (c Command) Source() string {
 	if c.written == nil {
-		return c.plain
+		return ""
 	}
 	text, err := printTree(c.written)
 	if err != nil {
@@ -132,6 +137,15 @@ func (w Word) MayBeOption() bool {
 	return w.Split || p == "" || p[0] == '-'
 }
 
+// Rest is the text of all words but the first.
+func (c Command) Rest() string {
+	var words []string
+	for _, w := range c.Words[1:] {
+		words = append(words, w.Text)
+	}
+	return strings.Join(words, " ")
+}
+
 // Name is the program's name: the last part of the first word, when that is literal.
 func (c Command) Name() string {
 	if c.Words[0].Dynamic {
@@ -144,42 +158,22 @@ func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:]
 
 // Literal reports whether every word and every assignment is literal.
 func (c Command) Literal() bool {
-	for _, w := range c.Words {
-		if w.Dynamic {
-			return false
-		}
-	}
-	for _, a := range c.Env {
-		if a.Value.Dynamic {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Words, func(w Word) bool { return w.Dynamic }) &&
+		!slices.ContainsFunc(c.Env, func(a Assign) bool { return a.Value.Dynamic })
 }
 
 // Runs reports whether something may run that is not among the Commands.
 func (p Program) Runs() bool {
-	for _, q := range p.Problems {
-		if q.Runs || q.Hard {
-			return true
-		}
-	}
-	for _, c := range p.Commands {
-		for _, e := range c.Env {
-			if !SafeVariable(e.Name) && steers(e.Name) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Runs || q.Hard }) ||
+		slices.ContainsFunc(p.Commands, func(c Command) bool {
+			return slices.ContainsFunc(c.Env, func(e Assign) bool { return !SafeVariable(e.Name) && steers(e.Name) })
+		})
 }
 
 // Hard finds the reason why no rule may allow the program; "" is none.
 func (p Program) Hard() string {
-	for _, q := range p.Problems {
-		if q.Hard {
-			return q.Reason
-		}
+	if i := slices.IndexFunc(p.Problems, func(q Problem) bool { return q.Hard }); i >= 0 {
+		return p.Problems[i].Reason
 	}
 	return ""
 }
@@ -207,39 +201,15 @@ func unclear(text string, newlines bool) string {
 	if len(text) > MostBytes {
 		return fmt.Sprintf("it is longer than %d bytes", MostBytes)
 	}
-	plain := true
-	for i := range len(text) {
-		if c := text[i]; c < ' ' && c != '\n' && c != '\t' || c >= 0x7f {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return ""
-	}
 	if !utf8.ValidString(text) {
 		return "it is not valid UTF-8"
 	}
 	for _, c := range text {
 		switch {
 		case c == '\n' && newlines, c == '\t', c == ' ':
-		case unicode.IsControl(c), unicode.Is(unicode.Cf, c), unicode.IsSpace(c), unicode.Is(unicode.Z, c):
-			return fmt.Sprintf("it holds the character %U, which cannot be seen", c)
-		case ignorable(c):
+		case unicode.IsControl(c), unicode.Is(unicode.Cf, c), unicode.IsSpace(c), unicode.Is(unicode.Z, c), visible.Blank(c):
 			return fmt.Sprintf("it holds the character %U, which cannot be seen", c)
 		}
 	}
 	return ""
-}
-
-// ignorable are characters that are drawn as nothing without being of the class Cf. The selectors that
-// make a picture of a character (FE0E, FE0F) are left alone: people type them.
-func ignorable(c rune) bool {
-	switch {
-	case c == 0x034f, c == 0x115f, c == 0x1160, c == 0x17b4, c == 0x17b5, c == 0x3164, c == 0xffa0:
-		return true
-	case c >= 0x180b && c <= 0x180f, c >= 0xe0000 && c <= 0xe0fff, c >= 0xfe00 && c <= 0xfe0d:
-		return true
-	}
-	return false
 }

@@ -1,6 +1,10 @@
 package shell
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+	"unicode"
+)
 
 // sedIsPlain reports whether a program for sed only edits what flows through it: a positive list, so
 // that w, W, r, R, e, the flags e and w of s, and whatever is not known, are not plain.
@@ -129,81 +133,96 @@ func (p *sedProgram) ends() bool {
 	return p.text == "" || strings.IndexByte(";\n}", p.text[0]) >= 0
 }
 
-// awkIsPlain reports whether a program for awk neither runs nor writes nor loads anything.
+// awkToken is what a program for awk may consist of beside regular expressions and divisions: no comment, no
+// backslash outside of a string, no @, no single & or |, which awks read differently or which run something.
+var awkToken = regexp.MustCompile(`^(?:[ \t]+|"(?:[^"\\\n]|\\[^\n])*"|[0-9.]+|[A-Za-z_][A-Za-z0-9_]*|&&|\|\||[-+*%^<>=!~?:$,;(){}[\]\n])`)
+
+// awkRegexp is a regular expression of which all awks find the same end: sets are closed, and hold no / or backslash.
+var awkRegexp = regexp.MustCompile(`^/(?:[^][\\/\n]|\\[^\n]|\[\^?(?:[^][\\/\n]|\[:[a-z]+:\])+\])+/`)
+
+var awkAssigns = regexp.MustCompile(`^[ \t]*[-+*%^]?=[^=]`)
+
+// awkCalls are keywords and functions, which may stand before a parenthesis; awkSpecial are the variables that the
+// awks know themselves and that read or write nothing.
+var (
+	awkCalls   = set("BEGIN END if else while for do in next exit break continue delete print printf length substr index split sub gsub gensub match sprintf tolower toupper int sqrt exp log sin cos atan2 rand srand strftime systime mktime strtonum")
+	awkSpecial = set("NR NF FNR FS OFS ORS RS RT FILENAME SUBSEP RSTART RLENGTH IGNORECASE CONVFMT OFMT BEGIN END")
+)
+
+// awkIsPlain reports whether a program for awk is made of a short list of things that neither run nor write nor load
+// anything, in whichever awk.
 func awkIsPlain(text string) bool {
-	code, ok := awkCode(text)
-	if !ok {
-		return false
-	}
-	for _, word := range []string{"system", "getline", "close", "fflush", "@", "|&", "extension", "printf >", "include", "ENVIRON", "PROCINFO"} {
-		if strings.Contains(code, word) {
+	p := awkProgram{text: text, before: ";", assigned: map[string]bool{}}
+	for p.text != "" {
+		token := p.token()
+		p.text = p.text[len(token):]
+		if token == "" || !p.take(token) {
 			return false
 		}
 	}
-	if strings.Contains(strings.ReplaceAll(code, "||", ""), "|") {
-		return false
+	return true
+}
+
+// awkProgram is what is left of a program for awk, and what matters of the part before.
+type awkProgram struct {
+	text     string
+	before   string // the last token but blanks
+	operand  bool   // it is a number or a variable that was assigned: a / behind it divides
+	newline  bool   // a new line has begun behind it
+	prints   bool   // a > is a redirection: it stands behind print, up to the next ; or }
+	assigned map[string]bool
+}
+
+// token is what the text begins with; "" is nothing that is known here. A / begins a regular expression behind what no
+// awk divides, and divides behind an operand; anywhere else it must be the last one, so that an awk that takes it for a
+// regular expression finds no end.
+func (p *awkProgram) token() string {
+	if p.text[0] != '/' {
+		return awkToken.FindString(p.text)
 	}
-	for rest := code; ; {
-		i := strings.Index(rest, "print")
-		if i < 0 {
-			return true
-		}
-		rest = rest[i+len("print"):]
-		end := strings.IndexAny(rest, ";}\n")
-		if end < 0 {
-			end = len(rest)
-		}
-		if strings.Contains(rest[:end], ">") {
+	switch {
+	case strings.Contains(" { } ( , ; ~ ! && || ", " "+p.before+" "):
+		return awkRegexp.FindString(p.text)
+	case p.operand && !p.newline, strings.LastIndexByte(p.text, '/') == 0:
+		return "/"
+	}
+	return ""
+}
+
+// take notes a token. It returns false for what may run, write or load something.
+func (p *awkProgram) take(token string) bool {
+	switch c := token[0]; {
+	case c == '\n':
+		p.newline = true
+		return true
+	case c == ' ' || c == '\t':
+		return true
+	case c >= '0' && c <= '9' || c == '.':
+		p.operand = true
+		if p.text != "" && (p.text[0] == '_' || unicode.IsLetter(rune(p.text[0]))) {
 			return false
 		}
-	}
-}
-
-// awkCode takes strings and regular expressions away. ok is false when it cannot be told where one ends.
-func awkCode(text string) (string, bool) {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == '"', c == '/' && beginsPattern(b.String()):
-			end := closing(text[i+1:], c)
-			if end < 0 {
-				return "", false
-			}
-			i += end + 1
-			b.WriteString(`""`)
-		case c == '#', c == '\\':
-			return "", false // rare, and read differently by different awks
-		default:
-			b.WriteByte(c)
+	case c == '_' || unicode.IsLetter(rune(c)):
+		if !p.name(token) {
+			return false
 		}
+	case c == '>' && p.prints:
+		return false
+	default:
+		p.operand = c == ']'
+		p.prints = p.prints && c != ';' && c != '}'
 	}
-	return b.String(), true
+	p.before, p.newline = token, false
+	return true
 }
 
-// beginsPattern reports whether a slash behind this code begins a regular expression; else it divides.
-func beginsPattern(code string) bool {
-	code = strings.TrimRight(code, " \t")
-	return code == "" || strings.IndexByte("(,~!&|{};\n?:=", code[len(code)-1]) >= 0
-}
-
-// closing finds the end of a string or a regular expression; -1 when there is none, or when a bracket
-// makes it uncertain.
-func closing(text string, delim byte) int {
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\':
-			i++
-		case c == '\n':
-			return -1
-		case c == delim:
-			return i
-		case c == '[' && delim == '/':
-			set := strings.IndexByte(text[i:], ']')
-			if set < 0 || strings.ContainsAny(text[i:i+set], `/\`) {
-				return -1
-			}
-		}
+func (p *awkProgram) name(name string) bool {
+	called := strings.HasPrefix(strings.TrimLeft(p.text, " \t\n"), "(")
+	if name == "getline" || called && !awkCalls[name] || len(name) > 1 && name == strings.ToUpper(name) && !awkSpecial[name] {
+		return false
 	}
-	return -1
+	p.assigned[name] = p.assigned[name] || awkAssigns.MatchString(p.text)
+	p.operand = p.assigned[name] || awkSpecial[name] && name != "BEGIN" && name != "END"
+	p.prints = p.prints || strings.HasPrefix(name, "print")
+	return true
 }

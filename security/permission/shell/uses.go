@@ -1,197 +1,178 @@
 package shell
 
-import "strings"
-
-// How sure something is.
-const (
-	No    = iota
-	Maybe // nobody here knows the program well enough
-	Yes
+import (
+	"slices"
+	"strings"
 )
 
 // Use is a file that a command may read or write, as its arguments name it. It serves deny rules: what
 // it leaves out is what the sandbox is for.
 type Use struct {
 	Word  Word
-	Read  int
-	Write int
+	Read  Certainty
+	Write Certainty
 	// Tree says that everything below the path is used too; Hidden that this includes names with a dot.
 	Tree, Hidden bool
 }
 
-// role says what a program does with its operands.
-type role struct {
-	read, write int
-	// skip is how many operands are no files, such as grep's pattern.
-	skip int
-	// last: only the last operand is written, the others are read, as of cp.
-	last bool
-	// trees are the letters of options that make it go below a directory; always says that it does.
-	trees  string
-	always bool
-	// writes are the letters of options that make it write what it otherwise reads, or write a file.
-	writes string
-	// hidden says that it looks into files with a dot by itself.
-	hidden bool
-}
+// workingDir is the working directory as an operand.
+var workingDir = Word{Text: "."}
 
-var (
-	reads  = role{read: Yes}
-	writes = role{write: Yes}
-	none   = role{}
-)
-
-// roles is the one place that knows them; a program that is not here may read and write what it names.
-var roles = table(map[string]role{
-	"cat tac head tail less more most bat batcat nl od hexdump strings base64 base32 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum cmp comm join paste fold fmt pr rev expand unexpand column cut wc zcat bzcat xzcat zless zmore view readelf objdump nm . source look tsort ptx": reads,
-	"diff sdiff vimdiff colordiff":                  {read: Yes, trees: "r", hidden: true},
-	"grep egrep fgrep zgrep bzgrep xzgrep pcregrep": {read: Yes, skip: 1, trees: "rR", hidden: true},
-	"rg": {read: Yes, skip: 1, always: true}, "ag ack": {read: Yes, skip: 1, always: true},
-	"sed gsed": {read: Yes, skip: 1, writes: "i"}, "perl ruby": {read: Yes, write: Maybe, writes: "i"},
-	"awk gawk mawk nawk": {read: Yes, skip: 1}, "jq": {read: Yes, skip: 1}, "yq": {read: Yes, skip: 1, writes: "i"},
-	"sort": {read: Yes, writes: "o"}, "uniq xxd": {read: Yes, last: true}, "shuf": {read: Yes, writes: "o"},
-	"touch truncate rmdir mkdir mkfifo mknod unlink shred tee sponge fallocate": writes,
-	"rm":                               {write: Yes, trees: "rR", hidden: true},
-	"chmod chown chgrp setfacl chattr": {write: Yes, skip: 1, trees: "R", hidden: true},
-	"cp scp rsync install ditto":       {read: Yes, write: Yes, last: true, trees: "rRa", hidden: true},
-	"mv":                               {read: Yes, write: Yes, always: true, hidden: true},
-	"ln link":                          {read: Yes, write: Yes},
-	"dd":                               {read: Yes, write: Yes},
-	"tar bsdtar zip 7z 7za cpio ar":    {read: Yes, write: Yes, always: true, hidden: true},
-	"gzip gunzip bzip2 bunzip2 xz unxz zstd lzma compress uncompress": {read: Yes, write: Yes},
-	"unzip unrar": {read: Yes, write: Maybe}, "patch ed ex vi vim nvim nano emacs": {read: Yes, write: Yes},
-	"gofmt goimports prettier black": {read: Yes, write: Maybe, always: true},
-	"split csplit":                   {read: Yes, write: Yes},
-	"ls dir stat du df tree find fd fdfind locate which whereis type file basename dirname realpath readlink pwd cd pushd popd test [ echo printf true false : date sleep seq kill ps env printenv id whoami uname hostname wait exit return set export unset declare typeset local readonly read trap shift umask ulimit hash alias jobs tty clear yes expr tput uptime free nproc arch groups users who": none,
-})
-
-func table(by map[string]role) map[string]role {
-	all := map[string]role{}
-	for names, r := range by {
-		for name := range strings.FieldsSeq(names) {
-			all[name] = r
-		}
-	}
-	return all
-}
+// anything is an operand of which nothing is known.
+var anything = Word{Text: "?", Dynamic: true, Split: true, Pattern: string(Any)}
 
 // gitReads and gitWrites are sub-commands of git that read or write the files they name.
 var (
-	gitReads  = set("add commit diff show blame grep log cat-file hash-object archive annotate bundle apply am")
+	gitReads  = set("add commit diff show blame grep log mv cat-file hash-object archive annotate bundle apply am")
 	gitWrites = set("checkout restore reset mv rm clean apply am stash switch merge pull")
 )
 
-func set(names string) map[string]bool {
-	all := map[string]bool{}
-	for name := range strings.FieldsSeq(names) {
-		all[name] = true
+// Uses are the files that the command's arguments name.
+func Uses(c Command) []Use {
+	name := c.Name()
+	f := c.files()
+	switch {
+	case len(c.Words) < 2 && !(f.Always && known(name).Files != nil):
+		return nil
+	case name == "find" || name == "gfind":
+		return findUses(c)
+	case f.Read == No && f.Write == No:
+		return outputs(c)
+	}
+	u := user{files: f, Command: c, last: -1}
+	u.tree = f.Always || c.hasLetter(f.Trees) || c.hasLong("recursive", "archive")
+	u.hidden = f.Hidden || c.hasLetter(".u") || c.hasLong("hidden", "unrestricted", "no-ignore")
+	if f.Writes != "" && (c.hasLetter(f.Writes) || c.hasLong("in-place", "inplace", "output")) {
+		u.Write = Yes
+	}
+	if u.tree && u.Write == Yes && (name == "gofmt" || name == "rg") {
+		u.Write = Maybe
+	}
+	return u.uses()
+}
+
+// files says what the command does with its operands. Of a program that is not known it may be anything.
+func (c Command) files() files {
+	switch f := known(c.Name()).Files; {
+	case c.Name() == "git":
+		return c.gitFiles()
+	case f != nil:
+		return *f
+	}
+	return files{Read: Yes, Write: Maybe, Hidden: true, Always: slices.ContainsFunc(c.Words[1:], func(w Word) bool { return w.Is("-r") || w.Is("-R") })}
+}
+
+func (c Command) gitFiles() files {
+	sub, at := c.gitSub()
+	f := files{Skip: 1}
+	switch {
+	case at == 0:
+		return files{}
+	case sub.Dynamic:
+		return files{Read: Yes, Write: Maybe}
+	case !gitReads[sub.Text] && !gitWrites[sub.Text]:
+		return files{Read: Yes, Write: Maybe, Skip: 1}
+	}
+	if gitReads[sub.Text] {
+		f.Read = Yes
+	}
+	if gitWrites[sub.Text] {
+		f.Write = Yes
+	}
+	return f
+}
+
+// user is a command whose operands are gone through.
+type user struct {
+	files
+	Command
+	tree, hidden bool
+	operands     int
+	ended        bool // options are over
+	last         int  // which argument is the last operand
+}
+
+func (u *user) uses() (all []Use) {
+	for i, w := range u.Words[1:] {
+		if w.Dynamic || u.ended || !strings.HasPrefix(w.Text, "-") {
+			u.last = i
+		}
+	}
+	for i, w := range u.Words[1:] {
+		switch {
+		case w.Is("--") && !u.ended:
+			u.ended = true
+		case !u.ended && !w.Dynamic && strings.HasPrefix(w.Text, "-"):
+			all = append(all, Use{w, max(u.Read, Maybe), max(u.Write, Maybe), false, u.hidden})
+		case u.Name() == "git" && u.isMessage(i):
+		default:
+			all = append(all, u.operand(i)...)
+		}
+	}
+	if u.operands <= u.Skip && u.tree {
+		all = append(all, Use{workingDir, u.Read, u.Write, true, u.hidden})
 	}
 	return all
 }
 
-// Known reports whether what the program does with the files that it names is known.
-func Known(name string) bool {
-	_, ok := roles[name]
-	return ok || name == "git"
+// isMessage reports whether argument i is a text for git that only the shell knows.
+func (u *user) isMessage(i int) bool {
+	w, before := u.Words[1+i], u.Words[i]
+	return w.Dynamic && !w.Split && (before.Is("--message") || before.isCluster() && strings.HasSuffix(before.Text, "m"))
 }
 
-// Writes reports whether the program is known to write files that it names.
-func Writes(name string) bool {
-	r := roles[name]
-	return r.write == Yes || r.writes != "" || r.last
+// operand is what argument i names.
+func (u *user) operand(i int) (all []Use) {
+	w, before := u.Words[1+i], u.Words[i]
+	use := Use{w, u.Read, u.Write, u.tree, u.hidden}
+	if u.Name() == "git" {
+		if before.Is("-o") || before.Is("--output") {
+			use.Write = Yes
+			return []Use{use}
+		}
+		if !before.Dynamic && !before.Is("-c") && gitGlobal(before.Text) { // where it works
+			return []Use{{w, Maybe, Maybe, true, true}}
+		}
+	}
+	u.operands++
+	if u.Name() == "sed" && u.operands == 1 && (w.Dynamic || !sedIsPlain(w.Text)) {
+		all = append(all, Use{Word: anything, Write: Maybe})
+	}
+	if u.operands <= u.Skip && !w.Split && !u.hasLetter("ef") {
+		return all
+	}
+	switch {
+	case u.Name() == "dd":
+		use.Read, use.Write = ddUse(w)
+	case u.Last:
+		use.Write = u.lastWrites(i)
+	}
+	return append(all, use)
 }
 
-// Uses are the files that the command's arguments name.
-func Uses(c Command) []Use {
-	if len(c.Words) < 2 && !roles[c.Name()].always {
-		return nil
+// lastWrites says whether argument i is written by a program that writes its last operand.
+func (u *user) lastWrites(i int) Certainty {
+	before := u.Words[i]
+	switch {
+	case i == u.last || before.Is("--target-directory") || before.isCluster() && strings.HasSuffix(before.Text, "t"):
+		return Yes
+	case u.hasLetter("t") || u.hasLong("target-directory"): // -t DIRECTORY turns the order around
+		return Maybe
 	}
-	name := c.Name()
-	r, ok := roles[name]
-	if !ok {
-		r = role{read: Yes, write: Maybe, hidden: true}
-		for _, w := range c.Words[1:] {
-			r.always = r.always || w.Is("-r") || w.Is("-R")
-		}
+	return No
+}
+
+// ddUse is what an operand of dd is.
+func ddUse(w Word) (read, write Certainty) {
+	switch p := w.Prefix(); {
+	case w.Dynamic && p == "":
+		return Maybe, Maybe
+	case strings.HasPrefix(p, "if="):
+		return Yes, No
+	case strings.HasPrefix(p, "of="):
+		return No, Yes
 	}
-	if name == "git" {
-		r = gitRole(c)
-	}
-	if name == "find" || name == "gfind" {
-		return findUses(c)
-	}
-	if r.read == No && r.write == No {
-		return outputs(c, guards[name])
-	}
-	tree := r.always || hasLetter(c, r.trees) || hasLong(c, "recursive", "archive")
-	hidden := r.hidden || hasLetter(c, ".u") || hasLong(c, "hidden", "unrestricted", "no-ignore")
-	if r.writes != "" && (hasLetter(c, r.writes) || hasLong(c, "in-place", "inplace", "output")) {
-		r.write = Yes
-	}
-	if tree && r.write == Yes && (name == "gofmt" || name == "rg") {
-		r.write = Maybe
-	}
-	var uses []Use
-	operands, ended := 0, false
-	lastOperand := -1
-	for i, w := range c.Words[1:] {
-		if w.Dynamic || ended || !strings.HasPrefix(w.Text, "-") {
-			lastOperand = i
-		}
-	}
-	for i, w := range c.Words[1:] {
-		if w.Is("--") && !ended {
-			ended = true
-			continue
-		}
-		u := Use{Word: w, Read: r.read, Write: r.write, Tree: tree, Hidden: hidden}
-		if !ended && !w.Dynamic && strings.HasPrefix(w.Text, "-") {
-			u.Tree, u.Read, u.Write = false, max(r.read, Maybe), max(r.write, Maybe)
-			uses = append(uses, u)
-			continue
-		}
-		if before := c.Words[i]; name == "git" && w.Dynamic && !w.Split && !before.Dynamic && (before.Is("--message") || strings.HasPrefix(before.Text, "-") && !strings.HasPrefix(before.Text, "--") && strings.HasSuffix(before.Text, "m")) {
-			continue // a message
-		}
-		if name == "git" && (c.Words[i].Is("-o") || c.Words[i].Is("--output")) {
-			u.Write = Yes
-			uses = append(uses, u)
-			continue
-		}
-		if name == "git" && gitGlobals[c.Words[i].Text] && !c.Words[i].Dynamic && !c.Words[i].Is("-c") {
-			u.Read, u.Write, u.Tree, u.Hidden = Maybe, Maybe, true, true // where it works
-			uses = append(uses, u)
-			continue
-		}
-		operands++
-		if name == "sed" && operands == 1 && (w.Dynamic || !sedIsPlain(w.Text)) {
-			uses = append(uses, Use{Word: Word{Text: "?", Dynamic: true, Split: true, Pattern: string(Any)}, Write: Maybe})
-		}
-		if operands <= r.skip && !w.Split && !hasLetter(c, "ef") {
-			continue
-		}
-		if r.last {
-			if i == lastOperand || targets(c.Words[i]) {
-				u.Write = Yes
-			} else {
-				u.Write = Maybe // -t DIRECTORY turns the order around
-				if !hasLetter(c, "t") && !hasLong(c, "target-directory") {
-					u.Write = No
-				}
-			}
-		}
-		if name == "dd" {
-			u.Read, u.Write = b2i(strings.HasPrefix(w.Prefix(), "if="))*Yes, b2i(strings.HasPrefix(w.Prefix(), "of="))*Yes
-			if w.Dynamic && w.Prefix() == "" {
-				u.Read, u.Write = Maybe, Maybe
-			}
-		}
-		uses = append(uses, u)
-	}
-	if operands <= r.skip && tree {
-		uses = append(uses, Use{Word: Word{Text: "."}, Read: r.read, Write: r.write, Tree: true, Hidden: hidden})
-	}
-	return uses
+	return No, No
 }
 
 // findUses are what find deletes, and the files that it is given to write.
@@ -214,80 +195,41 @@ func findUses(c Command) (uses []Use) {
 		return uses
 	}
 	if len(starts) == 0 {
-		starts = []Use{{Word: Word{Text: "."}, Write: Maybe, Tree: true, Hidden: true}}
+		starts = []Use{{Word: workingDir, Write: Maybe, Tree: true, Hidden: true}}
 	}
 	return append(uses, starts...)
 }
 
 // outputs are the files that a program which otherwise uses none is told to write.
-func outputs(c Command, g guard) (uses []Use) {
+func outputs(c Command) (uses []Use) {
+	g := known(c.Name()).Guard
+	if g == nil || g.Output == "" {
+		return nil
+	}
 	for i, w := range c.Words[1:] {
 		before := c.Words[i]
-		if g.output == "" || i == 0 || before.Dynamic || len(before.Text) < 2 || before.Text[0] != '-' {
-			continue
-		}
-		if strings.ContainsAny(before.Text[len(before.Text)-1:], g.output) {
+		if i > 0 && !before.Dynamic && len(before.Text) > 1 && before.Text[0] == '-' && strings.ContainsAny(before.Text[len(before.Text)-1:], g.Output) {
 			uses = append(uses, Use{Word: w, Write: Yes})
 		}
 	}
 	return uses
 }
 
-// targets reports whether the word behind an option is the directory that is written, as behind -t.
-func targets(before Word) bool {
-	return !before.Dynamic && (before.Is("--target-directory") || len(before.Text) > 1 && before.Text[0] == '-' && before.Text[1] != '-' && strings.HasSuffix(before.Text, "t"))
+// isCluster reports whether the word is options of one letter.
+func (w Word) isCluster() bool {
+	return !w.Dynamic && len(w.Text) > 1 && w.Text[0] == '-' && w.Text[1] != '-'
 }
 
-func gitRole(c Command) role {
-	for i := 1; i < len(c.Words); i++ {
-		w := c.Words[i]
-		switch {
-		case w.Dynamic:
-			return role{read: Yes, write: Maybe}
-		case gitGlobals[w.Text]:
-			i++
-		case strings.HasPrefix(w.Text, "-"):
-		case gitReads[w.Text] || gitWrites[w.Text]:
-			return role{read: Yes * b2i(gitReads[w.Text]), write: Yes * b2i(gitWrites[w.Text]), skip: 1}
-		default:
-			return role{read: Yes, write: Maybe, skip: 1}
-		}
-	}
-	return none
+func (c Command) hasLetter(letters string) bool {
+	return letters != "" && slices.ContainsFunc(c.Words[1:], func(w Word) bool { return w.isCluster() && strings.ContainsAny(w.Text[1:], letters) })
 }
 
-func hasLetter(c Command, letters string) bool {
-	if letters == "" {
-		return false
-	}
-	for _, w := range c.Words[1:] {
-		if !w.Dynamic && len(w.Text) > 1 && w.Text[0] == '-' && w.Text[1] != '-' && strings.ContainsAny(w.Text[1:], letters) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasLong(c Command, names ...string) bool {
-	for _, w := range c.Words[1:] {
+func (c Command) hasLong(names ...string) bool {
+	return slices.ContainsFunc(c.Words[1:], func(w Word) bool {
 		if w.Dynamic || !strings.HasPrefix(w.Text, "--") || len(w.Text) < 4 {
-			continue
+			return false
 		}
 		long, _, _ := strings.Cut(w.Text[2:], "=")
-		for _, n := range names {
-			if strings.HasPrefix(n, long) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// GlobalValue reports whether an option before a sub-command takes the next word as its value. known is
-// false for programs that nothing is known of.
-func GlobalValue(program, option string) (valued, known bool) {
-	if program == "git" {
-		return gitGlobals[option], true
-	}
-	return false, false
+		return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, long) })
+	})
 }

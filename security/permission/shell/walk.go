@@ -40,17 +40,7 @@ func (a *analysis) command(c syntax.Command, s *scope) {
 		a.call(c, s)
 	case *syntax.BinaryCmd:
 		if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
-			if _, is := c.Y.Cmd.(*syntax.TimeClause); is {
-				a.hard("time behind a | is a program, not the shell's own") // the parser reads both alike
-			}
-			left, right := s.clone(), s.clone()
-			a.stmt(c.X, left)
-			right.piped, right.stdin = true, echoed(c.X)
-			a.stmt(c.Y, right)
-			if !fixed(left.dirs, s.dirs) || !fixed(right.dirs, s.dirs) {
-				// shopt -s lastpipe aside, neither side's cd holds beyond the pipe.
-				s.dirs = union(s.dirs, right.dirs)
-			}
+			a.pipe(c, s)
 			return
 		}
 		a.stmt(c.X, s)
@@ -66,24 +56,14 @@ func (a *analysis) command(c syntax.Command, s *scope) {
 	case *syntax.ForClause:
 		a.forLoop(c, s)
 	case *syntax.CaseClause:
-		a.fragment(c.Word, s)
-		before := s.dirs
-		for _, item := range c.Items {
-			for _, w := range item.Patterns {
-				a.fragment(w, s)
-			}
-			branch := s.clone()
-			branch.dirs = union(before, s.dirs) // ;& falls through
-			a.stmts(item.Stmts, branch)
-			s.dirs = union(s.dirs, branch.dirs)
-		}
+		a.caseClause(c, s)
 	case *syntax.TimeClause:
 		a.time(c, s)
 	case *syntax.CoprocClause:
 		// The parser takes the first of two words for the name; the shell does not.
 		a.hard("it starts a coprocess")
 		if c.Name != nil {
-			a.fragment(c.Name, s)
+			a.word(c.Name, s)
 		}
 		a.stmt(c.Stmt, s.clone())
 	case *syntax.FuncDecl:
@@ -100,6 +80,34 @@ func (a *analysis) command(c syntax.Command, s *scope) {
 		a.declare(c, s)
 	default:
 		a.hard("it holds something that is not known here")
+	}
+}
+
+func (a *analysis) pipe(c *syntax.BinaryCmd, s *scope) {
+	if _, is := c.Y.Cmd.(*syntax.TimeClause); is {
+		a.hard("time behind a | is a program, not the shell's own") // the parser reads both alike
+	}
+	left, right := s.clone(), s.clone()
+	a.stmt(c.X, left)
+	right.piped, right.stdin = true, echoed(c.X)
+	a.stmt(c.Y, right)
+	if !fixed(left.dirs, s.dirs) || !fixed(right.dirs, s.dirs) {
+		// shopt -s lastpipe aside, neither side's cd holds beyond the pipe.
+		s.dirs = union(s.dirs, right.dirs)
+	}
+}
+
+func (a *analysis) caseClause(c *syntax.CaseClause, s *scope) {
+	a.word(c.Word, s)
+	before := s.dirs
+	for _, item := range c.Items {
+		for _, w := range item.Patterns {
+			a.word(w, s)
+		}
+		branch := s.clone()
+		branch.dirs = union(before, s.dirs) // ;& falls through
+		a.stmts(item.Stmts, branch)
+		s.dirs = union(s.dirs, branch.dirs)
 	}
 }
 
@@ -149,20 +157,16 @@ func (a *analysis) loop(s *scope, parts [][]*syntax.Stmt) {
 }
 
 // moves reports whether statements may change the directory.
-func moves(list []*syntax.Stmt) (may bool) {
-	for _, st := range list {
-		syntax.Walk(st, func(n syntax.Node) bool {
-			c, is := n.(*syntax.CallExpr)
-			if is && len(c.Args) > 0 {
-				switch name, _ := plain(c.Args[0]); name {
-				case "", "cd", "pushd", "popd", "eval", "source", ".", "builtin", "command", "trap":
-					may = true
-				}
+func moves(list []*syntax.Stmt) bool {
+	return slices.ContainsFunc(list, func(st *syntax.Stmt) bool {
+		return contains(st, func(c *syntax.CallExpr) bool {
+			if len(c.Args) == 0 {
+				return false
 			}
-			return !may
+			name, _ := plain(c.Args[0])
+			return slices.Contains([]string{"", "cd", "pushd", "popd", "eval", "source", ".", "builtin", "command", "trap"}, name)
 		})
-	}
-	return may
+	})
 }
 
 func (a *analysis) forLoop(c *syntax.ForClause, s *scope) {
@@ -212,24 +216,6 @@ func (a *analysis) each(c *syntax.ForClause, l *syntax.WordIter, s *scope) {
 	}
 }
 
-// assign notes a variable that the program sets.
-func (a *analysis) assign(name string) {
-	a.assigned[name] = true
-	a.steered(name)
-}
-
-func (a *analysis) steered(name string) {
-	if !SafeVariable(name) && steers(name) {
-		a.runs("it sets the variable " + name + ", which may change what programs do")
-	}
-}
-
-// steers reports whether a variable may be one that programs or the shell look at. By custom those are
-// upper case.
-func steers(name string) bool {
-	return name == strings.ToUpper(name) && strings.ContainsAny(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") || strings.HasSuffix(name, "_proxy")
-}
-
 // redirects notes the files that redirections open.
 func (a *analysis) redirects(list []*syntax.Redirect, s *scope) {
 	for _, r := range list {
@@ -247,13 +233,13 @@ func (a *analysis) redirects(list []*syntax.Redirect, s *scope) {
 					a.hard("a here-document without its tabs (<<-) runs something")
 				}
 			}
-			a.fragment(r.Hdoc, s)
+			a.word(r.Hdoc, s)
 		}
 		switch r.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			continue
 		case syntax.WordHdoc:
-			a.fragment(r.Word, s)
+			a.word(r.Word, s)
 			continue
 		}
 		words := a.words(r.Word, s)
@@ -320,7 +306,7 @@ func (a *analysis) standardInput(list []*syntax.Redirect, s *scope) {
 				s.stdin = new("")
 			} else if text, ok := staticText(w.Parts, r.Op != syntax.WordHdoc); ok {
 				if r.Op != syntax.WordHdoc && quotedDelimiter(r.Word) {
-					text = raw(w)
+					text, _ = literals(w)
 				}
 				s.stdin = &text
 			}
@@ -403,14 +389,4 @@ func busyHeredoc(w *syntax.Word) (text string, busy bool) {
 		text = `\`
 	}
 	return text, true
-}
-
-func raw(w *syntax.Word) string {
-	var b strings.Builder
-	for _, p := range w.Parts {
-		if lit, ok := p.(*syntax.Lit); ok {
-			b.WriteString(lit.Value)
-		}
-	}
-	return b.String()
 }

@@ -2,9 +2,12 @@ package shell
 
 import (
 	"path"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -34,12 +37,7 @@ func (a *analysis) words(w *syntax.Word, s *scope) []Word {
 }
 
 func nothing(parts []syntax.WordPart) bool {
-	for _, p := range parts {
-		if lit, is := p.(*syntax.Lit); !is || lit.Value != "" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(parts, func(p syntax.WordPart) bool { lit, is := p.(*syntax.Lit); return !is || lit.Value != "" })
 }
 
 // plain is the value of the commonest words.
@@ -54,9 +52,7 @@ func plain(w *syntax.Word) (string, bool) {
 	return lit.Value, true
 }
 
-// fragment walks a word that is not an argument, for what it runs.
-func (a *analysis) fragment(w *syntax.Word, s *scope) Word { return a.word(w, s) }
-
+// word resolves a word as it stands, and walks what it runs.
 func (a *analysis) word(w *syntax.Word, s *scope) Word {
 	if text, ok := heredocText(w); ok {
 		return Word{Text: text}
@@ -97,22 +93,14 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 	for i, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
-			if i == 0 && !quoted && p.Value == "~" && len(parts) > 1 && b.text.Len() == 0 {
+			first := i == 0 && !quoted && b.text.Len() == 0
+			if first && p.Value == "~" && len(parts) > 1 {
 				b.unknown(Any) // what follows decides whether this is a home
 				continue
 			}
-			b.literal(p.Value, quoted, i == 0 && !quoted && b.text.Len() == 0)
+			b.literal(p.Value, quoted, first)
 		case *syntax.SglQuoted:
-			text, ok := p.Value, true
-			if p.Dollar {
-				text, ok = ansi(p.Value)
-			}
-			if !ok {
-				b.doubt("it holds an escape that is not known here")
-				b.unknown(Any)
-				continue
-			}
-			b.text.WriteString(text)
+			b.singleQuoted(p)
 		case *syntax.DblQuoted:
 			if p.Dollar {
 				b.doubt("it holds a text to be translated")
@@ -133,14 +121,7 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 			b.unknown(AnyName)
 			b.split = b.split || !quoted && !numeric(p.X)
 		case *syntax.ProcSubst:
-			b.stmts(p.Stmts, b.scope.clone())
-			if len(p.Stmts) == 0 {
-				b.unknown(Any) // the shell makes nothing of it
-				b.split = true
-				continue
-			}
-			b.text.WriteString("/dev/fd/")
-			b.unknown(AnyName)
+			b.procSubst(p)
 		case *syntax.ExtGlob:
 			b.doubt("it holds a pattern that only the shell can expand")
 			b.unknown(AnyName)
@@ -149,6 +130,30 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 			b.unknown(Any)
 		}
 	}
+}
+
+func (b *builder) singleQuoted(p *syntax.SglQuoted) {
+	text, ok := p.Value, true
+	if p.Dollar {
+		text, ok = ansi(p.Value)
+	}
+	if !ok {
+		b.doubt("it holds an escape that is not known here")
+		b.unknown(Any)
+		return
+	}
+	b.text.WriteString(text)
+}
+
+func (b *builder) procSubst(p *syntax.ProcSubst) {
+	b.stmts(p.Stmts, b.scope.clone())
+	if len(p.Stmts) == 0 {
+		b.unknown(Any) // the shell makes nothing of it
+		b.split = true
+		return
+	}
+	b.text.WriteString("/dev/fd/")
+	b.unknown(AnyName)
 }
 
 // literal adds text that stands in the program as it is: with backslashes, patterns and the tilde.
@@ -163,18 +168,8 @@ func (b *builder) literal(text string, quoted, first bool) {
 		}
 	}
 	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == '\\' && i+1 < len(text) && quoted:
-			if next := text[i+1]; strings.IndexByte("$`\"\\\n", next) < 0 {
-				b.text.WriteByte(c)
-				continue
-			}
-			i++
-			if text[i] != '\n' {
-				b.text.WriteByte(text[i])
-			}
-		case c == '\\' && i+1 < len(text):
+		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0):
 			i++
 			if text[i] != '\n' {
 				b.text.WriteByte(text[i])
@@ -190,20 +185,23 @@ func (b *builder) literal(text string, quoted, first bool) {
 			b.unknown(AnyName)
 		case c == '?':
 			b.unknown(AnyRune)
-		case c == '[' && strings.Contains(text[i:], "]"):
-			end := strings.IndexByte(text[i:], ']')
-			if strings.Contains(text[i:i+end], "/") {
-				b.unknown(Any) // then it is no pattern, or one of another shell
-			} else {
-				b.unknown(AnyName)
-			}
-			i += end
 		case c == '[' && text != "[":
-			b.unknown(AnyName) // the bracket may be closed in another part of the word
+			i += b.bracket(text[i:])
 		default:
 			b.text.WriteByte(c)
 		}
 	}
+}
+
+// bracket adds a set of characters, and returns how many bytes it has behind its bracket.
+func (b *builder) bracket(text string) int {
+	end := strings.IndexByte(text, ']')
+	if end >= 0 && strings.Contains(text[:end], "/") {
+		b.unknown(Any) // then it is no pattern, or one of another shell
+	} else {
+		b.unknown(AnyName) // if it is not closed here, it may be in another part of the word
+	}
+	return max(end, 0)
 }
 
 // assigns reports whether a text begins like an assignment.
@@ -212,13 +210,18 @@ func assigns(text string) bool {
 	return ok && syntax.ValidName(strings.TrimSuffix(name, "+"))
 }
 
+// operates reports whether an expansion is more than a variable's value.
+func operates(p *syntax.ParamExp) bool {
+	return p.Excl || p.Length || p.Width || p.IsSet || p.Flags != nil || p.NestedParam != nil || p.Index != nil ||
+		len(p.Modifiers) > 0 || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Exp != nil || p.Split != 0 || p.GlobSubst != 0 || p.RcExpand != 0
+}
+
 func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	name := ""
 	if p.Param != nil {
 		name = p.Param.Value
 	}
-	operator := p.Excl || p.Length || p.Width || p.IsSet || p.Flags != nil || p.NestedParam != nil || p.Index != nil ||
-		len(p.Modifiers) > 0 || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Exp != nil || p.Split != 0 || p.GlobSubst != 0 || p.RcExpand != 0
+	operator := operates(p)
 	switch {
 	case operator:
 		b.operators(p)
@@ -263,7 +266,9 @@ func (b *builder) item(item Word, quoted bool) {
 // operators walks what a parameter expansion may evaluate: subscripts and slices are arithmetic, which
 // can run commands, @P expands the value again, and := sets the variable.
 func (b *builder) operators(p *syntax.ParamExp) {
-	b.doubt("it changes a variable's value while using it (${…})")
+	if !cuts(p) {
+		b.doubt("it changes a variable's value while using it (${…})")
+	}
 	if p.Excl || p.Names != 0 || p.NestedParam != nil {
 		b.runs("it uses a variable whose name is in another variable")
 	}
@@ -298,12 +303,33 @@ func (b *builder) operators(p *syntax.ParamExp) {
 	}
 }
 
+// plainPattern is what reads the same everywhere inside of ${…}.
+var plainPattern = regexp.MustCompile(`^[A-Za-z0-9_./*?:,=+@%^ -]*$`)
+
+// cuts reports whether the value of an expansion is nothing but a part of the variable's, its length, or a plain text
+// instead of it: nothing is evaluated or set.
+func cuts(p *syntax.ParamExp) bool {
+	plain := *p
+	plain.Length, plain.Exp, plain.Slice, plain.Repl = false, nil, nil, nil
+	if p.Param == nil || !syntax.ValidName(p.Param.Value) || p.Repl != nil || operates(&plain) || p.Slice != nil && (!numeric(p.Slice.Offset) || p.Slice.Length != nil && !numeric(p.Slice.Length)) {
+		return false
+	}
+	if p.Exp == nil {
+		return true
+	}
+	switch p.Exp.Op {
+	case syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix, syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
+		return p.Exp.Word == nil || plainPattern.MatchString(p.Exp.Word.Lit()) && p.Exp.Word.Lit() != ""
+	}
+	return false
+}
+
 // alternative is a text inside ${…}. What is quoted or substituted there is read in ways of its own.
 func (b *builder) alternative(w *syntax.Word) {
 	if w == nil {
 		return
 	}
-	b.fragment(w, b.scope)
+	b.analysis.word(w, b.scope)
 	for _, p := range w.Parts {
 		if lit, is := p.(*syntax.Lit); !is || strings.Contains(lit.Value, `\\`) {
 			b.runs("it holds quotes or substitutions inside ${…}")
@@ -325,32 +351,47 @@ func heredocText(w *syntax.Word) (string, bool) {
 	if !ok || len(sub.Stmts) != 1 || sub.TempFile || sub.ReplyVar || sub.Backquotes {
 		return "", false
 	}
-	st := sub.Stmts[0]
-	call, ok := st.Cmd.(*syntax.CallExpr)
-	if !ok || st.Negated || st.Background || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" || len(st.Redirs) != 1 {
+	hdoc, tabs := quotedDocument(sub.Stmts[0])
+	if hdoc == nil {
 		return "", false
 	}
-	r := st.Redirs[0]
-	if r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc || r.N != nil || r.Hdoc == nil || !quotedDelimiter(r.Word) {
+	text, ok := literals(hdoc)
+	if !ok {
 		return "", false
 	}
+	if tabs {
+		text = leadingTabs.ReplaceAllString(text, "")
+	}
+	return strings.TrimRight(text, "\n"), true
+}
+
+var leadingTabs = regexp.MustCompile(`(?m)^\t+`)
+
+// literals is the text of a word that holds nothing else.
+func literals(w *syntax.Word) (string, bool) {
 	var b strings.Builder
-	for _, p := range r.Hdoc.Parts {
+	for _, p := range w.Parts {
 		lit, ok := p.(*syntax.Lit)
 		if !ok {
 			return "", false
 		}
 		b.WriteString(lit.Value)
 	}
-	text := b.String()
-	if r.Op == syntax.DashHdoc {
-		lines := strings.Split(text, "\n")
-		for i, l := range lines {
-			lines[i] = strings.TrimLeft(l, "\t")
-		}
-		text = strings.Join(lines, "\n")
+	return b.String(), true
+}
+
+// quotedDocument is the here-document of a statement that is cat <<'EOF' and nothing else. tabs says that its lines lose the
+// tabs that they begin with.
+func quotedDocument(st *syntax.Stmt) (hdoc *syntax.Word, tabs bool) {
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || st.Negated || st.Background || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" || len(st.Redirs) != 1 {
+		return nil, false
 	}
-	return strings.TrimRight(text, "\n"), true
+	r := st.Redirs[0]
+	if r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc || r.N != nil || !quotedDelimiter(r.Word) {
+		return nil, false
+	}
+	return r.Hdoc, r.Op == syntax.DashHdoc
 }
 
 func quotedDelimiter(w *syntax.Word) bool {
@@ -369,7 +410,6 @@ func quotedDelimiter(w *syntax.Word) bool {
 
 // staticText is the value of parts without anything dynamic in them. It does not walk them.
 func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
-	a := analysis{assigned: map[string]bool{}, looped: map[string]bool{}}
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit, *syntax.SglQuoted:
@@ -383,7 +423,7 @@ func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
 			return "", false
 		}
 	}
-	b := builder{analysis: &a, scope: &scope{}}
+	b := builder{analysis: newAnalysis(), scope: &scope{}}
 	b.parts(parts, quoted)
 	return b.text.String(), !b.dynamic
 }
@@ -458,20 +498,24 @@ func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
 	if !syntax.SplitBraces(split) || leftOver(split.Parts) {
 		return nil, false // the shell may find others than the parser
 	}
-	return product(split.Parts)
+	for word, err := range expand.BracesSeq(nil, split) {
+		if err != nil || len(all) == mostBraces {
+			return nil, false
+		}
+		all = append(all, word.Parts)
+	}
+	return all, true
 }
 
 // choices reports whether there is something in a word that braces may choose between.
 func choices(parts []syntax.WordPart) bool {
-	for _, p := range parts {
-		if lit, is := p.(*syntax.Lit); is && (strings.Contains(lit.Value, ",") || strings.Contains(lit.Value, "..")) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(p syntax.WordPart) bool {
+		lit, is := p.(*syntax.Lit)
+		return is && (strings.Contains(lit.Value, ",") || strings.Contains(lit.Value, ".."))
+	})
 }
 
-// leftOver reports whether braces are left that are no pair around choices.
+// leftOver reports whether braces are left that are no pair around choices, or are around a sequence.
 func leftOver(parts []syntax.WordPart) bool {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -480,45 +524,12 @@ func leftOver(parts []syntax.WordPart) bool {
 				return true
 			}
 		case *syntax.BraceExp:
-			for _, e := range p.Elems {
-				if leftOver(e.Parts) {
-					return true
-				}
+			if p.Sequence || slices.ContainsFunc(p.Elems, func(e *syntax.Word) bool { return leftOver(e.Parts) }) {
+				return true
 			}
 		}
 	}
 	return false
-}
-
-func product(parts []syntax.WordPart) ([][]syntax.WordPart, bool) {
-	all := [][]syntax.WordPart{nil}
-	for _, p := range parts {
-		choices := [][]syntax.WordPart{{p}}
-		if brace, is := p.(*syntax.BraceExp); is {
-			if brace.Sequence {
-				return nil, false
-			}
-			choices = nil
-			for _, e := range brace.Elems {
-				more, ok := product(e.Parts)
-				if !ok {
-					return nil, false
-				}
-				choices = append(choices, more...)
-			}
-		}
-		if len(all)*len(choices) > mostBraces {
-			return nil, false
-		}
-		var next [][]syntax.WordPart
-		for _, head := range all {
-			for _, tail := range choices {
-				next = append(next, append(append([]syntax.WordPart(nil), head...), tail...))
-			}
-		}
-		all = next
-	}
-	return all, true
 }
 
 // join is where a path leads from a directory, by name alone, as cd goes there.

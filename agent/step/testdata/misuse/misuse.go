@@ -31,9 +31,9 @@ var (
 	wrong14 = step.Catch(func(context.Context, string, error) (string, error) { return "", nil }, number) // want: instead of a number
 	wrong15 = step.EmitAfter("done", func(in string) any { return in }, number)                           // want: the payload is of the output
 
-	wrong16 step.Step[string, string] = step.Map(4, upper)       // want: a map is of lists
-	wrong17 step.Step[string, int]    = step.Try(number)         // want: the result is a Result
-	wrong18 step.Step[string, []int]  = step.Parallel(0, number) // want: so are those of a Parallel
+	wrong16 step.Step[string, string] = step.Map(4, upper)                // want: a map is of lists
+	wrong17 step.Step[string, int]    = step.Generate[string, []int](nil) // want: what is made is a list
+	wrong18 step.Step[string, []int]  = step.Parallel(0, number)          // want: so are those of a Parallel
 )
 
 func run(ctx context.Context, memory *step.Memory[int], texts step.Relay[[]string]) {
@@ -47,5 +47,6 @@ func run(ctx context.Context, memory *step.Memory[int], texts step.Relay[[]strin
 	step.Insert(texts, "a")           // want: a list is no set
 	step.Add(texts, 1)                // want: nor a number
 	step.With(step.Session{}, "step") // want: it is no step
+	_ = step.Value[int](ctx)          // want: what holds where there is none?
 	_ = step.Set[[]int]{}             // want: lists cannot be told apart
 }

@@ -2,98 +2,76 @@ package cli
 
 import (
 	"context"
-	"io"
-	"os"
-	"os/user"
-	"path/filepath"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
-	"symbio/cmd/symbio/internal/node"
+	"symbio/agent/llm"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/demo"
 )
 
-// App is what a command works with: the streams, the environment and the global flags.
-type App struct {
-	In       io.Reader
-	Out, Err io.Writer
-	// Getenv reads the environment; only this package does.
-	Getenv func(string) string
-	// OutIsTerminal, ErrIsTerminal, InIsTerminal: whether a person reads and types.
-	OutIsTerminal, ErrIsTerminal, InIsTerminal bool
-
-	json bool
-	node string
-}
-
-// Terminal is the App of this process.
-func Terminal() *App {
-	return &App{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		OutIsTerminal: isTerminal(os.Stdout), ErrIsTerminal: isTerminal(os.Stderr), InIsTerminal: isTerminal(os.Stdin),
-	}
-}
-
 // Main runs one command and returns the exit status.
-func Main(ctx context.Context, args []string, app *App) int {
-	root := app.root()
+func Main(ctx context.Context, args []string) int {
+	env := command.OfProcess()
+	env.Models = map[string]llm.Model{demo.ModelName: demo.Model()}
+	root := root(env)
 	root.SetArgs(args)
-	root.SetIn(app.In)
-	root.SetOut(app.Out)
-	root.SetErr(app.Err)
+	root.SetIn(env.In)
+	root.SetOut(env.Out)
+	root.SetErr(env.Err)
+	if err := helpOnDemand(root, args); err != nil {
+		return command.Exit(ctx, env, root, err)
+	}
 	cmd, err := root.ExecuteContextC(ctx)
-	return app.exit(ctx, cmd, err)
+	return command.Exit(ctx, env, cmd, err)
 }
 
-func (a *App) root() *cobra.Command {
+func root(env *command.Env) *cobra.Command {
+	var own bool
 	root := &cobra.Command{
-		Use:   "symbio",
-		Short: "Turn the machines on a LAN into one community of agents",
-		Long: `Symbio turns the machines on a LAN into one community of agents. Start a node on each machine; the
-nodes find each other, prove who they are, and their agents send each other signals and invoke each
-other's capabilities.`,
-		Example: `  symbio demo                 # the two-minute tour: no key, no network
-  symbio up                   # run a node; a second one finds it
-  symbio members              # who is here
-  symbio cluster init         # let nodes of other machines in
-  symbio run "say hello"      # give a task to an agent`,
+		Use:           "symbio",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if own {
+				return printVersion(env)
+			}
+			return cmd.Help()
+		},
 	}
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON: one object, or one per line for streams")
-	root.PersistentFlags().StringVar(&a.node, "node", "", "which of this machine's nodes to talk to (default: the only one)")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.Flags().BoolVar(&own, "version", false, "print the version, as symbio version does")
+	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON: one object, or one per line for streams")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
+	root.AddCommand(onNode(env,
+		cmdRun(env), cmdChat(env), cmdJoin(env), cmdCluster(env), cmdMembers(env), cmdNodes(env), cmdSpawn(env), cmdTerminate(env), cmdSend(env), cmdSteer(env), cmdInvoke(env),
+		cmdCapabilities(env), cmdModels(env), cmdEvents(env), cmdApprovals(env), cmdAudit(env), cmdDoctor(env), cmdConfig(env), cmdReload(env),
+	)...)
 	root.AddCommand(
-		a.cmdDemo(), a.cmdUp(), a.cmdRun(), a.cmdChat(), a.cmdJoin(), a.cmdCluster(),
-		a.cmdMembers(), a.cmdNodes(), a.cmdSpawn(), a.cmdTerminate(), a.cmdSend(), a.cmdSteer(), a.cmdInvoke(), a.cmdCapabilities(), a.cmdModels(), a.cmdEvents(),
-		a.cmdAgents(), a.cmdSkills(), a.cmdMCP(), a.cmdTools(), a.cmdPermissions(), a.cmdApprovals(), a.cmdAudit(), a.cmdDoctor(), a.cmdConfig(), a.cmdVersion(), a.cmdServeReports(),
+		cmdDemo(env), cmdUp(env), cmdAgents(env), cmdSkills(env), cmdMCP(env), cmdTools(env), cmdPermissions(env), cmdVersion(env), cmdServeReports(env),
 	)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = command.NoArgs, command.NeedsCommand
+		}
+	}
 	return root
 }
 
-// state is where this user's nodes keep what lasts: $XDG_STATE_HOME/symbio, or what the system has
-// in its place.
-func (a *App) state() (node.State, error) {
-	if dir := a.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return node.State{Dir: filepath.Join(dir, "symbio")}, nil
+// onNode gives commands that act on a running node the flag that names it. To the others --node is unknown.
+func onNode(env *command.Env, commands ...*cobra.Command) []*cobra.Command {
+	for _, c := range commands {
+		c.PersistentFlags().StringVar(&env.Node, "node", "", "which of this machine's nodes to talk to (default: the only one)")
 	}
-	if dir := a.Getenv("LOCALAPPDATA"); runtime.GOOS == "windows" && filepath.IsAbs(dir) {
-		return node.State{Dir: filepath.Join(dir, "symbio")}, nil
-	}
-	home, err := a.home()
-	return node.State{Dir: filepath.Join(home, ".local", "state", "symbio")}, err
+	return commands
 }
 
-// home is the user's home directory, also where no variable names it.
-func (a *App) home() (string, error) {
-	if dir := a.Getenv("HOME"); filepath.IsAbs(dir) {
-		return dir, nil
+// mapped is f of each of a list.
+func mapped[From, To any](list []From, f func(From) To) []To {
+	out := make([]To, len(list))
+	for i, one := range list {
+		out[i] = f(one)
 	}
-	u, err := user.Current()
-	if err != nil {
-		return "", err
-	}
-	return u.HomeDir, nil
+	return out
 }

@@ -1,139 +1,90 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"symbio/agent"
-	"symbio/cmd/symbio/internal/node"
+	"symbio/agent/definition"
+	"symbio/agent/node"
+	"symbio/agent/node/agentinfo"
+	"symbio/cmd/symbio/internal/chat"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
+	"symbio/skills"
 )
 
-func (a *App) cmdAgents() *cobra.Command {
+func cmdAgents(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "agents",
-		Short: "The definitions of agents",
-		Long: `Agents are defined in Markdown files, NAME.md, in the directory that agents: in the configuration names. Above
-the text, which is the start of the system prompt, stands between two lines of --- what the agent is:
-
-  name, description     what it is called, and what it is for; both are needed
-  model                 as in the configuration: one, or a list; without: the node's
-  tools                 "*", or a list of names, presets (preset:read_only) and tools of MCP servers (mcp__SERVER__*)
-  skills                those that it has from the start
-  accepts               perceptions by which it takes tasks; its name is one, too
-  permissions           preset, allow, deny, final_deny, override, default: what it may do of what the node allows
-  guardrail             the same and ask, around it and all that works for it here; or the name of a preset
-  sandbox               preset, network, write, env, subprocess, limits: what commands may do less than on the node
-  budget                the limits of the configuration's budget; of each the smaller counts
-  max_turns             how often the model is asked for one task
-  thinking              true, false, or how many tokens the model may think
-
-None of them gives an agent more than the node has for it. An agent answers for a capability where the configuration
-says so: capabilities: [{name: review, agent: reviewer}].`,
-		Example: `  symbio agents list
-  symbio agents show reviewer
-  symbio agents validate agents/reviewer.md`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:  "agents",
+		Args: command.NoArgs,
+		RunE: command.NeedsCommand,
 	}
-	cmd.AddCommand(a.cmdAgentsList(), a.cmdAgentsShow(), a.cmdAgentsValidate())
+	cmd.AddCommand(cmdAgentsList(env), cmdAgentsShow(env), cmdAgentsValidate(env))
 	return cmd
 }
 
-// agentJSON is a definition in the output; the names are a contract.
-type agentJSON struct {
-	Name         string   `json:"name"`
-	Description  string   `json:"description"`
-	Model        string   `json:"model"` // "" = the node's
-	Accepts      []string `json:"accepts"`
-	Tools        []string `json:"tools"` // as they are written; ["*"] = all
-	Skills       []string `json:"skills"`
-	Capabilities []string `json:"capabilities"` // that it answers
-	Path         string   `json:"path"`         // "" = it is built in
-}
-
-func agentOf(d agent.Definition, offered map[string][]string) agentJSON {
-	tools := d.Tools
-	if tools == nil {
-		tools = []string{"*"}
-	}
-	return agentJSON{
-		Name: d.Name, Description: d.Description, Model: d.Model, Accepts: d.Accepts, Tools: tools,
-		Skills: append([]string{}, d.Skills...), Capabilities: append([]string{}, offered[d.Name]...), Path: d.File,
-	}
-}
-
-func (a *App) cmdAgentsList() *cobra.Command {
+func cmdAgentsList(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "The definitions that a node started here would have",
-		Long: `List the definitions that a node started here would have, and the capabilities that they answer. What is
-wrong with the others is on standard error; with one of them the node does not start.`,
-		Example: `  symbio agents list
-  symbio agents list --config kitchen.yaml --json`,
-		Args: noArgs,
+		Use:  "list",
+		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			opts, err := a.agentOptions(file)
+			opts, err := agentOptions(env, file)
 			if err != nil {
 				return err
 			}
 			all, problems := opts.Definitions(node.Known(nil))
-			a.printProblems(problems)
+			printProblems(env, problems)
 			for _, err := range opts.UnknownAgents(all) {
-				fmt.Fprintln(a.Err, "note:", printable(err.Error()))
+				env.Notef("note: %s", err.Error())
 			}
-			return a.listAgents(all, opts.OfferedBy())
+			return listAgents(env, all, opts.OfferedBy())
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration file")
 	return cmd
 }
 
-func (a *App) agentOptions(file string) (node.Options, error) {
-	c, _, err := a.loadConfig(file)
+func agentOptions(env *command.Env, file string) (node.Config, error) {
+	c, _, err := env.LoadConfig(file)
 	if err != nil {
-		return node.Options{}, err
+		return node.Config{}, err
 	}
-	return a.nodeOptions(c)
+	return env.NodeOptions(c)
 }
 
 // printProblems says what is left out. None is not there without a word.
-func (a *App) printProblems(problems error) {
+func printProblems(env *command.Env, problems error) {
 	if problems == nil {
 		return
 	}
 	for line := range strings.SplitSeq(problems.Error(), "\n") {
-		fmt.Fprintln(a.Err, "left out:", printable(line))
+		env.Notef("left out: %s", line)
 	}
 }
 
-func (a *App) listAgents(all map[string]agent.Definition, offered map[string][]string) error {
-	list := []agentJSON{}
-	rows := [][]string{}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		one := agentOf(all[name], offered)
-		list = append(list, one)
-		path := one.Path
-		if path == "" {
-			path = "built in"
-		}
-		rows = append(rows, []string{one.Name, one.Model, strings.Join(one.Accepts, ","), strings.Join(one.Capabilities, ","), path, clip(one.Description, 100)})
-	}
-	if a.json {
-		return a.printJSON(list)
-	}
-	return a.table([]string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"}, rows)
+func listAgents(env *command.Env, all map[string]definition.Definition, offered map[string][]string) error {
+	list := mapped(slices.Sorted(maps.Keys(all)), func(name string) agentinfo.Summary { return agentinfo.Summarize(all[name], offered) })
+	return command.PrintList(env, list, []string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"}, func(d agentinfo.Summary) []string {
+		path := cmp.Or(d.Path, "built in")
+		return []string{d.Name, d.Model, strings.Join(d.Accepts, ","), strings.Join(d.Capabilities, ","), path, command.Clip(d.Description, 100)}
+	})
 }
 
-// withOutlook does something with what agents here would have.
-func (a *App) withOutlook(ctx context.Context, opts node.Options, do func(*node.Outlook) error) (err error) {
-	o, err := opts.Outlook(ctx)
+// withInspection does something with what agents here would have.
+func withInspection(ctx context.Context, env *command.Env, opts node.Config, do func(*node.Inspection) error) (err error) {
+	o, err := opts.Inspect(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,17 +93,257 @@ func (a *App) withOutlook(ctx context.Context, opts node.Options, do func(*node.
 }
 
 // completeAgents offers the names of definitions to a shell.
-func (a *App) completeAgents(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	opts, err := a.agentOptions("")
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+func completeAgents(env *command.Env) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+		opts, err := agentOptions(env, "")
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		all, _ := opts.Definitions(definition.Known{})
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if strings.HasPrefix(name, begun) {
+				names = append(names, cobra.CompletionWithDesc(name, command.Clip(all[name].Description, 80)))
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-	all, _ := opts.Definitions(agent.Known{})
-	var names []cobra.Completion
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if strings.HasPrefix(name, begun) {
-			names = append(names, cobra.CompletionWithDesc(name, clip(all[name].Description, 80)))
+}
+
+func cmdAgentsShow(env *command.Env) *cobra.Command {
+	var file string
+	var servers bool
+	cmd := &cobra.Command{
+		Use:               "show NAME",
+		Args:              command.ExactArgs(1),
+		ValidArgsFunction: completeAgents(env),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts, err := agentOptions(env, file)
+			if err != nil {
+				return err
+			}
+			return withInspection(cmd.Context(), env, opts, func(o *node.Inspection) error {
+				ctx := cmd.Context()
+				if servers {
+					ctx = node.WithServers(ctx)
+				}
+				d, err := o.Definition(args[0])
+				if err != nil {
+					return command.NotFound(err)
+				}
+				shown, err := agentinfo.Look(ctx, o, opts, d)
+				if err != nil {
+					return err
+				}
+				if env.JSON {
+					return env.PrintJSON(shown)
+				}
+				return env.PrintText(agentText(shown))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().BoolVar(&servers, "mcp", false, "start the MCP servers, to show their tools")
+	return cmd
+}
+
+// agentText is what a person reads: a line for each thing, and the rules below.
+func agentText(s *agentinfo.Agent) string {
+	var b strings.Builder
+	line := func(key, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-13s %s\n", key, terminal.Printable(value))
 		}
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	list := func(all []string) string { return strings.Join(all, ", ") }
+	line("name", s.Name)
+	line("description", s.Description)
+	line("file", cmp.Or(s.Path, "built in"))
+	line("model", s.ModelInForce+map[bool]string{true: " (the node's)"}[s.Model == ""])
+	line("thinking", thinkingText(s.Thinking))
+	line("accepts", list(s.Accepts))
+	line("capabilities", list(s.Capabilities))
+	line("tools", cmp.Or(list(s.Has), "none"))
+	line("not here", list(s.HasNot))
+	line("mcp", list(s.MCPServers))
+	line("skills", list(s.Skills))
+	line("not found", list(s.SkillsNot))
+	line("turns", strconv.Itoa(s.MaxTurns)+" for a task")
+	line("limits", limitsText(s.Limits))
+	line("sandbox", sandboxText(s.Sandbox))
+	for _, l := range s.Rules {
+		fmt.Fprintf(&b, "\nrules of %s", l.Of)
+		if l.Default != "" {
+			fmt.Fprintf(&b, "; what none speaks of: %s", l.Default)
+		}
+		b.WriteString("\n")
+		for _, r := range l.Rules {
+			fmt.Fprintf(&b, "  %-11s %s  (%s)\n", r.List, terminal.Printable(r.Rule), terminal.Printable(r.At))
+		}
+	}
+	return b.String()
+}
+
+func thinkingText(tokens int) string {
+	switch {
+	case tokens < 0:
+		return "none"
+	case tokens > 0:
+		return strconv.Itoa(tokens) + " tokens"
+	}
+	return ""
+}
+
+func limitsText(l agentinfo.Limits) string {
+	text := fmt.Sprintf("%d sub-agents, %d deep, %d a minute; for a task %s, %d calls of models, %d tokens", l.Agents, l.Depth, l.SpawnsPerMinute, time.Duration(l.Wall*float64(time.Second)), l.ModelCalls, l.Tokens)
+	if l.Cost > 0 {
+		text += fmt.Sprintf(", cost %g", l.Cost)
+	}
+	return text
+}
+
+func sandboxText(h agentinfo.Sandbox) string {
+	if h.Off {
+		return "off, by the node's configuration"
+	}
+	text := "network " + h.Network + "; writes " + cmp.Or(strings.Join(h.Write, ", "), "nothing")
+	if !h.Subprocess {
+		text += "; no further programs"
+	}
+	if len(h.Env) > 0 {
+		text += "; variables " + strings.Join(h.Env, ", ")
+	}
+	return text + fmt.Sprintf("; %gs of CPU, files of %s, memory %s", h.CPU, bytesText(h.FileSize), bytesText(h.Memory))
+}
+
+func bytesText(n int64) string {
+	for _, unit := range []struct {
+		name string
+		of   int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= unit.of {
+			return fmt.Sprintf("%.4g %s", float64(n)/float64(unit.of), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// definitionJSON is a verdict on a definition in the output; the names are a contract.
+type definitionJSON struct {
+	Path     string        `json:"path"`
+	Name     string        `json:"name"`
+	OK       bool          `json:"ok"`
+	Problems []problemJSON `json:"problems"`
+}
+
+type problemJSON struct {
+	Line    int    `json:"line"` // from 1
+	Message string `json:"message"`
+}
+
+func cmdAgentsValidate(env *command.Env) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "validate [FILE|DIR...]",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts, err := agentOptions(env, file)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				if opts.Settings.Agents == "" {
+					return command.Usage(errors.New("the configuration names no directory of agents; name files or directories"))
+				}
+				args = []string{opts.Settings.Agents}
+			}
+			return validateAgents(cmd.Context(), env, opts, args)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	return cmd
+}
+
+func validateAgents(ctx context.Context, env *command.Env, opts node.Config, args []string) error {
+	files, err := definitionFiles(args)
+	if err != nil {
+		return err
+	}
+	var catalog *skills.Catalog
+	if opts.Settings.Skills.Enabled {
+		found, err := skills.Scan(ctx, opts.SkillsConfig())
+		if err != nil {
+			return err
+		}
+		catalog = &found
+	}
+	known, err := opts.KnownHere(catalog)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for _, file := range files {
+		d, problems := known.Read(file)
+		if len(problems) > 0 {
+			bad++
+		}
+		if err := printVerdict(env, file, d, problems); err != nil {
+			return err
+		}
+	}
+	counted := chat.Counted(len(files), "definition")
+	if bad > 0 {
+		return fmt.Errorf("%d of %s not ok", bad, counted)
+	}
+	if env.OutIsTerminal {
+		env.Notef("%s, all ok", counted)
+	}
+	return nil
+}
+
+// definitionFiles are the files that the arguments mean, each once.
+func definitionFiles(args []string) (files []string, err error) {
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil {
+			return nil, command.NotFound(err)
+		}
+		if !info.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		entries, err := os.ReadDir(arg)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if !e.IsDir() && filepath.Ext(e.Name()) == ".md" {
+				files = append(files, filepath.Join(arg, e.Name()))
+			}
+		}
+	}
+	seen := map[string]bool{}
+	files = slices.DeleteFunc(files, func(f string) bool {
+		before := seen[f]
+		seen[f] = true
+		return before
+	})
+	if len(files) == 0 {
+		return nil, errors.New("there is no NAME.md in it")
+	}
+	return files, nil
+}
+
+func printVerdict(env *command.Env, file string, d definition.Definition, problems []definition.Problem) error {
+	if env.JSON {
+		out := definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0, Problems: []problemJSON{}}
+		for _, p := range problems {
+			out.Problems = append(out.Problems, problemJSON{p.Line, p.Reason})
+		}
+		return env.PrintLine(out)
+	}
+	for _, p := range problems {
+		if _, err := fmt.Fprintln(env.Out, terminal.Printable(p.Error())); err != nil {
+			return err
+		}
+	}
+	return nil
 }

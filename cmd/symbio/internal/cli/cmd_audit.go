@@ -5,115 +5,123 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	statedir "symbio/agent/node/state"
+	"symbio/cmd/symbio/internal/command"
 	"symbio/security/audit"
 )
 
-func (a *App) cmdAudit() *cobra.Command {
+func cmdAudit(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "audit",
-		Short: "The record of what agents and other nodes were allowed and refused",
-		Long: `The record of what agents and other nodes were allowed and refused, which nobody changes unseen: each entry
-holds the hash of the one before it. Of calls of other nodes each that differs has an entry; those that
-repeat it are counted, once a minute. symbio events --type decision shows the same live.`,
-		Example: `  symbio audit verify
-  symbio audit show --since 24h`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:  "audit",
+		Args: command.NoArgs,
+		RunE: command.NeedsCommand,
 	}
-	cmd.AddCommand(a.cmdAuditVerify(), a.cmdAuditShow())
+	cmd.AddCommand(cmdAuditVerify(env), cmdAuditShow(env))
 	return cmd
 }
 
-// auditDir is the record of the node that --node names, or of the only one that has one.
-func (a *App) auditDir(args []string) (string, error) {
+// record is the node that --node names, or the only one that has a record, and where that lies; of the copy in a folder
+// that args name the node is not known.
+func record(env *command.Env, args []string) (state statedir.Dir, name, dir string, err error) {
 	if len(args) > 0 {
-		return args[0], nil
+		return state, "", args[0], nil
 	}
-	state, err := a.state()
-	if err != nil {
-		return "", err
+	if state, err = env.State(); err != nil || env.Node != "" {
+		return state, env.Node, state.Node(env.Node).Audit(), err
 	}
-	if a.node != "" {
-		return state.Audit(a.node), nil
-	}
-	dirs, err := filepath.Glob(state.Audit("*"))
-	if err != nil {
-		return "", err
-	}
-	switch len(dirs) {
+	names := state.Recorded()
+	switch len(names) {
 	case 0:
-		return "", notFound(errors.New("no node here has a record yet: none has run an agent"))
+		return state, "", "", command.NotFound(errors.New("no node here has a record yet: none has run an agent"))
 	case 1:
-		return dirs[0], nil
+		return state, names[0], state.Node(names[0]).Audit(), nil
 	}
-	names := make([]string, len(dirs))
-	for i, d := range dirs {
-		names[i] = filepath.Base(filepath.Dir(d))
-	}
-	return "", usage(fmt.Errorf("several nodes have a record: choose one with --node %s", strings.Join(names, ", --node ")))
+	return state, "", "", command.Usage(fmt.Errorf("several nodes have a record: choose one with --node %s", strings.Join(names, ", --node ")))
 }
 
 // none makes of a folder that is not there an answer for people.
 func none(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return notFound(fmt.Errorf("no record in %s: no agent has run there yet, or another node has it (--node NAME)", dir))
+		return command.NotFound(fmt.Errorf("no record in %s: no agent has run there yet, or another node has it (--node NAME)", dir))
 	}
 	return err
 }
 
-func (a *App) cmdAuditVerify() *cobra.Command {
-	return &cobra.Command{
-		Use:   "verify [FOLDER]",
-		Short: "Check that nothing in the record was changed, taken out or put in",
-		Long: `Check that nothing in the record was changed, taken out or put in; the status is 1 if something was. That
-nothing was cut off at its end shows only the last hash, which is printed: keep a copy of it elsewhere.`,
-		Example: `  symbio audit verify --node kitchen
-  symbio audit verify ./copy --json`,
-		Args: rangeArgs(0, 1),
+func cmdAuditVerify(env *command.Env) *cobra.Command {
+	var noted string
+	cmd := &cobra.Command{
+		Use:  "verify [FOLDER]",
+		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := a.auditDir(args)
+			state, name, dir, err := record(env, args)
 			if err != nil {
 				return err
 			}
-			r, err := audit.Verify(cmd.Context(), dir, nil)
+			var c audit.Checkpoint
+			var points []audit.Point
+			if name != "" { // read first: the record may grow meanwhile
+				if c, err = state.Node(name).ReadCheckpoint(); err == nil {
+					points = append(points, audit.Point{Seq: c.Seq, Hash: c.Hash})
+				} else if !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+			if noted != "" {
+				points = append(points, audit.Point{Hash: noted})
+			}
+			r, err := audit.Verify(cmd.Context(), dir, nil, points...)
 			if err != nil {
 				return none(dir, err)
 			}
-			if a.json {
-				return a.printJSON(r)
+			if name != "" && c.Hash == "" && r.Last > 0 {
+				return fmt.Errorf("the record has no checkpoint (%s), so that an end that was cut off would not show: it was taken away, or the node has not run since this version; the %d decisions that are there hold together", state.Node(name).Checkpoint(), r.Records)
 			}
-			whole := ""
-			if r.First > 1 {
-				whole = fmt.Sprintf(", from record %d on: older files are gone", r.First)
+			if env.JSON {
+				return env.PrintJSON(struct {
+					audit.Report
+					Checkpoint uint64 `json:"checkpoint"` // the record up to which none is missing
+				}{r, c.Seq})
 			}
-			if r.Torn > 0 {
-				whole += fmt.Sprintf(", %d cut off by the end of the process", r.Torn)
-			}
-			_, err = fmt.Fprintf(a.Out, "%d decisions in %d files, none changed%s\nlast hash %s\n", r.Records, r.Files, whole, r.Head)
+			_, err = fmt.Fprintf(env.Out, "%d decisions in %d files, none changed%s\nlast hash %s\n", r.Records, r.Files, verifiedHow(r, c), r.Head)
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&noted, "noted", "", "the hash of a record that has to be there, as verify printed it before")
+	return cmd
 }
 
-func (a *App) cmdAuditShow() *cobra.Command {
+// verifiedHow says what of the record was held against what.
+func verifiedHow(r audit.Report, c audit.Checkpoint) string {
+	how := ""
+	if r.First > 1 {
+		how = fmt.Sprintf(", from record %d on: older files are gone", r.First)
+	}
+	if r.Torn > 0 {
+		how += fmt.Sprintf(", %d cut off by the end of the process", r.Torn)
+	}
+	for _, seq := range r.Unanchored {
+		how += fmt.Sprintf("\nat record %d the node began without a checkpoint: an end that was cut off before does not show", seq)
+	}
+	if c.Hash == "" {
+		return how + "\nno checkpoint: an end that was cut off does not show"
+	}
+	return how + fmt.Sprintf("\nnone missing up to record %d, by the checkpoint of %s; %d after it are held by the chain alone, where an end that was cut off does not show",
+		c.Seq, c.Time.Local().Format(time.DateTime), r.Last-c.Seq)
+}
+
+func cmdAuditShow(env *command.Env) *cobra.Command {
 	var since time.Duration
 	var agent, verdict string
 	cmd := &cobra.Command{
-		Use:   "show [FOLDER]",
-		Short: "The decisions in the record, the oldest first",
-		Long: `The decisions in the record, the oldest first: when, who (for whom), what with which arguments, the verdict,
-what came of it, and why.`,
-		Example: `  symbio audit show --since 24h --verdict deny
-  symbio audit show --agent planner --json`,
-		Args: rangeArgs(0, 1),
+		Use:  "show [FOLDER]",
+		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := a.auditDir(args)
+			_, _, dir, err := record(env, args)
 			if err != nil {
 				return err
 			}
@@ -125,10 +133,10 @@ what came of it, and why.`,
 				if e.Time.Before(begin) || agent != "" && e.Agent != agent && e.Name != agent || verdict != "" && e.Verdict != verdict {
 					return nil
 				}
-				if a.json {
-					return a.printLine(e)
+				if env.JSON {
+					return env.PrintLine(e)
 				}
-				return a.printEntry(e)
+				return printEntry(env, e)
 			})
 			return none(dir, err)
 		},
@@ -139,10 +147,10 @@ what came of it, and why.`,
 	return cmd
 }
 
-func (a *App) printEntry(e audit.Entry) error {
-	what, who := "ran", chainOf(e.Name, e.For)
+func printEntry(env *command.Env, e audit.Entry) error {
+	what, who := "ran", command.Chain(e.Name, e.For)
 	if e.Kind == audit.KindInbound {
-		what, who = "heard", "node "+chainOf(cmp.Or(e.Name, e.Agent), e.For)
+		what, who = "heard", "node "+command.Chain(cmp.Or(e.Name, e.Agent), e.For)
 	}
 	if !e.Approved {
 		what = "refused"
@@ -153,7 +161,6 @@ func (a *App) printEntry(e audit.Entry) error {
 	if e.By != "" {
 		what += " by " + e.By
 	}
-	_, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Local().Format(time.DateTime), who, printable(e.Tool),
-		plainJSON(e.Args), e.Verdict, printable(what), printable(strings.TrimSpace(e.Rule+" "+e.Why)))
-	return err
+	return env.Printf("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Local().Format(time.DateTime), who, e.Tool,
+		command.PlainJSON(e.Args), e.Verdict, what, strings.TrimSpace(e.Rule+" "+e.Why))
 }

@@ -1,12 +1,13 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -24,57 +25,34 @@ type capabilityJSON struct {
 	Output      json.RawMessage `json:"output"`
 }
 
-func (a *App) cmdCapabilities() *cobra.Command {
+func cmdCapabilities(env *command.Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "capabilities [NAME]",
-		Short: "What the nodes offer to each other",
-		Long: `List what every node offers to the others, or with NAME who offers that. --json adds the JSON schemas of
-input and output. What another node says of its capabilities is its own word.`,
-		Example: `  symbio capabilities
-  symbio capabilities text.wordcount --json     # with the schemas of what it takes and gives`,
-		Args: rangeArgs(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, conn, err := a.dial()
+		Use:  "capabilities [NAME]",
+		Args: command.RangeArgs(0, 1),
+		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
+			reply, err := client.Capabilities(ctx, &symbiov1.CapabilitiesRequest{Name: strings.Join(args, "")})
 			if err != nil {
 				return err
 			}
-			defer conn.Close()
-			reply, err := client.Capabilities(cmd.Context(), &symbiov1.CapabilitiesRequest{Name: strings.Join(args, "")})
-			if err != nil {
-				return err
-			}
-			all := make([]capabilityJSON, len(reply.GetCapabilities()))
-			for i, c := range reply.GetCapabilities() {
-				all[i] = toCapability(c)
-			}
-			if a.json {
-				return a.printJSON(all)
+			all := reply.GetCapabilities()
+			if env.JSON {
+				return env.PrintJSON(mapped(all, toCapability))
 			}
 			if len(all) == 0 {
-				fmt.Fprintln(a.Err, "no node offers anything")
+				env.Notef("no node offers anything")
 			}
-			rows := make([][]string, len(all))
-			for i, c := range all {
-				rows[i] = capabilityRow(c)
-			}
-			return a.table([]string{"NAME", "NODE", "STATE", "IDEMPOTENT", "DESCRIPTION"}, rows)
-		},
+			return command.PrintList(env, all, []string{"NAME", "NODE", "STATE", "IDEMPOTENT", "DESCRIPTION"}, capabilityRow)
+		}),
 	}
 }
 
-func capabilityRow(c capabilityJSON) []string {
-	where, state, idempotent := c.NodeName, "available", "no"
-	if c.Local {
-		where += " (here)"
-	}
-	if !c.Available {
-		state = "unavailable"
-	}
-	if c.Idempotent {
+func capabilityRow(c *symbiov1.OfferedCapability) []string {
+	idempotent := "no"
+	if c.GetCapability().GetIdempotent() {
 		idempotent = "yes"
 	}
-	description, _, _ := strings.Cut(c.Description, "\n")
-	return []string{c.Name, where, state, idempotent, clip(description, 80)}
+	description, _, _ := strings.Cut(c.GetCapability().GetDescription(), "\n")
+	return []string{c.GetCapability().GetName(), placeOf(c), stateOf(c), idempotent, command.Clip(description, 80)}
 }
 
 func toCapability(c *symbiov1.OfferedCapability) capabilityJSON {

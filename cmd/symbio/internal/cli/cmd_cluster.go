@@ -1,59 +1,59 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"symbio/cmd/symbio/internal/node"
+	"symbio/agent/node/clusterinfo"
+	"symbio/agent/node/doctor"
+	statedir "symbio/agent/node/state"
+	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 )
 
-func (a *App) cmdCluster() *cobra.Command {
+func cmdCluster(env *command.Env) *cobra.Command {
+	var file string
 	cmd := &cobra.Command{
-		Use:   "cluster",
-		Short: "The identity that machines share: make it, let nodes in, see and remove them",
-		Long: `A cluster is an authority that vouches for its nodes: a node with its certificate is let in, on whatever
-machine it is, and a node without is not. The authority's key is on the machine where the cluster was
-made, and on those that are promoted; they let nodes join, and renew the certificates of all, which last
-7 days.
-
-That nodes know each other does not let them ask anything of each other: that is for the rules under
-authorize in the configuration, by a node's id, by "role/NAME", or for every node by "*".`,
-		Example: `  symbio cluster init                       # prints the line to paste on another machine
-  symbio cluster token --role worker        # one more, for a node that authorize calls role/worker
-  symbio cluster promote kitchen            # a second machine that can let nodes in
-  symbio cluster remove 0350081d            # and nobody talks to it any more`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:  "cluster",
+		Args: command.NoArgs,
+		RunE: command.NeedsCommand,
 	}
-	cmd.AddCommand(a.cmdClusterInit(), a.cmdClusterToken(), a.cmdClusterStatus(), a.cmdClusterNodes(), a.cmdClusterPromote(), a.cmdClusterRemove())
+	for _, named := range []*cobra.Command{cmdClusterInit(env, &file), cmdClusterToken(env, &file), cmdClusterStatus(env, &file), cmdClusterLeave(env, &file)} {
+		named.Flags().StringVar(&file, "config", "", "the configuration that names the node, as for symbio up")
+		cmd.AddCommand(named)
+	}
+	cmd.AddCommand(cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterRemove(env))
 	return cmd
 }
 
-// memberName is the name of the node that joining is about: --node, else the configured one, else the
-// machine's, as `symbio up` has it.
-func (a *App) memberName(file string) (string, error) {
-	if a.node != "" {
-		return a.node, nil
+// member is the name of the node that joining is about, and where it keeps its state: --node, else the configured name,
+// else the machine's, as `symbio up` has it.
+func member(env *command.Env, file string) (state statedir.Dir, name string, err error) {
+	if env.Node != "" && file != "" {
+		return state, "", command.Usage(errors.New("--node and --config both name the node; leave one out"))
 	}
-	c, _, err := a.loadConfig(file)
+	if state, err = env.State(); err != nil || env.Node != "" {
+		return state, env.Node, err
+	}
+	c, _, err := env.LoadConfig(file)
 	if err != nil || c.Node.Name != "" {
-		return c.Node.Name, err
+		return state, c.Node.Name, err
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "node"
 	}
-	return node.NameOf(host), nil
+	return state, statedir.NameOf(host), nil
 }
 
 // tokenJSON is a token in the output; the names are a contract.
@@ -68,88 +68,70 @@ type tokenJSON struct {
 	Expires time.Time `json:"expires"`
 }
 
-func (a *App) cmdClusterInit() *cobra.Command {
-	var name, listen, file string
+func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
+	var name, listen string
 	cmd := &cobra.Command{
-		Use:   "init",
-		Short: "Make a cluster, with this node as its first",
-		Long: `Make a cluster: its authority, on this machine, and a certificate for this node. What is printed at the
-end is all that another machine needs. A node that runs here starts again as a node of the cluster;
-from then on it listens for the nodes of other machines.`,
-		Example: `  symbio cluster init
-  symbio cluster init --name lab --listen 192.168.1.10:7946`,
-		Args: noArgs,
+		Use:  "init",
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			state, err := a.state()
+			state, member, err := member(env, *file)
 			if err != nil {
 				return err
 			}
-			member, err := a.memberName(file)
+			if c, from, err := env.LoadConfig(*file); err == nil && listen == "" && from["node.listen"] != "" {
+				listen = c.Node.Listen // where the node will listen, whatever it is told here
+			}
+			id, err := state.Node(member).InitCluster(name, listen)
 			if err != nil {
 				return err
 			}
-			id, err := state.InitCluster(member, name, listen)
-			if err != nil {
+			if !env.JSON {
+				fmt.Fprintf(env.Out, "cluster %s is made; node %s (%s) is its first\n", id.Authority(), member, id.ID())
+			}
+			if err := tellNode(cmd.Context(), env, state, member, id.Authority(), *file); err != nil {
 				return err
 			}
-			if !a.json {
-				fmt.Fprintf(a.Out, "cluster %s is made; node %s (%s) is its first\n", id.Authority(), member, id.ID())
-			}
-			if err := a.tellNode(cmd.Context(), state, member, id.Authority()); err != nil {
-				return err
-			}
-			return a.offerToken(cmd.Context(), state, member, identity.TokenLife, "", string(id.ID()))
+			return offerToken(cmd.Context(), env, state, member, identity.TokenLife, "", string(id.ID()))
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "lan", "what to call the cluster")
-	cmd.Flags().StringVar(&listen, "listen", "", "host:port on which this node listens for others (default "+node.ClusterListen+", every address)")
-	cmd.Flags().StringVar(&file, "config", "", "the configuration that names the node, as for symbio up")
+	cmd.Flags().StringVar(&listen, "listen", "", "host:port on which this node listens for others (default "+statedir.ClusterListen+", every address)")
 	return cmd
 }
 
-func (a *App) cmdClusterToken() *cobra.Command {
+func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 	var life time.Duration
-	var role, file string
+	var role string
 	cmd := &cobra.Command{
-		Use:   "token",
-		Short: "Make a token that lets one more node join",
-		Long: `Make a token, and print the line to paste on the other machine. It is good for one node and, unless told
-otherwise, for one hour. Whoever has it can join: hand it over as you would a password.`,
-		Example: `  symbio cluster token
-  symbio cluster token --for 10m --role worker`,
-		Args: noArgs,
+		Use:  "token",
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if life <= 0 || life > identity.MaxTokenLife {
-				return usage(fmt.Errorf("--for %v: want more than nothing, and %v at most", life, identity.MaxTokenLife))
+				return command.Usage(fmt.Errorf("--for %v: want more than nothing, and %v at most", life, identity.MaxTokenLife))
 			}
-			state, err := a.state()
+			state, member, err := member(env, *file)
 			if err != nil {
 				return err
 			}
-			member, err := a.memberName(file)
-			if err != nil {
-				return err
-			}
-			return a.offerToken(cmd.Context(), state, member, life, role, "")
+			return offerToken(cmd.Context(), env, state, member, life, role, "")
 		},
 	}
 	cmd.Flags().DurationVar(&life, "for", identity.TokenLife, "how long it is good")
 	cmd.Flags().StringVar(&role, "role", "", "the role of the node that joins, for authorize rules (default node)")
-	cmd.Flags().StringVar(&file, "config", "", "the configuration that names the node, as for symbio up")
 	return cmd
 }
 
 // offerToken makes a token and prints the line that joins with it.
-func (a *App) offerToken(ctx context.Context, state node.State, member string, life time.Duration, role, id string) error {
+func offerToken(ctx context.Context, env *command.Env, state statedir.Dir, member string, life time.Duration, role, id string) error {
 	c, err := state.OpenCluster()
 	if err != nil {
 		return err
 	}
 	token, err := c.NewToken(life, role)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
-	addr, up, err := a.joinAddress(ctx, state, member)
+	addr, up, err := clusterinfo.JoinAddress(ctx, state, member)
 	if err != nil {
 		return err
 	}
@@ -157,97 +139,39 @@ func (a *App) offerToken(ctx context.Context, state node.State, member string, l
 		Cluster: c.Name(), Tag: c.Tag(), Node: member, ID: id, Token: token.Text(), Address: addr,
 		Join: "symbio join " + token.Text() + " " + addr, Expires: time.Now().Add(life).UTC().Truncate(time.Second),
 	}
-	if a.json {
-		return a.printJSON(out)
+	if env.JSON {
+		return env.PrintJSON(out)
 	}
 	if !up && strings.HasSuffix(addr, ":PORT") {
-		fmt.Fprintf(a.Err, "node %s is not running, and takes any port: PORT is the one that symbio up then prints\n", member)
+		env.Notef("node %s is not running, and takes any port: PORT is the one that symbio up then prints", member)
 	} else if !up {
-		fmt.Fprintf(a.Err, "node %s is not running, and the one that joins needs it\n", member)
+		env.Notef("node %s is not running, and the one that joins needs it", member)
 	}
-	fmt.Fprintf(a.Err, "on the other machine, once, within %v:\n", life)
-	_, err = fmt.Fprintln(a.Out, out.Join)
+	env.Notef("on the other machine, once, within %v:", life)
+	_, err = fmt.Fprintln(env.Out, out.Join)
 	return err
 }
 
-// joinAddress is where others reach the node: where it listens, or will.
-func (a *App) joinAddress(ctx context.Context, state node.State, member string) (addr string, up bool, err error) {
-	addr, err = state.ListenOf(member)
-	if err != nil {
-		return "", false, err
-	}
-	if conn, err := state.Dial(member); err == nil {
-		defer conn.Close()
-		ask, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		if s, err := symbiov1.NewControlClient(conn).Status(ask, &symbiov1.StatusRequest{}); err == nil {
-			addr, up = s.GetListen(), true
-		}
-	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", up, err
-	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = lanAddress()
-	}
-	if port == "0" {
-		port = "PORT" // the one that `symbio up` says it listens on
-	}
-	return net.JoinHostPort(host, port), up, nil
-}
-
-// lanAddress is this machine's address for others on its LAN: the one from which it would reach the rest
-// of the world, else a private IPv4 one if there is one.
-func lanAddress() string {
-	if c, err := net.Dial("udp4", "192.0.2.1:9"); err == nil { // asks the routing table; nothing is sent
-		defer c.Close()
-		if a, ok := c.LocalAddr().(*net.UDPAddr); ok && !a.IP.IsLoopback() && !a.IP.IsLinkLocalUnicast() {
-			return a.IP.String()
-		}
-	}
-	best, rank := "127.0.0.1", 0
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return best
-	}
-	for _, one := range all {
-		prefix, err := netip.ParsePrefix(one.String())
-		ip := prefix.Addr().Unmap()
-		r := 0
-		switch {
-		case err != nil || ip.IsLoopback() || ip.IsLinkLocalUnicast():
-		case ip.Is4() && ip.IsPrivate():
-			r = 4
-		case ip.Is4():
-			r = 3
-		case ip.IsGlobalUnicast():
-			r = 2
-		}
-		if r > rank {
-			best, rank = ip.String(), r
-		}
-	}
-	return best
-}
-
 // tellNode makes the node of that name, if it runs, one of the cluster, and waits until it is.
-func (a *App) tellNode(ctx context.Context, state node.State, name, cluster string) error {
-	running, err := state.Reload(ctx, name)
+func tellNode(ctx context.Context, env *command.Env, state statedir.Dir, name, cluster, file string) error {
+	running, err := state.Node(name).Reload(ctx)
 	if err != nil {
-		return fmt.Errorf("what was written is kept, but node %s, which is running, could not take it up: %s", name, words(ctx, err))
+		return fmt.Errorf("what was written is kept, but node %s, which is running, could not take it up: %s", name, command.ErrorText(ctx, err))
 	}
 	if !running {
 		flag := ""
-		if a.node != "" {
+		if env.Node != "" {
 			flag = " --name " + name
 		}
-		if !a.json {
-			fmt.Fprintf(a.Err, "start it with: symbio up%s\n", flag)
+		if file != "" {
+			flag += " --config '" + strings.ReplaceAll(file, "'", `'\''`) + "'"
+		}
+		if !env.JSON {
+			env.Notef("start it with: symbio up%s", flag)
 		}
 		return nil
 	}
-	conn, err := state.Dial(name)
+	conn, err := state.Node(name).Dial()
 	if err != nil {
 		return err
 	}
@@ -259,15 +183,15 @@ func (a *App) tellNode(ctx context.Context, state node.State, name, cluster stri
 	for {
 		s, err := symbiov1.NewControlClient(conn).Status(ctx, &symbiov1.StatusRequest{})
 		if err == nil && s.GetAuthority() == cluster {
-			if !a.json {
-				fmt.Fprintf(a.Err, "node %s, which is running, is a node of the cluster now, listening on %s\n", name, s.GetListen())
+			if !env.JSON {
+				env.Notef("node %s, which is running, is a node of the cluster now, listening on %s", name, s.GetListen())
 			}
 			return nil
 		}
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return unavailable(fmt.Errorf("what was written is kept, but node %s did not come back within %v: start it again with symbio up", name, restartTimeout))
+			return command.Unavailable(fmt.Errorf("what was written is kept, but node %s did not come back within %v: start it again with symbio up", name, restartTimeout))
 		}
 	}
 }
@@ -278,22 +202,225 @@ const (
 )
 
 // tellNodes makes every running node read again who was removed.
-func (a *App) tellNodes(ctx context.Context, state node.State) error {
+func tellNodes(ctx context.Context, env *command.Env, state statedir.Dir) error {
 	names, err := state.Running()
 	if err != nil {
 		return err
 	}
 	var late []string
 	for _, name := range names {
-		if _, err := state.Reload(ctx, name); err != nil {
-			late = append(late, name+" ("+words(ctx, err)+")")
+		if _, err := state.Node(name).Reload(ctx); err != nil {
+			late = append(late, name+" ("+command.ErrorText(ctx, err)+")")
 		}
 	}
 	if len(late) > 0 {
 		return errors.New("it is written, but nodes here did not take it up: " + strings.Join(late, ", "))
 	}
 	if len(names) == 0 {
-		fmt.Fprintln(a.Err, "no node runs here; the others hear of it when one does: symbio up")
+		env.Notef("no node runs here; the others hear of it when one does: symbio up")
 	}
 	return nil
+}
+
+func cmdClusterStatus(env *command.Env, file *string) *cobra.Command {
+	return &cobra.Command{
+		Use:  "status",
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			state, name, err := member(env, *file)
+			if err != nil {
+				return err
+			}
+			s, err := clusterinfo.Look(cmd.Context(), state, name)
+			if err != nil {
+				return noCluster(err)
+			}
+			if env.JSON {
+				return env.PrintJSON(s)
+			}
+			return env.Table([]string{"WHAT", "VALUE"}, clusterRows(s))
+		},
+	}
+}
+
+// noCluster gives the error of a node that is in no cluster its exit status.
+func noCluster(err error) error {
+	if errors.Is(err, statedir.ErrNoCluster) {
+		return command.NotFound(err)
+	}
+	return err
+}
+
+func clusterRows(s clusterinfo.Status) [][]string {
+	var authority []string
+	if s.Authority {
+		authority = append(authority, "on this machine")
+	}
+	for _, h := range s.Holders {
+		if h.ID != s.ID {
+			authority = append(authority, fmt.Sprintf("on node %s (%s)", h.Name, h.State))
+		}
+	}
+	rows := [][]string{
+		{"cluster", s.Cluster}, {"tag", s.Tag}, {"authority", cmp.Or(strings.Join(authority, ", "), "on another machine")}, {"node", s.Node}, {"id", s.ID},
+		{"certificate", fmt.Sprintf("%s: %s", doctor.Ends(s.Days), s.Expires.Format(time.RFC3339))},
+		{"removed nodes", strconv.Itoa(s.Removed)},
+	}
+	for _, row := range [][]string{{"renewal", s.Overdue}, {"refused", s.Refused}} {
+		if row[1] != "" {
+			rows = append(rows, row)
+		}
+	}
+	if s.Authority {
+		rows = append(rows, []string{"open tokens", strconv.Itoa(s.Tokens)})
+	}
+	return rows
+}
+
+func cmdClusterNodes(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:  "nodes",
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			state, err := env.State()
+			if err != nil {
+				return err
+			}
+			live, liveErr := liveNodes(cmd.Context(), env)
+			nodes, err := clusterinfo.Nodes(state, live, liveErr)
+			if err != nil {
+				return err
+			}
+			return command.PrintList(env, nodes, []string{"ID", "NAME", "ROLE", "STATE", "CERTIFICATE UNTIL", "AUTHORITY"}, clusterNodeRow)
+		},
+	}
+}
+
+func clusterNodeRow(n clusterinfo.Node) []string {
+	expires, authority := "", ""
+	if !n.Expires.IsZero() {
+		expires = n.Expires.Format(time.DateOnly)
+	}
+	if n.Authority {
+		authority = "holds it"
+	}
+	return []string{n.ID, n.Name, n.Role, n.State, expires, authority}
+}
+
+// liveNodes are the nodes that the running node knows by their id.
+func liveNodes(ctx context.Context, env *command.Env) ([]*symbiov1.Node, error) {
+	client, conn, err := env.Dial()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	reply, err := client.Nodes(ctx, &symbiov1.NodesRequest{})
+	return slices.DeleteFunc(reply.GetNodes(), func(n *symbiov1.Node) bool { return n.GetId() == "" }), err
+}
+
+// otherNode finds the node that a person means, which must be of another machine than this one; advice says what else to do.
+func otherNode(ctx context.Context, env *command.Env, state statedir.Dir, what, advice string) (*identity.Cluster, identity.Record, error) {
+	c, err := state.OpenCluster()
+	if err != nil {
+		return nil, identity.Record{}, err
+	}
+	r, err := clusterinfo.Find(c, what, func() ([]*symbiov1.Node, error) { return liveNodes(ctx, env) })
+	if err != nil {
+		return nil, r, err
+	}
+	own, err := state.OwnIDs()
+	if name, ok := own[r.ID]; ok && err == nil {
+		err = fmt.Errorf("node %s is of this machine, which holds the authority%s", name, advice)
+	}
+	return c, r, err
+}
+
+func cmdClusterRemove(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:  "remove NODE",
+		Args: command.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			state, err := env.State()
+			if err != nil {
+				return err
+			}
+			c, r, err := otherNode(cmd.Context(), env, state, args[0], "; end it instead")
+			if err != nil {
+				return err
+			}
+			if err := c.Remove(r.ID); err != nil {
+				return err
+			}
+			if env.JSON {
+				n := clusterinfo.NodeOf(r, clusterinfo.Removed)
+				n.Authority = false
+				err = env.PrintJSON(n)
+			} else {
+				err = env.Printf("removed\t%s\t%s\n", r.ID, r.Name)
+			}
+			if r.Holds {
+				env.Notef("%v", errHolderRemoved)
+			}
+			return errors.Join(err, tellNodes(cmd.Context(), env, state))
+		},
+	}
+}
+
+// errHolderRemoved is said when a node that holds the authority was removed.
+var errHolderRemoved = errors.New("it holds the authority's key, which this does not take back: with it that machine can let in nodes under other ids; " +
+	"if somebody else may have it, make a new cluster")
+
+func cmdClusterPromote(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:  "promote NODE",
+		Args: command.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			state, err := env.State()
+			if err != nil {
+				return err
+			}
+			_, r, err := otherNode(cmd.Context(), env, state, args[0], " already")
+			if err != nil {
+				return err
+			}
+			if r.Removed {
+				return fmt.Errorf("node %s was removed from the cluster", r.ID)
+			}
+			client, conn, err := env.Dial()
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			if _, err := client.Promote(cmd.Context(), &symbiov1.PromoteRequest{Node: string(r.ID)}); err != nil {
+				return err
+			}
+			if env.JSON {
+				r.Holds = true
+				return env.PrintJSON(clusterinfo.NodeOf(r, "connected"))
+			}
+			return env.Printf("promoted\t%s\t%s\n", r.ID, r.Name)
+		},
+	}
+}
+
+func cmdClusterLeave(env *command.Env, file *string) *cobra.Command {
+	return &cobra.Command{
+		Use:  "leave",
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			state, name, err := member(env, *file)
+			if err != nil {
+				return err
+			}
+			cluster, kept, err := state.Node(name).LeaveCluster()
+			if err != nil {
+				return noCluster(err)
+			}
+			if env.JSON {
+				return env.PrintJSON(map[string]string{"node": name, "cluster": cluster, "kept": kept})
+			}
+			env.Notef("it gets a new key when it starts or joins; to join: `symbio cluster token` where the authority is, then the line that it prints, here")
+			return env.Printf("node %s has left cluster %s; what it was is in %s\n", name, cluster, kept)
+		},
+	}
 }

@@ -3,28 +3,24 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"symbio/cmd/symbio/internal/config"
+	"symbio/agent/node/config"
+	"symbio/cmd/symbio/internal/command"
 )
 
-func (a *App) cmdConfig() *cobra.Command {
+func cmdConfig(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "The configuration in force, and where each value came from",
-		Long: `Print the configuration in force and where each value came from: a line of a file, or the default.
-Read is --config FILE, else symbio/symbio.yaml in your configuration directory.`,
-		Example: `  symbio config
-  symbio config --config kitchen.yaml --json`,
-		Args: noArgs,
+		Use:  "config",
+		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			c, from, err := a.loadConfig(file)
+			c, from, err := env.LoadConfig(file)
 			if err != nil {
 				return err
 			}
-			if err := a.clusterListen(file, &c, from); err != nil {
+			if err := clusterListen(env, file, &c, from); err != nil {
 				return err
 			}
-			return a.printConfig(c, from)
+			return printConfig(env, c, from)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "the file to read")
@@ -32,19 +28,15 @@ Read is --config FILE, else symbio/symbio.yaml in your configuration directory.`
 }
 
 // clusterListen puts in where a node of a cluster listens, if the configuration does not say.
-func (a *App) clusterListen(file string, c *config.Config, from config.Origins) error {
+func clusterListen(env *command.Env, file string, c *config.Config, from config.Origins) error {
 	if _, told := from["node.listen"]; told {
 		return nil
 	}
-	state, err := a.state()
+	state, name, err := member(env, file)
 	if err != nil {
 		return err
 	}
-	name, err := a.memberName(file)
-	if err != nil {
-		return err
-	}
-	at, err := state.ListenOf(name)
+	at, err := state.Node(name).ListenAddr()
 	if err != nil || at == c.Node.Listen {
 		return err
 	}
@@ -53,17 +45,12 @@ func (a *App) clusterListen(file string, c *config.Config, from config.Origins) 
 	return nil
 }
 
-func (a *App) printConfig(c config.Config, from config.Origins) error {
+func printConfig(env *command.Env, c config.Config, from config.Origins) error {
 	values, err := c.Values(from)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(values)
-	}
-	rows := make([][]string, len(values))
-	for i, v := range values {
-		rows[i] = []string{v.Key, v.String(), v.From}
-	}
-	return a.table([]string{"KEY", "VALUE", "FROM"}, rows)
+	return command.PrintList(env, values, []string{"KEY", "VALUE", "FROM"}, func(v config.Value) []string {
+		return []string{v.Key, v.String(), v.From}
+	})
 }

@@ -8,23 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/demo"
 )
 
-func (a *App) cmdDemo() *cobra.Command {
+func cmdDemo(env *command.Env) *cobra.Command {
 	var o demo.Options
 	cmd := &cobra.Command{
-		Use:   "demo [DIR]",
-		Short: "The two-minute tour: two nodes, one community, a survey of a directory",
-		Long: `Two nodes start on this machine, find each other by mDNS and prove who they are. An agent on one of
-them surveys DIR (default: here): it takes a skill, spawns a sub-agent for each part, one of them on the
-other node, which lends it, has an MCP server of that node render the result, and writes a report. It is
-asked about, told something in the middle, and held to a budget as by a person at a terminal; here the
-tour answers. No key and no network are needed; nothing is written but the report.`,
-		Example: `  symbio demo
-  symbio demo ~/src/project --report survey.md
-  symbio demo --model openai:gpt-x       # the same with a real model`,
-		Args: rangeArgs(0, 1),
+		Use:  "demo [DIR]",
+		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if o.Dir, err = surveyed(args); err != nil {
@@ -38,23 +30,23 @@ tour answers. No key and no network are needed; nothing is written but the repor
 			if o.Self, err = os.Executable(); err != nil {
 				return err
 			}
-			show := newTour(a)
+			show := newDemoView(env)
 			o.Show = show.event
-			if !a.json {
-				fmt.Fprintf(a.Err, "Two nodes on this machine, one community. An agent of node a surveys %s.\n\n", o.Dir)
+			if !env.JSON {
+				fmt.Fprintf(env.Err, "Two nodes on this machine, one community. An agent of node a surveys %s.\n\n", o.Dir)
 			}
 			r, err := demo.Run(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printLine(r)
+			if env.JSON {
+				return env.PrintLine(r)
 			}
-			return a.printTour(r)
+			return printDemoResult(env, r)
 		},
 	}
 	cmd.Flags().StringVar(&o.Report, "report", "", "where to write the report (default: a new directory for temporary files)")
-	cmd.Flags().StringVar(&o.Model, "model", "", "the model of the agents (default: a script, which needs no key)")
+	cmd.Flags().StringVar(&o.Model, "model", "", "the model of the agents (default: a Go function, which needs no key)")
 	return cmd
 }
 
@@ -66,10 +58,10 @@ func surveyed(args []string) (string, error) {
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return "", notFound(err)
+		return "", command.NotFound(err)
 	}
 	if !info.IsDir() {
-		return "", usage(fmt.Errorf("%s is not a directory", dir))
+		return "", command.Usage(fmt.Errorf("%s is not a directory", dir))
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", err

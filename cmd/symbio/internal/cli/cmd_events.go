@@ -1,53 +1,49 @@
 package cli
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"symbio/cmd/symbio/internal/node"
+	"symbio/agent/event"
+	"symbio/agent/node/control"
+	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-func (a *App) cmdEvents() *cobra.Command {
+func cmdEvents(env *command.Env) *cobra.Command {
 	var since time.Duration
 	var agent string
 	var types []string
 	cmd := &cobra.Command{
-		Use:   "events",
-		Short: "What happens on the node, live, until Ctrl-C",
-		Example: `  symbio events
-  symbio events --since 10m --type decision     # what was allowed and refused
-  symbio events --agent general --json`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, conn, err := a.dial()
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
+		Use:  "events",
+		Args: command.NoArgs,
+		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
 			req := &symbiov1.EventsRequest{Agent: agent, Types: types}
 			if since > 0 {
 				req.Since = timestamppb.New(time.Now().Add(-since))
 			}
-			stream, err := client.Events(cmd.Context(), req)
+			stream, err := client.Events(ctx, req)
 			if err != nil {
 				return err
 			}
 			for {
-				e, err := stream.Recv()
+				e, err := control.Receive(stream.Recv)
 				if err != nil {
-					return endOfStream(cmd.Context(), err)
+					return endOfStream(ctx, err)
 				}
-				if err := a.printEvent(fromWire(e)); err != nil {
+				if err := printEvent(env, command.EventOf(e)); err != nil {
 					return err
 				}
 			}
-		},
+		}),
 	}
 	cmd.Flags().DurationVar(&since, "since", 0, "begin with what happened this long ago, such as 10m")
 	cmd.Flags().StringVar(&agent, "agent", "", "only events of this member, by id or name")
@@ -55,46 +51,19 @@ func (a *App) cmdEvents() *cobra.Command {
 	return cmd
 }
 
-func fromWire(e *symbiov1.Event) node.Event {
-	return node.Event{Time: e.GetTime().AsTime(), Type: e.GetType(), Node: e.GetNode(), Agent: e.GetAgent(), Data: e.GetData()}
-}
-
 // printEvent prints an event as JSON, or as one line for a person.
-func (a *App) printEvent(e node.Event) error {
-	if a.json {
-		return a.printLine(e)
+func printEvent(env *command.Env, e event.Event) error {
+	if env.JSON {
+		return env.PrintLine(e)
 	}
-	_, err := fmt.Fprintln(a.Out, e.Time.Local().Format("15:04:05.000"), eventLine(e))
+	_, err := fmt.Fprintln(env.Out, e.Time.Local().Format("15:04:05.000"), command.EventLine(e))
 	return err
 }
 
-// eventLine says an event in a line.
-func eventLine(e node.Event) string {
-	var f map[string]any
-	if json.Unmarshal(e.Data, &f) != nil {
-		f = nil
+// endOfStream is the error of a stream without an end of its own: nil when this process ended it.
+func endOfStream(ctx context.Context, err error) error {
+	if errors.Is(err, io.EOF) || ctx.Err() != nil && status.Code(err) == codes.Canceled {
+		return nil
 	}
-	who, _ := f["name"].(string)
-	if who == "" {
-		who = e.Agent
-	}
-	parts := []string{printable(e.Node), e.Type, printable(who)}
-	most := 100
-	if e.Type == "warning" {
-		most = 400 // what is to be mended is said whole
-	}
-	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
-		if v, ok := f[key]; ok && v != "" {
-			parts = append(parts, key+"="+clip(printable(fmt.Sprint(v)), most))
-		}
-	}
-	return strings.Join(parts, " ")
-}
-
-// clip shortens text to n characters for a line on a terminal.
-func clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
+	return err
 }

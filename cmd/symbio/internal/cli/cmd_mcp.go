@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,59 +13,40 @@ import (
 
 	"symbio/agent/tool"
 	"symbio/agent/tool/mcp"
-	"symbio/cmd/symbio/internal/node"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
 	"symbio/community"
 )
 
-func (a *App) cmdMCP() *cobra.Command {
+func cmdMCP(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "mcp",
-		Short: "The MCP servers whose tools agents have",
-		Long: `MCP servers are listed in mcp.json beside your configuration, and in the .mcp.json of the workspace: an
-object mcpServers of entries by name, with command, args and env, or with a url and headers. ${VAR} and ${VAR:-default}
-are replaced. A program runs in the sandbox, as all commands do; in your own file, "sandbox" beside the command says
-otherwise, with the words of the configuration. What a project lists is not started before you have trusted it.
-
-An agent calls the tools of a server as mcp__SERVER__TOOL; permissions name them so, or all of a server as
-mcp__SERVER__*. A running node takes up changes of the lists with the next turn of an agent.`,
-		Example: `  symbio mcp list
-  symbio mcp tools files
-  symbio mcp call files read_text_file '{"path": "notes.md"}'`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:  "mcp",
+		Args: command.NoArgs,
+		RunE: command.NeedsCommand,
 	}
-	cmd.AddCommand(a.cmdMCPList(), a.cmdMCPTools(), a.cmdMCPCall(), a.cmdMCPTrust())
+	cmd.AddCommand(cmdMCPList(env), cmdMCPTools(env), cmdMCPCall(env), cmdMCPTrust(env))
 	return cmd
 }
 
-// mcpOptions are those of a node that would be started here.
-func (a *App) mcpOptions(file string) (node.Options, error) {
-	c, _, err := a.loadConfig(file)
-	if err != nil {
-		return node.Options{}, err
-	}
-	return a.nodeOptions(c)
-}
-
 // withMCP does something with the servers that a node here would have, and ends them.
-func (a *App) withMCP(ctx context.Context, file string, do func(context.Context, *mcp.Manager) error) error {
-	opts, err := a.mcpOptions(file)
+func withMCP(ctx context.Context, env *command.Env, file string, do func(context.Context, *mcp.Manager) error) error {
+	opts, err := agentOptions(env, file)
 	if err != nil {
 		return err
 	}
-	m, notes, err := opts.MCP("mcp", nil, slog.New(slog.DiscardHandler))
-	for _, note := range notes {
-		fmt.Fprintln(a.Err, "note:", printable(note))
-	}
+	m, err := opts.MCP("mcp")
 	if err != nil {
 		return err
+	}
+	for _, note := range m.Notes {
+		env.Notef("note: %s", note)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { _ = m.Run(ctx) }) // it has no errors but those of its servers
-	return do(ctx, m)
+	return do(ctx, m.Manager)
 }
 
 // mcpServerJSON is a server in the output; the names are a contract.
@@ -85,23 +65,28 @@ type mcpServerJSON struct {
 	Notes   []string `json:"notes,omitempty"`
 }
 
-func (a *App) cmdMCPList() *cobra.Command {
+func cmdMCPList(env *command.Env) *cobra.Command {
 	var file string
 	var start bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "The MCP servers, and whether they can be used",
-		Long: `List the MCP servers that a node started here would have, and what is wrong with those that it could not
-use. With --start each is started, which finds the rest of what can be wrong; they end with this command.`,
-		Example: `  symbio mcp list
-  symbio mcp list --start`,
-		Args: noArgs,
+		Use:  "list",
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withMCP(cmd.Context(), file, func(ctx context.Context, m *mcp.Manager) error {
+			return withMCP(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
 				if start {
 					m.Start(ctx)
 				}
-				return a.listMCP(m.Status())
+				all := m.Status()
+				failed := 0
+				for _, s := range all {
+					if start && s.State == mcp.Failed {
+						failed++
+					}
+				}
+				if err := listMCP(env, all); err != nil || failed == 0 {
+					return err
+				}
+				return fmt.Errorf("%d of %d MCP servers failed", failed, len(all))
 			})
 		},
 	}
@@ -110,26 +95,31 @@ use. With --start each is started, which finds the rest of what can be wrong; th
 	return cmd
 }
 
-func (a *App) listMCP(all []mcp.Status) error {
-	list := []mcpServerJSON{}
-	rows := [][]string{}
+func listMCP(env *command.Env, all []mcp.Status) error {
 	for _, s := range all {
-		target := s.Server.URL
-		if s.Server.Type == mcp.Stdio {
-			target = s.Server.Command
+		for _, note := range s.Notes {
+			env.Notef("note: %s", s.Server.Name+": "+note)
 		}
-		j := mcpServerJSON{s.Server.Name, prefixOf(s.Server), s.Server.Type, target, s.Server.Project, s.Server.File, s.Server.Line, s.Server.Hash, string(s.State), s.Why, s.Tools, s.Notes}
-		list = append(list, j)
-		tools := ""
-		if s.State == mcp.Ready {
-			tools = strconv.Itoa(s.Tools)
-		}
-		rows = append(rows, []string{j.Name, j.Type, j.State, tools, j.Prefix + "*", fmt.Sprintf("%s:%d", j.File, j.Line), short(j.Why, 300)})
 	}
-	if a.json {
-		return a.printJSON(list)
+	return command.PrintList(env, mapped(all, serverOf), []string{"NAME", "TYPE", "STATE", "TOOLS", "RULE", "AT", "WHY"}, mcpServerJSON.row)
+}
+
+func serverOf(s mcp.Status) mcpServerJSON {
+	target := s.Server.URL
+	if s.Server.Type == mcp.Stdio {
+		target = s.Server.Command
 	}
-	return a.table([]string{"NAME", "TYPE", "STATE", "TOOLS", "RULE", "AT", "WHY"}, rows)
+	return mcpServerJSON{
+		s.Server.Name, mcp.ToolPrefix(s.Server.Name), s.Server.Type, target, s.Server.Project, s.Server.File, s.Server.Line, s.Server.Hash, string(s.State), s.Why, s.Tools, s.Notes,
+	}
+}
+
+func (s mcpServerJSON) row() []string {
+	tools := ""
+	if s.State == string(mcp.Ready) {
+		tools = strconv.Itoa(s.Tools)
+	}
+	return []string{s.Name, s.Type, s.State, tools, s.Prefix + "*", fmt.Sprintf("%s:%d", s.File, s.Line), command.Clip(s.Why, 600)}
 }
 
 // mcpToolJSON is a tool in the output; the names are a contract.
@@ -141,20 +131,17 @@ type mcpToolJSON struct {
 	Input       json.RawMessage `json:"input"`
 	Output      json.RawMessage `json:"output,omitempty"`
 	SHA256      string          `json:"sha256,omitempty"`
-	// Changed: it is not what it was when it was first let run.
+	// Changed: it is not what it was when it was first listed.
 	Changed bool `json:"changed"`
 }
 
-func (a *App) cmdMCPTools() *cobra.Command {
+func cmdMCPTools(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "tools [SERVER]",
-		Short: "The tools of the MCP servers, as agents have them",
-		Example: `  symbio mcp tools
-  symbio mcp tools files --json      # with their schemas`,
-		Args: rangeArgs(0, 1),
+		Use:  "tools [SERVER]",
+		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withMCP(cmd.Context(), file, func(ctx context.Context, m *mcp.Manager) error {
+			return withMCP(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
 				server := append(args, "")[0]
 				tools, err := m.ToolsOf(ctx, server)
 				if tools == nil && err != nil {
@@ -162,10 +149,10 @@ func (a *App) cmdMCPTools() *cobra.Command {
 				}
 				if err != nil {
 					for _, line := range strings.Split(err.Error(), "\n") {
-						fmt.Fprintln(a.Err, "note:", printable(line))
+						env.Notef("note: %s", line)
 					}
 				}
-				return a.listMCPTools(tools)
+				return listMCPTools(env, tools)
 			})
 		},
 	}
@@ -173,31 +160,18 @@ func (a *App) cmdMCPTools() *cobra.Command {
 	return cmd
 }
 
-func (a *App) listMCPTools(tools []*mcp.Tool) error {
-	list := []mcpToolJSON{}
-	rows := [][]string{}
-	for _, t := range tools {
-		spec, changed := t.Spec(), t.Doubt() != ""
-		list = append(list, mcpToolJSON{spec.Name, t.Server(), t.Name, spec.Description, spec.Schema, t.Output, t.Hash, changed})
+func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
+	list := mapped(tools, func(t *mcp.Tool) mcpToolJSON {
+		spec := t.Spec()
+		return mcpToolJSON{spec.Name, t.Server(), t.Name, spec.Description, spec.Schema, t.Output, t.Hash, t.Doubt() != ""}
+	})
+	return command.PrintList(env, list, []string{"NAME", "NOTE", "DESCRIPTION"}, func(t mcpToolJSON) []string {
 		mark := ""
-		if changed {
+		if t.Changed {
 			mark = "changed"
 		}
-		rows = append(rows, []string{spec.Name, mark, short(spec.Description, 80)})
-	}
-	if a.json {
-		return a.printJSON(list)
-	}
-	return a.table([]string{"NAME", "NOTE", "DESCRIPTION"}, rows)
-}
-
-// short is the begin of a text that has to stand in a table.
-func short(text string, most int) string {
-	runes := []rune(printable(text))
-	if len(runes) <= most {
-		return string(runes)
-	}
-	return string(runes[:most-1]) + "…"
+		return []string{t.Name, mark, command.Clip(terminal.Printable(t.Description), 80)}
+	})
 }
 
 // mcpAnswerJSON is an answer in the output; the names are a contract.
@@ -208,35 +182,29 @@ type mcpAnswerJSON struct {
 	IsError    bool            `json:"is_error"`
 }
 
-func (a *App) cmdMCPCall() *cobra.Command {
+func cmdMCPCall(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "call SERVER TOOL [ARGS]",
-		Short: "Call a tool of an MCP server",
-		Long: `Call a tool of an MCP server and print what it answers. ARGS is a JSON object; - reads it from standard
-input. What the server tells of its progress is shown on standard error; Ctrl-C cancels the call there. Nobody is asked:
-it is you who calls. With --json the answer comes as the server sent it, pictures included.`,
-		Example: `  symbio mcp call files read_text_file '{"path": "notes.md"}'
-  symbio mcp call everything get-sum '{"a": 2, "b": 3}' --json`,
-		Args: rangeArgs(2, 3),
+		Use:  "call SERVER TOOL [ARGS]",
+		Args: command.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			call, err := a.toolCall(args[1], append(args, "")[2])
+			call, err := toolCall(env, args[1], append(args, "")[2])
 			if err != nil {
 				return err
 			}
-			return a.withMCP(cmd.Context(), file, func(ctx context.Context, m *mcp.Manager) error {
+			return withMCP(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
 				t, err := m.Tool(ctx, args[0], args[1])
 				if err != nil {
 					return mcpError(err)
 				}
 				if why := t.Doubt(); why != "" {
-					fmt.Fprintln(a.Err, "note:", why)
+					env.Notef("note: %s", why)
 				}
-				answer, err := t.Call(ctx, call.Args, a.tellProgress)
+				answer, err := t.Call(ctx, call.Args, func(p community.Progress) { tellProgress(env, p) })
 				if err != nil {
 					return mcpError(err)
 				}
-				return a.printMCP(answer)
+				return printMCP(env, answer)
 			})
 		},
 	}
@@ -244,22 +212,22 @@ it is you who calls. With --json the answer comes as the server sent it, picture
 	return cmd
 }
 
-func (a *App) tellProgress(p community.Progress) {
-	text := printable(p.Message)
+func tellProgress(env *command.Env, p community.Progress) {
+	text := terminal.Printable(p.Message)
 	if p.Total > 0 {
 		text = fmt.Sprintf("%g of %g %s", p.Done, p.Total, text)
 	} else if text == "" {
 		text = fmt.Sprintf("%g", p.Done)
 	}
-	fmt.Fprintln(a.Err, "progress:", text)
+	env.Notef("progress: %s", text)
 }
 
-func (a *App) printMCP(answer mcp.Answer) error {
+func printMCP(env *command.Env, answer mcp.Answer) error {
 	var err error
-	if a.json {
-		err = a.printJSON(mcpAnswerJSON{answer.Text, answer.Data, answer.Content, answer.IsError})
+	if env.JSON {
+		err = env.PrintJSON(mcpAnswerJSON{answer.Text, answer.Data, answer.Content, answer.IsError})
 	} else {
-		_, err = fmt.Fprintln(a.Out, tool.Readable([]byte(answer.Text)))
+		_, err = fmt.Fprintln(env.Out, tool.Readable([]byte(answer.Text)))
 	}
 	if err == nil && answer.IsError {
 		err = errors.New("the tool says that it failed")
@@ -271,12 +239,99 @@ func (a *App) printMCP(answer mcp.Answer) error {
 func mcpError(err error) error {
 	switch {
 	case errors.Is(err, mcp.ErrUnknown):
-		return notFound(fmt.Errorf("%w; `symbio mcp list` and `symbio mcp tools` show those here", err))
+		return command.NotFound(fmt.Errorf("%w; `symbio mcp list` and `symbio mcp tools` show those here", err))
 	case errors.Is(err, mcp.ErrNotReady):
-		return unavailable(err)
+		return command.Unavailable(err)
 	}
 	return err
 }
 
-// prefixOf is how the names of a server's tools begin.
-func prefixOf(s mcp.Server) string { return "mcp__" + mcp.ServerPart(s.Name) + "__" }
+func cmdMCPTrust(env *command.Env) *cobra.Command {
+	var revoke, tools bool
+	var hash, file string
+	cmd := &cobra.Command{
+		Use:  "trust SERVER",
+		Args: command.RangeArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if tools {
+				return acceptTools(cmd.Context(), env, file, args[0])
+			}
+			return trustMCP(cmd.Context(), env, file, args[0], hash, revoke)
+		},
+	}
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "trust it no longer")
+	cmd.Flags().BoolVar(&tools, "tools", false, "accept the tools of the server as they are now")
+	cmd.Flags().StringVar(&hash, "hash", "", "trust without asking, if this is its SHA-256")
+	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.MarkFlagsMutuallyExclusive("revoke", "tools", "hash")
+	return cmd
+}
+
+func acceptTools(ctx context.Context, env *command.Env, file, server string) error {
+	return withMCP(ctx, env, file, func(ctx context.Context, m *mcp.Manager) error {
+		tools, err := m.ToolsOf(ctx, server)
+		if err != nil {
+			return mcpError(err)
+		}
+		for _, t := range tools {
+			t.Accept()
+		}
+		return listMCPTools(env, tools)
+	})
+}
+
+func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, revoke bool) error {
+	opts, err := agentOptions(env, file)
+	if err != nil {
+		return err
+	}
+	servers, _, err := opts.MCPList()
+	if err != nil {
+		return err
+	}
+	var s *mcp.Server
+	for i := range servers {
+		if servers[i].Project && (servers[i].Name == name || mcp.ServerPart(servers[i].Name) == name) {
+			s = &servers[i]
+		}
+	}
+	if s == nil {
+		return command.NotFound(fmt.Errorf("no MCP server of the project is called %q; those of your own file need no trust", terminal.Printable(name)))
+	}
+	book := opts.State.MCP()
+	if revoke {
+		was, err := book.Revoke(*s)
+		if err == nil && !was {
+			err = command.NotFound(fmt.Errorf("%s was not trusted", terminal.Printable(s.Name)))
+		}
+		return err
+	}
+	if hash != "" && hash != s.Hash {
+		return command.Denied(fmt.Errorf("the SHA-256 of %s is %s, not %s: it is not trusted", terminal.Printable(s.Name), s.Hash, terminal.Printable(hash)))
+	}
+	if hash == "" {
+		if err := askMCP(ctx, env, *s); err != nil {
+			return err
+		}
+	}
+	if err := book.Trust(*s); err != nil {
+		return err
+	}
+	return env.Printf("%s is trusted\n", s.Name)
+}
+
+// askMCP shows an entry and asks the person.
+func askMCP(ctx context.Context, env *command.Env, s mcp.Server) error {
+	fmt.Fprintf(env.Out, "%s (%s:%d)\n", terminal.Printable(s.Name), terminal.Printable(s.File), s.Line)
+	for _, line := range strings.Split(s.Text, "\n") {
+		fmt.Fprintln(env.Out, "  "+terminal.Printable(line))
+	}
+	fmt.Fprintf(env.Out, "SHA-256: %s\n", s.Hash)
+	if !env.InIsTerminal {
+		return command.Usage(fmt.Errorf("there is nobody to ask here\nTo trust exactly this: symbio mcp trust %s --hash %s", mcp.ServerPart(s.Name), s.Hash))
+	}
+	if yes, err := env.YesOrNo()(ctx, "May this be started here, when an agent needs it?"); !yes {
+		return command.Denied(errors.Join(errors.New("not trusted"), err))
+	}
+	return nil
+}

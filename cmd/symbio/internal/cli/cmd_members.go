@@ -1,91 +1,36 @@
 package cli
 
 import (
+	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// memberJSON is a member in the output; the names are a contract.
-type memberJSON struct {
-	ID        string            `json:"id"`
-	Name      string            `json:"name"`
-	Node      string            `json:"node"`
-	NodeName  string            `json:"node_name"`
-	Accepts   []string          `json:"accepts"`
-	Provides  []string          `json:"provides"`
-	Available bool              `json:"available"`
-	Metadata  map[string]string `json:"metadata"`
-	Local     bool              `json:"local"`
-}
-
-func toMember(m *symbiov1.LocatedMember) memberJSON {
-	out := memberJSON{
-		ID: m.GetMember().GetId(), Name: m.GetMember().GetName(), Node: m.GetMember().GetNode(), NodeName: m.GetNodeName(),
-		Accepts: m.GetMember().GetAccepts(), Provides: m.GetMember().GetProvides(), Available: m.GetMember().GetAvailable(),
-		Metadata: m.GetMember().GetMetadata(), Local: m.GetLocal(),
-	}
-	if out.Accepts == nil {
-		out.Accepts = []string{}
-	}
-	if out.Provides == nil {
-		out.Provides = []string{}
-	}
-	if out.Metadata == nil {
-		out.Metadata = map[string]string{}
-	}
-	return out
-}
-
-func toMembers(list []*symbiov1.LocatedMember) []memberJSON {
-	out := make([]memberJSON, len(list))
-	for i, m := range list {
-		out[i] = toMember(m)
-	}
-	return out
-}
-
-func (a *App) cmdMembers() *cobra.Command {
+func cmdMembers(env *command.Env) *cobra.Command {
 	var req symbiov1.MembersRequest
 	var watch bool
 	cmd := &cobra.Command{
-		Use:   "members",
-		Short: "Who is in the community, here and on other nodes",
-		Example: `  symbio members
-  symbio members --accepts task       # agents that take tasks
-  symbio members --provides text.wordcount
-  symbio members --watch              # then each change, until Ctrl-C`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, conn, err := a.dial()
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
+		Use:  "members",
+		Args: command.NoArgs,
+		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
 			if watch {
-				return a.watchMembers(cmd, client, &req)
+				return watchMembers(ctx, env, client, &req)
 			}
-			reply, err := client.Members(cmd.Context(), &req)
+			reply, err := client.Members(ctx, &req)
 			if err != nil {
 				return err
 			}
-			members := toMembers(reply.GetMembers())
-			if a.json {
-				return a.printJSON(members)
+			if len(reply.GetMembers()) == 0 && !env.JSON {
+				env.Notef("nobody is here yet; `symbio spawn general` starts an agent, and other nodes appear by themselves")
 			}
-			if len(members) == 0 {
-				fmt.Fprintln(a.Err, "nobody is here yet; `symbio spawn general` starts an agent, and other nodes appear by themselves")
-			}
-			rows := make([][]string, len(members))
-			for i, m := range members {
-				rows[i] = memberRow(m)
-			}
-			return a.table([]string{"ID", "NAME", "NODE", "ACCEPTS", "PROVIDES", "STATE"}, rows)
-		},
+			return command.PrintList(env, reply.GetMembers(), []string{"ID", "NAME", "NODE", "ACCEPTS", "PROVIDES", "STATE"}, memberRow)
+		}),
 	}
 	cmd.Flags().StringVar(&req.Accepts, "accepts", "", "only members that receive signals of this perception")
 	cmd.Flags().StringVar(&req.Provides, "provides", "", "only members that provide this capability")
@@ -94,40 +39,47 @@ func (a *App) cmdMembers() *cobra.Command {
 	return cmd
 }
 
-func memberRow(m memberJSON) []string {
-	where, state := m.NodeName, "available"
-	if m.Local {
-		where += " (here)"
+func memberRow(m *symbiov1.LocatedMember) []string {
+	return []string{
+		m.GetId(), m.GetName(), placeOf(m), strings.Join(m.GetAccepts(), ","), strings.Join(m.GetProvides(), ","), stateOf(m),
 	}
-	if !m.Available {
-		state = "unavailable"
-	}
-	return []string{m.ID, m.Name, where, strings.Join(m.Accepts, ","), strings.Join(m.Provides, ","), state}
 }
 
-// changeJSON is one change of the members in the output.
-type changeJSON struct {
-	Type    string       `json:"type"`
-	Member  *memberJSON  `json:"member,omitempty"`
-	Members []memberJSON `json:"members,omitempty"`
-	Missed  uint64       `json:"missed,omitempty"`
-	Why     string       `json:"why,omitempty"`
+// located is what one node says of something on a node.
+type located interface {
+	GetNodeName() string
+	GetLocal() bool
+	GetAvailable() bool
 }
 
-func (a *App) watchMembers(cmd *cobra.Command, client symbiov1.ControlClient, req *symbiov1.MembersRequest) error {
-	stream, err := client.WatchMembers(cmd.Context(), req)
+func placeOf(l located) string {
+	if l.GetLocal() {
+		return l.GetNodeName() + " (here)"
+	}
+	return l.GetNodeName()
+}
+
+func stateOf(l located) string {
+	if l.GetAvailable() {
+		return "available"
+	}
+	return "unavailable"
+}
+
+func watchMembers(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.MembersRequest) error {
+	stream, err := client.WatchMembers(ctx, req)
 	if err != nil {
 		return err
 	}
 	for {
 		change, err := stream.Recv()
 		if err != nil {
-			return endOfStream(cmd.Context(), err)
+			return endOfStream(ctx, err)
 		}
-		if a.json {
-			err = a.printLine(toChange(change))
+		if env.JSON {
+			err = env.PrintLine(change)
 		} else {
-			err = a.printChange(change)
+			err = printChange(env, change)
 		}
 		if err != nil {
 			return err
@@ -135,28 +87,16 @@ func (a *App) watchMembers(cmd *cobra.Command, client symbiov1.ControlClient, re
 	}
 }
 
-func toChange(c *symbiov1.MemberChange) changeJSON {
-	out := changeJSON{Type: c.GetKind(), Missed: c.GetMissed(), Why: c.GetWhy()}
-	if c.GetMember() != nil {
-		m := toMember(c.GetMember())
-		out.Member = &m
-	}
-	if whole := []string{"snapshot", "gap"}; slices.Contains(whole, out.Type) {
-		out.Members = toMembers(c.GetMembers())
-	}
-	return out
-}
-
-func (a *App) printChange(c *symbiov1.MemberChange) error {
+func printChange(env *command.Env, c *symbiov1.MemberChange) error {
 	rows := [][]string{}
 	for _, m := range c.GetMembers() {
-		rows = append(rows, append([]string{c.GetKind()}, memberRow(toMember(m))...))
+		rows = append(rows, append([]string{c.GetType()}, memberRow(m)...))
 	}
 	if c.GetMember() != nil {
-		rows = append(rows, append(append([]string{c.GetKind()}, memberRow(toMember(c.GetMember()))...), c.GetWhy()))
+		rows = append(rows, append(append([]string{c.GetType()}, memberRow(c.GetMember())...), c.GetWhy()))
 	}
 	for _, row := range rows {
-		if _, err := fmt.Fprintln(a.Out, strings.Join(cells(row), "\t")); err != nil {
+		if _, err := fmt.Fprintln(env.Out, strings.Join(terminal.Cells(row), "\t")); err != nil {
 			return err
 		}
 	}

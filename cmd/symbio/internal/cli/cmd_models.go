@@ -2,13 +2,15 @@ package cli
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"symbio/agent/llm/chat"
-	"symbio/cmd/symbio/internal/node"
+	"symbio/agent/node"
+	"symbio/agent/node/models"
+	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -23,41 +25,31 @@ type modelJSON struct {
 	Why      string `json:"why"`  // why there is none, and what to do
 }
 
-func (a *App) cmdModels() *cobra.Command {
+func cmdModels(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "models",
-		Short: "The models that agents can use",
-		Long: `List the models that --model and model: in the configuration can name: those that the providers list whose keys are
-set, those of an Ollama on this machine, and those that other nodes offer (model.chat) when a node is running here.
-The configured one, or list of them, is said on standard error.`,
-		Example: `  symbio models
-  symbio models --node a --json
-  symbio run --model peer:kitchen/qwen3 "say hello"    # one that node kitchen offers`,
-		Args: noArgs,
+		Use:  "models",
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, _, err := a.loadConfig(file)
+			c, _, err := env.LoadConfig(file)
 			if err != nil {
 				return err
 			}
-			opts, err := a.nodeOptions(c)
+			opts, err := env.NodeOptions(c)
 			if err != nil {
 				return err
 			}
-			all, err := a.peerModels(cmd.Context())
+			all, err := peerModels(cmd.Context(), env)
 			if err != nil {
 				return err
 			}
 			all = append(listedModels(cmd.Context(), opts), all...)
-			if a.json {
-				return a.printJSON(all)
+			if !env.JSON {
+				env.Notef("the configured model is %s", c.Model)
 			}
-			fmt.Fprintf(a.Err, "the configured model is %s\n", c.Model)
-			rows := make([][]string, len(all))
-			for i, m := range all {
-				rows[i] = []string{m.Model, m.Provider, m.From, m.Why}
-			}
-			return a.table([]string{"MODEL", "PROVIDER", "FROM", "WHY NOT"}, rows)
+			return command.PrintList(env, all, []string{"MODEL", "PROVIDER", "FROM", "WHY NOT"}, func(m modelJSON) []string {
+				return []string{m.Model, m.Provider, m.From, m.Why}
+			})
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "the configuration to read")
@@ -65,9 +57,9 @@ The configured one, or list of them, is said on standard error.`,
 }
 
 // listedModels are those of the providers.
-func listedModels(ctx context.Context, o node.Options) (all []modelJSON) {
-	from := node.Providers(o)
-	web := node.WebClient()
+func listedModels(ctx context.Context, o node.Config) (all []modelJSON) {
+	from := o.Providers()
+	web := models.WebClient()
 	defer web.CloseIdleConnections()
 	from.HTTP = web
 	ctx, stop := context.WithTimeout(ctx, askModels)
@@ -84,17 +76,11 @@ func listedModels(ctx context.Context, o node.Options) (all []modelJSON) {
 }
 
 // peerModels are those that other nodes offer, if one is running here to ask.
-func (a *App) peerModels(ctx context.Context) (all []modelJSON, err error) {
-	if a.node == "" {
-		state, err := a.state()
-		if err != nil {
-			return nil, err
-		}
-		if running, err := state.Running(); err != nil || len(running) == 0 {
-			return []modelJSON{{Provider: "peer", Why: "no node is running here that could ask others; start one with symbio up"}}, err
-		}
+func peerModels(ctx context.Context, env *command.Env) (all []modelJSON, err error) {
+	client, conn, err := env.Dial()
+	if errors.Is(err, command.ErrNoNode) {
+		return []modelJSON{{Provider: "peer", Why: "no node is running here that could ask others; start one with symbio up"}}, nil
 	}
-	client, conn, err := a.dial()
 	if err != nil {
 		return nil, err
 	}

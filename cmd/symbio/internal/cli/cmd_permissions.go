@@ -2,28 +2,32 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
+	"gopkg.in/yaml.v3"
 
+	"symbio/agent/node/config"
 	"symbio/agent/tool"
+	"symbio/agent/tool/cases"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
 	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
-func (a *App) cmdPermissions() *cobra.Command {
+func cmdPermissions(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "permissions",
-		Short: "What agents may do, and why",
-		Example: `  symbio permissions check Read '{"file_path": "notes.md"}'
-  symbio permissions test policy-cases.yaml`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:  "permissions",
+		Args: command.NoArgs,
+		RunE: command.NeedsCommand,
 	}
-	cmd.AddCommand(a.cmdPermissionsCheck(), a.cmdPermissionsTest())
+	cmd.AddCommand(cmdPermissionsCheck(env), cmdPermissionsTest(env))
 	return cmd
 }
 
@@ -41,6 +45,8 @@ type verdictJSON struct {
 	Gives  string           `json:"gives"`
 	Wider  string           `json:"wider,omitempty"`
 	Never  string           `json:"never,omitempty"`
+	// Kept is how commands are kept from denied files.
+	Kept string `json:"kept,omitempty"`
 }
 
 type ruleChangeJSON struct {
@@ -60,38 +66,46 @@ func verdictOf(e permission.Explanation) verdictJSON {
 	return out
 }
 
-func (a *App) cmdPermissionsCheck() *cobra.Command {
+func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 	var file, rules string
 	cmd := &cobra.Command{
-		Use:   "check TOOL [ARGS]",
-		Short: "The verdict on a tool call, and the rule that decided",
-		Long: `Print the verdict on a tool call under the configured permissions, or those of --rules FILE (the same
-keys: preset, allow, deny, final_deny, override, default). ARGS is a JSON object; - reads it from
-standard input. Nothing is run. It also says where the rule stands that decided, and the smallest change that would give
-another verdict, which has been tried.`,
-		Example: `  symbio permissions check Write '{"file_path": "notes.md"}'
-  symbio permissions check Bash '{"command": "git push"}' --rules rules.yaml`,
-		Args: rangeArgs(1, 2),
-		RunE: func(_ *cobra.Command, args []string) error {
-			call, err := a.toolCall(args[0], append(args, "")[1])
+		Use:  "check TOOL [ARGS]",
+		Args: command.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			call, err := toolCall(env, args[0], append(args, "")[1])
 			if err != nil {
 				return err
 			}
-			policy, err := a.rules(file, rules)
+			policy, err := policyOf(env, file, rules)
 			if err != nil {
 				return err
 			}
+			opts, err := agentOptions(env, file)
+			if err != nil {
+				return err
+			}
+			box := sync.OnceValue(func() *sandbox.Box { return opts.Holds(cmd.Context()) })
+			call.Kept = func(d *permission.Denied) bool { _, kept := opts.Kept(box(), d); return kept }
 			e := permission.Chain{{Name: "check", Policy: policy}}.Explain(call)
-			out := verdictOf(e)
-			if a.json {
-				return a.printJSON(out)
+			if why := cases.Refusal(call); why != "" {
+				e = permission.Explanation{Verdict: permission.Verdict{Why: why}, Never: "the tool takes no such call"}
 			}
-			_, err = fmt.Fprintf(a.Out, "%s\t%s\t%s\n", out.Verdict, out.Stage, printable(out.Why))
+			out := verdictOf(e)
+			if p := e.Verdict.Plan; p != nil && len(p.Denied.Rules()) > 0 {
+				out.Kept, _ = opts.Kept(box(), p.Denied)
+			}
+			if env.JSON {
+				return env.PrintJSON(out)
+			}
+			err = env.Printf("%s\t%s\t%s\n", out.Verdict, out.Stage, out.Why)
 			if err == nil && out.Rule != "" && out.At != "" {
-				_, err = fmt.Fprintf(a.Out, "\trule %s (%s)\n", printable(out.Rule), printable(out.At))
+				err = env.Printf("\trule %s (%s)\n", out.Rule, out.At)
+			}
+			if err == nil && out.Kept != "" {
+				err = env.Printf("\t%s\n", out.Kept)
 			}
 			if err == nil {
-				_, err = fmt.Fprintf(a.Out, "\t%s\n", printable(e.Change()))
+				err = env.Printf("\t%s\n", e.Change())
 			}
 			return err
 		},
@@ -102,7 +116,7 @@ another verdict, which has been tried.`,
 }
 
 // toolCall reads the arguments as the call of a tool would have them.
-func (a *App) toolCall(name, text string) (permission.Call, error) {
+func toolCall(env *command.Env, name, text string) (permission.Call, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return permission.Call{}, err
@@ -113,20 +127,20 @@ func (a *App) toolCall(name, text string) (permission.Call, error) {
 	}
 	data := []byte(text)
 	if text == "-" {
-		if data, err = io.ReadAll(a.In); err != nil {
+		if data, err = io.ReadAll(env.In); err != nil {
 			return call, fmt.Errorf("reading standard input: %w", err)
 		}
 	}
 	if call.Args, err = tool.DecodeArgs(data); err != nil {
-		return call, usage(fmt.Errorf("ARGS: want a JSON object such as {\"file_path\": \"notes.md\"}: %w", err))
+		return call, command.Usage(fmt.Errorf("ARGS: want a JSON object such as {\"file_path\": \"notes.md\"}: %w", err))
 	}
 	return call, nil
 }
 
-// rules is the policy of a file of rules, or the configured one.
-func (a *App) rules(config, file string) (permission.Policy, error) {
+// policyOf is the policy of a file of rules, or the configured one.
+func policyOf(env *command.Env, config, file string) (permission.Policy, error) {
 	if file == "" {
-		c, _, err := a.loadConfig(config)
+		c, _, err := env.LoadConfig(config)
 		if err != nil {
 			return permission.Policy{}, err
 		}
@@ -147,4 +161,107 @@ func (a *App) rules(config, file string) (permission.Policy, error) {
 		return permission.Policy{}, fmt.Errorf("%s: %w", file, err)
 	}
 	return policy, nil
+}
+
+func cmdPermissionsTest(env *command.Env) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:  "test FILE...",
+		Args: command.MinArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			world, err := cases.NewWorld()
+			if err != nil {
+				return err
+			}
+			tally := &tally{env: env, world: world, all: all}
+			for _, file := range files {
+				if err = tally.file(cmd.Context(), file); err != nil {
+					err = fmt.Errorf("%s: %w", file, err)
+					break
+				}
+			}
+			return errors.Join(err, world.Close(), tally.end(err))
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "print the cases that are as expected, too")
+	return cmd
+}
+
+// tally judges files of cases and counts.
+type tally struct {
+	env   *command.Env
+	world *cases.World
+	all   bool
+
+	judged, differ, elsewhere int
+}
+
+func (t *tally) file(ctx context.Context, name string) error {
+	var from io.Reader = t.env.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		from = f
+	}
+	list, err := cases.Read(from)
+	if err != nil {
+		return errors.New(config.Plain(err))
+	}
+	for _, c := range list {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if c.Elsewhere() {
+			t.elsewhere++
+			continue
+		}
+		r, err := t.world.Judge(c)
+		if err != nil { // the others can still be judged
+			r = cases.Result{ID: c.ID, Expect: c.Expect, Why: "It cannot be judged: " + config.Plain(err)}
+		}
+		if err := t.print(c, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tally) print(c cases.Case, r cases.Result) error {
+	t.judged++
+	if !r.OK {
+		t.differ++
+	}
+	if t.env.JSON {
+		return t.env.PrintLine(r)
+	}
+	if r.OK && !t.all {
+		return nil
+	}
+	mark := "ok"
+	if !r.OK {
+		mark = "DIFFERS"
+	}
+	_, err := fmt.Fprintf(t.env.Out, "%s\t%s\twant %s\tgot %s\t%s\n", mark, terminal.Printable(r.ID), r.Expect, r.Verdict, terminal.Printable(r.Why))
+	if err == nil && !r.OK && c.Why != "" {
+		_, err = fmt.Fprintf(t.env.Out, "\t%s\n", terminal.Printable(c.Why))
+	}
+	return err
+}
+
+func (t *tally) end(broken error) error {
+	if broken != nil {
+		return nil
+	}
+	elsewhere := ""
+	if t.elsewhere > 0 {
+		elsewhere = fmt.Sprintf(", %d for other systems left out", t.elsewhere)
+	}
+	if t.differ > 0 {
+		return fmt.Errorf("%d of %d cases differ%s", t.differ, t.judged, elsewhere)
+	}
+	fmt.Fprintf(t.env.Err, "%d cases as expected%s\n", t.judged, elsewhere)
+	return nil
 }

@@ -1,156 +1,261 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/durationpb"
 
-	"symbio/cmd/symbio/internal/node"
+	"symbio/agent/llm/replay"
+	"symbio/agent/node"
+	"symbio/agent/node/config"
+	"symbio/agent/node/models"
+	"symbio/cmd/symbio/internal/chat"
+	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// conversing are the flags of the commands that talk with an agent.
-type conversing struct {
+// runFlags are the flags of the commands that talk with an agent.
+type runFlags struct {
 	req    symbiov1.RunRequest
 	budget string
 	node   nodeFlags
-	tape   tapes
-	manner manner
+	record recording
+	manner chat.Options
 }
 
-func (f *conversing) add(cmd *cobra.Command) {
+func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.req.Agent, "agent", "", "the agent's definition (default: general)")
 	cmd.Flags().StringVar(&f.req.Model, "model", "", "auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME or scripted:FILE; a,b asks b when a fails (default: the configured one)")
 	cmd.Flags().StringVar(&f.budget, "budget", "", budgetHelp)
 	cmd.Flags().StringArrayVar(&f.req.Allow, "yes-to", nil, "a rule to allow for this task, such as 'Write(notes/*)'; may be repeated")
 	f.node.add(cmd)
-	f.tape.add(cmd)
+	f.record.add(cmd)
 }
 
-func (a *App) cmdRun() *cobra.Command {
-	var f conversing
+func cmdRun(env *command.Env) *cobra.Command {
+	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run [TASK]",
-		Short: "Give a task to an agent and follow it until it is done",
-		Long: `Give a task to an agent, on the running node or, when there is none, on a node of its own that lives
-as long as the task. What happens is shown on standard error, the answer on standard output: on a terminal as it
-comes. What the rules leave to a person is asked on the terminal, and denied when there is none.
-
-On a terminal, a line that is typed meanwhile steers the agent: it is put to its model before the next step, and
-what became of it is said. Ctrl-C breaks the answer off, a second one leaves at once. With --continue the
-conversation goes on after the answer, as in symbio chat.`,
-		Example: `  symbio run "what is this repository about?"
-  symbio run --continue "what is this repository about?"          # and then ask about the answer
-  symbio run --agent reviewer --yes-to 'Write(notes/*)' "review the last commit"
-  symbio run --record tape "what is here?" && symbio run --replay tape "what is here?"   # the same again, without a model
-  symbio run --model openai:gpt-x --budget agents=4,wall=10m -    # the task from standard input`,
-		Args: rangeArgs(0, 1),
+		Use:  "run [TASK]",
+		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if f.req.Task, err = a.text("task", args); err != nil {
+			if f.req.Task, err = env.Text("task", args); err != nil {
 				return err
 			}
-			return a.run(cmd.Context(), &f)
+			return run(cmd.Context(), env, &f, cmd.Flags())
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.manner.keep, "continue", false, "stay in the conversation after the answer: on a terminal until you leave, else until standard input ends")
+	cmd.Flags().BoolVar(&f.manner.Keep, "continue", false, "stay in the conversation after the answer: on a terminal until you leave, else until standard input ends")
 	return cmd
 }
 
-// text is an argument of that name, or standard input for "-".
-func (a *App) text(name string, args []string) (string, error) {
-	text := strings.Join(args, "")
-	if text == "-" {
-		data, err := io.ReadAll(a.In)
-		if err != nil {
-			return "", fmt.Errorf("reading standard input: %w", err)
+// ownNodeFlag returns the first given flag that only a node which is yet to start can follow; "" if there is none.
+func ownNodeFlag(flags *pflag.FlagSet) string {
+	for _, name := range []string{"config", "name", "listen", "workspace", "peer", "no-mdns", "log-level", "log-format", "record", "replay"} {
+		if flags.Changed(name) {
+			return name
 		}
-		text = string(data)
 	}
-	if strings.TrimSpace(text) == "" {
-		return "", usage(fmt.Errorf("there is no %s; give one as an argument, or - for standard input", name))
-	}
-	return text, nil
+	return ""
 }
 
 // run holds a conversation with an agent of the running node, or of one of its own.
-func (a *App) run(ctx context.Context, f *conversing) (err error) {
+// The agent works in the directory in which the command is typed.
+func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSet) (err error) {
 	if f.req.Budget, err = parseBudget(f.budget); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
-	f.req.Interactive = a.InIsTerminal && !a.json
-	if f.tape.used() {
-		if a.node != "" {
-			return usage(errors.New("--record and --replay run the task on a node of its own; leave out --node"))
-		}
-		return a.runAlone(ctx, f)
+	f.req.Interactive = env.InIsTerminal && !env.JSON
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
 	}
-	if a.node == "" {
-		state, err := a.state()
-		if err != nil {
-			return err
+	c := config.Config{Model: config.Models(f.req.Model)}
+	c.Resolve(dir) // a running node may have been started elsewhere
+	f.req.Model = string(c.Model)
+	if own := ownNodeFlag(flags); own != "" {
+		if env.Node != "" {
+			return command.Usage(fmt.Errorf("--%s has no effect on node %s, which is running; leave out --%s, or --node for a node of its own", own, env.Node, own))
 		}
-		running, err := state.Running()
-		if err != nil {
-			return err
-		}
-		if len(running) == 0 {
-			return a.runAlone(ctx, f)
-		}
+		return runAlone(ctx, env, f)
 	}
-	client, conn, err := a.dial()
+	if err := env.CheckHere(ctx); env.Node != "" && err != nil {
+		return err
+	}
+	client, conn, err := env.DialHere(ctx)
+	if errors.Is(err, command.ErrNoNode) || errors.Is(err, command.ErrNotHere) {
+		return runAlone(ctx, env, f)
+	}
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	work, signals, giveBack := interrupts(ctx)
+	work, signals, giveBack := chat.Interrupts(ctx)
 	defer giveBack()
-	return a.converse(work, client, f, signals)
+	return chat.Converse(work, env, client, &f.req, f.manner, signals)
 }
 
 // runAlone starts a node in this process, holds the conversation on it, and stops it.
-func (a *App) runAlone(ctx context.Context, f *conversing) error {
-	c, from, err := a.loadConfig(f.node.config)
+func runAlone(ctx context.Context, env *command.Env, f *runFlags) error {
+	c, from, err := env.LoadConfig(f.node.config)
 	if err != nil {
 		return err
 	}
 	f.node.apply(&c, from)
-	opts, err := a.nodeOptions(c)
+	opts, err := env.NodeOptions(c)
 	if err != nil {
 		return err
 	}
-	if err := f.tape.open(&opts); err != nil {
+	log, err := openLog(env, f.node, &opts, true)
+	if err != nil {
 		return err
 	}
-	ready := make(chan node.Ready, 1)
-	opts.Ready = func(r node.Ready) error { ready <- r; return nil }
-	work, signals, giveBack := interrupts(ctx)
+	defer log.Close()
+	if err := besideRunning(env, &opts, f.node); err != nil {
+		return err
+	}
+	if err := f.record.open(&opts); err != nil {
+		return err
+	}
+	n, err := node.New(opts)
+	if err != nil {
+		return errors.Join(err, reportRecording(env, opts, f.record))
+	}
+	work, signals, giveBack := chat.Interrupts(ctx)
 	defer giveBack()
 	nodeCtx, stop := context.WithCancel(work)
 	defer stop()
 	begun := context.AfterFunc(ctx, stop) // a Ctrl-C before there is anything to break off
 	var g errgroup.Group
-	g.Go(func() error { defer close(ready); return node.Run(nodeCtx, opts) })
+	g.Go(func() error { return n.Run(nodeCtx) })
 	var taskErr error
-	if r, ok := <-ready; ok && begun() {
-		a.node = r.Name
-		taskErr = a.runOn(work, f, signals)
+	if r, ok := <-n.Ready(); ok && begun() {
+		env.Node = r.Name
+		taskErr = runOn(work, env, f, signals)
 	}
 	stop()
-	return errors.Join(taskErr, g.Wait(), a.tellTape(opts, f.tape))
+	return errors.Join(taskErr, g.Wait(), reportRecording(env, opts, f.record))
+}
+
+// besideRunning says that other nodes are running, and gives the node of one conversation a name and a port that they
+// do not have, where no flag asks for some.
+func besideRunning(env *command.Env, o *node.Config, f nodeFlags) error {
+	running, err := o.State.Running()
+	if err != nil || len(running) == 0 {
+		return err
+	}
+	if f.name == "" {
+		o.Host, o.Settings.Node.Name = cmp.Or(o.Settings.Node.Name, o.Host), ""
+	}
+	if f.listen == "" {
+		o.Settings.Node.Listen = "" // as for a node that was told nothing
+	}
+	env.Notef("note: this runs on a node of its own, in %s, not on node %s", o.Workspace(), strings.Join(running, ", "))
+	return nil
 }
 
 // runOn holds the conversation on the node that was just started.
-func (a *App) runOn(ctx context.Context, f *conversing, signals <-chan os.Signal) error {
-	client, conn, err := a.dial()
+func runOn(ctx context.Context, env *command.Env, f *runFlags, signals <-chan os.Signal) error {
+	client, conn, err := env.Dial()
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.converse(ctx, client, f, signals), conn.Close())
+	return errors.Join(chat.Converse(ctx, env, client, &f.req, f.manner, signals), conn.Close())
+}
+
+// recording are the flags that record the exchanges with models' servers, or answer from them.
+type recording struct{ record, replay string }
+
+func (r *recording) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.record, "record", "", "write the exchanges with the model's server to a directory of its own; answers then come in one piece; on a node of its own")
+	cmd.Flags().StringVar(&r.replay, "replay", "", "answer from such a directory, without network and key; tools act all the same")
+	cmd.MarkFlagsMutuallyExclusive("record", "replay")
+}
+
+// open puts them into a node's options.
+func (r recording) open(o *node.Config) (err error) {
+	keys := o.Providers()
+	switch {
+	case r.record != "":
+		o.Record, err = replay.Record(r.record, models.WebClient().Transport, keys.OpenAIKey, keys.AnthropicKey)
+	case r.replay != "":
+		o.Replay, err = replay.Play(r.replay, keys.OpenAIKey, keys.AnthropicKey)
+	}
+	return err
+}
+
+// reportRecording says what came of it, once the node has ended.
+func reportRecording(env *command.Env, o node.Config, r recording) error {
+	switch {
+	case o.Record != nil:
+		written, err := o.Record.Close()
+		if written > 0 && !env.JSON {
+			env.Notef("%d exchanges with the model's server are in %s; play them with --replay %s", written, r.record, r.record)
+		}
+		if written == 0 && err == nil {
+			err = errors.New("nothing was recorded: no server of a model was asked")
+		}
+		return err
+	case o.Replay != nil:
+		if unused := o.Replay.Unused(); len(unused) > 0 && !env.JSON {
+			env.Notef("note: %d recorded exchanges were not asked for: %s", len(unused), command.Clip(strings.Join(unused, ", "), 200))
+		}
+	}
+	return nil
+}
+
+const budgetHelp = "limits of each task, its sub-agents included, such as agents=4,depth=1,spawns_per_minute=10,wall=5m,model_calls=100,tokens=500000,cost=0.5 (cost: by the configured prices)"
+
+// parseBudget reads "agents=4,wall=5m".
+func parseBudget(text string) (*symbiov1.Budget, error) {
+	b := &symbiov1.Budget{}
+	if text == "" {
+		return b, nil
+	}
+	counts := map[string]*uint32{"depth": &b.Depth, "agents": &b.Agents, "spawns_per_minute": &b.SpawnsPerMinute, "model_calls": &b.ModelCalls}
+	for part := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if n, known := counts[key]; known {
+			v, err := strconv.ParseUint(value, 10, 32)
+			if err != nil || v == 0 {
+				return nil, fmt.Errorf("--budget %s: want a whole number over zero, not %q", key, value)
+			}
+			*n = uint32(v)
+			continue
+		}
+		switch key {
+		case "tokens":
+			v, err := strconv.ParseUint(value, 10, 63)
+			if err != nil || v == 0 {
+				return nil, fmt.Errorf("--budget tokens: want a whole number over zero, not %q", value)
+			}
+			b.Tokens = v
+		case "cost":
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil || !(v > 0) || math.IsInf(v, 0) {
+				return nil, fmt.Errorf("--budget cost: want a number over zero, such as 0.5, not %q", value)
+			}
+			b.Cost = v
+		case "wall":
+			d, err := time.ParseDuration(value)
+			if err != nil || d <= 0 {
+				return nil, fmt.Errorf("--budget wall: want a duration such as 5m, not %q", value)
+			}
+			b.Wall = durationpb.New(d)
+		default:
+			return nil, fmt.Errorf("--budget: no limit is called %q; there are depth, agents, spawns_per_minute, wall, model_calls, tokens and cost", key)
+		}
+	}
+	return b, nil
 }

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -14,30 +16,18 @@ import (
 // task on a slow model.
 const defaultTimeout = 5 * time.Minute
 
-func (a *App) cmdSend() *cobra.Command {
+func cmdSend(env *command.Env) *cobra.Command {
 	var timeout time.Duration
 	var noReply bool
 	cmd := &cobra.Command{
-		Use:   "send MEMBER PERCEPTION [DATA]",
-		Short: "Send a signal to a member and print its answer",
-		Long: `Send a signal to a member, here or on another node, and print its answer. MEMBER is an id, or a name
-that only one member has. DATA is JSON, or text; - reads it from standard input. With --no-reply it ends as
-soon as the signal is on its way; if it comes to nothing later, an event "undelivered" says so.`,
-		Example: `  symbio send general task "what is in this directory?"
-  echo '{"url":"x"}' | symbio send crawler work -
-  symbio send crawler work --no-reply '{"url":"x"}'`,
-		Args: rangeArgs(2, 3),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			data, err := a.payload(append(args, "")[2])
+		Use:  "send MEMBER PERCEPTION [DATA]",
+		Args: command.RangeArgs(2, 3),
+		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
+			data, err := env.Payload(append(args, "")[2])
 			if err != nil {
 				return err
 			}
-			client, conn, err := a.dial()
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			reply, err := client.Send(cmd.Context(), &symbiov1.SendRequest{
+			reply, err := client.Send(ctx, &symbiov1.SendRequest{
 				Member: args[0], Perception: args[1], Data: data, Timeout: durationpb.New(timeout), NoReply: noReply,
 			})
 			if err != nil {
@@ -46,11 +36,11 @@ soon as the signal is on its way; if it comes to nothing later, an event "undeli
 			if noReply {
 				return nil
 			}
-			if a.json {
-				return a.printJSON(map[string]json.RawMessage{"reply": asJSON(reply.GetData())})
+			if env.JSON {
+				return env.PrintJSON(map[string]json.RawMessage{"reply": command.AsJSON(reply.GetData())})
 			}
-			return a.printAnswer(reply.GetData())
-		},
+			return env.PrintAnswer(reply.GetData())
+		}),
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long to wait for the answer")
 	cmd.Flags().BoolVar(&noReply, "no-reply", false, "do not wait for an answer")

@@ -6,18 +6,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/demo"
 )
 
 // cmdServeReports is the MCP server that the tour's node b runs.
-func (a *App) cmdServeReports() *cobra.Command {
+func cmdServeReports(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:    "serve-reports",
-		Short:  "An MCP server on standard input and output that renders surveys as Markdown",
 		Hidden: true,
-		Args:   noArgs,
+		Args:   command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := demo.Serve(cmd.Context(), a.In, a.Out, version().Version)
+			err := demo.Serve(cmd.Context(), env.In, env.Out, command.Version().Version)
 			if errors.Is(err, context.Canceled) {
 				return nil // it was told to end
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,112 +14,90 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"symbio/cmd/symbio/internal/config"
-	"symbio/cmd/symbio/internal/node"
+	"symbio/agent/node"
+	"symbio/agent/node/config"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
 	"symbio/skills/choice"
+	"symbio/skills/trust"
 )
 
-func (a *App) cmdSkills() *cobra.Command {
+func cmdSkills(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "skills",
-		Short: "The skills that agents can take",
-		Long: `The skills that agents can take. On a terminal, without a command: all of them, to look through and to
-switch on and off.`,
-		Example: `  symbio skills                              # on a terminal: look through them, switch them on and off
-  symbio skills list
-  symbio skills search "write a changelog"
-  symbio skills show survey-directory
-  symbio skills disable deploy
-  symbio skills validate .agents/skills`,
-		Args: noArgs,
+		Use:  "skills",
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if a.canPick() {
-				return a.pickSkills(cmd.Context(), "")
+			if canPick(env) {
+				return pickSkills(cmd.Context(), env, "")
 			}
-			return cmd.Help()
+			return command.NeedsCommand(cmd, nil)
 		},
 	}
-	cmd.AddCommand(a.cmdSkillsList(), a.cmdSkillsSearch(), a.cmdSkillsShow(), a.cmdSkillsPrompt(), a.cmdSkillsValidate(),
-		a.cmdSkillsEnable(), a.cmdSkillsDisable(), a.cmdSkillsTrust(), a.cmdSkillsFetch())
+	cmd.AddCommand(onNode(env, cmdSkillsList(env), cmdSkillsSearch(env), cmdSkillsSwitch(env, "enable", true), cmdSkillsSwitch(env, "disable", false), cmdSkillsPrompt(env), cmdSkillsFetch(env))...)
+	cmd.AddCommand(cmdSkillsShow(env), cmdSkillsValidate(env), cmdSkillsTrust(env))
 	return cmd
 }
 
-// skillJSON is a skill in the output; the names are a contract.
-type skillJSON struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Path        string `json:"path"`
-	Scope       string `json:"scope"`
-	Enabled     bool   `json:"enabled"`
-	Active      bool   `json:"active"`
-	OffBy       string `json:"off_by,omitempty"` // what switched it off
+// isSkill says whether an argument means the skill: its name, its path, or its directory.
+func isSkill(s *symbiov1.Skill, arg string) bool {
+	return arg == s.GetName() || arg == s.GetPath() || arg+string(filepath.Separator)+"SKILL.md" == s.GetPath()
 }
 
-// is says whether an argument means the skill: its name, its path, or its directory.
-func (s skillJSON) is(arg string) bool {
-	return arg == s.Name || s.at(arg)
-}
-
-func (s skillJSON) at(path string) bool {
-	return path == s.Path || path+string(filepath.Separator)+"SKILL.md" == s.Path
-}
-
-func (a *App) cmdSkillsList() *cobra.Command {
+func cmdSkillsList(env *command.Env) *cobra.Command {
 	var file, dir string
 	var reload bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the skills of the running node, or of this directory when none is running",
-		Long: `List the skills of the running node, or of this directory when none is running. The state is enabled,
-active (an agent has it now) or off; the last column says what switched a skill off. What was left out, and
-why, is on standard error; symbio skills validate says all of it.`,
-		Example: `  symbio skills list
-  symbio skills list --json
-  symbio skills list --dir ~/src/shop        # as a node there would have them
-  symbio skills list --reload                # have the node look at the disk again`,
-		Args: noArgs,
+		Use:  "list",
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := a.listSkills(cmd.Context(), skillQuery{file: file, dir: dir, reload: reload})
+			all, err := listSkills(cmd.Context(), env, skillQuery{file: file, dir: dir, reload: reload})
 			if err != nil {
 				return err
 			}
-			a.printLeftOut(all)
-			if a.json {
-				return a.printJSON(all.skills)
+			printLeftOut(env, all)
+			if env.JSON {
+				return env.PrintJSON(struct {
+					Skills    []*symbiov1.Skill        `json:"skills"`
+					Errors    []*symbiov1.SkillProblem `json:"errors"`
+					Notes     []*symbiov1.SkillProblem `json:"notes,omitempty"`
+					Truncated bool                     `json:"truncated"`
+				}{append([]*symbiov1.Skill{}, all.GetSkills()...), append([]*symbiov1.SkillProblem{}, all.GetErrors()...), all.GetNotes(), all.GetTruncated()})
 			}
-			rows := make([][]string, len(all.skills))
-			for i, s := range all.skills {
-				state := "enabled"
-				switch {
-				case !s.Enabled:
-					state = "off"
-				case s.Active:
-					state = "active"
-				}
-				rows[i] = []string{s.Name, s.Scope, state, s.Path, clip(s.Description, 100), s.OffBy}
-			}
-			return a.table([]string{"NAME", "SCOPE", "STATE", "PATH", "DESCRIPTION", "OFF BY"}, rows)
+			return command.PrintList(env, all.GetSkills(), []string{"NAME", "SCOPE", "STATE", "PATH", "DESCRIPTION", "OFF BY"}, skillRow)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file, when no node is running")
+	cmd.Flags().StringVar(&file, "config", "", "configuration file, whatever is running")
 	cmd.Flags().StringVar(&dir, "dir", "", "list the skills of this directory, whatever is running")
 	cmd.Flags().BoolVar(&reload, "reload", false, "have the running node look for skills again first")
 	return cmd
 }
 
-func (a *App) printLeftOut(all skillList) {
-	if all.disabled {
-		fmt.Fprintln(a.Err, "note: skills are switched off as a whole: skills.enabled is false, from", printable(all.from))
+func skillRow(s *symbiov1.Skill) []string {
+	state := "enabled"
+	switch {
+	case !s.GetEnabled():
+		state = "off"
+	case s.GetActive():
+		state = "active"
 	}
-	for i, p := range all.problems {
-		if more := len(all.problems) - i; i == mostLeftOut && more > 1 && a.ErrIsTerminal {
-			fmt.Fprintf(a.Err, "left out: %d more; symbio skills validate says why\n", more)
-			return
+	return []string{s.GetName(), s.GetScope(), state, s.GetPath(), command.Clip(s.GetDescription(), 100), s.GetOffBy()}
+}
+
+func printLeftOut(env *command.Env, all skillList) {
+	if all.disabled {
+		fmt.Fprintln(env.Err, "note: skills are switched off as a whole: skills.enabled is false, from", terminal.Printable(all.from))
+	}
+	for i, p := range all.GetErrors() {
+		if more := len(all.GetErrors()) - i; i == mostLeftOut && more > 1 && env.ErrIsTerminal {
+			env.Notef("left out: %d more; symbio skills validate says why", more)
+			break
 		}
-		fmt.Fprintln(a.Err, "left out:", printable(p))
+		env.Notef("left out: %s", p.GetPath()+": "+p.GetMessage())
+	}
+	for _, p := range all.GetNotes() {
+		env.Notef("note: %s", p.GetPath()+": "+p.GetMessage())
 	}
 }
 
@@ -126,18 +105,19 @@ func (a *App) printLeftOut(all skillList) {
 const mostLeftOut = 5
 
 // completeSkills offers the names of skills to a shell; paths it completes itself.
-func (a *App) completeSkills(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	all, err := a.listSkills(cmd.Context(), skillQuery{})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	var names []cobra.Completion
-	for _, s := range all.skills {
-		if strings.HasPrefix(s.Name, begun) && !slices.Contains(args, s.Name) {
-			names = append(names, cobra.CompletionWithDesc(s.Name, clip(s.Description, 80)))
+func completeSkills(env *command.Env) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+		all, err := listSkills(cmd.Context(), env, skillQuery{})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveDefault
 		}
+		for _, s := range all.GetSkills() {
+			if strings.HasPrefix(s.GetName(), begun) && !slices.Contains(args, s.GetName()) {
+				names = append(names, cobra.CompletionWithDesc(s.GetName(), command.Clip(s.GetDescription(), 80)))
+			}
+		}
+		return names, cobra.ShellCompDirectiveDefault
 	}
-	return names, cobra.ShellCompDirectiveDefault
 }
 
 // skillQuery says which skills are meant.
@@ -149,81 +129,74 @@ type skillQuery struct {
 
 // skillList are skills of a node, or of a directory.
 type skillList struct {
-	skills   []skillJSON
-	problems []string
+	*symbiov1.SkillsReply
 	disabled bool   // the configuration has no skills at all
 	from     string // where it says so
 }
 
-func (a *App) listSkills(ctx context.Context, q skillQuery) (all skillList, err error) {
-	if q.dir == "" {
-		all, err = a.nodeSkills(ctx, q.reload)
-		if !errors.Is(err, errNoNode) {
+func listSkills(ctx context.Context, env *command.Env, q skillQuery) (all skillList, err error) {
+	offline := q.dir != "" || q.file != ""
+	if offline && (env.Node != "" || q.reload) {
+		return all, command.Usage(errors.New("--node and --reload ask a running node, on which --config and --dir have no effect; leave out one or the other"))
+	}
+	if !offline {
+		all, err = nodeSkills(ctx, env, q.reload)
+		if q.reload || !errors.Is(err, command.ErrNoNode) && !errors.Is(err, command.ErrNotHere) {
 			return all, err
 		}
 	}
-	here, err := a.skillsOf(q.file, q.dir)
+	here, err := skillsOf(env, q.file, q.dir)
 	if err != nil {
 		return all, err
 	}
-	all.skills, all.disabled, all.from = []skillJSON{}, !here.opts.Config.Skills.Enabled, here.from.Of("skills.enabled")
 	catalog, err := skills.Scan(ctx, here.cfg)
-	for _, s := range catalog.Skills {
-		one := skillJSON{s.ID, s.Name, s.Description, s.Path, string(s.Scope), s.Exposure != skills.Off, false, ""}
-		if !one.Enabled {
-			one.OffBy = here.offBy(s)
-		}
-		all.skills = append(all.skills, one)
-	}
-	for _, p := range catalog.Errors {
-		all.problems = append(all.problems, p.Path+": "+p.Message())
-	}
+	all = skillList{withOffBy(node.SkillsReply(catalog, nil), here.offBy), !here.opts.Settings.Skills.Enabled, here.from.Of("skills.enabled")}
 	return all, err
 }
 
-// nodeSkills asks the running node. errNoNode: there is none.
-func (a *App) nodeSkills(ctx context.Context, reload bool) (all skillList, err error) {
-	client, conn, err := a.dial()
+// withOffBy adds what has switched a skill off.
+func withOffBy(r *symbiov1.SkillsReply, offBy func(*symbiov1.Skill) string) *symbiov1.SkillsReply {
+	for _, s := range r.GetSkills() {
+		if !s.GetEnabled() {
+			s.OffBy = new(offBy(s))
+		}
+	}
+	return r
+}
+
+// nodeSkills asks the running node of this directory, or of --node. It returns ErrNoNode or ErrNotHere when there is none.
+func nodeSkills(ctx context.Context, env *command.Env, reload bool) (all skillList, err error) {
+	client, conn, err := env.DialHere(ctx)
 	if err != nil {
 		return all, err
 	}
 	defer conn.Close()
-	off, err := a.switchedOff()
+	off, err := switchedOff(env)
 	if err != nil {
 		return all, err
 	}
 	reply, err := client.Skills(ctx, &symbiov1.SkillsRequest{Rescan: reload})
-	all.skills, all.problems = []skillJSON{}, reply.GetErrors()
-	for _, s := range reply.GetSkills() {
-		one := skillJSON{s.GetId(), s.GetName(), s.GetDescription(), s.GetPath(), s.GetScope(), s.GetEnabled(), s.GetActive(), ""}
-		if !one.Enabled {
-			one.OffBy = by(off, one)
-			if one.OffBy == "" {
-				one.OffBy = "the node's configuration"
-			}
-		}
-		all.skills = append(all.skills, one)
-	}
+	all.SkillsReply = withOffBy(reply, func(s *symbiov1.Skill) string { return cmp.Or(disabledBy(off, s), "the node's configuration") })
 	return all, err
 }
 
 // switchedOff lists what `symbio skills disable` has switched off. What cannot be read is mentioned.
-func (a *App) switchedOff() ([]choice.Off, error) {
-	state, err := a.state()
+func switchedOff(env *command.Env) ([]choice.Off, error) {
+	state, err := env.State()
 	if err != nil {
 		return nil, err
 	}
 	off, err := state.SkillsOff().All()
 	if err != nil {
-		fmt.Fprintln(a.Err, "note:", printable(err.Error()))
+		env.Notef("note: %s", err.Error())
 	}
 	return off, nil
 }
 
-// by says which of the choices switches a skill off; "" when none does.
-func by(off []choice.Off, s skillJSON) string {
+// disabledBy says which of the choices switches a skill off; "" when none does.
+func disabledBy(off []choice.Off, s *symbiov1.Skill) string {
 	for _, o := range off {
-		if s.is(o.Skill) {
+		if isSkill(s, o.Skill) {
 			return "symbio skills disable, " + o.Time.Local().Format(time.DateOnly)
 		}
 	}
@@ -232,54 +205,46 @@ func by(off []choice.Off, s skillJSON) string {
 
 // skillsHere is what a node that is started here knows of skills.
 type skillsHere struct {
-	opts node.Options
+	opts node.Config
 	from config.Origins
 	cfg  skills.Config
 	off  []choice.Off
 }
 
 // skillsOf says where the skills of a node would be that is started in dir; "" = here.
-func (a *App) skillsOf(file, dir string) (h skillsHere, err error) {
-	c, from, err := a.loadConfig(file)
+func skillsOf(env *command.Env, file, dir string) (h skillsHere, err error) {
+	c, from, err := env.LoadConfig(file)
 	if err != nil {
 		return h, err
 	}
-	opts, err := a.nodeOptions(c)
+	opts, err := env.NodeOptions(c)
 	if err != nil {
 		return h, err
 	}
-	off, err := a.switchedOff()
+	off, err := switchedOff(env)
 	if err != nil {
 		return h, err
 	}
-	h = skillsHere{opts, from, node.SkillsConfig(opts), off}
-	if dir != "" && h.cfg.RootsFor != nil {
-		if dir, err = existingDir(dir); err != nil {
+	there := opts
+	if dir != "" && opts.Settings.Skills.Enabled {
+		if there.Settings.Workspace, err = existingDir(dir); err != nil {
 			return h, err
 		}
-		h.cfg.Roots = h.cfg.RootsFor(dir)
 	}
-	return h, nil
-}
-
-// skillsConfig says where the skills of a node that is started here would be.
-func (a *App) skillsConfig(file string) (skills.Config, error) {
-	h, err := a.skillsOf(file, "")
-	return h.cfg, err
+	return skillsHere{opts, from, there.SkillsConfig(), off}, nil
 }
 
 // offBy says what has switched a skill off.
-func (h skillsHere) offBy(s skills.Skill) string {
-	one := skillJSON{Name: s.Name, Path: s.Path}
-	if who := by(h.off, one); who != "" {
+func (h skillsHere) offBy(one *symbiov1.Skill) string {
+	if who := disabledBy(h.off, one); who != "" {
 		return who
 	}
-	use := h.opts.Config.Skills
-	if i := slices.IndexFunc(use.Disabled, one.is); i >= 0 {
+	use := h.opts.Settings.Skills
+	if i := slices.IndexFunc(use.Disabled, func(arg string) bool { return isSkill(one, arg) }); i >= 0 {
 		return "skills.disabled, " + h.from.Of("skills.disabled."+strconv.Itoa(i))
 	}
 	for key, e := range use.Overrides {
-		if one.is(key) && e == skills.Off {
+		if isSkill(one, key) && e == skills.Off {
 			return "skills.overrides, " + h.from.Of("skills.overrides."+key)
 		}
 	}
@@ -294,10 +259,78 @@ func existingDir(dir string) (string, error) {
 	}
 	info, err := os.Stat(abs)
 	if err != nil {
-		return "", notFound(fmt.Errorf("the directory %s cannot be looked at: %w", printable(dir), err))
+		return "", command.NotFound(fmt.Errorf("the directory %s cannot be looked at: %w", terminal.Printable(dir), err))
 	}
 	if !info.IsDir() {
-		return "", usage(fmt.Errorf("%s is not a directory", printable(dir)))
+		return "", command.Usage(fmt.Errorf("%s is not a directory", terminal.Printable(dir)))
 	}
 	return abs, nil
+}
+
+func cmdSkillsShow(env *command.Env) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:               "show NAME|PATH",
+		Args:              command.ExactArgs(1),
+		ValidArgsFunction: completeSkills(env),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			here, err := skillsOf(env, file, "")
+			if err != nil {
+				return err
+			}
+			activation, err := node.TakeSkill(cmd.Context(), here.cfg, skillArg(args[0]))
+			if errors.Is(err, skills.ErrNotFound) {
+				return command.NotFound(fmt.Errorf("%w; `symbio skills list` shows the skills here", err))
+			}
+			if err != nil {
+				return err
+			}
+			return printSkill(env, here, activation)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	return cmd
+}
+
+// state says in words who may take a skill.
+func (h skillsHere) state(s skills.Skill) string {
+	switch e := h.cfg.Choices.Exposure(s); {
+	case e == skills.Off:
+		return "off: " + h.offBy(&symbiov1.Skill{Name: s.Name, Path: s.Path})
+	case s.ModelOnly && s.UserOnly:
+		return "for nobody, by its flags"
+	case s.ModelOnly:
+		return "for models only, by its user-invocable: false"
+	case s.UserOnly:
+		return "for people only, by its disable-model-invocation: true"
+	case e == skills.PeopleOnly:
+		return "for people only, by skills.overrides"
+	case e == skills.NameOnly:
+		return "enabled, shown to models by its name only"
+	}
+	return "enabled"
+}
+
+func printSkill(env *command.Env, here skillsHere, s skills.Activation) error {
+	known, from := trustOf(env, s)
+	if env.JSON {
+		return env.PrintJSON(struct {
+			skills.Skill
+			State        string            `json:"state"`
+			Instructions string            `json:"instructions"`
+			Hash         string            `json:"hash"`
+			Granted      []string          `json:"granted"`
+			Withheld     []skills.Withheld `json:"withheld"`
+			Trust        trust.State       `json:"trust"`
+			Node         string            `json:"node,omitempty"`      // where a fetched skill came from
+			Tree         string            `json:"tree_hash,omitempty"` // its hash, of all files
+		}{s.Skill, here.state(s.Skill), s.Instructions, s.Hash, s.Granted, s.Withheld, known, from.Node, from.Hash})
+	}
+	fmt.Fprintf(env.Out, "name         %s\ndescription  %s\nscope        %s\nstate        %s\npath         %s\nsha256       %s\ntrust        %s\ngrants       %s\n",
+		terminal.Printable(s.Skill.Name), terminal.Printable(s.Skill.Description), s.Skill.Scope, terminal.Printable(here.state(s.Skill)), terminal.Printable(s.Skill.Path), s.Hash, trustLine(known, from), terminal.Printable(strings.Join(s.Granted, " ")))
+	for _, w := range s.Withheld {
+		fmt.Fprintf(env.Out, "withheld     %s: %s\n", terminal.Printable(w.Rule), terminal.Printable(w.Why))
+	}
+	fmt.Fprintln(env.Out)
+	return env.PrintAnswer([]byte(s.Instructions))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
 	"symbio/skills/format"
@@ -15,39 +16,30 @@ import (
 	"symbio/skills/trust"
 )
 
-func (a *App) cmdSkillsFetch() *cobra.Command {
+func cmdSkillsFetch(env *command.Env) *cobra.Command {
 	var remove, hash string
 	cmd := &cobra.Command{
-		Use:   "fetch [NODE[/NAME]]",
-		Short: "Fetch a skill that another node shares, to look at it",
-		Long: `Fetch a skill from another node, check it, and keep it apart, under the SHA-256 of all of its files. It is
-not used until you trust that hash: symbio skills trust HASH.
-
-With NODE alone, list what that node shares; without it, list what was fetched. A node shares skills when its
-configuration says so (skills: {share: true}, or a list of names), with the nodes that may invoke skills.list
-and skills.fetch there.`,
-		Example: `  symbio skills fetch kitchen                    # what that node shares
-  symbio skills fetch kitchen/release-notes
-  symbio skills fetch                            # what was fetched
-  symbio skills fetch --remove 5f1d…`,
-		Args: rangeArgs(0, 1),
+		Use:  "fetch [NODE[/NAME]]",
+		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case remove != "" && len(args) > 0:
-				return usage(errors.New("--remove stands alone"))
+			case remove != "" && (len(args) > 0 || hash != ""):
+				return command.Usage(errors.New("--remove stands alone"))
+			case hash != "" && !strings.Contains(strings.Join(args, ""), "/"):
+				return command.Usage(errors.New("--hash is of one skill; name it as NODE/NAME"))
 			case remove != "":
-				return a.removeFetched(cmd.Context(), remove)
+				return removeFetched(cmd.Context(), env, remove)
 			case len(args) == 0:
-				return a.listFetched()
+				return listFetched(env)
 			}
 			on, name, one := strings.Cut(args[0], "/")
 			if on == "" || one && name == "" {
-				return usage(fmt.Errorf("want NODE or NODE/NAME, not %q", args[0]))
+				return command.Usage(fmt.Errorf("want NODE or NODE/NAME, not %q", args[0]))
 			}
 			if !one {
-				return a.listShared(cmd.Context(), on)
+				return listShared(cmd.Context(), env, on)
 			}
-			return a.fetchSkill(cmd.Context(), on, name, hash)
+			return fetchSkill(cmd.Context(), env, on, name, hash)
 		},
 	}
 	cmd.Flags().StringVar(&remove, "remove", "", "remove the fetched skill of that hash, and the trust in it")
@@ -56,7 +48,7 @@ and skills.fetch there.`,
 }
 
 // peerCall invokes capabilities of one node through the running node; from is who has answered.
-func (a *App) peerCall(client symbiov1.ControlClient, on string, from *symbiov1.CallReply) share.Call {
+func peerCall(env *command.Env, client symbiov1.ControlClient, on string, from *symbiov1.CallReply) share.Call {
 	return func(ctx context.Context, capability string, input []byte) ([]byte, error) {
 		reply, err := client.Call(ctx, &symbiov1.CallRequest{Capability: capability, On: on, Data: input, ContentType: "application/json"})
 		if err != nil {
@@ -67,38 +59,33 @@ func (a *App) peerCall(client symbiov1.ControlClient, on string, from *symbiov1.
 	}
 }
 
-func (a *App) listShared(ctx context.Context, on string) error {
-	client, conn, err := a.dial()
+func listShared(ctx context.Context, env *command.Env, on string) error {
+	client, conn, err := env.Dial()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	list, err := share.List(ctx, a.peerCall(client, on, &symbiov1.CallReply{}))
+	list, err := share.List(ctx, peerCall(env, client, on, &symbiov1.CallReply{}))
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(append([]share.Offered{}, list...))
-	}
-	rows := make([][]string, len(list))
-	for i, s := range list {
-		rows[i] = []string{s.Name, clip(s.Description, 100)}
-	}
-	return a.table([]string{"NAME", "DESCRIPTION"}, rows)
+	return command.PrintList(env, list, []string{"NAME", "DESCRIPTION"}, func(s share.Offered) []string {
+		return []string{s.Name, command.Clip(s.Description, 100)}
+	})
 }
 
-func (a *App) fetchSkill(ctx context.Context, on, name, hash string) error {
-	client, conn, err := a.dial()
+func fetchSkill(ctx context.Context, env *command.Env, on, name, hash string) error {
+	client, conn, err := env.Dial()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	state, err := a.state()
+	state, err := env.State()
 	if err != nil {
 		return err
 	}
 	var from symbiov1.CallReply
-	pack, err := share.Fetch(ctx, a.peerCall(client, on, &from), name, hash)
+	pack, err := share.Fetch(ctx, peerCall(env, client, on, &from), name, hash)
 	if err != nil {
 		return err
 	}
@@ -106,12 +93,11 @@ func (a *App) fetchSkill(ctx context.Context, on, name, hash string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(o)
+	if env.JSON {
+		return env.PrintJSON(o)
 	}
-	_, err = fmt.Fprintf(a.Out, "%s from node %s (%s): %d files, %d bytes\nsha256 %s\nIt is not used until you trust it: symbio skills trust %s\n",
-		printable(o.Name), printable(o.NodeName), printable(o.Node), o.Files, o.Bytes, o.Hash, o.Hash)
-	return err
+	return env.Printf("%s from node %s (%s): %d files, %d bytes\nsha256 %s\nIt is not used until you trust it: symbio skills trust %s\n",
+		o.Name, o.NodeName, o.Node, o.Files, o.Bytes, o.Hash, o.Hash)
 }
 
 // fetchedJSON is a fetched skill in the output.
@@ -120,8 +106,8 @@ type fetchedJSON struct {
 	Trust trust.State `json:"trust"`
 }
 
-func (a *App) listFetched() error {
-	state, err := a.state()
+func listFetched(env *command.Env) error {
+	state, err := env.State()
 	if err != nil {
 		return err
 	}
@@ -131,34 +117,32 @@ func (a *App) listFetched() error {
 		return err
 	}
 	list := []fetchedJSON{}
-	rows := [][]string{}
 	for _, o := range all {
 		one := fetchedJSON{o, trust.Proposal}
-		skill, _, hash, err := skills.Inspect(keeper.Store.Dir(o.Hash, o.Name), skills.ScopePeer, format.Policy{})
+		skill, _, hash, err := skills.LoadFull(keeper.Store.Dir(o.Hash, o.Name), format.Policy{})
+		skill.Scope = skills.ScopePeer
 		if err == nil {
 			one.Trust, err = keeper.State(skill, hash)
 		}
 		if err != nil {
-			fmt.Fprintln(a.Err, "note:", printable(err.Error()))
+			env.Notef("note: %s", err.Error())
 		}
 		list = append(list, one)
-		rows = append(rows, []string{o.Name, o.Hash, o.NodeName, string(one.Trust), clip(o.Description, 100)})
 	}
-	if a.json {
-		return a.printJSON(list)
-	}
-	return a.table([]string{"NAME", "SHA256", "FROM", "TRUST", "DESCRIPTION"}, rows)
+	return command.PrintList(env, list, []string{"NAME", "SHA256", "FROM", "TRUST", "DESCRIPTION"}, func(o fetchedJSON) []string {
+		return []string{o.Name, o.Hash, o.NodeName, string(o.Trust), command.Clip(o.Description, 100)}
+	})
 }
 
-func (a *App) removeFetched(ctx context.Context, hash string) error {
-	state, err := a.state()
+func removeFetched(ctx context.Context, env *command.Env, hash string) error {
+	state, err := env.State()
 	if err != nil {
 		return err
 	}
 	keeper := state.Skills()
 	if err := keeper.Store.Remove(hash); err != nil {
 		if errors.Is(err, share.ErrNotStored) {
-			return notFound(fmt.Errorf("%w; `symbio skills fetch` lists those that are", err))
+			return command.NotFound(fmt.Errorf("%w; `symbio skills fetch` lists those that are", err))
 		}
 		return err
 	}
@@ -168,6 +152,6 @@ func (a *App) removeFetched(ctx context.Context, hash string) error {
 			err = errors.Join(err, keeper.Book.Remove(r.Dir, r.Hash))
 		}
 	}
-	a.rescan(ctx)
+	rescan(ctx, env)
 	return err
 }

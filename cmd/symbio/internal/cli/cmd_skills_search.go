@@ -10,125 +10,98 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"symbio/cmd/symbio/internal/node"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
+	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
 	"symbio/skills/format"
 )
 
-// foundJSON is a skill that was found; the names are a contract.
-type foundJSON struct {
-	skillJSON
-	Reason skills.Reason `json:"reason"`
-	Score  int           `json:"score"`
-}
-
 var scopes = []string{string(skills.ScopeProject), string(skills.ScopeUser), string(skills.ScopeConfig), string(skills.ScopeBundled), string(skills.ScopePeer)}
 
-func (a *App) cmdSkillsSearch() *cobra.Command {
+func cmdSkillsSearch(env *command.Env) *cobra.Command {
 	var file, scope string
 	var limit int
 	cmd := &cobra.Command{
-		Use:   "search QUERY...",
-		Short: "Find skills by path, name, beginning of a name, or words",
-		Long: `Find skills as an agent's skill_search does, of the running node or of this directory when none is running:
-by path, name, beginning of a name, or words of name and description, the best first. Those that are switched
-off are found, too. The exit status is 4 when there is none.`,
-		Example: `  symbio skills search changelog
-  symbio skills search "write release notes" --scope user
-  symbio skills search pdf --json | jq -r '.skills[].path'`,
-		Args: minArgs(1),
+		Use:  "search QUERY...",
+		Args: command.MinArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := strings.TrimSpace(strings.Join(args, " "))
 			switch {
 			case query == "":
-				return usage(errors.New("what to look for? `symbio skills list` shows all"))
+				return command.Usage(errors.New("what to look for? `symbio skills list` shows all"))
 			case limit < 1 || limit > 50:
-				return usage(fmt.Errorf("--limit %d: between 1 and 50", limit))
+				return command.Usage(fmt.Errorf("--limit %d: between 1 and 50", limit))
 			case scope != "" && scope != "repo" && !slices.Contains(scopes, scope):
-				return usage(fmt.Errorf("--scope %q is none of %s", scope, strings.Join(scopes, ", ")))
+				return command.Usage(fmt.Errorf("--scope %q is none of %s", scope, strings.Join(scopes, ", ")))
 			}
 			if _, err := os.Stat(query); err == nil { // else a / is a part of the words
 				query = skillArg(query)
 			}
-			all, err := a.listSkills(cmd.Context(), skillQuery{file: file})
+			all, err := listSkills(cmd.Context(), env, skillQuery{file: file})
 			if err != nil {
 				return err
 			}
-			return a.searchSkills(all, skills.Query{Text: query, Limit: limit, Scope: skills.Scope(scope)})
+			return searchSkills(env, all, skills.Query{Text: query, Limit: limit, Scope: skills.Scope(scope)})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file, when no node is running")
+	cmd.Flags().StringVar(&file, "config", "", "configuration file, whatever is running")
 	cmd.Flags().StringVar(&scope, "scope", "", "only of this scope: "+strings.Join(scopes, ", "))
 	cmd.Flags().IntVar(&limit, "limit", 8, "how many, at most 50")
 	return cmd
 }
 
-func (a *App) searchSkills(all skillList, q skills.Query) error {
-	byPath := map[string]skillJSON{}
+func searchSkills(env *command.Env, all skillList, q skills.Query) error {
+	byPath := map[string]*symbiov1.Skill{}
 	var catalog skills.Catalog
-	for _, s := range all.skills {
-		byPath[s.Path] = s
+	for _, s := range all.GetSkills() {
+		byPath[s.GetPath()] = s
 		catalog.Skills = append(catalog.Skills, skills.Skill{
-			Manifest: format.Manifest{Name: s.Name, Description: s.Description}, Path: s.Path, Dir: strings.TrimSuffix(s.Path, "/SKILL.md"), Scope: skills.Scope(s.Scope),
+			Manifest: format.Manifest{Name: s.GetName(), Description: s.GetDescription()}, Path: s.GetPath(),
+			Dir: strings.TrimSuffix(s.GetPath(), "/SKILL.md"), Scope: skills.Scope(s.GetScope()),
 		})
 	}
 	found := catalog.Search(q)
-	list, rows := []foundJSON{}, [][]string{}
-	for _, m := range found.Matches {
+	list := mapped(found.Matches, func(m skills.Match) *symbiov1.Skill {
 		s := byPath[m.Skill.Path]
-		list = append(list, foundJSON{s, m.Reason, m.Score})
-		rows = append(rows, []string{s.Name, s.Scope, string(m.Reason), s.Path, clip(s.Description, 100)})
+		s.Reason, s.Score = new(string(m.Reason)), new(uint32(m.Score))
+		return s
+	})
+	var err error
+	if env.JSON {
+		err = env.PrintJSON(struct {
+			Skills    []*symbiov1.Skill `json:"skills"`
+			Count     int               `json:"count"`
+			Truncated bool              `json:"truncated"`
+		}{list, found.Count, found.Truncated})
+	} else if len(list) > 0 {
+		err = command.PrintList(env, list, []string{"NAME", "SCOPE", "FOUND BY", "PATH", "DESCRIPTION"}, func(s *symbiov1.Skill) []string {
+			return []string{s.GetName(), s.GetScope(), s.GetReason(), s.GetPath(), command.Clip(s.GetDescription(), 100)}
+		})
 	}
-	if a.json {
-		if err := a.printJSON(struct {
-			Skills    []foundJSON `json:"skills"`
-			Count     int         `json:"count"`
-			Truncated bool        `json:"truncated"`
-		}{list, found.Count, found.Truncated}); err != nil {
-			return err
-		}
-	} else if err := a.table([]string{"NAME", "SCOPE", "FOUND BY", "PATH", "DESCRIPTION"}, rows); len(rows) > 0 && err != nil {
-		return err
-	}
-	if found.Count == 0 {
-		return notFound(fmt.Errorf("no skill fits %q; `symbio skills list` shows all", printable(q.Text)))
+	if err == nil && found.Count == 0 {
+		err = command.NotFound(fmt.Errorf("no skill fits %q; `symbio skills list` shows all", terminal.Printable(q.Text)))
 	}
 	if found.Truncated {
-		fmt.Fprintf(a.Err, "%d of %d; --limit shows more\n", len(found.Matches), found.Count)
+		env.Notef("%d of %d; --limit shows more", len(found.Matches), found.Count)
 	}
-	return nil
+	return err
 }
 
-func (a *App) cmdSkillsPrompt() *cobra.Command {
+func cmdSkillsPrompt(env *command.Env) *cobra.Command {
 	var file, form, dir string
 	cmd := &cobra.Command{
-		Use:   "prompt [NAME|PATH...]",
-		Short: "What models are shown of the skills",
-		Long: `Print what is put into an agent's system prompt: without names the catalog, as a node started here would show
-it; with names those skills in full, as for an agent whose definition names them. Rules about single skills
-are not looked at: they differ from agent to agent.`,
-		Example: `  symbio skills prompt
-  symbio skills prompt --format skills_context
-  symbio skills prompt survey-directory
-  symbio skills prompt --json | jq .dropped       # what there was no room for`,
-		ValidArgsFunction: a.completeSkills,
+		Use:               "prompt [NAME|PATH...]",
+		ValidArgsFunction: completeSkills(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			here, err := a.skillsOf(file, dir)
+			p, err := skillPrompt(cmd.Context(), env, file, dir, form, args)
+			if errors.Is(err, skills.ErrNotFound) {
+				return command.NotFound(fmt.Errorf("%w; `symbio skills list` shows the skills here", err))
+			}
 			if err != nil {
 				return err
 			}
-			options := node.SkillPrompt(here.opts)
-			switch f := skills.PromptFormat(form); f {
-			case "":
-			case skills.AvailableSkills, skills.SkillsContext:
-				options.Format = f
-			default:
-				return usage(fmt.Errorf("--format %q is neither %s nor %s", form, skills.AvailableSkills, skills.SkillsContext))
-			}
-			if len(args) > 0 {
-				return a.printPreload(cmd.Context(), here, args)
-			}
-			return a.printCatalog(cmd.Context(), here, options)
+			return printPrompt(env, p)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration file")
@@ -137,58 +110,49 @@ are not looked at: they differ from agent to agent.`,
 	return cmd
 }
 
-// promptJSON is a part of a system prompt; the names are a contract.
-type promptJSON struct {
-	Text      string   `json:"text"`
-	Bytes     int      `json:"bytes"`
-	Listed    []string `json:"listed"`
-	Shortened []string `json:"shortened"`
-	Dropped   []string `json:"dropped"`
-}
-
-func (a *App) printCatalog(ctx context.Context, here skillsHere, o skills.PromptOptions) error {
-	catalog, err := skills.Scan(ctx, here.cfg)
-	if err != nil {
-		return err
+// skillPrompt asks the node that --node names, or says what a node started here would show.
+func skillPrompt(ctx context.Context, env *command.Env, file, dir, form string, names []string) (*symbiov1.SkillPromptReply, error) {
+	if form != "" && form != string(skills.AvailableSkills) && form != string(skills.SkillsContext) {
+		return nil, command.Usage(fmt.Errorf("--format %q is neither %s nor %s", form, skills.AvailableSkills, skills.SkillsContext))
 	}
-	r := skills.Render(catalog, o)
-	return a.printPrompt(promptJSON{r.Text, len(r.Text), append([]string{}, r.Listed...), append([]string{}, r.Shortened...), append([]string{}, r.Dropped...)})
-}
-
-func (a *App) printPreload(ctx context.Context, here skillsHere, names []string) error {
-	var all []skills.Activation
-	p := promptJSON{Listed: []string{}, Shortened: []string{}, Dropped: []string{}}
-	for _, name := range names {
-		one, err := take(ctx, here.cfg, skillArg(name))
-		if errors.Is(err, skills.ErrNotFound) {
-			return notFound(fmt.Errorf("%w; `symbio skills list` shows the skills here", err))
-		}
+	for i := range names {
+		names[i] = skillArg(names[i])
+	}
+	if env.Node == "" {
+		here, err := skillsOf(env, file, dir)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if s := one.Skill; s.UserOnly || here.cfg.Choices.Exposure(s) == skills.Off || here.cfg.Choices.Exposure(s) == skills.PeopleOnly {
-			fmt.Fprintf(a.Err, "note: no definition can give %s to an agent: %s\n", printable(s.Name), printable(here.state(s)))
-		}
-		all, p.Listed = append(all, one), append(p.Listed, one.Skill.Name)
+		return here.opts.PromptOfSkills(ctx, form, names)
 	}
-	p.Text = skills.PreloadPrompt(all)
-	p.Bytes = len(p.Text)
-	return a.printPrompt(p)
+	if file != "" || dir != "" {
+		return nil, command.Usage(errors.New("--node asks a running node, which has its own configuration and directory: leave out --config and --dir"))
+	}
+	client, conn, err := env.Dial()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return client.SkillPrompt(ctx, &symbiov1.SkillPromptRequest{Format: form, Names: names})
 }
 
-func (a *App) printPrompt(p promptJSON) error {
-	if a.json {
-		return a.printJSON(p)
+func printPrompt(env *command.Env, r *symbiov1.SkillPromptReply) error {
+	for note := range strings.Lines(r.GetNotes()) {
+		env.Notef("note: %s", strings.TrimSuffix(note, "\n"))
 	}
-	if p.Text == "" {
-		fmt.Fprintln(a.Err, "note: models are shown nothing: there is no skill here that they may take")
+	if env.JSON {
+		r.Notes = nil // they are on standard error
+		return env.PrintJSON(r)
+	}
+	if r.GetText() == "" {
+		env.Notef("note: models are shown nothing: there is no skill here that they may take")
 		return nil
 	}
-	if n := len(p.Shortened); n > 0 {
-		fmt.Fprintf(a.Err, "note: %d descriptions are shortened: skills.initial.max_bytes\n", n)
+	if n := len(r.GetShortened()); n > 0 {
+		env.Notef("note: %d descriptions are shortened: skills.initial.max_bytes", n)
 	}
-	if n := len(p.Dropped); n > 0 {
-		fmt.Fprintf(a.Err, "note: %d skills are not listed: skills.initial.max_bytes and max_entries\n", n)
+	if n := len(r.GetDropped()); n > 0 {
+		env.Notef("note: %d skills are not listed: skills.initial.max_bytes and max_entries", n)
 	}
-	return a.printText(p.Text)
+	return env.PrintText(r.GetText())
 }

@@ -5,64 +5,42 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
+	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills/choice"
 )
 
-func (a *App) cmdSkillsDisable() *cobra.Command {
+// cmdSkillsSwitch is skills enable and skills disable.
+func cmdSkillsSwitch(env *command.Env, name string, on bool) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "disable [NAME|PATH...]",
-		Short: "Switch skills off, for all of your nodes",
-		Long: `Switch skills off: no agent is shown them, none takes them, and those that have them lose them and what they
-grant. A name holds wherever a skill of that name lies, a path for that one alone. It is kept in your own state
-directory, never in a project, and running nodes take it up at once.
-
-Without a name, on a terminal: choose from a list.`,
-		Example: `  symbio skills disable deploy
-  symbio skills disable .agents/skills/deploy
-  symbio skills disable                       # on a terminal: choose`,
-		ValidArgsFunction: a.completeSkills,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.switchSkills(cmd.Context(), file, args, false) },
+		Use:               name + " [NAME|PATH...]",
+		ValidArgsFunction: completeSkills(env),
+		RunE:              func(cmd *cobra.Command, args []string) error { return switchSkills(cmd.Context(), env, file, args, on) },
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file, when no node is running")
+	cmd.Flags().StringVar(&file, "config", "", "configuration file, whatever is running")
 	return cmd
 }
 
-func (a *App) cmdSkillsEnable() *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
-		Use:   "enable [NAME|PATH...]",
-		Short: "Switch skills on again",
-		Long: `Take back what symbio skills disable has done. What a configuration has switched off stays off: the error says
-where. Running nodes take it up at once.
-
-Without a name, on a terminal: choose from a list.`,
-		Example: `  symbio skills enable deploy
-  symbio skills enable                        # on a terminal: choose`,
-		ValidArgsFunction: a.completeSkills,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.switchSkills(cmd.Context(), file, args, true) },
-	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file, when no node is running")
-	return cmd
-}
-
-func (a *App) switchSkills(ctx context.Context, file string, args []string, on bool) error {
+func switchSkills(ctx context.Context, env *command.Env, file string, args []string, on bool) error {
 	if len(args) == 0 {
-		if !a.canPick() {
-			return usage(errors.New("which skill? Give its name or its path; `symbio skills list` shows those here"))
+		if !canPick(env) {
+			return command.Usage(errors.New("which skill? Give its name or its path; `symbio skills list` shows those here"))
 		}
-		return a.pickSkills(ctx, file)
+		return pickSkills(ctx, env, file)
 	}
-	all, err := a.listSkills(ctx, skillQuery{file: file})
+	all, err := listSkills(ctx, env, skillQuery{file: file})
 	if err != nil {
 		return err
 	}
-	s, err := a.newSwitch(all)
+	s, err := newSwitch(env, all)
 	if err != nil {
 		return err
 	}
@@ -76,24 +54,24 @@ func (a *App) switchSkills(ctx context.Context, file string, args []string, on b
 			return err
 		}
 	}
-	return a.reportSwitched(ctx, file, s.wanted)
+	return reportSwitched(ctx, env, file, s.wanted)
 }
 
 // skillSwitch writes what a person chooses of the skills that they see.
 type skillSwitch struct {
 	book   choice.Book
 	off    []choice.Off
-	all    []skillJSON
+	all    []*symbiov1.Skill
 	wanted map[string]bool // what was switched, by path, and whether on
 }
 
-func (a *App) newSwitch(all skillList) (*skillSwitch, error) {
-	state, err := a.state()
+func newSwitch(env *command.Env, all skillList) (*skillSwitch, error) {
+	state, err := env.State()
 	if err != nil {
 		return nil, err
 	}
-	off, err := a.switchedOff()
-	return &skillSwitch{book: state.SkillsOff(), off: off, all: all.skills, wanted: map[string]bool{}}, err
+	off, err := switchedOff(env)
+	return &skillSwitch{book: state.SkillsOff(), off: off, all: all.GetSkills(), wanted: map[string]bool{}}, err
 }
 
 func (s *skillSwitch) chosen(key string) bool {
@@ -101,9 +79,9 @@ func (s *skillSwitch) chosen(key string) bool {
 }
 
 // meant are the skills that an argument names.
-func (s *skillSwitch) meant(arg string) (found []skillJSON) {
+func (s *skillSwitch) meant(arg string) (found []*symbiov1.Skill) {
 	for _, k := range s.all {
-		if k.is(arg) {
+		if isSkill(k, arg) {
 			found = append(found, k)
 		}
 	}
@@ -113,10 +91,10 @@ func (s *skillSwitch) meant(arg string) (found []skillJSON) {
 func (s *skillSwitch) check(arg string, on bool) error {
 	found := s.meant(arg)
 	if len(found) == 0 && !(on && s.chosen(arg)) {
-		return notFound(fmt.Errorf("there is no skill %q here; `symbio skills list` shows those that are", printable(arg)))
+		return command.NotFound(fmt.Errorf("there is no skill %q here; `symbio skills list` shows those that are", terminal.Printable(arg)))
 	}
-	if on && len(found) == 1 && arg != found[0].Name && s.chosen(found[0].Name) {
-		return usage(fmt.Errorf("%s is off by its name, which holds for every skill of that name\nSwitch them all on with: symbio skills enable %s", printable(arg), printable(found[0].Name)))
+	if on && len(found) == 1 && arg != found[0].GetName() && s.chosen(found[0].GetName()) {
+		return command.Usage(fmt.Errorf("%s is off by its name, which holds for every skill of that name\nSwitch them all on with: symbio skills enable %s", terminal.Printable(arg), terminal.Printable(found[0].GetName())))
 	}
 	return nil
 }
@@ -125,55 +103,55 @@ func (s *skillSwitch) check(arg string, on bool) error {
 func (s *skillSwitch) flip(arg string, on bool) error {
 	found := s.meant(arg)
 	for _, k := range found {
-		s.wanted[k.Path] = on
+		s.wanted[k.GetPath()] = on
 	}
 	if !on {
-		if len(found) == 1 && arg != found[0].Name {
-			arg = found[0].Path
+		if len(found) == 1 && arg != found[0].GetName() {
+			arg = found[0].GetPath()
 		}
 		return s.book.Disable(arg)
 	}
 	keys := []string{arg}
 	for _, k := range found {
-		keys = append(keys, k.Path)
-		if len(s.meant(k.Name)) == 1 { // from the list, where the row is all that there is of the name
-			keys = append(keys, k.Name)
+		keys = append(keys, k.GetPath())
+		if len(s.meant(k.GetName())) == 1 { // from the list, where the row is all that there is of the name
+			keys = append(keys, k.GetName())
 		}
 	}
 	for _, key := range keys {
 		if err := s.book.Enable(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("switch %s on: %w", printable(key), err)
+			return fmt.Errorf("switch %s on: %w", terminal.Printable(key), err)
 		}
 	}
 	return nil
 }
 
 // reportSwitched has the running nodes take a change up, and says what has come of it.
-func (a *App) reportSwitched(ctx context.Context, file string, wanted map[string]bool) error {
-	nodes := a.rescan(ctx)
-	all, err := a.listSkills(ctx, skillQuery{file: file})
+func reportSwitched(ctx context.Context, env *command.Env, file string, wanted map[string]bool) error {
+	nodes := rescan(ctx, env)
+	all, err := listSkills(ctx, env, skillQuery{file: file})
 	if err != nil {
 		return err
 	}
-	now := []skillJSON{}
+	now := []*symbiov1.Skill{}
 	var still []string
-	for _, s := range all.skills {
-		on, touched := wanted[s.Path]
+	for _, s := range all.GetSkills() {
+		on, touched := wanted[s.GetPath()]
 		if !touched {
 			continue
 		}
 		now = append(now, s)
-		if on && !s.Enabled {
-			still = append(still, fmt.Sprintf("%s is still off: %s", printable(s.Path), printable(s.OffBy)))
+		if on && !s.GetEnabled() {
+			still = append(still, fmt.Sprintf("%s is still off: %s", terminal.Printable(s.GetPath()), terminal.Printable(s.GetOffBy())))
 		}
 	}
-	if a.json {
-		err = a.printJSON(struct {
-			Skills []skillJSON `json:"skills"`
-			Nodes  []string    `json:"nodes"`
+	if env.JSON {
+		err = env.PrintJSON(struct {
+			Skills []*symbiov1.Skill `json:"skills"`
+			Nodes  []string          `json:"nodes"`
 		}{now, append([]string{}, nodes...)})
 	} else {
-		err = a.printSwitched(now, nodes)
+		err = printSwitched(env, now, nodes)
 	}
 	if len(still) > 0 {
 		err = errors.Join(err, errors.New(strings.Join(still, "\n")))
@@ -181,22 +159,84 @@ func (a *App) reportSwitched(ctx context.Context, file string, wanted map[string
 	return err
 }
 
-func (a *App) printSwitched(now []skillJSON, nodes []string) error {
+func printSwitched(env *command.Env, now []*symbiov1.Skill, nodes []string) error {
 	for _, s := range now {
 		state := "on"
-		if !s.Enabled {
+		if !s.GetEnabled() {
 			state = "off"
 		}
-		if _, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\n", state, printable(s.Name), printable(s.Path)); err != nil {
+		if err := env.Printf("%s\t%s\t%s\n", state, s.GetName(), s.GetPath()); err != nil {
 			return err
 		}
 	}
 	switch len(nodes) {
 	case 0:
 	case 1:
-		fmt.Fprintf(a.Err, "node %s has taken it up\n", nodes[0])
+		env.Notef("node %s has taken it up", nodes[0])
 	default:
-		fmt.Fprintf(a.Err, "nodes %s have taken it up\n", strings.Join(nodes, ", "))
+		env.Notef("nodes %s have taken it up", strings.Join(nodes, ", "))
 	}
 	return nil
+}
+
+// canPick says whether a person is there to choose from a list.
+func canPick(env *command.Env) bool {
+	in, ok := env.In.(*os.File)
+	return ok && !env.JSON && env.InIsTerminal && env.OutIsTerminal && env.Getenv("TERM") != "dumb" && terminal.CanRaw(in)
+}
+
+// pickSkills lets a person look through the skills and switch them on and off.
+func pickSkills(ctx context.Context, env *command.Env, file string) error {
+	all, err := listSkills(ctx, env, skillQuery{file: file})
+	if err != nil {
+		return err
+	}
+	printLeftOut(env, all)
+	if len(all.GetSkills()) == 0 {
+		env.Notef("There are no skills here. A skill is a directory with a SKILL.md, in .agents/skills or ~/.agents/skills.")
+		return nil
+	}
+	s, err := newSwitch(env, all)
+	if err != nil {
+		return err
+	}
+	p := s.picker()
+	in, ok := env.In.(*os.File)
+	if !ok {
+		return errors.New("this is not a terminal")
+	}
+	keep, err := p.Show(ctx, in, env.Out, env.Getenv("NO_COLOR") == "")
+	if err != nil {
+		return err
+	}
+	if !keep || p.Changed() == 0 {
+		return env.Printf("Nothing is changed.\n")
+	}
+	for i, r := range p.Rows {
+		if r.On == r.Was {
+			continue
+		}
+		if err := s.flip(all.GetSkills()[i].GetPath(), r.On); err != nil {
+			return err
+		}
+	}
+	return reportSwitched(ctx, env, file, s.wanted)
+}
+
+// picker is the list of the skills that are here. What a choice by name has switched off, or a configuration,
+// this list does not switch on: it would be more than the row that was seen.
+func (s *skillSwitch) picker() *terminal.Picker {
+	p := &terminal.Picker{}
+	for _, k := range s.all {
+		row := terminal.PickerRow{Name: k.GetName(), Scope: k.GetScope(), Text: command.Clip(k.GetDescription(), 200), On: k.GetEnabled(), Was: k.GetEnabled()}
+		switch {
+		case k.GetEnabled():
+		case s.chosen(k.GetName()) && len(s.meant(k.GetName())) > 1:
+			row.Locked = "by its name, with others: symbio skills enable " + k.GetName()
+		case disabledBy(s.off, k) == "":
+			row.Locked = k.GetOffBy()
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	return p
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,47 +12,39 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"symbio/agent/node/proposal"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 	"symbio/skills"
+	"symbio/skills/share"
 	"symbio/skills/trust"
 )
 
-func (a *App) cmdSkillsTrust() *cobra.Command {
+func cmdSkillsTrust(env *command.Env) *cobra.Command {
 	var list, revoke, grants bool
 	var hash, file string
 	cmd := &cobra.Command{
-		Use:   "trust [NAME|PATH|HASH]",
-		Short: "Let a skill of a project, or of another node, have what it asks for",
-		Long: `Show what a skill asks for and, after a yes, remember that you trust it. A skill of a project grants
-nothing until you do; a skill that was fetched from another node is not used at all until you do, and the
-rules that it asks for are a question of their own.
-
-What you trust is what is shown: the SKILL.md with that SHA-256, in that place, with those rules. When it
-changes you are asked again. A script gives the hash with --hash, and trusts nothing else than that; the
-rules of a fetched skill it takes with --grants.`,
-		Example: `  symbio skills trust release-notes
-  symbio skills trust release-notes --json                 # shows, asks nothing
-  symbio skills trust release-notes --hash 5f1d…           # in a script
-  symbio skills trust --list
-  symbio skills trust --revoke release-notes`,
-		Args:              rangeArgs(0, 1),
-		ValidArgsFunction: a.completeSkills,
+		Use:               "trust [NAME|PATH|HASH]",
+		Args:              command.RangeArgs(0, 1),
+		ValidArgsFunction: completeSkills(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list && (len(args) > 0 || revoke || hash != ""):
-				return usage(errors.New("--list stands alone"))
+				return command.Usage(errors.New("--list stands alone"))
 			case list:
-				return a.listTrusted()
+				return listTrusted(env)
 			case len(args) == 0:
-				return usage(errors.New("which skill? Give its name, its path or its hash; `symbio skills list` shows those here"))
+				return command.Usage(errors.New("which skill? Give its name, its path or its hash; `symbio skills list` shows those here"))
 			case revoke:
-				return a.revokeTrust(cmd.Context(), args[0])
+				return revokeTrust(cmd.Context(), env, args[0])
 			}
-			cfg, err := a.skillsConfig(file)
+			here, err := skillsOf(env, file, "")
 			if err != nil {
 				return err
 			}
-			return a.trustSkill(cmd.Context(), cfg, args[0], hash, grants)
+			return trustSkill(cmd.Context(), env, here.cfg, args[0], hash, grants)
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list what is trusted")
@@ -62,71 +55,67 @@ rules of a fetched skill it takes with --grants.`,
 	return cmd
 }
 
-func (a *App) trustSkill(ctx context.Context, cfg skills.Config, arg, hash string, grants bool) error {
-	state, err := a.state()
+func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, hash string, grants bool) error {
+	state, err := env.State()
 	if err != nil {
 		return err
 	}
 	keeper := state.Skills()
-	p, err := a.propose(ctx, cfg, keeper, arg)
+	p, err := proposal.Of(ctx, cfg, keeper, skillArg(arg))
 	if err != nil {
 		return err
 	}
-	if hash != "" && hash != p.hashToTrust() {
-		return &statusError{exitDenied, fmt.Errorf("the SHA-256 of %s is %s, not %s: it is not trusted\nLook at it with: symbio skills trust %s --json", printable(p.Name), p.hashToTrust(), printable(hash), printable(arg))}
+	if p.BadBook != nil {
+		env.Notef("note: %s", p.BadBook.Error())
 	}
-	if hash == "" && a.json {
-		return a.printJSON(p)
+	if hash != "" && hash != p.HashToTrust() {
+		return command.Denied(fmt.Errorf("the SHA-256 of %s is %s, not %s: it is not trusted\nLook at it with: symbio skills trust %s --json", terminal.Printable(p.Name), p.HashToTrust(), terminal.Printable(hash), terminal.Printable(arg)))
 	}
-	if !a.json {
-		a.printProposed(p)
+	if hash == "" && env.JSON {
+		return env.PrintJSON(p)
 	}
-	rules, yes, err := a.decideTrust(p, hash != "", grants)
+	if !env.JSON {
+		printProposed(env, p)
+	}
+	rules, yes, err := decideTrust(env, p, hash != "", grants)
 	if err != nil {
 		return err
 	}
 	if !yes {
-		return &statusError{exitDenied, errors.New("not trusted")}
+		return command.Denied(errors.New("not trusted"))
 	}
-	if err := keeper.Trust(p.skill, p.SHA256, rules, p.origin); err != nil {
+	if err := keeper.Trust(p.Skill, p.SHA256, rules, p.Origin); err != nil {
 		return err
 	}
-	a.rescan(ctx)
+	rescan(ctx, env)
 	p.Trust = trust.Trusted
-	if a.json {
+	if env.JSON {
 		p.Grants = append([]string{}, rules...)
-		return a.printJSON(p)
+		return env.PrintJSON(p)
 	}
-	_, err = fmt.Fprintf(a.Out, "%s is trusted with: %s\n", printable(p.Name), orNone(rules))
-	return err
+	return env.Printf("%s is trusted with: %s\n", p.Name, orNone(rules))
 }
 
 // decideTrust asks the person, unless a script has said which hash it trusts.
-func (a *App) decideTrust(p proposed, scripted, grants bool) (rules []string, yes bool, err error) {
+func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (rules []string, yes bool, err error) {
 	if scripted {
 		if p.Scope != skills.ScopePeer || grants {
 			rules = p.Grants
 		}
 		return rules, true, nil
 	}
-	if !a.InIsTerminal {
-		return nil, false, usage(fmt.Errorf("there is nobody to ask here\nTo trust exactly this: symbio skills trust %s --hash %s", p.hashToTrustArg(), p.hashToTrust()))
+	if !env.InIsTerminal {
+		return nil, false, command.Usage(fmt.Errorf("there is nobody to ask here\nTo trust exactly this: symbio skills trust %s --hash %s", cmp.Or(p.Hash, terminal.Printable(p.Name)), p.HashToTrust()))
 	}
-	answers := a.typed()
-	ask := func(question string) (bool, error) {
-		fmt.Fprintf(a.Err, "%s [y/N] ", question)
-		line, err := answers(context.Background())
-		said := strings.ToLower(strings.TrimSpace(line))
-		return said == "y" || said == "yes", err
-	}
+	ask := env.YesOrNo()
 	if p.Scope != skills.ScopePeer {
-		yes, err = ask("May the skill grant these to the agents that take it?")
+		yes, err = ask(context.Background(), "May the skill grant these to the agents that take it?")
 		return p.Grants, yes, err
 	}
-	if yes, err = ask("May agents use this skill?"); !yes || err != nil || len(p.Grants) == 0 {
+	if yes, err = ask(context.Background(), "May agents use this skill?"); !yes || err != nil || len(p.Grants) == 0 {
 		return nil, yes, err
 	}
-	also, err := ask("May it also grant the rules above?")
+	also, err := ask(context.Background(), "May it also grant the rules above?")
 	if also {
 		rules = p.Grants
 	}
@@ -144,34 +133,31 @@ type trustedJSON struct {
 	Time   time.Time `json:"time"`
 }
 
-func (a *App) listTrusted() error {
-	state, err := a.state()
+func trustedOf(r trust.Record) trustedJSON {
+	return trustedJSON{r.Name, r.Dir, r.Hash, r.Tree, r.Node, r.Rules, r.Time}
+}
+
+func listTrusted(env *command.Env) error {
+	state, err := env.State()
 	if err != nil {
 		return err
 	}
 	records, err := state.Skills().Book.Records()
 	if err != nil {
-		fmt.Fprintln(a.Err, "note:", printable(err.Error()))
+		env.Notef("note: %s", err.Error())
 	}
-	list := []trustedJSON{}
-	rows := [][]string{}
-	for _, r := range records {
-		list = append(list, trustedJSON{r.Name, r.Dir, r.Hash, r.Tree, r.Node, r.Rules, r.Time})
+	return command.PrintList(env, mapped(records, trustedOf), []string{"NAME", "SCOPE", "SKILL.MD", "PATH", "GRANTS"}, func(r trustedJSON) []string {
 		from := "project"
-		if r.Tree != "" {
+		if r.Hash != "" {
 			from = "peer"
 		}
-		rows = append(rows, []string{r.Name, from, r.Hash, r.Dir, orNone(r.Rules)})
-	}
-	if a.json {
-		return a.printJSON(list)
-	}
-	return a.table([]string{"NAME", "SCOPE", "SKILL.MD", "PATH", "GRANTS"}, rows)
+		return []string{r.Name, from, r.SHA256, r.Path, orNone(r.Grants)}
+	})
 }
 
 // revokeTrust forgets every record that the argument names.
-func (a *App) revokeTrust(ctx context.Context, arg string) error {
-	state, err := a.state()
+func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
+	state, err := env.State()
 	if err != nil {
 		return err
 	}
@@ -187,31 +173,31 @@ func (a *App) revokeTrust(ctx context.Context, arg string) error {
 		if err := book.Remove(r.Dir, r.Hash); err != nil {
 			return fmt.Errorf("revoke the trust in %s: %w", r.Name, err)
 		}
-		gone = append(gone, trustedJSON{r.Name, r.Dir, r.Hash, r.Tree, r.Node, r.Rules, r.Time})
+		gone = append(gone, trustedOf(r))
 	}
 	if len(gone) == 0 {
-		return notFound(errors.Join(fmt.Errorf("nothing that is trusted is called %q; `symbio skills trust --list` shows what is", printable(arg)), listErr))
+		return command.NotFound(errors.Join(fmt.Errorf("nothing that is trusted is called %q; `symbio skills trust --list` shows what is", terminal.Printable(arg)), listErr))
 	}
-	a.rescan(ctx)
-	if a.json {
-		return a.printJSON(gone)
+	rescan(ctx, env)
+	if env.JSON {
+		return env.PrintJSON(gone)
 	}
 	for _, r := range gone {
-		fmt.Fprintf(a.Out, "%s in %s is trusted no longer; an agent that uses it now keeps what it was granted until it ends\n", printable(r.Name), printable(r.Path))
+		fmt.Fprintf(env.Out, "%s in %s is trusted no longer; an agent that uses it now keeps what it was granted until it ends\n", terminal.Printable(r.Name), terminal.Printable(r.Path))
 	}
 	return listErr
 }
 
 // rescan has this user's running nodes look at their skills again, and names those that have. A node that
 // cannot will at its next start.
-func (a *App) rescan(ctx context.Context) (done []string) {
-	state, err := a.state()
+func rescan(ctx context.Context, env *command.Env) (done []string) {
+	state, err := env.State()
 	if err != nil {
 		return nil
 	}
 	names, err := state.Running()
 	for _, name := range names {
-		conn, dialErr := state.Dial(name)
+		conn, dialErr := state.Node(name).Dial()
 		if dialErr != nil {
 			err = errors.Join(err, dialErr)
 			continue
@@ -223,7 +209,88 @@ func (a *App) rescan(ctx context.Context) (done []string) {
 		err = errors.Join(err, callErr, conn.Close())
 	}
 	if err != nil {
-		fmt.Fprintln(a.Err, "note: a running node has not looked at its skills again:", words(ctx, err))
+		fmt.Fprintln(env.Err, "note: a running node has not looked at its skills again:", command.ErrorText(ctx, err))
 	}
 	return done
+}
+
+// skillArg is a name as it is, and a path as the catalog writes it.
+func skillArg(arg string) string {
+	if !strings.ContainsRune(arg, filepath.Separator) {
+		return arg
+	}
+	if abs, err := filepath.Abs(arg); err == nil {
+		return abs
+	}
+	return arg
+}
+
+func printProposed(env *command.Env, p proposal.Proposal) {
+	line := func(key, value string) { fmt.Fprintf(env.Out, "%-13s%s\n", key, visible.Escape(value)) }
+	line("name", p.Name)
+	line("description", p.Description)
+	line("scope", string(p.Scope))
+	line("path", p.Path)
+	if p.Hash != "" {
+		line("from", fmt.Sprintf("node %s, %s, fetched %s", p.NodeName, p.Node, p.Origin.Fetched.Local().Format(time.DateTime)))
+		line("sha256", p.Hash)
+		line("SKILL.md", p.SHA256)
+	} else {
+		line("sha256", p.SHA256)
+	}
+	line("trust", string(p.Trust))
+	key := "asks for"
+	for _, r := range p.Grants {
+		line(key, r)
+		key = ""
+	}
+	if len(p.Grants) == 0 {
+		line(key, "nothing")
+	}
+	for _, n := range p.Notes {
+		line("note", n)
+	}
+	for _, r := range p.Refused {
+		line("refused", r.Rule+": "+r.Why)
+	}
+	fmt.Fprintln(env.Out)
+}
+
+func orNone(rules []string) string {
+	if len(rules) == 0 {
+		return "no rules"
+	}
+	return visible.Escape(strings.Join(rules, " "))
+}
+
+// trustOf is what is known of the trust in a skill that was activated to be shown.
+func trustOf(env *command.Env, s skills.Activation) (trust.State, share.Origin) {
+	state, err := env.State()
+	if err != nil {
+		return "", share.Origin{}
+	}
+	keeper := state.Skills()
+	known, err := keeper.State(s.Skill, s.Hash)
+	if err != nil {
+		env.Notef("note: %s", err.Error())
+	}
+	var from share.Origin
+	if s.Skill.Scope == skills.ScopePeer {
+		from, _ = keeper.Store.Find(filepath.Base(filepath.Dir(s.Skill.Dir))) // else it is shown without
+	}
+	return known, from
+}
+
+// trustLine says what a state of trust means, and where a fetched skill came from.
+func trustLine(known trust.State, from share.Origin) string {
+	text := map[trust.State]string{
+		trust.Grants:   "not needed: its scope grants",
+		trust.Trusted:  "trusted",
+		trust.Changed:  "changed since it was trusted: it grants nothing until `symbio skills trust` is asked again",
+		trust.Proposal: "proposal: it grants nothing until a person trusts it",
+	}[known]
+	if from.Hash != "" {
+		text += fmt.Sprintf("; from node %s (%s), sha256 %s", terminal.Printable(from.NodeName), terminal.Printable(from.Node), from.Hash)
+	}
+	return text
 }

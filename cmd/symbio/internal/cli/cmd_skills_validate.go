@@ -6,47 +6,28 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"symbio/cmd/symbio/internal/chat"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
 	"symbio/skills"
 	"symbio/skills/format"
 )
 
-func (a *App) cmdSkillsValidate() *cobra.Command {
+func cmdSkillsValidate(env *command.Env) *cobra.Command {
 	var name string
 	var strict, lenient bool
 	cmd := &cobra.Command{
-		Use:   "validate DIR...",
-		Short: "Check skill directories, or directories of them",
-		Long: `Check every SKILL.md in the directories and below, whatever its depth and whatever the directories are
-called: one verdict each, as it is reached, in the order of the names. A file called skill.md has a verdict
-too, which says why it is not found; so has a directory that cannot be read. Links to directories are
-followed one step, and never out of a skill. DIR may be a SKILL.md.
-
-Levels: strict is the specification to the letter; standard, what agents here load, also mends values that
-are not quite YAML and keeps unknown fields; lenient loads whatever has a description and a harmless name.
-
---json prints one object a line:
-
-  {"path": "…/SKILL.md",       the file, or the directory that cannot be read
-   "name": "…",                "" when it could not be read
-   "ok": true,                 false if any diagnostic is an error
-   "diagnostics": [{"code": "yaml-repaired", "severity": "error", "warning" or "note",
-     "field": "description",   "" when it is about none
-     "line": 3,                of the file, from 1; 0 when it is about none
-     "message": "…"}]}
-
-Codes are stable, messages are not. The exit status is 1 if any is not ok, 4 if a DIR is not there.`,
-		Example: `  symbio skills validate .agents/skills
-  symbio skills validate --strict my-skill
-  symbio skills validate --json ~/skills | jq -r 'select(.ok | not) | .path'`,
-		Args: minArgs(1),
+		Use:  "validate DIR...",
+		Args: command.MinArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case strict && lenient, (strict || lenient) && cmd.Flags().Changed("level"):
-				return usage(errors.New("--level, --strict and --lenient exclude each other"))
+				return command.Usage(errors.New("--level, --strict and --lenient exclude each other"))
 			case strict:
 				name = "strict"
 			case lenient:
@@ -54,9 +35,9 @@ Codes are stable, messages are not. The exit status is 1 if any is not ok, 4 if 
 			}
 			level, err := format.ParseLevel(name)
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
-			return a.validateSkills(cmd.Context(), args, level)
+			return validateSkills(cmd.Context(), env, args, level)
 		},
 	}
 	cmd.Flags().StringVar(&name, "level", "standard", "how strictly: strict, standard or lenient")
@@ -65,32 +46,54 @@ Codes are stable, messages are not. The exit status is 1 if any is not ok, 4 if 
 	return cmd
 }
 
-func (a *App) validateSkills(ctx context.Context, dirs []string, level format.Level) error {
+func validateSkills(ctx context.Context, env *command.Env, dirs []string, level format.Level) error {
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err != nil {
-			return notFound(err)
+			return command.NotFound(err)
 		}
 	}
-	c := skillCheck{app: a}
+	c := skillCheck{env: env}
 	policy := format.Policy{Level: level}
 	for i, dir := range dirs {
 		if outer, ok := coveredBy(dir, dirs, i); ok {
-			fmt.Fprintf(a.Err, "%s: checked with %s\n", printable(dir), printable(outer))
+			env.Notef("%s: checked with %s", dir, outer)
 			continue
 		}
 		if err := skills.ValidateTree(ctx, dir, policy, c.report); err != nil {
 			c.clear()
 			return fmt.Errorf("after %s: %w", c.counted(), err)
 		}
+		c.clear()
+		if err := printScanNotes(ctx, env, dir); err != nil {
+			return err
+		}
 	}
-	c.clear()
 	if c.bad > 0 {
 		return fmt.Errorf("%d of %s not ok", c.bad, c.counted())
 	}
-	if a.OutIsTerminal {
-		fmt.Fprintf(a.Err, "%s, all ok\n", c.counted())
+	if env.OutIsTerminal {
+		env.Notef("%s, all ok", c.counted())
 	}
 	return nil
+}
+
+// printScanNotes says what a node would notice that has its skills in dir: links that it does not follow, limits,
+// equal names. In one of this project's own directories it follows fewer links than elsewhere.
+func printScanNotes(ctx context.Context, env *command.Env, dir string) error {
+	root := skills.Root{Path: dir, Scope: skills.ScopeConfig}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil
+	}
+	if here, err := skillsOf(env, "", ""); err == nil {
+		if i := slices.IndexFunc(here.cfg.Roots, func(r skills.Root) bool { return r.Path == skillArg(dir+string(filepath.Separator)) }); i >= 0 {
+			root = here.cfg.Roots[i]
+		}
+	}
+	c, err := skills.Scan(ctx, skills.Config{Roots: []skills.Root{root}})
+	for _, p := range c.Notes {
+		env.Notef("note: %s", p.Path+": "+p.Message())
+	}
+	return err
 }
 
 // coveredBy finds the directory among dirs that holds dirs[i], so that no file has two verdicts. Of equal
@@ -121,30 +124,25 @@ func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
 
 // skillCheck prints verdicts, and how far it is to a person who does not see them.
 type skillCheck struct {
-	app      *App
+	env      *command.Env
 	all, bad int
 	told     time.Time
 	showing  bool
 }
 
-func (c *skillCheck) counted() string {
-	if c.all == 1 {
-		return "1 skill"
-	}
-	return fmt.Sprintf("%d skills", c.all)
-}
+func (c *skillCheck) counted() string { return chat.Counted(c.all, "skill") }
 
 func (c *skillCheck) report(r skills.Report) error {
 	c.all++
 	if !r.OK {
 		c.bad++
 	}
-	if err := c.app.printReport(r); err != nil {
+	if err := printReport(c.env, r); err != nil {
 		return err
 	}
-	if now := time.Now(); c.app.ErrIsTerminal && !c.app.OutIsTerminal && now.Sub(c.told) > 100*time.Millisecond {
+	if now := time.Now(); c.env.ErrIsTerminal && !c.env.OutIsTerminal && now.Sub(c.told) > 100*time.Millisecond {
 		c.told, c.showing = now, true
-		fmt.Fprintf(c.app.Err, "\r%s, %d not ok  %s\x1b[K", c.counted(), c.bad, clip(printable(r.Path), 60))
+		fmt.Fprintf(c.env.Err, "\r%s, %d not ok  %s\x1b[K", c.counted(), c.bad, command.Clip(terminal.Printable(r.Path), 60))
 	}
 	return nil
 }
@@ -152,24 +150,24 @@ func (c *skillCheck) report(r skills.Report) error {
 // clear takes the line about how far it is away.
 func (c *skillCheck) clear() {
 	if c.showing {
-		fmt.Fprint(c.app.Err, "\r\x1b[K")
+		fmt.Fprint(c.env.Err, "\r\x1b[K")
 		c.showing = false
 	}
 }
 
-func (a *App) printReport(r skills.Report) error {
-	if a.json {
-		return a.printLine(r)
+func printReport(env *command.Env, r skills.Report) error {
+	if env.JSON {
+		return env.PrintLine(r)
 	}
 	verdict := "ok"
 	if !r.OK {
 		verdict = "not ok"
 	}
-	if _, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\n", verdict, printable(r.Name), printable(r.Path)); err != nil {
+	if err := env.Printf("%s\t%s\t%s\n", verdict, r.Name, r.Path); err != nil {
 		return err
 	}
 	for _, d := range r.Diagnostics {
-		if _, err := fmt.Fprintf(a.Out, "\t%s\n", printable(d.String())); err != nil {
+		if err := env.Printf("\t%s\n", d.String()); err != nil {
 			return err
 		}
 	}

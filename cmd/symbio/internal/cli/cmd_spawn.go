@@ -1,23 +1,21 @@
 package cli
 
 import (
-	"fmt"
+	"context"
 
 	"github.com/spf13/cobra"
 
+	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-func (a *App) cmdSpawn() *cobra.Command {
+func cmdSpawn(env *command.Env) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use:   "spawn AGENT",
-		Short: "Start an agent on this machine's node, by the name of its definition",
-		Example: `  symbio spawn general
-  symbio spawn reviewer --name critic`,
-		Args: exactArgs(1),
+		Use:  "spawn AGENT",
+		Args: command.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, conn, err := a.dial()
+			client, conn, err := env.DialHere(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -26,39 +24,30 @@ func (a *App) cmdSpawn() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printMember(m, "spawned")
+			return printMember(env, m, "spawned")
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "what to call the member (default: the definition's name)")
 	return cmd
 }
 
-func (a *App) cmdTerminate() *cobra.Command {
+func cmdTerminate(env *command.Env) *cobra.Command {
 	return &cobra.Command{
-		Use:     "terminate MEMBER",
-		Short:   "End an agent of this machine's node, and its sub-agents",
-		Example: "  symbio terminate critic",
-		Args:    exactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, conn, err := a.dial()
+		Use:  "terminate MEMBER",
+		Args: command.ExactArgs(1),
+		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
+			m, err := client.Terminate(ctx, &symbiov1.TerminateRequest{Member: args[0]})
 			if err != nil {
 				return err
 			}
-			defer conn.Close()
-			m, err := client.Terminate(cmd.Context(), &symbiov1.TerminateRequest{Member: args[0]})
-			if err != nil {
-				return err
-			}
-			return a.printMember(m, "terminated")
-		},
+			return printMember(env, m, "terminated")
+		}),
 	}
 }
 
-func (a *App) printMember(m *symbiov1.LocatedMember, done string) error {
-	member := toMember(m)
-	if a.json {
-		return a.printJSON(member)
+func printMember(env *command.Env, m *symbiov1.LocatedMember, done string) error {
+	if env.JSON {
+		return env.PrintJSON(m)
 	}
-	_, err := fmt.Fprintf(a.Out, "%s\t%s\t%s\n", done, printable(member.ID), printable(member.Name))
-	return err
+	return env.Printf("%s\t%s\t%s\n", done, m.GetId(), m.GetName())
 }

@@ -14,9 +14,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
+	"gopkg.in/yaml.v3"
 
-	"symbio/cmd/symbio/internal/config"
+	"symbio/agent/node/config"
+	"symbio/cmd/symbio/internal/command"
 )
 
 // deploy is the folder with what starts symbio elsewhere.
@@ -45,7 +46,7 @@ func TestDeployNamesOnlyCommandsAndFlagsThatExist(t *testing.T) {
 
 // wellFormed says what is wrong with the arguments of a call, without running it.
 func wellFormed(args []string) error {
-	root := new(App).root()
+	root := root(new(command.Env))
 	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return err

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"symbio/cmd/symbio/internal/doctor"
+	"symbio/agent/node/doctor"
+	"symbio/cmd/symbio/internal/command"
 )
 
 func TestFindingsAreForPeopleOrForScripts(t *testing.T) {
@@ -13,20 +14,20 @@ func TestFindingsAreForPeopleOrForScripts(t *testing.T) {
 		{Check: "peer", Status: doctor.Fail, Detail: "a name from afar: \x1b[31mred", Fix: "start it"},
 	}
 	for name, test := range map[string]struct {
-		app  App
+		app  command.Env
 		want string
 	}{
-		"terminal": {App{OutIsTerminal: true}, "ok    clock          it is right\n" +
+		"terminal": {command.Env{OutIsTerminal: true}, "ok    clock          it is right\n" +
 			"fail  peer           a name from afar: [31mred\n" +
 			"                       to mend it: start it\n" +
 			"\n1 in order, 0 to look at, 1 failed\n"},
-		"pipe": {App{}, "ok\tclock\tit is right\t-\nfail\tpeer\ta name from afar: [31mred\tstart it\n"},
-		"json": {App{json: true}, `[{"check":"clock","status":"ok","detail":"it is right","fix":""},` +
+		"pipe": {command.Env{}, "ok\tclock\tit is right\t-\nfail\tpeer\ta name from afar: [31mred\tstart it\n"},
+		"json": {command.Env{JSON: true}, `[{"check":"clock","status":"ok","detail":"it is right","fix":""},` +
 			`{"check":"peer","status":"fail","detail":"a name from afar: \u001b[31mred","fix":"start it"}]` + "\n"},
 	} {
 		var out strings.Builder
 		test.app.Out = &out
-		if err := test.app.printFindings(found); err != nil {
+		if err := printFindings(&test.app, found); err != nil {
 			t.Fatal(err)
 		}
 		if out.String() != test.want {

@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 	"time"
 
-	"symbio/cmd/symbio/internal/node"
+	"symbio/agent/event"
 )
 
 // Options say what is shown, and to whom.
 type Options struct {
 	Dir    string // the directory to survey, absolute
 	Report string // where the report goes; "" = in a directory for temporary files
-	Model  string // "" = the scripted one
+	Model  string // "" = the Go function of this package
 	Self   string // this program's executable
 	// Show gets every event of both nodes, one at a time.
-	Show func(node.Event)
+	Show func(event.Event)
 }
 
 // Result is what came of it; the names are a contract.
@@ -37,6 +37,16 @@ type Result struct {
 	Steered     int       `json:"steered"` // what was said meanwhile, and delivered to the model
 	Spent       Spent     `json:"spent"`
 	Summary     string    `json:"summary"`
+}
+
+// Skills is what the tour showed of skills, counted; the names are a contract.
+type Skills struct {
+	Catalog     []string `json:"catalog"`      // names that models were shown
+	Activations int      `json:"activations"`  // how often an agent took one
+	Lifted      int      `json:"lifted"`       // calls that were to be asked about, and that a grant allowed then
+	StillDenied int      `json:"still_denied"` // calls of a granted tool that a rule denied
+	GivenBack   int      `json:"given_back"`   // skills that an agent gave back
+	AskedAgain  int      `json:"asked_again"`  // calls that had been allowed by a grant, and after it were to be asked about
 }
 
 // Approvals are the decisions that were put to the person, counted.

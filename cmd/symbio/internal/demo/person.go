@@ -10,30 +10,27 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"symbio/agent/node/control"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
 // remark is what the person of the tour says in the middle of the survey.
 const remark = "Also say which part is the largest."
 
-// person gives node a the task, follows it, and answers what it is asked, as somebody at a terminal would.
+// glance is how often the person looks for questions. A question is answered at the second look, so that the events of
+// node a have shown it by then.
+const glance = 100 * time.Millisecond
+
+// person gives node a the task, follows it, and answers what is asked, as a user at a terminal would.
 type person struct {
 	report string // the one file that may be written
 	play   *play
 	client symbiov1.ControlClient
 	stream symbiov1.Control_ConverseClient
-	known  map[string]bool // questions, by id
+	seen   map[string]bool // questions, by id
 	said   bool            // the remark
-	held   *question       // it is answered when the remark is sure to be before the agent's next turn
+	taken  bool            // the remark waits for the agent's next turn, or is done with
 	result outcome
-}
-
-// question is an approval that waits.
-type question struct {
-	ID, Digest, Tool string
-	Args             struct {
-		File string `json:"file_path"`
-	}
 }
 
 // outcome is what came of the survey.
@@ -44,22 +41,22 @@ type outcome struct {
 
 // survey gives node a the task and waits for its end, and for that of all that worked on it.
 func (s stage) survey(ctx context.Context, p *play) (outcome, error) {
-	conn, err := s.state.Dial("a")
+	conn, err := s.state.Node("a").Dial()
 	if err != nil {
 		return outcome{}, err
 	}
 	defer conn.Close()
 	g, ctx := errgroup.WithContext(ctx)
-	self := &person{report: s.options.Report, play: p, client: symbiov1.NewControlClient(conn), known: map[string]bool{}}
+	self := &person{report: s.options.Report, play: p, client: symbiov1.NewControlClient(conn), seen: map[string]bool{}}
 	if self.stream, err = self.client.Converse(ctx); err != nil {
 		return outcome{}, err
 	}
 	task := fmt.Sprintf("Survey the directory %s and write the report to %s", s.options.Dir, s.options.Report)
 	events := make(chan *symbiov1.Event)
-	g.Go(func() error { return self.hear(ctx, events) })
+	g.Go(func() error { return self.receive(ctx, events) })
 	g.Go(func() error {
 		open := &symbiov1.RunRequest{Task: task, Agent: "surveyor", Interactive: true}
-		if err := self.say(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Open{Open: open}}); err != nil {
+		if err := self.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Open{Open: open}}); err != nil {
 			return err
 		}
 		return self.follow(ctx, events)
@@ -77,19 +74,19 @@ func (s stage) survey(ctx context.Context, p *play) (outcome, error) {
 	}
 }
 
-// say says something to node a. Why it takes nothing more, hear tells.
-func (p *person) say(r *symbiov1.ConverseRequest) error {
+// send sends a request to node a. When node a takes nothing more, receive returns the reason.
+func (p *person) send(r *symbiov1.ConverseRequest) error {
 	if err := p.stream.Send(r); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	return nil
 }
 
-// hear passes on what node a says until it has said all.
-func (p *person) hear(ctx context.Context, to chan<- *symbiov1.Event) error {
+// receive passes on the events of the conversation until its end.
+func (p *person) receive(ctx context.Context, to chan<- *symbiov1.Event) error {
 	defer close(to)
 	for {
-		e, err := p.stream.Recv()
+		e, err := control.Receive(p.stream.Recv)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -104,13 +101,9 @@ func (p *person) hear(ctx context.Context, to chan<- *symbiov1.Event) error {
 	}
 }
 
-// missed is how often it is looked for questions of which nothing was shown: when very much happens, events are left out.
-const missed = 2 * time.Second
-
-// follow takes what happens until the conversation is over. What is asked comes from what node a shows, so that a question
-// is seen before its answer.
+// follow handles events and questions until the conversation is over.
 func (p *person) follow(ctx context.Context, events <-chan *symbiov1.Event) error {
-	look := time.NewTicker(missed)
+	look := time.NewTicker(glance)
 	defer look.Stop()
 	for {
 		var err error
@@ -119,11 +112,9 @@ func (p *person) follow(ctx context.Context, events <-chan *symbiov1.Event) erro
 			if !more {
 				return nil
 			}
-			err = p.event(ctx, e)
-		case q := <-p.play.questions:
-			err = p.asked(ctx, q)
+			err = p.event(e)
 		case <-look.C:
-			err = p.unseen(ctx)
+			err = p.look(ctx)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -133,21 +124,17 @@ func (p *person) follow(ctx context.Context, events <-chan *symbiov1.Event) erro
 	}
 }
 
-func (p *person) event(ctx context.Context, e *symbiov1.Event) error {
+func (p *person) event(e *symbiov1.Event) error {
 	switch e.GetType() {
 	case "transcript":
 		var state struct {
 			Pending int `json:"pending_steering"`
 		}
-		if err := json.Unmarshal(e.GetData(), &state); err != nil {
-			return err
-		}
-		if p.held != nil && state.Pending == 0 {
-			return p.look() // the remark is on its way
-		}
-		return p.release(ctx)
-	case "receipt": // whatever became of it, it waits no longer
-		return p.release(ctx)
+		err := json.Unmarshal(e.GetData(), &state)
+		p.taken = p.taken || state.Pending > 0
+		return err
+	case "receipt": // whatever became of the remark, it waits no longer
+		p.taken = true
 	case "result":
 		if err := json.Unmarshal(e.GetData(), &p.result); err != nil {
 			return err
@@ -157,59 +144,42 @@ func (p *person) event(ctx context.Context, e *symbiov1.Event) error {
 	return nil // node a's own output shows it
 }
 
-// asked answers a question. The first one is a good moment to say something more.
-func (p *person) asked(ctx context.Context, q question) error {
-	if p.known[q.ID] {
-		return nil
-	}
-	p.known[q.ID] = true
-	if p.said {
-		return p.answer(ctx, q)
-	}
-	p.said, p.held = true, &q
-	p.play.note("a", "YOU ADD: "+remark)
-	err := p.say(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Steer{Steer: &symbiov1.SteerMessage{Text: remark}}})
-	if err != nil {
-		return err
-	}
-	return p.look()
-}
-
-// unseen answers the questions that wait and were not shown.
-func (p *person) unseen(ctx context.Context) error {
+// look answers the questions that wait. The first one is a good moment to say something more; it is answered when the
+// remark is sure to be before the agent's next turn.
+func (p *person) look(ctx context.Context) error {
 	r, err := p.client.Approvals(ctx, &symbiov1.ApprovalsRequest{Here: true})
 	if err != nil {
 		return err
 	}
-	for _, a := range r.GetApprovals() {
-		q := question{ID: a.GetId(), Digest: a.GetDigest(), Tool: a.GetTool()}
-		if err := json.Unmarshal(a.GetArgs(), &q.Args); err != nil {
-			return err
+	for _, q := range r.GetApprovals() {
+		switch {
+		case !p.seen[q.GetId()]:
+			p.seen[q.GetId()] = true
+		case !p.said:
+			p.said = true
+			p.play.note("a", "YOU ADD: "+remark)
+			err = p.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Steer{Steer: &symbiov1.SteerMessage{Text: remark}}})
+		case !p.taken:
+			err = p.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Transcript{Transcript: &symbiov1.AskTranscript{}}})
+		default:
+			err = p.answer(ctx, q)
 		}
-		if err := p.asked(ctx, q); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// look asks how the agent stands.
-func (p *person) look() error {
-	return p.say(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Transcript{Transcript: &symbiov1.AskTranscript{}}})
-}
-
-// release answers the question that was held.
-func (p *person) release(ctx context.Context) error {
-	if p.held == nil {
-		return nil
+// answer allows the report to be written, and nothing else.
+func (p *person) answer(ctx context.Context, q *symbiov1.Approval) error {
+	var args struct {
+		File string `json:"file_path"`
 	}
-	q := *p.held
-	p.held = nil
-	return p.answer(ctx, q)
-}
-
-// answer says yes to the writing of the report, and no to all else.
-func (p *person) answer(ctx context.Context, q question) error {
-	_, err := p.client.Answer(ctx, &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest, By: "the tour", Allow: q.Tool == "Write" && q.Args.File == p.report})
+	if err := json.Unmarshal(q.GetArgs(), &args); err != nil {
+		return err
+	}
+	allow := q.GetTool() == "Write" && args.File == p.report
+	_, err := p.client.Answer(ctx, &symbiov1.AnswerRequest{Id: q.GetId(), Digest: q.GetDigest(), By: "the tour", Allow: allow})
 	return err
 }

@@ -3,43 +3,38 @@ package demo
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"symbio/cmd/symbio/internal/node"
+	"symbio/agent/event"
 )
 
-// play is what both nodes did so far, counted.
+// play counts the events of both nodes and shows them.
 type play struct {
-	show      func(node.Event)
-	questions chan question // approvals that wait; one that nobody takes in time is denied by its node
+	show  func(event.Event)
+	met   chan struct{} // closed when a knows b
+	ready chan struct{} // closed when a knows that b renders reports and lends agents
 
-	mu        sync.Mutex
-	meet      chan struct{}     // closed when a knows b; guarded by mu until then
-	ready     chan struct{}     // closed when a knows that b renders reports and lends agents; guarded by mu until then
-	members   map[string]string // the node of each, "" = not known; guarded by mu
-	spawned   map[string]string // sub-agents, by the node that has them made; guarded by mu
-	nodes     map[string]bool   // guarded by mu
-	provided  map[string]bool   // what a knows that b provides; guarded by mu
-	remote    int               // guarded by mu
-	denied    int               // guarded by mu
-	mcp       int               // guarded by mu
-	approvals Approvals         // guarded by mu
-	steered   int               // guarded by mu
-	skills    learning          // guarded by mu
+	mu       sync.Mutex
+	counts   Result            // guarded by mu
+	members  map[string]string // the node of each, "" = not known; guarded by mu
+	spawned  map[string]string // sub-agents, by the node that has them made; guarded by mu
+	nodes    map[string]bool   // guarded by mu
+	provided map[string]bool   // the capabilities that a knows of b; guarded by mu
+	skills   skillCalls        // guarded by mu
 }
 
-func newPlay(show func(node.Event)) *play {
+func newPlay(show func(event.Event)) *play {
 	return &play{
-		show: show, questions: make(chan question, maxQuestions), meet: make(chan struct{}), ready: make(chan struct{}), members: map[string]string{},
-		spawned: map[string]string{}, provided: map[string]bool{}, nodes: map[string]bool{}, skills: newLearning(),
+		show: show, met: make(chan struct{}), ready: make(chan struct{}), counts: Result{Type: "result", Skills: Skills{Catalog: []string{}}},
+		members: map[string]string{}, spawned: map[string]string{}, provided: map[string]bool{}, nodes: map[string]bool{},
+		skills: skillCalls{granted: map[string]bool{}, asked: map[string]bool{}, lifted: map[string]bool{}},
 	}
 }
 
-// maxQuestions is as many as may wait at a node.
-const maxQuestions = 256
-
-// wait waits for meet or ready.
+// wait waits for met or ready.
 func wait(ctx context.Context, what <-chan struct{}, limit time.Duration) bool {
 	select {
 	case <-what:
@@ -50,84 +45,76 @@ func wait(ctx context.Context, what <-chan struct{}, limit time.Duration) bool {
 	return false
 }
 
+// eventData is what the counted events have in their data.
+type eventData struct {
+	Member, Capability, Error, Outcome, Kind, Text, Tool, Verdict, Source, Why string
+	Local, Approved, Allow                                                     bool
+	Provides, Rules                                                            []string
+}
+
 // see counts an event and shows it.
-func (p *play) see(e node.Event) {
-	var f seen
-	known := json.Unmarshal(e.Data, &f) == nil
+func (p *play) see(e event.Event) {
+	var d eventData
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nodes[e.Node] = true
-	p.skills.see(e)
-	switch e.Type {
-	case "joined", "updated":
-		p.member(e, f)
-	case "spawned":
-		p.spawned[f.Member] = e.Node
-	case "served":
-		p.remote++
-		if f.Capability == renderCapability && f.Error == "" {
-			p.mcp++
-		}
-	case "decision":
-		if known && !f.Approved && f.Kind == "" { // of calls of other nodes "refused" says so, too
-			p.denied++
-		}
-	case "refused":
-		p.denied++
-	case "steered":
-		if f.Outcome == "delivered" {
-			p.steered++
-		}
+	if json.Unmarshal(e.Data, &d) == nil {
+		p.count(e, d)
+		p.skills.count(&p.counts.Skills, e, d)
 	}
 	p.show(e)
-	p.approve(e, f)
 }
 
-// seen is what the counted events have in their data.
-type seen struct {
-	Member, Capability, Error, Outcome, Kind string
-	Local, Approved, Allow                   bool
-	Provides                                 []string
-}
-
-// approve counts approvals, and puts those that wait to the person.
-func (p *play) approve(e node.Event, f seen) {
+// count counts an event. The caller holds mu.
+func (p *play) count(e event.Event, d eventData) {
+	c := &p.counts
 	switch e.Type {
+	case "joined", "updated":
+		p.member(e, d)
+	case "spawned":
+		p.spawned[d.Member] = e.Node
+	case "served":
+		c.RemoteCalls++
+		if d.Capability == renderCapability && d.Error == "" {
+			c.MCPCalls++
+		}
+	case "decision":
+		if !d.Approved && d.Kind == "" { // of calls of other nodes "refused" says so, too
+			c.Denied++
+		}
+	case "refused":
+		c.Denied++
+	case "steered":
+		if d.Outcome == "delivered" {
+			c.Steered++
+		}
 	case "approval":
-		p.approvals.Asked++
-		var q question
-		if json.Unmarshal(e.Data, &q) != nil {
-			return
-		}
-		select {
-		case p.questions <- q:
-		default:
-		}
+		c.Approvals.Asked++
 	case "answered":
-		if f.Allow {
-			p.approvals.Allowed++
+		if d.Allow {
+			c.Approvals.Allowed++
 		} else {
-			p.approvals.Denied++
+			c.Approvals.Denied++
 		}
 	}
 }
 
-// member notes who lives where, and what a knows of b.
-func (p *play) member(e node.Event, f seen) {
+// member notes who lives where, and what a knows of b. The caller holds mu.
+func (p *play) member(e event.Event, d eventData) {
 	switch {
-	case f.Local:
+	case d.Local:
 		p.members[e.Agent] = e.Node
 		return
 	case p.members[e.Agent] == "":
 		p.members[e.Agent] = ""
 	}
-	if e.Node != "a" || len(f.Provides) == 0 {
+	if e.Node != "a" || len(d.Provides) == 0 {
 		return
 	}
-	for _, name := range f.Provides {
+	for _, name := range d.Provides {
 		p.provided[name] = true
 	}
-	closeOnce(p.meet)
+	closeOnce(p.met)
 	if p.provided[renderCapability] && p.provided[lendCapability] {
 		closeOnce(p.ready)
 	}
@@ -143,26 +130,60 @@ func closeOnce(c chan struct{}) {
 
 // note shows something that the nodes themselves do not say.
 func (p *play) note(who, text string) {
-	data, err := json.Marshal(map[string]string{"text": text})
-	if err != nil {
-		data = nil
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.show(node.Event{Time: time.Now().UTC(), Type: "note", Node: who, Data: data})
+	p.show(event.Event{Time: time.Now().UTC(), Type: "note", Node: who, Data: json.RawMessage(encode(object{"text": text}))})
 }
 
 func (p *play) result() Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	lent := 0
+	r := p.counts
 	for id, by := range p.spawned {
 		if home := p.members[id]; home != "" && home != by {
-			lent++
+			r.Lent++
 		}
 	}
-	return Result{
-		Type: "result", Members: len(p.members), Nodes: len(p.nodes), Subagents: len(p.spawned),
-		RemoteCalls: p.remote, Denied: p.denied, Skills: p.skills.so(), Lent: lent, MCPCalls: p.mcp, Approvals: p.approvals, Steered: p.steered,
+	r.Members, r.Nodes, r.Subagents = len(p.members), len(p.nodes), len(p.spawned)
+	return r
+}
+
+// skillCalls follows calls that skills grant. A call is known by its agent and tool.
+type skillCalls struct {
+	granted map[string]bool // a skill grants it now
+	asked   map[string]bool // it was to be asked about
+	lifted  map[string]bool // it was to be asked about, and a grant allowed it
+}
+
+func (s *skillCalls) count(c *Skills, e event.Event, d eventData) {
+	switch e.Type {
+	case "catalog":
+		for name := range strings.SplitSeq(d.Text, ", ") {
+			if !slices.Contains(c.Catalog, name) {
+				c.Catalog = append(c.Catalog, name)
+			}
+		}
+	case "skill_activated":
+		c.Activations++
+	case "skill_granted", "skill_deactivated":
+		for _, rule := range d.Rules {
+			tool, _, _ := strings.Cut(rule, "(")
+			s.granted[e.Agent+" "+tool] = e.Type == "skill_granted"
+		}
+		if e.Type == "skill_deactivated" && d.Why == "given back" {
+			c.GivenBack++
+		}
+	case "decision":
+		switch call := e.Agent + " " + d.Tool; {
+		case d.Verdict == "ask" && s.lifted[call] && !s.granted[call]:
+			c.AskedAgain++
+		case d.Verdict == "ask":
+			s.asked[call] = true
+		case d.Verdict == "allow" && strings.HasPrefix(d.Source, "skill:") && s.asked[call]:
+			s.lifted[call] = true
+			c.Lifted++
+		case d.Verdict == "deny" && s.granted[call] && d.Source == "config":
+			c.StillDenied++
+		}
 	}
 }

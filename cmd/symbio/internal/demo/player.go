@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"symbio/cmd/symbio/internal/node"
+	"symbio/agent/event"
 )
 
 const (
@@ -119,23 +119,24 @@ func (p *player) read(from io.Reader, to *play, first chan<- ready) error {
 }
 
 // parse reads an event as `symbio up --json` prints it.
-func parse(line []byte) (node.Event, error) {
+func parse(line []byte) (event.Event, error) {
 	var e struct {
 		Time              time.Time
+		Seq               uint64
 		Type, Node, Agent string
 	}
 	if err := json.Unmarshal(line, &e); err != nil {
-		return node.Event{}, err
+		return event.Event{}, err
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {
-		return node.Event{}, err
+		return event.Event{}, err
 	}
-	for _, common := range []string{"time", "type", "node", "agent"} {
+	for _, common := range []string{"time", "seq", "type", "node", "agent"} {
 		delete(fields, common)
 	}
 	data, err := json.Marshal(fields)
-	return node.Event{Time: e.Time, Type: e.Type, Node: e.Node, Agent: e.Agent, Data: data}, err
+	return event.Event{Time: e.Time, Seq: e.Seq, Type: e.Type, Node: e.Node, Agent: e.Agent, Data: data}, err
 }
 
 // leave ends the node and waits for it. What it said before it failed is in the error.

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,15 +67,17 @@ func Render(s Survey) string {
 	for _, f := range longest(s.Parts, 10) {
 		fmt.Fprintf(&b, "| %s | %d |\n", cell(f.File), f.Lines)
 	}
+	find := "    find . -type f -not -path '*/.git/*' -not -path '*/" + deniedFile + "' -not -path '*/" + deniedFile + "/*'"
 	b.WriteString(`
 ## How to check
 
-Files are regular files outside of .git directories; a file's lines are its line breaks. In the
-surveyed directory:
+Files are regular files outside of .git directories; a file's lines are its line breaks. Left out is
+` + deniedFile + `, which a rule denies to all agents, and what the parts that are not surveyed hold. In
+the surveyed directory:
 
-    find . -type f -not -path '*/.git/*' | wc -l
-    find . -type f -not -path '*/.git/*' -exec cat {} + | wc -l
-    find . -type f -not -path '*/.git/*' -exec cat {} + | grep -a -c -E 'TODO|FIXME'
+` + find + ` | wc -l
+` + find + ` -exec cat {} + | wc -l
+` + find + ` -exec cat {} + | grep -a -c -E 'TODO|FIXME'
 `)
 	return b.String()
 }
@@ -94,12 +97,7 @@ func sum(parts []Part) (total Part, kinds []Kind) {
 	for _, k := range by {
 		kinds = append(kinds, k)
 	}
-	slices.SortFunc(kinds, func(a, b Kind) int {
-		if a.Lines != b.Lines {
-			return b.Lines - a.Lines
-		}
-		return strings.Compare(a.Kind, b.Kind)
-	})
+	slices.SortFunc(kinds, func(a, b Kind) int { return cmp.Or(b.Lines-a.Lines, strings.Compare(a.Kind, b.Kind)) })
 	return total, kinds
 }
 
@@ -109,12 +107,7 @@ func longest(parts []Part, n int) []File {
 	for _, p := range parts {
 		all = append(all, p.Longest...)
 	}
-	slices.SortFunc(all, func(a, b File) int {
-		if a.Lines != b.Lines {
-			return b.Lines - a.Lines
-		}
-		return strings.Compare(a.File, b.File)
-	})
+	slices.SortFunc(all, func(a, b File) int { return cmp.Or(b.Lines-a.Lines, strings.Compare(a.File, b.File)) })
 	return all[:min(n, len(all))]
 }
 

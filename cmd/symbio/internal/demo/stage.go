@@ -3,49 +3,41 @@ package demo
 import (
 	"cmp"
 	"context"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"go.yaml.in/yaml/v3"
+	"gopkg.in/yaml.v3"
 
-	"symbio/agent"
+	"symbio/agent/lending"
+	statedir "symbio/agent/node/state"
 	"symbio/agent/tool/skill"
-	"symbio/cmd/symbio/internal/node"
 )
 
-//go:embed survey.yaml surveyor.md
-var files embed.FS
+//go:embed surveyor.md
+var surveyor []byte
 
 // stage is the directory in which the tour's two nodes live, apart from the user's own nodes: they
 // have a state directory, and with it an authority, of their own.
 type stage struct {
 	options Options
 	dir     string
-	state   node.State
+	state   statedir.Dir
 }
 
 // The capabilities of node b that the tour uses.
 const (
 	renderCapability = "report.render"
-	lendCapability   = agent.SpawnCapability
+	lendCapability   = lending.Capability
 )
 
 // prepare writes what the nodes are: a has the surveyor, b lends one and renders reports.
 func prepare(dir string, o Options) (stage, error) {
-	s := stage{options: o, dir: dir, state: node.State{Dir: filepath.Join(dir, "symbio")}}
+	s := stage{options: o, dir: dir, state: statedir.Dir(filepath.Join(dir, "symbio"))}
 	agents := filepath.Join(dir, "agents")
 	if err := os.Mkdir(agents, 0o700); err != nil {
-		return s, err
-	}
-	surveyor, err := files.ReadFile("surveyor.md")
-	if err != nil {
-		return s, err
-	}
-	script, err := files.ReadFile("survey.yaml")
-	if err != nil {
 		return s, err
 	}
 	a, err := yaml.Marshal(s.nodeA(agents))
@@ -60,7 +52,7 @@ func prepare(dir string, o Options) (stage, error) {
 	if err != nil {
 		return s, err
 	}
-	for name, text := range map[string][]byte{"agents/surveyor.md": surveyor, "survey.yaml": script, "a.yaml": a, "b.yaml": b, "servers.json": mcp} {
+	for name, text := range map[string][]byte{"agents/surveyor.md": surveyor, "a.yaml": a, "b.yaml": b, "servers.json": mcp} {
 		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), text, 0o600); err != nil {
 			return s, err
 		}
@@ -70,8 +62,11 @@ func prepare(dir string, o Options) (stage, error) {
 
 // model is what answers on both nodes.
 func (s stage) model() string {
-	return cmp.Or(s.options.Model, "scripted:"+filepath.Join(s.dir, "survey.yaml"))
+	return cmp.Or(s.options.Model, "func:"+ModelName)
 }
+
+// deniedFile is the name of the files that no agent of the tour may read.
+const deniedFile = ".env"
 
 // nodeA allows its agents to work with each other, to take skills, and to look into the parts. Looking around at the top
 // is asked about until a skill grants it, and so is writing the report. What stands under deny no skill lifts. What a
@@ -84,12 +79,12 @@ func (s stage) nodeA(agents string) map[string]any {
 		"workspace":   s.options.Dir,
 		"agents":      agents,
 		"model":       s.model(),
-		"windows":     map[string]any{"scripted:*": 10 * maxTokens}, // a script reads all, and only what it knows
+		"windows":     map[string]any{"func": 10 * maxTokens}, // the function reads all
 		"directories": []string{filepath.Dir(s.options.Report)},
 		"permissions": map[string]any{
 			"preset": "none",
 			"allow":  append(skill.Names(), "Read(./*/**)", "Glob(./*/**)", "Grep(./*/**)", "find_members", "replicate_agent", "invoke_capability("+renderCapability+")", "invoke_capability("+lendCapability+")"),
-			"deny":   []string{"Read(.env)"},
+			"deny":   []string{"Read(" + deniedFile + ")"},
 		},
 		"budget": map[string]any{"depth": 1, "agents": maxParts, "spawns_per_minute": 2 * maxParts, "model_calls": maxCalls, "tokens": maxTokens},
 	}
@@ -112,7 +107,7 @@ func (s stage) nodeB(agents string) map[string]any {
 		"workspace":   s.options.Dir,
 		"agents":      agents,
 		"model":       s.model(),
-		"permissions": map[string]any{"preset": "none", "allow": skill.Names(), "deny": []string{"Read(.env)"}},
+		"permissions": map[string]any{"preset": "none", "allow": skill.Names(), "deny": []string{"Read(" + deniedFile + ")"}},
 		"capabilities": []map[string]any{
 			{"name": renderCapability, "description": "Renders a survey, given as JSON, as a Markdown report.", "mcp": serverName + "/" + renderTool, "idempotent": true},
 			{"name": lendCapability, "agents": []string{"surveyor"}, "budget": map[string]any{"model_calls": 50, "tokens": 1_000_000, "wall": "10m"}},
@@ -121,43 +116,39 @@ func (s stage) nodeB(agents string) map[string]any {
 }
 
 // enter starts both nodes and returns when a knows what b offers.
-func (s stage) enter(ctx context.Context, p *play) (cast, error) {
-	c, err := s.meet(ctx, p)
-	if err != nil || wait(ctx, p.ready, readiness) {
-		return c, err
-	}
-	if err = ctx.Err(); err == nil {
-		err = fmt.Errorf("node b did not offer %s and %s within %v", renderCapability, lendCapability, readiness)
-	}
-	return nil, errors.Join(err, c.leave())
-}
-
-// meet starts both nodes and returns when a knows b.
-func (s stage) meet(ctx context.Context, p *play) (cast, error) {
+func (s stage) enter(ctx context.Context, p *play) (c cast, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.leave())
+		}
+	}()
 	b, err := s.start(ctx, p, "b")
 	if err != nil {
 		return nil, err
 	}
+	c = cast{b}
 	a, err := s.start(ctx, p, "a")
 	if err != nil {
-		return nil, errors.Join(err, cast{b}.leave())
+		return c, err
 	}
-	if wait(ctx, p.meet, meeting) {
-		return cast{a, b}, nil
+	c = cast{b, a}
+	if !wait(ctx, p.met, meeting) && ctx.Err() == nil {
+		// No multicast on this machine's loopback: go on with the address in hand.
+		p.note("a", fmt.Sprintf("no answer by mDNS on this machine; a is told b's address, %s", b.ready.Listen))
+		c = cast{b}
+		if err := a.leave(); err != nil {
+			return c, err
+		}
+		if a, err = s.start(ctx, p, "a", "--peer", b.ready.Listen); err != nil {
+			return c, err
+		}
+		c = cast{b, a}
+		if !wait(ctx, p.met, meeting) && ctx.Err() == nil {
+			return c, errors.New("node a did not reach node b, neither by mDNS nor by its address")
+		}
 	}
-	if ctx.Err() != nil {
-		return nil, errors.Join(ctx.Err(), cast{a, b}.leave())
+	if !wait(ctx, p.ready, readiness) && ctx.Err() == nil {
+		return c, fmt.Errorf("node b did not offer %s and %s within %v", renderCapability, lendCapability, readiness)
 	}
-	// No multicast on this machine's loopback: go on with the address in hand.
-	p.note("a", fmt.Sprintf("no answer by mDNS on this machine; a is told b's address, %s", b.ready.Listen))
-	if err := a.leave(); err != nil {
-		return nil, errors.Join(err, cast{b}.leave())
-	}
-	if a, err = s.start(ctx, p, "a", "--peer", b.ready.Listen); err != nil {
-		return nil, errors.Join(err, cast{b}.leave())
-	}
-	if !wait(ctx, p.meet, meeting) {
-		return nil, errors.Join(errors.New("node a did not reach node b, neither by mDNS nor by its address"), cast{a, b}.leave())
-	}
-	return cast{a, b}, nil
+	return c, ctx.Err()
 }

@@ -26,8 +26,17 @@ func (j *Job) hide() error {
 	if err := os.WriteFile(emptyFile, nil, 0o444); err != nil {
 		return err
 	}
+	kept, err := copiesOf(j.Kept, unix.MOUNT_ATTR_RDONLY)
+	if err != nil {
+		return err
+	}
 	for _, path := range j.Hide {
-		if err := cover(path); err != nil {
+		if err := j.cover(path); err != nil {
+			return err
+		}
+	}
+	for _, t := range kept {
+		if err := t.attach(t.attr | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV); err != nil {
 			return err
 		}
 	}
@@ -38,10 +47,10 @@ func (j *Job) hide() error {
 	return os.Remove(emptyFile)
 }
 
-func cover(path string) error {
+func (j *Job) cover(path string) error {
 	to, err := OpenPlain(path)
-	if os.IsNotExist(err) {
-		return nil // a private /tmp has it no more
+	if os.IsNotExist(err) || os.IsPermission(err) {
+		return nil // a private /tmp has it no more, or it is closed to this user, and so to the command
 	}
 	if err != nil {
 		return err
@@ -54,13 +63,13 @@ func cover(path string) error {
 	with := emptyFile
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		with = emptyDir
+		for _, k := range j.Kept {
+			if len(k.Path) > len(path) && k.Path[:len(path)+1] == path+"/" { // it needs a place of its own; Landlock closes it
+				return unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=64k,mode=755")
+			}
+		}
 	}
-	from, err := OpenPlain(with)
-	if err != nil {
-		return err
-	}
-	t, err := copyTree(from, path)
-	unix.Close(from)
+	t, err := copyPlain(with, path)
 	if err != nil {
 		return err
 	}

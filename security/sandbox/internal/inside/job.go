@@ -20,6 +20,7 @@ type Job struct {
 	Pins      []string // directories that must not be moved
 	Protect   []string // not to be written, though inside of Write
 	Hide      []string // not to be seen, where there are mounts
+	Kept      []Place  // to be seen all the same
 	NoTCP     bool     // Landlock is to refuse it
 	Loopback  bool     // bring the loopback interface up
 	Filter    []byte   // the program for seccomp, as the kernel takes it
@@ -86,6 +87,7 @@ func (c *coder) job(j *Job) {
 	each(c, &j.Pins, (*coder).text)
 	each(c, &j.Protect, (*coder).text)
 	each(c, &j.Hide, (*coder).text)
+	each(c, &j.Kept, (*coder).place)
 	c.flag(&j.NoTCP)
 	c.flag(&j.Loopback)
 	filter := string(j.Filter)

@@ -82,34 +82,47 @@ func (j *Job) mount() error {
 // copies returns what is to be writable, or shown in spite of a private /tmp, those above before those below.
 func (j *Job) copies() (out []tree, err error) {
 	if j.TempFrom != "" {
-		fd, err := OpenPlain(j.TempFrom)
-		if err != nil {
-			return nil, err
-		}
-		t, err := copyTree(fd, j.Temp)
-		unix.Close(fd)
+		t, err := copyPlain(j.TempFrom, j.Temp)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, t)
 	}
-	for i, w := range slices.Concat(j.Write, j.Show) {
-		fd, err := w.Open()
-		if err != nil {
-			return nil, err
-		}
-		t, err := copyTree(fd, w.Path)
-		unix.Close(fd)
-		if err != nil {
-			return nil, err
-		}
-		if i >= len(j.Write) {
-			t.attr = unix.MOUNT_ATTR_RDONLY
-		}
-		out = append(out, t)
+	write, err := copiesOf(j.Write, 0)
+	if err != nil {
+		return nil, err
 	}
+	show, err := copiesOf(j.Show, unix.MOUNT_ATTR_RDONLY)
+	out = slices.Concat(out, write, show)
 	slices.SortFunc(out, func(a, b tree) int { return len(a.path) - len(b.path) })
+	return out, err
+}
+
+func copiesOf(places []Place, attr uint64) (out []tree, err error) {
+	for _, p := range places {
+		fd, err := p.Open()
+		if err != nil {
+			return nil, err
+		}
+		t, err := copyTree(fd, p.Path)
+		unix.Close(fd)
+		if err != nil {
+			return nil, err
+		}
+		t.attr = attr
+		out = append(out, t)
+	}
 	return out, nil
+}
+
+// copyPlain copies what is at a path, to be attached at another.
+func copyPlain(from, path string) (tree, error) {
+	fd, err := OpenPlain(from)
+	if err != nil {
+		return tree{}, err
+	}
+	defer unix.Close(fd)
+	return copyTree(fd, path)
 }
 
 // copyTree copies what fd is open on.
@@ -181,15 +194,10 @@ func again(path string, attr uint64) error {
 func deviceCopies() (out []tree, err error) {
 	for _, name := range devices {
 		path := "/dev/" + name
-		fd, err := OpenPlain(path)
+		t, err := copyPlain(path, path)
 		if os.IsNotExist(err) {
 			continue // a container may have fewer
 		}
-		if err != nil {
-			return nil, err
-		}
-		t, err := copyTree(fd, path)
-		unix.Close(fd)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,139 @@
+package definition
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"symbio/agent/budget"
+	"symbio/agent/tool"
+	"symbio/agent/tool/guardrail"
+	"symbio/security/permission"
+	"symbio/skills"
+)
+
+// Definition says what an agent is: the front matter and the text of its Markdown file.
+type Definition struct {
+	// Name identifies the definition: letters, digits, hyphens; its file is NAME.md.
+	Name        string
+	Description string
+	// Model overrides the node's; "" = the node's. Several with commas between them are a list, see llm.First.
+	Model string
+	// Accepts are the perceptions it takes tasks by. Of one that was read from a file the name is among them. Default: task.
+	Accepts []string
+	// Tools are the tools it has, by name or by preset (tool.Presets, such as preset:files), those of MCP servers also
+	// as mcp__SERVER__*; nil = all there are. What it may do with them is a matter of permission.
+	Tools []string
+	// Skills are activated from the start.
+	Skills []string
+	// Permissions narrow what the node's configuration allows; they never widen it.
+	Permissions permission.Config
+	// Guardrail judges each call of its agents, of their sub-agents, and of what works for them on this node.
+	Guardrail guardrail.Config
+	// Sandbox restricts what commands may do, for the same calls.
+	Sandbox Sandbox
+	// Budget are limits beside those of the order: the smaller of each counts. Zero fields set no limit.
+	Budget budget.Limits
+	// MaxTurns is how often the model may be asked for one task. Default 32.
+	MaxTurns int
+	// Thinking is how many tokens the model may think before each answer, where it can (llm.Request.Thinking). 0 = as
+	// the model was set up; below 0 = not at all.
+	Thinking int
+	// Instructions are the text below the front matter, the start of the system prompt.
+	Instructions string
+	// File is the path that it was read from; "" = no file.
+	File string
+}
+
+// defaultMaxTurns is what a long task of real agents needs; a loop that turns more often is stuck.
+const defaultMaxTurns = 32
+
+// maxDefinition bounds a definition file, in bytes; the text goes into every prompt.
+const maxDefinition = 256 << 10
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$`)
+
+// IsName reports whether a definition may be called so: up to 64 letters, digits and single hyphens.
+func IsName(name string) bool { return len(name) <= 64 && namePattern.MatchString(name) }
+
+// General is the agent of a node that has no definitions.
+func General() Definition {
+	return Definition{
+		Name:        "general",
+		Description: "Does a task with the tools it has, and spawns helpers for parts that are independent.",
+		Accepts:     []string{"task"},
+		MaxTurns:    defaultMaxTurns,
+		Instructions: "You do the task you are given, with the tools you have, and answer with the result.\n" +
+			"Spawn helpers with replicate_agent when parts of the task are independent, each with its part as the task, and read the results with wait_agents.\n" +
+			"When a tool refuses, do not try to get round it: say what you could not do.",
+	}
+}
+
+// MCPPrefix begins the names of the tools of MCP servers, which come and go: mcp__SERVER__TOOL.
+const MCPPrefix = "mcp__"
+
+// HasTool reports whether the definition names a tool: by its name, by a preset, or as mcp__SERVER__*. One without a list
+// of tools has all.
+func (d Definition) HasTool(name string) bool {
+	return d.Tools == nil || slices.ContainsFunc(d.ToolNames(), func(n string) bool {
+		server, isPattern := mcpPattern(n)
+		return n == name || isPattern && strings.HasPrefix(name, server)
+	})
+}
+
+// ToolNames returns the names of tools in the definition, with those of a preset in the preset's place; nil = all there are.
+func (d Definition) ToolNames() []string {
+	if d.Tools == nil {
+		return nil
+	}
+	return tool.Expand(d.Tools)
+}
+
+// MayHave reports whether its agents may have a tool whose name begins with prefix, as those of an MCP server do.
+func (d Definition) MayHave(prefix string) bool {
+	return d.Tools == nil || slices.ContainsFunc(d.Tools, func(n string) bool {
+		server, isPattern := mcpPattern(n)
+		return strings.HasPrefix(n, prefix) || isPattern && strings.HasPrefix(prefix, server)
+	})
+}
+
+// mcpPattern returns what the names of MCP tools begin with that a pattern such as mcp__SERVER__* stands for.
+func mcpPattern(name string) (begin string, ok bool) {
+	begin, ok = strings.CutSuffix(name, "*")
+	return begin, ok && strings.HasPrefix(begin, MCPPrefix)
+}
+
+// CheckSkills returns an error that names each skill of the definition which the catalog does not have
+// (spec: skills-orchestration.md, validation).
+func (d Definition) CheckSkills(c skills.Catalog) error {
+	var unknown []error
+	for _, name := range d.Skills {
+		if !c.Contains(name) {
+			//lint:ignore ST1005 the text is the spec's
+			unknown = append(unknown, fmt.Errorf("Agent '%s' references unknown skill: %s", d.Name, name))
+		}
+	}
+	return errors.Join(unknown...)
+}
+
+// Policy returns the policy by which the definition restricts its agents; false when it has no rules. A definition that
+// only denies leaves the rest to the other links of the chain.
+func (d Definition) Policy() (permission.Policy, bool) {
+	c := d.Permissions
+	if c.Preset == "" && c.Default == "" && len(c.Allow)+len(c.Deny)+len(c.FinalDeny)+len(c.Override) == 0 {
+		return permission.Policy{}, false
+	}
+	if c.Preset == "" {
+		c.Preset = "none" // what it does not allow is asked
+		if c.Default == "" && len(c.Allow) == 0 {
+			c.Preset = "permissive"
+		}
+	}
+	policy, err := c.Policy()
+	if err != nil {
+		return permission.Policy{}, true // it was checked when the definition was read; else it denies
+	}
+	return policy, true
+}

@@ -1,0 +1,293 @@
+package definition
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// reader reads YAML mappings, and collects everything that is wrong with them.
+type reader struct {
+	lines    int // of the whole text
+	problems []Problem
+}
+
+// addProblem adds a problem. A line that the text does not have, as YAML's own messages may name, becomes the nearest that
+// it has.
+func (r *reader) addProblem(line int, format string, args ...any) {
+	r.problems = append(r.problems, Problem{Line: max(1, min(line, r.lines)), Reason: fmt.Sprintf(format, args...)})
+}
+
+// sortedProblems returns the problems in the order of their lines.
+func (r *reader) sortedProblems() []Problem {
+	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	return r.problems
+}
+
+// splitFrontMatter splits a text into what stands between its first two --- lines, with the first of them, and the rest.
+func splitFrontMatter(text []byte) (front, body []byte, err error) {
+	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	rest, ok := bytes.CutPrefix(text, []byte("---\n"))
+	if !ok {
+		return nil, nil, errors.New("want ---, the start of the front matter")
+	}
+	if body, ok = bytes.CutPrefix(rest, []byte("---\n")); ok {
+		return nil, body, nil
+	}
+	between, body, ok := bytes.Cut(append(slices.Clip(rest), '\n'), []byte("\n---\n"))
+	if !ok {
+		return nil, nil, errors.New("no second ---, the end of the front matter")
+	}
+	return append([]byte("---\n"), between...), body, nil
+}
+
+// root returns the mapping of the front matter; nil with problems, or when it is empty.
+func (r *reader) root(text []byte) *yaml.Node {
+	var doc yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	err := dec.Decode(&doc)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		r.syntaxError(text, err)
+		return nil
+	}
+	var more yaml.Node
+	switch err := dec.Decode(&more); {
+	case err == nil:
+		r.addProblem(more.Line, "a second YAML document begins; front matter is one")
+		return nil
+	case !errors.Is(err, io.EOF):
+		r.syntaxError(text, err)
+		return nil
+	}
+	if len(doc.Content) == 0 || isNull(doc.Content[0]) {
+		return nil
+	}
+	return doc.Content[0]
+}
+
+var (
+	yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
+	// bareStar is a value that YAML takes for an alias.
+	bareStar = regexp.MustCompile(`^\s*([A-Za-z_]+:|-)\s*\*\s*(#.*)?$`)
+)
+
+// syntaxError adds an error of the YAML decoder as a problem.
+func (r *reader) syntaxError(text []byte, err error) {
+	for i, line := range strings.Split(string(text), "\n") {
+		if bareStar.MatchString(line) {
+			r.addProblem(i+1, `YAML reads a * that stands alone as something else; write it in quotes: "*"`)
+			return
+		}
+	}
+	line, reason := splitLine(1, err.Error())
+	r.addProblem(line, "%s", reason)
+}
+
+// splitLine splits the line number off a message of the YAML decoder; line is for a message without one.
+func splitLine(line int, text string) (int, string) {
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			line, text = n, strings.TrimPrefix(text, m[0])
+		}
+	}
+	return line, strings.TrimPrefix(text, "yaml: ")
+}
+
+// isNull reports whether a key has no value.
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// resolveAlias returns the node that an alias stands for, or a null node if it leads nowhere.
+func resolveAlias(n *yaml.Node) *yaml.Node {
+	for range 8 { // aliases of aliases
+		if n.Kind != yaml.AliasNode || n.Alias == nil {
+			return n
+		}
+		n = n.Alias
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: n.Line}
+}
+
+// pair is a key of a mapping with its value.
+type pair struct {
+	key   *yaml.Node
+	value *yaml.Node
+}
+
+// pairs returns the keys of a mapping; those that it merges in (<<) follow its own.
+func (r *reader) pairs(n *yaml.Node, deep int) (own []pair) {
+	var merged []pair
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], resolveAlias(n.Content[i+1])
+		if key.Kind == yaml.ScalarNode && key.Tag == "!!merge" && deep < 4 {
+			of := []*yaml.Node{value}
+			if value.Kind == yaml.SequenceNode {
+				of = value.Content
+			}
+			for _, m := range of {
+				if m = resolveAlias(m); m.Kind == yaml.MappingNode {
+					merged = append(merged, r.pairs(m, deep+1)...)
+				}
+			}
+			continue
+		}
+		if at, twice := seen[key.Value]; twice && key.Kind == yaml.ScalarNode {
+			r.addProblem(key.Line, "%s is there twice; it is on line %d already", key.Value, at)
+			continue
+		}
+		seen[key.Value] = key.Line
+		own = append(own, pair{key, value})
+	}
+	for _, p := range merged {
+		if _, there := seen[p.key.Value]; !there {
+			seen[p.key.Value] = p.key.Line
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+// fields reads the keys of a mapping with the functions in read. what names the mapping in messages; "" = the front matter
+// itself. A key without a value counts as absent. It returns the line of each key.
+func (r *reader) fields(what string, n *yaml.Node, read map[string]func(pair)) map[string]int {
+	lines := map[string]int{}
+	in := ""
+	if what != "" {
+		in = " in " + what
+	}
+	if n.Kind != yaml.MappingNode {
+		r.addProblem(n.Line, "%s is keys with values, such as %s", cmp.Or(what, "front matter"), slices.Min(slices.Collect(maps.Keys(read)))+": …")
+		return lines
+	}
+	for _, p := range r.pairs(n, 0) {
+		name := p.key.Value
+		if p.key.Kind != yaml.ScalarNode {
+			r.addProblem(p.key.Line, "a key%s is a word", in)
+			continue
+		}
+		field, ok := read[name]
+		if !ok {
+			r.addProblem(p.key.Line, "unknown key %q%s%s", name, in, suggest(name, slices.Collect(maps.Keys(read))))
+			continue
+		}
+		lines[name] = p.key.Line
+		if !isNull(p.value) {
+			field(p)
+		}
+	}
+	return lines
+}
+
+// text reads a text or a number as a text.
+func (r *reader) text(name string, to *string) func(pair) {
+	return func(p pair) {
+		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil {
+			r.addProblem(p.value.Line, "%s is a text", name)
+		}
+	}
+}
+
+// item is a text of a list, and where it stands.
+type item struct {
+	text string
+	line int
+}
+
+// list reads a list of texts, and calls use with all of them.
+func (r *reader) list(name, example string, use func([]item)) func(pair) {
+	return func(p pair) {
+		if p.value.Kind != yaml.SequenceNode {
+			r.addProblem(p.value.Line, "%s is a list, such as %s", name, example)
+			return
+		}
+		all := make([]item, 0, len(p.value.Content))
+		for _, n := range p.value.Content {
+			var one item
+			line := n.Line
+			n = resolveAlias(n)
+			if n.Kind != yaml.ScalarNode || isNull(n) || n.Decode(&one.text) != nil || one.text == "" {
+				r.addProblem(line, "%s is a list of words, such as %s", name, example)
+				continue
+			}
+			one.line = line
+			all = append(all, one)
+		}
+		use(all)
+	}
+}
+
+func texts(items []item) []string {
+	all := make([]string, len(items))
+	for i, one := range items {
+		all[i] = one.text
+	}
+	return all
+}
+
+// number reads a whole number of at least least.
+func (r *reader) number(name string, least int, to *int) func(pair) {
+	return func(p pair) {
+		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil {
+			r.addProblem(p.value.Line, "%s is a whole number", name)
+			return
+		}
+		switch {
+		case *to < 0:
+			r.addProblem(p.value.Line, "%s %d is negative", name, *to)
+		case *to < least:
+			r.addProblem(p.value.Line, "%s %d is too small; the least is %d", name, *to, least)
+		}
+	}
+}
+
+// word reads one of a few words.
+func (r *reader) word(name string, of []string, to *string) func(pair) {
+	return func(p pair) {
+		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil || !slices.Contains(of, *to) {
+			r.addProblem(p.value.Line, "%s %q: it is one of %s%s", name, p.value.Value, strings.Join(of, ", "), suggestNearest(p.value.Value, of))
+		}
+	}
+}
+
+// duration reads a time above 0, such as 30s.
+func (r *reader) duration(name string, to *time.Duration) func(pair) {
+	return func(p pair) {
+		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil || *to <= 0 {
+			r.addProblem(p.value.Line, "%s is how long, such as 30s or 5m", name)
+		}
+	}
+}
+
+var sizeForm = regexp.MustCompile(`^([1-9][0-9]{0,17})\s*(|[KMGT]i?B?)$`)
+
+// size reads bytes: a number, also with KiB, MiB, GiB or TiB.
+func (r *reader) size(name string, to *int64) func(pair) {
+	return func(p pair) {
+		m := sizeForm.FindStringSubmatch(p.value.Value)
+		if p.value.Kind != yaml.ScalarNode || m == nil {
+			r.addProblem(p.value.Line, "%s is how many bytes, such as 512MiB", name)
+			return
+		}
+		n, err := strconv.ParseInt(m[1], 10, 64)
+		shift := 10 * (1 + strings.Index("KMGT", (m[2] + "-")[:1]))
+		if err != nil || n > (1<<62)>>shift {
+			r.addProblem(p.value.Line, "%s %s is too large", name, p.value.Value)
+			return
+		}
+		*to = n << shift
+	}
+}

@@ -1,0 +1,258 @@
+package definition
+
+import (
+	"bytes"
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"symbio/agent/tool"
+)
+
+// parser reads a definition.
+type parser struct {
+	reader
+	known Known
+}
+
+// Parse reads a definition. The problems are in the order of their lines.
+func (k Known) Parse(text []byte) (Definition, []Problem) { return k.parse(text, "") }
+
+// parse reads a definition; file is the name of its file, "" = none.
+func (k Known) parse(text []byte, file string) (Definition, []Problem) {
+	f := &parser{known: k, reader: reader{lines: 1 + bytes.Count(text, []byte("\n"))}}
+	if len(text) > maxDefinition {
+		f.addProblem(1, "larger than %d KiB", maxDefinition>>10)
+		return Definition{}, f.sortedProblems()
+	}
+	head, body, err := splitFrontMatter(text)
+	if err != nil {
+		f.addProblem(1, "%s", err)
+		return Definition{}, f.sortedProblems()
+	}
+	d := Definition{Instructions: strings.TrimSpace(string(body))}
+	if f.lines = 1 + bytes.Count(head, []byte("\n")); len(head) == 0 {
+		f.lines = 2
+	}
+	root := f.root(head)
+	if root == nil && len(f.problems) > 0 {
+		return d, f.sortedProblems()
+	}
+	if root == nil {
+		root = &yaml.Node{Kind: yaml.MappingNode}
+	}
+	f.definition(root, &d, file)
+	return d, f.sortedProblems()
+}
+
+func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
+	var named []item
+	at := f.fields("", root, map[string]func(pair){
+		"name":        f.text("name", &d.Name),
+		"description": f.text("description", &d.Description),
+		"model":       f.model(&d.Model),
+		"accepts":     f.list("accepts", "[task]", func(all []item) { d.Accepts = f.accepts(all) }),
+		"tools":       f.tools(&d.Tools),
+		"skills":      f.list("skills", "[release-notes]", func(all []item) { named, d.Skills = all, texts(all) }),
+		"permissions": func(p pair) { f.permissions(p.value, &d.Permissions) },
+		"guardrail":   func(p pair) { f.guardrail(p.value, d) },
+		"sandbox":     func(p pair) { f.sandbox(p.value, &d.Sandbox) },
+		"budget":      func(p pair) { f.budget(p.value, &d.Budget) },
+		"max_turns":   f.number("max_turns", 0, &d.MaxTurns),
+		"thinking":    func(p pair) { f.thinking(p.value, &d.Thinking) },
+	})
+	line := func(key string) int { return max(at[key], 1) }
+	switch {
+	case !IsName(d.Name):
+		f.addProblem(line("name"), "name %q: want up to 64 letters, digits and single hyphens", d.Name)
+	case file != "" && file != d.Name+".md":
+		f.addProblem(line("name"), "name %q differs from the file's name, %s", d.Name, file)
+	}
+	if d.Description == "" {
+		d.Description = cmp.Or(firstSentence(d.Instructions), d.Name)
+	}
+	for _, one := range named {
+		if f.known.Skills != nil && !slices.Contains(f.known.Skills, one.text) { // the words are the spec's
+			f.addProblem(one.line, "Agent '%s' references unknown skill: %s%s", d.Name, one.text, suggest(one.text, f.known.Skills))
+		}
+	}
+	if d.MaxTurns == 0 {
+		d.MaxTurns = defaultMaxTurns
+	}
+	if len(d.Accepts) == 0 {
+		d.Accepts = []string{"task"}
+	}
+	if !slices.Contains(d.Accepts, d.Name) {
+		d.Accepts = append(d.Accepts, d.Name)
+	}
+}
+
+// perceptionName is what a community takes for a perception.
+var perceptionName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+func (f *parser) accepts(all []item) []string {
+	names := texts(all)
+	for i, one := range all {
+		switch {
+		case !perceptionName.MatchString(one.text):
+			f.addProblem(one.line, "accepts %q: a perception is up to 64 letters, digits and . _ -", one.text)
+		case slices.Index(names, one.text) < i:
+			f.addProblem(one.line, "accepts %q is there twice", one.text)
+		}
+	}
+	return names
+}
+
+func (f *parser) model(to *string) func(pair) {
+	check := func(one item) {
+		if f.known.Model == nil {
+			return
+		}
+		if err := f.known.Model(one.text); err != nil {
+			f.addProblem(one.line, "model %s%s", err, f.suggestProvider(one.text))
+		}
+	}
+	return func(p pair) {
+		if p.value.Kind != yaml.SequenceNode {
+			f.text("model", to)(p)
+			check(item{*to, p.value.Line})
+			return
+		}
+		f.list("model", "[anthropic:NAME, openai:NAME]", func(all []item) {
+			for _, one := range all {
+				check(one)
+			}
+			*to = strings.Join(texts(all), ",")
+		})(p)
+	}
+}
+
+// providerMeant is which beginning of a model's specification was probably meant.
+func (f *parser) suggestProvider(spec string) string {
+	begin, _, _ := strings.Cut(spec, ":")
+	var all []string
+	for _, one := range []string{"openai", "anthropic", "ollama", "peer", "scripted"} {
+		if f.known.Model(one+":x") == nil && begin != one {
+			all = append(all, one)
+		}
+	}
+	return suggestNearest(begin, all)
+}
+
+const (
+	// allTools is what stands for every tool there is.
+	allTools = "*"
+	// presetMark stands in front of a preset's name, as in tool.Expand.
+	presetMark = "preset:"
+)
+
+func (f *parser) tools(to *[]string) func(pair) {
+	return func(p pair) {
+		if p.value.Kind == yaml.ScalarNode && p.value.Value == allTools {
+			return
+		}
+		f.list("tools", `[Read, "preset:web"], or "*" for all`, func(all []item) {
+			*to = make([]string, 0, len(all))
+			for _, one := range all {
+				*to = append(*to, f.tool(one))
+			}
+		})(p)
+	}
+}
+
+var (
+	toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+	mcpName  = regexp.MustCompile(`^mcp__([A-Za-z0-9_-]*\*|[A-Za-z0-9_-]+__[A-Za-z0-9_-]+)$`)
+)
+
+// tool reads one name of a tool, as the tool itself is called: the spec writes read for Read.
+func (f *parser) tool(one item) string {
+	name := one.text
+	preset, isPreset := strings.CutPrefix(name, presetMark)
+	var presets []string
+	for _, p := range tool.Presets() {
+		presets = append(presets, p.Name)
+	}
+	switch {
+	case name == allTools:
+		f.addProblem(one.line, `tools: "*" stands alone, as tools: "*", and means all there are`)
+	case isPreset && !slices.Contains(presets, preset):
+		f.addProblem(one.line, "tools: there is no preset %q%s", preset, suggest(preset, presets))
+	case isPreset:
+	case strings.HasPrefix(name, MCPPrefix):
+		f.server(one)
+	case !toolName.MatchString(name):
+		f.addProblem(one.line, "tools: %q is no name of a tool%s", name, suggestNearest(name, f.known.Tools))
+	case f.known.Tools != nil && !slices.Contains(f.known.Tools, name):
+		for _, known := range f.known.Tools {
+			if strings.EqualFold(known, name) {
+				return known
+			}
+		}
+		if slices.Contains(presets, name) {
+			f.addProblem(one.line, "tools: there is no tool %q; did you mean %q?", name, presetMark+name)
+			break
+		}
+		f.addProblem(one.line, "tools: there is no tool %q%s", name, suggest(name, f.known.Tools))
+	}
+	return name
+}
+
+// server reads the name of tools of an MCP server.
+func (f *parser) server(one item) {
+	if !mcpName.MatchString(one.text) {
+		f.addProblem(one.line, "tools: %q is no name of MCP tools; they are mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server", one.text)
+		return
+	}
+	name, _, whole := strings.Cut(strings.TrimPrefix(one.text, MCPPrefix), "__")
+	if whole && f.known.Servers != nil && !slices.Contains(f.known.Servers, name) {
+		f.addProblem(one.line, "tools: there is no MCP server %q%s", name, suggest(name, f.known.Servers))
+	}
+}
+
+// sentence is the begin of a paragraph up to the end of its first sentence.
+var sentence = regexp.MustCompile(`(?m)^[^#\s](?:[^.!?\n]|[.!?]\S|\n[^\n])*[.!?]?`)
+
+// firstSentence is that of a text in Markdown, on one line; headings are none.
+func firstSentence(text string) string {
+	return tool.Shorten(strings.Join(strings.Fields(sentence.FindString(text)), " "), 1024)
+}
+
+// maxThinking is how many tokens a model may be let think: what other nodes' models take, too.
+const maxThinking = 100_000
+
+// defaultThinking is what `thinking: true` is: four times the least that a wire takes, enough to plan a step.
+const defaultThinking = 4096
+
+func (f *parser) thinking(n *yaml.Node, to *int) {
+	var on bool
+	switch {
+	case n.Kind == yaml.MappingNode:
+		kind := "enabled"
+		f.fields("thinking", n, map[string]func(pair){
+			"type":          f.word("thinking.type", []string{"enabled", "disabled"}, &kind),
+			"budget_tokens": func(p pair) { f.tokens("thinking.budget_tokens", p.value, to) },
+		})
+		switch {
+		case kind == "disabled":
+			*to = -1
+		case *to == 0:
+			*to = defaultThinking
+		}
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!bool" && n.Decode(&on) == nil:
+		if *to = -1; on {
+			*to = defaultThinking
+		}
+	default:
+		f.tokens("thinking", n, to)
+	}
+}
+
+func (f *parser) tokens(name string, n *yaml.Node, to *int) {
+	if n.Kind != yaml.ScalarNode || n.Decode(to) != nil || *to < 1 || *to > maxThinking {
+		f.addProblem(n.Line, "%s is true, false, or how many tokens, from 1 to %d", name, maxThinking)
+	}
+}

@@ -1,0 +1,229 @@
+package definition
+
+import (
+	"errors"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"symbio/agent/budget"
+	"symbio/security/permission"
+)
+
+// sandbox reads a Sandbox; a word alone is its preset.
+func (f *parser) sandbox(n *yaml.Node, s *Sandbox) {
+	if n.Kind == yaml.ScalarNode {
+		f.sandboxPreset("sandbox", &s.Preset)(pair{value: n})
+		return
+	}
+	if n.Kind == yaml.MappingNode {
+		if n = f.withoutNodes(n); len(n.Content) == 0 {
+			return
+		}
+	}
+	yes := true
+	f.fields("sandbox", n, map[string]func(pair){
+		"preset":  f.sandboxPreset("sandbox.preset", &s.Preset),
+		"network": f.word("sandbox.network", []string{"none", "local", "full"}, &s.Network),
+		"write":   f.list("sandbox.write", "[build]", func(all []item) { s.Write = f.writePaths(all) }),
+		"env":     f.list("sandbox.env", "[LANG]", func(all []item) { s.Env = texts(all) }),
+		"sockets": f.list("sandbox.sockets", "[/run/docker.sock]", func(all []item) { s.Sockets = texts(all) }),
+		"subprocess": func(p pair) {
+			if p.value.Kind != yaml.ScalarNode || p.value.Decode(&yes) != nil {
+				f.addProblem(p.value.Line, "sandbox.subprocess is true or false")
+			}
+			s.NoSubprocess = !yes
+		},
+		"limits": func(p pair) {
+			f.fields("sandbox.limits", p.value, map[string]func(pair){
+				"cpu":        f.duration("sandbox.limits.cpu", &s.Limits.CPU),
+				"file_size":  f.size("sandbox.limits.file_size", &s.Limits.FileSize),
+				"open_files": f.number("sandbox.limits.open_files", 1, &s.Limits.OpenFiles),
+				"processes":  f.number("sandbox.limits.processes", 1, &s.Limits.Processes),
+				"memory":     f.size("sandbox.limits.memory", &s.Limits.Memory),
+			})
+		},
+	})
+}
+
+// nodesOwn are keys of the node's sandbox that are not for a definition.
+var nodesOwn = []string{"show", "hide", "levels"}
+
+// withoutNodes is a mapping without the keys that only the node's sandbox has, each of which is a problem.
+func (f *parser) withoutNodes(n *yaml.Node) *yaml.Node {
+	rest := *n
+	rest.Content = nil
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if key := n.Content[i]; slices.Contains(nodesOwn, key.Value) {
+			f.addProblem(key.Line, "sandbox.%s stands in the sandbox of the node's configuration alone", key.Value)
+			continue
+		}
+		rest.Content = append(rest.Content, n.Content[i], n.Content[i+1])
+	}
+	return &rest
+}
+
+func (f *parser) sandboxPreset(name string, to *string) func(pair) {
+	return func(p pair) {
+		if p.value.Kind == yaml.ScalarNode && p.value.Value == "off" {
+			f.addProblem(p.value.Line, "%s: a definition cannot switch the sandbox off; only the node's configuration can", name)
+			return
+		}
+		f.word(name, []string{"restrictive", "standard", "permissive"}, to)(p)
+	}
+}
+
+func (f *parser) writePaths(all []item) []string {
+	for _, one := range all {
+		if strings.HasPrefix(one.text, "~") || strings.ContainsRune(one.text, 0) {
+			f.addProblem(one.line, "sandbox.write %q: it is an absolute path, or one below the working directory", one.text)
+		}
+	}
+	return texts(all)
+}
+
+// budget reads limits by the names that they have in a configuration. A limit of nothing would be one that is not said.
+func (f *parser) budget(n *yaml.Node, l *budget.Limits) {
+	read := map[string]func(pair){}
+	for i := range reflect.TypeFor[budget.Limits]().NumField() {
+		name, _, _ := strings.Cut(reflect.TypeFor[budget.Limits]().Field(i).Tag.Get("yaml"), ",")
+		field := reflect.ValueOf(l).Elem().Field(i)
+		if name == "" || name == "-" {
+			continue
+		}
+		read[name] = func(p pair) {
+			err := errors.New("no scalar")
+			if p.value.Kind == yaml.ScalarNode {
+				err = p.value.Decode(field.Addr().Interface())
+			}
+			switch {
+			case err != nil && field.Type() == reflect.TypeFor[time.Duration]():
+				f.addProblem(p.value.Line, "budget.%s is how long, such as 30s or 5m", name)
+			case err != nil:
+				f.addProblem(p.value.Line, "budget.%s is a number", name)
+			case !positive(field):
+				hint := ""
+				if name == "agents" || name == "depth" {
+					hint = "; for an agent without sub-agents leave replicate_agent out of its tools"
+				}
+				f.addProblem(p.value.Line, "budget.%s has to be above 0%s", name, hint)
+			}
+		}
+	}
+	f.fields("budget", n, read)
+}
+
+func positive(v reflect.Value) bool {
+	if v.CanFloat() {
+		return v.Float() > 0 // not a number is not
+	}
+	return !v.CanInt() || v.Int() > 0
+}
+
+// permissions reads a permission.Config, each rule for itself.
+func (f *parser) permissions(n *yaml.Node, c *permission.Config) {
+	const in = "permissions."
+	f.fields("permissions", n, map[string]func(pair){
+		"preset":     f.preset("permissions.preset", &c.Preset),
+		"allow":      f.rules(in+"allow", &c.Allow),
+		"deny":       f.rules(in+"deny", &c.Deny),
+		"final_deny": f.rules(in+"final_deny", &c.FinalDeny),
+		"override":   f.rules(in+"override", &c.Override),
+		"default":    f.word("permissions.default", actions, &c.Default),
+	})
+}
+
+var actions = []string{"allow", "ask", "deny"}
+
+// guardrail reads a guardrail.Config; a word alone is its preset.
+func (f *parser) guardrail(n *yaml.Node, d *Definition) {
+	const in = "guardrail."
+	g := &d.Guardrail
+	if n.Kind == yaml.ScalarNode {
+		f.preset("guardrail", &g.Preset)(pair{value: n})
+		return
+	}
+	f.fields("guardrail", n, map[string]func(pair){
+		"preset":     f.preset("guardrail.preset", &g.Preset),
+		"allow":      f.rules(in+"allow", &g.Allow),
+		"ask":        f.rules(in+"ask", &g.Ask),
+		"deny":       f.rules(in+"deny", &g.Deny),
+		"final_deny": f.rules(in+"final_deny", &g.FinalDeny),
+		"override":   f.rules(in+"override", &g.Override),
+		"default":    f.word("guardrail.default", actions, &g.Default),
+	})
+}
+
+// preset reads the name of a preset of package permission.
+func (f *parser) preset(name string, to *string) func(pair) {
+	return func(p pair) {
+		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil {
+			f.addProblem(p.value.Line, "%s is the name of a preset, such as read_only", name)
+			return
+		}
+		if _, err := permission.Preset(*to); err != nil {
+			f.addProblem(p.value.Line, "%s: %s%s", name, err, suggestNearest(*to, permission.PresetNames()))
+		}
+	}
+}
+
+// rules reads a list of rules. What asks is tried as what denies.
+func (f *parser) rules(key string, to *[]permission.RuleText) func(pair) {
+	_, list, _ := strings.Cut(key, ".")
+	return func(p pair) {
+		if p.value.Kind != yaml.SequenceNode {
+			f.addProblem(p.value.Line, `%s is a list of rules, such as ["Bash(git log:*)"]`, key)
+			return
+		}
+		for _, n := range p.value.Content {
+			var rule permission.RuleText
+			line := n.Line
+			if err := n.Decode(&rule); err != nil {
+				at, reason := splitLine(line, plainError(err))
+				f.addProblem(at, "%s: %s", key, reason)
+				continue
+			}
+			*to = append(*to, rule)
+			if err := checkRule(list, rule); err != nil {
+				f.addProblem(line, "%s", strings.TrimPrefix(err.Error(), "permissions: "))
+			}
+		}
+	}
+}
+
+// tried is what is wrong with one rule.
+func checkRule(list string, rule permission.RuleText) error {
+	one := []permission.RuleText{rule}
+	c := permission.Config{Preset: "none"}
+	switch list {
+	case "allow":
+		c.Allow = one
+	case "final_deny":
+		c.FinalDeny = one
+	case "override":
+		c.Override = one
+	default:
+		c.Deny = one
+	}
+	_, err := c.Policy()
+	if err != nil && list == "ask" {
+		err = errors.New(strings.Replace(err.Error(), "deny rule", "ask rule", 1))
+	}
+	return err
+}
+
+// plain is an error of YAML's decoder in the words of the file: its first line, without the names of Go types.
+func plainError(err error) string {
+	text := err.Error()
+	var typed *yaml.TypeError
+	if errors.As(err, &typed) && len(typed.Errors) > 0 {
+		text = typed.Errors[0]
+	}
+	return goType.ReplaceAllString(text, "a different kind of value")
+}
+
+var goType = regexp.MustCompile(`(?:permission|agent|time)\.[A-Za-z]+|\[\][A-Za-z.]+`)

@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"symbio/agent/budget"
+	"symbio/agent/lending"
+	"symbio/agent/team"
+	"symbio/agent/tool/replicate"
+	"symbio/community"
+	"symbio/security/permission"
+)
+
+// Lend returns what spawns the agents that a lending.Lender lends. Of the order its Policy, Rules and Ask count.
+func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) (community.Member, error) {
+	return func(ctx context.Context, lease *lending.Lease) (community.Member, error) {
+		model, err := f.cfg.Model(ctx, lease.Definition.Model)
+		if err != nil {
+			f.cfg.Logger.Warn("the model of a lent agent", "agent", lease.Definition.Name, "err", err)
+			return community.Member{}, community.Explain(community.ErrUnavailable, "its model cannot be opened there now")
+		}
+		o := o
+		o.Definition, o.ForLife = lease.Definition, true
+		i := f.newInstance(o)
+		i.account, i.lease = lease.Account, lease
+		i.permissions.lender, i.permissions.keep = lease.Constraints, lease.Tools
+		if _, err = constraintsOf(i.def, f.cfg.Dir); err != nil {
+			f.cfg.Logger.Warn("the definition of a lent agent", "agent", i.def.Name, "err", err)
+			return community.Member{}, community.Explain(community.ErrUnavailable, "its definition cannot be kept there now")
+		}
+		return f.begin(ctx, lease.Name, i.withModel(model), community.WithMaxCall(lease.Life))
+	}
+}
+
+// reportToBorrower reports what the agent does and spends to the node to which it, or the agent from which it descends, is
+// lent. Without such a node it does nothing.
+func (i *instance) reportToBorrower(e Event) {
+	lease := i.root().lease
+	switch e.Type {
+	case EventCall:
+		lease.Progress(e.Name + " asks for " + e.Tool)
+	case EventTurn, EventSpawned, EventDone, EventFailed:
+		lease.SpentChanged()
+	}
+}
+
+// newBorrower returns the Borrower by which the agent borrows others.
+func (i *instance) newBorrower() *lending.Borrower {
+	return &lending.Borrower{
+		Community: i.factory.cfg.Community, Self: i.self,
+		Chain: func() permission.Chain { return i.permissions.chain() },
+		Spent: func() { i.root().lease.SpentChanged() },
+		Progress: func(of community.Member, message string) {
+			i.factory.cfg.Report(Event{Type: EventProgress, Agent: of.ID, Name: of.Name, Parent: i.self.ID, Text: message})
+		},
+	}
+}
+
+// spawnOn is spawn on another node.
+func (a *Agent) spawnOn(ctx context.Context, w team.Wanted) (*team.Child, error) {
+	i := a.instance
+	definition := cmp.Or(w.Definition, i.def.Name)
+	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": w.Node}, Dir: i.factory.cfg.Dir}
+	chain := i.permissions.chain()
+	if v := chain.Judge(decisiveCall(chain, call)); v.Action == permission.Deny {
+		return nil, fmt.Errorf("you may not spawn agents on other nodes: %s", v.Why)
+	}
+	node, err := a.borrower.Lender(w.Node, definition)
+	if err != nil {
+		return nil, err
+	}
+	account, err := i.account.Open(budget.Limits{}, w.Share, true)
+	if err != nil {
+		return nil, err
+	}
+	b, m, err := a.borrower.Borrow(ctx, node, account, lending.Order{Definition: definition, Name: cmp.Or(w.Name, i.nextName()), Reason: w.Reason, Tools: w.Keep})
+	if err != nil {
+		return nil, err
+	}
+	c := &team.Child{Member: m, Handle: b, Account: account}
+	if err := a.team.Add(c); err != nil {
+		b.Stop(ctx)
+		return nil, err
+	}
+	i.report(Event{Type: EventSpawned, Member: m.ID, Text: w.Reason})
+	return c, nil
+}
+
+// errorForCaller returns the error of a task for its caller. Another node would only read that the agent failed; that it
+// reached a limit is no secret, and what it has done so far is for that node.
+func errorForCaller(s community.Signal, err error) error {
+	var over *budget.ExceededError
+	if callingNode(s) == "" || !errors.As(err, &over) {
+		return err
+	}
+	return community.Explain(community.ErrAgentFailed, over.Error())
+}

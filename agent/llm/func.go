@@ -1,0 +1,74 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"iter"
+)
+
+// Func is a Model that is a Go function. The text of its answer is yielded as one piece. A call without an id, or with
+// one that is taken, gets another. An empty Stop becomes StopTools with calls, and StopEnd without. With an error, the
+// text and calls of the Response are yielded first. The function is not called when ctx has ended.
+type Func func(ctx context.Context, r Request) (Response, error)
+
+// Name is "func".
+func (Func) Name() string { return "func" }
+
+// Stream calls the function.
+func (f Func) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(Chunk{}, fmt.Errorf("model func: %w", err))
+			return
+		}
+		got, err := f(ctx, r)
+		if got.Message.Text != "" && !yield(Chunk{Text: got.Message.Text}, nil) {
+			return
+		}
+		ids := NewCallIDs(r.Messages)
+		for _, c := range got.Message.Calls {
+			c.ID, c.Args = ids.Take(c.ID), Args(string(c.Args))
+			if !yield(Chunk{Call: &c}, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		switch {
+		case got.Stop != "":
+		case len(got.Message.Calls) > 0:
+			got.Stop = StopTools
+		default:
+			got.Stop = StopEnd
+		}
+		yield(Chunk{Usage: &got.Usage, Stop: got.Stop}, nil)
+	}
+}
+
+// EstimateUsage counts a token for each four bytes of text in a request and its answer, for models that do not count.
+func EstimateUsage(r Request, answer Message) Usage {
+	input := len(r.System)
+	for _, m := range r.Messages {
+		input += m.size()
+	}
+	for _, t := range r.Tools {
+		input += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return Usage{Input: (input + 3) / 4, Output: (answer.size() + 3) / 4}
+}
+
+// size is how many bytes of text a message has.
+func (m Message) size() int {
+	n := len(m.Text)
+	for _, c := range m.Calls {
+		n += len(c.Name) + len(c.Args)
+	}
+	for _, r := range m.Results {
+		n += len(r.Text)
+	}
+	return n
+}
+
+var _ Model = Func(nil)

@@ -1,0 +1,98 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// request is a request in the form in which it is compared.
+type request struct {
+	where string   // method and path
+	body  []string // the lines of its JSON, without commas, names in order, ids of members by number
+	key   string   // where and body
+	ids   []string // of members, in the order in which they appear
+}
+
+// memberID is the id of a member or a node. The ones around it are not a part of something longer.
+var memberID = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+
+// newRequest reads a request whose secrets were taken out. known says which ids of this run stand for which of the
+// recording. A body that is not JSON counts as a JSON string.
+func newRequest(method, path, body string, known map[string]string) (r request, err error) {
+	r.where = method + " " + path
+	var doc any = body
+	d := json.NewDecoder(strings.NewReader(body))
+	d.UseNumber()
+	if json.Valid([]byte(body)) {
+		if err := d.Decode(&doc); err != nil {
+			return r, err
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b) // sorts the names
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(doc); err != nil {
+		return r, err
+	}
+	text := memberID.ReplaceAllStringFunc(b.String(), func(id string) string {
+		if old := known[id]; old != "" {
+			id = old
+		}
+		i := slices.Index(r.ids, id)
+		if i < 0 {
+			i, r.ids = len(r.ids), append(r.ids, id)
+		}
+		return "id " + strconv.Itoa(i)
+	})
+	r.body, r.key = strings.Split(strings.ReplaceAll(text, ",\n", "\n"), "\n"), r.where+"\n"+text
+	return r, nil
+}
+
+// alike is how many lines two requests have in common at their beginning.
+func (r request) alike(o request) (n int) {
+	for n < min(len(r.body), len(o.body)) && r.body[n] == o.body[n] {
+		n++
+	}
+	return n
+}
+
+// difference shows the first place at which a request differs from the recorded one.
+func (r request) difference(recorded request) string {
+	n := r.alike(recorded)
+	was, is := line(recorded.body, n), line(r.body, n)
+	from := 0
+	for from < min(len(was), len(is)) && was[from] == is[from] {
+		from++
+	}
+	return fmt.Sprintf("recorded was %s, now it is %s", around(was, from), around(is, from))
+}
+
+func line(lines []string, i int) string {
+	if i < len(lines) {
+		return strings.TrimSpace(lines[i])
+	}
+	return ""
+}
+
+// window is how many bytes are shown of a line, most of them behind the difference.
+const window = 80
+
+// around is the part of a line around a place.
+func around(s string, at int) string {
+	from := max(0, at-window/4)
+	to := min(len(s), from+window)
+	out := strconv.QuoteToGraphic(strings.ToValidUTF8(s[from:to], ""))
+	if from > 0 {
+		out = "…" + out
+	}
+	if to < len(s) {
+		out += "…"
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
+
+	"symbio/agent/llm"
+)
+
+// Player answers from a recording. It is safe for concurrent use.
+type Player struct {
+	dir   string
+	scrub scrubber
+
+	mu        sync.Mutex
+	exchanges []*exchange       // in the order of the file
+	now       map[string]string // ids of members: of the recording, to this run's; guarded by mu
+	then      map[string]string // and back; guarded by mu
+}
+
+// exchange is one recorded request with its answer.
+type exchange struct {
+	*cassette.Interaction
+	request
+	used bool // guarded by the Player's mu
+}
+
+// Play opens the recording in dir. A file that cannot be used is an error that names it.
+func Play(dir string, secrets ...llm.Secret) (*Player, error) {
+	file := filepath.Join(dir, name+".yaml")
+	info, err := os.Stat(file)
+	switch {
+	case os.IsNotExist(err):
+		return nil, fmt.Errorf("there is no recording in %s; make one with --record %s", dir, dir)
+	case err != nil:
+		return nil, fmt.Errorf("open the recording: %w", err)
+	case !info.Mode().IsRegular() || info.Size() > maxFile:
+		return nil, fmt.Errorf("the recording %s is not a file of up to %d MiB", file, maxFile>>20)
+	}
+	c, err := cassette.Load(filepath.Join(dir, name))
+	if err != nil {
+		return nil, fmt.Errorf("the recording %s cannot be played: %w", file, err)
+	}
+	p := &Player{dir: dir, scrub: scrubber{secrets}, now: map[string]string{}, then: map[string]string{}}
+	for n, i := range c.Interactions {
+		x, err := open(i)
+		if err != nil {
+			return nil, fmt.Errorf("the recording %s cannot be played: exchange %d: %w", file, n+1, err)
+		}
+		p.exchanges = append(p.exchanges, x)
+	}
+	return p, nil
+}
+
+func open(i *cassette.Interaction) (*exchange, error) {
+	if i == nil || i.Response.Code < 100 || i.Response.Code > 599 {
+		return nil, fmt.Errorf("it has no answer with a status from 100 to 599")
+	}
+	u, err := url.Parse(i.Request.URL)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newRequest(i.Request.Method, path(u), i.Request.Body, nil)
+	return &exchange{Interaction: i, request: r}, err
+}
+
+func path(u *url.URL) string { return cmp.Or(u.EscapedPath(), "/") }
+
+// RoundTrip answers a request as it was answered when it was recorded. It never dials. A request that was not recorded,
+// or not that often, is an *llm.Error with ErrDrift.
+func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := taken(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	x, err := p.find(req.Method, path(req.URL), p.scrub.text(string(body)))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := x.GetHTTPResponse()
+	if err != nil {
+		return nil, err
+	}
+	resp.Request, resp.Header = req, resp.Header.Clone()
+	return resp, nil
+}
+
+// find finds the exchange of a request, each once, and learns which ids stand for which.
+func (p *Player) find(method, path, body string) (*exchange, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, err := newRequest(method, path, body, p.then)
+	if err != nil {
+		return nil, err
+	}
+	often := 0
+	for _, x := range p.exchanges {
+		if x.key != r.key {
+			continue
+		}
+		if often++; x.used {
+			continue
+		}
+		x.used = true
+		for i, id := range r.ids {
+			if i >= len(x.ids) {
+				break // texts that look like numbered ids
+			}
+			if old := x.ids[i]; id != old {
+				p.now[old], p.then[id] = id, old
+			}
+		}
+		return x, nil
+	}
+	return nil, &llm.Error{Detail: p.drift(r, often) + "; record it anew with --record DIR", Err: llm.ErrDrift}
+}
+
+// drift says what is different from what was recorded.
+func (p *Player) drift(r request, often int) string {
+	if often > 0 {
+		return fmt.Sprintf("%s is asked more often than when it was recorded (%d)", r.where, often)
+	}
+	var nearest *exchange
+	number := 0
+	for i, x := range p.exchanges {
+		if x.where == r.where && (nearest == nil || x.used != nearest.used && !x.used || x.used == nearest.used && r.alike(x.request) > r.alike(nearest.request)) {
+			nearest, number = x, i+1
+		}
+	}
+	if nearest == nil {
+		return fmt.Sprintf("%s was never asked when %s was recorded", r.where, p.dir)
+	}
+	return fmt.Sprintf("%s differs from exchange %d of %s: %s", r.where, number, p.dir, r.difference(nearest.request))
+}
+
+// Unused are the exchanges that were not asked for: their numbers from 1, with method and path.
+func (p *Player) Unused() (list []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, x := range p.exchanges {
+		if !x.used {
+			list = append(list, fmt.Sprintf("%d (%s)", i+1, x.where))
+		}
+	}
+	return list
+}
+
+// Spec is the model that was asked first, as --model takes it; "" when the recording has none.
+func (p *Player) Spec() string {
+	for _, x := range p.exchanges {
+		var body struct{ Model string }
+		if json.Unmarshal([]byte(x.Request.Body), &body) != nil || body.Model == "" {
+			continue
+		}
+		switch {
+		case strings.HasSuffix(x.where, "/chat/completions"):
+			return "openai:" + body.Model
+		case strings.HasSuffix(x.where, "/messages"):
+			return "anthropic:" + body.Model
+		}
+	}
+	return ""
+}
+
+// Model returns m, which asks through the Player, with the ids of this run in the place of the recorded ones: a model
+// that was told an id uses it in its calls.
+func (p *Player) Model(m llm.Model) llm.Model { return renaming{m, p} }
+
+type renaming struct {
+	llm.Model
+	player *Player
+}
+
+// CostOf is that of the model.
+func (m renaming) CostOf(u llm.Usage) (float64, bool) { return llm.CostOf(m.Model, u) }
+
+func (m renaming) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		for c, err := range m.Model.Stream(ctx, r) {
+			c.Text, c.Thought = m.player.rename(c.Text), m.player.rename(c.Thought)
+			if c.Call != nil {
+				call := *c.Call
+				call.Args = json.RawMessage(m.player.rename(string(call.Args)))
+				c.Call = &call
+			}
+			if c.Thinking != nil {
+				t := *c.Thinking
+				t.Text = m.player.rename(t.Text)
+				c.Thinking = &t
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+func (p *Player) rename(text string) string {
+	if len(text) < 32 {
+		return text
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return memberID.ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(p.now[id], id) })
+}
+
+var _ http.RoundTripper = (*Player)(nil)

@@ -1,0 +1,109 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
+	"gopkg.in/dnaeon/go-vcr.v4/pkg/recorder"
+
+	"symbio/agent/llm"
+)
+
+const (
+	name     = "exchanges" // of the file, without .yaml
+	maxBody  = 64 << 20    // bytes of a request or an answer
+	maxFile  = 256 << 20   // bytes of a recording
+	fileMode = os.FileMode(0o600)
+)
+
+// Recorder lets requests through and keeps what came of them until Close. It is safe for concurrent use.
+type Recorder struct {
+	vcr   *recorder.Recorder
+	next  http.RoundTripper
+	scrub scrubber
+	count int // exchanges written
+}
+
+// Record returns a Recorder that asks next. dir is made, for its owner only; one that holds a recording already is an
+// error. secrets are taken out wherever they stand.
+func Record(dir string, next http.RoundTripper, secrets ...llm.Secret) (*Recorder, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make a directory for the recording: %w", err)
+	}
+	// The file is made now: what cannot be written is known before the task begins.
+	file := filepath.Join(dir, name+".yaml")
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
+	if errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("%s holds a recording already; name another directory, or remove it", dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make a file for the recording: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return nil, fmt.Errorf("make a file for the recording: %w", err)
+	}
+	r := &Recorder{next: next, scrub: scrubber{secrets}}
+	r.vcr, err = recorder.New(filepath.Join(dir, name), recorder.WithMode(recorder.ModeRecordOnly),
+		recorder.WithRealTransport(bounded{next}), recorder.WithHook(r.clean, recorder.BeforeSaveHook))
+	return r, err
+}
+
+// RoundTrip asks, and returns the answer when all of it is there.
+func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) { return r.vcr.RoundTrip(req) }
+
+// CloseIdleConnections closes those of the transport that is asked.
+func (r *Recorder) CloseIdleConnections() { (&http.Client{Transport: r.next}).CloseIdleConnections() }
+
+// Close writes the recording, and returns how many exchanges are in it. No request may be under way.
+func (r *Recorder) Close() (written int, err error) {
+	if err := r.vcr.Stop(); err != nil {
+		return 0, fmt.Errorf("write the recording: %w", err)
+	}
+	return r.count, nil
+}
+
+// clean takes out of an exchange what must not be read by others.
+func (r *Recorder) clean(i *cassette.Interaction) error {
+	r.count++
+	i.Request.URL = r.scrub.url(i.Request.URL)
+	i.Request.Body, i.Response.Body = r.scrub.text(i.Request.Body), r.scrub.text(i.Response.Body)
+	i.Request.Headers, i.Response.Headers = harmless(i.Request.Headers), harmless(i.Response.Headers)
+	i.Request.Form, i.Request.Trailer, i.Response.Trailer = nil, nil, nil
+	return nil
+}
+
+// bounded is a transport for requests and answers of at most maxBody. It reads a request whole before it is sent: go-vcr
+// records what was read of it, and a server may answer before it has read all.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := taken(req)
+	if err != nil {
+		return nil, err
+	}
+	if req = req.Clone(req.Context()); body != nil {
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := b.RoundTripper.RoundTrip(req)
+	if err == nil {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxBody)
+	}
+	return resp, err
+}
+
+// taken reads a request's body, which it closes.
+func taken(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, req.Body, maxBody))
+	return body, errors.Join(err, req.Body.Close())
+}
+
+var _ http.RoundTripper = (*Recorder)(nil)

@@ -1,0 +1,55 @@
+package replay
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"symbio/agent/llm"
+)
+
+// keyLike is what keys and tokens of well-known services look like.
+var keyLike = regexp.MustCompile(`sk-[A-Za-z0-9_-]{16,}|(?:gh[pousr]|github_pat|glpat|xox[abpr]|hf|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}|(?i:bearer) +[A-Za-z0-9._~+/-]{16,}=*|eyJ[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`)
+
+// kept are the headers that are recorded. All others may hold secrets.
+var kept = []string{"Accept", "Anthropic-Version", "Content-Type", "Retry-After", "Retry-After-Ms"}
+
+func harmless(h http.Header) http.Header {
+	out := http.Header{}
+	for _, k := range kept {
+		if v := h.Get(k); v != "" {
+			out.Set(k, v)
+		}
+	}
+	return out
+}
+
+// scrubber takes out secrets.
+type scrubber struct{ secrets []llm.Secret }
+
+// text puts stars in the place of secrets.
+func (s scrubber) text(text string) string {
+	for _, k := range s.secrets {
+		if key := k.Reveal(); key != "" {
+			text = strings.ReplaceAll(text, key, "***")
+		}
+	}
+	return keyLike.ReplaceAllString(text, "***")
+}
+
+// url is a URL without a user and the values of its query.
+func (s scrubber) url(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for part := range strings.SplitSeq(u.RawQuery, "&") {
+		if name, _, _ := strings.Cut(part, "="); name != "" {
+			names = append(names, name+"=*")
+		}
+	}
+	u.User, u.RawQuery, u.Fragment = nil, strings.Join(names, "&"), ""
+	return s.text(u.String())
+}

@@ -1,0 +1,180 @@
+// Package agentinfo tells what an agent of a definition would have on a node: its tools, the rules that hold it, its
+// limits and its sandbox. The names of its fields in JSON are a contract with scripts.
+package agentinfo
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"symbio/agent"
+	"symbio/agent/budget"
+	"symbio/agent/definition"
+	"symbio/agent/node"
+	"symbio/agent/tool/mcp"
+	"symbio/security/permission"
+	"symbio/security/sandbox"
+)
+
+// Summary is a definition as it is written.
+type Summary struct {
+	Name         string   `json:"name"`
+	Description  string   `json:"description"`
+	Model        string   `json:"model"` // "" = the node's
+	Accepts      []string `json:"accepts"`
+	Tools        []string `json:"tools"` // as they are written; ["*"] = all
+	Skills       []string `json:"skills"`
+	Capabilities []string `json:"capabilities"` // that it answers
+	Path         string   `json:"path"`         // "" = it is built in
+}
+
+// Summarize returns the summary of d; offered are the capabilities that definitions answer, by their names.
+func Summarize(d definition.Definition, offered map[string][]string) Summary {
+	tools := d.Tools
+	if tools == nil {
+		tools = []string{"*"}
+	}
+	return Summary{
+		Name: d.Name, Description: d.Description, Model: d.Model, Accepts: d.Accepts, Tools: tools,
+		Skills: append([]string{}, d.Skills...), Capabilities: append([]string{}, offered[d.Name]...), Path: d.File,
+	}
+}
+
+// Agent is what an agent of a definition would have.
+type Agent struct {
+	Summary
+	ModelInForce string   `json:"model_in_force"`
+	MaxTurns     int      `json:"max_turns"`
+	Thinking     int      `json:"thinking"` // tokens; 0 = as the model is set up, below 0 = none
+	Has          []string `json:"has"`      // tools that are there
+	HasNot       []string `json:"has_not"`  // tools that it names, and that are not there
+	MCPServers   []string `json:"mcp_servers"`
+	SkillsNot    []string `json:"skills_not_found"`
+	Limits       Limits   `json:"limits"`
+	Rules        []Link   `json:"rules"`
+	Sandbox      Sandbox  `json:"sandbox"`
+}
+
+// Limits are what the agent and its descendants may use together.
+type Limits struct {
+	Depth           int     `json:"depth"`
+	Agents          int     `json:"agents"`
+	SpawnsPerMinute int     `json:"spawns_per_minute"`
+	Wall            float64 `json:"wall_seconds"`
+	ModelCalls      int     `json:"model_calls"`
+	Tokens          int64   `json:"tokens"`
+	Cost            float64 `json:"cost"` // 0 = no limit
+}
+
+func limitsOf(l budget.Limits) Limits {
+	return Limits{l.Depth, l.Agents, l.SpawnsPerMinute, l.Wall.Seconds(), l.ModelCalls, l.Tokens, l.Cost}
+}
+
+// Link is a block of rules that has to allow a call.
+type Link struct {
+	Of      string `json:"of"`
+	Default string `json:"default"` // of calls that no rule speaks of; "" = it says nothing of them
+	Rules   []Rule `json:"rules"`
+}
+
+// Rule is a rule and where it stands.
+type Rule struct {
+	List string `json:"list"`
+	Rule string `json:"rule"`
+	At   string `json:"at"` // FILE:LINE:COLUMN, "preset NAME", or who granted it
+}
+
+// Sandbox is what commands may do.
+type Sandbox struct {
+	Off        bool     `json:"off"`
+	Network    string   `json:"network"`
+	Read       []string `json:"read"`
+	Write      []string `json:"write"`
+	Env        []string `json:"env"`
+	Show       []string `json:"show"`
+	Sockets    []string `json:"sockets"`
+	Subprocess bool     `json:"subprocess"`
+	CPU        float64  `json:"cpu_seconds"`
+	FileSize   int64    `json:"file_size"`
+	OpenFiles  int      `json:"open_files"`
+	Processes  int      `json:"processes"`
+	Memory     int64    `json:"memory"`
+}
+
+// Look returns what an agent of a definition would have on a node of those options, which o is a preview of.
+func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definition.Definition) (*Agent, error) {
+	has, err := o.Agent(ctx, d, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	held, off, err := o.Sandbox(d)
+	if err != nil {
+		return nil, err
+	}
+	s := &Agent{
+		Summary: Summarize(d, opts.OfferedBy()), ModelInForce: cmp.Or(d.Model, string(opts.Settings.Model)), MaxTurns: d.MaxTurns, Thinking: d.Thinking,
+		Has: has.Tools.Names(), HasNot: []string{}, MCPServers: []string{}, SkillsNot: []string{}, Limits: limitsOf(has.Limits), Sandbox: sandboxOf(held, off),
+	}
+	for _, name := range d.ToolNames() {
+		if !slices.Contains(s.Has, name) && !strings.HasPrefix(name, "mcp__") {
+			s.HasNot = append(s.HasNot, name)
+		}
+	}
+	for _, server := range o.MCP.Status() {
+		if d.MayHave(mcp.ToolPrefix(server.Server.Name)) {
+			s.MCPServers = append(s.MCPServers, mcp.ToolPrefix(server.Server.Name)+"*")
+		}
+	}
+	for _, skill := range d.Skills {
+		if o.Catalog == nil || !o.Catalog.Contains(skill) {
+			s.SkillsNot = append(s.SkillsNot, skill)
+		}
+	}
+	s.Rules = linksOf(has, o.Granted(), d)
+	return s, nil
+}
+
+// linksOf are the rules in force: the node's and the definition's.
+func linksOf(has agent.Outlook, granted []permission.Granted, d definition.Definition) (all []Link) {
+	for i, l := range has.Links {
+		link := Link{Of: "the node", Default: l.Policy.Default.String(), Rules: []Rule{}}
+		if i > 0 {
+			link.Of = "the definition"
+		}
+		for _, r := range l.Policy.Rules() {
+			link.Rules = append(link.Rules, Rule{r.List, r.Rule.String(), cmp.Or(r.At, "built in")})
+		}
+		if i == 0 {
+			for _, g := range granted {
+				link.Rules = append(link.Rules, Rule{"allow", cmp.Or(g.Rule.String(), "exactly one call"), g.Source})
+			}
+		}
+		all = append(all, link)
+	}
+	if g := has.Guardrail; g != nil {
+		link := Link{Of: "the definition's guardrail", Rules: []Rule{}}
+		if g.Decides {
+			link.Default = g.Default.String()
+		}
+		for _, list := range []struct {
+			name  string
+			rules []permission.Rule
+		}{{"final_deny", g.FinalDeny}, {"override", g.Override}, {"deny", g.Deny}, {"ask", g.Ask}, {"allow", g.Allow}} {
+			for _, r := range list.rules {
+				link.Rules = append(link.Rules, Rule{list.name, r.String(), cmp.Or(d.Guardrail.At(list.name, r.String()), "preset "+d.Guardrail.Preset)})
+			}
+		}
+		all = append(all, link)
+	}
+	return all
+}
+
+func sandboxOf(p sandbox.Policy, off bool) Sandbox {
+	some := func(list []string) []string { return append([]string{}, list...) }
+	l := p.Limits
+	return Sandbox{
+		Off: off, Network: p.Network.String(), Read: some(p.Files.Read), Write: some(p.Files.Write), Env: some(p.Env), Show: some(p.Files.Show), Sockets: some(p.Files.Sockets), Subprocess: p.Subprocess,
+		CPU: l.CPU.Seconds(), FileSize: l.FileSize, OpenFiles: l.OpenFiles, Processes: l.Processes, Memory: l.Memory,
+	}
+}

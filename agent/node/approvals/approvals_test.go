@@ -1,0 +1,133 @@
+package approvals
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"symbio/agent"
+	"symbio/agent/event"
+	"symbio/agent/tool"
+)
+
+// desk is a Desk, and who asks it.
+type desk struct {
+	*Desk
+	t      *testing.T
+	events *event.Subscription
+}
+
+func newDesk(t *testing.T) desk {
+	stream := event.NewStream("a")
+	events := stream.Subscribe(time.Time{})
+	t.Cleanup(events.Close)
+	return desk{New(Config{Timeout: time.Minute, Events: stream}), t, events}
+}
+
+// asks puts a decision and returns its id.
+func (d desk) asks(ctx context.Context) (id string, answer chan tool.Answer) {
+	d.t.Helper()
+	answer = make(chan tool.Answer, 1)
+	asked := agent.Asked{Decision: tool.Decision{Agent: "x", Tool: "Write", Args: map[string]any{"file_path": "a"}}, Name: "worker", For: []string{"planner"}}
+	go func() { answer <- d.Ask(ctx, asked) }()
+	var f struct{ ID string }
+	if e := d.event("approval"); json.Unmarshal(e.Data, &f) != nil || !strings.Contains(string(e.Data), `"for":["planner"]`) {
+		d.t.Fatalf("event = %s", e.Data)
+	}
+	return f.ID, answer
+}
+
+func (d desk) event(kind string) event.Event {
+	d.t.Helper()
+	e, err := d.events.Next(d.t.Context())
+	if err != nil || e.Type != kind {
+		d.t.Fatalf("event = %+v, %v; want %s", e, err, kind)
+	}
+	return e
+}
+
+func TestAnApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		for _, want := range []tool.Answer{{Allow: true, By: "terminal"}, {By: "terminal"}, {Allow: true, Always: true, By: "x"}} {
+			id, answer := d.asks(t.Context())
+			waits := d.list("")
+			if len(waits) != 1 || waits[0].GetId() != id || waits[0].GetName() != "worker" || string(waits[0].GetArgs()) != `{"file_path":"a"}` {
+				t.Errorf("listed are %v", waits)
+			}
+			digest := waits[0].GetDigest()
+			other := strings.Repeat("0", len(digest))
+			if s, err := d.answer(id, other, want); s != nil || !errors.Is(err, errOther) || len(d.list("")) != 1 {
+				t.Errorf("an answer to another text was taken: %v", err)
+			}
+			s, err := d.answer(id, digest, want)
+			want.By = forHowLong(want)
+			if s == nil || err != nil || <-answer != want {
+				t.Errorf("the answer %+v did not arrive: %v", want, err)
+			}
+			if s, _ := d.answer(id, digest, tool.Answer{Allow: true}); s != nil {
+				t.Error("an approval was answered twice")
+			}
+			if e := d.event("answered"); !strings.Contains(string(e.Data), `"id":"`+id+`"`) {
+				t.Errorf("event = %s", e.Data)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		id, answer := d.asks(ctx)
+		cancel()
+		if got := <-answer; got.Allow || !strings.Contains(got.Why, "canceled") {
+			t.Errorf("the end of the task answered %+v", got)
+		}
+		if s, _ := d.answer(id, "", tool.Answer{Allow: true}); s != nil || len(d.list("")) != 0 {
+			t.Error("an approval outlived its task")
+		}
+	})
+}
+
+func TestOfTwoAnswersAtOnceOneCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		w, why := d.enter(agent.Asked{}) // nobody has taken the answer yet
+		if w == nil {
+			t.Fatal(why)
+		}
+		first, err := d.answer(w.id, "", tool.Answer{Allow: true})
+		second, again := d.answer(w.id, "", tool.Answer{})
+		if first == nil || second != nil || err != nil || again != nil || !(<-w.answer).Allow {
+			t.Errorf("the first: %v, %v; the second: %v, %v", first, err, second, again)
+		}
+	})
+}
+
+func TestWhatNobodyAnswersIsDeniedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		begun := time.Now()
+		_, answer := d.asks(t.Context())
+		if got := <-answer; got.Allow || !strings.Contains(got.Why, "nobody answered within 1m0s") || time.Since(begun) != time.Minute {
+			t.Errorf("after %v: %+v", time.Since(begun), got)
+		}
+	})
+}
+
+func TestTooManyThatWaitAreDeniedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range maxWaiting {
+			d.asks(ctx)
+		}
+		if got := d.Ask(ctx, agent.Asked{}); got.Allow || !strings.Contains(got.Why, "Too many") {
+			t.Errorf("one too many: %+v", got)
+		}
+		if n := len(d.list("")); n != maxWaiting {
+			t.Errorf("%d wait", n)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,73 @@
+package clusterinfo
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	statedir "symbio/agent/node/state"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// JoinAddress returns where others reach the node of that name: where it listens, when it is up, or will. Its port is PORT
+// when only the running node knows it.
+func JoinAddress(ctx context.Context, state statedir.Dir, member string) (addr string, up bool, err error) {
+	addr, err = state.Node(member).ListenAddr()
+	if err != nil {
+		return "", false, err
+	}
+	if conn, err := state.Node(member).Dial(); err == nil {
+		defer conn.Close()
+		ask, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if s, err := symbiov1.NewControlClient(conn).Status(ask, &symbiov1.StatusRequest{}); err == nil {
+			addr, up = s.GetListen(), true
+		}
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", up, err
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = lanAddress()
+	}
+	if port == "0" {
+		port = "PORT" // the one that `symbio up` says it listens on
+	}
+	return net.JoinHostPort(host, port), up, nil
+}
+
+// lanAddress is this machine's address for others on its LAN: the one from which it would reach the rest
+// of the world, else a private IPv4 one if there is one.
+func lanAddress() string {
+	if c, err := net.Dial("udp4", "192.0.2.1:9"); err == nil { // asks the routing table; nothing is sent
+		defer c.Close()
+		if a, ok := c.LocalAddr().(*net.UDPAddr); ok && !a.IP.IsLoopback() && !a.IP.IsLinkLocalUnicast() {
+			return a.IP.String()
+		}
+	}
+	best, rank := "127.0.0.1", 0
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return best
+	}
+	for _, one := range all {
+		prefix, err := netip.ParsePrefix(one.String())
+		ip := prefix.Addr().Unmap()
+		r := 0
+		switch {
+		case err != nil || ip.IsLoopback() || ip.IsLinkLocalUnicast():
+		case ip.Is4() && ip.IsPrivate():
+			r = 4
+		case ip.Is4():
+			r = 3
+		case ip.IsGlobalUnicast():
+			r = 2
+		}
+		if r > rank {
+			best, rank = ip.String(), r
+		}
+	}
+	return best
+}

@@ -1,0 +1,187 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"symbio/agent/llm"
+	"symbio/agent/llm/provider"
+	"symbio/agent/llm/replay"
+	"symbio/agent/node/config"
+	"symbio/agent/node/exec"
+	"symbio/agent/node/mcpservers"
+	"symbio/agent/node/models"
+	"symbio/agent/node/state"
+	"symbio/agent/tool"
+	"symbio/agent/tool/mcp"
+	"symbio/security/permission"
+	"symbio/security/sandbox"
+)
+
+// Config sets up a Node. The zero Config is what `symbio up` does without a configuration file.
+type Config struct {
+	// Settings are what symbio.yaml says. Default: config.Default(), from which any other must be made.
+	Settings config.Config
+	// State is where the user's nodes keep what lasts. Default: state.Default.
+	State state.Dir
+	// Dir is where the node is started, Home the user's home directory, Host the machine's name. Default: those of the process.
+	Dir, Home, Host string
+	// Getenv reads the environment, for the keys of models and the paths of skills. Default: os.Getenv.
+	Getenv  func(string) string
+	Version string
+	// Models are models made in Go, such as an llm.Func. Settings and definitions name them as func:NAME.
+	Models map[string]llm.Model
+	// Tools are more tools for all agents, as far as the rules allow their calls.
+	Tools []tool.Tool
+	// Read reads the settings anew, for Reload; nil = they stay as they are.
+	Read func() (config.Config, error)
+	// Record keeps what is said with the servers of models. Replay answers from such a record, and no server is asked.
+	Record *replay.Recorder
+	Replay *replay.Player
+	Logger *slog.Logger // default: silent
+}
+
+// Load returns the Config of a configuration file.
+func Load(file string) (Config, error) {
+	settings, from, err := config.Load(file)
+	if _, configured := from["node.listen"]; !configured {
+		settings.Node.Listen = "" // the node's cluster decides
+	}
+	return Config{Settings: settings}, err
+}
+
+// WithDefaults returns the Config with all that is not set filled in, as New does.
+func (c Config) WithDefaults() (Config, error) {
+	if reflect.ValueOf(c.Settings).IsZero() {
+		c.Settings = config.Default()
+		c.Settings.Node.Listen = "" // the node's cluster decides
+	}
+	if c.Getenv == nil {
+		c.Getenv = os.Getenv
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, d := range []struct {
+		to  *string
+		get func() (string, error)
+	}{{&c.Dir, os.Getwd}, {&c.Home, os.UserHomeDir}} {
+		if *d.to == "" {
+			var err error
+			if *d.to, err = d.get(); err != nil {
+				return c, err
+			}
+		}
+	}
+	if c.Host == "" {
+		c.Host, _ = os.Hostname() // without a name the node is called node
+	}
+	c.State = cmp.Or(c.State, state.Default(c.Home, c.Getenv))
+	return c, nil
+}
+
+// NodeName is what the node is called, unless the name is taken.
+func (c Config) NodeName() string { return cmp.Or(c.Settings.Node.Name, state.NameOf(c.Host)) }
+
+// Workspace is the directory in which agents work.
+func (c Config) Workspace() string {
+	dir := cmp.Or(c.Settings.Workspace, c.Dir)
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(c.Dir, dir)
+	}
+	return dir
+}
+
+// Providers are where the node looks for models. Other nodes are not among them.
+func (c Config) Providers() provider.Config { return models.Providers(c.Settings, c.Getenv, c.Models) }
+
+// runner runs commands for the node of a name. denied are the files that the rules deny now.
+func (c Config) runner(name string, denied func() *permission.Denied, report func(sandbox.Status), disarmed func([]string)) *exec.Runner {
+	return exec.New(exec.Config{
+		Sandbox: c.Settings.Sandbox, Dir: c.Workspace(), Home: c.Home, Hide: c.State.Private(), Temp: filepath.Join(string(c.State), "tmp", name),
+		Denied: denied, Report: report, Disarmed: disarmed,
+	})
+}
+
+// configuredRunner is runner for a node that does not run: the rules are those of the settings.
+func (c Config) configuredRunner(name string) *exec.Runner {
+	return c.runner(name, func() *permission.Denied {
+		rules, _ := c.Settings.Permissions.Policy() // config.Check has read them
+		return rules.Denied(c.Workspace())
+	}, nil, nil)
+}
+
+// Holds finds out what this machine can hold for the node, and leaves nothing behind.
+func (c Config) Holds(ctx context.Context) *sandbox.Box {
+	return sandbox.Probe(ctx, exec.Probing(c.Settings.Sandbox, c.Home, c.State.Private()))
+}
+
+// Refusals finds the configured capabilities whose calls the node refuses, where held is what the machine can hold.
+func (c Config) Refusals(held *sandbox.Box) ([]exec.Refusal, error) {
+	return c.configuredRunner("refusals").Refusals(c.Settings.Capabilities, func() (*sandbox.Box, error) { return held, nil })
+}
+
+// Kept says how commands are kept from the files that rules deny, where held is what the machine can hold: by the system
+// or by reading them. It is "" without such rules.
+func (c Config) Kept(held *sandbox.Box, d *permission.Denied) (how string, bySystem bool) {
+	rules := strings.Join(d.Rules(), ", ")
+	if rules == "" {
+		return "", true
+	}
+	p, err := c.Settings.Sandbox.Policy(c.Workspace(), c.Home)
+	gaps := held.Gaps(tool.Denying(p, d).Files)
+	if err != nil || c.Settings.Sandbox.Off() {
+		gaps = []string{cmp.Or(err, errors.New("the sandbox is switched off")).Error()}
+	}
+	if len(gaps) > 0 {
+		return fmt.Sprintf("commands are kept from denied files (%s) by reading them only: %s", rules, strings.Join(gaps, "; ")), false
+	}
+	return fmt.Sprintf("the system keeps commands from denied files (%s; by a relative path: those below the workspace)", rules), true
+}
+
+// servers says where the MCP servers of the node are.
+func (c Config) servers(r *exec.Runner) mcpservers.Config {
+	return mcpservers.Config{
+		MCP: c.Settings.MCP, Workspace: c.Workspace(), Writable: append(c.Settings.Sandbox.Writes(c.Home), c.Settings.Directories...), Home: c.Home, Getenv: c.Getenv,
+		State: c.State, Runner: r, Version: c.Version, Logger: c.Logger,
+	}
+}
+
+// MCP opens the MCP servers of the node, in a process of that name. Nothing is started before it is needed.
+func (c Config) MCP(name string) (*mcpservers.Servers, error) {
+	if err := c.State.Prepare(); err != nil {
+		return nil, err
+	}
+	return mcpservers.Open(c.servers(c.configuredRunner(name)))
+}
+
+// Lending says how the node lends agents, in a sentence; "" when it does not. The error says why it cannot as it is configured.
+func (c Config) Lending() (string, error) {
+	all, err := c.Definitions(Known(nil))
+	if err != nil {
+		return "", err
+	}
+	for _, p := range c.Settings.Capabilities {
+		if !p.Lends() {
+			continue
+		}
+		for _, name := range p.Agents {
+			_, problem := FindDefinition(all, name)
+			err = errors.Join(err, problem)
+		}
+		cfg := p.Lender(c.Settings.Budget)
+		return fmt.Sprintf("other nodes may spawn %s here, as far as authorize lets them: %d at a time, %d of one node, each for up to %v",
+			strings.Join(p.Agents, ", "), cfg.Max, cfg.PerNode, cfg.Life), err
+	}
+	return "", err
+}
+
+// MCPList lists the configured MCP servers, as mcpservers.Config.List does.
+func (c Config) MCPList() ([]mcp.Server, []string, error) { return c.servers(nil).List() }

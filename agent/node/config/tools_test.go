@@ -1,0 +1,26 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"symbio/agent/node/config"
+)
+
+func TestTheSearchOfTheWebIsConfigured(t *testing.T) {
+	c, from, err := config.Parse("symbio.yaml", []byte("web: {search: {url: http://127.0.0.1:8888}}\ntools: {search_above: 20}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by, err := c.Web.Search.Searcher(); by == nil || err != nil || c.Tools.SearchAbove != 20 || from["web.search.url"] != "symbio.yaml:1" {
+		t.Errorf("got %v, %v, %+v, %v", by, err, c.Tools, from)
+	}
+	if by, err := config.Default().Web.Search.Searcher(); by != nil || err != nil {
+		t.Errorf("without an instance: %v, %v; want none", by, err)
+	}
+	for text, want := range map[string]string{"web: {search: {url: localhost}}": "web.search.url", "tools: {search_above: -1}": "search_above is negative", "web: {serch: {}}": "serch"} {
+		if _, _, err := config.Parse("symbio.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error with %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package control
+
+import (
+	"context"
+	"errors"
+
+	"symbio/community"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+func (c *server) Call(ctx context.Context, r *symbiov1.CallRequest) (*symbiov1.CallReply, error) {
+	return c.call(ctx, r, nil)
+}
+
+// CallStream sends what is heard of the call as fast as the command line takes it: a slow one holds up
+// the call's output, back to its provider.
+func (c *server) CallStream(r *symbiov1.CallRequest, stream symbiov1.Control_CallStreamServer) error {
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	reply, err := c.call(ctx, r, func(u community.Update) {
+		if err := stream.Send(updateEvent(u)); err != nil {
+			cancel(err)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return stream.Send(&symbiov1.CallEvent{Event: &symbiov1.CallEvent_Reply{Reply: reply}})
+}
+
+func updateEvent(u community.Update) *symbiov1.CallEvent {
+	if u.Output != nil {
+		return &symbiov1.CallEvent{Missed: u.Missed, Event: &symbiov1.CallEvent_Chunk{Chunk: &symbiov1.Chunk{Data: u.Output, ContentType: u.ContentType}}}
+	}
+	p := &symbiov1.Progress{Message: u.Progress.Message, Done: u.Progress.Done, Total: u.Progress.Total}
+	return &symbiov1.CallEvent{Missed: u.Missed, Event: &symbiov1.CallEvent_Progress{Progress: p}}
+}
+
+// call invokes a capability of another node; heard may be nil. When nothing was done there because that node is
+// busy or denies it, the next one that provides it is asked.
+func (c *server) call(ctx context.Context, r *symbiov1.CallRequest, heard func(community.Update)) (*symbiov1.CallReply, error) {
+	able, err := c.members.providers(r.GetCapability(), r.GetOn())
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	ctx, cancel := withTimeout(ctx, r.GetTimeout())
+	defer cancel()
+	ctx = community.WithTrace(ctx, community.ParseTrace(r.GetTraceparent(), r.GetTracestate()))
+	var failed []error
+	for _, m := range able {
+		reply, err := c.cfg.Community.InvokeStream(ctx, m.ID, r.GetCapability(), community.Signal{Data: r.GetData(), ContentType: r.GetContentType()}, heard)
+		if err == nil {
+			return &symbiov1.CallReply{Data: reply.Data, ContentType: reply.ContentType, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
+		}
+		failed = append(failed, c.members.advised(err, m, "invoke", r.GetCapability()))
+		if !community.NotBegun(err) {
+			break
+		}
+	}
+	return nil, toStatus(errors.Join(failed...))
+}

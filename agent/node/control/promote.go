@@ -1,0 +1,34 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"symbio/agent/event"
+	"symbio/agent/node/state"
+	"symbio/community"
+	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/identity"
+)
+
+// Promote gives the cluster's authority to a connected node.
+func (c *server) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*symbiov1.PromoteReply, error) {
+	to := community.NodeID(r.GetNode())
+	err := c.cfg.Network.Promote(ctx, to)
+	switch {
+	case errors.Is(err, identity.ErrNoAuthority):
+		return nil, status.Error(codes.FailedPrecondition, state.ErrNoAuthority.Error())
+	case errors.Is(err, community.ErrUnavailable):
+		return nil, status.Error(codes.Unavailable, fmt.Sprintf("node %s is not connected here; start it, and look at `symbio nodes`", to))
+	case errors.Is(err, identity.ErrClusterExists):
+		return nil, status.Error(codes.FailedPrecondition, fmt.Sprintf("the machine of node %s holds the authority of another cluster", to))
+	case err != nil:
+		return nil, toStatus(err)
+	}
+	c.cfg.Events.Publish("promoted", "", event.Node{ID: string(to), Name: c.cfg.NodeName(to), Why: "it holds the cluster's authority too"})
+	return &symbiov1.PromoteReply{}, nil
+}

@@ -1,0 +1,197 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"symbio/agent"
+	"symbio/agent/budget"
+	"symbio/agent/conversation"
+	"symbio/agent/event"
+	"symbio/community"
+	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
+)
+
+func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_EventsServer) error {
+	var since time.Time
+	if r.GetSince() != nil {
+		since = r.GetSince().AsTime()
+	}
+	tap := c.cfg.Events.Subscribe(since)
+	defer tap.Close()
+	for {
+		e, err := tap.Next(stream.Context())
+		if err != nil {
+			return toStatus(err)
+		}
+		if len(r.GetTypes()) > 0 && !slices.Contains(r.GetTypes(), e.Type) && e.Type != "gap" {
+			continue
+		}
+		if r.GetAgent() != "" && e.Agent != r.GetAgent() && memberName(e) != r.GetAgent() {
+			continue
+		}
+		if err := sendEvent(stream.Send, e); err != nil {
+			return err
+		}
+	}
+}
+
+// eventPart is how many bytes of an event one message has at most: gRPC takes four times as much.
+const eventPart = 1 << 20
+
+// sendEvent sends an event, in parts if it is large.
+func sendEvent(send func(*symbiov1.Event) error, e event.Event) error {
+	for rest := e.Data; ; {
+		part := rest[:min(len(rest), eventPart)]
+		rest = rest[len(part):]
+		err := send(&symbiov1.Event{Seq: e.Seq, Time: timestamppb.New(e.Time), Type: e.Type, Node: e.Node, Agent: e.Agent, Data: part, More: len(rest) > 0})
+		if err != nil || len(rest) == 0 {
+			return err
+		}
+	}
+}
+
+// ReceiveEvent receives an event with all of its parts.
+func ReceiveEvent(recv func() (*symbiov1.Event, error)) (*symbiov1.Event, error) {
+	e, err := recv()
+	for err == nil && e.GetMore() {
+		var part *symbiov1.Event
+		part, err = recv()
+		e.Data, e.More = append(e.GetData(), part.GetData()...), part.GetMore()
+	}
+	return e, err
+}
+
+// order is what a request asks for, within what the configuration allows.
+func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (agent.Order, error) {
+	def, err := c.cfg.Definition(r.GetAgent())
+	if err != nil {
+		return agent.Order{}, err
+	}
+	o := agent.Order{Definition: def, Limits: c.cfg.Limits}
+	if r.GetModel() != "" {
+		if o.Model, err = c.cfg.Model(ctx, r.GetModel()); err != nil {
+			return agent.Order{}, err
+		}
+	}
+	var more []permission.Rule
+	for _, text := range r.GetAllow() {
+		rule, err := permission.ParseRule(text)
+		if err != nil {
+			return agent.Order{}, errors.Join(community.ErrInvalid, err)
+		}
+		more = append(more, rule)
+	}
+	o.Rules = func() permission.Policy {
+		p := c.cfg.Rules.Policy()
+		p.Allow = slices.Concat(p.Allow, more)
+		return p
+	}
+	o.Limits = limitsOf(o.Limits, r.GetBudget())
+	return o, nil
+}
+
+// result is the last event of a run, and of each turn of a conversation.
+type result struct {
+	Text   string `json:"text"`
+	Status string `json:"status"` // done, failed, interrupted
+	Error  string `json:"error,omitempty"`
+	// Spent is what the agent and its sub-agents have used for it.
+	Spent *budget.Spent `json:"spent,omitempty"`
+	Over  bool          `json:"over,omitempty"` // the agent is gone: nothing that is said is answered any more
+}
+
+// turn gives the agent its task and waits until it is done.
+func (c *server) turn(ctx context.Context, task string, member community.Member) result {
+	data, err := json.Marshal(task)
+	if err != nil {
+		return result{Status: "failed", Error: err.Error()}
+	}
+	reply, err := c.cfg.Community.Send(ctx, member.ID, community.Signal{Perception: member.Accepts[0], Data: data})
+	r := result{Text: string(reply.Data), Status: "done"}
+	var over *budget.ExceededError
+	switch {
+	case err == nil:
+	case ctx.Err() != nil || errors.Is(err, conversation.ErrInterrupted):
+		r.Status, r.Error = "interrupted", err.Error()
+	case errors.As(err, &over):
+		r.Text, r.Status, r.Error = over.Said, "failed", overBudget(over)
+	default:
+		r.Status, r.Error, r.Over = "failed", err.Error(), errors.Is(err, community.ErrNotFound)
+	}
+	if spent, ok := c.cfg.Agents.Spent(member.ID); ok {
+		r.Spent = &spent
+	}
+	return r
+}
+
+// tree knows an agent and its descendants by the events in which they appear.
+type tree struct {
+	members map[string]bool
+}
+
+func (t *tree) has(e event.Event) bool {
+	if e.Type == "gap" || t.members[e.Agent] {
+		return true
+	}
+	var f struct{ Parent string }
+	if json.Unmarshal(e.Data, &f) == nil && t.members[f.Parent] {
+		t.members[e.Agent] = true
+		return true
+	}
+	return false
+}
+
+// memberName is the name that an event has for its member, if any.
+func memberName(e event.Event) string {
+	var f struct{ Name string }
+	if json.Unmarshal(e.Data, &f) != nil {
+		return ""
+	}
+	return f.Name
+}
+
+// Receive receives an event of the control socket with all of its parts.
+func Receive(recv func() (*symbiov1.Event, error)) (*symbiov1.Event, error) {
+	e, err := recv()
+	for err == nil && e.GetMore() {
+		var part *symbiov1.Event
+		part, err = recv()
+		e.Data, e.More = append(e.GetData(), part.GetData()...), part.GetMore()
+	}
+	return e, err
+}
+
+// limitsOf are the configured limits, with those in their place that a request names.
+func limitsOf(l budget.Limits, b *symbiov1.Budget) budget.Limits {
+	for _, limit := range []struct {
+		to   *int
+		want uint32
+	}{{&l.Depth, b.GetDepth()}, {&l.Agents, b.GetAgents()}, {&l.SpawnsPerMinute, b.GetSpawnsPerMinute()}, {&l.ModelCalls, b.GetModelCalls()}} {
+		if limit.want > 0 {
+			*limit.to = int(min(limit.want, math.MaxInt32))
+		}
+	}
+	if wall := b.GetWall().AsDuration(); wall > 0 {
+		l.Wall = wall
+	}
+	if b.GetTokens() > 0 {
+		l.Tokens = int64(min(b.GetTokens(), math.MaxInt64>>8))
+	}
+	if b.GetCost() > 0 {
+		l.Cost = b.GetCost()
+	}
+	return l
+}
+
+// overBudget says for people that a task ended at a limit, and what to do.
+func overBudget(e *budget.ExceededError) string {
+	return budget.ErrExceeded.Error() + ": " + e.Limit + "; --budget, or budget in the configuration, allows more"
+}

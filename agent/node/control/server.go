@@ -1,0 +1,289 @@
+// Package control answers the command line: it serves symbio.v1.Control on the node's Unix socket. It only translates: a part of
+// the node makes every decision.
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"symbio/agent"
+	"symbio/agent/budget"
+	"symbio/agent/conversation"
+	"symbio/agent/definition"
+	"symbio/agent/event"
+	"symbio/agent/llm"
+	"symbio/agent/node/approvals"
+	"symbio/agent/node/rules"
+	"symbio/agent/node/steering"
+	"symbio/agent/tool"
+	"symbio/community"
+	"symbio/discovery"
+	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/identity"
+	"symbio/skills"
+	"symbio/transport/grpcpeer"
+)
+
+// Config has the parts of the node that the command line reaches.
+type Config struct {
+	Name, Version, Listen, Workspace string
+	Started                          time.Time
+	Identity                         *identity.Identity
+	Community                        *community.Community
+	Network                          *grpcpeer.Network
+	Sources                          []discovery.Source
+	Events                           *event.Stream
+	Agents                           *agent.Factory
+	Rules                            *rules.Rules
+	Approvals                        *approvals.Desk
+	Steering                         *steering.Desk
+	// Limits bound each agent that a person starts.
+	Limits budget.Limits
+	// Definition finds an agent's definition, Model opens a model.
+	Definition func(name string) (definition.Definition, error)
+	Model      func(ctx context.Context, name string) (llm.Model, error)
+	// Unattended asks about the calls of agents that no terminal watches; nil = they are denied.
+	Unattended func(context.Context, agent.Asked) tool.Answer
+	// Skills lists the skills, after a look at the disk if rescan is set. SkillPrompt is what models are shown of them.
+	Skills      func(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error)
+	SkillPrompt func(ctx context.Context, form string, names []string) (*symbiov1.SkillPromptReply, error)
+	// Reload reads anew what the command line has written, and the rules if configuration is set.
+	Reload func(configuration bool) (*symbiov1.ReloadReply, error)
+	// NodeName is what a node calls itself.
+	NodeName func(community.NodeID) string
+	Logger   *slog.Logger
+}
+
+// NewServer returns the gRPC server of the control socket.
+func NewServer(cfg Config) *grpc.Server {
+	s := grpc.NewServer(grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
+	symbiov1.RegisterControlServer(s, &server{cfg: cfg, members: directory{cfg}})
+	reflection.Register(s)
+	return s
+}
+
+type server struct {
+	symbiov1.UnimplementedControlServer
+	cfg     Config
+	members directory
+}
+
+func (c *server) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.StatusReply, error) {
+	return &symbiov1.StatusReply{
+		Id: string(c.cfg.Identity.ID()), Name: c.cfg.Name, Listen: c.cfg.Listen, Pid: int64(os.Getpid()), Version: c.cfg.Version, Started: timestamppb.New(c.cfg.Started),
+		Authority: c.cfg.Identity.Authority(), Workspace: c.cfg.Workspace, Sources: health(c.cfg.Sources),
+	}, nil
+}
+
+func (c *server) Members(_ context.Context, r *symbiov1.MembersRequest) (*symbiov1.MembersReply, error) {
+	return &symbiov1.MembersReply{Members: c.members.located(c.cfg.Community.Members(), r)}, nil
+}
+
+func (c *server) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Control_WatchMembersServer) error {
+	sub := c.cfg.Community.Subscribe()
+	defer sub.Close()
+	for {
+		change, err := sub.Next(stream.Context())
+		if err != nil {
+			return toStatus(err)
+		}
+		out := &symbiov1.MemberChange{Type: string(change.Kind), Missed: optional(uint32(change.Missed)), Why: optional(change.Why)}
+		switch {
+		case change.Kind == community.Snapshot || change.Kind == community.Gap:
+			out.Members = c.members.located(change.Members, r)
+		case c.members.fits(change.Member, r):
+			out.Member = c.members.locate(change.Member)
+		default:
+			continue
+		}
+		if err := stream.Send(out); err != nil {
+			return err
+		}
+	}
+}
+
+// optional is a field that is left out of --json when it has its zero value.
+func optional[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func (c *server) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.NodesReply, error) {
+	reply := &symbiov1.NodesReply{}
+	for _, n := range c.cfg.Network.Nodes() {
+		out := &symbiov1.Node{
+			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, RttMs: float64(n.RTT.Microseconds()) / 1000,
+			Members: uint32(n.Members), Protocol: n.Protocol, Why: optional(n.Why),
+			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint32{}, Via: optional(string(n.Via)), Sources: n.Sources, Authority: optional(n.Authority),
+		}
+		if n.ID != "" {
+			if over := c.cfg.Community.LeftOut(n.ID); over != "" && n.State == grpcpeer.StateConnected {
+				out.Why = optional("left out: " + over)
+			}
+			for reason, count := range c.cfg.Community.Refusals(n.ID) {
+				out.Refused[string(reason)] = uint32(count)
+			}
+			for reason, count := range c.cfg.Network.Refusals(n.ID) {
+				out.Refused[string(reason)] += uint32(count)
+			}
+		}
+		if n.State == grpcpeer.StateSelf {
+			out.Process = process()
+		}
+		reply.Nodes = append(reply.Nodes, out)
+	}
+	return reply, nil
+}
+
+func (c *server) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest) (*symbiov1.CapabilitiesReply, error) {
+	reply := &symbiov1.CapabilitiesReply{}
+	for _, p := range c.cfg.Community.Capabilities() {
+		if r.GetName() != "" && r.GetName() != p.Name {
+			continue
+		}
+		reply.Capabilities = append(reply.Capabilities, &symbiov1.OfferedCapability{
+			Capability: &symbiov1.Capability{
+				Name: p.Name, Description: p.Description, InputSchema: p.Input, OutputSchema: p.Output, Idempotent: p.Idempotent,
+			},
+			Node: string(p.Node), NodeName: p.NodeName, Local: p.Node == c.cfg.Identity.ID(), Available: p.Available,
+		})
+	}
+	if len(reply.Capabilities) == 0 && r.GetName() != "" {
+		return nil, toStatus(fmt.Errorf("capability %q: %w; `symbio capabilities` shows all", r.GetName(), community.ErrNotFound))
+	}
+	return reply, nil
+}
+
+func (c *server) Spawn(ctx context.Context, r *symbiov1.SpawnRequest) (*symbiov1.LocatedMember, error) {
+	def, err := c.cfg.Definition(r.GetAgent())
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	m, err := c.cfg.Agents.Spawn(ctx, agent.Order{Definition: def, Name: r.GetName(), Rules: c.cfg.Rules.Policy, Limits: c.cfg.Limits, Ask: c.cfg.Unattended})
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return c.members.locate(m), nil
+}
+
+func (c *server) Terminate(ctx context.Context, r *symbiov1.TerminateRequest) (*symbiov1.LocatedMember, error) {
+	m, err := c.members.one(r.GetMember(), func(community.Member) bool { return true })
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	if err := c.cfg.Community.Terminate(ctx, m.ID); err != nil {
+		return nil, toStatus(err)
+	}
+	return c.members.locate(m), nil
+}
+
+func (c *server) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.SendReply, error) {
+	m, err := c.members.one(r.GetMember(), func(m community.Member) bool { return len(m.Accepts) > 0 })
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	ctx, cancel := withTimeout(ctx, r.GetTimeout())
+	defer cancel()
+	signal := community.Signal{Perception: r.GetPerception(), Data: r.GetData(), ContentType: r.GetContentType()}
+	var reply community.Reply
+	if r.GetNoReply() {
+		err = c.cfg.Community.Tell(ctx, m.ID, signal)
+	} else {
+		reply, err = c.cfg.Community.Send(ctx, m.ID, signal)
+	}
+	if err != nil {
+		return nil, toStatus(c.members.advised(err, m, "send", r.GetPerception()))
+	}
+	return &symbiov1.SendReply{Data: reply.Data, ContentType: reply.ContentType}, nil
+}
+
+// withTimeout bounds ctx by what the command line asked for, if it did.
+func withTimeout(ctx context.Context, d *durationpb.Duration) (context.Context, context.CancelFunc) {
+	if d.AsDuration() <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, min(d.AsDuration(), 24*time.Hour))
+}
+
+// statusOf is how the errors that callers tell apart cross the control socket.
+var statusOf = []struct {
+	err  error
+	code codes.Code
+}{
+	{context.DeadlineExceeded, codes.DeadlineExceeded},
+	{context.Canceled, codes.Canceled},
+	{community.ErrInvalid, codes.InvalidArgument},
+	{community.ErrNotFound, codes.NotFound},
+	{skills.ErrNotFound, codes.NotFound},
+	{community.ErrRemoteMember, codes.FailedPrecondition},
+	{community.ErrLocalMember, codes.FailedPrecondition},
+	{community.ErrNotAccepted, codes.NotFound},
+	{community.ErrNotProvided, codes.NotFound},
+	{community.ErrBusy, codes.ResourceExhausted},
+	{conversation.ErrBusy, codes.ResourceExhausted},
+	{community.ErrUnavailable, codes.Unavailable},
+	{community.ErrStopped, codes.Unavailable},
+	{community.ErrDenied, codes.PermissionDenied},
+}
+
+// toStatus is err as it crosses the control socket; nil stays nil.
+func toStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, s := range statusOf {
+		if errors.Is(err, s.err) {
+			return status.Error(s.code, err.Error())
+		}
+	}
+	return status.Error(codes.Unknown, err.Error())
+}
+
+func (c *server) Skills(ctx context.Context, r *symbiov1.SkillsRequest) (*symbiov1.SkillsReply, error) {
+	reply, err := c.cfg.Skills(ctx, r.GetRescan())
+	return reply, toStatus(err)
+}
+
+func (c *server) SkillPrompt(ctx context.Context, r *symbiov1.SkillPromptRequest) (*symbiov1.SkillPromptReply, error) {
+	reply, err := c.cfg.SkillPrompt(ctx, r.GetFormat(), r.GetNames())
+	return reply, toStatus(err)
+}
+
+func (c *server) Approvals(ctx context.Context, r *symbiov1.ApprovalsRequest) (*symbiov1.ApprovalsReply, error) {
+	return c.cfg.Approvals.List(ctx, r.GetId(), r.GetHere()), nil
+}
+
+func (c *server) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov1.AnswerReply, error) {
+	a, err := c.cfg.Approvals.Answer(ctx, r)
+	return &symbiov1.AnswerReply{Approval: a}, toStatus(err)
+}
+
+func (c *server) Rules(context.Context, *symbiov1.RulesRequest) (*symbiov1.RulesReply, error) {
+	return &symbiov1.RulesReply{Rules: c.cfg.Rules.Standing()}, nil
+}
+
+func (c *server) Forget(_ context.Context, r *symbiov1.ForgetRequest) (*symbiov1.ForgetReply, error) {
+	return &symbiov1.ForgetReply{}, toStatus(c.cfg.Rules.Forget(r.GetId()))
+}
+
+func (c *server) Reload(_ context.Context, r *symbiov1.ReloadRequest) (*symbiov1.ReloadReply, error) {
+	reply, err := c.cfg.Reload(r.GetConfiguration())
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return reply, nil
+}

@@ -1,0 +1,43 @@
+package control
+
+import (
+	"runtime/metrics"
+	"strings"
+
+	"symbio/discovery"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// process measures what this process takes. It does not stop the world, so that anybody may ask often.
+func process() *symbiov1.Process {
+	all := []metrics.Sample{
+		{Name: "/sched/goroutines:goroutines"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(all)
+	figure := func(i int) uint64 {
+		if all[i].Value.Kind() != metrics.KindUint64 {
+			return 0 // a later Go may not measure it any more
+		}
+		return all[i].Value.Uint64()
+	}
+	return &symbiov1.Process{Goroutines: uint32(figure(0)), Heap: float64(figure(1)), Memory: float64(figure(2) - figure(3))}
+}
+
+// health says of each source of hints whether it works, the best source first.
+func health(sources []discovery.Source) []*symbiov1.SourceHealth {
+	out := make([]*symbiov1.SourceHealth, len(sources))
+	for i, s := range sources {
+		out[i] = &symbiov1.SourceHealth{Name: s.Name()}
+		h, ok := s.(discovery.Healther)
+		if !ok {
+			continue
+		}
+		if err := h.Health(); err != nil {
+			out[i].Problems = strings.Split(strings.TrimSpace(err.Error()), "\n")
+		}
+	}
+	return out
+}

@@ -1,0 +1,53 @@
+package doctor
+
+import (
+	"context"
+	"os"
+
+	"symbio/agent/definition"
+	"symbio/agent/node"
+)
+
+// definitions looks at the definitions of agents, and at the capabilities that one of them is to answer.
+func definitions(_ context.Context, w *World) (out []Finding) {
+	dir := w.Options.Settings.Agents
+	if dir != "" {
+		if _, err := os.Stat(dir); err != nil {
+			out = append(out, warn("make it, or name another with agents: in the configuration", "the directory of agents cannot be looked at: %v", err))
+		}
+	}
+	all, err := w.Options.Definitions(node.Known(nil))
+	if err != nil {
+		out = append(out, brokenDefinitions(err)...)
+	}
+	for _, err := range w.Options.UnknownAgents(all) {
+		out = append(out, fail("correct the name in the configuration, or that definition", "%v", err))
+	}
+	if len(out) == 0 {
+		out = append(out, ok("%d definitions can be used, general among them; symbio agents list shows them", len(all)))
+	}
+	return out
+}
+
+// brokenDefinitions is a finding for each file, with the first that is wrong in it.
+func brokenDefinitions(err error) (out []Finding) {
+	problems := definition.Problems(err)
+	if len(problems) == 0 {
+		return []Finding{fail("see that this user can read it", "the definitions of agents cannot be read: %v", err)}
+	}
+	count := map[string]int{}
+	for _, p := range problems {
+		count[p.File]++
+	}
+	for _, p := range problems {
+		n := count[p.File]
+		delete(count, p.File)
+		switch {
+		case n == 1:
+			out = append(out, fail("correct that line", "a node does not start with this definition of an agent: %v", p))
+		case n > 1:
+			out = append(out, fail("symbio agents validate "+p.File+" says all of them", "a node does not start with this definition of an agent: %v; and %d more", p, n-1))
+		}
+	}
+	return out
+}

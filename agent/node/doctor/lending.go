@@ -1,0 +1,25 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+
+	"symbio/agent/lending"
+	"symbio/agent/node/config"
+)
+
+// lendsAgents says whether agents of other nodes may have agents spawned here, which is worth knowing.
+func lendsAgents(_ context.Context, w *World) []Finding {
+	c := w.Options.Settings
+	if !slices.ContainsFunc(c.Capabilities, config.Capability.Lends) {
+		return []Finding{ok("no agent of another node can spawn agents here: nothing offers " + lending.Capability)}
+	}
+	how, err := w.Options.Lending()
+	switch {
+	case err != nil:
+		return []Finding{fail("correct the names under agents of "+lending.Capability+", or the definitions", "agents cannot be lent: %v", err)}
+	case !c.Authorizes(lending.Capability):
+		return []Finding{warn("name who may under authorize, such as {from: role/worker, invoke: ["+lending.Capability+"]}", "%s, and that lets nobody", how)}
+	}
+	return []Finding{ok("%s", how)}
+}

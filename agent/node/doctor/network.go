@@ -1,0 +1,161 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"symbio/discovery/mdns"
+)
+
+// discovery is how mDNS is set up here.
+func (w *World) discovery() mdns.Config {
+	i := w.Options.Settings.Discovery.Interfaces
+	return mdns.Config{Loopback: !w.beyond(), Allow: i.Allow, Deny: i.Deny}
+}
+
+func interfaces(_ context.Context, w *World) (out []Finding) {
+	all, err := w.Survey(w.discovery())
+	if err != nil {
+		return []Finding{fail("check that this user may list network interfaces", "%v", err)}
+	}
+	used := false
+	for _, i := range all {
+		var addrs []string
+		for _, a := range i.Addrs {
+			addrs = append(addrs, a.String())
+		}
+		where := strings.TrimSpace(i.Name + " " + strings.Join(addrs, ", "))
+		if i.Used {
+			used = used || !i.Loopback || !w.beyond()
+			out = append(out, ok("%s: used", where))
+		} else {
+			out = append(out, ok("%s: not used: %s", where, i.Why))
+		}
+	}
+	if !used && w.Options.Settings.Discovery.MDNS {
+		if w.beyond() {
+			return append(out, fail("connect one, or let discovery.interfaces allow one, or name peers with discovery.peers", "no interface can be used to find nodes on other machines"))
+		}
+		return append(out, fail("bring loopback up: ip link set lo up", "there is no loopback interface: nodes on this machine cannot find each other"))
+	}
+	return out
+}
+
+func multicast(ctx context.Context, w *World) (out []Finding) {
+	if !w.Options.Settings.Discovery.MDNS {
+		return []Finding{ok("discovery.mdns is off: nothing is sent or heard")}
+	}
+	cfg := w.discovery()
+	all, err := w.Survey(cfg)
+	if err != nil {
+		return nil // the interfaces' own check says so
+	}
+	var used []mdns.Interface
+	for _, i := range all {
+		if i.Used {
+			used = append(used, i)
+		}
+	}
+	out = make([]Finding, len(used))
+	var testing sync.WaitGroup
+	for n, i := range used {
+		testing.Go(func() { out[n] = w.multicastOn(ctx, i) })
+	}
+	testing.Wait()
+	return out
+}
+
+// multicastOn sends and hears real packets on one interface.
+func (w *World) multicastOn(ctx context.Context, i mdns.Interface) Finding {
+	ctx, cancel := context.WithTimeout(ctx, patience/2)
+	defer cancel()
+	took, err := w.SelfTest(ctx, mdns.Config{Loopback: i.Loopback, Allow: []string{literally(i.Name)}})
+	if err != nil {
+		return fail("let the firewall pass UDP port 5353 on "+i.Name+", or name peers with discovery.peers", "%s: %v", i.Name, err)
+	}
+	return ok("%s: what is sent is heard, after %.1f ms", i.Name, took.Seconds()*1000)
+}
+
+// literally is the pattern that only a name matches.
+func literally(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
+}
+
+func mdnsPort(_ context.Context, w *World) []Finding {
+	const fix = "stop the program that holds it alone, or make it share the port (see: ss -ulpn sport = 5353); or name peers with discovery.peers"
+	if !w.Options.Settings.Discovery.MDNS {
+		return []Finding{ok("discovery.mdns is off: UDP port 5353 is not needed")}
+	}
+	switch v4, v6 := w.MDNSPort(); {
+	case v4 == nil && v6 == nil:
+		return []Finding{ok("UDP port 5353 can be shared")}
+	case v4 == nil:
+		return []Finding{ok("UDP port 5353 can be shared on IPv4; there is no IPv6: %v", v6)}
+	case v6 == nil:
+		return []Finding{warn(fix, "UDP port 5353 can be shared on IPv6 only: %v", v4)}
+	default:
+		return []Finding{fail(fix, "UDP port 5353 cannot be had: %v", v4)}
+	}
+}
+
+// listen checks the port of this machine's nodes: that those that run answer, or that one that is started could have it.
+func listen(ctx context.Context, w *World) (out []Finding) {
+	for _, n := range w.Nodes {
+		if n.Err != nil {
+			continue
+		}
+		if err := w.dial(ctx, reachable(n.Status.GetListen())); err != nil {
+			out = append(out, fail("let the firewall pass it, or restart the node: symbio up --name "+n.Name, "node %s does not answer on %s: %v", n.Name, n.Status.GetListen(), err))
+			continue
+		}
+		out = append(out, ok("node %s answers on %s", n.Name, n.Status.GetListen()))
+	}
+	if len(out) > 0 {
+		return out
+	}
+	addr := w.Options.Settings.Node.Listen
+	if !onLoopback(addr) && !w.Clustered {
+		return []Finding{fail("join a cluster: symbio join TOKEN ADDRESS, or begin one: symbio cluster init; or listen on 127.0.0.1:0",
+			"%s can be reached from other machines, and a node may listen there only under the certificate of a cluster", addr)}
+	}
+	if err := w.Listen(addr); err != nil {
+		return []Finding{fail("stop the program that has the port, or choose another: symbio up --listen HOST:PORT", "a node started here could not listen on %s: %v", addr, err)}
+	}
+	return []Finding{ok("a node started here can listen on %s", addr)}
+}
+
+// reachable is where this machine reaches what listens on an address: one that means all of its addresses is none.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	switch host {
+	case "", "0.0.0.0":
+		host = "127.0.0.1"
+	case "::":
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// dial connects within the time that one answer may take.
+func (w *World) dial(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience/2)
+	defer cancel()
+	if err := w.Dial(ctx, addr); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("nobody answered within %v", patience/2)
+		}
+		var op *net.OpError
+		if errors.As(err, &op) {
+			return op.Err // the rest of it is the address, which is said anyway
+		}
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"symbio/discovery"
+	"symbio/discovery/dns"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// configuredPeers looks each discovery.peers entry up and connects to it.
+func configuredPeers(ctx context.Context, w *World) []Finding {
+	return each(w.Options.Settings.Discovery.Peers, func(entry string) []Finding { return []Finding{w.peer(ctx, entry)} })
+}
+
+// each runs a check for each entry at the same time.
+func each(entries []string, f func(string) []Finding) (out []Finding) {
+	found := make([][]Finding, len(entries))
+	var asking sync.WaitGroup
+	for i, e := range entries {
+		asking.Go(func() { found[i] = f(e) })
+	}
+	asking.Wait()
+	for _, fs := range found {
+		out = append(out, fs...)
+	}
+	return out
+}
+
+func (w *World) peer(ctx context.Context, entry string) Finding {
+	host, port, err := net.SplitHostPort(entry)
+	if err != nil {
+		return fail("write it as host:port", "%s: %v", entry, err)
+	}
+	short, cancel := context.WithTimeout(ctx, patience/2)
+	defer cancel()
+	ips := []netip.Addr{}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ips = append(ips, ip)
+	} else if ips, err = w.Resolver.LookupNetIP(short, "ip", host); err != nil {
+		return fail("correct the name under discovery.peers, or write its address", "%s: its name cannot be looked up: %v", entry, err)
+	}
+	var addrs []string
+	for _, ip := range ips {
+		if ip = ip.Unmap(); w.worthDialling(ip) {
+			addrs = append(addrs, net.JoinHostPort(ip.String(), port))
+		}
+	}
+	return w.reach(ctx, entry, addrs)
+}
+
+// worthDialling says whether a node would try an address: under its user's own authority it stays on this machine.
+func (w *World) worthDialling(ip netip.Addr) bool {
+	return w.Clustered || w.beyond() || ip.IsLoopback()
+}
+
+const firewall = "start the node there (symbio up), and let the firewalls between pass TCP to that port; check the address"
+
+// reach connects to somebody at the first address that answers.
+func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
+	if len(addrs) == 0 {
+		return fail("join a cluster: symbio join TOKEN ADDRESS, or begin one: symbio cluster init",
+			"%s is on another machine, and without a cluster nodes talk on their own machine only", who)
+	}
+	addrs = addrs[:min(len(addrs), discovery.MaxAddrs)]
+	ctx, cancel := context.WithCancel(ctx)
+	type answer struct {
+		addr string
+		took time.Duration
+		err  error
+	}
+	answers := make(chan answer, len(addrs))
+	var dialling sync.WaitGroup
+	defer dialling.Wait()
+	defer cancel()
+	for _, a := range addrs {
+		dialling.Go(func() {
+			begun := time.Now()
+			err := w.dial(ctx, a)
+			answers <- answer{a, time.Since(begun), err}
+		})
+	}
+	var first error
+	for range addrs {
+		a := <-answers
+		if a.err == nil {
+			return ok("%s answers at %s, after %.1f ms", who, a.addr, a.took.Seconds()*1000)
+		}
+		if first == nil {
+			first = a.err
+			if a.addr != who {
+				first = fmt.Errorf("%s: %w", a.addr, a.err)
+			}
+		}
+	}
+	return fail(firewall, "%s does not answer: %v", who, first)
+}
+
+// configuredNames looks each discovery.dns entry up and connects to whom it lists. That some of a group do not answer
+// is not amiss: one that does is enough.
+func configuredNames(ctx context.Context, w *World) []Finding {
+	return each(w.Options.Settings.Discovery.DNS, func(name string) []Finding { return w.name(ctx, name) })
+}
+
+func (w *World) name(ctx context.Context, name string) (out []Finding) {
+	const fix = "correct the name under discovery.dns, or ask whoever keeps that zone"
+	found, wrong, err := dns.LookUp(ctx, dns.Config{Names: []string{name}, Timeout: patience / 2, Resolver: w.Resolver})
+	if err != nil {
+		return []Finding{fail(fix, "%v", err)}
+	}
+	if err := wrong[name]; err != nil && len(found[name]) == 0 {
+		return []Finding{fail(fix, "%s: %v", name, err)}
+	} else if err != nil {
+		out = append(out, warn(fix, "%s: %v", name, err))
+	}
+	return append(out, w.listed(ctx, found[name])...)
+}
+
+// listed connects to all of a group.
+func (w *World) listed(ctx context.Context, group []discovery.Sighting) []Finding {
+	var keys []string
+	addrs := map[string][]string{}
+	for _, s := range group {
+		keys = append(keys, s.Key)
+		for _, a := range s.Addrs {
+			if w.worthDialling(a.Addr()) {
+				addrs[s.Key] = append(addrs[s.Key], a.String())
+			}
+		}
+	}
+	out := each(keys, func(key string) []Finding { return []Finding{w.reach(ctx, key, addrs[key])} })
+	if slices.ContainsFunc(out, func(f Finding) bool { return f.Status == OK }) {
+		for i := range out {
+			if out[i].Status == Fail {
+				out[i].Status = Warn
+			}
+		}
+	}
+	return out
+}
+
+// sourcesWork says of each running node whether what it finds others by works.
+func sourcesWork(_ context.Context, w *World) (out []Finding) {
+	for _, n := range w.Nodes {
+		for _, s := range n.Status.GetSources() {
+			if len(s.GetProblems()) == 0 {
+				out = append(out, ok("node %s finds others by %s", n.Name, s.GetName()))
+			}
+			for _, p := range s.GetProblems() {
+				out = append(out, warn("mend that, or name a node that can be reached, one is enough: symbio up --peer HOST:PORT",
+					"node %s cannot find others by %s as it should: %s", n.Name, s.GetName(), p))
+			}
+		}
+	}
+	return out
+}
+
+// nodesSeen says whom the running nodes see and cannot talk to, and why.
+func nodesSeen(_ context.Context, w *World) (out []Finding) {
+	for _, n := range w.Nodes {
+		connected := 0
+		for _, p := range n.Peers {
+			who := fmt.Sprintf("node %s sees %s", n.Name, called(p))
+			if len(p.GetSources()) > 0 {
+				who += " (by " + strings.Join(p.GetSources(), ", ") + ")"
+			}
+			switch p.GetState() {
+			case "connected":
+				connected++
+				if p.GetWhy() != "" {
+					out = append(out, warn("raise that limit in the configuration of "+n.Name, "%s, %s", who, p.GetWhy()))
+				}
+				if p.GetVia() == "reversed" {
+					out = append(out, ok("node %s reaches %s over a connection that the other opened, because it cannot be dialled: a NAT or a firewall is before it, or it listens elsewhere",
+						n.Name, called(p)))
+				}
+			case "unavailable":
+				out = append(out, warn(firewall, "%s and cannot reach it: %s", who, p.GetWhy()))
+			case "refused":
+				why, fix := remedy(p.GetWhy(), "put both under one authority: symbio join TOKEN ADDRESS on the one that is to join; on one machine, run both as one user")
+				out = append(out, warn(fix, "%s and they refuse each other: %s", who, why))
+			case "incompatible":
+				out = append(out, warn("run the same release on both: symbio version", "%s and they do not speak the same protocol: %s", who, p.GetWhy()))
+			}
+		}
+		if n.Err == nil {
+			out = append(out, ok("node %s is connected to %d other nodes", n.Name, connected))
+		}
+	}
+	return out
+}
+
+// called names a peer for people.
+func called(p *symbiov1.Node) string {
+	who := cmp.Or(p.GetName(), p.GetId(), "somebody")
+	if p.GetAddr() == "" {
+		return who
+	}
+	return who + " at " + p.GetAddr()
+}

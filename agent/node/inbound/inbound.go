@@ -1,0 +1,155 @@
+// Package inbound decides which calls of other nodes are answered here, by the rules under authorize, and records each decision
+// before anything of the call is done.
+//
+// The one idea: every node on whose behalf a call is made must be allowed to make it, not only the one that sends it.
+package inbound
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"symbio/agent/event"
+	"symbio/agent/lending"
+	"symbio/community"
+	"symbio/security/audit"
+	"symbio/security/permission"
+)
+
+// Config sets up an Authorizer.
+type Config struct {
+	Node community.NodeID
+	// Rules are those in force now.
+	Rules func() permission.Inbound
+	// Peer finds a connected node; as community.Community.Peer.
+	Peer func(community.NodeID) (community.Peer, bool)
+	// Lent says whether a member is lent to a node. Default: none is.
+	Lent func(to community.NodeID, member community.MemberID) bool
+	// Append appends to the record of decisions; with an error the call is refused.
+	Append func(audit.Entry) error
+	// Events gets each decision that is recorded.
+	Events *event.Stream
+}
+
+// Authorizer decides about calls of other nodes. It is safe for concurrent use.
+type Authorizer struct {
+	cfg   Config
+	calls *audit.Calls
+}
+
+// New returns an Authorizer. Run it, so that calls that are counted together are recorded in time.
+func New(cfg Config) *Authorizer {
+	a := &Authorizer{cfg: cfg}
+	a.calls = audit.NewCalls(audit.CallsConfig{Node: string(cfg.Node), Append: cfg.Append, Told: a.report})
+	return a
+}
+
+// Run records what waits to be recorded, until ctx ends.
+func (a *Authorizer) Run(ctx context.Context) error { return a.calls.Run(ctx) }
+
+// Flush records at once what waits to be recorded.
+func (a *Authorizer) Flush() error { return a.calls.Flush() }
+
+func (a *Authorizer) report(e audit.Entry) {
+	var called audit.Called
+	if json.Unmarshal(e.Args, &called) != nil {
+		called = audit.Called{} // of many together
+	}
+	a.cfg.Events.Publish("decision", called.Member, decisionEvent{
+		Kind: e.Kind, From: e.Agent, Name: e.Name, Tool: e.Tool, Capability: called.Capability, Perception: called.Perception, For: e.For, Verdict: e.Verdict, Approved: e.Approved,
+		Stage: e.Stage, Rule: e.Rule, Source: e.Source, Why: e.Why, Count: e.Count, Since: e.Since,
+	})
+}
+
+// decisionEvent is a decision about calls of another node.
+type decisionEvent struct {
+	Kind       string     `json:"kind"`
+	From       string     `json:"from"`
+	Name       string     `json:"name,omitempty"`
+	Tool       string     `json:"tool,omitempty"` // invoke or send
+	Capability string     `json:"capability,omitempty"`
+	Perception string     `json:"perception,omitempty"`
+	For        []string   `json:"for,omitempty"`
+	Verdict    string     `json:"verdict"`
+	Approved   bool       `json:"approved"`
+	Stage      string     `json:"stage,omitempty"`
+	Rule       string     `json:"rule,omitempty"`
+	Source     string     `json:"source"`
+	Why        string     `json:"why,omitempty"`
+	Count      uint64     `json:"count,omitempty"`
+	Since      *time.Time `json:"since,omitempty"`
+}
+
+// Authorize decides by the rules whether a call of another node is answered; the error says why not.
+func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
+	kind, name := permission.KindInvoke, c.Capability
+	if perception, ok := strings.CutPrefix(name, community.PerceptionPrefix); ok {
+		kind, name = permission.KindSend, perception
+	}
+	v := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), kind, name)
+	if kind == permission.KindSend {
+		v = a.ofBorrower(v, from, c)
+	}
+	if err := a.record(from, c, kind, name, v); err != nil {
+		why := "cannot record the decision"
+		if cause := syscall.Errno(0); errors.As(err, &cause) {
+			why += ": " + cause.Error() // without the path
+		}
+		return community.Explain(community.ErrUnavailable, why)
+	}
+	if v.Action == permission.Allow {
+		return nil
+	}
+	return errors.New(v.Why)
+}
+
+// principals are the caller, as its certificate proves it, and the other nodes on whose behalf it says
+// to call. Of those only an id is said; who vouches for them is known while they are connected here, and
+// otherwise no authority does. A requester that is no node, such as a user, is not judged, nor is this node itself.
+func (a *Authorizer) principals(from community.Peer, requester []string) []permission.Principal {
+	chain := []permission.Principal{{Node: string(from.ID), Authority: from.Authority, Role: from.Role}}
+	seen := map[string]bool{string(from.ID): true, string(a.cfg.Node): true}
+	for _, r := range requester {
+		id, _, _ := strings.Cut(r, "/") // NODE or NODE/MEMBER
+		if seen[id] || !nodeID.MatchString(id) {
+			continue
+		}
+		seen[id] = true
+		p := permission.Principal{Node: id}
+		if known, ok := a.cfg.Peer(community.NodeID(id)); ok {
+			p.Authority, p.Role = known.Authority, known.Role
+		}
+		chain = append(chain, p)
+	}
+	return chain
+}
+
+var nodeID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// ofBorrower allows what no rule does: that a node sends signals to an agent that is lent to it. It may have it
+// because it may spawn it, and it alone may.
+func (a *Authorizer) ofBorrower(v permission.Verdict, from community.Peer, c community.Call) permission.Verdict {
+	if v.Action == permission.Allow || v.Stage != permission.StageDefault || a.cfg.Lent == nil || len(c.Requester) == 0 || !a.cfg.Lent(from.ID, c.Member) {
+		return v
+	}
+	if rest := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), permission.KindInvoke, lending.Capability); rest.Action != permission.Allow {
+		return v // one of the requesters may not spawn here
+	}
+	return permission.Verdict{Action: permission.Allow, Stage: permission.StageAllow, Source: "authorize", Rule: "invoke " + lending.Capability, Why: "The agent is lent to that node."}
+}
+
+// record records the decision about a call before anything of it is done.
+func (a *Authorizer) record(from community.Peer, c community.Call, kind permission.CallKind, name string, v permission.Verdict) error {
+	in := audit.Inbound{
+		Peer: string(from.ID), Name: from.Name, Verb: string(kind), What: name, Member: string(c.Member),
+		Allowed: v.Action == permission.Allow, Stage: string(v.Stage), Rule: v.Rule, Why: v.Why,
+	}
+	if len(c.Requester) > 0 { // the first is the peer itself, which the community put there
+		in.Requester = c.Requester[1:]
+	}
+	return a.calls.Note(in)
+}

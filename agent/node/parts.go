@@ -1,0 +1,327 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
+
+	"symbio/actor"
+	"symbio/agent"
+	"symbio/agent/budget"
+	"symbio/agent/definition"
+	"symbio/agent/event"
+	"symbio/agent/lending"
+	"symbio/agent/node/approvals"
+	"symbio/agent/node/config"
+	"symbio/agent/node/control"
+	"symbio/agent/node/exec"
+	"symbio/agent/node/inbound"
+	"symbio/agent/node/mcpservers"
+	"symbio/agent/node/models"
+	"symbio/agent/node/steering"
+	"symbio/agent/tool"
+	"symbio/community"
+	"symbio/discovery"
+	"symbio/security/audit"
+	"symbio/security/identity"
+	"symbio/skills"
+	"symbio/transport/grpcpeer"
+)
+
+// parts are the parts of a node under one identity. They are made in order, each from those before it.
+type parts struct {
+	*Node
+	id          community.NodeID
+	report      *reporter
+	self        *identity.Identity
+	newIdentity chan struct{} // asks for a start under another identity
+	listener    net.Listener
+	started     time.Time
+
+	system    *actor.System
+	community *community.Community
+	network   *grpcpeer.Network
+	roster    *discovery.Roster
+	sources   []discovery.Source
+	skills    *skills.Registry // nil = off
+	runner    *exec.Runner
+	servers   *mcpservers.Servers
+	models    *models.Models
+	factory   *agent.Factory
+	lender    *lending.Lender // nil = no agents are lent
+	agents    map[string]definition.Definition
+	approvals *approvals.Desk
+	steering  *steering.Desk
+	inbound   *inbound.Authorizer
+	audit     *audit.Log
+}
+
+func newParts(n *Node) (_ *parts, err error) {
+	p := &parts{Node: n, newIdentity: make(chan struct{}, 1), started: time.Now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	if p.self, err = n.kept.Identity(); err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	p.id = p.self.ID()
+	p.report = &reporter{id: p.id, name: n.name, events: n.events, log: n.cfg.Logger}
+	// One that cannot be used is an error: an agent that a person counts on must not be missing silently.
+	if p.agents, err = n.cfg.Definitions(Known(nil)); err != nil {
+		return nil, fmt.Errorf("agents: %w", err)
+	}
+	for _, make := range []func() error{p.listen, p.join, p.openSkills, p.openTools, p.offerAll, p.discover} {
+		if err := make(); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// listen opens the listener for other nodes, and the network over it.
+func (p *parts) listen() (err error) {
+	c := p.cfg
+	at := c.Settings.Node.Listen
+	if at == "" {
+		if at, err = p.kept.ListenAddr(); err != nil {
+			return err
+		}
+	}
+	if p.listener, err = net.Listen("tcp", at); err != nil {
+		return fmt.Errorf("listening for other nodes: %w", err)
+	}
+	addrs := map[community.NodeID]netip.AddrPort{}
+	for id, a := range p.kept.Addresses() {
+		addrs[id] = a.Addr
+	}
+	p.network, err = grpcpeer.New(grpcpeer.Config{
+		Identity: p.self, Listener: p.listener, Name: p.name, Authority: c.State.Cluster(), Met: addrs, Limits: peerLimits(c.Settings), Logger: c.Logger, Report: p.report.node,
+	})
+	p.report.network = p.network
+	return err
+}
+
+// join makes the community, and what decides and asks about calls in it.
+func (p *parts) join() (err error) {
+	c, l := p.cfg, p.cfg.Settings.Limits
+	if p.audit, err = audit.Open(p.kept.Audit(), audit.Config{Checkpoint: p.kept.Checkpoint(), Signer: p.self, Logger: c.Logger}); err != nil {
+		return err
+	}
+	p.inbound = inbound.New(inbound.Config{
+		Node: p.id, Rules: p.rules.Inbound, Append: p.record, Events: p.events,
+		Peer: func(id community.NodeID) (community.Peer, bool) { return p.community.Peer(id) },
+		Lent: func(to community.NodeID, m community.MemberID) bool { return p.lender != nil && p.lender.Has(to, m) },
+	})
+	p.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: c.Logger})
+	p.community = community.New(community.Config{
+		Node: p.id, Name: p.name, System: p.system, Network: p.network, Authorize: p.inbound.Authorize, Refused: p.report.refused, Undelivered: p.report.undelivered, LeftOut: p.report.leftOut, Logger: c.Logger,
+		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Partial, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
+		RefusalRate: rate.Limit(l.Rate), RefusalBurst: l.Burst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.Depth, MaxCall: l.Call, Drain: drain,
+	})
+	p.report.community = p.community
+	p.approvals = approvals.New(approvals.Config{
+		Node: p.id, Name: p.name, Community: p.community, Timeout: c.Settings.Approvals.Timeout, MaxMessage: l.Message, Events: p.events, Keep: p.rules.Keep,
+	})
+	return nil
+}
+
+// openSkills opens the registry of skills, unless they are switched off, and holds the definitions against it.
+func (p *parts) openSkills() (err error) {
+	if !p.cfg.Settings.Skills.Enabled {
+		return nil
+	}
+	cfg := p.cfg.SkillsConfig()
+	cfg.Report = p.report.skill
+	if p.skills, err = skills.NewRegistry(p.system, cfg); err != nil {
+		return fmt.Errorf("skills: %w", err)
+	}
+	return p.checkSkills()
+}
+
+// openTools makes what agents use and are made of.
+func (p *parts) openTools() (err error) {
+	c := p.cfg
+	p.runner = c.runner(p.name, p.rules.Denied, p.report.sandbox, p.report.disarmed)
+	tools, err := c.tools(p.files, p.runner, p.skills, p.fetchSkill)
+	if err != nil {
+		return err
+	}
+	servers := c.servers(p.runner)
+	servers.Report = p.report.mcp
+	servers.Warn = func(capability, why string) { p.events.Warn(event.Warning{Capability: capability, Why: why}) }
+	if p.servers, err = mcpservers.Open(servers); err != nil {
+		return err
+	}
+	p.models = models.New(models.Config{
+		Settings: c.Settings, Getenv: c.Getenv, Community: p.community, Funcs: c.Models, Record: c.Record, Replay: c.Replay, Logger: c.Logger,
+	})
+	p.factory = agent.NewFactory(agent.Config{
+		Community: p.community, Skills: p.skills, SkillUse: c.skillUse(), Trust: c.trustSkill, Granted: p.rules.Granted,
+		Tools: tools, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Settings.Windows.Of, More: p.servers.Tools,
+		Definition: p.definition, Model: p.models.Open, Dir: p.files.Dir(), Report: p.report.agent, Record: p.record, Logger: c.Logger,
+	})
+	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
+	return nil
+}
+
+// discover prepares the sources of hints about other nodes. A node on loopback looks and is seen on loopback only.
+func (p *parts) discover() error {
+	addr, err := netip.ParseAddrPort(p.listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	p.roster = discovery.NewRoster(discovery.Config{Self: string(p.id), Here: here(addr.Port()), Tag: p.self.Tag(), Report: p.network.Sight, Logger: p.cfg.Logger})
+	p.report.roster = p.roster
+	p.sources, err = sources(p.cfg.Settings.Discovery, string(p.id), p.self.Tag(), addr, p.cfg.Logger)
+	p.sources = append(p.sources, p.network.Introduced()) // the last to be believed
+	return err
+}
+
+// complete is an order with the node's own rules where it has none.
+func (p *parts) complete(o agent.Order) agent.Order {
+	if o.Rules == nil {
+		o.Rules = p.rules.Policy
+	}
+	if o.Limits == (budget.Limits{}) {
+		o.Limits = p.cfg.Settings.Budget
+	}
+	if o.Ask == nil {
+		o.Ask = p.unattended()
+	}
+	return o
+}
+
+// unattended asks about the calls of agents that no terminal watches; nil = they are denied.
+func (p *parts) unattended() func(context.Context, agent.Asked) tool.Answer {
+	if !p.cfg.Settings.Approvals.Unattended {
+		return nil
+	}
+	return p.approvals.Ask
+}
+
+// run runs the parts until ctx ends or one of them fails.
+func (p *parts) run(ctx context.Context) error {
+	socket, err := p.kept.ListenControl()
+	if err != nil {
+		return err
+	}
+	server := control.NewServer(control.Config{
+		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.files.Dir(), Started: p.started, Identity: p.self, Community: p.community,
+		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering,
+		Limits: p.cfg.Settings.Budget, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
+		Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Logger: p.cfg.Logger,
+	})
+	g, ctx := errgroup.WithContext(ctx)
+	part := func(name string, run func(context.Context) error) {
+		g.Go(func() error {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	part("community", p.community.Run)
+	part("refusals", p.warnOfRefusals)
+	part("mcp", p.servers.Run)
+	part("capabilities of mcp", func(ctx context.Context) error {
+		return p.servers.Offer(ctx, p.cfg.Settings.Capabilities, p.offer)
+	})
+	part("discovery", func(ctx context.Context) error { return p.roster.Run(ctx, p.sources...) })
+	changes := p.community.Subscribe()
+	part("changes", func(ctx context.Context) error { return p.report.changes(ctx, changes) })
+	part("record of calls", p.inbound.Run)
+	part("checkpoints of the record", p.audit.Run)
+	part("addresses", p.keepAddresses)
+	part("control", func(context.Context) error { return server.Serve(socket) })
+	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
+	g.Go(func() error {
+		select {
+		case <-p.newIdentity:
+			return errOtherIdentity
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	p.warnOfSkills()
+	select {
+	case p.ready <- Info{p.name, p.id, p.listener.Addr().String(), p.kept.Socket()}:
+	default: // the one before was not read
+	}
+	return g.Wait()
+}
+
+// close ends what the parts share, once none of them runs any more.
+func (p *parts) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if p.listener != nil {
+		_ = p.listener.Close() // it is closed already when the network ran
+	}
+	if p.system != nil {
+		if err := p.system.Shutdown(ctx); err != nil {
+			p.cfg.Logger.Warn("actors still running at the end", "err", err)
+		}
+	}
+	if p.audit != nil {
+		var err error
+		if p.inbound != nil {
+			err = p.inbound.Flush()
+		}
+		if err := errors.Join(err, p.audit.Close()); err != nil {
+			p.cfg.Logger.Warn("closing the audit log", "err", err)
+		}
+	}
+	if p.models != nil {
+		p.models.Close()
+	}
+	return nil
+}
+
+// stopServer lets calls of the control socket end by themselves for a moment, then ends them.
+func stopServer(s *grpc.Server) {
+	timer := time.AfterFunc(time.Second, s.Stop)
+	defer timer.Stop()
+	s.GracefulStop()
+}
+
+// record appends to the record of decisions. That it cannot be done is told to those who watch the node.
+func (p *parts) record(e audit.Entry) error {
+	err := p.audit.Append(e)
+	if err != nil {
+		p.events.Warn(event.Warning{Why: "nothing is allowed now: " + err.Error(), Mend: "symbio doctor"})
+	}
+	return err
+}
+
+// warnOfRefusals says, once, which capabilities refuse their calls. The person who runs the node can mend it; a caller cannot.
+func (p *parts) warnOfRefusals(context.Context) error {
+	refused, err := p.runner.Refusals(p.cfg.Settings.Capabilities, p.runner.Held)
+	for _, r := range refused {
+		p.cfg.Logger.Warn("capability refuses its calls", "capability", r.Capability, "why", r.Why)
+		p.events.Warn(event.Warning{Capability: r.Capability, Why: "its calls are refused: " + r.Why, Mend: r.Mend})
+	}
+	return err
+}
+
+// peerLimits are the connections' part of the limits. The connections let a little more through than a message may have, so that
+// the community refuses it, and counts whose it was.
+func peerLimits(c config.Config) grpcpeer.Limits {
+	l := c.Limits
+	return grpcpeer.Limits{
+		Message:     cmp.Or(l.Message, 1<<20) + 64<<10,
+		Streams:     uint32(max(128, l.NodeCalls)), // so that the community says busy, not gRPC
+		MaxDeadline: max(30*time.Minute, l.Call, lendingTime(c)),
+		Connections: l.Connections, PerNode: l.PerNode, Handshakes: l.Handshakes,
+		HandshakeRate: l.HandshakeRate, HandshakeBurst: l.HandshakeBurst, Joins: l.Joins, Grace: l.Grace,
+	}
+}

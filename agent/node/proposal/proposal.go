@@ -1,0 +1,102 @@
+// Package proposal reads a skill that a person may trust: what it asks for, what it is refused, and whether it is trusted
+// already. A proposal grants nothing: the Keeper of skills/trust records the person's yes.
+package proposal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"symbio/security/visible"
+	"symbio/skills"
+	"symbio/skills/share"
+	"symbio/skills/trust"
+)
+
+// Proposal is a skill as a person is shown it. The names in JSON are a contract with scripts.
+type Proposal struct {
+	Name        string            `json:"name"`
+	Description string            `json:"description"`
+	Scope       skills.Scope      `json:"scope"`
+	Path        string            `json:"path"`
+	SHA256      string            `json:"sha256"`         // of the SKILL.md
+	Hash        string            `json:"hash,omitempty"` // of a fetched skill, all of it
+	Node        string            `json:"node,omitempty"` // where it came from
+	NodeName    string            `json:"node_name,omitempty"`
+	Trust       trust.State       `json:"trust"`
+	Grants      []string          `json:"grants"` // what it may be trusted with
+	Refused     []skills.Withheld `json:"refused"`
+	Notes       []string          `json:"notes"`
+
+	Skill  skills.Skill `json:"-"`
+	Origin share.Origin `json:"-"`
+	// BadBook is why the book of what is trusted cannot be read as a whole; nil = it can.
+	BadBook error `json:"-"`
+}
+
+// HashToTrust is the one that a person compares: of a fetched skill that of all of it.
+func (p Proposal) HashToTrust() string {
+	if p.Hash != "" {
+		return p.Hash
+	}
+	return p.SHA256
+}
+
+// Of reads the skill that arg names, a name, an absolute path or the hash of a fetched one; all that is shown and kept is of
+// that reading. The error has the code NotFound, or InvalidArgument when the skill needs no trust.
+func Of(ctx context.Context, cfg skills.Config, keeper trust.Keeper, arg string) (Proposal, error) {
+	var p Proposal
+	dir, scope := "", skills.ScopePeer
+	if share.ValidHash(arg) {
+		o, err := keeper.Store.Find(arg)
+		if err != nil {
+			return p, status.Error(codes.NotFound, err.Error())
+		}
+		if err := keeper.Store.Verify(arg); err != nil {
+			return p, err
+		}
+		p.Origin, dir = o, keeper.Store.Dir(o.Hash, o.Name)
+	} else {
+		catalog, err := skills.Scan(ctx, cfg)
+		if err != nil {
+			return p, err
+		}
+		found, err := catalog.Find(arg)
+		if errors.Is(err, skills.ErrNotFound) {
+			return p, status.Error(codes.NotFound, fmt.Sprintf("%v; `symbio skills list` shows the skills here, `symbio skills fetch` those of other nodes", err))
+		}
+		if err != nil {
+			return p, err
+		}
+		if found.Scope.Grants() {
+			return p, status.Error(codes.InvalidArgument, fmt.Sprintf("%s is of scope %s: it grants what it asks for without being trusted", visible.Line(found.Name, 0), found.Scope))
+		}
+		dir, scope = found.Dir, found.Scope
+		if scope == skills.ScopePeer {
+			if p.Origin, err = keeper.Store.Find(filepath.Base(filepath.Dir(dir))); err != nil {
+				return p, err
+			}
+		}
+	}
+	skill, _, hash, err := skills.LoadFull(dir, cfg.Policy)
+	skill.Scope = scope
+	if err != nil {
+		return p, err
+	}
+	p.Skill, p.Name, p.Description, p.Scope, p.Path, p.SHA256 = skill, skill.Name, skill.Description, scope, skill.Path, hash
+	p.Hash, p.Node, p.NodeName = p.Origin.Hash, p.Origin.Node, p.Origin.NodeName
+	p.Grants, p.Refused = []string{}, []skills.Withheld{}
+	for _, r := range skill.Manifest.Grants {
+		p.Grants = append(p.Grants, r.String())
+	}
+	for _, r := range skill.Refused {
+		p.Refused = append(p.Refused, skills.Withheld(r))
+	}
+	p.Notes = append([]string{}, trust.Notes(p.Grants, p.Hash != "")...)
+	p.Trust, p.BadBook = keeper.State(skill, hash)
+	return p, nil
+}

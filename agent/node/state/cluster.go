@@ -1,0 +1,311 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/identity"
+	"symbio/security/private"
+	"symbio/transport/grpcpeer"
+)
+
+// ClusterListen is where a node of a cluster listens when it is told nothing else: on every address, so
+// that the nodes on other machines reach it, and on a port that can be written down.
+const ClusterListen = ":7946"
+
+// loopbackListen is where a node listens that is in no cluster and told nothing else.
+const loopbackListen = "127.0.0.1:0"
+
+// ErrNoCluster says that a node is in no cluster, ErrNoAuthority that the authority is elsewhere.
+var (
+	ErrNoCluster   = errors.New("this node is in no cluster\nMake one with: symbio cluster init\nor join one with the line that that prints")
+	ErrNoAuthority = errors.New("the cluster's authority is not on this machine\nRun this on the machine where `symbio cluster init` ran, or on one that was promoted")
+)
+
+// Cluster is the directory of the authority of a cluster that was made here, or given to a node here.
+func (s Dir) Cluster() string { return filepath.Join(string(s), "cluster") }
+
+// member is the directory of what a node has from its cluster.
+func (n Node) member() string { return filepath.Join(n.path(), "cluster") }
+
+// settings are what was said when the node came to be of a cluster.
+type settings struct {
+	Listen string `json:"listen"`
+}
+
+func (n Node) settingsFile() string {
+	return filepath.Join(n.member(), "settings.json")
+}
+
+// checkListen refuses an address before anything is made that would rest on it.
+func checkListen(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return fmt.Errorf("listen address %q: want HOST:PORT, or :PORT for every address: %w", addr, err)
+	}
+	return nil
+}
+
+func (n Node) saveSettings(v settings) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return private.Replace(n.settingsFile(), data)
+}
+
+// ListenAddr is where the node of that name listens unless it is told otherwise.
+func (n Node) ListenAddr() (string, error) {
+	data, err := os.ReadFile(n.settingsFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return loopbackListen, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var v settings
+	if err := json.Unmarshal(data, &v); err != nil {
+		return "", fmt.Errorf("%s is damaged; move it away: %w", n.settingsFile(), err)
+	}
+	if v.Listen == "" {
+		return ClusterListen, nil
+	}
+	return v.Listen, nil
+}
+
+// OpenCluster returns the cluster whose authority is on this machine; ErrNoAuthority when it is
+// elsewhere or nowhere.
+func (s Dir) OpenCluster() (*identity.Cluster, error) {
+	c, err := identity.OpenCluster(s.Cluster())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoAuthority
+	}
+	return c, err
+}
+
+// Identity is that of the node of that name: of the cluster that the node has joined or that was made on
+// this machine, else of the user's own authority on this machine.
+func (n Node) Identity() (*identity.Identity, error) {
+	key, err := identity.LoadOrCreateKey(n.Key())
+	if err != nil {
+		return nil, err
+	}
+	c, none := n.dir.OpenCluster()
+	if none != nil && !errors.Is(none, ErrNoAuthority) {
+		return nil, none
+	}
+	open := identity.OpenMember
+	if none == nil {
+		open = c.OpenMember
+	}
+	i, err := open(n.member(), key) // first: a node that has joined stays where it is
+	if !errors.Is(err, fs.ErrNotExist) {
+		return i, err
+	}
+	if none == nil {
+		return c.Issue(key, n.name)
+	}
+	authority, err := identity.OpenLocalAuthority(n.dir.Authority())
+	if err != nil {
+		return nil, err
+	}
+	return authority.Issue(key)
+}
+
+// InCluster says, as ErrNoCluster, when the node of that name is in no cluster, or when there is none
+// of that name.
+func (n Node) InCluster() error {
+	if _, err := os.Stat(n.Key()); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("node %s has not run here yet: %w", n.name, ErrNoCluster)
+	}
+	if _, err := n.dir.OpenCluster(); !errors.Is(err, ErrNoAuthority) {
+		return err
+	}
+	if _, _, err := identity.MemberOf(n.member()); errors.Is(err, fs.ErrNotExist) {
+		return ErrNoCluster
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// InitCluster makes a cluster on this machine, and the node of that name its first. listen is where
+// that node is to listen; "" is ClusterListen.
+func (n Node) InitCluster(cluster, listen string) (*identity.Identity, error) {
+	if err := checkName(n.name); err != nil {
+		return nil, err
+	}
+	if other, _, err := identity.MemberOf(n.member()); err == nil {
+		return nil, fmt.Errorf("node %s is a member of cluster %s already; to leave it: symbio cluster leave --node %s", n.name, other, n.name)
+	}
+	if err := checkListen(listen); err != nil {
+		return nil, err
+	}
+	_, err := identity.CreateCluster(n.dir.Cluster(), cluster)
+	if errors.Is(err, identity.ErrClusterExists) {
+		return nil, fmt.Errorf("%w; `symbio cluster token` lets another node join it", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := n.saveSettings(settings{Listen: listen}); err != nil {
+		return nil, err
+	}
+	return n.Identity()
+}
+
+// JoinCluster makes the node of that name a member of the token's cluster, whose authority is at addr.
+func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identity.Token) (*identity.Admission, error) {
+	if err := checkName(n.name); err != nil {
+		return nil, err
+	}
+	if err := checkListen(listen); err != nil {
+		return nil, err
+	}
+	if c, err := n.dir.OpenCluster(); err == nil {
+		return nil, fmt.Errorf("this machine holds the authority of cluster %s, and a node is in one cluster only", c.Name())
+	}
+	other, hash, err := identity.MemberOf(n.member())
+	if err == nil && !token.Fits(hash) {
+		return nil, fmt.Errorf("node %s is a member of another cluster, %s; to leave it: symbio cluster leave --node %s", n.name, other, n.name)
+	}
+	key, err := identity.LoadOrCreateKey(n.Key())
+	if err != nil {
+		return nil, err
+	}
+	a, err := grpcpeer.Enrol(ctx, addr, token, key, n.name, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.saveSettings(settings{Listen: listen}); err != nil {
+		return nil, err
+	}
+	return a, a.Save(n.member())
+}
+
+// LeaveCluster makes the node of that name, which must not run, a node of this user's own again, under a new key. What
+// it was is kept in the directory that it returns.
+func (n Node) LeaveCluster() (cluster, kept string, err error) {
+	if c, err := n.dir.OpenCluster(); err == nil {
+		return "", "", fmt.Errorf("this machine holds the authority of cluster %s, and without it no node is let in, renewed or removed; give it to another with `symbio cluster promote`, then move %s away", c.Name(), n.dir.Cluster())
+	}
+	if cluster, _, err = identity.MemberOf(n.member()); errors.Is(err, fs.ErrNotExist) {
+		return "", "", ErrNoCluster
+	} else if err != nil {
+		return "", "", err
+	}
+	release, err := n.Claim()
+	if err != nil {
+		return "", "", fmt.Errorf("%w; stop it first", err)
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	kept = filepath.Join(n.path(), "left-"+cluster+"-"+time.Now().UTC().Format("20060102T150405Z"))
+	if err := os.Mkdir(kept, 0o700); err != nil {
+		return "", "", err
+	}
+	// The key goes first: without it a node can do nothing with the rest, and a second try takes that.
+	for _, path := range []string{n.Key(), n.member()} {
+		if err := os.Rename(path, filepath.Join(kept, filepath.Base(path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", "", err
+		}
+	}
+	return cluster, kept, nil
+}
+
+// Outsider says that the node of that name is of no cluster while another one of this machine is, and how to change
+// that; "" = it is not so.
+func (n Node) Outsider() string {
+	if n.InCluster() == nil {
+		return ""
+	}
+	own, _ := n.dir.OwnIDs() // a key that cannot be read belongs to a node that does not start
+	for _, other := range slices.Sorted(maps.Values(own)) {
+		if cluster, _, err := identity.MemberOf(n.dir.Node(other).member()); err == nil {
+			return fmt.Sprintf("node %s is another node than %s, which is of cluster %s, and not of that cluster: to make it one, run `symbio cluster token` where the authority is, then here: symbio --node %s join TOKEN ADDRESS",
+				n.name, other, cluster, n.name)
+		}
+	}
+	return ""
+}
+
+// Belongs returns the identity of the node of that name when it is a member of the token's cluster
+// already, with a certificate that is still good; nil when it has to join.
+func (n Node) Belongs(token identity.Token) *identity.Identity {
+	if _, hash, err := identity.MemberOf(n.member()); err != nil || !token.Fits(hash) {
+		return nil
+	}
+	i, err := n.Membership()
+	if err != nil || i.Expired() {
+		return nil
+	}
+	return i
+}
+
+// Membership is what the node of that name has from a cluster that it joined, as it is kept, with the error of
+// identity.OpenMember; fs.ErrNotExist when it joined none.
+func (n Node) Membership() (*identity.Identity, error) {
+	if _, _, err := identity.MemberOf(n.member()); err != nil {
+		return nil, err
+	}
+	key, err := identity.LoadOrCreateKey(n.Key())
+	if err != nil {
+		return nil, err
+	}
+	return identity.OpenMember(n.member(), key)
+}
+
+// OwnIDs are the ids of this user's nodes on this machine.
+func (s Dir) OwnIDs() (map[identity.NodeID]string, error) {
+	files, err := filepath.Glob(filepath.Join(string(s), "nodes", "*", "key.pem"))
+	if err != nil {
+		return nil, err
+	}
+	own := map[identity.NodeID]string{}
+	for _, f := range files {
+		k, err := identity.LoadOrCreateKey(f)
+		if err != nil {
+			return nil, err
+		}
+		own[k.ID()] = filepath.Base(filepath.Dir(f))
+	}
+	return own, nil
+}
+
+// reloadTimeout is how long a running node may take to read what was written.
+const reloadTimeout = 5 * time.Second
+
+// Reload makes a running node of that name read again what was written about its cluster; running says
+// whether there is one.
+func (n Node) Reload(ctx context.Context) (running bool, err error) {
+	all, err := n.dir.Running()
+	if err != nil {
+		return false, err
+	}
+	for _, one := range all {
+		if one != n.name {
+			continue
+		}
+		conn, err := n.Dial()
+		if err != nil {
+			return true, err
+		}
+		defer conn.Close()
+		ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
+		defer cancel()
+		_, err = symbiov1.NewControlClient(conn).Reload(ctx, &symbiov1.ReloadRequest{})
+		return true, err
+	}
+	return false, nil
+}

@@ -1,0 +1,85 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Problem is something in the state directory that keeps nodes from working, or secrets from being secret.
+type Problem struct {
+	Path, Why, Fix string
+}
+
+// Problems looks at who may use what nodes keep here, and changes nothing. A directory that is not there yet is none.
+func (s Dir) Problems() ([]Problem, error) {
+	if _, err := os.Stat(string(s)); errors.Is(err, fs.ErrNotExist) {
+		return s.unmade(), nil
+	}
+	const writable, any = 0o022, 0o077
+	p := &inspection{}
+	p.look(string(s), true, writable)
+	p.look(s.Authority(), true, writable)
+	p.look(filepath.Join(s.Authority(), "authority.pem"), false, any)
+	p.look(s.Cluster(), true, any) // the authority of a cluster that was made here
+	p.look(filepath.Join(string(s), "nodes"), true, writable)
+	p.look(s.allowed(), true, any)
+	p.look(s.checkpoints(), true, any)
+	entries, err := os.ReadDir(filepath.Join(string(s), "nodes"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return p.found, err
+	}
+	for _, e := range entries {
+		p.look(s.Node(e.Name()).path(), true, any) // the control socket is in it
+		p.look(s.Node(e.Name()).Key(), false, any)
+		p.look(s.Node(e.Name()).Standing(), false, any)
+		p.look(s.Node(e.Name()).member(), true, any)
+	}
+	return p.found, errors.Join(p.errs...)
+}
+
+// unmade is what would keep a first node from making the directory.
+func (s Dir) unmade() []Problem {
+	for dir := filepath.Dir(string(s)); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+			continue
+		}
+		if err == nil && info.IsDir() && mayWrite(dir) {
+			return nil
+		}
+		return []Problem{{string(s), "it does not exist, and cannot be made in " + dir, "make it yours: mkdir -p -m 700 " + string(s) + ", or set XDG_STATE_HOME to a directory of your own"}}
+	}
+}
+
+// inspection collects what is wrong with files.
+type inspection struct {
+	found []Problem
+	errs  []error
+}
+
+// look checks one path that nodes made, if it is there; nobody else may have the permissions in closed.
+func (p *inspection) look(path string, dir bool, closed fs.FileMode) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		p.errs = append(p.errs, err)
+		return
+	}
+	mode := "600"
+	if dir {
+		mode = "700"
+	}
+	switch open := openTo(info) & closed; {
+	case info.IsDir() != dir:
+		p.found = append(p.found, Problem{path, "it is something else than nodes make there", "move it away"})
+	case !own(info):
+		p.found = append(p.found, Problem{path, "it belongs to another user", "give it to the user who runs the node: chown"})
+	case open != 0:
+		p.found = append(p.found, Problem{path, fmt.Sprintf("other users may use it (mode %04o)", info.Mode().Perm()), "chmod " + mode + " " + path})
+	}
+}

@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"symbio/agent/budget"
+	"symbio/agent/conversation"
+	"symbio/agent/team"
+	"symbio/agent/tool/peer"
+	"symbio/community"
+)
+
+// Replicate spawns a copy of the agent: the same definition and model, at most the same permissions, out of the same
+// budget (spec: Replicable; architecture: invariant 7). budget.ErrExceeded says which limit is reached. It is safe
+// for concurrent use.
+func (a *Agent) Replicate(ctx context.Context, r community.Replica) (community.Member, error) {
+	c, err := a.spawn(ctx, team.Wanted{Reason: r.Reason, Name: r.Name, Node: r.Node, Keep: r.Keep})
+	if err != nil {
+		return community.Member{}, err
+	}
+	return c.Member, nil
+}
+
+func (a *Agent) spawn(ctx context.Context, w team.Wanted) (*team.Child, error) {
+	have := a.set.Names()
+	if unknown := slices.DeleteFunc(slices.Clone(w.Keep), func(name string) bool { return slices.Contains(have, name) }); len(unknown) > 0 {
+		return nil, fmt.Errorf("you do not have the tools %v; yours are %v", unknown, have)
+	}
+	if w.Keep == nil {
+		w.Keep = a.keepFor(w.Definition)
+	}
+	if w.Node != "" {
+		return a.spawnOn(ctx, w)
+	}
+	parent := a.instance
+	child, err := parent.newChild(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	member, err := parent.factory.begin(ctx, cmp.Or(w.Name, parent.nextName()), child)
+	if err != nil {
+		child.account.Close()
+		return nil, err
+	}
+	c := &team.Child{Member: member, Handle: localHandle{child}, Account: child.account}
+	if err := a.team.Add(c); err != nil {
+		return nil, errors.Join(err, parent.factory.cfg.Community.Terminate(ctx, member.ID))
+	}
+	parent.report(Event{Type: EventSpawned, Member: member.ID, Text: w.Reason})
+	return c, nil
+}
+
+// newChild returns a new sub-agent of this node, with a place in the budget.
+func (i *instance) newChild(ctx context.Context, w team.Wanted) (*instance, error) {
+	def, model := i.def, i.unmetered
+	var most budget.Limits
+	if w.Definition != "" && w.Definition != i.def.Name {
+		var err error
+		if def, model, err = i.factory.definition(ctx, w.Definition, i.unmetered); err != nil {
+			return nil, err
+		}
+		most = def.Budget // that of the agent's own definition holds already
+	}
+	account, err := i.account.Open(most, w.Share, false)
+	if err != nil {
+		return nil, err
+	}
+	child := &instance{
+		factory: i.factory, def: def, account: account, parent: i, ask: i.ask, declined: i.declined,
+		permissions: i.permissions.newChild(w.Keep),
+	}
+	return child.withModel(model), nil
+}
+
+// keepFor returns the tools that a sub-agent of this definition keeps if the model names none; nil = all there are. An agent
+// whose own definition leaves some out does not get them by way of another definition.
+func (a *Agent) keepFor(definition string) []string {
+	i := a.instance
+	if i.def.Tools == nil || definition == "" || definition == i.def.Name {
+		return i.permissions.keep
+	}
+	return slices.DeleteFunc(a.set.Names(), func(name string) bool { return !i.permissions.keeps(name) })
+}
+
+// newTeam returns the agent's team.
+func (a *Agent) newTeam() *team.Team {
+	i := a.instance
+	return team.New(team.Config{
+		Definition: i.def.Name,
+		Spawn:      a.spawn,
+		Send:       a.borrower.Send,
+		OnBehalf: func(to *team.Child) ([]byte, error) {
+			return i.permissions.encodeConstraints(to.Member.Node != i.self.Node)
+		},
+		Deadline: func() (time.Time, error) {
+			if t := i.task.paysFrom(); t != nil {
+				return t.Until(), i.account.TimeExceeded()
+			}
+			return time.Now().Add(i.account.Wall()), i.account.TimeExceeded()
+		},
+		Done:            i.remoteTaskDone,
+		PendingSteering: func() int { return a.talk.PendingSteering() },
+	})
+}
+
+// remoteTaskDone reports the end of a task on another node, whose agent does not report here.
+func (i *instance) remoteTaskDone(c *team.Child, text string, err error) {
+	if !c.Account.IsRemote() {
+		return
+	}
+	e := Event{Type: EventDone, Agent: c.Member.ID, Name: c.Member.Name, Parent: i.self.ID, Text: text, Spent: new(c.Account.Total())}
+	if err != nil {
+		e.Type, e.Text, e.Why = EventFailed, "", err.Error()
+	}
+	i.factory.cfg.Report(e)
+}
+
+// localHandle is the handle of a sub-agent of this node.
+type localHandle struct{ instance *instance }
+
+func (h localHandle) Stop(ctx context.Context) {
+	err := h.instance.factory.cfg.Community.Terminate(ctx, h.instance.self.ID)
+	if err != nil && !errors.Is(err, community.ErrNotFound) {
+		h.instance.factory.cfg.Logger.Warn("sub-agent not terminated", "agent", h.instance.self.ID, "err", err)
+	}
+}
+
+func (h localHandle) Gone() error {
+	if _, here := h.instance.factory.cfg.Community.Member(h.instance.self.ID); here {
+		return nil
+	}
+	return errors.New("it has ended")
+}
+
+func (h localHandle) Steer(ctx context.Context, text string) (conversation.Receipt, error) {
+	constraints, err := h.instance.parent.permissions.encodeConstraints(false)
+	if err != nil {
+		return conversation.Receipt{}, err
+	}
+	return h.instance.factory.SteerFrom(ctx, h.instance.self.ID, text, community.Signal{Requester: peer.Requester(ctx), OnBehalf: constraints})
+}
+
+func (h localHandle) Doing() string { return h.instance.currentActivity() }

@@ -1,0 +1,134 @@
+package step_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"symbio/agent/step"
+	"symbio/agent/tool/guardrail"
+	"symbio/security/sandbox"
+)
+
+// The examples of the spec that example_test.go does not have.
+
+func ExampleGenerateText() {
+	textPipeline := step.Pipeline(
+		step.Transform(strings.TrimSpace),
+		step.GenerateText(func(q string) string { return q }),
+	)
+	fmt.Println(step.With(step.Session{Model: echo}, textPipeline).Run(context.Background(), "  tides "))
+	// Output: about tides <nil>
+}
+
+func ExampleRelay() {
+	counter := step.NewMemory(0)
+	relay := counter.Relay()
+	relay.Set(10)
+	fmt.Println(step.Add(relay, 1), step.Add(relay, -1), step.Add(relay, 5))
+
+	var urls step.Memory[step.Set[string]]
+	step.Insert(urls.Relay(), "a")
+	step.Union(urls.Relay(), step.Set[string]{"a": {}, "b": {}})
+	fmt.Println(step.Contains(urls.Relay(), "b"), len(urls.Get()))
+
+	var items step.Memory[[]string]
+	step.Append(items.Relay(), "item")
+	doubled := step.MapRelay(relay, func(n int) int { return 2 * n }, func(n int) int { return n / 2 })
+	readOnly := step.ReadOnly(relay, func(n int) string { return fmt.Sprint(n, " links") })
+	fmt.Println(items.Get(), doubled.Get(), readOnly.Get(), step.Constant(42).Get())
+	// Output:
+	// 11 10 15
+	// true 2
+	// [item] 30 15 links 42
+}
+
+func ExampleGate() {
+	agent := step.Transform(func(q string) string { return " about " + q + " " })
+	s := step.Pipeline(
+		step.Gate(func(in string) (string, error) {
+			if in == "" {
+				return "", step.Block("empty input")
+			}
+			return strings.ToLower(in), nil
+		}),
+		agent,
+		step.Gate(func(out string) (string, error) { return strings.TrimSpace(out), nil }),
+	)
+	fmt.Println(s.Run(context.Background(), "TIDES"))
+	fmt.Println(step.Pipeline(step.Passthrough[string](), step.Blocked[string, string]("blocked")).Run(context.Background(), ""))
+	// Output:
+	// about tides <nil>
+	//  blocked: blocked
+}
+
+const (
+	sessionStarted step.EventName = "sessionStarted"
+	sessionEnded   step.EventName = "sessionEnded"
+)
+
+func ExampleEmitBefore() {
+	var bus step.EventBus
+	defer bus.Close()
+	bus.On(sessionStarted, func(step.Event) { fmt.Println("started") })
+	bus.On(sessionEnded, func(e step.Event) { fmt.Println("ended:", e.Payload) })
+
+	s := step.EmitBefore(sessionStarted, nil,
+		step.EmitAfter(sessionEnded, func(out string) any { return out }, step.Transform(strings.ToUpper)))
+	fmt.Println(step.With(&bus, s).Run(context.Background(), "tides"))
+	// Output:
+	// started
+	// ended: TIDES
+	// TIDES <nil>
+}
+
+// shelf is what one step has and others use. Shared is by pointer.
+type shelf struct{ books []string }
+
+func (*shelf) Default() *shelf { return &shelf{} }
+
+func ExampleValue() {
+	fetch := step.Empty[string]()
+	analyze := step.Func(func(ctx context.Context, query string) (bool, error) {
+		return slices.Contains(step.Value[*shelf](ctx).books, query), nil
+	})
+	reader := step.Chain2(fetch, step.With(&shelf{books: []string{"tides"}}, analyze))
+
+	fmt.Println(reader.Run(context.Background(), "tides"))
+	fmt.Println(analyze.Run(context.Background(), "tides")) // with the default
+	// Output:
+	// true <nil>
+	// false <nil>
+}
+
+// A type of another package as a value of the context.
+func ExampleReader() {
+	policy := step.Reader(sandbox.Policy{Network: sandbox.NetworkNone})
+	inside := step.Func(func(ctx context.Context, _ string) (sandbox.Network, error) { return policy(ctx).Network, nil })
+
+	fmt.Println(inside.Run(context.Background(), ""))
+	fmt.Println(step.With(sandbox.Policy{Network: sandbox.NetworkFull}, inside).Run(context.Background(), ""))
+	// Output:
+	// none <nil>
+	// full <nil>
+}
+
+func ExampleGuardrail_presets() {
+	isProduction := true
+	analyze := step.Guardrail(step.Empty[string](), guardrail.Preset("read_only"))
+	process := step.Guardrail(analyze, guardrail.Preset("standard"))
+	handle := step.Guardrail(process,
+		guardrail.Allow("Read"),
+		guardrail.If(isProduction, guardrail.Deny("Bash"), guardrail.Preset("restrictive")))
+	fmt.Println(handle.Run(context.Background(), "done"))
+	// Output: done <nil>
+}
+
+func ExampleTimeout() {
+	openAI := step.Func(func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+	local := step.Transform(func(q string) string { return "about " + q })
+	fmt.Println(step.Timeout(30*time.Second, step.Race(openAI, local)).Run(context.Background(), "tides"))
+	// Output: about tides <nil>
+}

@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"symbio/agent/budget"
+)
+
+// runningTask is the task that an agent works on, if any. It is safe for concurrent use.
+type runningTask struct {
+	mu          sync.Mutex
+	budget      *budget.Task       // what the task is paid from; nil = there is no task; guarded by mu
+	stop        context.CancelFunc // ends the task; nil = there is none; guarded by mu
+	interrupted bool               // of this task, or of the last one; guarded by mu
+}
+
+// start notes that a task begins. It returns the context of the task, which ends at the given time with that cause, or when
+// the task is interrupted, and what the caller must call when the task is done.
+func (t *runningTask) start(ctx context.Context, pays *budget.Task, end time.Time, cause error) (context.Context, func()) {
+	ctx, stop := context.WithDeadlineCause(ctx, end, cause)
+	t.mu.Lock()
+	t.stop, t.interrupted, t.budget = stop, false, pays
+	t.mu.Unlock()
+	return ctx, func() {
+		stop()
+		pays.Close()
+		t.mu.Lock()
+		t.stop, t.budget = nil, nil
+		t.mu.Unlock()
+	}
+}
+
+// paysFrom returns what the task is paid from; nil = there is no task.
+func (t *runningTask) paysFrom() *budget.Task {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.budget
+}
+
+// forTools returns the context of the task's tools, which end early enough for the model's last words.
+func (t *runningTask) forTools(ctx context.Context) context.Context {
+	if b := t.paysFrom(); b != nil {
+		return b.ForTools(ctx)
+	}
+	return ctx
+}
+
+// interrupt ends the task; false = there is none.
+func (t *runningTask) interrupt() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stop == nil {
+		return false
+	}
+	t.interrupted = true
+	t.stop()
+	return true
+}
+
+// wasInterrupted reports whether the task was interrupted; without a task, whether the last one was.
+func (t *runningTask) wasInterrupted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.interrupted
+}

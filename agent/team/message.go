@@ -1,0 +1,117 @@
+package team
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	_ "embed"
+
+	"symbio/agent/conversation"
+	"symbio/agent/tool"
+	"symbio/community"
+)
+
+//go:embed message_agent.md
+var messageText string
+
+type messageArgs struct {
+	Agent   string `json:"agent" jsonschema:"the agent_id or name of one of your sub-agents"`
+	Message string `json:"message" jsonschema:"what to say; to one that does nothing, its next task"`
+}
+
+var messageTool = tool.NewKind[messageArgs](tool.Spec{Name: "message_agent", Description: messageText})
+
+// message gives a sub-agent that does nothing its next task, and tells one that works something more.
+func (t *Team) message(ctx context.Context, args messageArgs) tool.Result {
+	if err := CheckText(args.Message); err != nil {
+		return errorResult(err)
+	}
+	some, err := t.find([]string{args.Agent})
+	if err != nil {
+		return errorResult(err)
+	}
+	c := some[0]
+	if why := c.Handle.Gone(); why != nil {
+		return errorResult(fmt.Errorf("%s is gone: %w", c.Member.Name, why))
+	}
+	t.mu.Lock()
+	working := c.task != nil && !c.task.done
+	t.mu.Unlock()
+	if working {
+		return t.steer(ctx, c, args.Message)
+	}
+	key := taskKey(c.Member.Metadata[community.DefinitionKey], args.Message)
+	if err = t.reserve(key, 1); err == nil {
+		err = t.assign(ctx, c, key, args.Message)
+	}
+	if err != nil {
+		return errorResult(fmt.Errorf("%s was not given the task: %w", c.Member.Name, err))
+	}
+	return jsonResult(map[string]any{"agent_id": c.Member.ID, "name": c.Member.Name, "outcome": "started", "note": c.Member.Name + " works on it as a new task; wait_agents has its result."})
+}
+
+// MaxText bounds a task, and what is said to an agent, in bytes: more belongs into a file.
+const MaxText = 256 << 10
+
+// CheckText returns what is wrong with a text that is said to an agent: community.ErrTooLarge, ErrInvalid.
+func CheckText(text string) error {
+	switch {
+	case len(text) > MaxText:
+		return fmt.Errorf("%d KiB to say meanwhile: %w", len(text)>>10, community.ErrTooLarge)
+	case !utf8.ValidString(text) || strings.TrimSpace(text) == "":
+		return errors.Join(community.ErrInvalid, errors.New("there is no text to say"))
+	}
+	return nil
+}
+
+// steerTimeout is how long a call waits to see that something said was delivered: a model that is being asked answers in seconds, a
+// tool may take minutes.
+const steerTimeout = 2 * time.Second
+
+// steer says something to a sub-agent that works. What comes of it later wait_agents tells.
+func (t *Team) steer(ctx context.Context, c *Child, text string) tool.Result {
+	under, cancel := t.background(ctx)
+	delivered := make(chan conversation.Receipt, 1)
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		cancel()
+		return errorResult(fmt.Errorf("%s was not told", c.Member.Name))
+	}
+	t.tasks.Go(func() {
+		defer cancel()
+		r, err := c.Handle.Steer(under, text)
+		if err != nil {
+			r.Outcome, r.Why = conversation.Returned, err.Error()
+		}
+		if r.Outcome == conversation.Returned {
+			t.mu.Lock()
+			c.undelivered = append(c.undelivered, text)
+			t.notify()
+			t.mu.Unlock()
+		}
+		delivered <- r
+	})
+	t.mu.Unlock()
+	wait := time.NewTimer(steerTimeout)
+	defer wait.Stop()
+	reply := map[string]any{"agent_id": c.Member.ID, "name": c.Member.Name, "outcome": "on its way", "note": c.Member.Name + " is told before its model is asked the next time. If it is done before that, wait_agents says that it was not told."}
+	select {
+	case r := <-delivered:
+		switch reply["outcome"] = r.Outcome; r.Outcome {
+		case conversation.Returned:
+			return errorResult(fmt.Errorf("%s was not told: %s", c.Member.Name, r.Why))
+		case conversation.Kept:
+			reply["note"] = c.Member.Name + " is told with the task that it begins next."
+		default:
+			reply["note"] = c.Member.Name + " has been told."
+		}
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	return jsonResult(reply)
+}

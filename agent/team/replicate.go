@@ -1,0 +1,132 @@
+package team
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+
+	_ "embed"
+
+	"symbio/agent/budget"
+	"symbio/agent/tool"
+	"symbio/agent/tool/replicate"
+)
+
+//go:embed replicate_agent.md
+var replicateText string
+
+// maxCount is how many sub-agents one call makes at most; the budget may allow fewer.
+const maxCount = 16
+
+// replicateArgs are what a model says of sub-agents that it wants (spec: swiftagent.md, ReplicateTool).
+type replicateArgs struct {
+	Reason string     `json:"reason" jsonschema:"why a sub-agent is needed, in a sentence"`
+	Task   string     `json:"task,omitempty" jsonschema:"what it is to do: it begins at once, and you go on; wait_agents has its result"`
+	Count  int        `json:"count,omitempty" jsonschema:"how many of them, each with this task; absent = 1"`
+	Agent  string     `json:"agent,omitempty" jsonschema:"the name of an agent definition; absent = a copy of you"`
+	Name   string     `json:"name,omitempty" jsonschema:"a short name for it: letters, digits, dots, hyphens"`
+	Node   string     `json:"node,omitempty" jsonschema:"the node that it is to live on, by name or id; absent = yours"`
+	Tools  []string   `json:"tools,omitempty" jsonschema:"the tools it may use, a part of your own; absent = all of yours"`
+	Budget *shareArgs `json:"budget,omitempty" jsonschema:"what each may use of what is left to you, set aside for it; what it does not use comes back. Absent = it uses yours, as you do"`
+}
+
+// shareArgs is a share of the budget. What is absent is not shared out.
+type shareArgs struct {
+	ModelCalls  int     `json:"model_calls,omitempty" jsonschema:"how often models may be asked"`
+	Tokens      int64   `json:"tokens,omitempty" jsonschema:"that models read and write"`
+	Cost        float64 `json:"cost,omitempty"`
+	Agents      int     `json:"agents,omitempty" jsonschema:"sub-agents of its own that live at once"`
+	Depth       int     `json:"depth,omitempty" jsonschema:"generations below it"`
+	WallSeconds float64 `json:"wall_seconds,omitempty" jsonschema:"how long a task may take it"`
+}
+
+func (a *shareArgs) limits() budget.Limits {
+	if a == nil {
+		return budget.Limits{}
+	}
+	return budget.Limits{
+		ModelCalls: a.ModelCalls, Tokens: a.Tokens, Cost: a.Cost, Agents: a.Agents, Depth: a.Depth,
+		Wall: budget.Seconds(a.WallSeconds),
+	}
+}
+
+// replicateTool runs its calls one after the other, so that sub-agents are
+// made in the order in which the model wanted them.
+var replicateTool = tool.NewKind[replicateArgs](tool.Spec{Name: replicate.Name, Description: replicateText, Alone: true})
+
+// replicate makes the sub-agents that a model wants, and has them begin their task.
+func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
+	count := cmp.Or(args.Count, 1)
+	if count < 1 || count > maxCount {
+		return errorResult(fmt.Errorf("no sub-agent was spawned: count is 1 to %d", maxCount))
+	}
+	if len(args.Task) > MaxText {
+		return errorResult(fmt.Errorf("no sub-agent was spawned: the task is longer than %d KiB; put it into a file", MaxText>>10))
+	}
+	key := taskKey(cmp.Or(args.Agent, t.cfg.Definition), args.Task)
+	if args.Task != "" {
+		if err := t.reserve(key, count); err != nil {
+			return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
+		}
+	}
+	made := []replicate.Spawned{}
+	var problem error
+	for i := range count {
+		c, err := t.cfg.Spawn(ctx, Wanted{
+			Reason: args.Reason, Definition: args.Agent, Name: numbered(args.Name, i, count), Node: args.Node, Keep: args.Tools, Share: args.Budget.limits(),
+		})
+		unassigned := count - i
+		if err == nil {
+			made = append(made, replicate.SpawnedAs(c.Member))
+			if args.Task != "" {
+				err = t.assign(ctx, c, key, ofSeveral(args.Task, i, count))
+				unassigned--
+			}
+		}
+		if err != nil {
+			problem = err
+			t.mu.Lock()
+			t.release(key, unassigned)
+			t.mu.Unlock()
+			break
+		}
+	}
+	return replicateResult(made, count, args.Task != "", problem)
+}
+
+// replicateResult returns what the model reads of the sub-agents that were made.
+func replicateResult(made []replicate.Spawned, count int, working bool, problem error) tool.Result {
+	if len(made) == 0 {
+		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", problem))
+	}
+	reply := struct {
+		Success            bool                `json:"success"`
+		*replicate.Spawned                     // of one
+		Agents             []replicate.Spawned `json:"agents,omitempty"` // of several
+		Working            bool                `json:"working,omitempty"`
+		Problem            string              `json:"problem,omitempty"`
+	}{Success: true, Working: working}
+	if reply.Spawned = &made[0]; count > 1 {
+		reply.Spawned, reply.Agents = nil, made
+	}
+	if problem != nil {
+		reply.Problem = fmt.Sprintf("%d of %d: %v", len(made), count, problem)
+	}
+	return jsonResult(reply)
+}
+
+func numbered(name string, i, of int) string {
+	if name == "" || of == 1 {
+		return name
+	}
+	return name + "-" + strconv.Itoa(i+1)
+}
+
+// ofSeveral tells each of several which it is, so that they can part the work, or do it each in its own way.
+func ofSeveral(task string, i, of int) string {
+	if of == 1 {
+		return task
+	}
+	return fmt.Sprintf("%s\n\n[You are number %d of %d agents that were given this task.]", task, i+1, of)
+}

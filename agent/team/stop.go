@@ -1,0 +1,46 @@
+package team
+
+import (
+	"context"
+	"time"
+
+	_ "embed"
+
+	"symbio/agent/tool"
+)
+
+//go:embed stop_agents.md
+var stopText string
+
+type stopArgs struct {
+	Agents []string `json:"agents,omitempty" jsonschema:"agent_ids or names of your sub-agents; absent = all of them"`
+}
+
+var stopTool = tool.NewKind[stopArgs](tool.Spec{Name: "stop_agents", Description: stopText})
+
+// finishTimeout is how long it may take until the task of a stopped agent has ended.
+const finishTimeout = 5 * time.Second
+
+// stop ends sub-agents with all below them, side by side, and answers with how they stood.
+func (t *Team) stop(ctx context.Context, args stopArgs) tool.Result {
+	some, err := t.find(args.Agents)
+	if err != nil {
+		return errorResult(err)
+	}
+	t.mu.Lock()
+	for _, c := range some {
+		if c.task != nil {
+			c.task.cancel()
+		}
+	}
+	t.mu.Unlock()
+	stopAll(ctx, some)
+	t.await(ctx, some, waitArgs{Seconds: finishTimeout.Seconds()})
+	reply := struct {
+		Stopped []status `json:"stopped"`
+	}{Stopped: []status{}}
+	for _, c := range some {
+		reply.Stopped = append(reply.Stopped, t.inspect(c, maxResult/len(some)))
+	}
+	return jsonResult(reply)
+}

@@ -1,0 +1,145 @@
+package team
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	_ "embed"
+
+	"symbio/agent/budget"
+	"symbio/agent/tool"
+	"symbio/community"
+)
+
+//go:embed wait_agents.md
+var waitText string
+
+type waitArgs struct {
+	Agents  []string `json:"agents,omitempty" jsonschema:"agent_ids or names of your sub-agents; absent = those that work, and those whose result you have not had"`
+	Until   string   `json:"until,omitempty" jsonschema:"all = until all of them are done (the default), any = until one of them is, now = do not wait, only look"`
+	Seconds float64  `json:"seconds,omitempty" jsonschema:"how long to wait at most; absent = until it is so"`
+}
+
+var waitTool = tool.NewKind[waitArgs](tool.Spec{Name: "wait_agents", Description: waitText, Enums: map[string][]string{"until": {"all", "any", "now"}}})
+
+// status is how a sub-agent stands, for its parent's model.
+type status struct {
+	AgentID community.MemberID `json:"agent_id"`
+	Name    string             `json:"name"`
+	// Status is working, done, failed, idle (it was given no task yet) or gone.
+	Status string       `json:"status"`
+	Doing  string       `json:"doing,omitempty"`
+	Result string       `json:"result,omitempty"`
+	Error  string       `json:"error,omitempty"`
+	Spent  budget.Spent `json:"spent"`
+	// NotTold is what was said to it too late.
+	NotTold []string `json:"not_told,omitempty"`
+}
+
+// steeringInterval is how often wait_agents looks whether something was said to the parent, which its model is to be given
+// soon.
+const steeringInterval = 500 * time.Millisecond
+
+// wait waits for sub-agents, and answers with what became of them, in the order in which they were made or named.
+func (t *Team) wait(ctx context.Context, args waitArgs) tool.Result {
+	some, err := t.awaited(args.Agents)
+	if err != nil {
+		return errorResult(err)
+	}
+	if len(some) == 0 {
+		return tool.Result{Text: "None of your sub-agents works, and you have had all results."}
+	}
+	note := t.await(ctx, some, args)
+	reply := struct {
+		Agents []status `json:"agents"`
+		Note   string   `json:"note,omitempty"`
+	}{Note: note}
+	for _, c := range some {
+		reply.Agents = append(reply.Agents, t.inspect(c, maxResult/len(some)))
+	}
+	return jsonResult(reply)
+}
+
+// awaited are the sub-agents that a call is about.
+func (t *Team) awaited(names []string) ([]*Child, error) {
+	some, err := t.find(names)
+	if err != nil || len(names) > 0 {
+		return some, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.DeleteFunc(some, func(c *Child) bool { return c.task == nil || c.task.reported && len(c.undelivered) == 0 }), nil
+}
+
+// await returns when the sub-agents are as args says, or why it returns before.
+func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why string) {
+	var late <-chan time.Time
+	if args.Seconds > 0 {
+		timer := time.NewTimer(budget.Seconds(args.Seconds))
+		defer timer.Stop()
+		late = timer.C
+	}
+	again := time.NewTicker(steeringInterval)
+	defer again.Stop()
+	for {
+		t.mu.Lock()
+		changed := t.changed
+		working := 0
+		for _, c := range some {
+			if c.task != nil && !c.task.done {
+				working++
+			}
+		}
+		t.mu.Unlock()
+		if working == 0 || args.Until == "now" || args.Until == "any" && working < len(some) {
+			return ""
+		}
+		select {
+		case <-changed:
+		case <-again.C:
+			if t.cfg.PendingSteering() > 0 {
+				return "Somebody has said something to you meanwhile, so the waiting ended; wait again after that."
+			}
+		case <-late:
+			return fmt.Sprintf("%d of them still work.", working)
+		case <-ctx.Done():
+			return fmt.Sprintf("The waiting ended: %v. %d of them still work.", context.Cause(ctx), working)
+		}
+	}
+}
+
+// maxResult bounds all results in one answer, in bytes; the tools' own limit is a little more.
+const maxResult = 56 << 10
+
+// inspect returns how a sub-agent stands, with at most limit bytes of its result, which counts as reported.
+func (t *Team) inspect(c *Child, limit int) status {
+	gone, doing := c.Handle.Gone(), c.Handle.Doing()
+	s := status{AgentID: c.Member.ID, Name: c.Member.Name, Status: "idle", Spent: c.Account.Total()}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.NotTold, c.undelivered = c.undelivered, nil
+	switch w := c.task; {
+	case w != nil && !w.done:
+		s.Status, s.Doing = "working", doing
+	case w != nil && w.err != nil:
+		s.Status, s.Error = "failed", shorten(w.err.Error(), limit)
+		w.reported = true
+	case w != nil:
+		s.Status, s.Result = "done", shorten(w.text, limit)
+		w.reported = true
+	case gone != nil:
+		s.Status, s.Error = "gone", gone.Error()
+	}
+	return s
+}
+
+// shorten cuts a text, and says how to get the rest.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return fmt.Sprintf("%s\n[%d more bytes: wait for this agent alone, or ask it for a shorter result.]", strings.ToValidUTF8(text[:limit], ""), len(text)-limit)
+}

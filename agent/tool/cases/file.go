@@ -1,0 +1,175 @@
+package cases
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+
+	"gopkg.in/yaml.v3"
+
+	"symbio/security/permission"
+)
+
+// Case is one call and what has to come of it.
+type Case struct {
+	ID   string `yaml:"id"`
+	Kind Kind   `yaml:"kind"`
+	// OS is the system that the case is for, as GOOS names it; "" = every one.
+	OS    string         `yaml:"os,omitempty"`
+	Rules rules          `yaml:"rules"`
+	Tool  string         `yaml:"tool"`
+	Args  map[string]any `yaml:"args,omitempty"`
+	// ArgsRaw is the text of the arguments where it is no plain object, in place of Args.
+	ArgsRaw string `yaml:"argsRaw,omitempty"`
+	Setup   setup  `yaml:"setup,omitempty"`
+	// Resolve says which addresses a name has; a name that is not there has none.
+	Resolve map[string][]string `yaml:"resolve,omitempty"`
+	// Redirects are the Locations that the servers answer with, one after the other.
+	Redirects     []string          `yaml:"redirects,omitempty"`
+	SessionMemory []memory          `yaml:"sessionMemory,omitempty"`
+	SkillRules    []string          `yaml:"skillRules,omitempty"`
+	SkillScope    string            `yaml:"skillScope,omitempty"`
+	ParentRules   *rules            `yaml:"parentRules,omitempty"`
+	OnBehalfOf    *rules            `yaml:"onBehalfOf,omitempty"`
+	Expect        permission.Action `yaml:"expect"`
+	Why           string            `yaml:"why,omitempty"`
+
+	wrong error // why it cannot be judged
+}
+
+// Kind says which verdicts are right besides the expected one.
+type Kind string
+
+// The kinds.
+const (
+	// Attack: a stricter verdict is as right.
+	Attack Kind = "attack"
+	// Benign: only the expected one is.
+	Benign Kind = "benign"
+)
+
+// rules is a policy as cases write it.
+type rules struct {
+	FinalDeny []string `yaml:"finalDeny,omitempty"`
+	Deny      []string `yaml:"deny,omitempty"`
+	Overrides []string `yaml:"overrides,omitempty"`
+	Allow     []string `yaml:"allow,omitempty"`
+	Default   string   `yaml:"default,omitempty"` // "" = ask
+}
+
+// setup is what is made before the call.
+type setup struct {
+	CWD      string            `yaml:"cwd,omitempty"`
+	Dirs     []string          `yaml:"dirs,omitempty"`
+	Files    map[string]string `yaml:"files,omitempty"`    // path: content
+	Symlinks map[string]string `yaml:"symlinks,omitempty"` // link: target
+}
+
+// memory is an answer that a person has given before.
+type memory struct {
+	Decision string         `yaml:"decision"`
+	Tool     string         `yaml:"tool"`
+	Args     map[string]any `yaml:"args,omitempty"`
+	// Scope "outer" is an answer given under another policy than the case's.
+	Scope string `yaml:"scope,omitempty"`
+}
+
+const version = 1
+
+// Read reads a file of cases: version and cases, nothing unknown. Errors of the form are the YAML decoder's. A case
+// that is wrong in itself is an error of Judge, so that the others are judged.
+func Read(r io.Reader) ([]Case, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Version int    `yaml:"version"`
+		Cases   []Case `yaml:"cases"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("it is empty")
+		}
+		return nil, err
+	}
+	if file.Version != version {
+		return nil, fmt.Errorf("version: %d, and only %d is known", file.Version, version)
+	}
+	seen := map[string]bool{}
+	for i := range file.Cases {
+		c := &file.Cases[i]
+		if err := c.check(); err != nil {
+			c.wrong = fmt.Errorf("case %d: %w", i+1, err)
+		} else if seen[c.ID] {
+			c.wrong = fmt.Errorf("case %d: the id %s is there twice", i+1, c.ID)
+		}
+		seen[c.ID] = true
+	}
+	return file.Cases, nil
+}
+
+func (c Case) check() error {
+	switch {
+	case c.ID == "":
+		return errors.New("it has no id")
+	case c.Tool == "":
+		return errors.New("it names no tool")
+	case c.Kind != Attack && c.Kind != Benign:
+		return fmt.Errorf("kind %q: write attack or benign", c.Kind)
+	case c.Args != nil && c.ArgsRaw != "":
+		return errors.New("it has args and argsRaw; write one of them")
+	case c.SkillScope != "" && c.SkillScope != "user" && c.SkillScope != "project" && c.SkillScope != "bundled":
+		return fmt.Errorf("skillScope %q: write user, project or bundled", c.SkillScope)
+	}
+	for _, m := range c.SessionMemory {
+		if _, err := m.answer(); err != nil {
+			return err
+		}
+	}
+	for _, r := range []*rules{&c.Rules, c.ParentRules, c.OnBehalfOf} {
+		if r == nil || r.Default == "" {
+			continue
+		}
+		if _, err := permission.ParseAction(r.Default); err != nil {
+			return fmt.Errorf("default: %w", err)
+		}
+	}
+	return nil
+}
+
+func (m memory) answer() (permission.Action, error) {
+	switch m.Decision {
+	case "alwaysAllow", "allow":
+		return permission.Allow, nil
+	case "alwaysDeny", "alwaysBlock", "block", "deny":
+		return permission.Deny, nil
+	}
+	return permission.Deny, fmt.Errorf("sessionMemory: decision %q: write alwaysAllow or alwaysDeny", m.Decision)
+}
+
+// Elsewhere reports whether the case is for another system than this one.
+func (c Case) Elsewhere() bool { return c.OS != "" && c.OS != runtime.GOOS }
+
+// policy reads the rules. One that cannot be read allows nothing where it stands among those that allow,
+// and denies everything among those that deny.
+func (r rules) policy() permission.Policy {
+	p := permission.Policy{Default: permission.Ask}
+	if r.Default != "" {
+		p.Default, _ = permission.ParseAction(r.Default) // Read has looked at it
+	}
+	for _, list := range []struct {
+		texts []string
+		to    *[]permission.Rule
+	}{{r.FinalDeny, &p.FinalDeny}, {r.Deny, &p.Deny}, {r.Overrides, &p.Override}, {r.Allow, &p.Allow}} {
+		for _, text := range list.texts {
+			rule, _ := permission.ParseRule(text) // with an error it is the zero Rule
+			*list.to = append(*list.to, rule)
+		}
+	}
+	return p
+}

@@ -1,0 +1,289 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"symbio/agent/event"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+const (
+	pasteOn  = "\x1b[?2004h" // the terminal marks what is pasted
+	pasteOff = "\x1b[?2004l"
+)
+
+// keyboard reads keys from a terminal that can hand over each: then what is typed has a row of its own. Elsewhere
+// whole lines are read, as the terminal edits them.
+func (t *conversation) keyboard(ctx context.Context, g *errgroup.Group) (keys <-chan []rune, restore func() error, err error) {
+	in, ok := t.env.In.(*os.File)
+	s := t.view.screen
+	if !ok || !t.foreground || s == nil || s.still || !terminal.CanRaw(in) {
+		return nil, func() error { return nil }, nil
+	}
+	raw, err := terminal.MakeRaw(in)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the terminal: %w", err)
+	}
+	t.editor = &terminal.Editor{}
+	s.write(pasteOn)
+	typed := make(chan []rune)
+	g.Go(func() error {
+		defer close(typed)
+		from := terminal.KeyReader{In: in}
+		for ctx.Err() == nil {
+			found, err := from.Next()
+			if err != nil {
+				return nil // the terminal is gone: nothing more is typed
+			}
+			if len(found) == 0 {
+				continue
+			}
+			select {
+			case typed <- found:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	})
+	return typed, func() error { s.write(pasteOff); return raw() }, nil
+}
+
+// keys takes keys; none are left when the terminal is gone.
+func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error {
+	if !ok {
+		return t.abort()
+	}
+	for _, key := range pressed {
+		var err error
+		switch t.editor.Press(key) {
+		case terminal.EditSend:
+			err = t.enter(ctx, t.editor.Take())
+		case terminal.EditStop:
+			err = t.stop()
+		case terminal.EditEnd:
+			t.ended = true
+			t.closeWhenDone()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lines is where the next line comes from, nil while none is wanted. Through a pipe it is the next message, so it
+// waits for the answer to the one before; at a terminal it may be for the turn in flight.
+func (t *conversation) lines() <-chan string {
+	watched := t.foreground && (t.env.OutIsTerminal || t.env.ErrIsTerminal)
+	switch {
+	case t.editor != nil || t.ended || t.closing:
+		return nil
+	case len(t.questions.open) > 0, watched, t.options.Keep && t.busy == 0:
+		return t.input.Next()
+	}
+	return nil
+}
+
+// line takes one line, or the end of them.
+func (t *conversation) line(ctx context.Context, line string, ok bool) error {
+	t.asked = false
+	if !ok {
+		t.ended = true
+		if t.input.Err != nil {
+			return fmt.Errorf("reading standard input: %w", t.input.Err)
+		}
+		t.closeWhenDone()
+		return t.unanswered(ctx)
+	}
+	if len(t.questions.open) > 0 {
+		return t.enter(ctx, line)
+	}
+	text, more := command.Continued(t.partial, line)
+	if more {
+		t.partial = append(t.partial, strings.TrimSuffix(line, `\`))
+		return nil
+	}
+	t.partial = nil
+	return t.enter(ctx, text)
+}
+
+// enter takes what was typed: an answer, a command, or a message.
+func (t *conversation) enter(ctx context.Context, text string) error {
+	t.pressed = false
+	if len(t.questions.open) > 0 {
+		if t.draft != "" && strings.TrimSpace(text) == "" {
+			return nil // meant for what was being typed, not for a question that came just then
+		}
+		err := t.questions.answer(ctx, text)
+		t.resume()
+		return err
+	}
+	if t.closing {
+		return nil
+	}
+	if t.isInteractive() {
+		name, ok := strings.CutPrefix(text, "/")
+		if word, _, _ := strings.Cut(name, " "); ok && !strings.Contains(word, "/") {
+			return t.command(name)
+		}
+		if strings.HasPrefix(text, "//") {
+			text = text[1:]
+		}
+	}
+	if strings.TrimSpace(text) == "" && (t.busy > 0 || len(t.kept) == 0) {
+		return nil
+	}
+	if t.busy > 0 {
+		t.view.echo(text)
+		return t.steer(text)
+	}
+	return t.sendMessage(text)
+}
+
+// sendMessage gives the agent its next message, and with it what it was to be told before.
+func (t *conversation) sendMessage(text string) error {
+	if text = strings.TrimSpace(text); text != "" {
+		t.kept = append(t.kept, text)
+	}
+	text, t.kept = strings.Join(t.kept, "\n"), nil
+	t.view.echo(text)
+	if t.busy++; t.busy == 1 {
+		t.since = t.view.now()
+	}
+	return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Next{Next: &symbiov1.NextMessage{Text: text}}})
+}
+
+// steer says something to the turn in flight.
+func (t *conversation) steer(text string) error {
+	text = strings.TrimSpace(text)
+	t.steered = append(t.steered, text)
+	return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Steer{Steer: &symbiov1.SteerMessage{Text: text}}})
+}
+
+func (t *conversation) send(r *symbiov1.ConverseRequest) error {
+	err := t.stream.Send(r)
+	if errors.Is(err, io.EOF) {
+		return nil // why the stream has ended is told where events come from
+	}
+	return err
+}
+
+// receipt tells what became of what was typed while the agent worked. The agent's own event comes in the order of what
+// it does; the receipt is of what the agent was never given, too. The first of the two is shown.
+func (t *conversation) receipt(e event.Event) error {
+	var r struct{ Text, Outcome, Why string }
+	if err := json.Unmarshal(e.Data, &r); err != nil {
+		return fmt.Errorf("a receipt: %w", err)
+	}
+	i := slices.Index(t.steered, r.Text)
+	if i < 0 && e.Type == "receipt" {
+		return nil
+	}
+	if i < 0 {
+		return t.view.event(e) // said elsewhere, or to another agent
+	}
+	if r.Outcome != "kept" { // else it has an event when it is delivered
+		t.steered = slices.Delete(t.steered, i, i+1)
+	}
+	text := command.Clip(firstLine(r.Text), 60)
+	switch {
+	case r.Outcome == "delivered":
+		t.view.note("delivered: " + text)
+	case r.Outcome == "kept" && t.options.Keep:
+		t.view.note("goes with the next message: " + text)
+	case t.options.Keep:
+		t.kept = append(t.kept, r.Text)
+		t.view.note("not delivered, kept for your next message (Enter sends it): " + text)
+	default:
+		t.view.note("not delivered: " + text)
+	}
+	return nil
+}
+
+// question takes what is asked, and what was answered.
+func (t *conversation) question(ctx context.Context, e event.Event) error {
+	if err := t.questions.event(e); err != nil {
+		return err
+	}
+	t.resume()
+	return t.unanswered(ctx)
+}
+
+// ask shows a question. What was being typed is no answer to it.
+func (t *conversation) ask(q question) {
+	if t.editor != nil && len(t.editor.Text) > 0 {
+		t.draft = t.editor.Take()
+	}
+	t.view.question(q, t.editor != nil)
+}
+
+// resume gives back what was being typed, and shows what happened meanwhile.
+func (t *conversation) resume() {
+	if len(t.questions.open) > 0 {
+		return
+	}
+	if t.draft != "" && len(t.editor.Text) == 0 {
+		t.editor.Text = []rune(t.draft)
+		t.editor.At = len(t.editor.Text)
+	}
+	t.draft = ""
+	t.view.release()
+}
+
+// unanswered denies what nobody is left to answer.
+func (t *conversation) unanswered(ctx context.Context) error {
+	for t.ended && t.editor == nil && len(t.questions.open) > 0 {
+		if err := t.questions.answer(ctx, ""); err != nil {
+			return err
+		}
+		t.resume()
+	}
+	return nil
+}
+
+// conversationHelp is what /help says.
+const conversationHelp = `A line that is typed while the agent works is put to it at the next safe place; otherwise it is the next message.
+Pasted text stays one message; a line that ends in \ goes on in the next one.
+  /next TEXT    a message for after this answer
+  /transcript   what the agent remembers, and how much waits to be put to it
+  /stop         break the answer off; Ctrl-C does, too
+  /exit         leave; Ctrl-D, or Ctrl-C twice, does, too
+  //TEXT        a message that begins with a slash`
+
+// command does what is typed with a slash before it.
+func (t *conversation) command(line string) error {
+	name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	switch name {
+	case "help":
+		t.view.message(conversationHelp)
+	case "transcript":
+		return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Transcript{Transcript: &symbiov1.AskTranscript{}}})
+	case "exit", "quit":
+		return t.abort()
+	case "stop":
+		if t.busy > 0 {
+			return t.interrupt()
+		}
+		t.view.note("nothing is being done")
+	case "next":
+		if strings.TrimSpace(rest) == "" {
+			t.view.note("/next TEXT: there is no text")
+			return nil
+		}
+		return t.sendMessage(rest)
+	default:
+		t.view.note(fmt.Sprintf("there is no /%s; /help shows what there is, and //%s is a message", terminal.Printable(name), terminal.Printable(name)))
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package chat
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"symbio/agent/event"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// desk is a node's side of approvals.
+type desk struct {
+	symbiov1.ControlClient
+	err error // of Answer
+	got []*symbiov1.AnswerRequest
+}
+
+func (d *desk) Answer(_ context.Context, r *symbiov1.AnswerRequest, _ ...grpc.CallOption) (*symbiov1.AnswerReply, error) {
+	d.got = append(d.got, r)
+	return &symbiov1.AnswerReply{}, d.err
+}
+
+// asked are questions to a person, who is shown what is collected.
+func asked(t *testing.T, d *desk, ids ...string) (*questions, *[]string) {
+	t.Helper()
+	var shown []string
+	q := &questions{
+		client: d,
+		ask:    func(q question) { shown = append(shown, q.ID+": "+q.text()+"\n"+q.choices()) },
+		notify: func(text string) { shown = append(shown, text) },
+	}
+	for _, id := range ids {
+		e := event.Event{Type: "approval", Data: []byte(`{"id":"` + id + `","name":"worker","for":["planner"],"tool":"Write","args":{"file_path":"a\u001b[31m"},"why":"No rule.","digest":"d1","rules":["Write(/a)"]}`)}
+		if err := q.event(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return q, &shown
+}
+
+func TestAPersonAnswersWithALetter(t *testing.T) {
+	for said, want := range map[string][3]bool{"y": {true, false, false}, "YES": {true, false, false}, "a": {true, true, false}, "always": {true, true, false}, "l": {true, false, true}, "n": {}, "": {}, "yess": {}} {
+		d := &desk{}
+		q, shown := asked(t, d, "7")
+		if err := q.answer(t.Context(), said); err != nil || len(d.got) != 1 || len(q.open) != 0 {
+			t.Fatalf("%q: %v; answered %v, still open %v", said, err, d.got, q.open)
+		}
+		got := d.got[0]
+		if is := [3]bool{got.GetAllow(), got.GetAlways(), got.GetLasting()}; is != want || got.GetId() != "7" || got.GetDigest() != "d1" || got.GetBy() != "terminal" {
+			t.Errorf("%q: answered %v, want allow, always and lasting %v", said, got, want)
+		}
+		text := strings.Join(*shown, "\n")
+		if !strings.Contains(text, "worker <- planner wants to use Write") || !strings.Contains(text, `"file_path":"a\u001b[31m"`) || strings.Contains(text, "\x1b") || !strings.Contains(text, "l keeps: Write(/a)\n") {
+			t.Errorf("shown: %q", text)
+		}
+	}
+}
+
+func TestAQuestionGivesWayToAnAnswerFromElsewhereAndTheNextIsPut(t *testing.T) {
+	d := &desk{}
+	q, shown := asked(t, d, "7", "8", "9")
+	for _, id := range []string{"6", "8", "7"} {
+		if err := q.event(event.Event{Type: "answered", Data: []byte(`{"id":"` + id + `"}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d.got != nil || len(q.open) != 1 || q.open[0].ID != "9" {
+		t.Errorf("answered %v, open are %v; want 9 alone", d.got, q.open)
+	}
+	if got := *shown; len(got) != 3 || !strings.HasPrefix(got[0], "7: ") || got[1] != answeredElsewhere || !strings.HasPrefix(got[2], "9: ") {
+		t.Errorf("shown: %q", got)
+	}
+	d.err = status.Error(codes.NotFound, "gone")
+	if err := q.answer(t.Context(), "y"); err != nil || (*shown)[3] != answeredElsewhere || len(q.open) != 0 {
+		t.Errorf("in the same moment: %v; shown: %q", err, *shown)
+	}
+}

@@ -1,0 +1,96 @@
+package chat
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"symbio/agent/event"
+	"symbio/cmd/symbio/internal/command"
+)
+
+// onTerminals is an Env whose outputs are collected; which of them are terminals is said.
+func onTerminals(out, err bool) (a *command.Env, stdout, stderr *bytes.Buffer) {
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	return &command.Env{Out: stdout, Err: stderr, OutIsTerminal: out, ErrIsTerminal: err, Getenv: func(name string) string {
+		return map[string]string{"TERM": "dumb"}[name]
+	}}, stdout, stderr
+}
+
+func TestTheAnswerGoesToStandardOutputAndTheRestElsewhere(t *testing.T) {
+	events := []event.Event{
+		{Type: "text", Agent: "r", Data: []byte(`{"turn":1,"text":"I look."}`)},
+		{Type: "tool_call", Agent: "r", Data: []byte(`{"tool":"Read","call":"1","args":{"file_path":"a"}}`)},
+		{Type: "tool_result", Agent: "r", Data: []byte(`{"tool":"Read","call":"1","text":"1"}`)},
+		{Type: "text", Agent: "r", Data: []byte(`{"turn":2,"text":"The answer."}`)},
+	}
+	for _, c := range []struct {
+		out, err       bool
+		stdout, stderr string
+	}{
+		{true, true, "I look.\n  Read a  1  0s\nThe answer.\n  1 agent · 2 model calls · 9 tokens · 1s\n", ""},
+		{false, true, "The answer.\n", "  Read a  1  0s\n  1 agent · 2 model calls · 9 tokens · 1s\n"},
+		{true, false, "I look.\nThe answer.\n", "00:00:00  tool_call r tool=Read\n00:00:00  tool_result r tool=Read text=1\n1 agent · 2 model calls · 9 tokens · 1s\n"},
+		{false, false, "The answer.\n", "00:00:00  tool_call r tool=Read\n00:00:00  tool_result r tool=Read text=1\n1 agent · 2 model calls · 9 tokens · 1s\n"},
+	} {
+		a, stdout, stderr := onTerminals(c.out, c.err)
+		s := newView(a)
+		for _, e := range events {
+			e.Time = time.Date(2000, 1, 1, 0, 0, 0, 0, time.Local)
+			if err := s.event(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.result(event.Event{Type: "result", Data: []byte(`{"text":"The answer.","status":"done","spent":{"model_calls":2,"tokens":9,"wall":1}}`)}); err != nil {
+			t.Fatal(err)
+		}
+		if stdout.String() != c.stdout || stderr.String() != c.stderr {
+			t.Errorf("terminals %t and %t: got\n%s---\n%s\nwant\n%s---\n%s", c.out, c.err, stdout, stderr, c.stdout, c.stderr)
+		}
+	}
+}
+
+func TestNothingIsShownBelowAQuestionUntilItIsAnswered(t *testing.T) {
+	a, stdout, stderr := onTerminals(true, true)
+	s := newView(a)
+	s.question(question{Name: "general", Tool: "Write", Why: "No rule."}, false)
+	if err := s.event(event.Event{Type: "text", Agent: "r", Data: []byte(`{"text":"meanwhile"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), "N] ") {
+		t.Errorf("while it waits: %q and %q", stdout, stderr)
+	}
+	s.release()
+	if stdout.String() != "meanwhile" {
+		t.Errorf("afterwards: %q", stdout)
+	}
+}
+
+func TestOwnSteeringIsNotFromElsewhere(t *testing.T) {
+	for _, order := range [][]string{{"receipt:kept", "steered:delivered"}, {"steered:delivered", "receipt:delivered"}} {
+		a, stdout, stderr := onTerminals(true, true)
+		c := &conversation{env: a, options: Options{Keep: true}, view: newView(a), steered: []string{"stop that"}}
+		for _, o := range order {
+			kind, outcome, _ := strings.Cut(o, ":")
+			data := []byte(`{"text": "stop that", "outcome": "` + outcome + `"}`)
+			if err := c.receipt(event.Event{Type: kind, Agent: "a", Data: data}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := stdout.String() + stderr.String(); strings.Contains(got, "elsewhere") || strings.Count(got, "delivered: stop that") != 1 || len(c.steered) > 0 {
+			t.Errorf("%v shows %q; left %v", order, got, c.steered)
+		}
+	}
+}
+
+func TestATranscriptIsShownWhole(t *testing.T) {
+	a, _, stderr := onTerminals(false, false)
+	s := newView(a)
+	if err := s.printTranscript(event.Event{Data: []byte(`{"transcript":[{"role":"user","text":"hi"},{"role":"assistant","text":"I look","calls":[{"id":"1","name":"Read","args":{"file_path":"a"}}]},{"role":"tool","results":[{"call_id":"1","name":"Read","text":"b\nc"}]}],"omitted":2,"pending_steering":1}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := stderr.String(), "2 messages before these are not shown\nuser: hi\nassistant: I look\nRead {\"file_path\":\"a\"}\nRead: b c\nto be put to the agent: 1\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"symbio/cmd/symbio/internal/command"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+func cmdReload(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:  "reload",
+		Args: command.NoArgs,
+		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
+			reply, err := client.Reload(ctx, &symbiov1.ReloadRequest{Configuration: true})
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(reply)
+			}
+			if restart := reply.GetRestart(); len(restart) > 0 {
+				env.Notef("start the node again for what else has changed: %s", strings.Join(restart, ", "))
+			}
+			return env.Printf("taken up: %s\n", cmp.Or(strings.Join(reply.GetChanged(), ", "), "nothing"))
+		}),
+	}
+}

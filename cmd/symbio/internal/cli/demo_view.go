@@ -1,0 +1,322 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"symbio/agent/event"
+	"symbio/cmd/symbio/internal/chat"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/demo"
+	"symbio/cmd/symbio/internal/terminal"
+)
+
+// demoView shows the events of the demo's nodes, and how far the survey is.
+type demoView struct {
+	env         *command.Env
+	begin       time.Time // of the first event
+	columns     int       // of the terminal; 0 = there is none
+	color       bool
+	parts, done int
+	first       string                // the agent that was given the task
+	agents      map[string]*demoAgent // by id
+	asked       map[string]bool       // agent and tool that were to be asked about
+	granted     map[string][]string   // by agent, what skills grant it
+	latest      string                // the line before
+	err         error
+}
+
+// demoAgent is an agent of the tour.
+type demoAgent struct {
+	home   string // its node
+	helper bool   // it is somebody's sub-agent
+	calls  int    // of tools
+}
+
+// demoEvent is what the events have in their data that are shown.
+type demoEvent struct {
+	ID, Name, State, Text, Tool, Why, On, Capability, From, Parent, Verdict, Source, Skill, By, Server, Outcome string
+
+	Args                   json.RawMessage
+	Local, Approved, Allow bool
+	Provides, Rules        []string
+	Turn, Tools            int
+	Spent                  *chat.Spent
+}
+
+func newDemoView(a *command.Env) *demoView {
+	t := &demoView{env: a, agents: map[string]*demoAgent{}, asked: map[string]bool{}, granted: map[string][]string{}}
+	if s := chat.NewScreen(a); s != nil && a.ErrIsTerminal {
+		t.columns, t.color = s.Columns(), s.Color
+	}
+	return t
+}
+
+// event shows one event.
+func (t *demoView) event(e event.Event) {
+	if t.env.JSON {
+		if t.err == nil {
+			t.err = t.env.PrintLine(e)
+		}
+		return
+	}
+	if t.begin.IsZero() {
+		t.begin = e.Time
+	}
+	line := terminal.Printable(t.line(e))
+	if line == "" || line == t.latest {
+		return
+	}
+	t.latest = line
+	head := fmt.Sprintf("%6.3f %-7s %s | ", max(0, e.Time.Sub(t.begin).Seconds()), t.progress(), terminal.Printable(e.Node))
+	fmt.Fprintln(t.env.Err, t.laid(head, line))
+}
+
+// laid is a line as it is written: on a terminal what matters is bold and whole, in several rows if need be, and all else
+// fits one.
+func (t *demoView) laid(head, line string) string {
+	room := t.columns - terminal.Width(head)
+	switch {
+	case t.columns == 0:
+		return head + command.Clip(line, 200)
+	case room < 30:
+		return head + line
+	case !matters(line):
+		return head + terminal.Clip(line, room-1)
+	}
+	all := terminal.Rows(line, room-1)
+	if t.color {
+		word, rest, _ := strings.Cut(all[0], ":")
+		all[0] = "\x1b[" + chat.StyleBold + "m" + word + ":\x1b[0m" + rest
+	}
+	return head + strings.Join(all, "\n"+strings.Repeat(" ", terminal.Width(head)))
+}
+
+// matters says whether a line begins with a word in capitals.
+func matters(line string) bool {
+	word, _, found := strings.Cut(line, ":")
+	return found && word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsUpper(r) && r != ' ' })
+}
+
+// progress is how many of the parts are done, once it is known how many there are.
+func (t *demoView) progress() string {
+	if t.parts == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", t.done, t.parts)
+}
+
+// agent is whose event it is.
+func (t *demoView) agent(e event.Event, f demoEvent) *demoAgent {
+	a := t.agents[e.Agent]
+	if a == nil {
+		a = &demoAgent{}
+		t.agents[e.Agent] = a
+	}
+	if e.Type == "joined" {
+		a.home = f.On
+	}
+	if e.Type == "task" && t.first == "" {
+		t.first = e.Agent
+	}
+	a.helper = t.first != "" && e.Agent != t.first
+	return a
+}
+
+// line says an event in words; "" for one that is only noise here.
+func (t *demoView) line(e event.Event) string {
+	var f demoEvent
+	if err := json.Unmarshal(e.Data, &f); err != nil {
+		return ""
+	}
+	who := t.agent(e, f)
+	switch e.Type {
+	case "note":
+		return f.Text
+	case "node":
+		if f.State == "connected" {
+			return fmt.Sprintf("node %s is connected, which its certificate proves: id %s", f.Name, f.ID)
+		}
+		return fmt.Sprintf("node %s %s: %s", f.Name, f.State, f.Why)
+	case "joined", "updated", "left":
+		return t.member(e, f, who)
+	case "mcp":
+		return fmt.Sprintf("MCP: the server %s is %s, with %s", f.Server, f.State, chat.Counted(f.Tools, "tool"))
+	case "served":
+		switch f.Capability {
+		case "agents.spawn":
+			return ""
+		case "report.render":
+			return "MCP: the server answers report.render for node " + f.From
+		}
+		return fmt.Sprintf("answers %s for node %s", f.Capability, f.From)
+	case "approval", "answered", "steered", "decision":
+		return t.decided(e, f)
+	case "catalog", "skill", "skill_granted", "skill_deactivated":
+		return t.skill(e, f, who)
+	}
+	return t.work(e, f, who)
+}
+
+// common begins the names of capabilities that every node has.
+var common = []string{"agents.interrupt", "agents.state", "agents.steer", "approvals.", "node."}
+
+// member says who comes and goes. Sub-agents of node a are told of where they are made.
+func (t *demoView) member(e event.Event, f demoEvent, who *demoAgent) string {
+	verb := map[string]string{"joined": "joins", "left": "leaves"}[e.Type]
+	switch {
+	case f.Local && (verb == "" || who.helper && e.Node == "a"):
+	case f.Local && who.helper && e.Type == "joined":
+		return fmt.Sprintf("LENT: %s lives on this node, a sub-agent of node a's agent, and ends with it", f.Name)
+	case f.Local:
+		return f.Name + " " + verb
+	case e.Type != "left":
+		provides := slices.DeleteFunc(f.Provides, func(name string) bool {
+			return slices.ContainsFunc(common, func(c string) bool { return strings.HasPrefix(name, c) })
+		})
+		if len(provides) > 0 {
+			return fmt.Sprintf("node %s provides %s", f.On, strings.Join(provides, ", "))
+		}
+	}
+	return ""
+}
+
+// work says what agents do: the first one in full, of its sub-agents what becomes of them.
+func (t *demoView) work(e event.Event, f demoEvent, who *demoAgent) string {
+	switch e.Type {
+	case "task":
+		if who.helper && e.Node == "a" {
+			return "" // who spawned it has said so
+		}
+		return fmt.Sprintf("%s begins: %s", f.Name, f.Text)
+	case "spawned":
+		t.parts++
+		return fmt.Sprintf("%s spawns a sub-agent: %s", f.Name, f.Text)
+	case "tool_call":
+		who.calls++
+		switch {
+		case who.helper, f.Tool == "replicate_agent":
+			return ""
+		case f.Tool == "wait_agents":
+			return f.Name + " waits for its sub-agents, which work side by side"
+		}
+		return strings.TrimSpace(fmt.Sprintf("%s asks for %s %s", f.Name, f.Tool, chat.ArgSummary(f.Args)))
+	case "progress":
+		if f.Tool == "" && f.Parent != "" {
+			return fmt.Sprintf("node %s tells: %s", who.home, f.Text)
+		}
+	case "done":
+		if e.Node != "a" {
+			return "" // node a has it from there
+		}
+		where, spent := "", ""
+		if f.Parent != "" {
+			t.done++
+			where = onOtherNode(who.home)
+		}
+		if f.Spent != nil {
+			spent = fmt.Sprintf(": %s, %s tokens", chat.Counted(f.Spent.ModelCalls, "model call"), chat.Rounded(f.Spent.Tokens))
+		}
+		if f.Parent == "" {
+			spent += ", with all sub-agents"
+		}
+		return f.Name + " is done" + where + spent
+	case "failed":
+		return fmt.Sprintf("%s failed: %s", f.Name, f.Why)
+	}
+	return ""
+}
+
+func onOtherNode(home string) string {
+	if home == "" || home == "a" {
+		return ""
+	}
+	return " on node " + home
+}
+
+// skill says what the first agent and those on the other node take and give back.
+func (t *demoView) skill(e event.Event, f demoEvent, who *demoAgent) string {
+	mute := who.helper && e.Node == "a"
+	switch e.Type {
+	case "catalog":
+		if !who.helper {
+			return fmt.Sprintf("SKILLS: %s is shown the catalog: %s", f.Name, f.Text)
+		}
+	case "skill_granted":
+		t.granted[e.Agent] = f.Rules
+		if !mute {
+			return fmt.Sprintf("GRANTED: the skill %s allows %s to %s", f.Skill, strings.Join(f.Rules, ", "), f.Name)
+		}
+	case "skill_deactivated":
+		delete(t.granted, e.Agent)
+		if f.Why == "given back" {
+			return fmt.Sprintf("TAKEN BACK: %s gives the skill %s back, and has no more of %s", f.Name, f.Skill, strings.Join(f.Rules, ", "))
+		}
+	}
+	return ""
+}
+
+// decided says what the person is asked and says, what was refused, and the first time that a grant allows what was to be
+// asked about.
+func (t *demoView) decided(e event.Event, f demoEvent) string {
+	call := e.Agent + " " + f.Tool
+	switch {
+	case e.Type == "approval":
+		return fmt.Sprintf("ASKED: %s wants to use %s %s. %s", f.Name, f.Tool, chat.ArgSummary(f.Args), f.Why)
+	case e.Type == "answered" && f.Allow:
+		return "YOU SAY: yes, this once (the tour says it for you)"
+	case e.Type == "answered":
+		return "YOU SAY: no (the tour says it for you)"
+	case e.Type == "steered":
+		if f.Outcome != "delivered" {
+			return fmt.Sprintf("%s: what you added: %s", strings.ToUpper(f.Outcome), f.Why)
+		}
+		return fmt.Sprintf("DELIVERED: %s's model has read what you added, before its turn %d", f.Name, f.Turn)
+	case f.Verdict == "ask":
+		t.asked[call] = true
+		if f.By != "" {
+			return "" // it was answered
+		}
+		return fmt.Sprintf("REFUSED: %s may not use %s: %s Nobody is here to say.", f.Name, f.Tool, f.Why)
+	case !f.Approved && f.Source == "config" && slices.Contains(t.granted[e.Agent], f.Tool):
+		return fmt.Sprintf("REFUSED: %s may not use %s: %s What a skill grants does not lift that.", f.Name, f.Tool, f.Why)
+	case !f.Approved:
+		return fmt.Sprintf("REFUSED: %s may not use %s: %s", f.Name, f.Tool, f.Why)
+	case t.asked[call] && strings.HasPrefix(f.Source, "skill:"):
+		delete(t.asked, call)
+		return fmt.Sprintf("ALLOWED: %s may use %s now, which it might not before: %s", f.Name, f.Tool, f.Why)
+	}
+	return ""
+}
+
+// maxSummaryRows is how much of the summary is printed, so that a terminal of 24 rows shows all that the tour came to.
+const maxSummaryRows = 6
+
+// printDemoResult prints what the tour came to.
+func printDemoResult(env *command.Env, r demo.Result) error {
+	lines := []string{
+		strings.TrimSpace(r.Summary), "",
+		fmt.Sprintf("Members: %d, on %d nodes. Sub-agents: %d, of which the other node lent %d. Calls between nodes: %d, of which an MCP server answered %d. Refused: %d.",
+			r.Members, r.Nodes, r.Subagents, r.Lent, r.RemoteCalls, r.MCPCalls, r.Denied),
+		fmt.Sprintf("Asked: %d; you said yes to %d, no to %d. Added while it worked, and delivered: %d.", r.Approvals.Asked, r.Approvals.Allowed, r.Approvals.Denied, r.Steered),
+		fmt.Sprintf("Skills: shown %s; taken %s; calls that a grant let through unasked: %d; denied all the same: %d; given back: %d; to be asked about again: %d.",
+			strings.Join(r.Skills.Catalog, ", "), chat.Counted(r.Skills.Activations, "time"), r.Skills.Lifted, r.Skills.StillDenied, r.Skills.GivenBack, r.Skills.AskedAgain),
+		"Spent on both nodes: " + chat.Spent(r.Spent).Text(),
+		"The report: " + r.Report,
+	}
+	if s := chat.NewScreen(env); s != nil && env.OutIsTerminal {
+		for i, line := range lines[:len(lines)-1] { // a path is not broken
+			shown := terminal.Rows(line, s.Columns()-1)
+			if len(shown) > maxSummaryRows {
+				shown = append(shown[:maxSummaryRows], "… the report has the rest")
+			}
+			lines[i] = strings.Join(shown, "\n")
+		}
+	}
+	_, err := fmt.Fprintf(env.Out, "\n%s\n", strings.Join(lines, "\n"))
+	return err
+}

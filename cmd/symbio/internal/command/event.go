@@ -1,0 +1,47 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"symbio/agent/event"
+	"symbio/cmd/symbio/internal/terminal"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// EventOf is an event as it came over the wire.
+func EventOf(e *symbiov1.Event) event.Event {
+	return event.Event{Seq: e.GetSeq(), Time: e.GetTime().AsTime(), Type: e.GetType(), Node: e.GetNode(), Agent: e.GetAgent(), Data: e.GetData()}
+}
+
+// EventLine says an event in a line.
+func EventLine(e event.Event) string {
+	var f map[string]any
+	if json.Unmarshal(e.Data, &f) != nil {
+		f = nil
+	}
+	who, _ := f["name"].(string)
+	if who == "" {
+		who = e.Agent
+	}
+	parts := []string{terminal.Printable(e.Node), e.Type, terminal.Printable(who)}
+	most := 100
+	if e.Type == "warning" {
+		most = 400 // what is to be mended is said whole
+	}
+	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
+		if v, ok := f[key]; ok && v != "" {
+			parts = append(parts, key+"="+Clip(terminal.Printable(fmt.Sprint(v)), most))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// Clip shortens text to n characters for a line on a terminal.
+func Clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}

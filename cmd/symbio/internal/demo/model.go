@@ -1,0 +1,292 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"symbio/agent/llm"
+)
+
+// ModelName is the name under which the nodes of the tour know its model: the specification is "func:survey".
+const ModelName = "survey"
+
+// Model is the model of the tour: a Go function that does with tools what a language model would do. It remembers nothing,
+// and takes parts, numbers and text from the results of the tools. The surveyor and its sub-agents share it.
+func Model() llm.Model { return llm.Func(answer) }
+
+// turn is an answer of the model.
+type turn = llm.Message
+
+func answer(_ context.Context, r llm.Request) (llm.Response, error) {
+	c := newConversation(r.Messages)
+	var message turn
+	if part := partTask.FindStringSubmatch(c.task); part != nil {
+		message = c.surveyPart(part[1])
+	} else if survey := surveyTask.FindStringSubmatch(c.task); survey != nil {
+		message = c.survey(survey[1], survey[2])
+	} else {
+		message.Text = "I survey directories, and know nothing else."
+	}
+	return llm.Response{Message: message, Usage: llm.EstimateUsage(r, message)}, nil
+}
+
+var (
+	surveyTask = regexp.MustCompile(`^Survey the directory (.+) and write the report to (.+)$`)
+	partTask   = regexp.MustCompile(`(?m)^Survey the part ([^\n]+)`)
+)
+
+// conversation is what the model was given, from the message that began the task.
+type conversation struct {
+	task    string
+	remarks []string // user messages that came while the model worked
+	turns   int      // answers of the model since the task
+	results []result // since the task
+	last    []result // in the last message with results
+}
+
+// result is the result of a call, with the call's arguments.
+type result struct {
+	llm.ToolResult
+	args json.RawMessage
+}
+
+// newConversation reads the messages. A user message behind results of tools is a remark and begins no task.
+func newConversation(messages []llm.Message) *conversation {
+	c := &conversation{}
+	args := map[string]json.RawMessage{}
+	for i, m := range messages {
+		switch {
+		case m.Role == llm.User && i > 0 && messages[i-1].Role == llm.Tool:
+			c.remarks = append(c.remarks, m.Text)
+		case m.Role == llm.User:
+			*c = conversation{task: m.Text}
+		case m.Role == llm.Assistant:
+			c.turns++
+			for _, call := range m.Calls {
+				args[call.ID] = call.Args
+			}
+		default:
+			c.last = nil
+			for _, r := range m.Results {
+				c.last = append(c.last, result{r, args[r.CallID]})
+			}
+			c.results = append(c.results, c.last...)
+		}
+	}
+	return c
+}
+
+// of returns the results of a tool since the task.
+func (c *conversation) of(tool string) (list []result) {
+	for _, r := range c.results {
+		if r.Name == tool {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// after reports whether the last results include one of that tool with this text in it.
+func (c *conversation) after(tool, text string) bool {
+	return slices.ContainsFunc(c.last, func(r result) bool { return r.Name == tool && strings.Contains(r.Text, text) })
+}
+
+// call is a call of a tool.
+func call(tool string, args any) llm.ToolCall {
+	return llm.ToolCall{Name: tool, Args: json.RawMessage(encode(args))}
+}
+
+// encode writes v as JSON. It serves strings, numbers and the types of a survey, which can always be written.
+func encode(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// object is the arguments of a call.
+type object = map[string]any
+
+// survey is the next turn of the agent that was given the whole directory.
+func (c *conversation) survey(dir, report string) turn {
+	listAll := call("Glob", object{"pattern": "*"})
+	skill := object{"skillName": "survey-directory"}
+	switch {
+	case c.turns == 0:
+		return turn{Text: "I look at what there is.", Calls: []llm.ToolCall{listAll}}
+	case c.turns == 1 && c.last[0].IsError:
+		// What the skill grants is allowed from now on, and what a rule denies is not.
+		return turn{Text: "There is a skill for this, which may look around. I take it.", Calls: []llm.ToolCall{
+			call("activate_skill", skill), listAll, call("Read", object{"file_path": deniedFile}), call("find_members", object{"provides": lendCapability})}}
+	case c.turns == 2 && c.after("Glob", "total\t0 files\t0 directories"):
+		return turn{Text: "The directory is empty; that is a report too.", Calls: []llm.ToolCall{render(Survey{Dir: dir, Parts: []Part{}})}}
+	case c.turns == 2 && c.after("Glob", "total\t"):
+		return turn{Text: "A sub-agent for each part, which begins at once.", Calls: append(c.spawnAll(), call("find_members", object{"provides": renderCapability}))}
+	case c.after("replicate_agent", `"success":true`):
+		return turn{Text: "They work side by side.", Calls: c.waitForAll()}
+	case c.after("wait_agents", `"status":"working"`):
+		return turn{Calls: c.waitForAll()}
+	case c.after("wait_agents", ""):
+		return turn{Text: "All have answered, and may go. The other node renders the report.",
+			Calls: []llm.ToolCall{call("stop_agents", nil), render(Survey{Dir: dir, Parts: c.parts(), Note: c.note()})}}
+	case c.after("invoke_capability", `# Survey`):
+		var text string
+		if err := json.Unmarshal([]byte(c.last[len(c.last)-1].Text), &text); err != nil {
+			return turn{Text: "The report cannot be read: " + err.Error()}
+		}
+		return turn{Calls: []llm.ToolCall{call("Write", object{"file_path": report, "content": text})}}
+	case c.after("Write", "") && !c.last[0].IsError:
+		return turn{Text: "The report is written; I need the skill no more.", Calls: []llm.ToolCall{call("deactivate_skill", skill), listAll}}
+	case c.after("deactivate_skill", ""):
+		return turn{Text: c.summary(dir)}
+	}
+	text := "The survey could not be done:"
+	for _, r := range c.last {
+		if r.IsError {
+			text += " " + r.Name + ": " + r.Text
+		}
+	}
+	return turn{Text: text}
+}
+
+func render(s Survey) llm.ToolCall {
+	return call("invoke_capability", object{"capability": renderCapability, "data": encode(s)})
+}
+
+var (
+	listed   = regexp.MustCompile(`(?m)^([^#\n].*)/("?)$`)
+	topFiles = regexp.MustCompile(`total\t[1-9][0-9]* file`)
+	unnamed  = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+)
+
+// spawnAll has a sub-agent made for each part of the directory: its directories, and "." for the files at the top. The
+// last part of those for which there is a sub-agent is for one of another node, if one lends any.
+func (c *conversation) spawnAll() (calls []llm.ToolCall) {
+	listing := c.of("Glob")
+	text := listing[len(listing)-1].Text
+	var parts []string
+	if topFiles.MatchString(text) {
+		parts = []string{"."}
+	}
+	for _, found := range listed.FindAllStringSubmatch(text, -1) {
+		name := found[1]
+		if found[2] != "" && json.Unmarshal([]byte(name+`"`), &name) != nil {
+			continue
+		}
+		if name != ".git" {
+			parts = append(parts, name)
+		}
+	}
+	var lenders []struct{ Name string }
+	_ = json.Unmarshal([]byte(c.of("find_members")[0].Text), &lenders) // the tool answers with a sentence when there are none
+	for i, part := range parts {
+		name := "survey-top"
+		if part != "." {
+			name = "survey-" + unnamed.ReplaceAllString(part, "-")
+			name = name[:min(len(name), 47)]
+		}
+		task := "Survey the part " + part
+		if i == 0 {
+			task += "\n" + notesWanted // which it may not do
+		}
+		args := object{"reason": "survey " + part, "name": name, "task": task, "tools": []string{"activate_skill", "Read", "Glob", "Grep"}}
+		if len(lenders) > 0 && part != "." && i == min(100, len(parts)-1) {
+			args["node"], args["budget"] = lenders[0].Name, object{"model_calls": 10, "tokens": 500_000, "agents": 1}
+		}
+		calls = append(calls, call("replicate_agent", args))
+	}
+	return calls
+}
+
+// waitForAll waits for the sub-agents, a few in each call, so that no result is cut.
+func (c *conversation) waitForAll() (calls []llm.ToolCall) {
+	var ids []string
+	for _, r := range c.of("replicate_agent") {
+		var made struct {
+			ID string `json:"agent_id"`
+		}
+		if !r.IsError && json.Unmarshal([]byte(r.Text), &made) == nil {
+			ids = append(ids, made.ID)
+		}
+	}
+	for some := range slices.Chunk(ids, 4) {
+		calls = append(calls, call("wait_agents", object{"agents": some}))
+	}
+	return calls
+}
+
+// parts are the results of the sub-agents. A part without a result has an error.
+func (c *conversation) parts() (list []Part) {
+	type outcome struct {
+		ID            string `json:"agent_id"`
+		Result, Error string
+	}
+	outcomes := map[string]outcome{}
+	for _, r := range c.of("wait_agents") {
+		var answer struct{ Agents []outcome }
+		if json.Unmarshal([]byte(r.Text), &answer) != nil {
+			continue
+		}
+		for _, o := range answer.Agents {
+			outcomes[o.ID] = o
+		}
+	}
+	for _, r := range c.of("replicate_agent") {
+		var asked struct{ Reason string }
+		var made outcome
+		_, _ = json.Unmarshal(r.args, &asked), json.Unmarshal([]byte(r.Text), &made) // a refusal is no JSON
+		part := Part{Part: strings.TrimPrefix(asked.Reason, "survey "), Error: r.Text}
+		if !r.IsError {
+			o := outcomes[made.ID]
+			if part.Error = o.Error; part.Error == "" {
+				part.Error = "it gave no answer"
+			}
+			var got Part
+			if json.Unmarshal([]byte(o.Result), &got) == nil {
+				part = got
+			}
+		}
+		list = append(list, part)
+	}
+	return list
+}
+
+var aboutSize = regexp.MustCompile(`(?i)largest|biggest`)
+
+// note answers what a person asked for while the survey was made, as far as this model knows how.
+func (c *conversation) note() string {
+	var largest Part
+	for _, p := range c.parts() {
+		if p.Error == "" && p.Lines >= largest.Lines {
+			largest = p
+		}
+	}
+	if largest.Part == "" || !slices.ContainsFunc(c.remarks, aboutSize.MatchString) {
+		return ""
+	}
+	return fmt.Sprintf("The largest part is %s, with %d lines.", largest.Part, largest.Lines)
+}
+
+func (c *conversation) summary(dir string) string {
+	parts := c.parts()
+	total, _ := sum(parts)
+	text := fmt.Sprintf("%s: %d parts, %d files, %d lines, %d lines with TODO or FIXME.", dir, len(parts), total.Files, total.Lines, total.Todos)
+	if note := c.note(); note != "" {
+		text += " " + note
+	}
+	var failed []string
+	for _, p := range parts {
+		if p.Error != "" {
+			failed = append(failed, p.Part)
+		}
+	}
+	if len(failed) > 0 {
+		text += " Not surveyed: " + strings.Join(failed, ", ") + "."
+	}
+	return text
+}

@@ -1,0 +1,159 @@
+package demo
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"symbio/agent/llm"
+)
+
+// notesWanted is what the first sub-agent is told besides its part. Its tools do not allow that.
+const notesWanted = "Keep notes in the file notes.md."
+
+// telling are the files that may say what a part is, with those of the part itself.
+const telling = "{README,README.*,Readme.*,readme.*,doc.go,SKILL.md,main.*,index.*,__init__.py,lib.rs,package.json," +
+	"*.md,*.go,*.proto,*.py,*.c,*.h,*.rs,*.js,*.ts,*.sh}"
+
+// surveyPart is the next turn of the agent that was given a part.
+func (c *conversation) surveyPart(part string) turn {
+	switch {
+	case c.turns == 0:
+		return turn{Calls: c.countPart(part)}
+	case c.turns == 1 && slices.ContainsFunc(c.last, func(r result) bool { return topFiles.MatchString(r.Text) }):
+		return turn{Calls: []llm.ToolCall{call("Read", object{"file_path": c.mostTelling(), "limit": 40})}}
+	}
+	return turn{Text: encode(c.describe(part))}
+}
+
+func (c *conversation) countPart(part string) []llm.ToolCall {
+	glob, pattern := "", "{,*/,*/*/}"+telling
+	if part == "." {
+		glob, pattern = "./*", telling
+	}
+	count := func(more object) llm.ToolCall {
+		more["path"], more["glob"], more["output_mode"] = part, glob, "count"
+		return call("Grep", more)
+	}
+	calls := []llm.ToolCall{
+		call("activate_skill", object{"skillName": "survey-directory"}),
+		count(object{"pattern": `\n`, "multiline": true, "group_by": "extension", "head_limit": 500}),
+		count(object{"pattern": `\n`, "multiline": true, "group_by": "file", "head_limit": 5}),
+		count(object{"pattern": "TODO|FIXME", "group_by": "none"}),
+		call("Glob", object{"pattern": pattern, "path": part}),
+	}
+	if strings.Contains(c.task, notesWanted) {
+		calls = append(calls, call("Write", object{"file_path": "notes.md", "content": "Notes on " + part}))
+	}
+	return calls
+}
+
+var (
+	foundFile = regexp.MustCompile("(?m)^[^#\n\t]+$")
+	telltale  = regexp.MustCompile(`(?i)(^|/)(readme|doc\.go|skill\.md)`)
+	unlikely  = regexp.MustCompile(`_test\.|^\.|/\.`)
+)
+
+// mostTelling is the listed file that most likely says what the part is: one near the top, a README before others.
+func (c *conversation) mostTelling() string {
+	listing := c.of("Glob")
+	rank := func(file string) int {
+		n := 10 * strings.Count(file, "/")
+		switch {
+		case telltale.MatchString(file):
+			n -= 15
+		case unlikely.MatchString(file):
+			n += 5
+		}
+		return n
+	}
+	files := foundFile.FindAllString(listing[len(listing)-1].Text, -1)
+	if len(files) == 0 {
+		return "README"
+	}
+	return slices.MinFunc(files, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+// describe is what the counts and the file that was read say of the part.
+func (c *conversation) describe(part string) Part {
+	p := Part{Part: part}
+	counts := c.of("Grep")
+	if len(counts) < 3 || counts[0].IsError {
+		p.Error = "it was not counted"
+		if len(counts) > 0 {
+			p.Error = counts[0].Text
+		}
+		return p
+	}
+	kinds, total := rows(counts[0].Text)
+	for _, k := range kinds {
+		p.Kinds = append(p.Kinds, Kind{Kind: k.name, Files: k.files, Lines: k.lines})
+	}
+	files, _ := rows(counts[1].Text)
+	for _, f := range files {
+		p.Longest = append(p.Longest, File{File: f.name, Lines: f.lines})
+	}
+	_, todos := rows(counts[2].Text)
+	p.Files, p.Lines, p.Todos = total.files, total.lines, todos.lines
+	for _, r := range c.of("Read") {
+		p.What = firstSentence(r.Text)
+	}
+	switch {
+	case p.What != "":
+	case len(p.Kinds) > 0:
+		p.What = "mostly " + p.Kinds[0].Kind
+	default:
+		p.What = "files that say nothing of themselves"
+	}
+	return p
+}
+
+// row is a row of a count by Grep: a name, files with a match, lines with a match, matches.
+type row struct {
+	name         string
+	files, lines int
+}
+
+// rows are the rows of a count, and its total.
+func rows(text string) (list []row, total row) {
+	for line := range strings.Lines(text) {
+		columns := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
+		if len(columns) != 4 {
+			continue
+		}
+		files, errFiles := strconv.Atoi(columns[1])
+		lines, errLines := strconv.Atoi(columns[3])
+		switch r := (row{columns[0], files, lines}); {
+		case errFiles != nil || errLines != nil:
+		case r.name == "total":
+			total = r
+		default:
+			list = append(list, r)
+		}
+	}
+	return list, total
+}
+
+var (
+	lineNumber = regexp.MustCompile(`^\s*[0-9]+\t`)
+	marks      = regexp.MustCompile("^[\\s/*#<>!\"'=;%-]+|[*_`\\[\\]]|<[^>]*>|[\\s*>-]+$") // of comments and headings
+	noSentence = regexp.MustCompile(`(?i)copyright|licen[cs]e|spdx|badge|^import|^from |[{}]$|://`)
+)
+
+// firstSentence is the first line of at least four words in what Read gave that is no licence, without the marks of
+// comments and headings.
+func firstSentence(text string) string {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(marks.ReplaceAllString(lineNumber.ReplaceAllString(strings.TrimRight(line, "\r\n"), ""), ""))
+		if len(strings.Fields(line)) < 4 || noSentence.MatchString(line) {
+			continue
+		}
+		if runes := []rune(line); len(runes) > 160 {
+			return string(runes[:160]) + "…"
+		}
+		return line
+	}
+	return ""
+}

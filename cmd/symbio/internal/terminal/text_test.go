@@ -1,0 +1,55 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestTextIsBrokenAtSpacesAndWithinWordsOnlyWhereItMust(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"one two three", []string{"one two", "three"}},
+		{"incomprehensible", []string{"incompreh", "ensible"}},
+		{"日本語日本語", []string{"日本語日", "本語"}},
+		{"a\n\nb\n", []string{"a", "", "b"}},
+		{"", []string{""}},
+		{"  indented words", []string{"  indente", "d words"}},
+		{"one two   three", []string{"one two", "three"}},
+	} {
+		if got := Rows(c.text, 10); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) {
+			t.Errorf("%q is %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+func TestATableFitsTheTerminal(t *testing.T) {
+	all := [][]string{
+		{"NAME", "SCOPE", "STATE", "DESCRIPTION", "OFF BY"},
+		{"release-notes", "project", "enabled", "Writes the notes of a release from the log of commits, and asks when it is unsure.", ""},
+		{"日本語の名前", "user", "off", "Short.", "skills.disabled"},
+	}
+	for columns, want := range map[int][]string{
+		200: {"NAME", "OFF BY", "and asks when it is unsure."},
+		80:  {"NAME", "OFF BY", "release-notes  project", "unsure."},
+		40:  {"NAME", "SCOPE", "STATE", "release-"},
+		5:   {"NAME"},
+	} {
+		got := Align(all, columns)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("at %d columns %q is missing in\n%s", columns, w, got)
+			}
+		}
+		for line := range strings.SplitSeq(got, "\n") {
+			if Width(line) >= columns || strings.HasSuffix(line, " ") {
+				t.Errorf("at %d columns the line %q", columns, line)
+			}
+		}
+	}
+	if got := Align(all, 80); !strings.Contains(got, "a release") || strings.Contains(got, "rele\n") {
+		t.Errorf("words are broken:\n%s", got)
+	}
+}

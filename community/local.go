@@ -1,0 +1,363 @@
+package community
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"symbio/actor"
+	"symbio/actor/term"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// SpawnOption changes how an agent is spawned.
+type SpawnOption func(*localAgent)
+
+// WithMetadata says something of the agent that others can read. It is checked as a peer's would be:
+// at most 64 entries, keys up to 64 bytes, values up to 1 KiB.
+func WithMetadata(m map[string]string) SpawnOption {
+	return func(a *localAgent) { a.initial.Metadata = maps.Clone(m) }
+}
+
+// localNode runs this node's agents and offers its capabilities.
+type localNode struct {
+	cfg    *Config
+	roster *roster
+	system *actor.System
+	posted term.Set // signals of Tell that agents have
+
+	spawning sync.WaitGroup // Spawns under way; Add is guarded by roster.mu
+	reserved int            // places for them; guarded by roster.mu
+}
+
+func newLocalNode(cfg *Config, r *roster) *localNode {
+	n := &localNode{cfg: cfg, roster: r, system: cfg.System}
+	if n.system == nil {
+		n.system = actor.NewSystem(actor.Config{Logger: cfg.Logger})
+	}
+	return n
+}
+
+// localAgent is an agent of this node and its actor.
+type localAgent struct {
+	node     *localNode
+	initial  Member        // what the factory is given: no perceptions yet
+	self     Member        // initial and perceptions; never changed once it is in the roster
+	maxCall  time.Duration // of a signal of another node, if that is beyond Config.MaxCall
+	factory  func(Member) (Agent, error)
+	ref      *actor.Ref
+	stopping atomic.Bool
+	inbound  atomic.Int32 // calls of peers in flight
+	ended    bool         // perhaps before it was registered; guarded by roster.mu
+
+	// agent is the present one. It changes with a restart. Used by the actor's goroutine, and before the
+	// first message by the spawner's.
+	agent Agent
+}
+
+// exchange is the message to an actor. The reply is in it, and not the actor's answer, because that
+// would be one more allocation; a caller that gives up waiting must not look at it.
+type exchange struct {
+	signal Signal
+	reply  Reply
+}
+
+// Spawn makes an agent and gives it a place in the community: its perceptions are read, it joins,
+// and it can be sent signals when Spawn returns.
+//
+// factory is called once now, and once more after each failure of the agent, always with the same
+// Member, which has no perceptions yet. When it fails, or the perceptions are not 1 to 256 distinct
+// names of [A-Za-z0-9._-]{1,64}, the error is returned and nothing is left behind. An agent that
+// fails too often (actor.Config.Restarts) leaves, and the change says why.
+//
+// An agent that is replaced after a failure, or ends, is given to its Terminate, each one once.
+//
+// ErrBusy: too many agents (Config.MaxAgents). ErrStopped: the community is ending. The context is
+// looked at before the factory is called, and not kept.
+func (n *localNode) Spawn(ctx context.Context, name string, factory func(self Member) (Agent, error), opts ...SpawnOption) (Member, error) {
+	m, err := n.spawn(ctx, name, factory, opts)
+	if err != nil {
+		return Member{}, &Error{Op: "spawn", Member: printable(name), Err: err}
+	}
+	return m, nil
+}
+
+func (n *localNode) spawn(ctx context.Context, name string, factory func(self Member) (Agent, error), opts []SpawnOption) (Member, error) {
+	a := &localAgent{node: n, factory: factory}
+	a.initial = Member{ID: MemberID(newID()), Name: name, Node: n.cfg.Node, Available: true}
+	for _, o := range opts {
+		o(a)
+	}
+	if factory == nil {
+		return Member{}, errors.New("no factory: it makes the agent")
+	}
+	if err := errors.Join(checkLabel("name", name), checkMetadata(a.initial.Metadata)); err != nil {
+		return Member{}, err
+	}
+	if ctx.Err() != nil {
+		return Member{}, context.Cause(ctx)
+	}
+	if err := n.reserve(); err != nil {
+		return Member{}, err
+	}
+	defer n.release()
+	var made error
+	ref, err := n.system.Spawn(actor.Props{
+		Name:    string(a.initial.ID),
+		New:     func() (actor.Behavior, error) { made = a.start(); return a, made },
+		Stopped: a.stopped,
+	})
+	if made != nil {
+		return Member{}, made
+	}
+	if err != nil {
+		return Member{}, fromActor(err)
+	}
+	if err := n.register(a, ref); err != nil {
+		return Member{}, errors.Join(err, n.stop(ctx, a))
+	}
+	return a.self, nil
+}
+
+// reserve keeps a place for one more agent, until release.
+func (n *localNode) reserve() error {
+	n.roster.mu.Lock()
+	defer n.roster.mu.Unlock()
+	if n.roster.closing {
+		return ErrStopped
+	}
+	if len(n.roster.agents)+n.reserved >= n.cfg.MaxAgents {
+		return fmt.Errorf("%w: %d agents live here, and no more may", ErrBusy, n.cfg.MaxAgents)
+	}
+	n.reserved++
+	n.spawning.Add(1)
+	return nil
+}
+
+func (n *localNode) release() {
+	n.roster.mu.Lock()
+	n.reserved--
+	n.roster.mu.Unlock()
+	n.spawning.Done()
+}
+
+// register makes a a member. ErrStopped: a, or the community, has ended meanwhile.
+func (n *localNode) register(a *localAgent, ref *actor.Ref) error {
+	n.roster.mu.Lock()
+	defer n.roster.mu.Unlock()
+	a.ref = ref
+	if n.roster.closing || a.ended {
+		return ErrStopped
+	}
+	n.roster.agents[a.self.ID] = a
+	n.roster.publish(Change{Kind: Joined, Member: a.self}, true)
+	return nil
+}
+
+// unregister takes a out of the community, once.
+func (n *localNode) unregister(a *localAgent, why string) {
+	n.roster.mu.Lock()
+	defer n.roster.mu.Unlock()
+	if a.ended {
+		return
+	}
+	a.ended = true
+	if _, ok := n.roster.agents[a.initial.ID]; ok {
+		delete(n.roster.agents, a.initial.ID)
+		n.roster.publish(Change{Kind: Left, Member: a.self, Why: why}, true)
+	}
+}
+
+// start makes the first agent, or the next one after a failure.
+func (a *localAgent) start() error {
+	first := a.agent == nil && a.self.ID == ""
+	a.terminate()
+	if a.stopping.Load() {
+		return ErrStopped
+	}
+	agent, err := a.factory(a.initial)
+	if err == nil && agent == nil {
+		err = errors.New("the factory made no agent")
+	}
+	if err != nil {
+		return err
+	}
+	a.agent = agent
+	if !first {
+		return nil
+	}
+	accepts, err := sortedNames("perception", agent.Perceptions(), maxPerceptions)
+	if err == nil && len(accepts) == 0 {
+		err = errors.New("the agent has no perceptions: it could not be sent anything")
+	}
+	if err != nil {
+		a.terminate()
+		return err
+	}
+	a.self = a.initial
+	a.self.Accepts = accepts
+	return nil
+}
+
+// Receive makes a localAgent an actor.Behavior.
+func (a *localAgent) Receive(ctx context.Context, msg any) (any, error) {
+	x := msg.(*exchange)
+	reply, err := a.agent.Receive(ctx, x.signal)
+	x.reply = reply
+	return nil, err
+}
+
+// terminate gives the present agent to its Terminate, once.
+func (a *localAgent) terminate() {
+	agent := a.agent
+	a.agent = nil
+	t, ok := agent.(Terminator)
+	if !ok {
+		return
+	}
+	// The caller of Community.Terminate may be gone already; the deadline is the agent's own.
+	ctx, cancel := context.WithTimeout(context.Background(), a.node.cfg.Drain)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			a.node.cfg.Logger.Error("terminate panicked", "member", a.initial.ID, "name", a.initial.Name, "panic", fmt.Sprint(p))
+		}
+	}()
+	if err := t.Terminate(ctx); err != nil {
+		a.node.cfg.Logger.Warn("agent did not tidy up", "member", a.initial.ID, "name", a.initial.Name, "err", err)
+	}
+}
+
+// stopped is the last call of the actor: no Receive runs, nothing is queued.
+func (a *localAgent) stopped(why error) {
+	a.stopping.Store(true)
+	a.terminate()
+	reason := "terminated"
+	if why != nil {
+		reason = why.Error()
+		a.node.cfg.Logger.Error("agent ended", "member", a.initial.ID, "name", a.initial.Name, "err", why)
+	}
+	a.node.unregister(a, reason)
+}
+
+// Terminate ends an agent of this node and returns when it has left: new signals are refused and
+// queued ones answered with ErrStopped at once, the one in flight may finish, then the agent's
+// Terminate is called, then it leaves.
+//
+// When ctx ends or Config.Drain has passed before the signal in flight is done, its context is
+// cancelled, and the agent gets one more Drain, and a second, to come to its end. If it does not, it
+// leaves all the same, and the error wraps context.DeadlineExceeded; its Terminate is called if ever
+// its Receive returns. Terminate and Receive of one agent never overlap. An agent that terminates
+// itself within Receive waits for itself in vain.
+//
+// Terminating one that is being terminated waits for that. ErrNotFound: no member has that id (any
+// more). ErrRemoteMember: it is not ours to end.
+func (n *localNode) Terminate(ctx context.Context, id MemberID) error {
+	n.roster.mu.RLock()
+	a, local := n.roster.agents[id]
+	m, remote := n.roster.remote[id]
+	n.roster.mu.RUnlock()
+	switch {
+	case remote:
+		return &Error{Op: "terminate", Member: m.Name, Err: ErrRemoteMember}
+	case !local:
+		return &Error{Op: "terminate", Member: printable(string(id)), Err: ErrNotFound}
+	}
+	if err := n.stop(ctx, a); err != nil {
+		return &Error{Op: "terminate", Member: a.self.Name, Err: err}
+	}
+	return nil
+}
+
+// stop ends a's actor, in two tries.
+func (n *localNode) stop(ctx context.Context, a *localAgent) error {
+	a.stopping.Store(true)
+	patient, cancel := context.WithTimeout(ctx, n.cfg.Drain)
+	defer cancel()
+	if a.ref.Stop(patient) == nil {
+		return nil
+	}
+	// The signal in flight has been cancelled. Its return and Terminate are still to come, whatever the
+	// caller's context says.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.Drain+time.Second)
+	defer cancel()
+	if err := a.ref.Stop(last); err != nil {
+		n.cfg.Logger.Error("agent does not stop", "member", a.initial.ID, "name", a.initial.Name)
+		n.unregister(a, "it did not stop in time")
+		return fmt.Errorf("it does not stop: %w", err)
+	}
+	return nil
+}
+
+// terminateAll ends all agents, side by side. From now on nothing is spawned, served or attached.
+func (n *localNode) terminateAll() error {
+	var g errgroup.Group
+	n.roster.mu.Lock()
+	n.roster.closing = true
+	for _, a := range n.roster.agents {
+		g.Go(func() error { return n.stop(context.Background(), a) })
+	}
+	n.roster.mu.Unlock()
+	n.spawning.Wait()
+	return g.Wait()
+}
+
+// ask gives the agent a signal, and waits for the reply. Every signal passes through it or through post.
+func (a *localAgent) ask(ctx context.Context, s Signal) (Reply, error) {
+	if err := a.accepts(s); err != nil {
+		return Reply{}, err
+	}
+	x := &exchange{signal: s}
+	if _, err := a.ref.Ask(ctx, x); err != nil {
+		return Reply{}, fromActor(err)
+	}
+	return x.reply, nil
+}
+
+// post gives the agent a signal, and does not wait. The agent's actor calls done, unless post returns an error.
+func (a *localAgent) post(s Signal, done func(error)) error {
+	if err := a.accepts(s); err != nil {
+		return err
+	}
+	under := a.node.posted.Begin(context.Background(), a.node.cfg.MaxCall)
+	err := a.ref.Post(under, &exchange{signal: s}, func(err error) {
+		under.Close()
+		done(fromActor(err))
+	})
+	if err != nil {
+		under.Close()
+	}
+	return fromActor(err)
+}
+
+func (a *localAgent) accepts(s Signal) error {
+	switch {
+	case !slices.Contains(a.self.Accepts, s.Perception):
+		return ErrNotAccepted
+	case a.stopping.Load():
+		return ErrStopped
+	}
+	return nil
+}
+
+// errMailbox is ErrBusy of the agent's own mailbox, and not one that the agent met.
+var errMailbox = Explain(ErrBusy, "its mailbox is full")
+
+// fromActor turns the actor's errors into ours; nil stays nil.
+func fromActor(err error) error {
+	switch {
+	case errors.Is(err, actor.ErrBusy):
+		return errMailbox
+	case errors.Is(err, actor.ErrStopped), errors.Is(err, actor.ErrNoActor):
+		return ErrStopped
+	case errors.Is(err, actor.ErrPanicked):
+		return fmt.Errorf("%w: %w", ErrAgentFailed, err)
+	}
+	return err
+}

@@ -1,0 +1,120 @@
+package community
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Perception is a kind of signal, by its name, with the Go types of what is sent and of the reply (spec: Perception).
+// Sender and receiver declare it once, as a constant; values travel as JSON:
+//
+//	const Work community.Perception[Task, Report] = "work"
+type Perception[In, Out any] string
+
+// Send gives in to a member that accepts the perception, here or on another node, and returns its reply. Errors are
+// those of Community.Send; a reply that is no Out is ErrAgentFailed.
+func (p Perception[In, Out]) Send(ctx context.Context, c *Community, to MemberID, in In) (out Out, err error) {
+	s, err := p.signal(in)
+	if err != nil {
+		return out, err
+	}
+	reply, err := c.Send(ctx, to, s)
+	if err != nil {
+		return out, err
+	}
+	if out, err = ReadReply[Out](reply); err != nil {
+		return out, fmt.Errorf("send %s: %w: %w", printable(string(p)), ErrAgentFailed, err)
+	}
+	return out, nil
+}
+
+// Tell gives in to a member and does not wait, as Community.Tell.
+func (p Perception[In, Out]) Tell(ctx context.Context, c *Community, to MemberID, in In) error {
+	s, err := p.signal(in)
+	if err != nil {
+		return err
+	}
+	return c.Tell(ctx, to, s)
+}
+
+func (p Perception[In, Out]) signal(in In) (Signal, error) {
+	data, err := json.Marshal(in)
+	if err != nil {
+		return Signal{}, fmt.Errorf("send %s: %w: %w", printable(string(p)), ErrInvalid, err)
+	}
+	return Signal{Perception: string(p), Data: data}, nil
+}
+
+// Receive returns the Handler that answers signals of the perception with f. Data that is no In is ErrInvalid to its
+// sender, and f is not called; empty data is the zero In.
+func (p Perception[In, Out]) Receive(f func(ctx context.Context, in In) (Out, error)) Handler {
+	return Handler{string(p), typed(f)}
+}
+
+// Handler answers the signals of one perception.
+type Handler struct {
+	perception string
+	receive    Provider
+}
+
+// Handlers is an Agent that gives each signal to the Handler of its perception. An agent that is also a Terminator or a
+// Replicator embeds it in a type of its own.
+type Handlers []Handler
+
+// Perceptions are those of the handlers.
+func (h Handlers) Perceptions() []string {
+	var all []string
+	for _, one := range h {
+		all = append(all, one.perception)
+	}
+	return all
+}
+
+// Receive gives s to its handler.
+func (h Handlers) Receive(ctx context.Context, s Signal) (Reply, error) {
+	i := slices.IndexFunc(h, func(one Handler) bool { return one.perception == s.Perception })
+	if i < 0 {
+		return Reply{}, ErrNotAccepted
+	}
+	return h[i].receive(ctx, s)
+}
+
+// typed is f for JSON: a Provider, and the function of a Handler.
+func typed[In, Out any](f func(context.Context, In) (Out, error)) Provider {
+	return func(ctx context.Context, s Signal) (Reply, error) {
+		var in In
+		if len(s.Data) > 0 {
+			if err := json.Unmarshal(s.Data, &in); err != nil {
+				return Reply{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+			}
+		}
+		out, err := f(ctx, in)
+		if err != nil {
+			return Reply{}, err
+		}
+		data, err := json.Marshal(out)
+		return Reply{Data: data, ContentType: "application/json"}, err
+	}
+}
+
+// ReadReply reads a reply as an Out: text as it is if Out is string, everything else as JSON. If Out is struct{} any
+// reply will do.
+func ReadReply[Out any](r Reply) (out Out, err error) {
+	switch v := any(&out).(type) {
+	case *struct{}:
+		return out, nil
+	case *string:
+		if strings.HasPrefix(r.ContentType, "text/") {
+			*v = string(r.Data)
+			return out, nil
+		}
+	}
+	if err := json.Unmarshal(r.Data, &out); err != nil {
+		var none Out
+		return none, fmt.Errorf("its answer is no %T: %w", none, err)
+	}
+	return out, nil
+}

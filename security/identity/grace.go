@@ -1,0 +1,70 @@
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	pb "symbio/proto/symbio/v1"
+)
+
+// Grace is how long after its end a certificate is renewed, unless the authority is told otherwise: a
+// machine that is away for a month of holidays comes back by itself.
+const Grace = 30 * 24 * time.Hour
+
+// Expired reports whether the certificate of a node that others renew has ended. The node can do nothing then
+// but ask for the next one, with RenewTLS.
+func (i *Identity) Expired() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.file != "" && time.Now().After(i.current.Leaf.NotAfter)
+}
+
+// Overdue says that this node's certificate has ended, or was to be renewed before now, and what helps; nil = neither.
+func (i *Identity) Overdue() error {
+	until := i.NotAfter().UTC().Format(time.RFC3339)
+	switch {
+	case i.Expired():
+		return fmt.Errorf("this node's certificate in cluster %s ended at %s; start a node that holds the authority: it renews this one for %.0f days, unless limits.grace there says otherwise; after that, symbio cluster leave, then join",
+			i.authority.name, until, Grace.Hours()/24)
+	case i.Cluster() == nil && i.Due():
+		return fmt.Errorf("this node's certificate in cluster %s ends at %s, and no node that holds the authority has renewed it; start one before then, or mend the network to it", i.authority.name, until)
+	}
+	return nil
+}
+
+// RenewTLS is the configuration to ask node expect, or any node that holds the authority when expect is "", for
+// the next certificate after this node's has ended.
+func (i *Identity) RenewTLS(expect NodeID) *tls.Config {
+	return handshake{i, JoinProtocol}.client(expect)
+}
+
+// RenewLate is Renew for a node that has shown, over a connection of JoinTLS, a certificate that may have ended,
+// by grace at most. The handshake has proven its key; that is all the trust that such a certificate gets.
+func (c *Cluster) RenewLate(s tls.ConnectionState, r *pb.RenewRequest, grace time.Duration) (*pb.RenewReply, error) {
+	if len(s.PeerCertificates) == 0 {
+		return nil, fmt.Errorf("%w: no certificate was shown", ErrBadRequest)
+	}
+	leaf, now := s.PeerCertificates[0], time.Now()
+	p, err := c.authority.verifyLate(leaf, now)
+	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) {
+		return nil, explainInvalid(invalid, now)
+	} else if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadRequest, err)
+	}
+	if now.Sub(leaf.NotAfter) > grace && !c.revoked.Has(p.ID) {
+		return nil, fmt.Errorf("%w: it ended at %s, and is renewed for %v after that; join again, with a new token of `symbio cluster token`",
+			ErrExpired, leaf.NotAfter.UTC().Format(time.RFC3339), grace)
+	}
+	return c.Renew(p, r)
+}
+
+// verifyLate is verify for a certificate that may have ended.
+func (a *Authority) verifyLate(leaf *x509.Certificate, now time.Time) (Peer, error) {
+	if now.After(leaf.NotAfter) {
+		now = leaf.NotAfter
+	}
+	return a.verify(leaf, now)
+}

@@ -1,0 +1,20 @@
+package identity
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+)
+
+// Sign signs text with the node's key, and returns the public key (SubjectPublicKeyInfo) for Signed. A text begins with a
+// line that says what it is for, so that a signature made for one purpose serves no other.
+func (i *Identity) Sign(text []byte) (public, signature []byte, err error) {
+	public, err = x509.MarshalPKIXPublicKey(i.key.public())
+	return public, ed25519.Sign(i.key.private(), text), err
+}
+
+// Signed reports whether the node of that id has signed text. The id is the hash of the public key.
+func Signed(id NodeID, public, text, signature []byte) bool {
+	parsed, err := x509.ParsePKIXPublicKey(public)
+	key, ok := parsed.(ed25519.PublicKey)
+	return err == nil && ok && idOf(public) == id && ed25519.Verify(key, text, signature)
+}

@@ -1,0 +1,213 @@
+package permission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"symbio/security/permission/shell"
+)
+
+// Plan is what a call that runs commands has to execute, and nothing else: it is what was judged.
+type Plan struct {
+	// Script is what Bash has to run instead of the text that it was given: the syntax tree that was
+	// judged, printed. When Printed is false the text could not be read; then it is the text itself,
+	// the verdict is never Allow, and only a person's approval of that very text may let it run.
+	Script  string
+	Printed bool
+	// Argv is what Git has to run.
+	Argv []string
+	// Approve are the simple commands and files that no rule allows, when the verdict is Ask.
+	Approve []Approval
+	// Denied are the files that it must not use, to be held to that by a sandbox.
+	Denied *Denied
+}
+
+// Approval is one thing to approve.
+type Approval struct {
+	// Command is how to show it.
+	Command string
+	// Rule is the exact rule that allows it from now on; "" when there can be none, because parts of it
+	// are known to the shell alone: then there is no "always".
+	Rule string
+}
+
+// Always reports whether everything can be allowed from now on by exact rules.
+func (p *Plan) Always() bool {
+	return p != nil && len(p.Approve) > 0 && !slices.ContainsFunc(p.Approve, func(a Approval) bool { return a.Rule == "" })
+}
+
+// plan makes the plan of a judged call; nil for one that runs nothing.
+func plan(c Chain, f *facts, v Verdict) *Plan {
+	r := f.ran()
+	if r == nil {
+		return nil
+	}
+	p := &Plan{Script: r.program.Canonical, Printed: r.program.Canonical != "", Argv: r.argv, Denied: c.denied(f)}
+	if !p.Printed {
+		p.Script = r.text
+	}
+	if f.subject.matter == matterGit {
+		p.Script, p.Printed = "", false
+	}
+	defer p.withoutDenied(c, f) // last, since it changes the tree
+	if v.Action != Ask {
+		return p
+	}
+	seen := map[string]bool{}
+	for _, l := range c {
+		for _, a := range l.open(f) {
+			if !seen[a.Command] {
+				seen[a.Command] = true
+				p.Approve = append(p.Approve, a)
+			}
+		}
+	}
+	if len(p.Approve) == 0 || len(r.program.Problems) > 0 {
+		// Something beside the single commands makes it a question, and no rule for them answers it.
+		text := p.Script
+		if f.subject.matter == matterGit {
+			text = strings.Join(p.Argv, " ")
+		}
+		p.Approve = append(p.Approve, Approval{Command: strings.TrimSpace(text)})
+	}
+	return p
+}
+
+// open lists what none of the link's rules allow.
+func (l Link) open(f *facts) []Approval {
+	allow := permits{facts: f, rules: l.Policy.Allow}
+	if l.Granted != nil {
+		allow.granted = l.Granted()
+	}
+	whole, _ := allow.whole()
+	if _, kept := f.byCall(allow.granted); kept || whole != nil {
+		return nil
+	}
+	commands := f.shell.program.Commands
+	asked := make([]bool, len(commands))
+	for i := range commands {
+		if allow.command(i, Ask).Action == Allow {
+			continue
+		}
+		top := i
+		for commands[top].Outer >= 0 {
+			top = commands[top].Outer
+		}
+		asked[top] = true
+	}
+	var all []Approval
+	for i, c := range commands {
+		if asked[i] {
+			all = append(all, Approval{Command: strings.Trim(show(c), "`"), Rule: exactRule(f, i)})
+		}
+	}
+	for _, o := range f.shell.files {
+		if l.permitFile(o, Ask, allow.granted).Action == Allow {
+			continue
+		}
+		a := Approval{Command: fmt.Sprintf("%s(%s)", o.call.Tool, o.path)}
+		if at := o.locations()[0]; at.known && at.lexical == at.real {
+			if text := fmt.Sprintf("%s(%s)", o.call.Tool, at.real); parses(text, func(r Rule) bool { return !strings.Contains(text, "*") && r.allows(o.facts) == yes }) {
+				a.Rule = text
+			}
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// exactRule is the rule for exactly one command, if there is one that means nothing else.
+func exactRule(f *facts, i int) string {
+	c := f.shell.program.Commands[i]
+	for j, inner := range f.shell.program.Commands {
+		for top := j; top >= i; top = f.shell.program.Commands[top].Outer {
+			if top == i && !inner.Literal() {
+				return ""
+			}
+		}
+	}
+	text := source(c)
+	if f.subject.matter == matterGit {
+		var words []string
+		for _, w := range c.Words[1:] {
+			words = append(words, quoted(w.Text))
+		}
+		text = strings.Join(words, " ")
+	}
+	rule := fmt.Sprintf("%s(%s)", f.call.Tool, text)
+	if !parses(rule, func(r Rule) bool { _, ok, _ := (commandRule{&r}).covers(f, i); return r.form == formExact && ok }) {
+		return ""
+	}
+	return rule
+}
+
+func parses(text string, means func(Rule) bool) bool {
+	r, err := ParseRule(text)
+	return err == nil && means(r)
+}
+
+// Warning says what a person should know who allows this; "" is nothing. It is for allow rules.
+func (r Rule) Warning() string {
+	switch {
+	case r.form == formTool && r.tool == "Bash":
+		return "this allows everything that the sandbox permits"
+	case r.form == formGlob:
+		return "a * inside a command is understood in deny rules only: this allows nothing"
+	case (r.form == formExact || r.form == formPrefix) && r.words().head == "" && subjectOf(r.tool).matter == matterCommand:
+		if r.form == formPrefix {
+			return "this is no simple command with literal words: it allows nothing"
+		}
+		return ""
+	case r.form == formPrefix && shell.Interpreter(split(r.words().head)):
+		return "this allows everything that the sandbox permits, because " + shellName(r) + " runs what it is given"
+	}
+	return ""
+}
+
+func shellName(r Rule) string { return strings.ReplaceAll(r.words().head, nul, " ") }
+
+func warnings(r *Rule) string {
+	if w := r.Warning(); w != "" {
+		return " Note: " + w + "."
+	}
+	return ""
+}
+
+// source is a command as a shell reads it: as it was written, unless that names a loop's variable or it is
+// inside of another.
+func source(c shell.Command) string {
+	text := strings.TrimSpace(c.Source())
+	if text != "" && !(c.Literal() && strings.Contains(text, "$")) {
+		return text
+	}
+	var words []string
+	for _, a := range c.Env {
+		words = append(words, a.Name+"="+written(a.Value))
+	}
+	for _, w := range c.Words {
+		words = append(words, written(w))
+	}
+	return strings.Join(words, " ")
+}
+
+func written(w shell.Word) string {
+	switch {
+	case w.Dynamic:
+		return w.Text
+	case w.Tilde && w.Text == "~":
+		return "~"
+	case w.Tilde:
+		return "~/" + quoted(strings.TrimPrefix(w.Text, "~/"))
+	}
+	return quoted(w.Text)
+}
+
+// show writes a command for people.
+func show(c shell.Command) string {
+	text := source(c)
+	if len(text) > 80 {
+		text = strings.ToValidUTF8(text[:77], "") + "…"
+	}
+	return "`" + strings.ReplaceAll(text, "\n", "⏎") + "`"
+}

@@ -1,0 +1,259 @@
+package permission
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Judge decides a call: the strictest link's verdict, of several as strict the first's. An empty
+// chain denies. It may read links of the file system to resolve paths, and calls Granted of each link
+// at most once. The guardrails of Call.Within are judged beside the links, as if each were one.
+func (c Chain) Judge(call Call) Verdict {
+	if len(c) == 0 {
+		return Verdict{Stage: StageDefault, Why: "Nobody has been given any permission here."}
+	}
+	f := look(call)
+	around, whole := rails(call.Within), slices.Clip(c)
+	for _, r := range around {
+		whole = append(whole, r.Link)
+	}
+	f.kept = sync.OnceValue(func() bool { return call.Kept != nil && call.Kept(whole.denied(f)) })
+	var strictest Verdict
+	judged := 0
+	count := func(v Verdict, name string) {
+		v.Link = name
+		if judged++; judged == 1 || v.Action < strictest.Action {
+			strictest = v
+		}
+	}
+	for _, l := range c {
+		if judged == 0 || strictest.Action > Deny {
+			count(l.judge(f), l.Name)
+		}
+	}
+	for _, r := range around {
+		if strictest.Action > Deny {
+			count(r.judge(f), r.Name)
+		}
+	}
+	strictest.Except, strictest.Dial, strictest.Plan = except(whole, f), dial(whole, f), plan(whole, f, strictest)
+	return strictest
+}
+
+// judge goes through the six stages (spec: swiftagent.md, Security). For a call that runs commands deny rules are held
+// against every command that may run and every file that may be used, allow rules against each command that does
+// (security.md D2, 2.2).
+func (l Link) judge(f *facts) Verdict {
+	p := l.Policy
+	if v, never := l.unreachable(f); never {
+		return v
+	}
+	denied, unsure := f.firstDenial(p.FinalDeny)
+	if denied != nil {
+		return decided(Deny, StageFinalDeny, denied, why(denied, "denies this for good")+f.about(denied, nil))
+	}
+	floor := StageFinalDeny
+	answer, here, remembered := l.Memory.recall(f.call, p)
+	if remembered && answer == Deny {
+		return Verdict{Action: Deny, Stage: StageMemory, Source: "memory", Why: "A person has denied exactly this call before."}
+	}
+	if !here {
+		v, denied, doubt := l.denial(f)
+		if denied {
+			return v
+		}
+		if unsure == nil {
+			unsure, floor = doubt, StageDeny
+		}
+	}
+	if remembered {
+		return cautious(Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has allowed exactly this call before."}, floor, unsure)
+	}
+	return cautious(l.permit(f), floor, unsure)
+}
+
+// denial is what the deny rules say that no override lifts. doubt is a rule that may deny.
+func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
+	p := l.Policy
+	var lifted []bool
+	var rule *Rule
+	if f.ran() != nil {
+		lifted = f.lifted(p.Override)
+		rule, doubt = f.firstForbidden(p.Deny, lifted, false)
+	} else if firstAllow(p.Override, f) == nil {
+		rule, doubt = firstDeny(p.Deny, f)
+	}
+	if rule != nil {
+		return decided(Deny, StageDeny, rule, why(rule, "denies this")+f.about(rule, lifted)), true, nil
+	}
+	if f.shell == nil {
+		return v, false, doubt
+	}
+	for _, o := range f.shell.files {
+		if firstAllow(p.Override, o.facts) != nil {
+			continue
+		}
+		rule, may := firstDeny(p.Deny, o.facts)
+		if rule != nil {
+			return decided(Deny, StageDeny, rule, fmt.Sprintf("The rule %s denies what it does with %s.", rule.text, o.path)), true, nil
+		}
+		doubt = cmp.Or(doubt, may)
+	}
+	return v, false, doubt
+}
+
+func decided(a Action, s Stage, r *Rule, why string) Verdict {
+	return Verdict{Action: a, Stage: s, Rule: r.text, Source: "config", Why: why}
+}
+
+// cautious turns an allow into a question when a deny rule may apply.
+func cautious(v Verdict, stage Stage, unsure *Rule) Verdict {
+	if v.Action != Allow || unsure == nil {
+		return v
+	}
+	return decided(Ask, stage, unsure, why(unsure, "may deny this, and it cannot be told whether it does"))
+}
+
+func why(r *Rule, does string) string { return "The rule " + r.text + " " + does + "." }
+
+// firstDenial finds a rule that denies the call whatever lifts other denials, and else one that may.
+func (f *facts) firstDenial(rules []Rule) (denies, may *Rule) {
+	if f.ran() != nil {
+		return f.firstForbidden(rules, nil, true)
+	}
+	return firstDeny(rules, f)
+}
+
+func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
+	return first(rules, func(r *Rule) reach { return r.denies(f) })
+}
+
+// firstForbidden finds a rule that denies what the call runs, and else one that may. files says to look at
+// redirections too; where there are overrides, each has its own.
+func (f *facts) firstForbidden(rules []Rule, lifted []bool, files bool) (denies, may *Rule) {
+	return first(rules, func(r *Rule) reach { return commandRule{r}.forbidsRun(f, lifted, files) })
+}
+
+// first finds a rule that means something for certain, and else one that may.
+func first(rules []Rule, means func(*Rule) reach) (does, may *Rule) {
+	for i := range rules {
+		switch means(&rules[i]) {
+		case yes:
+			return &rules[i], nil
+		case maybe:
+			may = cmp.Or(may, &rules[i])
+		}
+	}
+	return nil, may
+}
+
+func firstAllow(rules []Rule, f *facts) *Rule {
+	for i := range rules {
+		if rules[i].namedBy(&f.names) && rules[i].allows(f) == yes {
+			return &rules[i]
+		}
+	}
+	return nil
+}
+
+// permit is what the allow rules and the default say, denials aside.
+func (l Link) permit(f *facts) Verdict {
+	var granted []Granted
+	if l.Granted != nil {
+		granted = l.Granted()
+	}
+	if f.ran() != nil {
+		return l.permitRun(f, granted)
+	}
+	v := l.permitCall(f, granted)
+	if odd := f.oddity(); odd != "" && v.Action == Allow { // a URL that not everybody reads alike is nothing that a rule can allow
+		v.Action, v.Why = Ask, fmt.Sprintf("The URL may mean two things: %s. So a person has to say.", odd)
+	}
+	return v
+}
+
+func (l Link) permitCall(f *facts, granted []Granted) Verdict {
+	if v, found := f.byCall(granted); found {
+		return v
+	}
+	if v, found := l.allowed(f, granted); found {
+		return v
+	}
+	if name, risk := f.protected(); name != "" && l.Policy.Default != Deny && !l.mute {
+		return Verdict{Action: Ask, Stage: StageDefault, Why: risk + ", and no rule names it. So a person has to say."}
+	}
+	switch l.Policy.Default {
+	case Allow:
+		return Verdict{Action: Allow, Stage: StageDefault, Why: "No rule speaks of this, and what no rule speaks of is allowed."}
+	case Ask:
+		return Verdict{Action: Ask, Stage: StageDefault, Why: "No rule speaks of this, so a person has to say."}
+	}
+	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this, and what no rule allows is denied."}
+}
+
+// allowed finds a rule or a grant that allows a call which runs nothing.
+func (l Link) allowed(f *facts, granted []Granted) (v Verdict, found bool) {
+	if r := firstAllow(l.Policy.Allow, f); r != nil {
+		return decided(Allow, StageAllow, r, why(r, "allows this")), true
+	}
+	for i := range granted {
+		if r := &granted[i].Rule; r.allows(f) == yes {
+			return grantedBy(r, granted[i].Source), true
+		}
+	}
+	return v, false
+}
+
+// grantedBy is an allow by a rule of a configuration or of something else.
+func grantedBy(r *Rule, source string) Verdict {
+	v := decided(Allow, StageAllow, r, why(r, "allows this")+warnings(r))
+	if v.Source = source; source != "config" {
+		v.Why += " It was granted by " + source + "."
+	}
+	return v
+}
+
+// permitRun is permit for a call that runs commands.
+func (l Link) permitRun(f *facts, granted []Granted) Verdict {
+	r := f.shell
+	allow := permits{facts: f, rules: l.Policy.Allow, granted: granted}
+	hard := r.program.Hard()
+	if r.unclear {
+		hard = "its arguments are not what the tool takes"
+	}
+	byDefault := l.Policy.Default
+	if hard != "" {
+		return rest(min(byDefault, Ask), "No rule can allow this: "+hard+".")
+	}
+	if v, found := f.byCall(granted); found {
+		return v
+	}
+	if whole, source := allow.whole(); whole != nil {
+		return grantedBy(whole, source)
+	}
+	worst := Verdict{Action: Allow, Stage: StageDefault}
+	for i := range r.program.Commands {
+		if v := allow.command(i, byDefault); i == 0 || v.Action < worst.Action || v.Action == worst.Action && worst.Stage == StageDefault {
+			worst = v
+		}
+	}
+	for _, o := range r.files {
+		if v := l.permitFile(o, byDefault, granted); v.Action < worst.Action {
+			worst = v
+		}
+	}
+	if worst.Action == Allow && byDefault == Allow && l.Policy.deniesCommands() {
+		if c := allow.unread(); c != nil {
+			return rest(Ask, fmt.Sprintf("It cannot be told what %s runs, and some commands are denied.", show(*c)))
+		}
+	}
+	if len(r.program.Problems) > 0 && byDefault < worst.Action {
+		return rest(byDefault, "No rule for single commands can allow this: "+r.program.Problems[0].Reason+".")
+	}
+	if len(r.program.Commands) == 0 && len(r.files) == 0 && worst.Why == "" {
+		worst.Why = "It runs nothing."
+	}
+	return worst
+}

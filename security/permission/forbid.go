@@ -1,0 +1,167 @@
+package permission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"symbio/security/permission/shell"
+)
+
+// about says which of several commands a deny rule means.
+func (f *facts) about(r *Rule, lifted []bool) string {
+	if f.shell == nil || len(f.shell.program.Commands) < 2 || r.form == formTool || !r.namedBy(&f.denied) {
+		return ""
+	}
+	for i, c := range f.shell.program.Commands {
+		if (lifted == nil || !lifted[i]) && (commandRule{r}).forbidsOne(f, i) == yes {
+			return fmt.Sprintf(" It means %s.", show(c))
+		}
+	}
+	return ""
+}
+
+// lifted says which commands an override means; nil is none. The overrides are those of this link, and
+// hold for single commands.
+func (f *facts) lifted(rules []Rule) []bool {
+	if len(rules) == 0 {
+		return nil
+	}
+	all := make([]bool, len(f.shell.program.Commands))
+	any := false
+	for j := range rules {
+		// A rule for the whole tool also means a program without commands, such as x=1.
+		any = any || len(all) == 0 && rules[j].form == formTool && rules[j].namedBy(&f.names)
+	}
+	for i := range all {
+		for j := range rules {
+			r := &rules[j]
+			if !r.namedBy(&f.names) {
+				continue
+			}
+			if _, ok, _ := (commandRule{r}).covers(f, i); ok {
+				all[i], any = true, true
+			}
+		}
+	}
+	if !any {
+		return nil
+	}
+	return all
+}
+
+// forbidsRun says whether a deny rule may mean what the call runs.
+func (r commandRule) forbidsRun(f *facts, lifted []bool, files bool) reach {
+	s := f.shell
+	byTool := r.namedBy(&f.denied)
+	reads, writes := r.namedBy(&readers), r.namedBy(&writers)
+	switch {
+	case r.form == formNone:
+		return yes
+	case byTool && r.form == formTool:
+		return is(!allTrue(lifted))
+	case byTool && s.unclear && f.subject.matter == matterCommand:
+		return maybe
+	case byTool && r.form == formOpaque:
+		return r.deniesStrings(f)
+	case byTool, r.tool == "Git":
+	case reads || writes:
+		return r.forbidsFiles(f, reads, writes, lifted, files)
+	default:
+		return no
+	}
+	of := r.forbidsAny(f, lifted)
+	if of != yes && r.form != formTool && s.unknown() && !allTrue(lifted) {
+		// What the tree does not show may still stand in the text.
+		of = maybe
+		if r.heldBy(s.words()) {
+			return yes
+		}
+	}
+	return of
+}
+
+// forbidsAny says whether the rule may mean one of the commands that are not lifted.
+func (r commandRule) forbidsAny(f *facts, lifted []bool) reach {
+	of := no
+	for i := range f.shell.program.Commands {
+		if of != yes && (lifted == nil || !lifted[i]) {
+			of = max(of, r.forbidsOne(f, i))
+		}
+	}
+	return of
+}
+
+var (
+	readers = namesOf("Read")
+	writers = func() names { n := namesOf("Edit"); n.add("Write"); return n }()
+)
+
+func allTrue(list []bool) bool {
+	return list != nil && !slices.Contains(list, false)
+}
+
+// unknown reports whether something may run that is not among the commands.
+func (s *run) unknown() bool {
+	return s.runs || s.unclear
+}
+
+// words is the whole text as words.
+func (s *run) words() command {
+	if s.whole.text == "" {
+		text := s.text
+		if text == "" {
+			text = strings.Join(s.argv, " ")
+		}
+		s.whole = readShell(text)
+	}
+	return s.whole
+}
+
+// heldBy reports whether a command may stand in a text, by its words alone.
+func (r commandRule) heldBy(c command) bool {
+	spec := r.spec
+	if r.tool == "Git" {
+		spec = "git " + spec
+	}
+	if r.form == formGlob || r.form == formOperands {
+		return c.holds(spec)
+	}
+	return c.mayRun(spec)
+}
+
+// forbidsOne says whether a deny rule may mean one of the commands.
+func (r commandRule) forbidsOne(f *facts, i int) reach {
+	c := &f.shell.program.Commands[i]
+	if r.form == formTool {
+		return is(r.tool != "Git" || c.Name() == "git" || strings.HasPrefix(c.Name(), "git-"))
+	}
+	how := r.forbids(c)
+	switch {
+	case how == yes || r.standsIn(f, i):
+		return yes
+	case how == no && r.first != "" && mentions(c, r.first) && (f.guard(i, 1) != "" || shell.Strange(c.Name())) && r.heldBy(readShell(c.Rest())):
+		return maybe // an option may run it, or a program that is not known here
+	}
+	return how
+}
+
+// standsIn reports whether the rule means what stands in the code of a command, or in the text around the first: a spec
+// that is no simple command is nothing but its words.
+func (r commandRule) standsIn(f *facts, i int) bool {
+	code := f.shell.program.Commands[i].Code
+	switch {
+	case code != "" && r.heldBy(readShell(code)):
+		return true
+	case i > 0:
+		return false
+	case r.form == formGlob:
+		return strings.ContainsAny(r.spec, "|;&<>$`") && f.shell.words().holds(r.spec)
+	}
+	return r.form != formOperands && r.words().head == "" && r.heldBy(f.shell.words())
+}
+
+// mentions reports whether a name occurs in the arguments.
+func mentions(c *shell.Command, name string) bool {
+	return slices.ContainsFunc(c.Words[1:], func(w shell.Word) bool { return strings.Contains(fold(w.Text), name) })
+}

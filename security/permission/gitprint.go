@@ -1,0 +1,97 @@
+package permission
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A denial to read is also one for what git has stored of the file. The commands that print that are run with pathspecs that
+// exclude it, where these mean the same; elsewhere a person is asked.
+
+// pathspecs are what a rule denies of a repository in the directory of the call; nil if nothing. They are exact if they
+// mean that in whatever repository below it.
+func (r commandRule) pathspecs(dir string) (specs []string, exact bool) {
+	at := r.spec
+	if r.base != baseAny {
+		p, ok := r.pattern(dir)
+		whole := p.dir + "/" + p.rest
+		rel, below := inside(slashed(dir), whole)
+		if star := strings.IndexByte(p.rest, '*'); !ok || !below && star >= 0 && strings.HasPrefix(slashed(dir)+"/", strings.TrimSuffix(p.dir+"/"+p.rest[:star], "/")+"/") {
+			return []string{"*"}, false
+		}
+		if at = rel; !below || at == "" {
+			return nil, true
+		}
+	}
+	at = strings.TrimPrefix(strings.TrimRight(at, "/"), "**/")
+	for _, head := range []string{"", "*/"} {
+		for _, tail := range []string{"", "/*"} {
+			specs = append(specs, ":(exclude,top,icase)"+head+at+tail)
+		}
+	}
+	return specs, !strings.Contains(strings.TrimSuffix(at, "/*"), "/")
+}
+
+// printsDenied reports whether a command may have git print what the rule denies, in spite of pathspecs.
+func (r commandRule) printsDenied(f *facts, i int) bool {
+	specs, exact := r.pathspecs(f.call.Dir)
+	if len(specs) == 0 {
+		return false
+	}
+	c := f.shell.program.Commands[i]
+	words, sure := c.Without(specs)
+	if _, err := os.Lstat(filepath.Join(f.call.Dir, ".git")); err == nil && len(c.Words) > 1 && c.Words[1].Text != "-C" && len(c.Dirs.Paths) == 1 && c.Dirs.Paths[0] == "" && !c.Dirs.Unknown {
+		exact = exact || specs[0] != "*" // the repository is the one that the rule speaks of
+	}
+	return !sure || words != nil && !exact
+}
+
+// outside says that the tool Git is given something that lies outside of the directory of the call; "" if not. Bash has its
+// own readers for that.
+func (f *facts) outside(i int) string {
+	if f.subject.matter != matterGit {
+		return ""
+	}
+	dir, _ := f.follow(slashed(f.call.Dir))
+	for _, u := range f.usesOf(i) {
+		_, lexical := inside(slashed(f.call.Dir), u.place.lexical)
+		_, real := inside(dir, u.place.real)
+		if _, err := os.Lstat(u.place.lexical); err == nil && u.place.lexical != "/dev/null" && !(lexical && real) {
+			return "it reaches " + u.place.lexical + ", outside of the workspace"
+		}
+	}
+	return ""
+}
+
+// withoutDenied has the plan's commands of git print nothing that a rule of the chain denies to read.
+func (p *Plan) withoutDenied(c Chain, f *facts) {
+	var specs []string
+	for _, l := range c {
+		for _, r := range slices.Concat(l.Policy.FinalDeny, l.Policy.Deny) {
+			if r.form == formPath && r.namedBy(&readers) {
+				more, _ := commandRule{&r}.pathspecs(f.call.Dir)
+				specs = append(specs, more...)
+			}
+		}
+	}
+	if len(specs) == 0 {
+		return
+	}
+	program := f.shell.program
+	rewritten := map[int][]string{}
+	for i, c := range program.Commands {
+		if words, sure := c.Without(specs); sure && words != nil {
+			rewritten[i] = words
+		}
+	}
+	if len(rewritten) == 0 {
+		return
+	}
+	if p.Argv != nil {
+		p.Argv = rewritten[0]
+	} else if program.Rewrite(rewritten); p.Printed {
+		p.Script, p.Printed = program.Canonical, program.Canonical != ""
+	}
+}

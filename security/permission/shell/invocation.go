@@ -1,0 +1,273 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// invocation is one of the program's commands that is looked at for what it does beyond running its program.
+type invocation struct {
+	*analysis
+	i     int // its number
+	scope *scope
+}
+
+// command is the command. The pointer is valid until another command is added.
+func (v invocation) command() *Command { return &v.program.Commands[v.i] }
+
+// run adds a command, and what it runs in turn.
+func (a *analysis) run(c Command, s *scope) {
+	if len(a.program.Commands) >= mostCommands {
+		if !a.tooMany {
+			a.hard("it holds too many commands")
+		}
+		a.tooMany = true
+		return
+	}
+	c.Dirs, c.Certain, c.Outer = s.dirs, !s.guessed, -1
+	if s.inner {
+		c.Outer, c.At, c.written = s.outer, s.at, nil
+	}
+	a.program.Commands = append(a.program.Commands, c)
+	if c.Words[0].Dynamic {
+		a.runs("only the shell knows the name of a command in it")
+		return
+	}
+	v := invocation{a, len(a.program.Commands) - 1, s}
+	name, args := c.Name(), c.Words[1:]
+	if c.Words[0].Text == name && v.builtin(name, args) {
+		return
+	}
+	v.wrapped(name, args)
+	v.interpreted(name)
+}
+
+// within adds a command that the words from at on are.
+func (v invocation) within(at int, words []Word, env []Assign, s *scope, certain bool) {
+	if len(words) == 0 {
+		return
+	}
+	if v.depth >= deepest {
+		v.runs("programs are nested too deeply in it")
+		return
+	}
+	inner := s.clone()
+	inner.inner, inner.outer, inner.at = true, v.i, at
+	inner.guessed = s.guessed || !certain
+	v.depth++
+	v.run(Command{Words: words, Env: env}, inner)
+	v.depth--
+	s.dirs = union(s.dirs, inner.dirs)
+}
+
+// guess adds every command that the words may be, of which it cannot be told which runs.
+func (v invocation) guess(at int, words []Word, env []Assign, s *scope) {
+	v.runs("it cannot be told what " + v.command().Name() + " runs here")
+	for j := range words {
+		v.within(at+j, words[j:], env, s, false)
+	}
+}
+
+// script analyses a text that the command runs, its word at.
+func (v invocation) script(at int, w Word, lang syntax.LangVariant) {
+	if w.Dynamic {
+		v.unknownScript()
+		return
+	}
+	inner := v.scope.clone()
+	inner.inner, inner.outer, inner.at, inner.stdin = true, v.i, at, nil
+	inner.vars = nil // another process, or another time
+	v.text(w.Text, lang, inner)
+	v.scope.dirs = union(v.scope.dirs, inner.dirs)
+}
+
+func (v invocation) unknownScript() {
+	v.runs("only the shell knows what it gives " + v.command().Words[0].Text + " to run")
+}
+
+// join is the text of a script that several words are together. ok is false when only the shell knows it.
+func (v invocation) join(args []Word) (text string, ok bool) {
+	var texts []string
+	for _, w := range args {
+		if w.Dynamic {
+			v.unknownScript()
+			return "", false
+		}
+		if w.Tilde { // the home's path is read once more, behind what is before it
+			v.runs("only the shell knows what ~ is when " + v.command().Words[0].Text + " reads it")
+		}
+		texts = append(texts, w.Text)
+	}
+	return strings.Join(texts, " "), true
+}
+
+// wrapped adds the commands that the command runs as its arguments.
+func (v invocation) wrapped(name string, args []Word) {
+	switch name {
+	case "env":
+		v.env(args)
+		return
+	case "xargs":
+		v.xargs(args)
+		return
+	case "find", "gfind":
+		v.find(args)
+		return
+	case "fd", "fdfind":
+		v.fd(args)
+		return
+	}
+	w := known(name).Wraps
+	if isLoader(name) {
+		w = new(wrapper)
+	}
+	if w == nil {
+		return
+	}
+	if name == "command" && len(args) > 0 && (args[0].Is("-v") || args[0].Is("-V")) {
+		v.command().Free = v.command().Literal()
+		return
+	}
+	at := 0
+	if len(w.Sub) > 0 {
+		at = 1 + slices.IndexFunc(args, func(word Word) bool { return !word.Dynamic && slices.Contains(w.Sub, word.Text) })
+		if at == 0 {
+			return
+		}
+	}
+	v.operands(at+1, args[at:], *w)
+}
+
+// isLoader reports whether the program runs the one that it is given, as the kernel would.
+func isLoader(name string) bool {
+	return strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") || strings.HasPrefix(name, "ld.so")
+}
+
+// operands adds what follows the wrapper's options and first operands. What cannot be skipped for certain makes every
+// word that follows a possible command.
+func (v invocation) operands(at int, args []Word, w wrapper) {
+	all := len(args)
+	args, certain := v.skip(at, args, w)
+	at += all - len(args)
+	if !certain {
+		v.runs("it cannot be told what " + v.command().Words[0].Text + " runs here")
+		for j := range min(20, len(args)) {
+			if args[j].Dynamic || !strings.HasPrefix(args[j].Text, "-") {
+				v.within(at+j, args[j:], nil, v.scope, false)
+			}
+		}
+		return
+	}
+	if w.Free {
+		v.command().Free = len(args) > 0 && v.command().plainUntil(at)
+	}
+	switch {
+	case len(args) == 0:
+	case w.Joined:
+		if text, ok := v.join(args); ok {
+			v.script(at, Word{Text: text}, syntax.LangBash)
+		}
+	case w.Each:
+		for j, word := range args {
+			v.script(at+j, word, syntax.LangBash)
+		}
+	default:
+		var env []Assign
+		for name := v.command().Name(); len(args) > 0 && (name == "sudo" || name == "doas"); args, at = args[1:], at+1 {
+			variable, value, ok := strings.Cut(args[0].Text, "=")
+			if !ok || !syntax.ValidName(variable) || args[0].Dynamic {
+				break
+			}
+			env = append(env, Assign{variable, Word{Text: value}})
+		}
+		v.within(at, args, env, v.scope, true)
+	}
+}
+
+// skip returns what is behind the wrapper's options and first operands, and adds the scripts among them. certain is
+// false when it cannot be told what they are.
+func (v invocation) skip(at int, args []Word, w wrapper) (rest []Word, certain bool) {
+	if w.Opaque {
+		return args, false
+	}
+	operands := w.Skip
+	for len(args) > 0 {
+		word, taken := args[0], 1
+		switch {
+		case word.Dynamic && word.MayBeOption():
+			return args, false
+		case word.Dynamic || word.Text == "-" || !strings.HasPrefix(word.Text, "-"):
+			if operands == 0 {
+				return args, true
+			}
+			operands--
+		case word.Text == "--":
+			for args = args[1:]; operands > 0 && len(args) > 0 && (w.Script == "" || !args[0].Is("-"+w.Script)); operands-- {
+				args = args[1:]
+			}
+			return args, true
+		default:
+			var script int
+			var ok bool
+			if taken, script, ok = w.option(args); !ok {
+				return args, false
+			}
+			if script >= 0 && script < len(args) {
+				v.script(at+script, args[script], syntax.LangBash)
+			}
+		}
+		taken = min(taken, len(args))
+		args, at = args[taken:], at+taken
+	}
+	return args, true
+}
+
+// plainUntil reports whether the words of the wrapper itself are literal, so that it is known to do nothing but to run
+// the rest.
+func (c Command) plainUntil(to int) bool {
+	return c.Words[0].Text == c.Name() && !slices.ContainsFunc(c.Words[:min(to, len(c.Words))], func(w Word) bool { return w.Dynamic })
+}
+
+// option reads one option. script is the word that is a program for a shell, or -1.
+func (w wrapper) option(args []Word) (taken, script int, known bool) {
+	text := args[0].Text
+	single := len(args) < 2 || !args[1].Split // the word behind the option is one word
+	if long, ok := strings.CutPrefix(text, "--"); ok {
+		name, _, valued := strings.Cut(long, "=")
+		switch {
+		case !valued && slices.Contains(w.Long, name):
+			return 1, -1, true
+		case slices.Contains(w.Longs, name) && valued:
+			return 1, -1, true
+		case slices.Contains(w.Longs, name):
+			return 2, -1, single
+		case name == "command" && w.Script != "" && !valued:
+			return 2, 1, true
+		}
+		return 1, -1, false
+	}
+	if strings.Trim(text[1:], "0123456789") == "" && strings.Contains(w.Valued, "n") {
+		return 1, -1, true // nice -5
+	}
+	for j := 1; j < len(text); j++ {
+		letter := text[j : j+1]
+		last := j+1 == len(text)
+		switch {
+		case strings.Contains(w.Script, letter):
+			if !last {
+				return 1, -1, false // -cTEXT
+			}
+			return 2, 1, true
+		case strings.Contains(w.Valued, letter):
+			if !last {
+				return 1, -1, true
+			}
+			return 2, -1, single
+		case !strings.Contains(w.Flags, letter):
+			return 1, -1, false
+		}
+	}
+	return 1, -1, true
+}

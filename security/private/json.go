@@ -1,0 +1,42 @@
+package private
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrDamaged is that a file does not hold what symbio writes there.
+var ErrDamaged = errors.New("it is damaged")
+
+// ReadJSON reads a value from a file as Read does. The JSON must be exactly one value, without fields that v does not have:
+// ErrDamaged. The value is not checked further.
+func ReadJSON(file string, limit int64, v any) error {
+	data, err := Read(file, limit)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("%s: %w: %w", file, ErrDamaged, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w: something follows its end", file, ErrDamaged)
+	}
+	return nil
+}
+
+// ReplaceJSON writes a value to a file as Replace does. ErrFull when that would take more than limit bytes.
+func ReplaceJSON(file string, limit int64, v any) error {
+	data, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	if int64(len(data)) > limit {
+		return fmt.Errorf("write %s: %w: it would have over %d bytes", file, ErrFull, limit)
+	}
+	return Replace(file, data)
+}

@@ -1,0 +1,163 @@
+// Package redact takes passwords, tokens and keys out of text before it is kept: in the audit log, in log files.
+//
+// The one idea: one table of the forms in which secrets are written. Of each the secret alone is replaced by Mark; what
+// stands around it stays, so that a record still says what was done.
+//
+// It goes by form: a secret that does not look like one stays. It never hides what a shell would run: a value that could
+// hold a command, such as "$(id)" or one with a blank and a semicolon, stays too. The functions may be called from many
+// goroutines.
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Mark stands where a secret was.
+const Mark = "[redacted]"
+
+const (
+	password = `[\w.-]*(?:passw(?:or)?d|passphrase|passcode|[_-]pass|[_-]pwd)`
+	key      = `[\w.-]*(?:secret|token|credential|apikey|(?:api|access|secret|private|signing|encryption|master|account|auth)[_-]?key(?:[_-]base)?|amz-signature)`
+	name     = `(?i)(?:^|[^\w.$-])(?:` + password + `|` + key + `)`
+	// What follows ends a word of a shell at the latest, so that no command is in it.
+	end    = "\\s\"'`;&|<>()$\\\\"
+	bare   = `[^=,` + end + `][^` + end + `]*`
+	value  = `(?P<s>"(?:[^"\\]|\\.)*"|'[^']*'|` + bare + `)`
+	spaced = `(?:\\?["'])?(?:[ \t]*(?::=|=>|:)[ \t]*|[ \t]+=[ \t]+)`
+	lines  = `(?P<s>(?:(?:\s|\\[nr])+(?:[A-Za-z0-9+/]{40,}=*|[A-Za-z0-9+/]{2,39}={1,2}|[A-Z][A-Za-z-]+: [\w .,/-]*))+)`
+)
+
+// form is one way to write a secret, the group s of re. A text without any of the hints, in lower case, has none of it.
+type form struct {
+	hints []string
+	re    *regexp.Regexp
+	// is says of a value, unless it stays anyway (keep), and of what follows it whether it is a secret; nil is any that re
+	// finds.
+	is func(value, after string) bool
+}
+
+var nameHints = []string{"pass", "pwd", "secret", "token", "credential", "key", "signature"}
+
+var forms = []form{
+	{[]string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----` + lines), nil},
+	{
+		[]string{"sk-", "k_live_", "k_test_", "gh", "gl", "xox", "xapp-", "akia", "asia", "aiza", "ya29.", "npm_", "pypi-", "hf_", "dop_v1_", "dckr_pat_", "sg.", "eyj", "age-secret", "hvs.", "sym1-", ":aa"},
+		regexp.MustCompile(`\b(?P<s>sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{10,}|gh[pousr]_\w{16,}|github_pat_\w{20,}|gl(?:pat|dt|rt|cbt|ptt|ft|soat|imt|agent)-[\w-]{16,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{30,}|ya29\.[\w-]{10,}|npm_\w{30,}|pypi-[\w-]{30,}|hf_\w{20,}|dop_v1_\w{32,}|dckr_pat_[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{2,}\.[\w-]*|AGE-SECRET-KEY-1[A-Z0-9]{20,}|hvs\.[\w-]{20,}|SYM1-[A-Z0-9]{20,}-[A-Z0-9]{20,}|\d{8,10}:AA[\w-]{30,})`),
+		func(v, _ string) bool { return strings.ContainsAny(v, "0123456789") },
+	},
+	{[]string{"://"}, regexp.MustCompile(`\b[A-Za-z][A-Za-z0-9+.-]*://[^/:@` + end + `]*:(?P<s>[^/` + end + `]+)@`), every},
+	{[]string{"authorization", "bearer"}, regexp.MustCompile(`(?i)\b(?:authorization["']?[ \t]*[:=][ \t]*["']?(?:(?:basic|bearer|token|digest|negotiate|apikey)[ \t]+)?|bearer[ \t]+)(?P<s>[^` + end + `]{6,})`), func(v, _ string) bool { return random(v) }},
+	{[]string{"cookie"}, regexp.MustCompile(`(?i)\bcookie["']?[ \t]*:[ \t]*["']?(?P<s>[\w.-]+=[^` + end + `]+(?:; ?[\w.-]+=[^` + end + `]*)*)`), nil},
+	{nameHints, regexp.MustCompile(`(?i)(?:^|[^\w.$-])` + password + `=` + value), notCall},
+	{nameHints, regexp.MustCompile(`(?i)(?:^|[^\w.$-])` + key + `=` + value), func(v, after string) bool { return notCall(v, after) && !place.MatchString(v) }},
+	{nameHints, regexp.MustCompile(name + spaced + `(?P<s>\\"[^"\\\n]+\\"|"(?:[^"\\\n]|\\.)+"|'[^'\n]+')`), func(v, _ string) bool { return !place.MatchString(v) }},
+	{nameHints, regexp.MustCompile(name + spaced + `(?P<s>[^\[\]{},` + end + `]+)`), func(v, after string) bool {
+		return random(v) && notCall(v, after) && !place.MatchString(v)
+	}},
+	{nameHints, regexp.MustCompile(`(?im)(?:^|[^\w.$-])` + password + `["']?[ \t]*:[ \t]+(?P<s>[^\[\]{},` + end + `]+)$`), every},
+	{nameHints, regexp.MustCompile(`(?i)(?:^|[\s"'])--?(?:` + password + `|` + key + `)["']?[ \t]+` + value), func(v, _ string) bool { return v[0] != '-' && !place.MatchString(v) }},
+	{[]string{"-u", "-user"}, regexp.MustCompile(`(?:^|\s)(?:-[uU]|--(?:proxy-)?user)[ =]?["']?[^:` + end + `-][^:` + end + `]*:(?P<s>[^` + end + `]+)`), func(v, _ string) bool { return !group.MatchString(v) }},
+	{[]string{"sshpass", "pass:", "mysql", "mariadb", "redis-cli", "login"}, regexp.MustCompile(`(?:\bsshpass[ \t]+-p[ \t]*|-pass(?:in|out)?[ \t]+["']?pass:|\b(?:mysql|mariadb)\w*\b[^;&|\n]*?[ \t]-p|\bredis-cli\b[^;&|\n]*?[ \t]-a[ \t]+|\blogin\b[^;&|\n]*?[ \t]-p[ \t]+)` + value), every},
+}
+
+var (
+	secretName = regexp.MustCompile(`(?i)^(?:--?)?(?:` + password + `|` + key + `|(?:proxy-)?authorization|(?:set-)?cookie)$`)
+	// nothing is what stands where a secret would, and is none: a variable, a placeholder, a word that describes.
+	nothing = regexp.MustCompile(`(?i)^["'\\]*(?:$|[$<%{` + "`" + `]|\[redacted\]|id=|[*.x•]{3,}["'\\]*$|(?:true|false|null|none|nil|undefined|yes|no|on|off|string|str|text|bool|int|bytes|required|optional|hidden|redacted|prompt|stdin|env)["'\\]*$)`)
+	// place is where a secret is: a file, a field.
+	place = regexp.MustCompile(`^["']?(?:(?:~|\.{1,2})?/[\w./@-]{0,38}|(?:~|\.{1,2})?/[\w/@-]*\.[\w./@-]*|[A-Za-z_]+(?:\.[A-Za-z_]+)+)["']?$`)
+	// group is what follows a user that is not a password: docker run -u node:node, rsync -u host:dir.
+	group = regexp.MustCompile(`^(?:\d+|[/~.].*|root|node|www-data|nobody|nogroup|nginx|postgres|staff|users|wheel|daemon)$`)
+)
+
+// random says of a word that it does not look like one of a language.
+func random(v string) bool {
+	return len(v) >= 20 || strings.ContainsAny(v, "0123456789") || camel.MatchString(v)
+}
+
+var camel = regexp.MustCompile(`[a-z][A-Z]`)
+
+func every(_, _ string) bool { return true }
+
+// notCall says that a value of source code is none that is computed.
+func notCall(_, after string) bool { return !strings.HasPrefix(after, "(") }
+
+// keep says of a value that it stays: it is no secret, or it could hold what a shell runs.
+func keep(v string) bool {
+	return nothing.MatchString(v) || strings.Contains(v, "$(") || strings.ContainsAny(v, "`") || strings.ContainsAny(v, " \t\n") && strings.ContainsAny(v, ";&|<>\n")
+}
+
+// Text returns text without the secrets in it.
+func Text(text string) string {
+	lower := strings.ToLower(text)
+	for _, f := range forms {
+		if !slices.ContainsFunc(f.hints, func(h string) bool { return strings.Contains(lower, h) }) {
+			continue
+		}
+		s := 2 * f.re.SubexpIndex("s")
+		var b strings.Builder
+		done := 0
+		for _, m := range f.re.FindAllStringSubmatchIndex(text, -1) {
+			if v := text[m[s]:m[s+1]]; f.is != nil && (keep(v) || !f.is(v, text[m[s+1]:])) {
+				continue
+			}
+			b.WriteString(text[done:m[s]] + Mark)
+			done = m[s+1]
+		}
+		text = b.String() + text[done:]
+	}
+	return text
+}
+
+// JSON returns a JSON value without the secrets in its texts, and without the texts that a name such as "password" calls
+// one. What holds none, or is no JSON, is returned as it is.
+func JSON(raw json.RawMessage) json.RawMessage {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return raw
+	}
+	changed := false
+	v = walk(v, false, &changed)
+	if !changed {
+		return raw
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return raw
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// walk redacts the texts of a value. named says that its name calls it a secret.
+func walk(v any, named bool, changed *bool) any {
+	switch v := v.(type) {
+	case string:
+		out := Text(v)
+		if named && !keep(v) {
+			out = Mark
+		}
+		*changed = *changed || out != v
+		return out
+	case map[string]any:
+		for k, e := range v {
+			v[k] = walk(e, secretName.MatchString(k), changed)
+		}
+	case []any:
+		for i, e := range v {
+			flag := ""
+			if i > 0 {
+				flag, _ = v[i-1].(string)
+			}
+			v[i] = walk(e, strings.HasPrefix(flag, "-") && secretName.MatchString(flag), changed)
+		}
+	}
+	return v
+}

@@ -1,0 +1,249 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxDirectories may lie below the writable directories of a command; each costs some 20 µs of a processor before and after it.
+	maxDirectories = 200_000
+	maxDepth       = 256     // of directories; each is held open while those below are looked at
+	maxSetting     = 1 << 20 // bytes of a configuration or a hook that are compared; of more, size and time are
+)
+
+// repositories knows the configurations and hooks of git directories at any depth of the writable directories, as they
+// were before the first of the commands that run now. What is new or changed when a command has ended is disarmed. It
+// may be used from many goroutines at once.
+//
+// Commands that overlap share it: otherwise one could plant what another is then taken to have found there. So what the
+// user changes meanwhile in a nested repository is disarmed too; nothing is lost.
+type repositories struct {
+	mu       sync.Mutex
+	running  int
+	roots    []string
+	settings map[string]setting
+}
+
+// setting is a configuration or a hook.
+type setting struct {
+	text string
+	odd  string // that it is a link, or cannot be read
+	mode fs.FileMode
+}
+
+// begin looks at the roots before a command runs. On success, end must be called.
+func (r *repositories) begin(roots []string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running == 0 {
+		r.roots, r.settings = nil, map[string]setting{}
+	}
+	for _, root := range roots {
+		known := func(path string) bool {
+			return slices.ContainsFunc(r.roots, func(k string) bool { return within(path, k) })
+		}
+		if known(root) {
+			continue
+		}
+		if err := walk(root, maxDirectories, func(d *os.File, name string, _ bool) error {
+			if path := filepath.Join(d.Name(), name); !known(path) {
+				r.settings[path] = readSetting(d, name)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		r.roots = append(r.roots, root)
+	}
+	r.running++
+	return nil
+}
+
+// end disarms what is new or changed below the roots since begin, but for what lies in kept, which the command could not
+// write. It returns a line for each file.
+func (r *repositories) end(roots, kept []string) (lines []string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running--
+	for _, root := range roots {
+		err = errors.Join(err, walk(root, 2*maxDirectories, func(d *os.File, name string, config bool) error {
+			path := filepath.Join(d.Name(), name)
+			now, was := readSetting(d, name), r.settings[path]
+			if now == was || slices.ContainsFunc(kept, func(k string) bool { return within(path, k) }) {
+				return nil
+			}
+			clean, why := was.text, "git runs this hook"
+			if config {
+				var dropped []string
+				if clean, dropped = reviewGit(now.text, was.text, func(tree string) bool { return isBelow(d.Name(), tree, root) }); now.odd == "" && len(dropped) == 0 {
+					return nil
+				}
+				was.mode, why = 0o644, fmt.Sprintf("git executes or obeys %q", dropped)
+			}
+			aside, err := setAside(d, name, clean, was.mode)
+			if aside != "" {
+				lines = append(lines, fmt.Sprintf("%s: %s; it is now %s", path, why, aside))
+			}
+			return err
+		}))
+	}
+	return lines, err
+}
+
+// isBelow reports whether a relative path leads to something below root.
+func isBelow(dir, path, root string) bool {
+	at := filepath.Join(dir, path)
+	real, err := filepath.EvalSymlinks(at)
+	return !strings.ContainsAny(path, `\"`) && !filepath.IsAbs(path) && within(at, root) && (err != nil || within(real, root))
+}
+
+// setAside renames a file to one that no program reads, and leaves a text in its place, if there is one.
+func setAside(d *os.File, name, text string, mode fs.FileMode) (aside string, err error) {
+	fd := int(d.Fd())
+	for n := 1; n == 1 || errors.Is(err, unix.EEXIST); n++ {
+		aside = fmt.Sprintf("%s.set-aside-%d", name, n)
+		err = unix.Renameat2(fd, name, fd, aside, unix.RENAME_NOREPLACE)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err == nil && text != "" {
+		var file int
+		if file, err = unix.Openat(fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, uint32(mode.Perm())); err == nil {
+			f := os.NewFile(uintptr(file), name)
+			_, err = f.WriteString(text)
+			err = errors.Join(err, f.Close())
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("set aside %s, which git may execute: %w", filepath.Join(d.Name(), name), err)
+	}
+	return aside, nil
+}
+
+// readSetting reads what git would read there.
+func readSetting(d *os.File, name string) (s setting) {
+	var link [4096]byte
+	if n, err := unix.Readlinkat(int(d.Fd()), name, link[:]); err == nil {
+		s.odd = "to " + string(link[:n])
+	}
+	fd, err := unix.Openat(int(d.Fd()), name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		s.odd += " closed"
+		return s
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		s.odd += " no file"
+		return s
+	}
+	text, _ := io.ReadAll(io.LimitReader(f, maxSetting))
+	s.text, s.mode = string(text), st.Mode()
+	if st.Size() > maxSetting {
+		s.text = fmt.Sprint(st.Size(), st.ModTime())
+	}
+	return s
+}
+
+// walker finds the configurations and hooks of git directories. It follows no link.
+type walker struct {
+	left  int // directories that it still may look at
+	visit func(d *os.File, name string, config bool) error
+}
+
+func walk(root string, limit int, visit func(*os.File, string, bool) error) error {
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: root, Err: err}
+	}
+	return (&walker{limit, visit}).in(os.NewFile(uintptr(fd), root), false, 0)
+}
+
+// in looks into a directory, and closes it.
+func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
+	defer d.Close()
+	var dirs, configs, others []string
+	var head, objects, refs bool
+	for more := true; more && len(dirs) <= w.left; {
+		entries, err := d.ReadDir(1024)
+		more = err == nil
+		for _, e := range entries {
+			name := e.Name()
+			head = head || strings.EqualFold(name, "HEAD")
+			objects = objects || strings.EqualFold(name, "objects")
+			refs = refs || strings.EqualFold(name, "refs")
+			switch {
+			case e.IsDir():
+				dirs = append(dirs, name)
+			case strings.EqualFold(name, "config"), strings.EqualFold(name, "config.worktree"):
+				configs = append(configs, name)
+			case hooks && !strings.HasSuffix(name, ".sample"), strings.EqualFold(name, "hooks"):
+				others = append(others, name)
+			}
+		}
+	}
+	if w.left -= len(dirs); w.left < 0 || depth > maxDepth {
+		return fmt.Errorf("look for git repositories that would execute what a command wrote: %s has more than %d directories below it, or is nested deeper than %d: remove some, or give commands a smaller workspace", d.Name(), maxDirectories, maxDepth)
+	}
+	isGit := head || objects && refs
+	for _, name := range configs {
+		if isGit {
+			err = errors.Join(err, w.visit(d, name, true))
+		}
+	}
+	for _, name := range others {
+		if isGit || hooks {
+			err = errors.Join(err, w.visit(d, name, false))
+		}
+	}
+	for _, name := range dirs {
+		err = errors.Join(err, w.below(d, name, isGit && strings.EqualFold(name, "hooks"), depth+1))
+	}
+	return err
+}
+
+// below looks into a directory in another. One that is closed to its own user is opened meanwhile: git needs no list to
+// find a configuration in it.
+func (w *walker) below(parent *os.File, name string, hooks bool, depth int) error {
+	const flags = unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW
+	fd, err := unix.Openat(int(parent.Fd()), name, flags, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		at, pathErr := unix.Openat(int(parent.Fd()), name, flags|unix.O_PATH, 0)
+		if pathErr != nil {
+			return nil
+		}
+		defer unix.Close(at)
+		var st unix.Stat_t
+		self := fmt.Sprintf("/proc/self/fd/%d", at)
+		if unix.Fstat(at, &st) != nil || unix.Chmod(self, st.Mode&0o7777|0o700) != nil {
+			return nil // another user's: no command has made it
+		}
+		defer unix.Chmod(self, st.Mode&0o7777)
+		fd, err = unix.Openat(int(parent.Fd()), name, flags, 0)
+	}
+	path := filepath.Join(parent.Name(), name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil // it went while this looked
+	}
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return w.in(os.NewFile(uintptr(fd), path), hooks, depth)
+}

@@ -1,0 +1,56 @@
+// Package visible makes text of others fit to be shown to people: what they do not see must not mean something, and what
+// they see must not be moved by it.
+//
+// The one idea: one answer to which characters can be seen. Beside control and format characters there are letters and
+// signs that are drawn as nothing, such as U+2800 and U+3164, which unicode.IsPrint lets pass.
+package visible
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Rune reports whether a character, or a blank, can be seen.
+func Rune(r rune) bool { return unicode.IsPrint(r) && !Blank(r) }
+
+// Blank reports whether a character is drawn as nothing without being a space, a control or a format character. The
+// selectors that make a picture of a character (FE0E, FE0F) are none: people type them.
+func Blank(r rune) bool {
+	return r > 0x7f && r != 0xfe0e && r != 0xfe0f &&
+		(r == 0x2800 || r == 0x1d159 || r >= 0xe0000 && r <= 0xe0fff || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+}
+
+// Escape writes what cannot be seen as its escape, so that nothing hides from who decides.
+func Escape(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if Rune(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// Line puts text on one line, without what cannot be seen, and ? for what is no UTF-8. What is over longest bytes is cut off, with an ellipsis; 0 is
+// no limit.
+func Line(s string, longest int) string {
+	if longest > 0 && len(s) > longest {
+		for longest > 0 && !utf8.RuneStart(s[longest]) {
+			longest--
+		}
+		s = s[:longest] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !Rune(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}

@@ -1,0 +1,322 @@
+package calls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"symbio/actor/term"
+	"symbio/community"
+	pb "symbio/proto/symbio/v1"
+)
+
+// Lanes are the Link streams of a connection. Each has a flow control window of its own, and gRPC sends from
+// all of them in turn, 16 KiB at a time.
+const (
+	short = iota
+	bulk
+	lanes
+)
+
+const (
+	// EnvelopeRoom is how many bytes a message may have besides its payload. A request's envelope has at most
+	// maxEnvelope bytes as measure counts them; its trace, of at most 567 bytes, is not counted.
+	EnvelopeRoom = 64 << 10
+	maxEnvelope  = EnvelopeRoom - 1<<10
+	// maxContentType is the longest content type of an answer, in bytes.
+	maxContentType = 16 << 10
+	// shortSize is the longest message of the short lane, in bytes: one of HTTP/2's frames.
+	shortSize = 16 << 10
+	// overhead is about what a call or an answer costs besides its strings and payload, in bytes; and
+	// requesterSize what a requester costs besides its name.
+	overhead      = 64
+	requesterSize = 16
+	// maxUnsent is how many bytes of sends may wait for the stream: enough to keep it busy until a refused
+	// sender tries again.
+	maxUnsent = 1 << 20
+)
+
+var (
+	// ErrBroken ends the calls of a connection that broke.
+	ErrBroken = errors.New("the connection broke")
+	errStuck  = fmt.Errorf("%w: it answers calls that it has not read", ErrProtocol)
+	errNoLink = fmt.Errorf("%w: it does not serve Link", ErrProtocol)
+	errText   = community.Explain(community.ErrInvalid, "a call's names must be UTF-8 text")
+)
+
+// ClientConfig sets up a Client.
+type ClientConfig struct {
+	// MaxMessage is the longest payload in each direction, in bytes.
+	MaxMessage int
+	// MaxCalls is how many calls may be under way, and how many of them may listen.
+	MaxCalls int
+	// Stuck ends the connection when a call that is alone cannot be sent for so long.
+	Stuck time.Duration
+	// PeerMessage and PeerSends are what the node announces: its longest payload, 0 = 1 MiB, and how many sends
+	// may be on their way to it.
+	PeerMessage, PeerSends uint64
+	// Undelivered receives the sends that failed. It must not block.
+	Undelivered func(community.Undelivered)
+}
+
+// Client is the calling side of one connection. Everything may be called from many goroutines.
+type Client struct {
+	cfg       ClientConfig
+	rpc       pb.PeerClient
+	maxSent   int           // bytes of a payload that the node takes
+	maxSends  int           // at a time
+	listening chan struct{} // one per call in a stream of its own
+	lanes     [lanes]*outbox
+	loops     sync.WaitGroup
+	broken    context.Context // ends when a lane has ended, and with it all calls
+	lose      context.CancelCauseFunc
+
+	mu sync.Mutex
+	// waiting holds the calls that are not answered, whether their callers still wait or not, because the node
+	// works on them. nil when a lane has ended. guarded by mu
+	waiting map[uint64]chan *pb.Answer // capacity 1; nil comes when the lane has ended
+	last    uint64                     // id; guarded by mu
+	sent    int                        // sends without a receipt; guarded by mu
+}
+
+// Open opens both lanes of a connection, by the end of ctx.
+func Open(ctx context.Context, rpc pb.PeerClient, cfg ClientConfig) (*Client, error) {
+	c := &Client{cfg: cfg, rpc: rpc, waiting: map[uint64]chan *pb.Answer{}, listening: make(chan struct{}, cfg.MaxCalls),
+		maxSent: min(cfg.MaxMessage, messageSize(cfg.PeerMessage)), maxSends: int(min(uint64(cfg.MaxCalls), cfg.PeerSends))}
+	c.broken, c.lose = context.WithCancelCause(context.Background())
+	// A node may let no more streams begin; that must not hold up more than this connection.
+	defer context.AfterFunc(ctx, func() { c.lose(context.Cause(ctx)) })()
+	for lane := range c.lanes {
+		stream, err := rpc.Link(c.broken, grpc.ForceCodecV2(newCodec()))
+		if err == nil {
+			err = stream.Send(&pb.Frame{Open: &pb.Open{Bulk: lane == bulk, MaxMessage: uint64(cfg.MaxMessage)}})
+		}
+		if err != nil {
+			c.Close()
+			return nil, fmt.Errorf("open the link streams: %w", err)
+		}
+		out := newOutbox(stream.Send, 0)
+		out.stuck = time.AfterFunc(time.Hour, func() { c.end(errStuck) })
+		out.stuck.Stop()
+		out.maxStuck = cfg.Stuck
+		c.lanes[lane] = out
+		c.loops.Go(out.run)
+		c.loops.Go(func() { c.receive(stream) })
+	}
+	return c, nil
+}
+
+// messageSize returns the limit that a node announced.
+func messageSize(announced uint64) int {
+	if announced == 0 {
+		return 1 << 20
+	}
+	return int(min(announced, 1<<30))
+}
+
+// Broken ends when the calls of the connection have ended, with the reason as its cause.
+func (c *Client) Broken() context.Context { return c.broken }
+
+// Close fails the calls under way and returns when the lanes' goroutines have ended. The connection must have
+// ended, or end without the caller.
+func (c *Client) Close() {
+	c.end(ErrBroken)
+	for _, out := range c.lanes {
+		if out != nil {
+			out.close()
+		}
+	}
+	c.loops.Wait()
+}
+
+// end ends both lanes and fails every call.
+func (c *Client) end(why error) {
+	c.lose(why)
+	c.mu.Lock()
+	all, sent := c.waiting, c.sent
+	c.waiting, c.sent = nil, 0
+	c.mu.Unlock()
+	for _, w := range all {
+		w <- nil
+	}
+	if sent > 0 {
+		c.cfg.Undelivered(community.Undelivered{Count: uint64(sent), Err: community.ErrUnavailable})
+	}
+}
+
+// receive hands answers to their callers until the stream ends.
+func (c *Client) receive(stream grpc.BidiStreamingClient[pb.Frame, pb.Frame]) {
+	for {
+		f, err := stream.Recv()
+		if err != nil {
+			if status.Code(err) == codes.Unimplemented {
+				c.end(errNoLink)
+			}
+			c.end(ErrBroken)
+			return
+		}
+		c.dispatch(f.GetAnswers())
+		if r := f.GetReceipt(); r != nil {
+			c.settle(r)
+		}
+	}
+}
+
+// dispatch ends calls. It ignores an answer of no call, and a second one.
+func (c *Client) dispatch(answers []*pb.Answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range answers {
+		if w := c.waiting[a.GetId()]; w != nil {
+			delete(c.waiting, a.GetId())
+			w <- a
+		}
+	}
+}
+
+// measure checks the size of a call before it leaves this node, and returns the size of its envelope.
+func (c *Client) measure(call community.Call) (envelope int, err error) {
+	envelope = overhead + len(call.ID) + len(call.Member) + len(call.Capability) + len(call.ContentType) + len(call.OnBehalf)
+	text := utf8.ValidString(call.ID) && utf8.ValidString(string(call.Member)) && utf8.ValidString(call.Capability) && utf8.ValidString(call.ContentType)
+	for _, s := range call.Requester {
+		envelope += len(s) + requesterSize
+		text = text && utf8.ValidString(s)
+	}
+	switch {
+	case len(call.Payload) > c.maxSent || envelope > maxEnvelope:
+		return 0, community.ErrTooLarge
+	case !text:
+		return 0, errText
+	}
+	return envelope, nil
+}
+
+// reply checks the size of an answer where it enters this node.
+func (c *Client) reply(payload []byte, contentType string) (community.Reply, error) {
+	if len(payload) > c.cfg.MaxMessage {
+		return community.Reply{}, community.ErrTooLarge
+	}
+	return community.Reply{Data: payload, ContentType: contentType}, nil
+}
+
+// Invoke carries one call and waits for its answer. A call that listens has a stream of its own.
+func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Reply, error) {
+	envelope, err := c.measure(call)
+	switch {
+	case err != nil:
+		return community.Reply{}, err
+	case ctx.Err() != nil:
+		return community.Reply{}, context.Cause(ctx)
+	case call.Listen != nil:
+		return c.invokeStream(ctx, call)
+	}
+	id, w, alone, err := c.enter()
+	if err != nil {
+		return community.Reply{}, err
+	}
+	at, _ := ctx.Deadline()
+	i := item{call: &pb.Call{Id: id, Request: requestTo(call, time.Until(at))}, size: len(call.Payload) + envelope}
+	out := c.lanes[short]
+	if max(len(call.Payload), envelope) > shortSize {
+		out, alone = c.lanes[bulk], false // sends may fill that lane, without being under way as calls are
+	}
+	out.put(i, alone)
+	parent, own := term.Ends(ctx)
+	select {
+	case a := <-w:
+		return c.answer(a)
+	case <-parent:
+	case <-own:
+	}
+	c.abandon(id, out)
+	return community.Reply{}, context.Cause(ctx)
+}
+
+// answer returns what the caller of an answered call gets. nil is the end of the lane.
+func (c *Client) answer(a *pb.Answer) (community.Reply, error) {
+	if a == nil {
+		return community.Reply{}, community.ErrUnavailable
+	}
+	if f := a.GetFailure(); f != nil {
+		return community.Reply{}, notCanceled(fromFailure(f))
+	}
+	return c.reply(a.GetPayload(), a.GetContentType())
+}
+
+// notCanceled replaces the cancellation of a call by the other node, or by the end of the connection: the
+// caller itself did not cancel it.
+func notCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return community.ErrUnavailable
+	}
+	return err
+}
+
+// enter counts a call in. alone: no other call is under way, so that nothing sent before it waits either.
+func (c *Client) enter() (id uint64, w chan *pb.Answer, alone bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.waiting == nil:
+		return 0, nil, false, community.ErrUnavailable
+	case len(c.waiting) >= c.cfg.MaxCalls:
+		return 0, nil, false, busyWith(c.cfg.MaxCalls)
+	}
+	c.last++
+	w = make(chan *pb.Answer, 1)
+	c.waiting[c.last] = w
+	return c.last, w, len(c.waiting) == 1, nil
+}
+
+// abandon tells the node that the caller has given up. The call counts until the node has answered it; a call
+// that was not sent yet ends here.
+func (c *Client) abandon(id uint64, out *outbox) {
+	if !out.withdraw(id) {
+		out.put(item{cancel: id, size: overhead}, false)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, id)
+}
+
+// Tell puts a send on its way. ErrBusy: too many are on their way to the node, or too many bytes wait here.
+func (c *Client) Tell(call community.Call) error {
+	envelope, err := c.measure(call)
+	if err != nil {
+		return err
+	}
+	r := requestTo(call, 0)
+	r.Deadline = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == nil {
+		return community.ErrUnavailable
+	}
+	// All sends go over one lane, so that they stay in order, and over the one without short calls.
+	if c.sent >= c.maxSends || !c.lanes[bulk].offer(item{send: r, size: len(call.Payload) + envelope}, maxUnsent) {
+		return community.ErrBusy
+	}
+	c.sent++
+	return nil
+}
+
+// settle makes room for further sends, and reports those that failed. It ignores counts beyond what was sent.
+func (c *Client) settle(r *pb.Receipt) {
+	c.mu.Lock()
+	over := min(r.GetOver(), uint64(c.sent))
+	c.sent -= int(over)
+	c.mu.Unlock()
+	for _, u := range r.GetUndelivered() {
+		n := min(u.GetCount(), over)
+		over -= n
+		c.cfg.Undelivered(community.Undelivered{Member: community.MemberID(u.GetMember()), Perception: u.GetCapability(), Count: n, Err: fromFailure(u.GetFailure())})
+	}
+}

@@ -1,0 +1,63 @@
+package calls
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"symbio/community"
+	pb "symbio/proto/symbio/v1"
+)
+
+// Messages are converted to and from the types of package community here. Missing fields become empty ones;
+// the community checks their values (Host.Serve).
+
+func requestTo(c community.Call, left time.Duration) *pb.InvokeRequest {
+	return &pb.InvokeRequest{
+		CallId:      c.ID,
+		Member:      string(c.Member),
+		Capability:  c.Capability,
+		Payload:     c.Payload,
+		ContentType: c.ContentType,
+		Requester:   c.Requester,
+		OnBehalf:    c.OnBehalf,
+		Deadline:    durationpb.New(left),
+		Traceparent: c.Trace.Parent(),
+		Tracestate:  c.Trace.State(),
+	}
+}
+
+func callFrom(r *pb.InvokeRequest) community.Call {
+	return community.Call{
+		ID:          r.GetCallId(),
+		Member:      community.MemberID(r.GetMember()),
+		Capability:  r.GetCapability(),
+		Payload:     r.GetPayload(),
+		ContentType: r.GetContentType(),
+		Requester:   r.GetRequester(),
+		OnBehalf:    r.GetOnBehalf(),
+		Trace:       community.ParseTrace(r.GetTraceparent(), r.GetTracestate()),
+	}
+}
+
+func eventTo(u community.Update) *pb.InvokeEvent {
+	if u.Output != nil {
+		return &pb.InvokeEvent{Missed: u.Missed, Event: &pb.InvokeEvent_Chunk{Chunk: &pb.Chunk{Data: u.Output, ContentType: u.ContentType}}}
+	}
+	p := &pb.Progress{Message: u.Progress.Message, Done: u.Progress.Done, Total: u.Progress.Total}
+	return &pb.InvokeEvent{Missed: u.Missed, Event: &pb.InvokeEvent_Progress{Progress: p}}
+}
+
+// updateFrom returns an update for any event but an answer. An event of a later version is progress without
+// words.
+func updateFrom(e *pb.InvokeEvent) community.Update {
+	p, c := e.GetProgress(), e.GetChunk()
+	u := community.Update{Missed: e.GetMissed(), Progress: community.Progress{Message: p.GetMessage(), Done: p.GetDone(), Total: p.GetTotal()}}
+	if c != nil {
+		u.Output, u.ContentType = c.GetData(), c.GetContentType()
+		if u.Output == nil {
+			u.Output = []byte{} // an empty output is output
+		}
+	}
+	return u
+}

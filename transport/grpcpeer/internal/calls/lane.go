@@ -1,0 +1,237 @@
+package calls
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"symbio/actor/term"
+	"symbio/community"
+	pb "symbio/proto/symbio/v1"
+)
+
+// maxUnread is how many bytes of answers may wait for a node to read them. Beyond it the calls wait, and so
+// their number keeps the node from sending more.
+const maxUnread = 256 << 10
+
+// Link answers the calls of one lane of a connection until the caller ends it.
+func (s *Server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
+	who, ok := s.Caller(stream.Context())
+	if !ok {
+		return ToStatus(community.ErrDenied)
+	}
+	frame, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	number := short
+	if frame.GetOpen().GetBulk() {
+		number = bulk
+	}
+	out := newOutbox(stream.Send, maxUnread)
+	conn := who.Connection()
+	if !conn.open(number, out) {
+		return ToStatus(community.ErrBusy)
+	}
+	l := &lane{Server: s, who: who, conn: conn, number: number, out: out, receipts: receipts{out: out},
+		maxReply: min(messageSize(frame.GetOpen().GetMaxMessage()), s.MaxMessage), calls: map[uint64]*term.Term{}, jobs: make(chan job)}
+	ctx, cancel := context.WithCancel(stream.Context())
+	l.running.Go(out.run)
+	defer l.close(cancel)
+	for {
+		if err := l.take(ctx, frame); err != nil {
+			return err
+		}
+		if frame, err = stream.Recv(); err != nil {
+			return err
+		}
+	}
+}
+
+// lane is the serving side of one Link stream.
+type lane struct {
+	*Server
+	who      Caller
+	conn     *Connection
+	number   int
+	out      *outbox
+	maxReply int // bytes of a payload that the caller and this node take
+	running  sync.WaitGroup
+	receipts receipts     // outlives the lane while agents have signals that came over it
+	terms    term.Set     // of the calls
+	jobs     chan job     // to idle workers
+	idle     atomic.Int32 // workers
+
+	mu    sync.Mutex
+	calls map[uint64]*term.Term // under way; guarded by mu
+}
+
+// job is a call to serve.
+type job struct {
+	ctx  *term.Term
+	id   uint64
+	call *pb.InvokeRequest
+}
+
+// maxIdle is how many workers of a lane stay for the next call. A fresh goroutine would have to grow its stack
+// first, which costs more than the call.
+const maxIdle = 64
+
+// close ends the calls of a lane and returns when they have ended. Nothing is sent on the stream then.
+func (l *lane) close(cancel context.CancelFunc) {
+	cancel()
+	l.terms.End(context.Canceled)
+	close(l.jobs)
+	l.conn.close(l.number)
+	l.out.close()
+	l.running.Wait()
+}
+
+// take begins the calls and sends of a frame, and then cancels. An error ends the lane.
+func (l *lane) take(ctx context.Context, f *pb.Frame) error {
+	for _, c := range f.GetCalls() {
+		if err := l.begin(ctx, c); err != nil {
+			return err
+		}
+	}
+	for _, r := range f.GetSends() {
+		l.takeSend(r)
+	}
+	if len(f.GetCancels()) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range f.GetCancels() {
+		if call := l.calls[id]; call != nil {
+			call.End(context.Canceled)
+		}
+	}
+	return nil
+}
+
+var errTwice = status.Error(codes.InvalidArgument, "two calls under way have one id")
+
+func (l *lane) begin(ctx context.Context, c *pb.Call) error {
+	id, r := c.GetId(), c.GetRequest()
+	if l.conn.calls.Add(1) > int64(l.MaxCalls) {
+		l.conn.calls.Add(-1)
+		// The reader itself waits for room: a node that floods and does not read is not read either.
+		l.out.put(failed(id, l.busy()), false)
+		return nil
+	}
+	call := l.terms.Begin(ctx, l.deadline(r))
+	if !l.register(id, call) {
+		call.Close()
+		l.conn.calls.Add(-1)
+		return errTwice
+	}
+	j := job{call, id, r}
+	select {
+	case l.jobs <- j:
+	default:
+		l.running.Go(func() { l.work(j) })
+	}
+	return nil
+}
+
+// work answers a call, and then others unless enough workers are idle.
+func (l *lane) work(j job) {
+	for ok := true; ok; {
+		l.answer(j)
+		if l.idle.Add(1) <= maxIdle {
+			j, ok = <-l.jobs
+		} else {
+			ok = false
+		}
+		l.idle.Add(-1)
+	}
+}
+
+// register lets a call be cancelled. It returns false when a call of that id is under way.
+func (l *lane) register(id uint64, call *term.Term) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls[id] != nil {
+		return false
+	}
+	l.calls[id] = call
+	return true
+}
+
+// answer serves one call. The call counts until its answer is on its way.
+func (l *lane) answer(j job) {
+	i := l.result(j)
+	j.ctx.Close()
+	l.mu.Lock()
+	delete(l.calls, j.id)
+	l.mu.Unlock()
+	out := l.out
+	if len(i.answer.GetPayload()) > shortSize {
+		if o := l.conn.bulk(); o != nil {
+			out = o
+		}
+	}
+	out.put(i, l.conn.calls.Load() == 1)
+	l.conn.calls.Add(-1)
+}
+
+func (l *lane) result(j job) (i item) {
+	defer func() {
+		if p := recover(); p != nil {
+			i = failed(j.id, l.panicked("call panicked", p))
+		}
+	}()
+	reply, err := l.serve(j.ctx, l.who, j.call, l.maxReply, nil)
+	if err != nil {
+		return failed(j.id, err)
+	}
+	return item{answer: &pb.Answer{Id: j.id, Payload: reply.Data, ContentType: reply.ContentType}, size: overhead + len(reply.Data) + len(reply.ContentType)}
+}
+
+// takeSend hands a send to the host at once, so that sends stay in order, and does not wait for its end.
+func (l *lane) takeSend(r *pb.InvokeRequest) {
+	member, capability := r.GetMember(), r.GetCapability()
+	over := func(err error) {
+		l.conn.calls.Add(-1)
+		l.receipts.over(member, capability, err)
+	}
+	var err error
+	switch {
+	case l.conn.calls.Add(1) > int64(l.MaxCalls):
+		err = l.busy()
+	case len(r.GetPayload()) > l.MaxMessage:
+		err = community.ErrTooLarge
+	default:
+		err = l.hand(r, over)
+	}
+	if err != nil {
+		over(err)
+	}
+}
+
+// hand gives a send to the host. A host that panics has not taken it.
+func (l *lane) hand(r *pb.InvokeRequest, over func(error)) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = l.panicked("send panicked", p)
+		}
+	}()
+	return l.Host.Take(l.who.From(), callFrom(r), over)
+}
+
+// panicked logs a panic and returns the error that the other node gets, which says nothing of it.
+func (l *lane) panicked(what string, p any) error {
+	l.Logger.Error(what, "method", pb.Peer_Link_FullMethodName, "panic", p, "stack", string(debug.Stack()))
+	return community.ErrAgentFailed
+}
+
+func failed(id uint64, err error) item {
+	f := failureTo(err)
+	return item{answer: &pb.Answer{Id: id, Failure: f}, size: overhead + len(f.GetExplanation())}
+}

@@ -1,0 +1,215 @@
+package calls
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	pb "symbio/proto/symbio/v1"
+)
+
+// outbox gathers the items for one Link stream. An item that is alone is sent at once by its caller; otherwise
+// the items that gather while one message is sent go together in the next. No item waits for others.
+type outbox struct {
+	send func(*pb.Frame) error // blocks while the stream is full, fails when it has ended
+
+	// room is how many bytes may wait before put makes its caller wait too; 0 = callers are bounded
+	// by something else, and never wait.
+	room int
+
+	// stuck, if any, runs for maxStuck while a caller of put sends. A call that is alone finds the stream
+	// empty, if the node has read what it answered; a node that answers without reading would hold it up.
+	stuck    *time.Timer
+	maxStuck time.Duration
+
+	mu      sync.Mutex
+	work    sync.Cond // for senders: the queue has items, a send has ended, or the outbox closed
+	space   sync.Cond // for callers that wait for room: one is woken, and wakes the next if there is more
+	queue   []item    // guarded by mu
+	bytes   int       // of queue; guarded by mu
+	sending bool      // a call of send is under way; guarded by mu
+	closed  bool      // guarded by mu
+}
+
+// item is a call, a send, an answer, a receipt, or the cancellation of a call.
+type item struct {
+	call    *pb.Call
+	send    *pb.InvokeRequest
+	answer  *pb.Answer
+	receipt func() *pb.Receipt // as it is when it is sent
+	cancel  uint64
+	size    int
+}
+
+// maxFrame is how many bytes go in one message, unless one item alone has more: enough to make the cost of a
+// message small, and not so many that the first item waits for the last.
+const maxFrame = 64 << 10
+
+func newOutbox(send func(*pb.Frame) error, room int) *outbox {
+	o := &outbox{send: send, room: room}
+	o.work.L, o.space.L = &o.mu, &o.mu
+	return o
+}
+
+// put hands an item to the stream. alone says that nothing else is under way, so that sending it at
+// once delays no other item. An item put after close, or not sent before it, is lost: the caller of close
+// fails the calls.
+func (o *outbox) put(i item, alone bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.room > 0 && o.bytes >= o.room && !o.closed {
+		o.space.Wait()
+	}
+	if o.closed {
+		return
+	}
+	now := alone && !o.sending && len(o.queue) == 0
+	if !now {
+		o.append(i)
+	}
+	if o.bytes < o.room {
+		o.space.Signal()
+	}
+	if !now {
+		return
+	}
+	var one pb.Frame
+	pack(&one, i)
+	if o.stuck != nil {
+		o.stuck.Reset(o.maxStuck)
+		defer o.stuck.Stop()
+	}
+	o.transmit(&one)
+}
+
+// offer is put without waiting. It returns false when max bytes wait already, or the outbox is closed.
+func (o *outbox) offer(i item, max int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.bytes >= max {
+		return false
+	}
+	o.append(i)
+	return true
+}
+
+// add is put without waiting and without a limit, for items that are few and small.
+func (o *outbox) add(i item) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.append(i)
+	}
+}
+
+// append needs o.mu.
+func (o *outbox) append(i item) {
+	o.queue = append(o.queue, i)
+	o.bytes += i.size
+	if !o.sending {
+		o.work.Signal()
+	}
+}
+
+// withdraw takes back a call that was not sent yet.
+func (o *outbox) withdraw(id uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at := slices.IndexFunc(o.queue, func(i item) bool { return i.call.GetId() == id })
+	if at < 0 {
+		return false
+	}
+	o.bytes -= o.queue[at].size
+	o.queue = slices.Delete(o.queue, at, at+1)
+	return true
+}
+
+// run sends what gathers, until close.
+func (o *outbox) run() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var frame pb.Frame
+	for {
+		for !o.closed && (o.sending || len(o.queue) == 0) {
+			o.work.Wait()
+		}
+		if o.closed {
+			return
+		}
+		// Other goroutines that are ready may have items, too: let them run, once. When none is ready,
+		// Gosched returns at once.
+		o.mu.Unlock()
+		runtime.Gosched()
+		o.mu.Lock()
+		if o.sending || !o.take(&frame) {
+			continue
+		}
+		o.transmit(&frame)
+		clear(frame.Calls)
+		clear(frame.Sends)
+		clear(frame.Answers)
+	}
+}
+
+// take moves as many items into an empty frame as fit. The caller holds o.mu.
+func (o *outbox) take(f *pb.Frame) bool {
+	f.Calls, f.Sends, f.Answers, f.Cancels, f.Receipt = f.Calls[:0], f.Sends[:0], f.Answers[:0], f.Cancels[:0], nil
+	n, bytes := 0, 0
+	for _, i := range o.queue {
+		if n > 0 && bytes+i.size > maxFrame {
+			break
+		}
+		pack(f, i)
+		bytes += i.size
+		n++
+	}
+	o.queue = slices.Delete(o.queue, 0, n)
+	o.bytes -= bytes
+	if n > 0 && o.room > 0 {
+		o.space.Signal()
+	}
+	return n > 0
+}
+
+// transmit sends a frame. The caller holds o.mu, which is released meanwhile. An error is the end of the stream,
+// whose reader learns why.
+func (o *outbox) transmit(f *pb.Frame) {
+	o.sending = true
+	o.mu.Unlock()
+	_ = o.send(f)
+	o.mu.Lock()
+	o.sending = false
+	if len(o.queue) > 0 || o.closed {
+		o.work.Broadcast()
+	}
+}
+
+// close drops the queue and returns when no send is under way. The stream must have ended, or end without the
+// caller.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.queue, o.bytes = nil, 0
+	o.work.Broadcast()
+	o.space.Broadcast()
+	for o.sending {
+		o.work.Wait()
+	}
+}
+
+func pack(f *pb.Frame, i item) {
+	switch {
+	case i.call != nil:
+		f.Calls = append(f.Calls, i.call)
+	case i.send != nil:
+		f.Sends = append(f.Sends, i.send)
+	case i.receipt != nil:
+		f.Receipt = i.receipt()
+	case i.answer != nil:
+		f.Answers = append(f.Answers, i.answer)
+	default:
+		f.Cancels = append(f.Cancels, i.cancel)
+	}
+}

@@ -1,0 +1,127 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"symbio/community"
+	pb "symbio/proto/symbio/v1"
+)
+
+// Server answers the calls of other nodes: Invoke, InvokeStream and Link of the service Peer.
+type Server struct {
+	pb.UnimplementedPeerServer
+	// Host answers the calls. It is set before the first one.
+	Host community.Host
+	// Caller returns the proven caller of a request, by the connection it came over.
+	Caller func(context.Context) (Caller, bool)
+	// Name is this node's name for people.
+	Name string
+	// MaxMessage is the longest payload in each direction, in bytes.
+	MaxMessage int
+	// MaxCalls is how many calls of a connection's Link streams may be under way.
+	MaxCalls int
+	// MaxDeadline ends a call whatever its caller wants.
+	MaxDeadline time.Duration
+	Logger      *slog.Logger
+}
+
+// Caller is the proven other end of a connection.
+type Caller interface {
+	From() community.Peer
+	Connection() *Connection
+}
+
+// Connection is what the Link streams of one connection share. The zero value is ready.
+type Connection struct {
+	calls atomic.Int64 // under way
+	mu    sync.Mutex
+	lanes [lanes]*outbox // open here; guarded by mu
+}
+
+func (c *Connection) open(lane int, out *outbox) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lanes[lane] != nil {
+		return false
+	}
+	c.lanes[lane] = out
+	return true
+}
+
+func (c *Connection) close(lane int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lanes[lane] = nil
+}
+
+// bulk returns the lane for long answers, nil when the other node has opened none.
+func (c *Connection) bulk() *outbox {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lanes[bulk]
+}
+
+// Invoke answers one call.
+func (s *Server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeReply, error) {
+	who, ok := s.Caller(ctx)
+	if !ok {
+		return nil, ToStatus(community.ErrDenied)
+	}
+	ctx, cancel := s.bounded(ctx, r)
+	defer cancel()
+	reply, err := s.serve(ctx, who, r, s.MaxMessage, nil)
+	if err != nil {
+		return nil, ToStatus(err)
+	}
+	return &pb.InvokeReply{Payload: reply.Data, ContentType: reply.ContentType}, nil
+}
+
+// serve has the host answer one call. It checks the size of the request where it enters this node, and that of
+// the answer, of at most maxReply bytes, where it leaves.
+func (s *Server) serve(ctx context.Context, who Caller, r *pb.InvokeRequest, maxReply int, listen func(community.Update)) (community.Reply, error) {
+	if len(r.GetPayload()) > s.MaxMessage {
+		return community.Reply{}, community.ErrTooLarge
+	}
+	call := callFrom(r)
+	call.Listen = listen
+	reply, err := s.Host.Serve(ctx, who.From(), call)
+	switch {
+	case err != nil:
+		return community.Reply{}, err
+	case len(reply.Data) > maxReply:
+		return community.Reply{}, community.ErrTooLarge
+	case len(reply.ContentType) > maxContentType || !utf8.ValidString(reply.ContentType):
+		return community.Reply{}, community.ErrAgentFailed
+	}
+	return reply, nil
+}
+
+// bounded returns a context with the shortest of three deadlines: gRPC's, the request's, and this node's own.
+func (s *Server) bounded(ctx context.Context, r *pb.InvokeRequest) (context.Context, context.CancelFunc) {
+	limit := s.deadline(r)
+	// gRPC rounds up to a millisecond, which is not worth a second timer.
+	if at, ok := ctx.Deadline(); ok && time.Until(at) <= limit+time.Millisecond {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+// deadline returns how long the request and this node let a call take.
+func (s *Server) deadline(r *pb.InvokeRequest) time.Duration {
+	limit := s.MaxDeadline
+	if d := r.GetDeadline(); d.IsValid() {
+		limit = min(limit, d.AsDuration())
+	}
+	return limit
+}
+
+// busy is the error of a call over MaxCalls: more than a community serves.
+func (s *Server) busy() error {
+	return community.Explain(community.ErrBusy, fmt.Sprintf("%s takes %d calls of a connection at a time", s.Name, s.MaxCalls))
+}

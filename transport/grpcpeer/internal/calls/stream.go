@@ -1,0 +1,85 @@
+package calls
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"symbio/community"
+	pb "symbio/proto/symbio/v1"
+)
+
+// errNoAnswer is the error of a call that its node ended with success and without an answer.
+var errNoAnswer = community.Explain(community.ErrAgentFailed, "its node ended the call without an answer")
+
+// invokeStream carries a call whose caller listens. The caller's own goroutine reads the stream, so that
+// gRPC's window for it, and in the end the provider, waits for a slow caller. The first answer counts, and
+// the stream is not read beyond it.
+func (c *Client) invokeStream(ctx context.Context, call community.Call) (community.Reply, error) {
+	select {
+	case c.listening <- struct{}{}:
+		defer func() { <-c.listening }()
+	default:
+		return community.Reply{}, busyWith(c.cfg.MaxCalls)
+	}
+	streaming, end := context.WithCancel(ctx)
+	defer end()
+	at, _ := ctx.Deadline()
+	stream, err := c.rpc.InvokeStream(streaming, requestTo(call, time.Until(at)))
+	for err == nil {
+		var e *pb.InvokeEvent
+		if e, err = stream.Recv(); err != nil {
+			break
+		}
+		if r := e.GetReply(); r != nil {
+			return c.reply(r.GetPayload(), r.GetContentType())
+		}
+		call.Listen(updateFrom(e))
+	}
+	switch {
+	case ctx.Err() != nil:
+		return community.Reply{}, context.Cause(ctx)
+	case errors.Is(err, io.EOF):
+		return community.Reply{}, errNoAnswer
+	}
+	return community.Reply{}, notCanceled(FromStatus(err))
+}
+
+// InvokeStream answers one call, and sends its updates meanwhile.
+func (s *Server) InvokeStream(r *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) error {
+	who, ok := s.Caller(stream.Context())
+	if !ok {
+		return ToStatus(community.ErrDenied)
+	}
+	ctx, cancel := s.bounded(stream.Context(), r)
+	defer cancel()
+	reply, err := s.serveStream(ctx, who, r, stream)
+	if err != nil {
+		return ToStatus(err)
+	}
+	return stream.Send(&pb.InvokeEvent{Event: &pb.InvokeEvent_Reply{Reply: &pb.InvokeReply{Payload: reply.Data, ContentType: reply.ContentType}}})
+}
+
+// serveStream serves a call and sends its updates. Only a goroutine of its own waits for a caller that does
+// not read: the call itself ends with ctx, and counts no longer.
+func (s *Server) serveStream(ctx context.Context, who Caller, r *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) (community.Reply, error) {
+	events := make(chan *pb.InvokeEvent)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for e := range events {
+			_ = stream.Send(e) // an error is the end of the stream, which ends ctx, too
+		}
+	})
+	defer sending.Wait()
+	defer close(events)
+	return s.serve(ctx, who, r, s.MaxMessage, func(u community.Update) {
+		select {
+		case events <- eventTo(u):
+		case <-ctx.Done():
+		}
+	})
+}

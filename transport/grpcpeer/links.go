@@ -1,0 +1,123 @@
+package grpcpeer
+
+import (
+	"cmp"
+	"iter"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"symbio/community"
+	"symbio/transport/grpcpeer/internal/introduced"
+)
+
+// links holds the one link to each connected node.
+type links struct {
+	self   community.NodeID
+	byNode sync.Map // community.NodeID -> *link; written under mu
+
+	mu sync.Mutex
+	// reversing are the nodes that have opened a connection which is not their link yet; guarded by mu.
+	reversing map[community.NodeID]bool
+	// known are the acquaintances, nil after a link has begun or ended; never changed; guarded by mu.
+	known *[]acquaintance
+}
+
+func newLinks(self community.NodeID) *links {
+	return &links{self: self, reversing: map[community.NodeID]bool{}}
+}
+
+// get returns the link to a node.
+func (t *links) get(id community.NodeID) (*link, bool) {
+	v, ok := t.byNode.Load(id)
+	if !ok {
+		return nil, false
+	}
+	return v.(*link), true
+}
+
+// all iterates over the links.
+func (t *links) all() iter.Seq[*link] {
+	return func(yield func(*link) bool) {
+		t.byNode.Range(func(_, v any) bool { return yield(v.(*link)) })
+	}
+}
+
+// add makes l the link to its node, or returns the one there is.
+func (t *links) add(l *link) (other *link) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if other, ok := t.get(l.peer.ID); ok {
+		return other
+	}
+	t.byNode.Store(l.peer.ID, l)
+	t.known = nil
+	return nil
+}
+
+// remove forgets the link to a node.
+func (t *links) remove(id community.NodeID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byNode.Delete(id)
+	t.known = nil
+}
+
+// reserve notes that a reversed connection of the node becomes its link, unless there is a link or another such
+// connection. release undoes it.
+func (t *links) reserve(id community.NodeID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, linked := t.get(id); linked || t.reversing[id] {
+		return false
+	}
+	t.reversing[id] = true
+	return true
+}
+
+func (t *links) release(id community.NodeID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.reversing, id)
+}
+
+// callable reports whether there is a link to the node, or a reversed connection becomes one.
+func (t *links) callable(id community.NodeID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, linked := t.get(id)
+	return linked || t.reversing[id]
+}
+
+// acquaintance is a node that this one has dialled and is linked with.
+type acquaintance struct {
+	id   community.NodeID
+	addr netip.AddrPort
+}
+
+// acquaintances returns the nodes to introduce, sorted by id. In a large cluster these are the nodes whose ids
+// follow this node's own, so that each node is introduced by some. The slice is the same until a link begins or
+// ends.
+func (t *links) acquaintances() *[]acquaintance {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known != nil {
+		return t.known
+	}
+	var all []acquaintance
+	for l := range t.all() {
+		// A link-local address means nothing to others, and a reversed link has none.
+		if l.addr.IsValid() && !l.addr.Addr().IsLinkLocalUnicast() {
+			all = append(all, acquaintance{l.peer.ID, l.addr})
+		}
+	}
+	byID := func(a, b acquaintance) int { return cmp.Compare(a.id, b.id) }
+	slices.SortFunc(all, byID)
+	if len(all) > introduced.MaxNodes {
+		next, _ := slices.BinarySearchFunc(all, acquaintance{id: t.self}, byID)
+		all = slices.Concat(all[next:], all[:next])[:introduced.MaxNodes]
+		slices.SortFunc(all, byID)
+	}
+	t.known = &all
+	return t.known
+}

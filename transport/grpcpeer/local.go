@@ -1,0 +1,50 @@
+package grpcpeer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"symbio/community"
+	"symbio/security/identity"
+	"symbio/transport/grpcpeer/internal/introduced"
+)
+
+// local is what all parts of a Network share: who this node is, and its tables.
+type local struct {
+	cfg        Config
+	self       community.NodeID
+	run        *identity.Run
+	listener   *door
+	links      *links
+	introduced *introduced.Source
+	records    *records
+	refusals   *refusals
+	// search ends when Run is asked to: no node is dialled any more. life ends when the goodbyes are said, and with
+	// it every connection.
+	search, life context.Context
+}
+
+// refuseConnection counts and reports a connection that came in and was refused.
+func (n *local) refuseConnection(from net.Addr, why error) {
+	var crowded tooMany
+	errors.As(why, &crowded)
+	n.refusals.add(reasonOf(why), crowded.node)
+	// Without the port: each try has one of its own.
+	n.records.unproven(hostOf(from), fmt.Sprintf("it connected here and was refused: %v", why))
+}
+
+// backOff returns the pause after so many failures in a row: first, doubled with each further failure up to max,
+// and up to a fifth less by chance so that nodes do not dial in step.
+func backOff(first, max time.Duration, failures int) time.Duration {
+	d := first
+	for i := 1; i < failures && d < max; i++ {
+		d *= 2
+	}
+	return jitter(min(d, max))
+}
+
+func jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d/5+1) }
