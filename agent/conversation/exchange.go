@@ -252,8 +252,13 @@ func (x *exchange) keep(broken bool) {
 	}
 }
 
-// keepWhole remembers what was done until it was ended, if the model has said anything.
+// keepWhole remembers what was done until it was ended, if the model has said anything. What was said into a request
+// that the model did not begin to answer is given back, so it is not remembered.
 func (x *exchange) keepWhole() {
+	if last := len(x.history.messages) - 1; len(x.said) > 0 && last > x.began && x.history.messages[last].Role == llm.User {
+		x.history.grow(-tokens(x.history.messages[last]))
+		x.history.messages = x.history.messages[:last:last] // requests may refer to what stood behind
+	}
 	if len(x.history.messages) <= x.began+1 {
 		x.forget()
 		return

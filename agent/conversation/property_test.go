@@ -27,7 +27,7 @@ type deed struct {
 
 var (
 	deeds = []string{"send", "send", "send", "interject", "interject", "interject", "steer", "interrupt", "replace", "look"}
-	turns = []string{"answer", "slow answer", "wait", "wait", "two waits", "talk", "talk much", "unknown", "fail", "fail within", "too long", "refuse", "cut"}
+	turns = []string{"answer", "slow answer", "slow answer without a word", "wait", "wait", "two waits", "talk", "talk much", "unknown", "fail", "fail within", "too long", "refuse", "cut"}
 )
 
 var errModel = errors.New("the model failed")
@@ -89,6 +89,12 @@ func (x *trial) turn(ctx context.Context, turn string) (llm.Response, error) {
 		case <-time.After(3 * time.Second):
 		case <-ctx.Done():
 			return llm.Response{Message: llm.Message{Text: "I be"}}, ctx.Err()
+		}
+	case "slow answer without a word":
+		select {
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+			return llm.Response{}, ctx.Err()
 		}
 	case "wait":
 		return answer("", waits(2*time.Second))

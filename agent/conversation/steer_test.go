@@ -253,3 +253,32 @@ func TestSteeringIsBounded(t *testing.T) {
 		want(t, "work", work, "told: stop", nil)
 	})
 }
+
+func TestWhatIsReturnedIsNotInALaterRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []llm.Request
+		c := conversation.New(conversation.Config{Tools: tools(), Model: answers(func(ctx context.Context, r llm.Request) (llm.Message, error) {
+			switch asked = append(asked, r); len(asked) {
+			case 1:
+				return call(waits(time.Second))
+			case 2: // has what was said, and ends before the first word
+				<-ctx.Done()
+				return llm.Message{}, ctx.Err()
+			}
+			return say(lastWords(r))
+		})})
+		first := send(t.Context(), c, "first")
+		synctest.Wait()
+		said := interject(t.Context(), c, conversation.Steering{Text: "meanwhile"})
+		time.Sleep(2 * time.Second)
+		if err := c.Interrupt(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "first", first, "", conversation.ErrInterrupted)
+		wantReceipt(t, "meanwhile", said, conversation.Returned, 0, nil)
+		want(t, "second", send(t.Context(), c, "second"), "[The last exchange was interrupted before its end; what was being done then may be half done.]\n\nsecond", nil)
+		if all := strings.Join(texts(asked[2].Messages), "\n"); strings.Contains(all, "meanwhile") || !strings.Contains(all, "first") {
+			t.Errorf("the request after the interruption is\n%s\nwant it with the first message and without what was returned", all)
+		}
+	})
+}
