@@ -111,9 +111,6 @@ func (ns *remoteNodes) mayAttach(p Peer) error {
 	return checkID(string(p.ID))
 }
 
-// Peer returns whom the lease is of.
-func (l *Lease) Peer() Peer { return l.peer }
-
 // Valid returns a context that ends when the lease is retired, with the reason as its cause.
 func (l *Lease) Valid() context.Context { return l.valid }
 

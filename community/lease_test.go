@@ -96,8 +96,8 @@ func TestANodeThatCameBackIsForgottenWhenItIsLostAgain(t *testing.T) {
 		for range 3 {
 			l.Lost(errors.New("three heartbeats were missed"))
 			time.Sleep(29 * time.Second)
-			l = c.Attach(l.Peer())
-			l.Snapshot(community.Catalog{Members: []community.Member{remote(l.Peer().ID, id[community.MemberID]("b1"), "ben")}})
+			l = c.Attach(community.Peer{ID: peer, Name: "bb"})
+			l.Snapshot(community.Catalog{Members: []community.Member{remote(peer, id[community.MemberID]("b1"), "ben")}})
 			time.Sleep(time.Minute)
 			if _, ok := c.Member(id[community.MemberID]("b1")); !ok {
 				t.Fatal("it was forgotten although it came back")

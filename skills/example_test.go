@@ -27,8 +27,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(skills.Prompt(catalog, skills.PromptOptions{}))
-	if _, err := registry.Activate(ctx, "ann", "greet"); err != nil {
+	fmt.Println(skills.Render(catalog, skills.PromptOptions{}).Text)
+	if _, err := registry.Take(ctx, skills.Want{Agent: "ann", Name: "greet"}); err != nil {
 		fmt.Println(err)
 		return
 	}

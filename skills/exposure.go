@@ -87,9 +87,6 @@ func (s Skill) ForModels() bool {
 	return !s.UserOnly && s.Exposure != PeopleOnly && s.Exposure != Off
 }
 
-// ForPeople reports whether the skill is offered to people.
-func (s Skill) ForPeople() bool { return !s.ModelOnly && s.Exposure != Off }
-
 // refuses says why the skill is not for who asks; nil when it is.
 func (s Skill) refuses(by Taker) error {
 	switch {

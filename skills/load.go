@@ -23,9 +23,6 @@ import (
 	"symbio/skills/walk"
 )
 
-// fileName is the only name under which a skill is discovered.
-const fileName = walk.FileName
-
 // bundledPrefix marks the paths of skills that lie inside the program.
 const bundledPrefix = "bundled:"
 
@@ -137,7 +134,7 @@ func load(dir string, policy format.Policy, whole bool) (reading, error) {
 // readDir reads the skill in dir, which links lead to canonical. The name is held against the name
 // by which dir was found. Outside strict skill.md will do.
 func readDir(dir, canonical string, policy format.Policy, whole bool) reading {
-	r := readNamed(dir, canonical, fileName, policy, whole)
+	r := readNamed(dir, canonical, walk.FileName, policy, whole)
 	if policy.Level == format.Strict || codeOf(r.diags) != format.CodeNoFile {
 		return r
 	}
@@ -147,7 +144,7 @@ func readDir(dir, canonical string, policy format.Policy, whole bool) reading {
 		return r
 	}
 	other.diags = append([]format.Diagnostic{{Code: format.CodeFileNameCase, Severity: format.Warning,
-		Message: fmt.Sprintf("the file must be named %s, not %s", fileName, lower)}}, other.diags...)
+		Message: fmt.Sprintf("the file must be named %s, not %s", walk.FileName, lower)}}, other.diags...)
 	if !format.Failed(other.diags) {
 		other.skill.Diagnostics = other.diags
 	}
@@ -191,15 +188,15 @@ func readNamed(dir, canonical, name string, policy format.Policy, whole bool) re
 // readPlace is readDir for a directory that a walk has listed. A file that is no link cannot lead out of
 // it, and is opened without further ado.
 func readPlace(p walk.Place, policy format.Policy, whole bool) reading {
-	file := walk.Join(p.Path, fileName)
+	file := walk.Join(p.Path, walk.FileName)
 	r := reading{skill: Skill{ID: idOf(p.Canonical), Path: file, Dir: file[:len(p.Path)]}}
 	if p.Kind&^fs.ModeSymlink != 0 { // not even opened: that alone makes some devices do something
-		r.fail(format.CodeNotRegular, "%s is not a regular file but %s", fileName, kindOfFile(p.Kind))
-	} else if f, err := walk.OpenPlain(p.Path, fileName); err == nil {
+		r.fail(format.CodeNotRegular, "%s is not a regular file but %s", walk.FileName, kindOfFile(p.Kind))
+	} else if f, err := walk.OpenPlain(p.Path, walk.FileName); err == nil {
 		r.read(f, filepath.Base(p.Path), policy, whole)
 		f.Close()
 	} else {
-		r = readNamed(p.Path, p.Canonical, fileName, policy, whole)
+		r = readNamed(p.Path, p.Canonical, walk.FileName, policy, whole)
 	}
 	r.skill.putResources(p.Has)
 	if r.mark == (walk.Mark{}) {
@@ -208,44 +205,20 @@ func readPlace(p walk.Place, policy format.Policy, whole bool) reading {
 	return r
 }
 
-// readBundled reads a skill of the program: dir is its directory within files.
-func readBundled(files fs.FS, dir string, policy format.Policy, whole bool) reading {
-	at := bundledPrefix + dir
-	r := reading{skill: Skill{ID: idOf(at), Dir: at, Path: at + "/" + fileName, Scope: ScopeBundled}}
-	sub, err := fs.Sub(files, dir)
-	if err != nil {
-		r.fail(format.CodeNoDirectory, "%s: %v", dir, walk.Reason(err))
-		return r
-	}
-	f, err := sub.Open(fileName)
-	if err != nil {
-		r.openFailed(err)
-		return r
-	}
-	defer f.Close()
-	r.read(f, path.Base(dir), policy, whole)
-	r.skill.files = sub
-	r.skill.setResources(func(name string) bool {
-		info, err := fs.Stat(sub, name)
-		return err == nil && info.IsDir()
-	})
-	return r
-}
-
 // read takes the front matter of f, and with whole the rest.
 func (r *reading) read(f fs.File, dirName string, policy format.Policy, whole bool) {
 	info, err := f.Stat()
 	if err != nil {
-		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, walk.Reason(err))
+		r.fail(format.CodeFileRead, "%s cannot be read: %v", walk.FileName, walk.Reason(err))
 		return
 	}
 	r.mark = walk.MarkOfInfo(info)
 	switch {
 	case !info.Mode().IsRegular():
-		r.fail(format.CodeNotRegular, "%s is not a regular file but %s", fileName, kindOfFile(info.Mode()))
+		r.fail(format.CodeNotRegular, "%s is not a regular file but %s", walk.FileName, kindOfFile(info.Mode()))
 		return
 	case info.Size() > format.MaxFile:
-		r.fail(format.CodeFileTooLarge, "%s has %d bytes; at most %d are read", fileName, info.Size(), format.MaxFile)
+		r.fail(format.CodeFileTooLarge, "%s has %d bytes; at most %d are read", walk.FileName, info.Size(), format.MaxFile)
 		return
 	}
 	r.skill.ModTime, r.skill.Size = info.ModTime(), info.Size()
@@ -262,7 +235,7 @@ func (r *reading) read(f fs.File, dirName string, policy format.Policy, whole bo
 		m, diags, _ = format.ParseHead(data, more, dirName, policy)
 	}
 	if err != nil {
-		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, walk.Reason(err))
+		r.fail(format.CodeFileRead, "%s cannot be read: %v", walk.FileName, walk.Reason(err))
 		return
 	}
 	r.take(m, diags)
@@ -275,10 +248,10 @@ func (r *reading) readWhole(f fs.File, dirName string, policy format.Policy) {
 	data, more, err := readUpTo(f, nil, format.MaxFile+1, r.mark.Size())
 	switch {
 	case err != nil:
-		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, walk.Reason(err))
+		r.fail(format.CodeFileRead, "%s cannot be read: %v", walk.FileName, walk.Reason(err))
 		return
 	case more: // it grew after the stat
-		r.fail(format.CodeFileTooLarge, "%s is larger than %d bytes", fileName, format.MaxFile)
+		r.fail(format.CodeFileTooLarge, "%s is larger than %d bytes", walk.FileName, format.MaxFile)
 		return
 	}
 	r.hash = hashOf(string(data))
@@ -298,11 +271,11 @@ func (r *reading) take(m format.Manifest, diags []format.Diagnostic) {
 func (r *reading) openFailed(err error) {
 	switch {
 	case escapes(err):
-		r.fail(format.CodeEscape, "%s is a link that leads out of the skill's directory", fileName)
+		r.fail(format.CodeEscape, "%s is a link that leads out of the skill's directory", walk.FileName)
 	case errors.Is(err, fs.ErrNotExist):
-		r.fail(format.CodeNoFile, "No %s found in %s", fileName, r.skill.Dir)
+		r.fail(format.CodeNoFile, "No %s found in %s", walk.FileName, r.skill.Dir)
 	default:
-		r.fail(format.CodeFileRead, "%s cannot be read: %v", fileName, walk.Reason(err))
+		r.fail(format.CodeFileRead, "%s cannot be read: %v", walk.FileName, walk.Reason(err))
 	}
 }
 
@@ -403,7 +376,7 @@ func readUpTo(f io.Reader, data []byte, limit int, size int64) (_ []byte, more b
 
 // idOf is the identity of the skill in the directory with that canonical path.
 func idOf(dir string) string {
-	return hashOf(filepath.Join(dir, fileName))
+	return hashOf(filepath.Join(dir, walk.FileName))
 }
 
 // escapes recognises os.Root's refusal, which has no sentinel.

@@ -136,7 +136,7 @@ func TestANameOfSeveralMeansTheFirstByPrecedenceIfSoConfigured(t *testing.T) {
 	if _, err := c.Resolve("Tables", skills.DuplicatesPrecedence); err == nil || !strings.Contains(err.Error(), `did you mean "tables"?`) {
 		t.Errorf("got %v, want what was meant", err)
 	}
-	got := skills.Prompt(c, skills.PromptOptions{Duplicates: skills.DuplicatesPrecedence})
+	got := skills.Render(c, skills.PromptOptions{Duplicates: skills.DuplicatesPrecedence}).Text
 	if strings.Count(got, "<skill>") != 5 || strings.Contains(got, "/home/deploy/") || strings.Contains(got, "/repo/review/") {
 		t.Errorf("the catalog shows what a name does not mean:\n%s", got)
 	}

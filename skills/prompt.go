@@ -63,9 +63,6 @@ const maxDescription = 1024
 // shortest is how far descriptions are cut, in characters, before skills are left out.
 const shortest = 60
 
-// Prompt is the text of Render.
-func Prompt(c Catalog, o PromptOptions) string { return Render(c, o).Text }
-
 // Render writes the catalog for a system prompt: name, description and location of each skill that a model
 // may take, the first in precedence first. There is no text when there is no such skill. A catalog over
 // budget has its longest descriptions shortened, then its last skills left out, and says so.

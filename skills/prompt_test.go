@@ -32,7 +32,7 @@ func TestPromptListsSkills(t *testing.T) {
     <location>/s/b/SKILL.md</location>
   </skill>
 </available_skills>`
-	if got := skills.Prompt(c, skills.PromptOptions{}); got != want {
+	if got := skills.Render(c, skills.PromptOptions{}).Text; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -41,7 +41,7 @@ func TestPromptIsEmptyWithoutSkills(t *testing.T) {
 	hidden := entry("a", "x")
 	hidden.UserOnly = true
 	for about, c := range map[string]skills.Catalog{"none": {}, "none for models": {Skills: []skills.Skill{hidden}}} {
-		if got := skills.Prompt(c, skills.PromptOptions{}); got != "" {
+		if got := skills.Render(c, skills.PromptOptions{}).Text; got != "" {
 			t.Errorf("%s: got %q", about, got)
 		}
 	}
@@ -55,7 +55,7 @@ func TestPromptCannotBeBrokenOutOf(t *testing.T) {
 	} {
 		s := entry("a", text)
 		s.Name = "n" + text
-		got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{s, entry("b", "x")}}, skills.PromptOptions{})
+		got := skills.Render(skills.Catalog{Skills: []skills.Skill{s, entry("b", "x")}}, skills.PromptOptions{}).Text
 		var doc struct {
 			Skill []struct {
 				Name        string `xml:"name"`
@@ -73,7 +73,7 @@ func TestPromptCannotBeBrokenOutOf(t *testing.T) {
 			t.Errorf("%q: invisible characters are left: %q", text, got)
 		}
 	}
-	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", "👩\u200d🚀")}}, skills.PromptOptions{}); !strings.Contains(got, "👩\u200d🚀") {
+	if got := skills.Render(skills.Catalog{Skills: []skills.Skill{entry("a", "👩\u200d🚀")}}, skills.PromptOptions{}).Text; !strings.Contains(got, "👩\u200d🚀") {
 		t.Errorf("the joiner of an emoji is gone: %q", got)
 	}
 }
@@ -88,7 +88,7 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 		c.Skills = append(c.Skills, entry(fmt.Sprintf("s-%03d", i), d))
 	}
 	for _, b := range []skills.PromptOptions{{}, {MaxEntries: 20}, {MaxEntries: 300, MaxBytes: 100 << 10}, {MaxBytes: 4 << 10}, {MaxBytes: 500}, {MaxBytes: 1}} {
-		got := skills.Prompt(c, b)
+		got := skills.Render(c, b).Text
 		limit, entries := b.MaxBytes, b.MaxEntries
 		if limit == 0 {
 			limit = 32 << 10
@@ -107,7 +107,7 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 			t.Errorf("%+v: not well formed", b)
 		}
 	}
-	fair := skills.Prompt(skills.Catalog{Skills: c.Skills[:100]}, skills.PromptOptions{})
+	fair := skills.Render(skills.Catalog{Skills: c.Skills[:100]}, skills.PromptOptions{}).Text
 	if strings.Count(fair, "<skill>") != 100 || strings.Count(fair, ">short<") != 50 || !strings.Contains(fair, "shortened") {
 		t.Errorf("long descriptions should be shortened before short ones or entries: %s", fair[len(fair)-200:])
 	}
@@ -117,11 +117,11 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 }
 
 func TestPromptCutsLongDescriptions(t *testing.T) {
-	got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 3000))}}, skills.PromptOptions{})
+	got := skills.Render(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 3000))}}, skills.PromptOptions{}).Text
 	if n := strings.Count(got, "é"); n != 1023 || !strings.Contains(got, "é…<") {
 		t.Errorf("got %d characters, want 1023 and an ellipsis", n)
 	}
-	if got := skills.Prompt(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 1024))}}, skills.PromptOptions{}); strings.Count(got, "é") != 1024 {
+	if got := skills.Render(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 1024))}}, skills.PromptOptions{}).Text; strings.Count(got, "é") != 1024 {
 		t.Error("a description of just the limit was cut")
 	}
 }
@@ -150,7 +150,7 @@ func TestPromptInTheOtherFormat(t *testing.T) {
 </skills_catalog>
 </skills_context>`
 	o := skills.PromptOptions{Format: skills.SkillsContext, Search: true}
-	if d := cmp.Diff(want, skills.Prompt(skills.Catalog{Skills: []skills.Skill{a, b}}, o)); d != "" {
+	if d := cmp.Diff(want, skills.Render(skills.Catalog{Skills: []skills.Skill{a, b}}, o).Text); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	o.MaxEntries = 1

@@ -10,7 +10,7 @@ import (
 // answer "none" for what is not there or may not be read.
 
 // Tier1 is the catalog for a system prompt; "" when there is nothing to show.
-func (c Catalog) Tier1() string { return Prompt(c, PromptOptions{}) }
+func (c Catalog) Tier1() string { return Render(c, PromptOptions{}).Text }
 
 // Tier2 is the instructions of a skill, by its name.
 func (c Catalog) Tier2(name string) (text string, ok bool) {

@@ -97,11 +97,6 @@ func (r *Registry) Unregister(ctx context.Context, name string) (Skill, error) {
 	return ask[Skill](ctx, r, unregister{name})
 }
 
-// Activate hands a skill to an agent whose model asks for it: Take with nothing but a name.
-func (r *Registry) Activate(ctx context.Context, agent, name string) (Activation, error) {
-	return r.Take(ctx, Want{Agent: agent, Name: name})
-}
-
 // Take hands a skill to an agent: it reads the instructions as they are on the disk now, and grants the
 // agent what the skill may grant. Taking again reads again and grants the same. An error changes nothing:
 // ErrNotFound, ErrAmbiguous, ErrUserOnly, ErrModelOnly, ErrDisabled, ErrTooMany, or a *LoadError when the

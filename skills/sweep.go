@@ -192,7 +192,10 @@ func readAllBundled(cfg Config) (bundled []*known) {
 		return nil // only a bad pattern fails
 	}
 	for _, file := range found {
-		bundled = append(bundled, &known{reading: readBundled(cfg.Bundled, path.Dir(file), cfg.Policy, false)})
+		dir := path.Dir(file)
+		if files, err := fs.Sub(cfg.Bundled, dir); err == nil { // only a bad path fails, and Glob returns none
+			bundled = append(bundled, &known{reading: readFiles(files, bundledPrefix+dir, dir, cfg.Policy, false)})
+		}
 	}
 	return bundled
 }

@@ -139,7 +139,7 @@ func TestWhatIsJustBeingGivenToAnAgentThatEndsIsTakenBack(t *testing.T) {
 		files.opening, files.open = make(chan struct{}), make(chan struct{})
 		var taking sync.WaitGroup
 		taking.Go(func() {
-			if _, err := r.Activate(t.Context(), "ann", "a"); err != nil {
+			if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "a"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -161,7 +161,7 @@ func TestAFlagThatCameAfterTheScanCounts(t *testing.T) {
 	dir := skill(t, filepath.Join(root, "one"))
 	r, _ := registry(t, user(root))
 	write(t, filepath.Join(dir, "SKILL.md"), "---\nname: one\ndescription: d\ndisable-model-invocation: true\n---\n")
-	if _, err := r.Activate(t.Context(), "ann", "one"); !errors.Is(err, skills.ErrUserOnly) {
+	if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "one"}); !errors.Is(err, skills.ErrUserOnly) {
 		t.Errorf("got %v, want ErrUserOnly", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestASkillIsTheOneWhoseNameWasJudged(t *testing.T) {
 	cfg.Policy.Level = format.Lenient // which lets a name differ from its directory's
 	r, _ := registry(t, cfg)
 	write(t, filepath.Join(dir, "SKILL.md"), "---\nname: two\ndescription: d\nallowed-tools: Read\n---\n")
-	if _, err := r.Activate(t.Context(), "ann", "one"); !errors.Is(err, skills.ErrNotFound) {
+	if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "one"}); !errors.Is(err, skills.ErrNotFound) {
 		t.Errorf("got %v, want that there is no such skill any more", err)
 	}
 	expect(t, r, "ann")
@@ -190,7 +190,7 @@ func TestAnAgentHasSoManySkills(t *testing.T) {
 	activate(t, r, "ann", "s-0")
 	activate(t, r, "ann", "s-1")
 	activate(t, r, "ann", "s-1") // again is no other
-	if _, err := r.Activate(t.Context(), "ann", "s-2"); !errors.Is(err, skills.ErrTooMany) || !strings.Contains(err.Error(), "s-0, s-1") {
+	if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "s-2"}); !errors.Is(err, skills.ErrTooMany) || !strings.Contains(err.Error(), "s-0, s-1") {
 		t.Errorf("got %v, want ErrTooMany and what to give back", err)
 	}
 	expect(t, r, "ann", "Tool0 by skill:s-0", "Tool1 by skill:s-1")
@@ -239,7 +239,7 @@ func TestASkillThatIsSwitchedOffIsTakenBack(t *testing.T) {
 	if s, _ := before.Get("one"); !s.ForModels() {
 		t.Error("an old snapshot was changed")
 	}
-	if s, _ := r.Now().Get("one"); s.ForModels() || s.ForPeople() {
+	if s, _ := r.Now().Get("one"); s.ForModels() {
 		t.Error("the skill is still on")
 	}
 	if _, err := r.Choose(t.Context(), skills.Choices{}); err != nil {
@@ -330,7 +330,7 @@ func TestEveryChangeIsAnEvent(t *testing.T) {
 	if _, err := r.Rescan(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Activate(ctx, "ann", "none"); err == nil {
+	if _, err := r.Take(ctx, skills.Want{Agent: "ann", Name: "none"}); err == nil {
 		t.Error("there is no such skill")
 	}
 	if err := r.Deactivate(ctx, "ann", "one"); err != nil {

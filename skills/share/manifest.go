@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"symbio/skills/format"
+	"symbio/skills/walk"
 )
 
 // The limits of what is carried. A file has what is read of a resource at all (skills.Resource); a skill what
@@ -164,13 +165,10 @@ func (m Manifest) check() error {
 		if total += f.Size; total > MaxSkill {
 			return fmt.Errorf("%w: its files have more than %d MiB", ErrTooLarge, MaxSkill>>20)
 		}
-		has = has || f.Path == skillFile
+		has = has || f.Path == walk.FileName
 	}
 	if !has {
-		return fmt.Errorf("%w: it has no %s", ErrManifest, skillFile)
+		return fmt.Errorf("%w: it has no %s", ErrManifest, walk.FileName)
 	}
 	return checkTogether(m.Files)
 }
-
-// skillFile is what makes a directory a skill.
-const skillFile = "SKILL.md"

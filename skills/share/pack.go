@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"symbio/skills/format"
+	"symbio/skills/walk"
 )
 
 // Pack is a skill as it is carried: its manifest, and the content of all files one after the other.
@@ -140,7 +141,7 @@ func (p *Pack) usable() error {
 
 func (p *Pack) parse() (format.Manifest, []format.Diagnostic) {
 	for f, data := range p.each {
-		if f.Path == skillFile {
+		if f.Path == walk.FileName {
 			m, _, diags := format.Parse(bytes.Clone(data), p.Name, format.Policy{})
 			return m, diags
 		}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
 	"symbio/security/private"
+	"symbio/skills/share"
 )
 
 // Record says that a person trusts a skill.
@@ -38,13 +38,11 @@ func NewBook(dir string) Book {
 // key identifies the SKILL.md with that hash in dir.
 func key(dir, hash string) string { return dir + "\x00" + hash }
 
-var hexHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 func (r Record) check() error {
 	switch {
 	case !filepath.IsAbs(r.Dir) || filepath.Clean(r.Dir) != r.Dir:
 		return fmt.Errorf("the directory %q is not absolute and clean", r.Dir)
-	case !hexHash.MatchString(r.Hash) || r.Tree != "" && !hexHash.MatchString(r.Tree):
+	case !share.ValidHash(r.Hash) || r.Tree != "" && !share.ValidHash(r.Tree):
 		return errors.New("a hash is 64 hex digits")
 	}
 	return nil
