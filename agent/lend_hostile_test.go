@@ -117,7 +117,7 @@ func TestALenderThatLies(t *testing.T) {
 					}
 					return community.Reply{Data: []byte(tt.answer)}, nil
 				}
-				if err := l.b.community.Offer(c, lie, community.WithLease(time.Hour)); err != nil {
+				if err := l.b.community.Offer(c, lie, community.WithMaxCallDuration(time.Hour)); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -152,7 +152,7 @@ func TestALenderThatSaysTooMuchIsCutOff(t *testing.T) {
 				}
 			}
 		}
-		if err := l.b.community.Offer(c, flood, community.WithLease(time.Hour)); err != nil {
+		if err := l.b.community.Offer(c, flood, community.WithMaxCallDuration(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

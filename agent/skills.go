@@ -214,7 +214,7 @@ func (s *agentSkills) preload(ctx context.Context) {
 	i, logger := s.instance, s.instance.factory.cfg.Logger
 	var all []skills.Activation
 	for _, name := range i.def.Skills {
-		one, err := s.registry.Take(ctx, skills.Want{Agent: s.id(), Name: name, By: skills.ByDefinition})
+		one, err := s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Name: name, By: skills.ByDefinition})
 		switch {
 		case errors.Is(err, skills.ErrNotFound):
 			i.notice(fmt.Sprintf("Warning: Skill '%s' not found", name))
@@ -293,7 +293,7 @@ func (s *agentSkills) takeMentioned(ctx context.Context, message string) string 
 		}
 		var one skills.Activation
 		if err == nil {
-			one, err = s.registry.Take(ctx, skills.Want{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Epoch: s.epoch})
+			one, err = s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Epoch: s.epoch})
 		}
 		if err != nil {
 			note(m, err)

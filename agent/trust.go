@@ -17,9 +17,9 @@ type trustingRegistry struct {
 	instance *instance
 }
 
-// Take is that of the registry. Whatever the person answers, the skill is active; they decide what it grants.
-func (t trustingRegistry) Take(ctx context.Context, w skills.Want) (skills.Activation, error) {
-	a, err := t.Registry.Take(ctx, w)
+// Activate is that of the registry. Whatever the person answers, the skill is active; they decide what it grants.
+func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest) (skills.Activation, error) {
+	a, err := t.Registry.Activate(ctx, w)
 	if err != nil {
 		return a, err
 	}

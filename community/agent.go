@@ -2,48 +2,47 @@ package community
 
 import "context"
 
-// Signal is a message to a member: data, and the perception by which the member takes it in.
+// Signal is a message to a member: the data, and the perception that selects the handler.
 type Signal struct {
 	Perception  string
 	Data        []byte
 	ContentType string // "" = application/json
-	// Requester is the chain of who acts on whose behalf, the origin first. For a signal from
-	// another node the community has put that node, as its certificate names it, in front.
+	// Requester is the chain of identities for which the call is made, the origin first. For a signal from another
+	// node the community puts that node, as its certificate names it, in front.
 	Requester []string
-	// OnBehalf is what they are held to, as package permission writes it; empty = nobody said. It comes with a signal
-	// from another node as that node says it, and goes to other nodes as it is given.
+	// OnBehalf are the constraints of the requesters, in the form of package permission; empty if there are none.
+	// For a signal from another node they are that node's claim.
 	OnBehalf []byte
 }
 
-// Reply is what a member or a capability answered.
+// Reply is the answer of a member or a capability.
 type Reply struct {
 	Data        []byte
 	ContentType string
 }
 
-// Agent is somebody who can live in a community (spec: Communicable). The community calls Receive
-// for one signal at a time, from one goroutine; ctx ends with the caller's deadline or
-// cancellation, and when the agent is to stop. A panic in Receive is the caller's ErrAgentFailed,
-// and a restart of the agent.
+// Agent is a member that runs in this process (spec: Communicable). The community calls Receive for one signal at
+// a time. ctx ends with the caller's deadline or cancellation, and when the agent is to stop. If Receive panics,
+// the caller gets ErrAgentFailed and the agent is restarted.
 type Agent interface {
-	// Perceptions are the kinds of signal the agent takes in. They are read once, at the spawn.
+	// Perceptions returns the kinds of signal that the agent accepts. It is called once, by Spawn.
 	Perceptions() []string
 	Receive(ctx context.Context, s Signal) (Reply, error)
 }
 
-// Terminator is an Agent that has something to tidy up before it ends (spec: Terminatable). Terminate
-// is called once, and Receive never again after it: when the agent has done its last signal, or has
-// failed and another is made in its place. ctx has a deadline. An error is logged.
+// Terminator is an Agent that releases resources before it ends (spec: Terminatable). Terminate is called once,
+// after the last Receive: when the agent ends, or has failed and is replaced. ctx has a deadline. An error is
+// logged.
 type Terminator interface {
 	Terminate(ctx context.Context) error
 }
 
-// Replicator is an Agent that can make another of its kind (spec: Replicable).
+// Replicator is an Agent that can create another agent of its kind (spec: Replicable).
 type Replicator interface {
 	Replicate(ctx context.Context, r Replica) (Member, error)
 }
 
-// Replica says what a new copy is to be. It can only narrow what its parent has.
+// Replica describes a new copy of an agent. It can only restrict what the parent has.
 type Replica struct {
 	Name   string   // for people; "" = the parent's name and a number
 	Reason string   // why it is needed, for the event log

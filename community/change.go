@@ -5,43 +5,41 @@ import (
 	"sync"
 )
 
-// Kind says what has changed.
-type Kind string
+// ChangeKind is the kind of a Change.
+type ChangeKind string
 
 const (
-	// Snapshot is the first change a subscriber gets: Members are all there are. It forgets what it
-	// knew.
-	Snapshot Kind = "snapshot"
-	Joined   Kind = "joined"
-	// Left: the member is gone for good; Why says why.
-	Left Kind = "left"
-	// Updated: what the member says of itself is different now.
-	Updated         Kind = "updated"
-	BecameAvailable Kind = "became available"
-	// BecameUnavailable: the member's node cannot be reached; Why says why. Left or BecameAvailable
-	// follows.
-	BecameUnavailable Kind = "became unavailable"
-	// Gap: the subscriber was too slow and has missed Missed changes. Members are all there are now.
-	Gap Kind = "gap"
+	// Snapshot is the first change of a subscription, and can come again. Members are all members; they replace
+	// what the subscriber knew.
+	Snapshot ChangeKind = "snapshot"
+	Joined   ChangeKind = "joined"
+	// Left: the member is gone and does not come back. Why has the reason.
+	Left ChangeKind = "left"
+	// Updated: the member's description has changed.
+	Updated         ChangeKind = "updated"
+	BecameAvailable ChangeKind = "became available"
+	// BecameUnavailable: the member's node cannot be reached. Why has the reason. Left or BecameAvailable follows.
+	BecameUnavailable ChangeKind = "became unavailable"
+	// Gap: the subscriber was too slow and missed Missed changes. Members are all members now.
+	Gap ChangeKind = "gap"
 )
 
 // Change is an event of the community (spec: CommunityChange).
 type Change struct {
-	Kind   Kind
+	Kind   ChangeKind
 	Member Member // of all kinds but Snapshot and Gap: as it is now, or was when it left
-	// Members and Capabilities come with Snapshot and Gap, sorted by name. Capabilities are those of
-	// this node, and only SubscribeLocal's.
+	// Members and Capabilities come with Snapshot and Gap, sorted by name. Capabilities are those of this node,
+	// and come only with SubscribeLocal.
 	Members      []Member
 	Capabilities []Capability
 	Missed       int
 	Why          string
 }
 
-// backlog is how many changes wait for a subscriber. It holds a node with as many agents as a
-// person would start, joining at once.
+// backlog is how many changes wait for a subscriber: enough for all agents that a person would start at once.
 const backlog = 256
 
-// Subscription delivers changes to one subscriber. Close it. Several goroutines may call Next; each
+// Subscription delivers changes to one subscriber, which must call Close. Several goroutines may call Next; each
 // change goes to one of them.
 type Subscription struct {
 	roster *roster
@@ -54,20 +52,20 @@ type Subscription struct {
 	over   bool       // nothing is added any more; guarded by mu
 }
 
-// Subscribe begins with a Snapshot of all members, here and on other nodes; every change after it
-// follows in order. There can be any number of subscribers, they cost no goroutine, and none can
-// slow down the community or another: 256 changes wait for each, then it gets a Gap.
+// Subscribe returns a subscription that begins with a Snapshot of all members, of this node and others, and
+// continues with every change in order. A subscriber costs no goroutine and cannot delay the community: 256
+// changes wait for it, then it gets a Gap.
 func (r *roster) Subscribe() *Subscription { return r.subscribe(false) }
 
-// SubscribeLocal is Subscribe for what other nodes may know: the members of this node, and the node
-// itself, whose capabilities it provides. When those change, a new Snapshot comes.
+// SubscribeLocal is Subscribe for what other nodes may know: the members of this node, and the node itself with
+// its capabilities. After a change of the capabilities a new Snapshot comes.
 func (r *roster) SubscribeLocal() *Subscription { return r.subscribe(true) }
 
 func (r *roster) subscribe(own bool) *Subscription {
 	s := &Subscription{roster: r, own: own, ready: make(chan struct{}, 1)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.add(r.picture(s, Snapshot))
+	s.add(r.snapshot(s, Snapshot))
 	r.subs[own][s] = struct{}{}
 	return s
 }
@@ -77,12 +75,12 @@ func (r *roster) subscribe(own bool) *Subscription {
 // and nothing is left to deliver.
 func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	for {
-		ch, ok, over := s.take()
+		ch, ok, over := s.dequeue()
 		switch {
 		case ok:
 			return ch, nil
 		case over:
-			s.wake() // for the next one who waits
+			s.wake() // for the next waiting call
 			return Change{}, ErrStopped
 		}
 		select {
@@ -93,8 +91,7 @@ func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	}
 }
 
-// Close ends the subscription: Next returns ErrStopped. It may be called again, and while others
-// wait in Next.
+// Close ends the subscription: Next then returns ErrStopped. It may be called more than once, and during Next.
 func (s *Subscription) Close() {
 	s.roster.mu.Lock()
 	delete(s.roster.subs[s.own], s)
@@ -105,8 +102,8 @@ func (s *Subscription) Close() {
 	s.finish()
 }
 
-// take returns the next change if there is one, and whether there will be none.
-func (s *Subscription) take() (ch Change, ok, over bool) {
+// dequeue returns the next change if there is one. over reports that there will be no more.
+func (s *Subscription) dequeue() (ch Change, ok, over bool) {
 	s.mu.Lock()
 	if len(s.queue) == 0 && s.missed > 0 {
 		// The picture must be of the very moment between two changes, so nothing may be published
@@ -116,7 +113,7 @@ func (s *Subscription) take() (ch Change, ok, over bool) {
 		defer s.roster.mu.RUnlock()
 		s.mu.Lock()
 		if len(s.queue) == 0 && s.missed > 0 {
-			gap := s.roster.picture(s, Gap)
+			gap := s.roster.snapshot(s, Gap)
 			gap.Missed, s.missed = s.missed, 0
 			s.mu.Unlock()
 			return gap, true, false
@@ -135,7 +132,7 @@ func (s *Subscription) take() (ch Change, ok, over bool) {
 	return ch, true, false
 }
 
-// add queues a change, or counts it as missed. It never blocks.
+// add queues a change, or counts it as missed if the queue is full. It never blocks.
 func (s *Subscription) add(ch Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +147,7 @@ func (s *Subscription) add(ch Change) {
 	s.wake()
 }
 
-// finish lets Next deliver what is queued, and then end.
+// finish ends the subscription after the queued changes.
 func (s *Subscription) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,6 +155,7 @@ func (s *Subscription) finish() {
 	s.wake()
 }
 
+// wake makes one waiting Next look at the queue.
 func (s *Subscription) wake() {
 	select {
 	case s.ready <- struct{}{}:
@@ -165,8 +163,8 @@ func (s *Subscription) wake() {
 	}
 }
 
-// publish tells the subscribers; local says that the change is of this node. It needs r.mu, so that
-// the order of changes is the order in which they happened.
+// publish queues a change for the subscribers. local means that the change is of this node. The caller must hold
+// r.mu, so that the order of the queue is the order of the changes.
 func (r *roster) publish(ch Change, local bool) {
 	for s := range r.subs[false] {
 		s.add(ch)
@@ -178,15 +176,16 @@ func (r *roster) publish(ch Change, local bool) {
 	}
 }
 
-// publishOffers tells other nodes that our capabilities have changed. It needs r.mu.
+// publishOffers queues a Snapshot for other nodes after a change of this node's capabilities. The caller must hold
+// r.mu.
 func (r *roster) publishOffers() {
 	for s := range r.subs[true] {
-		s.add(r.picture(s, Snapshot))
+		s.add(r.snapshot(s, Snapshot))
 	}
 }
 
-// picture is all that s may see. It needs r.mu, or its read lock.
-func (r *roster) picture(s *Subscription, k Kind) Change {
+// snapshot returns a change with all that s may see. The caller must hold r.mu, at least for reading.
+func (r *roster) snapshot(s *Subscription, k ChangeKind) Change {
 	if s.own {
 		own := r.catalog()
 		return Change{Kind: k, Members: own.Members, Capabilities: own.Capabilities}
@@ -194,6 +193,7 @@ func (r *roster) picture(s *Subscription, k Kind) Change {
 	return Change{Kind: k, Members: r.pick(func(Member) bool { return true })}
 }
 
+// endSubscriptions ends all subscriptions when the community stops.
 func (r *roster) endSubscriptions() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

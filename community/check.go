@@ -23,7 +23,7 @@ const (
 	maxSchema       = 16 << 10
 )
 
-// checkID tells whether id has the form of an id: 32 lower-case hex digits.
+// checkID returns an error unless id is 32 lower-case hex digits.
 func checkID(id string) error {
 	odd := func(r rune) bool { return !('0' <= r && r <= '9' || 'a' <= r && r <= 'f') }
 	if len(id) != 32 || strings.ContainsFunc(id, odd) {
@@ -32,7 +32,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// checkName tells whether a perception or capability has a name of the form [A-Za-z0-9._-]{1,64}.
+// checkName checks the name of a perception or capability: [A-Za-z0-9._-]{1,64}.
 func checkName(kind, name string) error {
 	odd := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-')
@@ -48,7 +48,7 @@ func checkName(kind, name string) error {
 	return nil
 }
 
-// checkProvided is checkName for capabilities: none may look like a signal.
+// checkProvided checks the name of a capability. It must not look like a perception.
 func checkProvided(name string) error {
 	if strings.HasPrefix(name, PerceptionPrefix) {
 		return fmt.Errorf("capability %q: names beginning with %s are for signals", printable(name), PerceptionPrefix)
@@ -56,7 +56,7 @@ func checkProvided(name string) error {
 	return checkName("capability", name)
 }
 
-// sortedNames returns names sorted, or why they cannot be a member's.
+// sortedNames returns the names sorted, or an error if a member cannot have them.
 func sortedNames(kind string, names []string, most int) ([]string, error) {
 	if len(names) > most {
 		return nil, fmt.Errorf("%d of kind %s: at most %d are allowed", len(names), kind, most)
@@ -79,30 +79,31 @@ func sortedNames(kind string, names []string, most int) ([]string, error) {
 	return names, nil
 }
 
-// checkLabel tells whether a name for people can be shown to them as it is.
+// checkLabel checks a name for people: not empty, short, and without invisible characters.
 func checkLabel(kind, s string) error {
 	switch {
 	case s == "":
 		return fmt.Errorf("no %s", kind)
 	case len(s) > maxLabel:
 		return fmt.Errorf("%s %q: at most %d bytes are allowed", kind, printable(s), maxLabel)
-	case !utf8.ValidString(s) || strings.ContainsFunc(s, hidden):
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, isHidden):
 		return fmt.Errorf("%s %q: it has characters that cannot be shown", kind, printable(s))
 	}
 	return nil
 }
 
-// checkText is checkLabel for what may be empty and have lines.
+// checkText is checkLabel for text that may be empty and have several lines.
 func checkText(kind, s string, longest int) error {
 	switch {
 	case len(s) > longest:
 		return fmt.Errorf("%s: %d bytes, at most %d are allowed", kind, len(s), longest)
-	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return hidden(r) && r != '\n' && r != '\t' }):
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return isHidden(r) && r != '\n' && r != '\t' }):
 		return fmt.Errorf("%s: it has characters that cannot be shown", kind)
 	}
 	return nil
 }
 
+// checkMetadata checks the size and the characters of all entries.
 func checkMetadata(m map[string]string) error {
 	if len(m) > maxMetadata {
 		return fmt.Errorf("metadata: %d entries, at most %d are allowed", len(m), maxMetadata)
@@ -118,7 +119,7 @@ func checkMetadata(m map[string]string) error {
 	return nil
 }
 
-// checkCapability tells whether a capability is fit to be offered, by us or by a peer.
+// checkCapability checks a capability, of this node or of a peer.
 func checkCapability(p Capability) error {
 	if err := checkProvided(p.Name); err != nil {
 		return err
@@ -137,10 +138,10 @@ func checkCapability(p Capability) error {
 	return nil
 }
 
-// hidden are characters by which a stranger could forge what a terminal or a log shows.
-func hidden(r rune) bool {
+// isHidden reports characters with which a peer could forge what a terminal or a log shows.
+func isHidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || visible.Blank(r)
 }
 
-// printable is s as it may stand in a message or a log, whoever it came from.
+// printable returns s as it may be shown in a message or a log.
 func printable(s string) string { return visible.Line(s, maxLabel) }

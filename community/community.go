@@ -29,20 +29,20 @@ type Config struct {
 	System *actor.System
 	// Network reaches other nodes. nil: there are none.
 	Network Network
-	// Authorize says whether a peer may make a call; nil refuses every call from other nodes. It sees
-	// the call without its payload, and the requesters with the peer itself in front. It may be
-	// called by many goroutines at once. Why it refused is logged here, never told to the peer.
+	// Authorize decides whether a peer may make a call; nil refuses every call of other nodes. It gets the call
+	// without its payload, and the requesters with the peer itself in front. Many goroutines may call it at once.
+	// The reason of a refusal is logged here and never sent to the peer.
 	Authorize func(Peer, Call) error
-	// Refused is told of calls of other nodes that were refused here: each at first, and of a peer that
-	// goes on and on one in a second. It may be called by many goroutines at once, and must not block.
-	// Default: they are only logged and counted.
-	Refused func(Refusal)
-	// Undelivered is told of signals of Tell that were not handled, or perhaps not. It may be called by
-	// many goroutines at once, and must not block. Default: they are only logged and counted.
-	Undelivered func(Undelivered)
-	// LeftOut is told, once while it is connected, of a peer that has more members or capabilities than this
-	// node takes, and in words how many. It must not block, nor call the Community. Default: it can be asked.
-	LeftOut func(from Peer, what string)
+	// OnRefused is called for calls of other nodes that were refused here: for each at first, and once a second
+	// for a peer that continues. Many goroutines may call it at once, and it must not block. Default: refusals are
+	// only logged and counted.
+	OnRefused func(Refusal)
+	// OnUndelivered is called for signals of Tell that were not handled, or whose result is not known. Many
+	// goroutines may call it at once, and it must not block. Default: they are only logged and counted.
+	OnUndelivered func(DeliveryFailure)
+	// OnLeftOut is called, once per connection, for a peer that has more members or capabilities than this node
+	// takes; what says how many. It must not block, nor call the Community. Default: LeftOut answers the same.
+	OnLeftOut func(from Peer, what string)
 	// Logger receives refusals and nodes that come and go. Default: silent.
 	Logger *slog.Logger
 
@@ -65,7 +65,7 @@ type Config struct {
 	RefusalRate  rate.Limit
 	RefusalBurst int
 	// MaxPeerMembers is how many members of one peer are taken, MaxCapabilities how many capabilities of it,
-	// and how many this node can offer; what is beyond them is left out (LeftOut). Defaults 1024 and 256.
+	// and how many this node can offer; members and capabilities beyond them are left out (LeftOut). Defaults 1024 and 256.
 	MaxPeerMembers, MaxCapabilities int
 	// MaxDepth is how deep a JSON payload may be nested that is checked by a schema; a deeper one is
 	// ErrInvalid. Default 64, the constant MaxDepth.
@@ -81,6 +81,7 @@ type Config struct {
 	Forget time.Duration
 }
 
+// withDefaults returns c with the defaults filled in. A negative limit counts as not set.
 func (c Config) withDefaults() Config {
 	if c.Node == "" {
 		c.Node = NodeID(newID())
@@ -99,8 +100,8 @@ func (c Config) withDefaults() Config {
 			*d.field = d.value
 		}
 	}
-	if c.LeftOut == nil {
-		c.LeftOut = func(Peer, string) {}
+	if c.OnLeftOut == nil {
+		c.OnLeftOut = func(Peer, string) {}
 	}
 	if c.RefusalRate <= 0 {
 		c.RefusalRate = 50
@@ -116,24 +117,24 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// newID returns 16 random bytes as 32 hex digits: nobody can guess an id, nor draw it twice.
+// newID returns 16 random bytes as 32 hex digits: no node can guess an id, and no two nodes draw the same.
 func newID() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// Community is one machine's view of everyone (spec: Community). Make it with New. Agents may be
-// spawned and sent signals before Run, and until Run ends.
+// Community is one node's view of all members (spec: Community). Make it with New. Agents can be spawned and sent
+// signals before Run, and until Run ends.
 //
-// Each of its parts is the methods of one subject.
+// Each embedded part has the methods of one subject.
 type Community struct {
-	*roster      // who and what there is: Members, WhoCanReceive, Capabilities, Subscribe
-	*localNode   // what lives here: Spawn, Terminate, Offer, Withdraw
-	*remoteNodes // what lives elsewhere, for the Network: Attach
-	*outbound    // Send, Tell, Invoke
-	*inbound     // calls of other nodes, for the Network: Serve, Take
-	*losses      // signals that were not handled: Undelivered
+	*roster           // all members and capabilities: Members, WhoCanReceive, Capabilities, Subscribe
+	*localNode        // agents and capabilities of this node: Spawn, Terminate, Offer, Withdraw
+	*remoteNodes      // members of other nodes, for the Network: Attach
+	*outbound         // Send, Tell, Invoke
+	*inbound          // calls of other nodes, for the Network: Serve, ServeTell
+	*deliveryFailures // counts signals that were not handled: Undelivered
 
 	cfg     *Config
 	started atomic.Bool
@@ -143,10 +144,10 @@ type Community struct {
 func New(cfg Config) *Community {
 	full := cfg.withDefaults()
 	c := &Community{cfg: &full, roster: newRoster(&full)}
-	c.losses = newLosses(c.cfg, c.roster)
+	c.deliveryFailures = newDeliveryFailures(c.cfg, c.roster)
 	c.localNode = newLocalNode(c.cfg, c.roster)
 	c.remoteNodes = newRemoteNodes(c.cfg, c.roster)
-	c.outbound = &outbound{c.cfg, c.roster, c.losses}
+	c.outbound = &outbound{c.cfg, c.roster, c.deliveryFailures}
 	c.inbound = newInbound(c.cfg, c.roster)
 	return c
 }
@@ -186,7 +187,7 @@ func (c *Community) Run(ctx context.Context) error {
 	})
 	err := g.Wait()
 	c.posted.End(ErrStopped)
-	c.dropAll("this node left the network")
+	c.removeAll("this node left the network")
 	c.endSubscriptions()
 	if c.cfg.System == nil {
 		late, cancel := context.WithTimeout(context.Background(), c.cfg.Drain)

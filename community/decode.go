@@ -13,12 +13,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep a JSON payload may be nested, unless Config.MaxDepth says otherwise: far beyond
-// what people write, and far from what a recursive reader cannot stand (security.md 5.3).
+// MaxDepth is the default of Config.MaxDepth: how deep a JSON payload may be nested. It is far more than people
+// write, and far less than a recursive reader can handle (security.md 5.3).
 const MaxDepth = 64
 
-// CheckJSON tells whether data is one JSON value, nested at most depth deep; an error wraps ErrInvalid
-// and may be shown to another node. It keeps nothing of the value: for payloads that are only handed on.
+// CheckJSON returns an error unless data is one JSON value, nested at most depth deep. The error wraps ErrInvalid
+// and may be shown to another node. CheckJSON does not build the value: it is for payloads that are only passed
+// on.
 func CheckJSON(data []byte, depth int) error {
 	if err := checkDepth(data, depth); err != nil {
 		return Explain(ErrInvalid, err.Error())
@@ -29,7 +30,7 @@ func CheckJSON(data []byte, depth int) error {
 	return nil
 }
 
-// checkDepth counts brackets outside of strings. What is no JSON may pass.
+// checkDepth counts brackets outside of strings. It can accept data that is not JSON.
 func checkDepth(data []byte, most int) error {
 	depth, text := 0, false
 	for i := 0; i < len(data); i++ {
@@ -50,9 +51,9 @@ func checkDepth(data []byte, most int) error {
 	return nil
 }
 
-// decode reads one JSON value so that no other reader of the same text can see another one in it: no key
-// twice, with fold none that differs only in case, and nothing after it. Numbers become int64 where
-// they fit, else float64. Empty data is null, as it is for a Provider.
+// decode reads one JSON value and refuses text that another reader could read differently: a key twice (with fold
+// also in another case), or data after the value. Numbers become int64 if they fit, else float64. Empty data is
+// null, as it is for a Provider.
 func decode(data []byte, depth int, fold bool) (any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
@@ -79,6 +80,7 @@ func decode(data []byte, depth int, fold bool) (any, error) {
 
 var errNotJSON = errors.New("it is not JSON")
 
+// decodeValue reads the next value. checkDepth has limited its recursion.
 func decodeValue(d *jsontext.Decoder, fold bool) (any, error) {
 	token, err := d.ReadToken()
 	if err != nil {
@@ -108,6 +110,7 @@ func decodeValue(d *jsontext.Decoder, fold bool) (any, error) {
 	return nil, nil
 }
 
+// decodeObject reads the members of an object.
 func decodeObject(d *jsontext.Decoder, fold bool) (any, error) {
 	object, folded := map[string]any{}, map[string]bool{}
 	for d.PeekKind() != jsontext.KindEndObject {
@@ -130,6 +133,7 @@ func decodeObject(d *jsontext.Decoder, fold bool) (any, error) {
 	return object, err
 }
 
+// decodeNumber returns an int64, or a float64 if the number does not fit.
 func decodeNumber(text string) (any, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, nil

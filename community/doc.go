@@ -40,7 +40,7 @@
 //	Perception                       community.Perception              a typed name; Send, Tell and Receive are its methods
 //	Terminatable, Replicable         Terminator, Replicator            Go names an interface of one method by its verb
 //	CommunityChange, changes         Change, Community.Subscribe       any number of subscribers, each with a queue and gap marks
-//	invoke                           Community.Invoke, InvokeStream    the second hears of the call before its answer
+//	invoke                           Community.Invoke, InvokeStream    the second gets updates before the answer
 //	SymbioActorSystem                actor.System                      actors are local; calls between nodes are not actor messages
 //	ActorRegistry.find               System.Lookup
 //	Address, agent.id.hexString      community.MemberID                32 hex digits, drawn at random; a node's is of its key

@@ -11,13 +11,13 @@ import (
 
 // What callers tell apart. Transports map each to a code of theirs and back.
 var (
-	// ErrNotFound: nobody of that id, or no capability of that name.
+	// ErrNotFound: no member has that id, or no capability that name.
 	ErrNotFound = errors.New("not found")
 	// ErrRemoteMember: spawn and terminate are for the local node only.
 	ErrRemoteMember = errors.New("the member lives on another node")
 	// ErrLocalMember: a capability is for other nodes; local members are sent signals.
 	ErrLocalMember = errors.New("the member lives on this node")
-	// ErrNotAccepted: the member does not take in signals of that perception. Nothing was sent.
+	// ErrNotAccepted: the member does not accept that perception. Nothing was sent.
 	ErrNotAccepted = errors.New("the member does not accept that perception")
 	// ErrNotProvided: the member does not offer that capability. Nothing was sent.
 	ErrNotProvided = errors.New("the member does not provide that capability")
@@ -48,7 +48,7 @@ func NotBegun(err error) bool {
 	return slices.ContainsFunc([]error{ErrBusy, ErrDenied, ErrNotFound, ErrNotProvided, ErrNotAccepted}, func(sure error) bool { return errors.Is(err, sure) })
 }
 
-// Error says what was tried on whom, and wraps why it failed.
+// Error is the operation that failed, the member it was for, and the cause, which it wraps.
 type Error struct {
 	Op     string // a verb phrase: "send work to", "invoke text.wordcount on"
 	Member string // the member's or node's name or id

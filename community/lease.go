@@ -13,10 +13,10 @@ import (
 	"symbio/security/visible"
 )
 
-// maxNodes is how many other nodes a community knows; each may take the memory of check.go.
+// maxNodes is how many other nodes a community knows. Each can need the memory that check.go allows.
 const maxNodes = 1024
 
-// remoteNode is another node, from its first lease until its members have left. All is guarded by
+// remoteNode is another node, from its first lease until its members were removed. All fields are guarded by
 // roster.mu.
 type remoteNode struct {
 	lease        *Lease // the connection that counts; nil while there is none
@@ -28,7 +28,7 @@ type remoteNode struct {
 	forget time.Time
 }
 
-// remoteNodes holds the roster's other nodes to what they may announce, and forgets those that are lost.
+// remoteNodes keeps the members of other nodes, checks what their nodes announce, and removes lost nodes.
 type remoteNodes struct {
 	cfg     *Config
 	roster  *roster
@@ -42,17 +42,16 @@ func newRemoteNodes(cfg *Config, r *roster) *remoteNodes {
 	return &remoteNodes{cfg: cfg, roster: r, expiry: make(chan struct{}, 1)}
 }
 
-// Refused returns how many members and capabilities that peers announced were not taken in, because
-// they were not theirs to announce, or beyond the limits.
+// Refused returns how many announced members and capabilities were refused, because they belong to another node or
+// are beyond the limits.
 func (ns *remoteNodes) Refused() uint64 { return ns.refused.Load() }
 
-// Lease is one connection's right to say who lives on a peer. It begins with Attach, and is retired
-// by Lost, Goodbye, a newer Attach of the same node, or the end of Run; then everything said
-// through it is ignored. The Network calls the methods in the order of what the peer said; they do
-// not block.
+// Lease is one connection's right to announce the members of a peer. It begins with Attach, and is retired by
+// Lost, Goodbye, a newer Attach of the same node, or the end of Run. Announcements through a retired lease are
+// ignored. The Network calls the methods in the order in which the peer sent them; they do not block.
 //
-// What a peer announces is checked (admit.go): what is refused is logged and counted, the rest goes
-// on.
+// The announcements of a peer are checked (remote_member.go). Refused members are logged and counted; the others
+// are taken.
 type Lease struct {
 	nodes *remoteNodes
 	peer  Peer
@@ -61,16 +60,16 @@ type Lease struct {
 	retire context.CancelCauseFunc
 	calls  term.Set // that go to the peer
 	logged int      // refusals; guarded by roster.mu
-	// overflowed: Config.LeftOut was told; guarded by roster.mu.
+	// overflowed: Config.OnLeftOut was called; guarded by roster.mu.
 	overflowed bool
 }
 
-// errNewer retires a lease whose node has connected anew.
+// errNewer retires a lease whose node has connected again.
 var errNewer = errors.New("the node has connected anew")
 
-// Attach begins the lease of a newly connected peer, and retires any earlier one of that node: its
-// members are unavailable until the Snapshot of the new one confirms them. It never returns nil.
-// The lease is retired from the start when the peer has our own id, or there are too many.
+// Attach begins the lease of a newly connected peer, and retires an earlier lease of that node: its members are
+// unavailable until a Snapshot of the new lease confirms them. It never returns nil. The lease is retired from the
+// start if the peer has this node's id, or there are too many nodes.
 func (ns *remoteNodes) Attach(p Peer) *Lease {
 	l := &Lease{nodes: ns, peer: p}
 	l.peer.Name = printable(p.Name)
@@ -78,7 +77,7 @@ func (ns *remoteNodes) Attach(p Peer) *Lease {
 	context.AfterFunc(l.valid, func() { l.calls.End(ErrUnavailable) })
 	ns.roster.mu.Lock()
 	defer ns.roster.mu.Unlock()
-	if err := ns.mayAttach(p); err != nil {
+	if err := ns.checkAttach(p); err != nil {
 		l.retire(err)
 		ns.cfg.Logger.Error("peer refused", "node", printable(string(p.ID)), "name", l.peer.Name, "addr", p.Addr, "err", err)
 		return l
@@ -97,8 +96,8 @@ func (ns *remoteNodes) Attach(p Peer) *Lease {
 	return l
 }
 
-// mayAttach tells whether a peer may have a lease at all.
-func (ns *remoteNodes) mayAttach(p Peer) error {
+// checkAttach returns the reason why a peer may not have a lease. The caller must hold roster.mu.
+func (ns *remoteNodes) checkAttach(p Peer) error {
 	_, known := ns.roster.nodes[p.ID]
 	switch {
 	case ns.roster.closing:
@@ -114,10 +113,10 @@ func (ns *remoteNodes) mayAttach(p Peer) error {
 // Valid returns a context that ends when the lease is retired, with the reason as its cause.
 func (l *Lease) Valid() context.Context { return l.valid }
 
-// Snapshot is all that lives on the peer: new members joined, known ones are available again, all
-// others have left.
+// Snapshot replaces all members of the peer: new members join, known ones are available again, and all others are
+// removed.
 func (l *Lease) Snapshot(all Catalog) {
-	members := make([]announced, len(all.Members))
+	members := make([]checkedMember, len(all.Members))
 	for i, m := range all.Members {
 		members[i] = checkMember(m, l.nodes.cfg.MaxCapabilities)
 	}
@@ -135,43 +134,42 @@ func (l *Lease) Snapshot(all Catalog) {
 			if len(seen) >= ns.cfg.MaxPeerMembers && !seen[m.ID] && m.fault == nil {
 				m.fault = errTooMany
 			}
-			if ns.admit(l, n, m) {
+			if ns.addMember(l, n, m) {
 				seen[m.ID] = true
 			}
 		}
 		for _, id := range sortedIDs(n) {
 			if !seen[id] {
-				ns.leave(n, id, "its node does not name it any more")
+				ns.removeMember(n, id, "its node does not name it any more")
 			}
 		}
 	})
 }
 
-// Joined is a new member of the peer, or a known one that has changed.
+// Joined adds a member of the peer, or updates a known one.
 func (l *Lease) Joined(m Member) { l.Updated(m) }
 
-// Updated is a member of the peer as it is now.
+// Updated adds or updates a member of the peer.
 func (l *Lease) Updated(m Member) {
 	checked := checkMember(m, l.nodes.cfg.MaxCapabilities)
 	l.with(func(n *remoteNode) {
 		if _, known := n.members[m.ID]; !known && len(n.members) >= l.nodes.cfg.MaxPeerMembers && checked.fault == nil {
 			checked.fault = errTooMany
 		}
-		l.nodes.admit(l, n, checked)
+		l.nodes.addMember(l, n, checked)
 	})
 }
 
-// Left is a member of the peer that is gone.
+// Left removes a member of the peer.
 func (l *Lease) Left(id MemberID) {
 	l.with(func(n *remoteNode) {
 		delete(n.leftOut, id)
-		l.nodes.leave(n, id, "it left")
+		l.nodes.removeMember(n, id, "it left")
 	})
 }
 
-// Lost retires the lease because the peer is silent or the connection broke: its members are
-// unavailable at once, calls to it under way fail with ErrUnavailable, and unless it attaches anew
-// the members are left after Config.Forget.
+// Lost retires the lease because the peer is silent or the connection broke. Its members are unavailable at once,
+// and calls to it fail with ErrUnavailable. Unless it attaches again, the members are removed after Config.Forget.
 func (l *Lease) Lost(err error) {
 	l.with(func(n *remoteNode) {
 		if err == nil {
@@ -183,7 +181,7 @@ func (l *Lease) Lost(err error) {
 	})
 }
 
-// Goodbye retires the lease because the peer stops on purpose: its members are left at once.
+// Goodbye retires the lease because the peer stops on purpose. Its members are removed at once.
 func (l *Lease) Goodbye(why string) {
 	l.with(func(*remoteNode) {
 		why = printable(why)
@@ -191,12 +189,12 @@ func (l *Lease) Goodbye(why string) {
 			why = "its node said goodbye"
 		}
 		l.nodes.cfg.Logger.Info("peer left", "node", l.peer.ID, "name", l.peer.Name, "reason", why)
-		l.nodes.drop(l.peer.ID, why)
+		l.nodes.removeNode(l.peer.ID, why)
 	})
 }
 
-// with runs f under the lock while the lease counts. This is the one place that keeps what a retired
-// connection says, however late, from becoming true.
+// with runs f under the lock if the lease is not retired. Every announcement passes here, so that a late one of an
+// old connection has no effect.
 func (l *Lease) with(f func(*remoteNode)) {
 	l.nodes.roster.mu.Lock()
 	defer l.nodes.roster.mu.Unlock()
@@ -207,11 +205,11 @@ func (l *Lease) with(f func(*remoteNode)) {
 	f(n)
 	if what := l.nodes.describeLeftOut(n); what != "" && !l.overflowed {
 		l.overflowed = true
-		l.nodes.cfg.LeftOut(l.peer, what)
+		l.nodes.cfg.OnLeftOut(l.peer, what)
 	}
 }
 
-// suspend retires n's lease and makes its members unavailable. It needs roster.mu.
+// suspend retires n's lease and makes its members unavailable. The caller must hold roster.mu.
 func (ns *remoteNodes) suspend(n *remoteNode, why error) {
 	n.lease.retire(why)
 	n.lease = nil
@@ -224,8 +222,8 @@ func (ns *remoteNodes) suspend(n *remoteNode, why error) {
 	}
 }
 
-// leave forgets one member of n. It needs roster.mu.
-func (ns *remoteNodes) leave(n *remoteNode, id MemberID, why string) {
+// removeMember removes one member of n. The caller must hold roster.mu.
+func (ns *remoteNodes) removeMember(n *remoteNode, id MemberID, why string) {
 	if _, ok := n.members[id]; !ok {
 		return
 	}
@@ -236,24 +234,24 @@ func (ns *remoteNodes) leave(n *remoteNode, id MemberID, why string) {
 	ns.roster.publish(Change{Kind: Left, Member: m, Why: why}, false)
 }
 
-// drop forgets a node and all its members. It needs roster.mu.
-func (ns *remoteNodes) drop(id NodeID, why string) {
+// removeNode removes a node and all its members. The caller must hold roster.mu.
+func (ns *remoteNodes) removeNode(id NodeID, why string) {
 	n := ns.roster.nodes[id]
 	if n.lease != nil {
 		n.lease.retire(errors.New(why))
 		n.lease = nil
 	}
 	for _, m := range sortedIDs(n) {
-		ns.leave(n, m, why)
+		ns.removeMember(n, m, why)
 	}
 	delete(ns.roster.nodes, id)
 }
 
-// sortedIDs are n's members in an order that does not depend on the map.
+// sortedIDs returns the ids of n's members in a fixed order.
 func sortedIDs(n *remoteNode) []MemberID { return slices.Sorted(maps.Keys(n.members)) }
 
-// setForget needs roster.mu. Of many nodes that come or go at a time, only the first wakes forgetLost, which
-// looks at them all.
+// setForget sets when the members of n are removed. It wakes forgetLost only if that is earlier than its next
+// check, so that many nodes that come or go at once cause one check. The caller must hold roster.mu.
 func (ns *remoteNodes) setForget(n *remoteNode, at time.Time) {
 	n.forget = at
 	if at.IsZero() || !ns.nextCheck.IsZero() && !at.Before(ns.nextCheck) {
@@ -266,7 +264,7 @@ func (ns *remoteNodes) setForget(n *remoteNode, at time.Time) {
 	}
 }
 
-// forgetLost drops nodes whose time is over, until ctx ends. One timer serves them all.
+// forgetLost removes nodes whose time is over, until ctx ends. One timer serves all nodes.
 func (ns *remoteNodes) forgetLost(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -285,7 +283,7 @@ func (ns *remoteNodes) forgetLost(ctx context.Context) error {
 	}
 }
 
-// forget drops the nodes whose time has come, and returns when the next one's does; zero: never.
+// forget removes the nodes whose time has come, and returns the next such time, zero if there is none.
 func (ns *remoteNodes) forget(now time.Time) (next time.Time) {
 	ns.roster.mu.Lock()
 	defer ns.roster.mu.Unlock()
@@ -301,20 +299,20 @@ func (ns *remoteNodes) forget(now time.Time) (next time.Time) {
 			// It is connected, but has not said anything yet.
 			n.forget = time.Time{}
 			for _, m := range sortedIDs(n) {
-				ns.leave(n, m, "its node does not name it any more")
+				ns.removeMember(n, m, "its node does not name it any more")
 			}
 		default:
-			ns.drop(id, "its node did not come back")
+			ns.removeNode(id, "its node did not come back")
 		}
 	}
 	return next
 }
 
-// dropAll forgets all other nodes.
-func (ns *remoteNodes) dropAll(why string) {
+// removeAll removes all other nodes when this one stops.
+func (ns *remoteNodes) removeAll(why string) {
 	ns.roster.mu.Lock()
 	defer ns.roster.mu.Unlock()
 	for id := range ns.roster.nodes {
-		ns.drop(id, why)
+		ns.removeNode(id, why)
 	}
 }

@@ -416,7 +416,7 @@ func TestLeasesKeepMembersRight(t *testing.T) {
 func TestWhatAPeerHasTooManyOfIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		c, _ := run(t, community.Config{LeftOut: func(p community.Peer, what string) { told = append(told, p.Name+": "+what) }})
+		c, _ := run(t, community.Config{OnLeftOut: func(p community.Peer, what string) { told = append(told, p.Name+": "+what) }})
 		l := c.Attach(community.Peer{ID: peer, Name: "bb"})
 		node := community.Member{ID: community.MemberID(peer), Name: "bb", Node: peer, Available: true}
 		all := community.Catalog{}

@@ -19,8 +19,8 @@ import (
 // SpawnOption changes how an agent is spawned.
 type SpawnOption func(*localAgent)
 
-// WithMetadata says something of the agent that others can read. It is checked as a peer's would be:
-// at most 64 entries, keys up to 64 bytes, values up to 1 KiB.
+// WithMetadata sets metadata of the agent that other members can read. It has the limits of a peer's: at most 64
+// entries, keys up to 128 bytes, values up to 1 KiB.
 func WithMetadata(m map[string]string) SpawnOption {
 	return func(a *localAgent) { a.initial.Metadata = maps.Clone(m) }
 }
@@ -44,7 +44,7 @@ func newLocalNode(cfg *Config, r *roster) *localNode {
 	return n
 }
 
-// localAgent is an agent of this node and its actor.
+// localAgent is an agent of this node with its actor. It is the actor's behavior.
 type localAgent struct {
 	node     *localNode
 	initial  Member        // what the factory is given: no perceptions yet
@@ -56,30 +56,30 @@ type localAgent struct {
 	inbound  atomic.Int32 // calls of peers in flight
 	ended    bool         // perhaps before it was registered; guarded by roster.mu
 
-	// agent is the present one. It changes with a restart. Used by the actor's goroutine, and before the
-	// first message by the spawner's.
+	// agent is the current agent; a restart replaces it. Only the actor's goroutine uses it, and before the first
+	// message the goroutine of Spawn.
 	agent Agent
 }
 
-// exchange is the message to an actor. The reply is in it, and not the actor's answer, because that
-// would be one more allocation; a caller that gives up waiting must not look at it.
-type exchange struct {
+// signalRequest is the message to an agent's actor. The reply is a field of it and not the actor's answer, which
+// saves an allocation. A caller that stops waiting must not read it, because the actor still writes.
+type signalRequest struct {
 	signal Signal
 	reply  Reply
 }
 
-// Spawn makes an agent and gives it a place in the community: its perceptions are read, it joins,
-// and it can be sent signals when Spawn returns.
+// Spawn creates an agent and makes it a member: it reads the agent's perceptions and announces the member. The
+// agent accepts signals when Spawn returns.
 //
-// factory is called once now, and once more after each failure of the agent, always with the same
-// Member, which has no perceptions yet. When it fails, or the perceptions are not 1 to 256 distinct
-// names of [A-Za-z0-9._-]{1,64}, the error is returned and nothing is left behind. An agent that
-// fails too often (actor.Config.Restarts) leaves, and the change says why.
+// factory is called once now, and again after each failure of the agent, always with the same Member, which has no
+// perceptions yet. If factory fails, or the perceptions are not 1 to 256 distinct names of [A-Za-z0-9._-]{1,64},
+// Spawn returns the error and leaves nothing behind. An agent that fails too often (actor.Config.Restarts) leaves
+// the community, with the reason in the Change.
 //
-// An agent that is replaced after a failure, or ends, is given to its Terminate, each one once.
+// Each agent that factory made is terminated once: when it is replaced after a failure, or ends.
 //
-// ErrBusy: too many agents (Config.MaxAgents). ErrStopped: the community is ending. The context is
-// looked at before the factory is called, and not kept.
+// ErrBusy: there are Config.MaxAgents agents. ErrStopped: the community is ending. Spawn checks ctx before it
+// calls factory, and does not keep it.
 func (n *localNode) Spawn(ctx context.Context, name string, factory func(self Member) (Agent, error), opts ...SpawnOption) (Member, error) {
 	m, err := n.spawn(ctx, name, factory, opts)
 	if err != nil {
@@ -125,7 +125,8 @@ func (n *localNode) spawn(ctx context.Context, name string, factory func(self Me
 	return a.self, nil
 }
 
-// reserve keeps a place for one more agent, until release.
+// reserve counts one more agent that is being spawned, so that concurrent Spawns keep to the limit. On success the
+// caller must call release.
 func (n *localNode) reserve() error {
 	n.roster.mu.Lock()
 	defer n.roster.mu.Unlock()
@@ -140,6 +141,7 @@ func (n *localNode) reserve() error {
 	return nil
 }
 
+// release ends the reservation of a Spawn that is done.
 func (n *localNode) release() {
 	n.roster.mu.Lock()
 	n.reserved--
@@ -147,7 +149,7 @@ func (n *localNode) release() {
 	n.spawning.Done()
 }
 
-// register makes a a member. ErrStopped: a, or the community, has ended meanwhile.
+// register makes a a member. ErrStopped: the agent or the community has ended meanwhile.
 func (n *localNode) register(a *localAgent, ref *actor.Ref) error {
 	n.roster.mu.Lock()
 	defer n.roster.mu.Unlock()
@@ -160,7 +162,7 @@ func (n *localNode) register(a *localAgent, ref *actor.Ref) error {
 	return nil
 }
 
-// unregister takes a out of the community, once.
+// unregister removes a from the members. It does nothing the second time.
 func (n *localNode) unregister(a *localAgent, why string) {
 	n.roster.mu.Lock()
 	defer n.roster.mu.Unlock()
@@ -174,7 +176,7 @@ func (n *localNode) unregister(a *localAgent, why string) {
 	}
 }
 
-// start makes the first agent, or the next one after a failure.
+// start creates the first agent, or the next one after a failure.
 func (a *localAgent) start() error {
 	first := a.agent == nil && a.self.ID == ""
 	a.terminate()
@@ -205,15 +207,16 @@ func (a *localAgent) start() error {
 	return nil
 }
 
-// Receive makes a localAgent an actor.Behavior.
+// Receive implements actor.Behavior.
 func (a *localAgent) Receive(ctx context.Context, msg any) (any, error) {
-	x := msg.(*exchange)
+	x := msg.(*signalRequest)
 	reply, err := a.agent.Receive(ctx, x.signal)
 	x.reply = reply
 	return nil, err
 }
 
-// terminate gives the present agent to its Terminate, once.
+// terminate calls Terminate of the current agent, if it has that method. It recovers a panic, because the agent's
+// end must not end the node.
 func (a *localAgent) terminate() {
 	agent := a.agent
 	a.agent = nil
@@ -234,7 +237,7 @@ func (a *localAgent) terminate() {
 	}
 }
 
-// stopped is the last call of the actor: no Receive runs, nothing is queued.
+// stopped is called by the actor at its end, when no Receive runs and nothing is queued.
 func (a *localAgent) stopped(why error) {
 	a.stopping.Store(true)
 	a.terminate()
@@ -246,18 +249,18 @@ func (a *localAgent) stopped(why error) {
 	a.node.unregister(a, reason)
 }
 
-// Terminate ends an agent of this node and returns when it has left: new signals are refused and
-// queued ones answered with ErrStopped at once, the one in flight may finish, then the agent's
-// Terminate is called, then it leaves.
+// Terminate ends an agent of this node and returns when it has left the community. New signals are refused and
+// queued ones answered with ErrStopped at once. The current signal may finish. Then the agent's Terminate is
+// called.
 //
-// When ctx ends or Config.Drain has passed before the signal in flight is done, its context is
-// cancelled, and the agent gets one more Drain, and a second, to come to its end. If it does not, it
-// leaves all the same, and the error wraps context.DeadlineExceeded; its Terminate is called if ever
-// its Receive returns. Terminate and Receive of one agent never overlap. An agent that terminates
-// itself within Receive waits for itself in vain.
+// If ctx ends or Config.Drain passes before the current signal is done, its context is cancelled, and the agent
+// has another Config.Drain and a second to return. If it does not, it is removed anyway, and the error wraps
+// context.DeadlineExceeded; its Terminate is called if its Receive ever returns. Terminate and Receive of one
+// agent never run at the same time. An agent must not terminate itself within Receive and wait for it: that is a
+// deadlock until the deadline.
 //
-// Terminating one that is being terminated waits for that. ErrNotFound: no member has that id (any
-// more). ErrRemoteMember: it is not ours to end.
+// A second Terminate waits for the first. ErrNotFound: no member has that id. ErrRemoteMember: the member lives on
+// another node.
 func (n *localNode) Terminate(ctx context.Context, id MemberID) error {
 	n.roster.mu.RLock()
 	a, local := n.roster.agents[id]
@@ -275,7 +278,7 @@ func (n *localNode) Terminate(ctx context.Context, id MemberID) error {
 	return nil
 }
 
-// stop ends a's actor, in two tries.
+// stop ends a's actor: first with the caller's context, then with a deadline of its own.
 func (n *localNode) stop(ctx context.Context, a *localAgent) error {
 	a.stopping.Store(true)
 	patient, cancel := context.WithTimeout(ctx, n.cfg.Drain)
@@ -295,7 +298,7 @@ func (n *localNode) stop(ctx context.Context, a *localAgent) error {
 	return nil
 }
 
-// terminateAll ends all agents, side by side. From now on nothing is spawned, served or attached.
+// terminateAll ends all agents in parallel. From then on the community spawns, serves and attaches nothing.
 func (n *localNode) terminateAll() error {
 	var g errgroup.Group
 	n.roster.mu.Lock()
@@ -308,25 +311,25 @@ func (n *localNode) terminateAll() error {
 	return g.Wait()
 }
 
-// ask gives the agent a signal, and waits for the reply. Every signal passes through it or through post.
+// ask sends the agent a signal and waits for the reply. Every signal passes through ask or post.
 func (a *localAgent) ask(ctx context.Context, s Signal) (Reply, error) {
 	if err := a.accepts(s); err != nil {
 		return Reply{}, err
 	}
-	x := &exchange{signal: s}
+	x := &signalRequest{signal: s}
 	if _, err := a.ref.Ask(ctx, x); err != nil {
 		return Reply{}, fromActor(err)
 	}
 	return x.reply, nil
 }
 
-// post gives the agent a signal, and does not wait. The agent's actor calls done, unless post returns an error.
+// post sends the agent a signal and does not wait. The agent's actor calls done, unless post returns an error.
 func (a *localAgent) post(s Signal, done func(error)) error {
 	if err := a.accepts(s); err != nil {
 		return err
 	}
 	under := a.node.posted.Begin(context.Background(), a.node.cfg.MaxCall)
-	err := a.ref.Post(under, &exchange{signal: s}, func(err error) {
+	err := a.ref.Post(under, &signalRequest{signal: s}, func(err error) {
 		under.Close()
 		done(fromActor(err))
 	})
@@ -336,6 +339,7 @@ func (a *localAgent) post(s Signal, done func(error)) error {
 	return fromActor(err)
 }
 
+// accepts returns an error if the agent cannot be sent the signal.
 func (a *localAgent) accepts(s Signal) error {
 	switch {
 	case !slices.Contains(a.self.Accepts, s.Perception):
@@ -346,10 +350,11 @@ func (a *localAgent) accepts(s Signal) error {
 	return nil
 }
 
-// errMailbox is ErrBusy of the agent's own mailbox, and not one that the agent met.
+// errMailbox is the ErrBusy of the agent's own mailbox. The agent may return another ErrBusy, which is not counted
+// as a refusal.
 var errMailbox = Explain(ErrBusy, "its mailbox is full")
 
-// fromActor turns the actor's errors into ours; nil stays nil.
+// fromActor converts an error of package actor into one of this package; nil stays nil.
 func fromActor(err error) error {
 	switch {
 	case errors.Is(err, actor.ErrBusy):

@@ -12,8 +12,8 @@ type NodeID = identity.NodeID
 // MemberID names a member: 32 hex digits (spec: agent.id.hexString).
 type MemberID string
 
-// Member is somebody in the community: an agent, here or on another node, or another node with the
-// capabilities it offers (spec: Member). Members are values; a change makes a new one.
+// Member is a participant of the community (spec: Member): an agent of this or another node, or another node with
+// the capabilities it offers. Members are values; a change makes a new one.
 type Member struct {
 	ID   MemberID
 	Name string

@@ -14,11 +14,10 @@ type Network interface {
 	// Invoke carries one call to a node and waits for the answer. It returns ErrUnavailable when the
 	// node is not connected or is lost meanwhile, and otherwise the errors of this package or ctx's.
 	Invoke(ctx context.Context, node NodeID, call Call) (Reply, error)
-	// Tell sends one call to a node and does not wait: nil says that it was put on its way. It never
-	// blocks. Calls to one member arrive in the order of their Tells, each at most once. ErrBusy: too
-	// much is on its way to that node; ErrUnavailable and ErrTooLarge as for Invoke. What became of a
-	// call that was not handled the Host is told (NotDelivered): also of those that were on their way
-	// when the connection ended, of which nobody knows.
+	// Tell sends one call to a node and does not wait: nil means that the call was queued. It never blocks. Calls
+	// to one member arrive in the order of their Tells, each at most once. ErrBusy: too much is queued for that
+	// node; ErrUnavailable and ErrTooLarge as for Invoke. Calls that were not handled are reported to
+	// Host.ReportUndelivered, also those that were in flight when the connection ended.
 	Tell(node NodeID, call Call) error
 }
 
@@ -32,13 +31,13 @@ type Host interface {
 	// Serve answers a call from an authenticated peer: authorised before anything else, then
 	// delivered to the member or the capability.
 	Serve(ctx context.Context, from Peer, call Call) (Reply, error)
-	// Take is Serve for a call whose caller does not wait: authorised and limited as Serve does, before
-	// anything else, then put into the member's mailbox. It does not block. When it returns nil, done
-	// is called once, when the member is through with it: with nil, or an error fit for the peer. done
-	// is called by the member's actor and must not block.
-	Take(from Peer, call Call, done func(error)) error
-	// NotDelivered tells that calls of this node's Tell came to nothing, or perhaps did.
-	NotDelivered(Undelivered)
+	// ServeTell is Serve for a call whose caller does not wait: it makes the same checks and then puts the call
+	// into the member's mailbox. It does not block. If it returns nil, done is called once, after the member has
+	// handled the call: with nil, or an error that the peer may see. The member's actor calls done, which must not
+	// block.
+	ServeTell(from Peer, call Call, done func(error)) error
+	// ReportUndelivered reports that calls of this node's Tell were not handled, or that it is not known.
+	ReportUndelivered(DeliveryFailure)
 	// Attach begins the lease of a newly connected peer, and retires any earlier one of that node.
 	Attach(p Peer) *Lease
 }
@@ -47,7 +46,7 @@ type Host interface {
 type Peer struct {
 	ID   NodeID
 	Name string // for people; proves nothing
-	// Authority is who vouches for it: "local" for this user's own authority on this machine, else
+	// Authority is the certificate authority that proves it: "local" for this user's own authority on this machine, else
 	// the name of the cluster.
 	Authority string
 	Role      string
@@ -57,13 +56,13 @@ type Peer struct {
 // Call is a request between nodes.
 type Call struct {
 	ID string
-	// Member is whom it is for; "" = the node itself.
+	// Member is the receiver; "" is the node itself.
 	Member MemberID
 	// Capability is a capability's name, or PerceptionPrefix and a perception.
 	Capability  string
 	Payload     []byte
 	ContentType string
-	// Requester is the chain of who acts on whose behalf, the origin first.
+	// Requester is the chain of identities for which the call is made, the origin first.
 	Requester []string
 	// OnBehalf is what they are held to, as the caller says (Signal.OnBehalf).
 	OnBehalf []byte

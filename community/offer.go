@@ -15,7 +15,7 @@ import (
 // Provider answers the calls of a capability that this node offers. payload has no Perception, and its
 // Data fits the capability's input schema. Many goroutines may call it at once, unless WithConcurrency
 // says how many; it must return when ctx ends. A panic is the caller's ErrAgentFailed, and costs
-// nobody else anything. Of an error, only what errors.go and Explain say reaches the caller.
+// other callers nothing. Of an error, only what errors.go and Explain say reaches the caller.
 type Provider func(ctx context.Context, payload Signal) (Reply, error)
 
 // offer is a capability of this node.
@@ -24,7 +24,7 @@ type offer struct {
 	provide       Provider
 	input, output *schema
 	timeout       time.Duration // 0 = Config.MaxCall alone
-	lease         time.Duration // how long a call may last, if that is beyond Config.MaxCall
+	maxCall       time.Duration // how long a call may last, if that is beyond Config.MaxCall
 	room          chan struct{} // as many as may call at once; nil = no limit of its own
 }
 
@@ -32,7 +32,7 @@ type offer struct {
 type OfferOption func(*offer)
 
 // WithTimeout is how long a call of the capability may take; its caller gets context.DeadlineExceeded
-// then. Default: Config.MaxCall, or what WithLease says, which also bounds it.
+// then. Default: Config.MaxCall, or WithMaxCallDuration, which also bounds it.
 func WithTimeout(d time.Duration) OfferOption { return func(o *offer) { o.timeout = d } }
 
 // WithConcurrency is how many calls of the capability are served at a time; one more is ErrBusy at

@@ -175,15 +175,15 @@ func TestCapabilitiesOfAllNodesAreListed(t *testing.T) {
 		}
 		upper := community.Capability{Name: "text.upper"}
 		announce(l, upper, count)
-		here := community.Provided{Capability: count, Node: c.Node(), NodeName: "aa", Available: true}
-		there := community.Provided{Capability: count, Node: peer, NodeName: "bb", Available: true}
-		other := community.Provided{Capability: upper, Node: peer, NodeName: "bb", Available: true}
-		if diff := cmp.Diff([]community.Provided{here, there, other}, c.Capabilities()); diff != "" {
+		here := community.NodeCapability{Capability: count, Node: c.Node(), NodeName: "aa", Available: true}
+		there := community.NodeCapability{Capability: count, Node: peer, NodeName: "bb", Available: true}
+		other := community.NodeCapability{Capability: upper, Node: peer, NodeName: "bb", Available: true}
+		if diff := cmp.Diff([]community.NodeCapability{here, there, other}, c.Capabilities()); diff != "" {
 			t.Errorf("listed are others (-want +got):\n%s", diff)
 		}
 		l.Lost(nil)
 		there.Available, other.Available = false, false
-		if diff := cmp.Diff([]community.Provided{here, there, other}, c.Capabilities()); diff != "" {
+		if diff := cmp.Diff([]community.NodeCapability{here, there, other}, c.Capabilities()); diff != "" {
 			t.Errorf("after the loss (-want +got):\n%s", diff)
 		}
 	})

@@ -14,8 +14,8 @@ import (
 //	const Work community.Perception[Task, Report] = "work"
 type Perception[In, Out any] string
 
-// Send gives in to a member that accepts the perception, here or on another node, and returns its reply. Errors are
-// those of Community.Send; a reply that is no Out is ErrAgentFailed.
+// Send sends in to a member that accepts the perception, of this node or another, and returns its reply. The
+// errors are those of Community.Send, and ErrAgentFailed for a reply that is not an Out.
 func (p Perception[In, Out]) Send(ctx context.Context, c *Community, to MemberID, in In) (out Out, err error) {
 	s, err := p.signal(in)
 	if err != nil {
@@ -31,7 +31,7 @@ func (p Perception[In, Out]) Send(ctx context.Context, c *Community, to MemberID
 	return out, nil
 }
 
-// Tell gives in to a member and does not wait, as Community.Tell.
+// Tell sends in to a member and does not wait, as Community.Tell.
 func (p Perception[In, Out]) Tell(ctx context.Context, c *Community, to MemberID, in In) error {
 	s, err := p.signal(in)
 	if err != nil {
@@ -40,6 +40,7 @@ func (p Perception[In, Out]) Tell(ctx context.Context, c *Community, to MemberID
 	return c.Tell(ctx, to, s)
 }
 
+// signal encodes in as JSON.
 func (p Perception[In, Out]) signal(in In) (Signal, error) {
 	data, err := json.Marshal(in)
 	if err != nil {
@@ -48,8 +49,8 @@ func (p Perception[In, Out]) signal(in In) (Signal, error) {
 	return Signal{Perception: string(p), Data: data}, nil
 }
 
-// Receive returns the Handler that answers signals of the perception with f. Data that is no In is ErrInvalid to its
-// sender, and f is not called; empty data is the zero In.
+// Receive returns a Handler that calls f for signals of the perception. If the data is not an In, the sender gets
+// ErrInvalid and f is not called. Empty data is the zero In.
 func (p Perception[In, Out]) Receive(f func(ctx context.Context, in In) (Out, error)) Handler {
 	return Handler{string(p), typed(f)}
 }
@@ -60,11 +61,11 @@ type Handler struct {
 	receive    Provider
 }
 
-// Handlers is an Agent that gives each signal to the Handler of its perception. An agent that is also a Terminator or a
-// Replicator embeds it in a type of its own.
+// Handlers is an Agent that calls, for each signal, the Handler of its perception. An agent that is also a
+// Terminator or a Replicator embeds it in a type of its own.
 type Handlers []Handler
 
-// Perceptions are those of the handlers.
+// Perceptions returns the perceptions of the handlers.
 func (h Handlers) Perceptions() []string {
 	var all []string
 	for _, one := range h {
@@ -73,7 +74,7 @@ func (h Handlers) Perceptions() []string {
 	return all
 }
 
-// Receive gives s to its handler.
+// Receive calls the handler of the signal's perception.
 func (h Handlers) Receive(ctx context.Context, s Signal) (Reply, error) {
 	i := slices.IndexFunc(h, func(one Handler) bool { return one.perception == s.Perception })
 	if i < 0 {
@@ -82,7 +83,7 @@ func (h Handlers) Receive(ctx context.Context, s Signal) (Reply, error) {
 	return h[i].receive(ctx, s)
 }
 
-// typed is f for JSON: a Provider, and the function of a Handler.
+// typed wraps f as a Provider that decodes and encodes JSON.
 func typed[In, Out any](f func(context.Context, In) (Out, error)) Provider {
 	return func(ctx context.Context, s Signal) (Reply, error) {
 		var in In
@@ -100,8 +101,8 @@ func typed[In, Out any](f func(context.Context, In) (Out, error)) Provider {
 	}
 }
 
-// ReadReply reads a reply as an Out: text as it is if Out is string, everything else as JSON. If Out is struct{} any
-// reply will do.
+// ReadReply decodes a reply as an Out. If Out is string, text is returned as it is; everything else is JSON. If
+// Out is struct{}, the reply is ignored.
 func ReadReply[Out any](r Reply) (out Out, err error) {
 	switch v := any(&out).(type) {
 	case *struct{}:

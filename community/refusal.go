@@ -8,7 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Reason says which limit or check refused a call of another node.
+// Reason is the limit or check that refused a call of another node.
 type Reason string
 
 // The reasons.
@@ -23,10 +23,10 @@ const (
 	RefusedInvalid    Reason = "invalid"         // the input does not fit its schema: ErrInvalid
 )
 
-// Refusals counts refused calls by the reason; a reason that is not there has refused none.
+// Refusals counts refused calls by reason.
 type Refusals map[Reason]uint64
 
-// Total is all of them.
+// Total returns the sum of all reasons.
 func (r Refusals) Total() (n uint64) {
 	for _, of := range r {
 		n += of
@@ -34,26 +34,26 @@ func (r Refusals) Total() (n uint64) {
 	return n
 }
 
-// Refusal is a call that was refused here, for Config.Refused.
+// Refusal is a call that this node refused, for Config.OnRefused.
 type Refusal struct {
 	From   Peer
 	Call   Call // without its payload
 	Reason Reason
 	Err    error // why; for this node only
-	// Omitted is how many refusals of the same peer were counted since the last that was reported, but
-	// not reported, so that a peer that calls a thousand times does not fill a log.
+	// Omitted is how many refusals of the same peer were counted but not reported since the last report. A peer
+	// that calls a thousand times therefore does not fill a log.
 	Omitted uint64
 }
 
 const (
-	reportBurst = 20          // refusals of one peer that are reported at once
-	reportEach  = time.Second // and then one in this time
+	reportBurst    = 20          // refusals of one peer that are reported at once
+	reportInterval = time.Second // and then one in this time
 	// maxCallers is how many nodes are remembered as callers; beyond that the one longest idle is
 	// forgotten.
 	maxCallers = 2 * maxNodes
 )
 
-// traffic counts the calls of other nodes, by node.
+// traffic counts and limits the calls of other nodes, per node.
 type traffic struct {
 	cfg *Config
 
@@ -63,7 +63,7 @@ type traffic struct {
 	total  Refusals           // of all that ever called; guarded by mu
 }
 
-// caller is a node that has called. All is guarded by traffic.mu.
+// caller is a node that has called. All fields are guarded by traffic.mu.
 type caller struct {
 	active   int // calls under way
 	last     time.Time
@@ -77,8 +77,9 @@ func newTraffic(cfg *Config) *traffic {
 	return &traffic{cfg: cfg, from: map[NodeID]*caller{}, total: Refusals{}}
 }
 
-// arrive notes a call. The caller is nil when there are too many of them, all with calls under way.
-func (t *traffic) arrive(id NodeID) *caller {
+// callerOf returns the record of a node and notes its call. It returns nil if there are too many nodes, all with
+// active calls.
+func (t *traffic) callerOf(id NodeID) *caller {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,21 +88,21 @@ func (t *traffic) arrive(id NodeID) *caller {
 		if len(t.from) >= maxCallers && !t.forgetOne() {
 			return nil
 		}
-		v = &caller{denials: rate.NewLimiter(t.cfg.RefusalRate, t.cfg.RefusalBurst), reported: rate.NewLimiter(rate.Every(reportEach), reportBurst), refused: Refusals{}}
+		v = &caller{denials: rate.NewLimiter(t.cfg.RefusalRate, t.cfg.RefusalBurst), reported: rate.NewLimiter(rate.Every(reportInterval), reportBurst), refused: Refusals{}}
 		t.from[id] = v
 	}
 	v.last = now
 	return v
 }
 
-// deny reports whether the rate lets one more call of v be denied, and counts it.
-func (t *traffic) deny(v *caller) bool {
+// allowDenial counts a denied call and reports whether the peer is still below the rate of denied calls.
+func (t *traffic) allowDenial(v *caller) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return v.denials.Allow()
 }
 
-// forgetOne forgets the caller that has been idle for longest. It needs t.mu.
+// forgetOne removes the caller that has been idle for longest. The caller must hold t.mu.
 func (t *traffic) forgetOne() bool {
 	var oldest NodeID
 	for id, v := range t.from {
@@ -113,7 +114,8 @@ func (t *traffic) forgetOne() bool {
 	return oldest != ""
 }
 
-// acquire takes one of limit places for a call that is allowed, unless v has as many as are free.
+// acquire takes one of limit places for an allowed call. It returns false if v has as many places as are free, so
+// that one node gets at most half of them. On success the caller must call release.
 func (t *traffic) acquire(v *caller, limit int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,6 +127,7 @@ func (t *traffic) acquire(v *caller, limit int) bool {
 	return true
 }
 
+// release frees the place of a call that has ended.
 func (t *traffic) release(v *caller) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,7 +135,7 @@ func (t *traffic) release(v *caller) {
 	t.active--
 }
 
-// refuse counts a refusal, and says whether to report it, and how many before it were not.
+// refuse counts a refusal. report is whether to report it, and omitted how many were not reported before.
 func (t *traffic) refuse(v *caller, why Reason) (omitted uint64, report bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +152,7 @@ func (t *traffic) refuse(v *caller, why Reason) (omitted uint64, report bool) {
 	return omitted, true
 }
 
-// refuse counts and reports that the call is refused, and returns err.
+// refuse counts and reports the refusal of the call, and returns err.
 func (c *inboundCall) refuse(why Reason, err error) error {
 	omitted, report := c.traffic.refuse(c.caller, why)
 	if !report {
@@ -158,14 +161,14 @@ func (c *inboundCall) refuse(why Reason, err error) error {
 	call := c.withoutPayload()
 	c.cfg.Logger.Warn("call refused", "node", c.from.ID, "reason", why, "member", printable(string(call.Member)),
 		"capability", printable(call.Capability), "trace", call.Trace.String(), "omitted", omitted)
-	if c.cfg.Refused != nil {
-		c.cfg.Refused(Refusal{From: c.from, Call: call, Reason: why, Err: err, Omitted: omitted})
+	if c.cfg.OnRefused != nil {
+		c.cfg.OnRefused(Refusal{From: c.from, Call: call, Reason: why, Err: err, Omitted: omitted})
 	}
 	return err
 }
 
-// Refusals returns how many calls of a node were refused here; of this node's own id, of all nodes
-// together. A node that has not called for long may be forgotten when very many call.
+// Refusals returns how many calls of a node this node refused; for its own id, those of all nodes. The counts of a
+// node can be dropped when it has not called for long and very many others do.
 func (t *traffic) Refusals(node NodeID) Refusals {
 	t.mu.Lock()
 	defer t.mu.Unlock()

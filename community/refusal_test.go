@@ -133,7 +133,7 @@ func TestAFullMailboxIsARefusal(t *testing.T) {
 func TestRefusalsAreToldButNotWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []community.Refusal
-		c, _ := run(t, community.Config{RefusalRate: rate.Inf, Refused: func(r community.Refusal) { told = append(told, r) }})
+		c, _ := run(t, community.Config{RefusalRate: rate.Inf, OnRefused: func(r community.Refusal) { told = append(told, r) }})
 		for range 1000 {
 			c.Serve(t.Context(), stranger, community.Call{Capability: "x", Payload: []byte("secret")})
 		}

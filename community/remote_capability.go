@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// remoteCapability is a capability of another node. Its schemas are compiled at the first call, so that a
-// node that announces many of them costs nothing until one is used.
+// remoteCapability is a capability of another node. Its schemas are compiled at the first call, so that a node
+// that announces many costs nothing until one is used.
 type remoteCapability struct {
 	Capability
 
@@ -15,7 +15,7 @@ type remoteCapability struct {
 	input, output *schema // nil also when the node's cannot be used
 }
 
-// schemas returns what to check calls by; a nil capability has none.
+// schemas returns the schemas to check calls with. A nil capability has none.
 func (s *remoteCapability) schemas(log *slog.Logger, node NodeID) (input, output *schema) {
 	if s == nil {
 		return nil, nil
@@ -32,7 +32,8 @@ func (s *remoteCapability) schemas(log *slog.Logger, node NodeID) (input, output
 	return s.input, s.output
 }
 
-// updateCapabilities returns what a node announces now. Unchanged capabilities keep their compiled schemas.
+// updateCapabilities returns the capabilities that a node announces now. Unchanged ones keep their compiled
+// schemas.
 func updateCapabilities(known map[string]*remoteCapability, announced map[string]Capability) map[string]*remoteCapability {
 	now := make(map[string]*remoteCapability, len(announced))
 	for name, p := range announced {
@@ -45,6 +46,7 @@ func updateCapabilities(known map[string]*remoteCapability, announced map[string
 	return now
 }
 
+// sameCapability reports whether two capabilities of one name are equal.
 func sameCapability(a, b Capability) bool {
 	return a.Description == b.Description && a.Idempotent == b.Idempotent && bytes.Equal(a.Input, b.Input) && bytes.Equal(a.Output, b.Output)
 }

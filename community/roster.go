@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// roster has everyone that this node knows: its own agents and capabilities, and other nodes with theirs. One lock
-// holds all of it, so that subscribers get changes in the order in which they happened.
+// roster has all members and capabilities that this node knows, its own and those of other nodes. One lock guards
+// everything, so that subscribers get the changes in the order in which they happened.
 type roster struct {
 	cfg *Config
 
@@ -33,13 +33,13 @@ func newRoster(cfg *Config) *roster {
 	}
 }
 
-// Members returns everyone: the agents of this node, and of other nodes the agents and the node
-// itself, available or not, sorted by name. Their slices and maps are shared, and never to be changed.
+// Members returns all members, available or not, sorted by name: the agents of this node, the agents of other
+// nodes, and the other nodes. Callers must not change their slices and maps, which are shared.
 func (r *roster) Members() []Member {
 	return r.lockedPick(func(Member) bool { return true })
 }
 
-// Member returns the member of that id, here or elsewhere.
+// Member returns the member with that id, of this node or another.
 func (r *roster) Member(id MemberID) (Member, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -61,8 +61,8 @@ func (r *roster) WhoProvides(capability string) []Member {
 	return r.lockedPick(func(m Member) bool { return m.Available && slices.Contains(m.Provides, capability) })
 }
 
-// Capability returns what a node, this one too, says of one of its capabilities. Another node's words
-// are not to be trusted.
+// Capability returns a capability of a node, also of this one. The description of another node's capability is not
+// to be trusted.
 func (r *roster) Capability(node NodeID, name string) (Capability, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -75,39 +75,39 @@ func (r *roster) Capability(node NodeID, name string) (Capability, bool) {
 	return Capability{}, false
 }
 
-// Provided is a capability, and the node that offers it.
-type Provided struct {
+// NodeCapability is a capability with the node that offers it.
+type NodeCapability struct {
 	Capability
 	Node      NodeID
 	NodeName  string
 	Available bool // whether that node can be reached now; of this node's own always
 }
 
-// Capabilities returns what every node offers, this one included, sorted by name and node. Other nodes'
-// words are not to be trusted.
-func (r *roster) Capabilities() []Provided {
+// Capabilities returns the capabilities of all nodes, also of this one, sorted by name and node. The descriptions
+// of other nodes are not to be trusted.
+func (r *roster) Capabilities() []NodeCapability {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	var all []Provided
+	var all []NodeCapability
 	for _, o := range r.offers {
-		all = append(all, Provided{o.Capability, r.cfg.Node, r.cfg.Name, true})
+		all = append(all, NodeCapability{o.Capability, r.cfg.Node, r.cfg.Name, true})
 	}
 	for id, n := range r.nodes {
 		node, known := r.remote[MemberID(id)]
 		for name, s := range n.capabilities {
 			// Only what the node's member provides can be invoked.
 			if known && slices.Contains(node.Provides, name) {
-				all = append(all, Provided{s.Capability, id, node.Name, node.Available && n.lease != nil})
+				all = append(all, NodeCapability{s.Capability, id, node.Name, node.Available && n.lease != nil})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Provided) int {
+	slices.SortFunc(all, func(a, b NodeCapability) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.NodeName, b.NodeName), cmp.Compare(a.Node, b.Node))
 	})
 	return all
 }
 
-// Peer returns another node as its certificate proves it, while it is connected.
+// Peer returns another node as its certificate proves it. ok is false while it is not connected.
 func (r *roster) Peer(id NodeID) (Peer, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -118,15 +118,15 @@ func (r *roster) Peer(id NodeID) (Peer, bool) {
 	return n.lease.peer, true
 }
 
-// Catalog is what this node lets others see now: its agents, its capabilities, and itself as the
-// member that provides them.
+// Catalog returns what other nodes may see: this node's agents and capabilities, and the node itself as the member
+// that provides them.
 func (r *roster) Catalog() Catalog {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.catalog()
 }
 
-// catalog needs r.mu, or its read lock.
+// catalog is Catalog for a caller that holds r.mu, at least for reading.
 func (r *roster) catalog() Catalog {
 	self := Member{ID: MemberID(r.cfg.Node), Name: r.cfg.Name, Node: r.cfg.Node, Available: true, Metadata: r.cfg.Metadata}
 	all := Catalog{Members: make([]Member, 0, len(r.agents)+1)}
@@ -144,13 +144,14 @@ func (r *roster) catalog() Catalog {
 	return all
 }
 
+// lockedPick is pick with the lock.
 func (r *roster) lockedPick(want func(Member) bool) []Member {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.pick(want)
 }
 
-// pick returns the members that want wants, sorted. It needs r.mu, or its read lock.
+// pick returns the members for which want returns true, sorted. The caller must hold r.mu, at least for reading.
 func (r *roster) pick(want func(Member) bool) []Member {
 	var all []Member
 	for _, a := range r.agents {
@@ -167,6 +168,7 @@ func (r *roster) pick(want func(Member) bool) []Member {
 	return all
 }
 
+// byName orders members by name, then by id, so that equal names have a fixed order.
 func byName(a, b Member) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(string(a.ID), string(b.ID)))
 }

@@ -15,30 +15,30 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// A schema may come from a stranger, and the library that checks by it has no bound of its own: a
-// schema that refers to itself in place never ends, one that refers to the same part twice at each
-// level takes time without end. So each schema is weighed before it is used: its parts, with what they
-// refer to in place of each reference. The time of a check is at most in proportion to the weight
-// times the size of what is checked.
+// A schema can come from another node, and the JSON schema library has no limits of its own. A schema that
+// refers to itself in place never ends; one that refers to the same part twice at each level takes exponential
+// time. Each schema is therefore weighed before it is used: the number of its parts, counting the target of a
+// reference at each reference. The time of a check is at most proportional to the weight times the size of the
+// value.
 const (
 	maxWeight = 1 << 13 // some three times what 16 KiB without references can weigh
 	maxWork   = 1 << 27 // weight times bytes: well under a second, or 1 MiB by a schema of 128 parts
 )
 
-// schema is a JSON schema, ready to check by. A nil one takes anything.
+// schema is a compiled JSON schema. A nil schema accepts every value.
 type schema struct {
 	resolved *jsonschema.Resolved
 	weight   int
 }
 
-// errTooMuch says that a value is too large to be checked in bounded time.
-var errTooMuch = errors.New("it is too large to be checked by its schema")
+// errTooLargeToCheck means that a value is too large to be checked in bounded time.
+var errTooLargeToCheck = errors.New("it is too large to be checked by its schema")
 
-// dialects are the versions of JSON schema that can be checked by; no $schema is the newest of them.
+// dialects are the supported versions of JSON schema. Without $schema the newest applies.
 var dialects = []string{"https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft-07/schema#"}
 
-// compile makes text usable. It fetches nothing: a schema that refers to another document is an error,
-// as is one that refers to itself, or is not clear.
+// compile parses and weighs a schema. It fetches nothing: it refuses a schema that refers to another document or
+// to itself, or that is ambiguous. The panic of the library on a malformed schema is an error.
 func compile(text json.RawMessage) (s *schema, err error) {
 	if len(text) == 0 {
 		return nil, nil
@@ -82,8 +82,8 @@ func compile(text json.RawMessage) (s *schema, err error) {
 	return &schema{resolved, weight}, nil
 }
 
-// check tells whether data fits, and if not, what does not and where. errTooMuch: that would take too
-// long to find out.
+// check returns an error if data does not fit, with the place and the fault. errTooLargeToCheck: the check would
+// take too long.
 func (s *schema) check(data []byte, contentType string, depth int) (err error) {
 	if s == nil {
 		return nil
@@ -92,7 +92,7 @@ func (s *schema) check(data []byte, contentType string, depth int) (err error) {
 		return fmt.Errorf("it is %s, and has to be JSON", printable(contentType))
 	}
 	if s.weight*len(data) > maxWork {
-		return errTooMuch
+		return errTooLargeToCheck
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -104,11 +104,12 @@ func (s *schema) check(data []byte, contentType string, depth int) (err error) {
 		return err
 	}
 	if err := s.resolved.Validate(v); err != nil {
-		return errors.New(plainly(err.Error()))
+		return errors.New(shortenSchemaError(err.Error()))
 	}
 	return nil
 }
 
+// isJSON reports whether a content type is JSON; "" is.
 func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -117,9 +118,9 @@ func isJSON(contentType string) bool {
 	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
 }
 
-// plainly puts the library's words, "validating root: validating /properties/n: …", shorter: the
-// innermost place, and what is wrong there. It keeps both ends of what quotes a large value.
-func plainly(text string) string {
+// shortenSchemaError shortens the library's message "validating root: validating /properties/n: …" to the
+// innermost place and the fault there. It keeps both ends of a message that quotes a large value.
+func shortenSchemaError(text string) string {
 	place := ""
 	for {
 		rest, ok := strings.CutPrefix(text, "validating ")
@@ -141,23 +142,24 @@ func plainly(text string) string {
 	return printable(place) + text
 }
 
-// weigher counts a schema's parts.
+// weigher computes the weight of a schema.
 type weigher struct {
 	root  any
 	known map[string]int // by reference; 0 while it is being weighed
 }
 
-// quoting are keywords whose values are data, in which a "type" may be anything. A property may have
-// such a name too, so that nothing that makes a schema safe may rest on it.
-var quoting = []string{"const", "enum", "default", "examples", "dependentRequired", "dependencies"}
+// dataKeywords are keywords whose values are data, in which "type" can be anything. A property can have such a
+// name too, so no check that makes a schema safe may depend on this list.
+var dataKeywords = []string{"const", "enum", "default", "examples", "dependentRequired", "dependencies"}
 
-var errHeavy = fmt.Errorf("the schema has more than %d parts, counting what it refers to each time", maxWeight)
+var errTooComplex = fmt.Errorf("the schema has more than %d parts, counting what it refers to each time", maxWeight)
 
+// weigh returns the weight of v and all that is in it. quoted means that v is data.
 func (w *weigher) weigh(v any, path string, quoted bool) (int, error) {
 	total := 1
 	add := func(n int, err error) error {
 		if err == nil && total+n > maxWeight {
-			err = errHeavy
+			err = errTooComplex
 		}
 		total += n
 		return err
@@ -172,7 +174,7 @@ func (w *weigher) weigh(v any, path string, quoted bool) (int, error) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) { // so that of two faults it is the same one each time
 			item, at := v[key], path+"/"+key
-			if err := add(w.weigh(item, at, quoted || slices.Contains(quoting, key))); err != nil {
+			if err := add(w.weigh(item, at, quoted || slices.Contains(dataKeywords, key))); err != nil {
 				return 0, err
 			}
 			if err := add(w.keyword(key, item, path, at)); err != nil {
@@ -188,8 +190,8 @@ func (w *weigher) weigh(v any, path string, quoted bool) (int, error) {
 	return total, nil
 }
 
-// keyword is what a keyword weighs beside its value, and whether it can be used. Keys are compared as
-// encoding/json does, without regard to case.
+// keyword returns the weight of a keyword in addition to its value, or an error if it is not allowed. It ignores
+// the case of keys, as encoding/json does.
 func (w *weigher) keyword(key string, item any, path, at string) (int, error) {
 	text, isText := item.(string)
 	switch {
@@ -214,7 +216,7 @@ func (w *weigher) keyword(key string, item any, path, at string) (int, error) {
 	return 0, nil
 }
 
-// checkTypes finds a type that nothing could ever have: a slip of the pen.
+// checkTypes refuses an unknown type, which no value could have: probably a typing error.
 func checkTypes(item any, at string) error {
 	names, ok := item.([]any)
 	if !ok {
@@ -228,7 +230,7 @@ func checkTypes(item any, at string) error {
 	return nil
 }
 
-// reference weighs what a $ref stands for.
+// reference returns the weight of the target of a $ref.
 func (w *weigher) reference(ref, at string) (int, error) {
 	if n, ok := w.known[ref]; ok {
 		if n == 0 {
@@ -246,7 +248,7 @@ func (w *weigher) reference(ref, at string) (int, error) {
 	return n, err
 }
 
-// find follows a JSON pointer within the schema.
+// find resolves a JSON pointer within the schema.
 func (w *weigher) find(ref string) (any, error) {
 	u, err := url.Parse(ref)
 	if err != nil || !strings.HasPrefix(ref, "#") || u.Fragment != "" && u.Fragment[0] != '/' {
@@ -275,7 +277,7 @@ func (w *weigher) find(ref string) (any, error) {
 	return v, nil
 }
 
-// patternWeight is the size of the program that a regular expression becomes: x{1000} is short, and a
+// patternWeight returns the size of the compiled regular expression: x{1000} is short as text, but takes a
 // thousand steps for each character.
 func patternWeight(pattern string) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)
@@ -285,6 +287,7 @@ func patternWeight(pattern string) int {
 	return regexpWeight(re)
 }
 
+// regexpWeight counts the steps of a parsed expression, up to just over maxWeight.
 func regexpWeight(re *syntax.Regexp) int {
 	total := 1 + len(re.Rune)
 	for _, sub := range re.Sub {

@@ -122,10 +122,10 @@ func TestACheckByAHostileSchemaEnds(t *testing.T) {
 	begun := time.Now()
 	err = s.check(list(maxWork/s.weight/19-1), "", MaxDepth)
 	t.Logf("%d parts: %v, %.100v", s.weight, time.Since(begun), err)
-	if err == nil || errors.Is(err, errTooMuch) {
+	if err == nil || errors.Is(err, errTooLargeToCheck) {
 		t.Errorf("the largest that is checked: %v", err)
 	}
-	if err := s.check(list(1<<20/19), "", MaxDepth); !errors.Is(err, errTooMuch) {
+	if err := s.check(list(1<<20/19), "", MaxDepth); !errors.Is(err, errTooLargeToCheck) {
 		t.Errorf("1 MiB: got %v, want errTooMuch", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 type outbound struct {
 	cfg    *Config
 	roster *roster
-	losses *losses
+	losses *deliveryFailures
 }
 
 // Send gives a signal to a member, here or on another node, and waits for the reply. s.Data and the
@@ -24,7 +24,7 @@ type outbound struct {
 // another node all of them come too, with ErrDenied and ErrTooLarge, and an agent's own
 // error is ErrAgentFailed there, unless it wraps one of errors.go. Errors are *Error.
 //
-// A signal to another node has a deadline of Config.MaxCall at the latest, unless Lasting says more.
+// A signal to another node has a deadline of Config.MaxCall at the latest, unless WithCallDuration allows more.
 func (o *outbound) Send(ctx context.Context, id MemberID, s Signal) (Reply, error) {
 	op := operation{"send", s.Perception, "to"}
 	if a := o.roster.localAgent(id); a != nil {
@@ -60,7 +60,7 @@ func (o *outbound) Tell(ctx context.Context, id MemberID, s Signal) error {
 		if err == nil {
 			err = a.post(s, func(err error) {
 				if err != nil {
-					o.losses.NotDelivered(Undelivered{Node: o.cfg.Node, Member: id, Perception: s.Perception, Count: 1, Err: err})
+					o.losses.ReportUndelivered(DeliveryFailure{Node: o.cfg.Node, Member: id, Perception: s.Perception, Count: 1, Err: err})
 				}
 			})
 		}
@@ -108,7 +108,7 @@ func (o *outbound) InvokeStream(ctx context.Context, id MemberID, capability str
 		return Reply{}, op.failed(m, err)
 	}
 	input, output := known.schemas(o.cfg.Logger, m.Node)
-	if err := input.check(payload.Data, payload.ContentType, o.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
+	if err := input.check(payload.Data, payload.ContentType, o.cfg.MaxDepth); err != nil && !errors.Is(err, errTooLargeToCheck) {
 		return Reply{}, op.failed(m, Explain(ErrInvalid, "the input: "+err.Error()))
 	}
 	var listen func(Update)
@@ -127,7 +127,7 @@ func (o *outbound) InvokeStream(ctx context.Context, id MemberID, capability str
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := output.check(reply.Data, reply.ContentType, o.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
+	if err := output.check(reply.Data, reply.ContentType, o.cfg.MaxDepth); err != nil && !errors.Is(err, errTooLargeToCheck) {
 		return Reply{}, op.failed(m, Explain(ErrAgentFailed, "its answer does not fit its output schema: "+err.Error()))
 	}
 	return reply, nil

@@ -15,7 +15,7 @@ const (
 	maxRequester  = 256 // bytes
 )
 
-// MaxOnBehalf is how long Signal.OnBehalf may be between nodes, in bytes: several hundred rules.
+// MaxOnBehalf limits Signal.OnBehalf between nodes, in bytes: several hundred rules.
 const MaxOnBehalf = 32 << 10
 
 // inbound serves the calls of other nodes.
@@ -27,11 +27,10 @@ type inbound struct {
 
 func newInbound(cfg *Config, r *roster) *inbound { return &inbound{cfg, r, newTraffic(cfg)} }
 
-// Serve answers a call from an authenticated peer, for the Network. It looks, in this order, at the
-// size, at Config.Authorize and at the number of calls under way, and
-// only then at the member it is for, and at the payload. Refused calls are counted (Refusals). An error
-// that it returns is fit for the peer: one of this package or context's, with at most a short
-// message (Explain).
+// Serve answers a call of an authenticated peer, for the Network. It checks, in this order, the size,
+// Config.Authorize and the number of active calls, and only then the target and the payload: a peer that is not
+// allowed learns nothing about them. Refused calls are counted (Refusals). The returned error is fit for the peer:
+// one of this package or of context, with at most a short message (Explain).
 func (in *inbound) Serve(ctx context.Context, from Peer, call Call) (Reply, error) {
 	c := &inboundCall{inbound: in, from: from, call: call}
 	reply, err := c.serve(ctx)
@@ -44,18 +43,18 @@ func (in *inbound) Serve(ctx context.Context, from Peer, call Call) (Reply, erro
 	return reply, nil
 }
 
-// Take puts a signal of an authenticated peer into the mailbox of one of our agents, for the Network. It
-// makes the same checks as Serve, in the same order, and counts what it refuses; a signal is under way
-// until the agent is through with it.
-func (in *inbound) Take(from Peer, call Call, done func(error)) error {
+// ServeTell puts a signal of an authenticated peer into the mailbox of an agent of this node, for the Network. It
+// makes the checks of Serve in the same order, and counts what it refuses. The signal counts as an active call
+// until the agent has handled it.
+func (in *inbound) ServeTell(from Peer, call Call, done func(error)) error {
 	c := &inboundCall{inbound: in, from: from, call: call}
-	if err := c.take(done); err != nil {
+	if err := c.serveTell(done); err != nil {
 		return c.failed(err)
 	}
 	return nil
 }
 
-// inboundCall is a call on its way to the member or the capability it is for.
+// inboundCall is one call of another node while it is checked and handled.
 type inboundCall struct {
 	*inbound
 	from   Peer
@@ -63,6 +62,7 @@ type inboundCall struct {
 	caller *caller
 }
 
+// serve runs the checks and dispatches the call, with the deadline and the trace in its context.
 func (c *inboundCall) serve(ctx context.Context) (Reply, error) {
 	if err := c.begin(); err != nil {
 		return Reply{}, err
@@ -79,7 +79,8 @@ func (c *inboundCall) serve(ctx context.Context) (Reply, error) {
 	return c.dispatch(ctx)
 }
 
-func (c *inboundCall) take(done func(error)) error {
+// serveTell runs the checks and posts the signal. done is called if and only if it returns nil.
+func (c *inboundCall) serveTell(done func(error)) error {
 	if err := c.begin(); err != nil {
 		return err
 	}
@@ -108,10 +109,10 @@ func (c *inboundCall) take(done func(error)) error {
 	return c.countBusy(err)
 }
 
-// begin makes the checks that do not need the call's target. On success the call has a place among those
-// under way, and traffic.release must be called.
+// begin runs the checks that do not need the call's target. On success the call counts as active, and the caller
+// must call traffic.release.
 func (c *inboundCall) begin() error {
-	if c.caller = c.arrive(c.from.ID); c.caller == nil {
+	if c.caller = c.callerOf(c.from.ID); c.caller == nil {
 		return c.refuse(RefusedNode, Explain(ErrBusy, fmt.Sprintf("%d nodes have calls under way on %s", maxCallers, c.cfg.Name)))
 	}
 	if err := c.checkSize(); err != nil {
@@ -122,7 +123,7 @@ func (c *inboundCall) begin() error {
 		if errors.Is(err, ErrUnavailable) { // nothing was decided
 			return c.refuse(RefusedUndecided, err)
 		}
-		if !c.deny(c.caller) {
+		if !c.allowDenial(c.caller) {
 			return c.refuse(RefusedRate, Explain(ErrBusy, fmt.Sprintf("%s refuses up to %v calls of this node a second (limits.rate), %d at once, and these were more", c.cfg.Name, c.cfg.RefusalRate, c.cfg.RefusalBurst)))
 		}
 		c.refuse(RefusedDenied, err)
@@ -134,7 +135,7 @@ func (c *inboundCall) begin() error {
 	return nil
 }
 
-// checkSize is the one check of the size of what comes in with a call.
+// checkSize checks the size of an incoming call. It is the only such check on this side.
 func (c *inboundCall) checkSize() error {
 	switch {
 	case len(c.call.Payload) > c.cfg.MaxMessage:
@@ -147,7 +148,7 @@ func (c *inboundCall) checkSize() error {
 	return nil
 }
 
-// authorize asks Config.Authorize. Without one, and with one that panics, nothing is allowed.
+// authorize calls Config.Authorize. It refuses the call if there is none or it panics.
 func (c *inboundCall) authorize() (err error) {
 	if c.cfg.Authorize == nil {
 		return errors.New("no authoriser: this node allows no calls")
@@ -160,7 +161,7 @@ func (c *inboundCall) authorize() (err error) {
 	return c.cfg.Authorize(c.from, c.withoutPayload())
 }
 
-// withoutPayload is the call as others in this node may look at it.
+// withoutPayload returns the call as Authorize and OnRefused may see it.
 func (c *inboundCall) withoutPayload() Call {
 	call := c.call
 	call.Payload, call.Listen = nil, nil
@@ -172,7 +173,7 @@ func (c *inboundCall) isForNode() bool {
 	return c.call.Member == "" || c.call.Member == MemberID(c.cfg.Node)
 }
 
-// dispatch gives the call to the capability or the agent it is for.
+// dispatch passes the call to the capability or the agent it is for.
 func (c *inboundCall) dispatch(ctx context.Context) (Reply, error) {
 	if c.isForNode() {
 		return c.provide(ctx)
@@ -186,12 +187,13 @@ func (c *inboundCall) dispatch(ctx context.Context) (Reply, error) {
 	return reply, c.countBusy(err)
 }
 
+// signal returns the call as the Signal that the agent or provider gets.
 func (c *inboundCall) signal() Signal {
 	return Signal{Perception: strings.TrimPrefix(c.call.Capability, PerceptionPrefix), Data: c.call.Payload,
 		ContentType: c.call.ContentType, Requester: c.call.Requester, OnBehalf: c.call.OnBehalf}
 }
 
-// countBusy counts a signal that found the agent's mailbox full as refused.
+// countBusy counts a signal as refused if the agent's mailbox was full.
 func (c *inboundCall) countBusy(err error) error {
 	if err == errMailbox {
 		return c.refuse(RefusedAgent, err)
@@ -199,8 +201,8 @@ func (c *inboundCall) countBusy(err error) error {
 	return err
 }
 
-// agent returns the agent that a signal is for. On success the signal counts among those of peers that the
-// agent has, and inbound must be decremented.
+// agent returns the agent that a signal is for. On success the signal counts among those of peers that the agent
+// handles, and the caller must decrement inbound.
 func (c *inboundCall) agent() (*localAgent, error) {
 	c.roster.mu.RLock()
 	a, ok := c.roster.agents[c.call.Member]
@@ -245,7 +247,7 @@ func (c *inboundCall) provide(ctx context.Context) (Reply, error) {
 	s.Perception = ""
 	if err := o.input.check(s.Data, s.ContentType, c.cfg.MaxDepth); err != nil {
 		why, reason := ErrInvalid, RefusedInvalid
-		if errors.Is(err, errTooMuch) {
+		if errors.Is(err, errTooLargeToCheck) {
 			why, reason = ErrTooLarge, RefusedSize
 		}
 		return Reply{}, c.refuse(reason, Explain(why, "the input: "+err.Error()))
@@ -254,14 +256,14 @@ func (c *inboundCall) provide(ctx context.Context) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := o.output.check(reply.Data, reply.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooMuch) {
+	if err := o.output.check(reply.Data, reply.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooLargeToCheck) {
 		c.cfg.Logger.Error("answer does not fit its schema", "capability", o.Name) // the error quotes the answer
 		return Reply{}, Explain(ErrAgentFailed, "its answer does not fit its output schema")
 	}
 	return reply, nil
 }
 
-// failed logs why a call came to nothing, and returns what its caller may know of it.
+// failed logs the full error of a call, and returns what its caller may know of it.
 func (c *inboundCall) failed(err error) error {
 	c.cfg.Logger.Debug("call failed", "node", c.from.ID, "call", printable(c.call.ID), "member", printable(string(c.call.Member)),
 		"capability", printable(c.call.Capability), "trace", c.call.Trace.String(), "err", err)

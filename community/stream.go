@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// updateFilter is the caller's end of a call's updates: it passes on what a node that keeps the rules
-// sends, and ends a call whose node does not. It is used by one goroutine at a time.
+// updateFilter is the caller's end of a call's updates: it passes on the updates of a node that keeps to the
+// limits, and ends a call whose node does not. One goroutine at a time uses it.
 type updateFilter struct {
 	onUpdate func(Update)
 	lease    *Lease
@@ -19,8 +19,8 @@ type updateFilter struct {
 	failed   error
 }
 
-// receive passes an update on. More progress than a node sends that keeps to the rate is left out,
-// and counts as output, so that it comes to an end. What comes after the lease does not count.
+// receive passes an update on. It drops progress beyond twice the rate that a node may send, and counts it as
+// output, so that a flood reaches the limit and ends. It ignores updates after the end of the lease.
 func (f *updateFilter) receive(u Update) {
 	if f.lease.valid.Err() != nil {
 		return
@@ -46,7 +46,7 @@ func (f *updateFilter) receive(u Update) {
 		f.missed++
 		return
 	}
-	u.ContentType, u.Progress = tidyType(u.ContentType), u.Progress.tidied()
+	u.ContentType, u.Progress = sanitizeContentType(u.ContentType), u.Progress.sanitized()
 	if len(u.Output) == 0 && u.Progress == (Progress{}) {
 		return // it says nothing
 	}

@@ -8,7 +8,7 @@ import (
 // Trace is a W3C trace context: which trace a call belongs to. It travels with calls between nodes, so
 // that a provider that calls on continues its caller's trace. This package makes no spans and no ids: a
 // call has the Trace of its context or none, because drawing an id for each call would cost the calls
-// that nobody traces. The zero value is no trace; another one can only be had from ParseTrace.
+// that are not traced. The zero value is no trace; another one can only be had from ParseTrace.
 type Trace struct{ parent, state string }
 
 // maxTraceState is what W3C asks everybody to carry, in bytes, and maxTraceMembers the most it allows.

@@ -40,26 +40,24 @@ const (
 	maxPartial      = 16 << 20 // default of Config.MaxPartial
 )
 
-type feedKey struct{}
+type updateQueueKey struct{}
 
-// Report tells the caller of the call that ctx belongs to how far it is. It never blocks and may be
-// called from anywhere, at any rate: what is more than a person reads (20 a second) or comes faster than
-// the caller takes it is left out and counted, the newest never. It does nothing where nobody listens,
-// and after the call has ended.
+// Report sends the caller of the call that ctx belongs to the progress of the call. It never blocks, and may be
+// called from any goroutine at any rate. More than 20 reports a second, or more than the caller accepts, are
+// dropped and counted, but never the newest. It does nothing without a listener and after the end of the call.
 func Report(ctx context.Context, p Progress) {
-	if f, _ := ctx.Value(feedKey{}).(*feed); f != nil {
+	if f, _ := ctx.Value(updateQueueKey{}).(*updateQueue); f != nil {
 		f.report(p)
 	}
 }
 
-// Emit gives a part of its output to the caller of the call that ctx belongs to, ahead of the answer.
-// None of it is lost: Emit waits while 64 KiB are on their way, which is as fast as the caller takes them.
-// data is copied. Parts of Emits at the same time may alternate.
+// Emit sends the caller of the call that ctx belongs to a part of the output, ahead of the answer. No output is
+// lost: Emit waits while 64 KiB are queued. data is copied. Parts of concurrent Emits may alternate.
 //
-// ErrTooLarge: the call's output is over Config.MaxPartial; the call ends with that error, whatever is
-// answered. Otherwise the error is why ctx or the call has ended. Where nobody listens it does nothing.
+// ErrTooLarge: the call's output is over Config.MaxPartial; the call ends with that error. Otherwise the error is
+// the cause of the end of ctx or of the call. Emit does nothing without a listener.
 func Emit(ctx context.Context, data []byte, contentType string) error {
-	f, _ := ctx.Value(feedKey{}).(*feed)
+	f, _ := ctx.Value(updateQueueKey{}).(*updateQueue)
 	if f == nil {
 		return nil
 	}
@@ -73,16 +71,15 @@ func Emit(ctx context.Context, data []byte, contentType string) error {
 	return nil
 }
 
-// Listened reports whether somebody hears what is emitted under ctx.
-func Listened(ctx context.Context) bool {
-	f, _ := ctx.Value(feedKey{}).(*feed)
+// HasListener reports whether the caller receives the updates of the call that ctx belongs to.
+func HasListener(ctx context.Context) bool {
+	f, _ := ctx.Value(updateQueueKey{}).(*updateQueue)
 	return f != nil
 }
 
-// Silent is ctx, but what is reported and emitted under it is nobody's: for work that has a caller of
-// its own.
-func Silent(ctx context.Context) context.Context {
-	return context.WithValue(ctx, feedKey{}, (*feed)(nil))
+// WithoutListener returns ctx without the call's listener: for work that belongs to another caller.
+func WithoutListener(ctx context.Context) context.Context {
+	return context.WithValue(ctx, updateQueueKey{}, (*updateQueue)(nil))
 }
 
 // cut is how much of data goes into a piece: not a part of a character of text.
@@ -98,8 +95,8 @@ func cut(data []byte, most int) int {
 	return most
 }
 
-// tidied is p as it may be shown, whoever it came from.
-func (p Progress) tidied() Progress {
+// sanitized returns p without characters and numbers that cannot be shown.
+func (p Progress) sanitized() Progress {
 	p.Message = visible.Line(p.Message, maxMessage)
 	if !(p.Total > 0 && p.Done >= 0) || math.IsInf(p.Total, 0) || math.IsInf(p.Done, 0) {
 		p.Done, p.Total = 0, 0
@@ -107,8 +104,8 @@ func (p Progress) tidied() Progress {
 	return p
 }
 
-// tidyType is a content type as it may be told.
-func tidyType(s string) string {
+// sanitizeContentType returns s, or "" if it is too long or cannot be shown.
+func sanitizeContentType(s string) string {
 	if len(s) > maxContentType || s != printable(s) {
 		return ""
 	}

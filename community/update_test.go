@@ -248,7 +248,7 @@ func TestReportsWhereNobodyListensAreNothing(t *testing.T) {
 
 func TestATooLongOutputIsARefusalOfItsSize(t *testing.T) {
 	var refused []community.Reason
-	call := serving(t, community.Config{MaxPartial: 1000, Refused: func(r community.Refusal) { refused = append(refused, r.Reason) }},
+	call := serving(t, community.Config{MaxPartial: 1000, OnRefused: func(r community.Refusal) { refused = append(refused, r.Reason) }},
 		func(ctx context.Context, _ community.Signal) (community.Reply, error) {
 			for community.Emit(ctx, []byte("a"), "") == nil {
 			}

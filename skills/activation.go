@@ -10,31 +10,33 @@ import (
 	"unicode/utf8"
 )
 
-// Activation is what an agent gets when it activates a skill.
+// Activation is the result of activating a skill for one agent. It is a value: later changes of the skill do not
+// change it.
 type Activation struct {
 	Skill        Skill
 	Instructions string // the text after the front matter, with the skill's directory where it names it
 	Hash         string // SHA-256 of the SKILL.md, in hex
-	// Already: the agent had activated it before.
+	// Already is true when the skill was active for the agent before.
 	Already bool
-	// Repeat: the agent's model has this very text before it. Text and Context then only remind of it.
+	// Repeat is true when the model has this text in its conversation. Text and Context then return a short
+	// reminder instead of the instructions, which saves thousands of tokens.
 	Repeat bool
-	// Granted are the rules that hold for the agent while the skill is active.
+	// Granted are the permission rules that hold for the agent while the skill is active.
 	Granted []string
-	// Withheld are the rules that the skill asks for and does not get.
-	Withheld []Withheld
-	// Proposed are those of the withheld rules that a person may grant by trusting the skill.
+	// Withheld are the rules that the skill asks for and does not get, with the reasons.
+	Withheld []WithheldRule
+	// Proposed are those of the withheld rules that a person can still grant by trusting the skill.
 	Proposed []string
 }
 
-// Withheld is a rule that was not granted.
-type Withheld struct {
+// WithheldRule is a permission rule that a skill asks for and does not get.
+type WithheldRule struct {
 	Rule string `json:"rule"`
 	Why  string `json:"why"`
 }
 
-// Text is what the model reads: the instructions, which resources there are and where, and what
-// was not granted (skills-swiftagent.md 4.7).
+// Text returns the text that the model reads: the instructions, the kinds of resources, the directory that
+// relative paths start from, and the rules that were withheld (skills-swiftagent.md 4.7).
 func (a Activation) Text() string {
 	if a.Repeat {
 		return a.reminder()
@@ -46,7 +48,7 @@ func (a Activation) Text() string {
 		fmt.Fprintf(&b, "Compatibility: %s\n\n", oneLine(s.Compatibility))
 	}
 	b.WriteString("## Available Resources\n")
-	fmt.Fprintf(&b, "- Scripts: %s\n- References: %s\n- Assets: %s\n", yes(s.HasScripts), yes(s.HasReferences), yes(s.HasAssets))
+	fmt.Fprintf(&b, "- Scripts: %s\n- References: %s\n- Assets: %s\n", yesNo(s.HasScripts), yesNo(s.HasReferences), yesNo(s.HasAssets))
 	if s.onDisk() {
 		fmt.Fprintf(&b, "\nRelative paths in this skill are resolved from %s\n", s.Dir)
 	}
@@ -54,6 +56,7 @@ func (a Activation) Text() string {
 	return b.String()
 }
 
+// writeWithheld appends the list of withheld rules, so that the model does not try what it may not do.
 func (a Activation) writeWithheld(b *strings.Builder) {
 	if len(a.Withheld) == 0 {
 		return
@@ -64,23 +67,25 @@ func (a Activation) writeWithheld(b *strings.Builder) {
 	}
 }
 
-// reminder refers to the text that the model has (skills.md R49).
+// reminder returns the short text for a repeated activation. It refers to the instructions that are already in the
+// conversation (skills.md R49).
 func (a Activation) reminder() string {
 	return fmt.Sprintf("The skill %s is active, and its instructions have not changed since you got them, above (%s, sha256 %.12s). Follow those; call this again with force to have them repeated.\n",
 		a.Skill.Name, oneLine(a.Skill.Path), a.Hash)
 }
 
-// Context is what the model reads of a skill that it loaded (skills-codelia.md 6.2): the text, where it
-// lies, and its files. It lists the skill's directory, and may block as long as that does.
+// Context returns the text that the model reads after load_skill (skills-codelia.md 6.2): the instructions, the
+// base directory, and a list of the skill's files. It lists the skill's directory, so it can block on the disk. A
+// directory that cannot be read gives no list.
 func (a Activation) Context() string {
 	if a.Repeat {
 		return a.reminder()
 	}
 	var b strings.Builder
 	s := a.Skill
-	fmt.Fprintf(&b, "<skill_context name=\"%s\" path=\"%s\">\n%s\n", markup.Replace(oneLine(s.Name)), markup.Replace(oneLine(s.Path)), closed(strings.TrimSpace(a.Instructions)))
+	fmt.Fprintf(&b, "<skill_context name=\"%s\" path=\"%s\">\n%s\n", markup.Replace(oneLine(s.Name)), markup.Replace(oneLine(s.Path)), escapeClosingTag(strings.TrimSpace(a.Instructions)))
 	if s.Compatibility != "" {
-		fmt.Fprintf(&b, "\nCompatibility: %s\n", closed(oneLine(s.Compatibility)))
+		fmt.Fprintf(&b, "\nCompatibility: %s\n", escapeClosingTag(oneLine(s.Compatibility)))
 	}
 	if s.onDisk() {
 		base := url.URL{Scheme: "file", Path: filepath.ToSlash(s.Dir) + "/"}
@@ -100,18 +105,18 @@ func (a Activation) Context() string {
 	}
 	var not strings.Builder
 	a.writeWithheld(&not)
-	b.WriteString(closed(not.String()))
+	b.WriteString(escapeClosingTag(not.String()))
 	b.WriteString("</skill_context>")
 	return b.String()
 }
 
-// closed keeps a text from ending the element that it stands in.
-func closed(text string) string {
+// escapeClosingTag keeps a text from ending the skill_context element that it is placed in. A skill could
+// otherwise write text that looks as if it came from the system.
+func escapeClosingTag(text string) string {
 	return strings.ReplaceAll(text, "</skill_context", "&lt;/skill_context")
 }
 
-// Metadata is what a program wants to know of a loaded skill (skills-codelia.md 7.2); the names are a
-// contract.
+// Metadata identifies a loaded skill for a program (skills-codelia.md 7.2). The JSON names are a contract.
 type Metadata struct {
 	SkillID string `json:"skill_id"`
 	Name    string `json:"name"`
@@ -120,13 +125,13 @@ type Metadata struct {
 	MtimeMs int64  `json:"mtime_ms"`
 }
 
-// Metadata says which skill it is, and of when.
+// Metadata returns the identity of the activated skill and the time of its file.
 func (a Activation) Metadata() Metadata {
 	return Metadata{a.Skill.ID, a.Skill.Name, a.Skill.Path, a.Skill.Dir, a.Skill.ModTime.UnixMilli()}
 }
 
-// MarshalJSON writes what activate_skill answers (skills-swiftagent.md 4.7): name, instructions, which
-// resources there are, and what was granted.
+// MarshalJSON writes the structured result of activate_skill (skills-swiftagent.md 4.7): name, instructions, kinds
+// of resources, and granted rules. It does not escape HTML, because a model reads it.
 func (a Activation) MarshalJSON() ([]byte, error) {
 	type resources struct {
 		HasScripts    bool `json:"has_scripts"`
@@ -138,16 +143,16 @@ func (a Activation) MarshalJSON() ([]byte, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(struct {
 		Metadata
-		Instructions string     `json:"instructions"`
-		Resources    resources  `json:"resources_available"`
-		Granted      []string   `json:"granted"`
-		Withheld     []Withheld `json:"withheld,omitempty"`
+		Instructions string         `json:"instructions"`
+		Resources    resources      `json:"resources_available"`
+		Granted      []string       `json:"granted"`
+		Withheld     []WithheldRule `json:"withheld,omitempty"`
 	}{a.Metadata(), a.Instructions, resources{a.Skill.HasScripts, a.Skill.HasReferences, a.Skill.HasAssets}, a.Granted, a.Withheld})
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// PreloadPrompt is the part of a system prompt that holds skills in full (skills-orchestration.md,
-// context setup); "" for none.
+// PreloadPrompt returns the part of a system prompt that contains skills in full (skills-orchestration.md, context
+// setup). It returns "" for no skills. It lists the assets of each skill, so it can block on the disk.
 func PreloadPrompt(all []Activation) string {
 	if len(all) == 0 {
 		return ""
@@ -160,21 +165,22 @@ func PreloadPrompt(all []Activation) string {
 		if s.onDisk() {
 			fmt.Fprintf(&b, "Relative paths in this skill are resolved from %s\n\n", s.Dir)
 		}
-		if assets := s.top("assets"); len(assets) > 0 {
+		if assets := s.topFiles("assets"); len(assets) > 0 {
 			fmt.Fprintf(&b, "**Available assets:** %s\n\n", strings.Join(assets, ", "))
 		}
 	}
 	return b.String()
 }
 
-// ReattachBudget bounds what of the texts is shown again after a conversation was shortened. The zero
+// ReattachBudget limits the skill texts that a model is shown again after its conversation was shortened. The zero
 // value is the default.
 type ReattachBudget struct {
-	// PerSkill and Total are in bytes. Default: 20,000 and 100,000, some 5,000 and 25,000 tokens, the
-	// same as in another well-known program (skills.md 2.6).
+	// PerSkill and Total are in bytes. Default: 20,000 and 100,000, about 5,000 and 25,000 tokens, the numbers of
+	// another well-known program (skills.md 2.6).
 	PerSkill, Total int
 }
 
+// withDefaults returns b with the defaults filled in.
 func (b ReattachBudget) withDefaults() ReattachBudget {
 	if b.PerSkill <= 0 {
 		b.PerSkill = 20_000
@@ -185,9 +191,11 @@ func (b ReattachBudget) withDefaults() ReattachBudget {
 	return b
 }
 
+// cutMark ends a text that was cut, so that the model knows that there is more.
 const cutMark = "\n[The rest of this skill's text was left out; activate it again to read it.]"
 
-// fit cuts a text to what a skill may take and what is left; "" when that is not worth it.
+// fit cuts text to PerSkill and to the left bytes. It cuts at the start of a character. It returns "" when nothing
+// but the mark would be left.
 func (b ReattachBudget) fit(text string, left int) string {
 	room := min(b.PerSkill, left)
 	if len(text) <= room {
@@ -203,7 +211,8 @@ func (b ReattachBudget) fit(text string, left int) string {
 	return text[:room] + cutMark
 }
 
-func yes(b bool) string {
+// yesNo returns the word that a model reads for b.
+func yesNo(b bool) string {
 	if b {
 		return "yes"
 	}

@@ -10,90 +10,98 @@ import (
 	"unique"
 )
 
-// Taker is on whose behalf an agent takes a skill. The zero value is ByModel, which may least.
-type Taker string
+// Initiator is the kind of requester that activates a skill for an agent. The zero value counts as ByModel, which
+// has the fewest rights.
+type Initiator string
 
-// The takers.
+// The initiators.
 const (
-	ByModel      Taker = "model"
-	ByPerson     Taker = "person"     // named it in their message
-	ByDefinition Taker = "definition" // the agent's definition names it; it stays when a turn ends
+	ByModel      Initiator = "model"
+	ByPerson     Initiator = "person"     // named it in their message
+	ByDefinition Initiator = "definition" // the agent's definition names it; it stays when a turn ends
 )
 
-// GrantTTL is how long a skill stays active if its agent does not give it back (skills.md C35).
+// GrantTTL is how long a skill stays active unless it is deactivated (skills.md C35).
 type GrantTTL string
 
-// The lives of an activation.
+// The lifetimes of an activation.
 const (
 	GrantSession GrantTTL = "session" // as long as its agent
 	GrantTurn    GrantTTL = "turn"    // until a person's next message
 )
 
-// Want names a skill and the agent that wants it.
-type Want struct {
+// ActivateRequest names a skill to activate and the agent to activate it for.
+type ActivateRequest struct {
 	Agent string
-	// Name is a skill's exact name, or the path of its SKILL.md as the catalog shows it. Path is such a
-	// path, too, and counts instead of Name.
+	// Name is the exact name of a skill, or the path of its SKILL.md as the catalog shows it. Path is always such
+	// a path. If Path is set, Name is ignored.
 	Name, Path string
-	By         Taker
-	// Force asks for the text even when the agent's model has it before it.
+	By         Initiator
+	// Force returns the full text even if the model has it in its conversation.
 	Force bool
-	// Epoch numbers the times that the agent's conversation was shortened. A text that was shown in
-	// another epoch is shown again (skills.md C23).
+	// Epoch counts how often the agent's conversation was shortened. A text that was shown in an earlier epoch is
+	// shown again, because it may be gone from the conversation (skills.md C23).
 	Epoch int
 }
 
-// maxEventText bounds what an event repeats of what others wrote, in characters.
+// maxEventText limits text of models and files in an event, in characters. Events go to the log and to other
+// nodes.
 const maxEventText = 500
 
-// activeSkills are the skills that agents have taken. Only the registry's actor uses it, beside what it publishes.
+// activeSkills holds the active skills of all agents. Only the registry's actor uses it. Other goroutines read the
+// published map.
 type activeSkills struct {
 	cfg       Config // but for its choices, which change
-	agents    map[string]*holder
+	agents    map[string]*agentSkills
 	published *sync.Map // of *agentGrants, by agent
-	taken     int       // how many skills were ever taken, for their order
+	// activations counts all activations. The count at an activation gives the order of the skills.
+	activations int // how many skills were ever taken, for their order
 }
 
-// holder is an agent and what it has.
-type holder struct {
-	gone   *atomic.Bool       // see agentGrants
-	skills map[string]active  // by the skill's id
-	shown  map[string]showing // the last text that its model was given of each skill, by id
+// agentSkills is one agent's state. It stays after the last skill was deactivated, because shown must stay.
+type agentSkills struct {
+	gone   *atomic.Bool            // see agentGrants
+	skills map[string]activeSkill  // by the skill's id
+	shown  map[string]shownVersion // the last text that its model was given of each skill, by id
 }
 
-// active is a skill that an agent has. The label of its grant is unique among the agent's skills.
-type active struct {
+// activeSkill is one skill that is active for one agent. The label of its grant is unique among the agent's
+// skills.
+type activeSkill struct {
 	skill    Skill
 	grant    *grant
-	by       Taker
+	by       Initiator
 	order    int
 	text     unique.Handle[string] // many agents have the same text, which is kept once (skills.md R35)
 	hash     string
 	granted  []string
-	withheld []Withheld
+	withheld []WithheldRule
 	proposed []string
 }
 
-// showing is a version of a text in an epoch of a conversation.
-type showing struct {
+// shownVersion is the version of a text that a model was shown, and the epoch of the conversation.
+type shownVersion struct {
 	version string
 	epoch   int
 }
 
-// accept takes a skill again for the one for whom it was taken, with what a person has said yes to.
+// accept activates a skill again, with the rules that a person has accepted. It keeps the initiator of the first
+// activation: a skill that a person started stays available to that person only.
 func (s *activeSkills) accept(lib *library, m accept) (Activation, error) {
 	if id, found := s.find(m.Agent, m.Name); found {
 		m.By = s.agents[m.Agent].skills[id].by
 	}
-	return s.take(lib, m.Want, m.hash)
+	return s.activate(lib, m.ActivateRequest, m.hash)
 }
 
-func (s *activeSkills) take(lib *library, w Want, accepted string) (Activation, error) {
+// activate handles an ActivateRequest. accepted is the hash of the SKILL.md that a person has accepted, "" without
+// such a decision. On an error nothing changes, and the refusal is reported as an event.
+func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string) (Activation, error) {
 	w.By = cmp.Or(w.By, ByModel)
-	listed, fresh, err := s.fetch(lib, w)
-	var gets grants
+	listed, fresh, err := s.load(lib, w)
+	var gets grantDecision
 	if err == nil {
-		gets, err = s.cfg.grantsOf(fresh.skill, fresh.hash, accepted)
+		gets, err = s.cfg.decideGrants(fresh.skill, fresh.hash, accepted)
 	}
 	if err != nil {
 		// What a model wrote may be long.
@@ -103,13 +111,13 @@ func (s *activeSkills) take(lib *library, w Want, accepted string) (Activation, 
 	}
 	h := s.agents[w.Agent]
 	if h == nil {
-		h = &holder{gone: &atomic.Bool{}, skills: map[string]active{}, shown: map[string]showing{}}
+		h = &agentSkills{gone: &atomic.Bool{}, skills: map[string]activeSkill{}, shown: map[string]shownVersion{}}
 		s.agents[w.Agent] = h
 	}
 	before, again := h.skills[listed.ID]
-	s.taken++
-	now := active{skill: fresh.skill, by: w.By, order: s.taken, text: unique.Make(fresh.skill.inPlace(fresh.body)), hash: fresh.hash, withheld: gets.withheld, proposed: gets.proposed}
-	now.grant = &grant{label: labelFor(listed, h.skills), rules: gets.rules, home: homeOf(listed), holds: s.cfg.holds(fresh, gets.byTrust)}
+	s.activations++
+	now := activeSkill{skill: fresh.skill, by: w.By, order: s.activations, text: unique.Make(fresh.skill.expandDir(fresh.body)), hash: fresh.hash, withheld: gets.withheld, proposed: gets.proposed}
+	now.grant = &grant{label: labelFor(listed, h.skills), rules: gets.rules, skillDir: skillDirOf(listed), valid: s.cfg.grantValidity(fresh, gets.byTrust)}
 	changed := len(gets.rules) > 0
 	if again {
 		now.grant.label = before.grant.label
@@ -124,17 +132,17 @@ func (s *activeSkills) take(lib *library, w Want, accepted string) (Activation, 
 	version := fresh.version()
 	a := now.activation()
 	a.Already = again
-	a.Repeat = !w.Force && h.shown[listed.ID] == showing{version, w.Epoch}
+	a.Repeat = !w.Force && h.shown[listed.ID] == shownVersion{version, w.Epoch}
 	h.skills[listed.ID] = now
 	if accepted == "" { // else no model is shown what this returns
-		h.shown[listed.ID] = showing{version, w.Epoch}
+		h.shown[listed.ID] = shownVersion{version, w.Epoch}
 	}
 	s.publish(w.Agent)
 	s.report(w, before, now, again, changed)
 	return a, nil
 }
 
-// publish has every goroutine see what an agent has now.
+// publish makes the agent's present skills visible to all goroutines.
 func (s *activeSkills) publish(agent string) {
 	h := s.agents[agent]
 	if h == nil || len(h.skills) == 0 {
@@ -148,24 +156,25 @@ func (s *activeSkills) publish(agent string) {
 	s.published.Store(agent, newAgentGrants(h.gone, all))
 }
 
-// fetch finds the skill that is wanted, checks that w.By may have it, and reads it.
-func (s *activeSkills) fetch(lib *library, w Want) (listed Skill, fresh reading, err error) {
+// load finds the requested skill, checks that w.By may activate it, and reads it from the disk. It checks the
+// file's flags again after the read, because they can have changed since the scan.
+func (s *activeSkills) load(lib *library, w ActivateRequest) (listed Skill, fresh loadResult, err error) {
 	listed, err = lib.catalog.Resolve(cmp.Or(w.Path, w.Name), s.cfg.Duplicates)
 	if err != nil {
-		return Skill{}, reading{}, err
+		return Skill{}, loadResult{}, err
 	}
 	if w.Path != "" && w.Path != listed.Path && w.Path != listed.Dir {
-		return Skill{}, reading{}, notFound(w.Path, "")
+		return Skill{}, loadResult{}, notFound(w.Path, "")
 	}
-	if why := listed.refuses(w.By); why != nil {
-		return listed, reading{}, fmt.Errorf("activate %s: %w", listed.Name, why)
+	if why := listed.checkInitiator(w.By); why != nil {
+		return listed, loadResult{}, fmt.Errorf("activate %s: %w", listed.Name, why)
 	}
 	fresh = s.cfg.read(listed)
 	if err := fresh.err(); err != nil {
 		return listed, fresh, err
 	}
 	fresh.skill.Exposure = lib.cfg.Choices.Exposure(fresh.skill)
-	if why := fresh.skill.refuses(w.By); why != nil { // the file says so since the scan
+	if why := fresh.skill.checkInitiator(w.By); why != nil { // the file says so since the scan
 		return listed, fresh, fmt.Errorf("activate %s: %w", listed.Name, why)
 	}
 	if fresh.skill.Name != listed.Name {
@@ -182,8 +191,8 @@ func (s *activeSkills) fetch(lib *library, w Want) (listed Skill, fresh reading,
 	return listed, fresh, nil
 }
 
-// report reports what a successful take has changed.
-func (s *activeSkills) report(w Want, before, now active, again, changed bool) {
+// report emits the events of a successful activation. A repeated activation that changed nothing emits none.
+func (s *activeSkills) report(w ActivateRequest, before, now activeSkill, again, changed bool) {
 	e := Event{Kind: EventActivated, Agent: w.Agent, Skill: now.grant.label, Path: now.skill.Path}
 	loaded := e
 	loaded.Version, loaded.By = now.skill.Version(), string(w.By)
@@ -206,13 +215,14 @@ func (s *activeSkills) report(w Want, before, now active, again, changed bool) {
 	}
 }
 
-// lapsed drops a grant that does not hold any more, and reports it.
-func (s *activeSkills) lapsed(m lapsed) {
+// endGrant removes the rules of a grant that is no longer valid, and reports it. The skill stays active without
+// them.
+func (s *activeSkills) endGrant(m grantEnded) {
 	s.cfg.Report(Event{Kind: EventRefused, Agent: m.agent, Skill: m.grant.label, Why: "what it granted has ended: its SKILL.md was changed or deleted, or the trust in it revoked"})
 	if h := s.agents[m.agent]; h != nil {
 		for id, a := range h.skills {
 			if a.grant == m.grant {
-				a.grant = &grant{label: a.grant.label, home: a.grant.home, holds: a.grant.holds}
+				a.grant = &grant{label: a.grant.label, skillDir: a.grant.skillDir, valid: a.grant.valid}
 				h.skills[id] = a
 			}
 		}
@@ -220,11 +230,12 @@ func (s *activeSkills) lapsed(m lapsed) {
 	}
 }
 
-func (a active) activation() Activation {
+// activation returns what the caller of Activate gets.
+func (a activeSkill) activation() Activation {
 	return Activation{Skill: a.skill, Instructions: a.text.Value(), Hash: a.hash, Granted: a.granted, Withheld: a.withheld, Proposed: a.proposed}
 }
 
-// find returns the active skill of an agent that has that label, path or directory.
+// find returns the id of the agent's active skill with that label, path or directory.
 func (s *activeSkills) find(agent, name string) (id string, found bool) {
 	if h := s.agents[agent]; h != nil {
 		for id, a := range h.skills {
@@ -236,29 +247,31 @@ func (s *activeSkills) find(agent, name string) (id string, found bool) {
 	return "", false
 }
 
+// deactivate ends one skill of one agent. ErrNotActive lists the skills that are active.
 func (s *activeSkills) deactivate(m deactivate) error {
 	id, found := s.find(m.agent, m.name)
 	if !found {
 		return fmt.Errorf("deactivate %q: %w; active are: %s", m.name, ErrNotActive, cmp.Or(strings.Join(s.labels(m.agent), ", "), "none"))
 	}
-	s.takeBackFrom(m.agent, func(a active) bool { return a.skill.ID == id }, "given back")
+	s.deactivateOf(m.agent, func(a activeSkill) bool { return a.skill.ID == id }, "given back")
 	return nil
 }
 
-// takeBack takes the skills that fit from all agents.
-func (s *activeSkills) takeBack(fits func(active) bool, why string) {
+// deactivateAll ends the matching skills of all agents. The order is fixed, so that events are reproducible.
+func (s *activeSkills) deactivateAll(fits func(activeSkill) bool, why string) {
 	for _, agent := range sortedKeys(s.agents) {
-		s.takeBackFrom(agent, fits, why)
+		s.deactivateOf(agent, fits, why)
 	}
 }
 
-// takeBackFrom takes the skills that fit from an agent. What its model was shown stays known.
-func (s *activeSkills) takeBackFrom(agent string, fits func(active) bool, why string) {
+// deactivateOf ends the matching skills of one agent, and reports each. It keeps the versions that the model was
+// shown: the text is still in the conversation.
+func (s *activeSkills) deactivateOf(agent string, fits func(activeSkill) bool, why string) {
 	h := s.agents[agent]
 	if h == nil {
 		return
 	}
-	var ended []active
+	var ended []activeSkill
 	for _, id := range sortedKeys(h.skills) {
 		if a := h.skills[id]; fits(a) {
 			ended = append(ended, a)
@@ -271,12 +284,13 @@ func (s *activeSkills) takeBackFrom(agent string, fits func(active) bool, why st
 	}
 }
 
-// release drops an agent that has ended.
+// release removes all state of an agent that has ended.
 func (s *activeSkills) release(agent string) {
-	s.takeBackFrom(agent, func(active) bool { return true }, "the agent ended")
+	s.deactivateOf(agent, func(activeSkill) bool { return true }, "the agent ended")
 	delete(s.agents, agent)
 }
 
+// labels returns the labels of the agent's active skills, sorted. It never returns nil: JSON shows [].
 func (s *activeSkills) labels(agent string) []string {
 	names := []string{}
 	if h := s.agents[agent]; h != nil {
@@ -288,8 +302,8 @@ func (s *activeSkills) labels(agent string) []string {
 	return names
 }
 
-// holders are the agents of each skill, by its id.
-func (s *activeSkills) holders() map[string][]string {
+// agentsBySkill returns the agents of each active skill, by the skill's id.
+func (s *activeSkills) agentsBySkill() map[string][]string {
 	all := map[string][]string{}
 	for _, agent := range sortedKeys(s.agents) {
 		for id := range s.agents[agent].skills {
@@ -299,8 +313,8 @@ func (s *activeSkills) holders() map[string][]string {
 	return all
 }
 
-// labelFor is the skill's name, or its path when the agent has another skill of that name.
-func labelFor(skill Skill, mine map[string]active) string {
+// labelFor returns the name of the skill, or its path if the agent has another skill of that name.
+func labelFor(skill Skill, mine map[string]activeSkill) string {
 	for _, a := range mine {
 		if a.grant.label == skill.Name {
 			return skill.Path
@@ -309,20 +323,21 @@ func labelFor(skill Skill, mine map[string]active) string {
 	return skill.Name
 }
 
-// texts are the texts of the agent's active skills; with shown the newest first and within the budget.
+// texts returns the texts of the agent's active skills, by label. With m.shown it returns the newest first, as
+// many as the budget allows, and records them as shown in the epoch.
 func (s *activeSkills) texts(m texts) []Activation {
 	h := s.agents[m.agent]
 	if h == nil {
 		return nil
 	}
-	have := make([]active, 0, len(h.skills))
+	have := make([]activeSkill, 0, len(h.skills))
 	for _, a := range h.skills {
 		have = append(have, a)
 	}
 	if !m.shown {
-		slices.SortFunc(have, func(a, b active) int { return cmp.Compare(a.grant.label, b.grant.label) })
+		slices.SortFunc(have, func(a, b activeSkill) int { return cmp.Compare(a.grant.label, b.grant.label) })
 	} else {
-		slices.SortFunc(have, func(a, b active) int { return cmp.Compare(b.order, a.order) })
+		slices.SortFunc(have, func(a, b activeSkill) int { return cmp.Compare(b.order, a.order) })
 		clear(h.shown)
 	}
 	var all []Activation
@@ -336,7 +351,7 @@ func (s *activeSkills) texts(m texts) []Activation {
 			}
 			left -= len(out.Instructions)
 			if out.Instructions == a.text.Value() {
-				h.shown[a.skill.ID] = showing{reading{skill: a.skill, hash: a.hash}.version(), m.epoch}
+				h.shown[a.skill.ID] = shownVersion{loadResult{skill: a.skill, hash: a.hash}.version(), m.epoch}
 			}
 		}
 		all = append(all, out)

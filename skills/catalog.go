@@ -11,26 +11,26 @@ import (
 	"symbio/skills/format"
 )
 
-// Catalog is a snapshot of all skills that were found. It is never changed once it is handed out;
-// what it holds is not to be written to.
+// Catalog is a snapshot of all skills that were found. It never changes after it was returned. Callers must not
+// write to its slices and maps.
 type Catalog struct {
-	// Skills are in the order of precedence: scope, name, path. Several may have one name.
+	// Skills are in the order of precedence: scope, name, path. Several skills can have the same name.
 	Skills []Skill `json:"skills"`
 	// Errors are the skills that were left out, by path.
 	Errors []Problem `json:"errors"`
-	// Notes are what else was noticed: broken links, names that occur twice, limits that were met.
+	// Notes are other findings: broken links, names that occur twice, limits that were reached.
 	Notes []Problem `json:"notes,omitempty"`
-	// Truncated says that a limit kept part of a root from being searched.
+	// Truncated is true when a limit kept a part of a root from being searched.
 	Truncated bool `json:"truncated"`
 }
 
-// Problem is what is wrong at a path.
+// Problem is what is wrong with the file or directory at Path.
 type Problem struct {
 	Path        string
 	Diagnostics []format.Diagnostic
 }
 
-// Message says it in one line: the errors, if there are any, and nothing that is not the reason.
+// Message returns the problem on one line: the errors if there are any, else all diagnostics.
 func (p Problem) Message() string {
 	failed := format.Failed(p.Diagnostics)
 	var texts []string
@@ -51,8 +51,8 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 	}{p.Path, p.Message(), p.Diagnostics})
 }
 
-// Err names every skill that was left out and why; nil when there is none. A scan never fails for a skill: this is for
-// whoever wants it to (skills.md C29).
+// Err returns an error that names every skill that was left out and the reason, nil if there is none. A scan
+// itself never fails because of a skill: Err is for callers that treat that as a failure (skills.md C29).
 func (c Catalog) Err() error {
 	var all []error
 	for _, p := range c.Errors {
@@ -61,8 +61,8 @@ func (c Catalog) Err() error {
 	return errors.Join(all...)
 }
 
-// Find returns the skill of that exact name, or the one whose SKILL.md or directory has that path.
-// ErrNotFound names a skill that differs only by case; ErrAmbiguous lists the paths to choose from.
+// Find returns the skill with that exact name, or the skill whose SKILL.md or directory has that path. ErrNotFound
+// suggests a skill that differs only by case. ErrAmbiguous lists the paths to choose from.
 func (c Catalog) Find(nameOrPath string) (Skill, error) {
 	var named []Skill
 	var similar string
@@ -90,7 +90,8 @@ func (c Catalog) Find(nameOrPath string) (Skill, error) {
 	return Skill{}, fmt.Errorf("%w: %d skills are named %q; choose one by its path: %s", ErrAmbiguous, len(named), nameOrPath, strings.Join(paths, ", "))
 }
 
-// ownBeforePeers leaves the skills of other nodes out where there is another one: a fetched skill takes no name away.
+// ownBeforePeers leaves out the skills of other nodes if there is another one of that name. A fetched skill can
+// therefore never replace a skill of this machine.
 func ownBeforePeers(named []Skill) []Skill {
 	own := slices.DeleteFunc(slices.Clone(named), func(s Skill) bool { return s.Scope == ScopePeer })
 	if len(own) == 0 {
@@ -99,6 +100,7 @@ func ownBeforePeers(named []Skill) []Skill {
 	return own
 }
 
+// notFound returns ErrNotFound with the name and, if similar is not "", a suggestion.
 func notFound(name, similar string) error {
 	if similar != "" {
 		return fmt.Errorf("%w: %q; did you mean %q?", ErrNotFound, name, similar)
@@ -106,15 +108,16 @@ func notFound(name, similar string) error {
 	return fmt.Errorf("%w: %q", ErrNotFound, name)
 }
 
-// gather collects a catalog. The first skill of an identity stays: roots are searched in the order
-// of precedence.
-type gather struct {
+// catalogBuilder collects the skills of a catalog. The first skill with an id wins: roots are searched in the
+// order of precedence.
+type catalogBuilder struct {
 	catalog Catalog
-	failed  []*known
+	failed  []*knownSkill
 	seen    map[string]bool // by id
 }
 
-func (g *gather) add(k *known) {
+// add adds a skill, or the last good version of a skill that an edit broke.
+func (g *catalogBuilder) add(k *knownSkill) {
 	skill := k.reading.skill
 	if format.Failed(k.reading.diags) {
 		g.failed = append(g.failed, k)
@@ -129,7 +132,8 @@ func (g *gather) add(k *known) {
 	}
 }
 
-func (g *gather) finish() Catalog {
+// finish sorts what was added and returns the catalog.
+func (g *catalogBuilder) finish() Catalog {
 	c := g.catalog
 	slices.SortFunc(c.Skills, byPrecedence)
 	for _, k := range g.failed {
@@ -146,11 +150,13 @@ func (g *gather) finish() Catalog {
 	return c
 }
 
-// byPrecedence orders skills as a Catalog does.
+// byPrecedence orders skills as in a Catalog: by scope, name and path.
 func byPrecedence(a, b Skill) int {
 	return cmp.Or(cmp.Compare(a.Scope.rank(), b.Scope.rank()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
 }
 
+// collisions returns a note for each skill whose name an earlier skill has. skills must be in the order of
+// precedence.
 func collisions(skills []Skill) []Problem {
 	first := make(map[string]Skill, len(skills))
 	var ps []Problem

@@ -8,32 +8,32 @@ import (
 	"symbio/skills/format"
 )
 
-// What callers tell apart.
+// The errors that callers can tell apart with errors.Is.
 var (
-	// ErrNoDirectory: the skill's directory is not there.
+	// ErrNoDirectory: the skill's directory does not exist.
 	ErrNoDirectory = errors.New("no such skill directory")
-	// ErrNoFile: the directory holds no SKILL.md.
+	// ErrNoFile: the directory has no SKILL.md.
 	ErrNoFile = errors.New("no SKILL.md")
 	// ErrUnreadable: a file is there but cannot be read: its permissions, kind, size or a link out
 	// of the skill's directory.
 	ErrUnreadable = errors.New("unreadable")
-	// ErrFormat: the file is no SKILL.md: no front matter, or not UTF-8.
+	// ErrFormat: the file is not a SKILL.md: it has no front matter, or is not UTF-8.
 	ErrFormat = errors.New("not the format of a SKILL.md")
-	// ErrYAML: the front matter is not the YAML that is accepted.
+	// ErrYAML: the front matter is not YAML of the accepted form.
 	ErrYAML = errors.New("front matter is not valid YAML")
 	// ErrInvalid: a field of the front matter is missing or breaks its rule.
 	ErrInvalid = errors.New("invalid front matter")
-	// ErrNotFound: the catalog holds no skill of that name.
+	// ErrNotFound: the catalog has no skill with that name.
 	ErrNotFound = errors.New("no such skill")
 	// ErrAmbiguous: several skills have that name; choose one by its path.
 	ErrAmbiguous = errors.New("ambiguous skill name")
-	// ErrUserOnly: the skill asks not to be activated by a model.
+	// ErrUserOnly: the skill's flags or the configuration do not let a model activate it.
 	ErrUserOnly = errors.New("the skill is for people to start, not for a model")
-	// ErrModelOnly: the skill asks not to be started by people.
+	// ErrModelOnly: the skill's flags do not let a person activate it.
 	ErrModelOnly = errors.New("the skill is for models to take, not for people to start")
 	// ErrDisabled: the skill is switched off by configuration.
 	ErrDisabled = errors.New("the skill is switched off")
-	// ErrTooMany: the agent has as many active skills as it may.
+	// ErrTooMany: the agent has Config.MaxActive active skills.
 	ErrTooMany = errors.New("too many active skills")
 	// ErrAlreadyExists: a skill with that path is registered.
 	ErrAlreadyExists = errors.New("skill already exists")
@@ -47,14 +47,14 @@ var (
 	ErrResource = errors.New("not a readable file of the skill")
 )
 
-// LoadError says why one skill could not be loaded. It wraps one of the sentinels of this package.
+// LoadError is the reason why one skill could not be loaded. It wraps one of this package's sentinels.
 type LoadError struct {
 	Path        string // of the directory
 	Diagnostics []format.Diagnostic
 	Err         error
 }
 
-// Error names every issue (skills-orchestration.md, SkillLoader).
+// Error returns a message that names every issue (skills-orchestration.md, SkillLoader).
 func (e *LoadError) Error() string {
 	if errors.Is(e.Err, ErrNoFile) {
 		return "No SKILL.md found in " + e.Path
@@ -83,9 +83,10 @@ func (e *LoadError) Error() string {
 	return b.String()
 }
 
+// Unwrap returns the sentinel.
 func (e *LoadError) Unwrap() error { return e.Err }
 
-// kindOf picks the sentinel for the first error among ds.
+// kindOf returns the sentinel for the first error in ds, nil if ds has no error.
 func kindOf(ds []format.Diagnostic) error {
 	for _, d := range ds {
 		if d.Severity != format.Error {

@@ -3,48 +3,49 @@ package skills
 // EventKind is the kind of an Event.
 type EventKind string
 
-// What changes in a registry.
+// The kinds. The names after the colon are the fields that are set.
 const (
-	// EventCatalog: the catalog is another one: Count, Why, Listed.
+	// EventCatalog: the catalog has changed: Count, Why, Listed.
 	EventCatalog EventKind = "catalog_changed"
-	// EventActivated: an agent took a skill: Agent, Skill, Path, Version, By.
+	// EventActivated: a skill was activated for an agent: Agent, Skill, Path, Version, By.
 	EventActivated EventKind = "skill_activated"
-	// EventReloaded: an agent that has a skill took it again, and it had changed: as EventActivated.
+	// EventReloaded: an active skill was activated again with a new text: as EventActivated.
 	EventReloaded EventKind = "skill_reloaded"
-	// EventGranted: an active skill grants rules, from now on: Agent, Skill, Rules.
+	// EventGranted: an active skill grants rules from now on: Agent, Skill, Rules.
 	EventGranted EventKind = "skill_granted"
-	// EventRefused: an agent did not get a skill (Why), or not all rules that it asks for (Withheld): Agent, Skill.
+	// EventRefused: a skill was not activated (Why), or not all of its rules were granted (Withheld): Agent,
+	// Skill.
 	EventRefused EventKind = "skill_refused"
-	// EventDeactivated: an agent has a skill no more, nor what it granted: Agent, Skill, Path, Rules, Why.
+	// EventDeactivated: a skill and its grants have ended for an agent: Agent, Skill, Path, Rules, Why.
 	EventDeactivated EventKind = "skill_deactivated"
 )
 
-// Event is a change in a registry. Only the fields that its kind names are set.
+// Event is a change in a registry. Only the fields of its kind are set.
 type Event struct {
 	Kind  EventKind `json:"-"`
 	Agent string    `json:"-"`
 	Skill string    `json:"skill,omitempty"`
 	Path  string    `json:"path,omitempty"`
-	// Version is the skill's own, By who took it.
+	// Version is the skill's own version. By is the Initiator.
 	Version string `json:"version,omitempty"`
 	By      string `json:"by,omitempty"`
-	// Rules are those granted, or taken back.
-	Rules    []string   `json:"rules,omitempty"`
-	Withheld []Withheld `json:"withheld,omitempty"`
-	Why      string     `json:"why,omitempty"`
-	// Count is how many skills there are now, Listed the names of those that models are shown, the first 20.
+	// Rules are the rules that were granted, or that ended.
+	Rules    []string       `json:"rules,omitempty"`
+	Withheld []WithheldRule `json:"withheld,omitempty"`
+	Why      string         `json:"why,omitempty"`
+	// Count is the number of skills in the catalog. Listed are the names of the first 20 that models see.
 	Count  int      `json:"count,omitempty"`
 	Listed []string `json:"listed,omitempty"`
 }
 
-// mostListed keeps an event about a large catalog small.
-const mostListed = 20
+// maxEventNames keeps an event about a large catalog small.
+const maxEventNames = 20
 
-// catalogEvent says what the catalog is now, and why it changed.
+// catalogEvent returns the event for a new catalog. why is the cause: scanned, changed, chosen, registered.
 func catalogEvent(c Catalog, why string) Event {
 	e := Event{Kind: EventCatalog, Count: len(c.Skills), Why: why}
 	for _, s := range c.Skills {
-		if s.ForModels() && len(e.Listed) < mostListed {
+		if s.ForModels() && len(e.Listed) < maxEventNames {
 			e.Listed = append(e.Listed, s.Name)
 		}
 	}

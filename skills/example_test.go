@@ -28,7 +28,7 @@ func Example() {
 		return
 	}
 	fmt.Println(skills.Render(catalog, skills.PromptOptions{}).Text)
-	if _, err := registry.Take(ctx, skills.Want{Agent: "ann", Name: "greet"}); err != nil {
+	if _, err := registry.Activate(ctx, skills.ActivateRequest{Agent: "ann", Name: "greet"}); err != nil {
 		fmt.Println(err)
 		return
 	}

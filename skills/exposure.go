@@ -5,25 +5,26 @@ import (
 	"slices"
 )
 
-// Exposure says who may take a skill. The zero value leaves it to the skill's own flags.
+// Exposure is the set of initiators that may activate a skill. The zero value means that only the skill's own
+// flags count.
 type Exposure string
 
 // The exposures, widest first (skills.md 2.4).
 const (
-	// On: listed for models with its description, and taken by models and people.
+	// On: models see the name and the description. Models and people can activate the skill.
 	On Exposure = "on"
-	// NameOnly: the same, but listed without its description, which saves room in prompts.
+	// NameOnly: as On, but models see only the name, which saves space in prompts.
 	NameOnly Exposure = "name-only"
-	// PeopleOnly: not listed for models and not taken by them; people may ($name).
+	// PeopleOnly: models do not see the skill and cannot activate it. People can ($name).
 	PeopleOnly Exposure = "user-invocable-only"
-	// Off: nobody takes it.
+	// Off: neither models nor people can activate the skill.
 	Off Exposure = "off"
 )
 
-// width orders exposures; a smaller one is stricter.
+// width orders exposures from strict to open. It returns -1 for a text that is not an exposure.
 func (e Exposure) width() int { return slices.Index([]Exposure{Off, PeopleOnly, NameOnly, On}, e) }
 
-// ParseExposure reads an exposure as a person writes it. With an error it answers Off.
+// ParseExposure reads an exposure from a configuration. On an error it returns Off, the safe value.
 func ParseExposure(text string) (Exposure, error) {
 	if e := Exposure(text); e.width() >= 0 {
 		return e, nil
@@ -31,17 +32,17 @@ func ParseExposure(text string) (Exposure, error) {
 	return Off, fmt.Errorf("%q says not who may take a skill: write on, name-only, user-invocable-only or off", text)
 }
 
-// Choices are what a person set about skills, each named by its name, or by the path of its SKILL.md or
-// its directory. They only narrow: what a skill's own flags rule out, no choice brings back. The zero
-// value changes nothing.
+// Choices are a person's settings for skills. A key is the name of a skill, the path of its SKILL.md, or its
+// directory. Choices can only restrict: they cannot allow what the skill's own flags forbid. The zero value
+// changes nothing.
 type Choices struct {
-	// Disabled are off.
+	// Disabled are the skills that are off.
 	Disabled []string `yaml:"disabled,omitempty" json:"disabled,omitempty"`
-	// Overrides say it more finely. What is no exposure counts as Off; Check finds it.
+	// Overrides set the exposure of a skill. An unknown exposure counts as Off, and Check reports it.
 	Overrides map[string]Exposure `yaml:"overrides,omitempty" json:"overrides,omitempty"`
 }
 
-// Check returns what in the choices cannot be meant.
+// Check returns an error for the first override with an unknown exposure.
 func (c Choices) Check() error {
 	for _, name := range sortedKeys(c.Overrides) {
 		if _, err := ParseExposure(string(c.Overrides[name])); err != nil {
@@ -51,7 +52,7 @@ func (c Choices) Check() error {
 	return nil
 }
 
-// Exposure is what comes of the choices and of the skill's own flags: the strictest of them.
+// Exposure returns the strictest of the choices and of the skill's own flags.
 func (c Choices) Exposure(s Skill) Exposure {
 	e := On
 	if s.UserOnly {
@@ -73,7 +74,7 @@ func (c Choices) Exposure(s Skill) Exposure {
 	return e
 }
 
-// Apply returns the catalog with each skill's Exposure set by the choices.
+// Apply returns a copy of the catalog in which each skill has its Exposure.
 func (c Choices) Apply(to Catalog) Catalog {
 	to.Skills = slices.Clone(to.Skills)
 	for i := range to.Skills {
@@ -82,13 +83,13 @@ func (c Choices) Apply(to Catalog) Catalog {
 	return to
 }
 
-// ForModels reports whether a model may see and take the skill.
+// ForModels reports whether models see the skill and can activate it.
 func (s Skill) ForModels() bool {
 	return !s.UserOnly && s.Exposure != PeopleOnly && s.Exposure != Off
 }
 
-// refuses says why the skill is not for who asks; nil when it is.
-func (s Skill) refuses(by Taker) error {
+// checkInitiator returns the error with which the skill refuses an initiator, nil if it does not.
+func (s Skill) checkInitiator(by Initiator) error {
 	switch {
 	case s.Exposure == Off:
 		return ErrDisabled

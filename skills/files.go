@@ -12,19 +12,19 @@ import (
 	"symbio/skills/walk"
 )
 
-// What a listing of a skill's files holds at most (skills.md R60, F22), and how much of a directory is
-// looked at for it.
+// The limits of a list of a skill's files (skills.md R60, F22). The list goes into a prompt, so it is short.
+// The number of visited entries limits the time in a directory that was not meant as a skill.
 const (
-	mostFiles     = 200
-	mostFileBytes = 16 << 10
-	mostLooked    = 20_000
-	deepestFile   = 8
+	maxListedFiles    = 200
+	maxListedBytes    = 16 << 10
+	maxVisitedEntries = 20_000
+	maxFileDepth      = 8
 )
 
-// onDisk says that the skill has a directory that a tool can read.
+// onDisk reports whether the skill has a directory that a tool can read.
 func (s Skill) onDisk() bool { return s.files == nil && filepath.IsAbs(s.Dir) }
 
-// ResourcePath is where a file of the skill lies, of which rel is the path from its directory.
+// ResourcePath returns the path of a file of the skill. rel starts from the skill's directory.
 func (s Skill) ResourcePath(rel string) string {
 	if s.files != nil {
 		return s.Dir + "/" + rel
@@ -32,7 +32,7 @@ func (s Skill) ResourcePath(rel string) string {
 	return filepath.Join(s.Dir, filepath.FromSlash(rel))
 }
 
-// tree is the skill's directory, of which nothing outside can be reached.
+// tree opens the skill's directory. No path and no link leads out of it. The caller must call done.
 func (s Skill) tree() (files fs.FS, done func() error, err error) {
 	if s.files != nil {
 		return s.files, func() error { return nil }, nil
@@ -44,9 +44,9 @@ func (s Skill) tree() (files fs.FS, done func() error, err error) {
 	return root.FS(), root.Close, nil
 }
 
-// Files lists the files of the skill but the SKILL.md, by their paths from its directory, in order:
-// regular files, and links to such that do not lead out. There are at most 200, of 16 KiB together;
-// truncated says that there are more. It reads the disk.
+// Files returns the files of the skill except the SKILL.md, sorted, as paths from its directory. It returns
+// regular files, and links to regular files inside the directory. It returns at most 200 files whose paths have at
+// most 16 KiB together. truncated reports whether there are more. It reads the disk.
 func (s Skill) Files() (list []string, truncated bool, err error) {
 	files, done, err := s.tree()
 	if err != nil {
@@ -55,7 +55,7 @@ func (s Skill) Files() (list []string, truncated bool, err error) {
 	defer func() { _ = done() }() // nothing was written
 	looked, size := 0, 0
 	err = fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
-		if looked++; looked > mostLooked {
+		if looked++; looked > maxVisitedEntries {
 			truncated = true
 			return fs.SkipAll
 		}
@@ -63,7 +63,7 @@ func (s Skill) Files() (list []string, truncated bool, err error) {
 			return nil // what cannot be read is not listed
 		}
 		if d.IsDir() {
-			if name != "." && (d.Name() == ".git" || walk.Pruned(d.Name()) || strings.Count(name, "/") >= deepestFile) {
+			if name != "." && (d.Name() == ".git" || walk.Pruned(d.Name()) || strings.Count(name, "/") >= maxFileDepth) {
 				return fs.SkipDir
 			}
 			return nil
@@ -71,7 +71,7 @@ func (s Skill) Files() (list []string, truncated bool, err error) {
 		if name == walk.FileName || !regular(files, name, d) {
 			return nil
 		}
-		if len(list) == mostFiles || size+len(name) > mostFileBytes {
+		if len(list) == maxListedFiles || size+len(name) > maxListedBytes {
 			truncated = true
 			return fs.SkipAll
 		}
@@ -84,6 +84,7 @@ func (s Skill) Files() (list []string, truncated bool, err error) {
 	return list, truncated, nil
 }
 
+// regular reports whether an entry is a regular file or a link to one inside files.
 func regular(files fs.FS, name string, d fs.DirEntry) bool {
 	if d.Type()&fs.ModeSymlink == 0 {
 		return d.Type().IsRegular()
@@ -92,18 +93,18 @@ func regular(files fs.FS, name string, d fs.DirEntry) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Kind is a directory of resources of a skill.
-type Kind string
+// ResourceKind is a kind of resource of a skill. Each has its own directory.
+type ResourceKind string
 
 // The kinds (specification: optional directories).
 const (
-	Scripts    Kind = "scripts"
-	References Kind = "references" // or reference, as some have it
-	Assets     Kind = "assets"
+	Scripts    ResourceKind = "scripts"
+	References ResourceKind = "references" // or reference, as some have it
+	Assets     ResourceKind = "assets"
 )
 
-// dirs are the names under which a skill may keep a kind.
-func (k Kind) dirs() []string {
+// dirs returns the directory names of a kind. Some skills write reference instead of references.
+func (k ResourceKind) dirs() []string {
 	switch k {
 	case References:
 		return []string{"references", "reference"}
@@ -113,8 +114,8 @@ func (k Kind) dirs() []string {
 	return nil
 }
 
-// Resources lists the files of one kind, by their paths from the skill's directory; capped as Files is.
-func (s Skill) Resources(k Kind) ([]string, error) {
+// Resources returns the files of one kind, as paths from the skill's directory. The limits are those of Files.
+func (s Skill) Resources(k ResourceKind) ([]string, error) {
 	all, _, err := s.Files()
 	return slices.DeleteFunc(all, func(name string) bool {
 		dir, _, _ := strings.Cut(name, "/")
@@ -122,8 +123,8 @@ func (s Skill) Resources(k Kind) ([]string, error) {
 	}), err
 }
 
-// top are the names of the files directly in one of the skill's directories.
-func (s Skill) top(dir string) (names []string) {
+// topFiles returns the files directly in one of the skill's directories, nil if it cannot be read.
+func (s Skill) topFiles(dir string) (names []string) {
 	files, done, err := s.tree()
 	if err != nil {
 		return nil
@@ -134,7 +135,7 @@ func (s Skill) top(dir string) (names []string) {
 		return nil
 	}
 	for _, e := range entries {
-		if name := oneLine(e.Name()); len(names) < mostFiles && regular(files, path.Join(dir, e.Name()), e) {
+		if name := oneLine(e.Name()); len(names) < maxListedFiles && regular(files, path.Join(dir, e.Name()), e) {
 			names = append(names, name)
 		}
 	}

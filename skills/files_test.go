@@ -41,7 +41,7 @@ func TestFilesOfASkillAreItsOwn(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || truncated || err != nil {
 		t.Errorf("truncated = %t, %v (-want +got):\n%s", truncated, err, d)
 	}
-	for kind, want := range map[skills.Kind][]string{
+	for kind, want := range map[skills.ResourceKind][]string{
 		skills.Scripts: {"scripts/run.sh"}, skills.Assets: {"assets/bin", "assets/t.md"},
 		skills.References: {"reference/old.md", "references/a.md", "references/deep/b.md", "references/in.md"}, "secrets": {},
 	} {

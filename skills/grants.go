@@ -9,12 +9,13 @@ import (
 	"symbio/security/permission"
 )
 
-// ownFiles is the rule by which every agent may read the files of an active skill, whatever the skill asks for: without
-// it a skill's text would name files that the agent cannot open (skills.md R61). Denials come before it.
+// ownFiles is the rule that lets every agent read the files of an active skill, whatever the skill asks for.
+// Without it a skill's text would name files that the agent cannot open (skills.md R61). Deny rules of the
+// configuration still win.
 const ownFiles = "Read(${CLAUDE_SKILL_DIR}/*)"
 
-// agentGrants is what the active skills of one agent give it. The registry's actor makes a new one for each change and
-// publishes it; but for its two kinds of flags it is not changed afterwards.
+// agentGrants is what the active skills of one agent grant. The registry's actor makes a new one for each change
+// and publishes it. Only its atomic flags change afterwards, so that readers need no lock.
 type agentGrants struct {
 	gone    *atomic.Bool // the agent has ended; the same flag from its first skill to its end
 	grants  []*grant     // by label
@@ -22,32 +23,33 @@ type agentGrants struct {
 	reading []permission.Granted
 }
 
-// grant is what one active skill gives.
+// grant is what one active skill grants.
 type grant struct {
-	label string
-	rules []permission.Rule
-	home  home
-	holds func() bool // whether the rules still count; it looks at the disk
-	ended atomic.Bool // they did not any more, at some time
+	label    string
+	rules    []permission.Rule
+	skillDir skillDir
+	valid    func() bool // whether the rules still count; it looks at the disk
+	ended    atomic.Bool // they did not any more, at some time
 }
 
-// home is the directory of an active skill.
-type home struct{ dir, canonical string }
+// skillDir is the directory of an active skill. canonical is the path without links, as it was at the activation.
+type skillDir struct{ dir, canonical string }
 
+// newAgentGrants sorts the grants and computes the rules once, because readers ask for each decision.
 func newAgentGrants(gone *atomic.Bool, grants []*grant) *agentGrants {
 	slices.SortFunc(grants, func(a, b *grant) int { return cmp.Compare(a.label, b.label) })
 	g := &agentGrants{gone: gone, grants: grants, rules: merge(grants)}
 	for _, s := range grants {
-		if rule, err := permission.ParseGrant(ownFiles); err == nil && s.home != (home{}) {
-			g.reading = append(g.reading, permission.Granted{Rule: rule.WithSkillDir(s.home.dir), Source: "skill:" + s.label})
+		if rule, err := permission.ParseGrant(ownFiles); err == nil && s.skillDir != (skillDir{}) {
+			g.reading = append(g.reading, permission.Granted{Rule: rule.WithSkillDir(s.skillDir.dir), Source: "skill:" + s.label})
 		}
 	}
 	g.reading = slices.Clip(g.reading)
 	return g
 }
 
-// merge returns each rule of the grants that have not ended once, ordered by its text. Its source is the first skill that
-// grants it, by label.
+// merge returns the rules of the grants that have not ended, without duplicates and ordered by their text. The
+// source of a rule is the first skill by label that grants it.
 func merge(grants []*grant) []permission.Granted {
 	sources := map[permission.Rule]string{}
 	rules := []permission.Granted{}
@@ -65,16 +67,18 @@ func merge(grants []*grant) []permission.Granted {
 	return slices.Clip(rules)
 }
 
-// lapse ends the grants that do not hold any more, for good, and returns them.
-func (g *agentGrants) lapse() (lapsed []*grant) {
+// endInvalid ends the grants that are no longer valid, and returns those that this call ended. A grant does not
+// become valid again, even if the file is restored.
+func (g *agentGrants) endInvalid() (lapsed []*grant) {
 	for _, s := range g.grants {
-		if len(s.rules) > 0 && !s.ended.Load() && !s.holds() && s.ended.CompareAndSwap(false, true) {
+		if len(s.rules) > 0 && !s.ended.Load() && !s.valid() && s.ended.CompareAndSwap(false, true) {
 			lapsed = append(lapsed, s)
 		}
 	}
 	return lapsed
 }
 
+// granted returns the rules that hold now.
 func (g *agentGrants) granted() []permission.Granted {
 	if slices.ContainsFunc(g.grants, func(s *grant) bool { return s.ended.Load() }) {
 		return merge(g.grants)
@@ -82,25 +86,26 @@ func (g *agentGrants) granted() []permission.Granted {
 	return g.rules
 }
 
-// dirs returns the directories of the skills, without those that a link leads elsewhere since the activation.
+// dirs returns the directories of the skills. It leaves out a directory that a link now leads elsewhere, because
+// the agent's commands can read what is returned here.
 func (g *agentGrants) dirs() (dirs []string) {
 	for _, s := range g.grants {
-		if real, err := filepath.EvalSymlinks(s.home.dir); s.home != (home{}) && err == nil && real == s.home.canonical {
-			dirs = append(dirs, s.home.dir)
+		if real, err := filepath.EvalSymlinks(s.skillDir.dir); s.skillDir != (skillDir{}) && err == nil && real == s.skillDir.canonical {
+			dirs = append(dirs, s.skillDir.dir)
 		}
 	}
 	slices.Sort(dirs)
 	return dirs
 }
 
-// homeOf is where the skill's files may be read; none for a skill without a directory on the disk.
-func homeOf(s Skill) home {
+// skillDirOf returns the directory of a skill, the zero value for a skill without a directory on the disk.
+func skillDirOf(s Skill) skillDir {
 	if !s.onDisk() {
-		return home{}
+		return skillDir{}
 	}
 	canonical, err := filepath.EvalSymlinks(s.Dir)
 	if err != nil {
-		return home{}
+		return skillDir{}
 	}
-	return home{s.Dir, canonical}
+	return skillDir{s.Dir, canonical}
 }

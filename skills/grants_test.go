@@ -43,7 +43,7 @@ func TestGrantsEqualThoseOfTheActiveSkills(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"activate": func(t *rapid.T) {
 				agent, name := pick(t)
-				a, err := r.Take(t.Context(), skills.Want{Agent: agent, Name: name})
+				a, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: agent, Name: name})
 				if err != nil || a.Already != active[agent][name] {
 					t.Fatalf("activate: %v, already %t, want %t", err, a.Already, active[agent][name])
 				}
@@ -51,7 +51,7 @@ func TestGrantsEqualThoseOfTheActiveSkills(t *testing.T) {
 			},
 			"activate what is not there": func(t *rapid.T) {
 				agent, name := pick(t)
-				if _, err := r.Take(t.Context(), skills.Want{Agent: agent, Name: name + "x"}); err == nil {
+				if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: agent, Name: name + "x"}); err == nil {
 					t.Fatal("activated")
 				}
 			},

@@ -10,7 +10,8 @@ import (
 	"symbio/skills/format"
 )
 
-// library is the registry's catalog and what it is made of. Only the registry's actor uses it.
+// library builds the registry's catalog from the last scan and from registered skills. Only the registry's actor
+// uses it.
 type library struct {
 	cfg     Config
 	scanner *scanner
@@ -21,23 +22,25 @@ type library struct {
 	removed    map[string]bool  // unregistered, by id
 	catalog    Catalog          // the result; replaced, not written to
 	published  bool             // the catalog was published, and can be compared
-	looked     time.Time        // when the disk was looked at last
+	lastCheck  time.Time        // when the disk was looked at last
 }
 
-// refresh looks for what has changed, unless that was done just now and that is enough.
+// refresh updates the catalog if a file has changed. Unless now is set, it does not look at the disk more often
+// than once per Config.Fresh.
 func (l *library) refresh(ctx context.Context, now bool) error {
-	if !now && time.Since(l.looked) < l.cfg.Fresh {
+	if !now && time.Since(l.lastCheck) < l.cfg.Fresh {
 		return nil
 	}
 	return l.rescan(ctx, l.scanner.refresh, "changed")
 }
 
+// rescan replaces the scanned part of the catalog. On an error the catalog stays.
 func (l *library) rescan(ctx context.Context, scan func(context.Context) (Catalog, error), why string) error {
 	c, err := scan(ctx)
 	if err != nil {
 		return err
 	}
-	l.scanned, l.looked = c, time.Now()
+	l.scanned, l.lastCheck = c, time.Now()
 	l.cfg.Logger.Debug("skills scanned", "skills", len(c.Skills), "errors", len(c.Errors), "truncated", c.Truncated)
 	for _, p := range c.Errors {
 		l.cfg.Logger.Warn("skill left out", "path", p.Path, "why", p.Message())
@@ -46,11 +49,13 @@ func (l *library) rescan(ctx context.Context, scan func(context.Context) (Catalo
 	return nil
 }
 
+// choose applies other choices to the catalog.
 func (l *library) choose(c Choices) {
 	l.cfg.Choices = c
 	l.assemble("chosen")
 }
 
+// register adds all of the skills or none.
 func (l *library) register(skills []Skill) error {
 	taken := map[string]bool{}
 	for _, s := range l.catalog.Skills {
@@ -74,6 +79,7 @@ func (l *library) register(skills []Skill) error {
 	return nil
 }
 
+// unregister removes a skill until it is registered again: a scan that finds it does not bring it back.
 func (l *library) unregister(name string) (Skill, error) {
 	skill, err := l.catalog.Resolve(name, l.cfg.Duplicates)
 	if err != nil {
@@ -85,7 +91,7 @@ func (l *library) unregister(name string) (Skill, error) {
 	return skill, nil
 }
 
-// assemble makes the catalog of what was scanned and what was registered, and publishes it if it differs from the last.
+// assemble builds the catalog and publishes it if it differs from the last one. why goes into the event.
 func (l *library) assemble(why string) {
 	c := l.scanned
 	c.Skills = slices.DeleteFunc(slices.Clone(c.Skills), func(s Skill) bool {
@@ -107,7 +113,8 @@ func (l *library) assemble(why string) {
 	l.cfg.Report(catalogEvent(c, why))
 }
 
-// sameCatalog reports whether two catalogs are the same to their readers.
+// sameCatalog reports whether two catalogs show the same to models and people. It compares what a scan can change,
+// and not the texts.
 func sameCatalog(a, b Catalog) bool {
 	sameSkill := func(x, y Skill) bool {
 		return x.ID == y.ID && x.Name == y.Name && x.Path == y.Path && x.Scope == y.Scope && x.Exposure == y.Exposure &&

@@ -23,54 +23,55 @@ import (
 	"symbio/skills/walk"
 )
 
-// bundledPrefix marks the paths of skills that lie inside the program.
+// bundledPrefix begins the paths of skills inside the program. They are not paths on the disk.
 const bundledPrefix = "bundled:"
 
-// Skill is a skill as the catalog holds it, without its instructions. It is a value; its maps and
-// slices are not written to.
+// Skill is a skill as the catalog lists it, without its instructions. It is a value. Callers must not write to its
+// maps and slices.
 type Skill struct {
 	format.Manifest
-	// ID is the SHA-256 of the canonical path: the same file has the same id, whatever led to it.
+	// ID is the SHA-256 of the canonical path, so that a file has one id, whichever link led to it.
 	ID string `json:"id"`
-	// Path is the SKILL.md, Dir its directory: absolute, as found, links not resolved. Those of a
-	// bundled skill begin with "bundled:" and are no paths on the disk.
+	// Path is the SKILL.md and Dir its directory: absolute, as found, with links not resolved. For a bundled skill
+	// they begin with "bundled:" and are not paths on the disk.
 	Path  string `json:"path"`
 	Dir   string `json:"dir"`
 	Scope Scope  `json:"scope"`
-	// HasScripts, HasReferences and HasAssets say which directories of resources it has.
+	// HasScripts, HasReferences and HasAssets report which resource directories the skill has.
 	HasScripts    bool `json:"has_scripts"`
 	HasReferences bool `json:"has_references"`
 	HasAssets     bool `json:"has_assets"`
-	// ModTime and Size are the file's when it was read.
+	// ModTime and Size describe the file at the time of the read.
 	ModTime time.Time `json:"mtime"`
 	Size    int64     `json:"size"`
-	// Exposure says who may take it: what its flags and the configuration's choices come to. A scan sets it.
+	// Exposure is set by a scan: the skill's own flags, restricted by the configuration.
 	Exposure Exposure `json:"exposure,omitempty"`
-	// Stale: an edit broke the file. This is the last version that was in order; Catalog.Errors says what
-	// is wrong, and the skill cannot be activated until it is mended.
+	// Stale is true when an edit broke the file. The rest of the Skill is then the last good version.
+	// Catalog.Errors has the reason, and the skill cannot be activated until the file is repaired.
 	Stale bool `json:"stale,omitempty"`
-	// Diagnostics are what was found without being an Error.
+	// Diagnostics are the warnings and notes of the format.
 	Diagnostics []format.Diagnostic `json:"diagnostics,omitempty"`
 
+	// files has the files of a skill in memory or inside the program. It is nil for a skill on the disk.
 	files fs.FS // where a bundled skill's files are; nil on the disk
 }
 
-// Load reads the front matter of the skill in dir, and not its instructions. The error is a
-// *LoadError. It opens nothing outside dir, and does not block on a FIFO.
+// Load reads the front matter of the skill in dir, and not its instructions. The error is a *LoadError. It opens
+// nothing outside dir, and does not block on a FIFO.
 func Load(dir string, policy format.Policy) (Skill, error) {
 	r, err := load(dir, policy, false)
 	return r.skill, err
 }
 
-// LoadFull reads the whole skill in dir: the text after the front matter are its instructions, and hash is the SHA-256 of
-// the SKILL.md of which both come. Otherwise as Load.
+// LoadFull reads the whole skill in dir. instructions is the text after the front matter, and hash is the SHA-256
+// of the SKILL.md. Otherwise it is as Load.
 func LoadFull(dir string, policy format.Policy) (s Skill, instructions, hash string, err error) {
 	r, err := load(dir, policy, true)
 	return r.skill, r.body, r.hash, err
 }
 
-// reading is what came of reading one skill. With an error among diags only they count.
-type reading struct {
+// loadResult is the result of reading one skill. If diags has an error, the other fields are incomplete.
+type loadResult struct {
 	skill Skill
 	body  string
 	hash  string    // SHA-256 of the whole file
@@ -78,7 +79,8 @@ type reading struct {
 	diags []format.Diagnostic
 }
 
-func (r reading) err() error {
+// err returns a *LoadError if diags has an error, else nil.
+func (r loadResult) err() error {
 	kind := kindOf(r.diags)
 	if kind == nil {
 		return nil
@@ -86,9 +88,9 @@ func (r reading) err() error {
 	return &LoadError{Path: r.skill.Dir, Diagnostics: r.diags, Err: kind}
 }
 
-// read reads a skill of the catalog whole.
-func (c Config) read(skill Skill) reading {
-	var r reading
+// read reads a whole skill of the catalog again from where it lies.
+func (c Config) read(skill Skill) loadResult {
+	var r loadResult
 	if skill.files != nil {
 		name := path.Base(strings.TrimPrefix(skill.Dir, bundledPrefix))
 		if strings.HasPrefix(skill.Dir, inlinePrefix) {
@@ -107,21 +109,23 @@ func (c Config) read(skill Skill) reading {
 	return r
 }
 
+// hashOf returns the SHA-256 of a text, in hex.
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// version tells one state of a file from another: its content, and what a system knows of it (skills.md
-// C22).
-func (r reading) version() string {
+// version identifies one state of a file by its content, time and size (skills.md C22). A model is shown a text
+// again when the version differs.
+func (r loadResult) version() string {
 	return r.hash + " " + strconv.FormatInt(r.skill.ModTime.UnixNano(), 10) + " " + strconv.FormatInt(r.skill.Size, 10)
 }
 
-func load(dir string, policy format.Policy, whole bool) (reading, error) {
+// load finds the directory and reads the skill in it.
+func load(dir string, policy format.Policy, whole bool) (loadResult, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return reading{}, fmt.Errorf("find skill directory %s: %w", dir, err)
+		return loadResult{}, fmt.Errorf("find skill directory %s: %w", dir, err)
 	}
 	canonical, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -131,9 +135,9 @@ func load(dir string, policy format.Policy, whole bool) (reading, error) {
 	return r, r.err()
 }
 
-// readDir reads the skill in dir, which links lead to canonical. The name is held against the name
-// by which dir was found. Outside strict skill.md will do.
-func readDir(dir, canonical string, policy format.Policy, whole bool) reading {
+// readDir reads the skill in dir. canonical is dir without links. The skill's name must equal the name in dir, not
+// in canonical. Except at level strict, a file named skill.md is read too, with a warning.
+func readDir(dir, canonical string, policy format.Policy, whole bool) loadResult {
 	r := readNamed(dir, canonical, walk.FileName, policy, whole)
 	if policy.Level == format.Strict || codeOf(r.diags) != format.CodeNoFile {
 		return r
@@ -151,7 +155,7 @@ func readDir(dir, canonical string, policy format.Policy, whole bool) reading {
 	return other
 }
 
-// codeOf is the first error's.
+// codeOf returns the code of the first error, "" if there is none.
 func codeOf(ds []format.Diagnostic) format.Code {
 	for _, d := range ds {
 		if d.Severity == format.Error {
@@ -161,9 +165,9 @@ func codeOf(ds []format.Diagnostic) format.Code {
 	return ""
 }
 
-// readNamed reads the file of that name in dir. No link leads it out of dir.
-func readNamed(dir, canonical, name string, policy format.Policy, whole bool) reading {
-	r := reading{skill: Skill{ID: idOf(canonical), Dir: dir, Path: filepath.Join(dir, name)}}
+// readNamed reads the file called name in dir. os.Root keeps links from leading out of dir.
+func readNamed(dir, canonical, name string, policy format.Policy, whole bool) loadResult {
+	r := loadResult{skill: Skill{ID: idOf(canonical), Dir: dir, Path: filepath.Join(dir, name)}}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		r.fail(format.CodeNoDirectory, "%s is not a directory that can be opened: %v", dir, walk.Reason(err))
@@ -185,12 +189,13 @@ func readNamed(dir, canonical, name string, policy format.Policy, whole bool) re
 	return r
 }
 
-// readPlace is readDir for a directory that a walk has listed. A file that is no link cannot lead out of
-// it, and is opened without further ado.
-func readPlace(p walk.Place, policy format.Policy, whole bool) reading {
+// readPlace is readDir for a directory that a walk has listed. It saves opening an os.Root for a regular file,
+// which cannot lead out of the directory.
+func readPlace(p walk.Place, policy format.Policy, whole bool) loadResult {
 	file := walk.Join(p.Path, walk.FileName)
-	r := reading{skill: Skill{ID: idOf(p.Canonical), Path: file, Dir: file[:len(p.Path)]}}
-	if p.Kind&^fs.ModeSymlink != 0 { // not even opened: that alone makes some devices do something
+	r := loadResult{skill: Skill{ID: idOf(p.Canonical), Path: file, Dir: file[:len(p.Path)]}}
+	// Do not even open it: opening some devices has an effect.
+	if p.Kind&^fs.ModeSymlink != 0 {
 		r.fail(format.CodeNotRegular, "%s is not a regular file but %s", walk.FileName, kindOfFile(p.Kind))
 	} else if f, err := walk.OpenPlain(p.Path, walk.FileName); err == nil {
 		r.read(f, filepath.Base(p.Path), policy, whole)
@@ -205,8 +210,8 @@ func readPlace(p walk.Place, policy format.Policy, whole bool) reading {
 	return r
 }
 
-// read takes the front matter of f, and with whole the rest.
-func (r *reading) read(f fs.File, dirName string, policy format.Policy, whole bool) {
+// read parses the front matter of f, and with whole the text after it.
+func (r *loadResult) read(f fs.File, dirName string, policy format.Policy, whole bool) {
 	info, err := f.Stat()
 	if err != nil {
 		r.fail(format.CodeFileRead, "%s cannot be read: %v", walk.FileName, walk.Reason(err))
@@ -238,13 +243,15 @@ func (r *reading) read(f fs.File, dirName string, policy format.Policy, whole bo
 		r.fail(format.CodeFileRead, "%s cannot be read: %v", walk.FileName, walk.Reason(err))
 		return
 	}
-	r.take(m, diags)
+	r.setManifest(m, diags)
 }
 
-// heads are buffers for the first block of a file; nothing that is read keeps them.
+// heads holds buffers for the first block of a file. Nothing keeps a reference to a buffer after the parse.
 var heads = sync.Pool{New: func() any { return new([format.HeadSize]byte) }}
 
-func (r *reading) readWhole(f fs.File, dirName string, policy format.Policy) {
+// readWhole parses all of f and computes its hash. It checks the size again, because the file can grow after the
+// stat.
+func (r *loadResult) readWhole(f fs.File, dirName string, policy format.Policy) {
 	data, more, err := readUpTo(f, nil, format.MaxFile+1, r.mark.Size())
 	switch {
 	case err != nil:
@@ -257,10 +264,11 @@ func (r *reading) readWhole(f fs.File, dirName string, policy format.Policy) {
 	r.hash = hashOf(string(data))
 	m, body, diags := format.Parse(data, dirName, policy)
 	r.body = body
-	r.take(m, diags)
+	r.setManifest(m, diags)
 }
 
-func (r *reading) take(m format.Manifest, diags []format.Diagnostic) {
+// setManifest stores the result of the parser.
+func (r *loadResult) setManifest(m format.Manifest, diags []format.Diagnostic) {
 	r.skill.Manifest = m
 	r.diags = append(r.diags, diags...)
 	if !format.Failed(r.diags) {
@@ -268,7 +276,8 @@ func (r *reading) take(m format.Manifest, diags []format.Diagnostic) {
 	}
 }
 
-func (r *reading) openFailed(err error) {
+// openFailed turns the error of opening SKILL.md into a diagnostic.
+func (r *loadResult) openFailed(err error) {
 	switch {
 	case escapes(err):
 		r.fail(format.CodeEscape, "%s is a link that leads out of the skill's directory", walk.FileName)
@@ -279,29 +288,34 @@ func (r *reading) openFailed(err error) {
 	}
 }
 
-func (r *reading) fail(c format.Code, message string, args ...any) {
+// fail adds an error.
+func (r *loadResult) fail(c format.Code, message string, args ...any) {
 	r.note(format.Error, c, message, args...)
 }
 
-func (r *reading) note(s format.Severity, c format.Code, message string, args ...any) {
+// note adds a diagnostic of severity s.
+func (r *loadResult) note(s format.Severity, c format.Code, message string, args ...any) {
 	r.diags = append(r.diags, format.Diagnostic{Code: c, Severity: s, Message: fmt.Sprintf(message, args...)})
 }
 
+// setResources sets which resource directories the skill has. has reports whether a directory exists.
 func (s *Skill) setResources(has func(string) bool) {
 	s.putResources(walk.Resources{Scripts: has("scripts"), References: has("references") || has("reference"), Assets: has("assets")})
 }
 
+// putResources stores which resource directories a walk has found.
 func (s *Skill) putResources(r walk.Resources) {
 	s.HasScripts, s.HasReferences, s.HasAssets = r.Scripts, r.References, r.Assets
 }
 
+// resources returns what putResources stored, to compare it with the next walk.
 func (s *Skill) resources() walk.Resources {
 	return walk.Resources{Scripts: s.HasScripts, References: s.HasReferences, Assets: s.HasAssets}
 }
 
-// Resource reads a text file that belongs to the skill, such as references/checklist.md. ErrResource:
-// the path is not inside the skill's directory, or names no UTF-8 text file of at most 1 MiB. The
-// disk is read, so it may block; links are followed only within the directory.
+// Resource returns a text file of the skill, such as references/checklist.md. ErrResource: the path does not lie
+// inside the skill's directory, or the file is not UTF-8 text of at most 1 MiB. It reads the disk, so it can
+// block. It follows links only inside the directory.
 func (s Skill) Resource(rel string) (string, error) {
 	fail := func(why any) (string, error) {
 		return "", fmt.Errorf("read %q of skill %s: %w: %v", rel, s.Name, ErrResource, why)
@@ -335,6 +349,7 @@ func (s Skill) Resource(rel string) (string, error) {
 	return string(data), nil
 }
 
+// open opens a file below the skill's directory without waiting for a FIFO. The caller must call closeDir.
 func (s Skill) open(rel string) (f fs.File, closeDir func() error, err error) {
 	if s.files != nil {
 		f, err = s.files.Open(rel)
@@ -352,8 +367,9 @@ func (s Skill) open(rel string) (f fs.File, closeDir func() error, err error) {
 	return f, root.Close, nil
 }
 
-// readUpTo reads on from f until data has limit bytes; more says that it has, and the file may go on.
-// Where a regular file has the size that it is said to have, its end is not looked for.
+// readUpTo appends to data from f until data has limit bytes. more reports whether the limit was reached and the
+// file can have more. It stops at the expected size without a read that would only return io.EOF, which saves a
+// system call for each file of a scan.
 func readUpTo(f io.Reader, data []byte, limit int, size int64) (_ []byte, more bool, err error) {
 	data = slices.Grow(data, max(0, min(limit, max(int(size), format.HeadSize))-len(data)))
 	for len(data) < limit {
@@ -374,16 +390,18 @@ func readUpTo(f io.Reader, data []byte, limit int, size int64) (_ []byte, more b
 	return data, true, nil
 }
 
-// idOf is the identity of the skill in the directory with that canonical path.
+// idOf returns the id of the skill in the directory with that canonical path.
 func idOf(dir string) string {
 	return hashOf(filepath.Join(dir, walk.FileName))
 }
 
-// escapes recognises os.Root's refusal, which has no sentinel.
+// escapes reports whether os.Root refused a path. The package has no sentinel for that, so the text is compared; a
+// test fails if it changes.
 func escapes(err error) bool {
 	return strings.Contains(walk.Reason(err).Error(), "escapes from parent")
 }
 
+// kindOfFile names the type of a file that is not regular.
 func kindOfFile(m fs.FileMode) string {
 	switch {
 	case m.IsDir():

@@ -8,16 +8,17 @@ import (
 	"strings"
 )
 
-// Duplicates says what a bare name means that several skills have. The zero value is DuplicatesAmbiguous.
+// Duplicates selects what a name means that several skills have. The zero value is DuplicatesAmbiguous.
 type Duplicates string
 
-// What a name of several skills may mean (skills.md C8).
+// The settings for a name of several skills (skills.md C8).
 const (
 	DuplicatesAmbiguous  Duplicates = "ambiguous"  // nothing: choose one by its path
 	DuplicatesPrecedence Duplicates = "precedence" // the first by scope, then of the deepest directory, then by path
 )
 
-// Resolve finds a skill as Find does, and settles a name that several have as d says.
+// Resolve finds a skill as Find does. With DuplicatesPrecedence a name of several skills means the first by scope,
+// then the one in the deepest directory, then the first by path.
 func (c Catalog) Resolve(nameOrPath string, d Duplicates) (Skill, error) {
 	s, err := c.Find(nameOrPath)
 	if d != DuplicatesPrecedence || !errors.Is(err, ErrAmbiguous) {
@@ -26,7 +27,7 @@ func (c Catalog) Resolve(nameOrPath string, d Duplicates) (Skill, error) {
 	return c.first(nameOrPath), nil
 }
 
-// first is the skill that a name means by precedence.
+// first returns the skill that a name means by precedence. At least one skill must have the name.
 func (c Catalog) first(name string) Skill {
 	var named []Skill
 	for _, s := range c.Skills {
@@ -39,9 +40,10 @@ func (c Catalog) first(name string) Skill {
 	})
 }
 
+// depth counts the separators of a path, of any operating system: a bundled path has slashes everywhere.
 func depth(path string) int { return strings.Count(path, "/") + strings.Count(path, `\`) }
 
-// Get returns the skill of that name; of several the first by precedence.
+// Get returns the skill with that name, the first by precedence if there are several.
 func (c Catalog) Get(name string) (Skill, bool) {
 	s, err := c.Resolve(name, DuplicatesPrecedence)
 	return s, err == nil
@@ -53,7 +55,7 @@ func (c Catalog) Contains(nameOrPath string) bool {
 	return ok
 }
 
-// Names are the names of the skills, each once, in order.
+// Names returns the distinct names of the skills, sorted.
 func (c Catalog) Names() []string {
 	names := make([]string, 0, len(c.Skills))
 	for _, s := range c.Skills {
@@ -63,7 +65,7 @@ func (c Catalog) Names() []string {
 	return slices.Compact(names)
 }
 
-// Count is how many skills there are, those of one name counted each.
+// Count returns the number of skills. Skills with the same name count separately.
 func (c Catalog) Count() int { return len(c.Skills) }
 
 // ByTags returns the skills that have any of the tags, in the catalog's order.
@@ -74,6 +76,7 @@ func (c Catalog) ByCapabilities(capabilities ...string) []Skill {
 	return c.having(Skill.Capabilities, capabilities)
 }
 
+// having returns the skills for which of returns at least one of the texts in any.
 func (c Catalog) having(of func(Skill) []string, any []string) (found []Skill) {
 	for _, s := range c.Skills {
 		has := of(s)
@@ -84,17 +87,17 @@ func (c Catalog) having(of func(Skill) []string, any []string) (found []Skill) {
 	return found
 }
 
-// Tags are those of metadata.tags, as in "tender,danish"; a YAML list does too.
-func (s Skill) Tags() []string { return listed(s.Metadata["tags"]) }
+// Tags returns metadata.tags, such as "tender,danish". A YAML list is read as well.
+func (s Skill) Tags() []string { return splitList(s.Metadata["tags"]) }
 
-// Capabilities are those of metadata.capabilities, written as tags are.
-func (s Skill) Capabilities() []string { return listed(s.Metadata["capabilities"]) }
+// Capabilities returns metadata.capabilities, written as Tags are.
+func (s Skill) Capabilities() []string { return splitList(s.Metadata["capabilities"]) }
 
-// Version is metadata.version, else a version beside the other fields; "" = the skill says none.
+// Version returns metadata.version, else the top-level field version, "" if there is neither.
 func (s Skill) Version() string { return cmp.Or(s.Metadata["version"], s.Extra["version"]) }
 
-// listed parts "a, b" and "[a, b]".
-func listed(text string) (items []string) {
+// splitList splits "a, b" and "[a, b]" into its items.
+func splitList(text string) (items []string) {
 	for _, item := range strings.Split(strings.Trim(strings.TrimSpace(text), "[]"), ",") {
 		if item = strings.Trim(item, "\"' \t\n"); item != "" {
 			items = append(items, item)
@@ -103,4 +106,5 @@ func listed(text string) (items []string) {
 	return items
 }
 
+// sortedKeys returns the keys of m in a fixed order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

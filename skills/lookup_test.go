@@ -32,7 +32,7 @@ func library() skills.Catalog {
 	}}
 }
 
-func found(f skills.Found) (out []string) {
+func found(f skills.SearchResult) (out []string) {
 	for _, m := range f.Matches {
 		out = append(out, fmt.Sprintf("%s %s", m.Skill.Path, m.Reason))
 	}
@@ -74,7 +74,7 @@ func TestSearchRanksByHowASkillWasFound(t *testing.T) {
 func TestSearchIsLimited(t *testing.T) {
 	var c skills.Catalog
 	for i := range 120 {
-		s := entry(fmt.Sprintf("s-%03d", i), strings.Repeat("word ", 2000))
+		s := promptEntry(fmt.Sprintf("s-%03d", i), strings.Repeat("word ", 2000))
 		c.Skills = append(c.Skills, s)
 	}
 	for limit, want := range map[int]int{0: 8, -1: 8, 3: 3, 50: 50, 1000: 50} {

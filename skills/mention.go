@@ -11,19 +11,18 @@ type Mention struct {
 	Path string // "" unless the link gives one; it counts before the name
 }
 
-// mostMentions bounds what one message can name.
-const mostMentions = 16
+// maxMentions limits the skills that one message can name, and so the text that a message can load.
+const maxMentions = 16
 
-// Mentions finds the skills that a message names, each once, in order (skills.md R51). What stands in a
-// fenced or an inline code, or after a backslash, is not meant; nor is what goes on as a path, a call or
-// an assignment. Whether there is such a skill, the caller has to see: much that looks so is a shell
-// variable.
+// Mentions returns the skills that a message names, without duplicates and in order (skills.md R51). It ignores
+// code, a $ after a backslash, and a name that continues as a path, a call or an assignment. The caller must check
+// that the skill exists, because many matches are shell variables.
 func Mentions(text string) []Mention {
 	var found []Mention
 	seen := map[Mention]bool{}
 	for _, line := range outsideFences(text) {
 		for _, m := range mentionsIn(blankCode(line)) {
-			if !seen[m] && len(found) < mostMentions {
+			if !seen[m] && len(found) < maxMentions {
 				seen[m] = true
 				found = append(found, m)
 			}
@@ -32,7 +31,8 @@ func Mentions(text string) []Mention {
 	return found
 }
 
-// outsideFences are the lines that no fence encloses. A fence that is not closed reaches to the end.
+// outsideFences returns the lines that are not in a fenced code block. A fence that is not closed extends to the
+// end of the text.
 func outsideFences(text string) (lines []string) {
 	fence := ""
 	for line := range strings.SplitSeq(text, "\n") {
@@ -53,7 +53,7 @@ func outsideFences(text string) (lines []string) {
 	return lines
 }
 
-// blankCode replaces the inline code of a line by blanks. Marks without a partner are text.
+// blankCode replaces the inline code of a line by blanks. A backquote without a partner is text.
 func blankCode(line string) string {
 	var b strings.Builder
 	for {
@@ -74,7 +74,8 @@ func blankCode(line string) string {
 	}
 }
 
-// closing finds where the code ends that the mark began: behind as many backquotes, no more.
+// closing returns the end of the inline code that mark began: after the same number of backquotes. It returns -1
+// if the code is not closed.
 func closing(rest, mark string) int {
 	for from := 0; ; {
 		at := strings.Index(rest[from:], mark)
@@ -89,6 +90,7 @@ func closing(rest, mark string) int {
 	}
 }
 
+// mentionsIn returns the mentions of one line without code.
 func mentionsIn(line string) (found []Mention) {
 	runes := []rune(line)
 	for i := 0; i < len(runes); i++ {
@@ -100,12 +102,12 @@ func mentionsIn(line string) (found []Mention) {
 			end++
 		}
 		name := string(runes[i+1 : end])
-		if name == "" || !ends(runes[end:]) {
+		if name == "" || !endsName(runes[end:]) {
 			continue
 		}
 		m := Mention{Name: name}
 		if i > 0 && runes[i-1] == '[' {
-			m.Path = target(string(runes[end:]))
+			m.Path = linkTarget(string(runes[end:]))
 		}
 		found = append(found, m)
 		i = end - 1
@@ -113,12 +115,14 @@ func mentionsIn(line string) (found []Mention) {
 	return found
 }
 
+// partOfName reports whether a character can be part of a skill's name.
 func partOfName(r rune) bool {
 	return r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// ends reports whether a name is over where rest begins, and was not the start of something else.
-func ends(rest []rune) bool {
+// endsName reports whether a name is complete where rest begins. It is not if the text goes on as a path, a call,
+// an assignment or an address.
+func endsName(rest []rune) bool {
 	if len(rest) == 0 {
 		return true
 	}
@@ -131,8 +135,8 @@ func ends(rest []rune) bool {
 	return true
 }
 
-// target is the path of a link that begins behind its text: ](path).
-func target(rest string) string {
+// linkTarget returns the path of a Markdown link whose text has just ended: ](path).
+func linkTarget(rest string) string {
 	inner, ok := strings.CutPrefix(rest, "](")
 	if !ok {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// PromptFormat is how the catalog is written (skills.md C18).
+// PromptFormat selects how the catalog is written into a prompt (skills.md C18).
 type PromptFormat string
 
 // The formats. Both hold the same skills.
@@ -17,22 +17,24 @@ const (
 	SkillsContext   PromptFormat = "skills_context"   // skills-codelia.md 6.1
 )
 
-// PromptOptions say what of a catalog goes into a system prompt. The zero value is the default.
+// PromptOptions select what part of a catalog goes into a system prompt. The zero value is the default.
 type PromptOptions struct {
 	// Format is how it is written. Default: AvailableSkills.
 	Format PromptFormat
-	// MaxEntries is how many skills are listed. Default 200.
+	// MaxEntries is the largest number of listed skills. Default 200.
 	MaxEntries int
-	// MaxBytes is how long the whole text may be. Default 32 KiB, some 8,000 tokens.
+	// MaxBytes limits the whole text. Default 32 KiB, about 8,000 tokens.
 	MaxBytes int
-	// Omit, if set, leaves skills out that are not for this agent, or that it has already.
+	// Omit leaves out the skills for which it returns true, such as those that are active already.
 	Omit func(Skill) bool
-	// Search says that the model has skill_search, to find what is not listed.
+	// Search is true when the model has the tool skill_search. The text then says how to find skills that are not
+	// listed.
 	Search bool
-	// Duplicates as in Config: by precedence, only the skill that a name means is listed.
+	// Duplicates is as in Config. By precedence only the skill that a name means is listed.
 	Duplicates Duplicates
 }
 
+// withDefaults returns o with the defaults filled in.
 func (o PromptOptions) withDefaults() PromptOptions {
 	if o.Format == "" {
 		o.Format = AvailableSkills
@@ -49,45 +51,46 @@ func (o PromptOptions) withDefaults() PromptOptions {
 // Rendered is the catalog as a model sees it.
 type Rendered struct {
 	Text string // "" when there is nothing to show
-	// Listed, Shortened and Dropped name skills: what is there, what of that with a shortened description,
-	// and what there was no room for.
+	// Listed are the names of the skills in the text, Shortened those of them with a shortened description, and
+	// Dropped the skills for which there was no room.
 	Listed, Shortened, Dropped []string
 }
 
-// Truncated says that something is missing.
+// Truncated reports whether anything was shortened or dropped.
 func (r Rendered) Truncated() bool { return len(r.Shortened)+len(r.Dropped) > 0 }
 
-// maxDescription is what the specification allows; lenient readers let more in.
+// maxDescription is the limit of the specification. Level lenient reads longer descriptions.
 const maxDescription = 1024
 
-// shortest is how far descriptions are cut, in characters, before skills are left out.
-const shortest = 60
+// minDescription is the length to which descriptions are cut before whole skills are left out, in characters. A
+// shorter text does not tell a model when to use a skill.
+const minDescription = 60
 
-// Render writes the catalog for a system prompt: name, description and location of each skill that a model
-// may take, the first in precedence first. There is no text when there is no such skill. A catalog over
-// budget has its longest descriptions shortened, then its last skills left out, and says so.
-// Nothing in a skill's text can end the list or hide in it: it is escaped, put on one line, and
-// invisible characters are taken out.
+// Render writes the catalog for a system prompt: name, description and location of each skill that a model may
+// activate, in the order of precedence. The text is "" if there is no such skill. If the catalog is over the
+// budget, Render shortens the longest descriptions first, then leaves out the last skills, and says so in the
+// text. Text of a skill cannot end the list or hide in it: it is escaped, put on one line, and invisible
+// characters are removed.
 func Render(c Catalog, o PromptOptions) Rendered {
 	o = o.withDefaults()
 	shown := c.shown(o)
 	if len(shown) == 0 {
 		return Rendered{}
 	}
-	entries := make([]entry, min(len(shown), o.MaxEntries))
+	entries := make([]promptEntry, min(len(shown), o.MaxEntries))
 	for i := range entries {
 		s := shown[i]
-		entries[i] = entry{name: oneLine(s.Name), location: oneLine(s.Path), scope: string(s.Scope), named: s.Exposure == NameOnly}
-		if !entries[i].named {
+		entries[i] = promptEntry{name: oneLine(s.Name), location: oneLine(s.Path), scope: string(s.Scope), nameOnly: s.Exposure == NameOnly}
+		if !entries[i].nameOnly {
 			entries[i].description = cut(oneLine(s.Description), maxDescription)
 		}
 	}
-	w := writer{o, maxDescription}
+	w := promptWriter{o, maxDescription}
 	if w.size(entries) > o.MaxBytes {
-		w.longest = sort.Search(maxDescription, func(n int) bool { return writer{o, n + 1}.size(entries) > o.MaxBytes })
+		w.longest = sort.Search(maxDescription, func(n int) bool { return promptWriter{o, n + 1}.size(entries) > o.MaxBytes })
 	}
-	if w.longest < shortest {
-		w.longest = shortest
+	if w.longest < minDescription {
+		w.longest = minDescription
 		n := sort.Search(len(entries), func(n int) bool { return w.size(entries[:n+1]) > o.MaxBytes })
 		entries = entries[:n]
 	}
@@ -106,7 +109,7 @@ func Render(c Catalog, o PromptOptions) Rendered {
 	return r
 }
 
-// shown are the skills of the catalog that a model is to see.
+// shown returns the skills that a model is to see.
 func (c Catalog) shown(o PromptOptions) []Skill {
 	shown := make([]Skill, 0, len(c.Skills))
 	for _, s := range c.Skills {
@@ -132,35 +135,38 @@ func (c Catalog) shown(o PromptOptions) []Skill {
 	return kept
 }
 
-type entry struct {
+// promptEntry is the text of one skill before it is cut to the budget.
+type promptEntry struct {
 	name, description, location, scope string
-	named                              bool // listed by its name alone
+	nameOnly                           bool // listed by its name alone
 }
 
-// writer writes entries with descriptions of at most longest characters.
-type writer struct {
+// promptWriter writes entries with descriptions of at most longest characters.
+type promptWriter struct {
 	PromptOptions
 	longest int
 }
 
-// reserve is kept for what is said about what was left out.
-const reserve = 200
+// noticeBytes is room for the sentence about what was left out.
+const noticeBytes = 200
 
-func (w writer) size(entries []entry) int {
+// size returns the length of the text with all entries, in bytes.
+func (w promptWriter) size(entries []promptEntry) int {
 	var b strings.Builder
 	for _, e := range entries {
 		w.entry(&b, e)
 	}
-	return b.Len() + len(w.opening(true)) + len(w.closing()) + reserve
+	return b.Len() + len(w.opening(true)) + len(w.closing()) + noticeBytes
 }
 
-func (w writer) entry(b *strings.Builder, e entry) {
+// entry writes one skill.
+func (w promptWriter) entry(b *strings.Builder, e promptEntry) {
 	element := func(name, text string) {
 		fmt.Fprintf(b, "    <%s>%s</%s>\n", name, markup.Replace(text), name)
 	}
 	b.WriteString("  <skill>\n")
 	element("name", e.name)
-	if !e.named {
+	if !e.nameOnly {
 		element("description", cut(e.description, w.longest))
 	}
 	if w.Format == SkillsContext {
@@ -172,7 +178,8 @@ func (w writer) entry(b *strings.Builder, e entry) {
 	b.WriteString("  </skill>\n")
 }
 
-func (w writer) opening(truncated bool) string {
+// opening returns the text before the first entry.
+func (w promptWriter) opening(truncated bool) string {
 	if w.Format != SkillsContext {
 		if truncated {
 			return "<available_skills truncated=\"true\">\n"
@@ -195,14 +202,16 @@ func (w writer) opening(truncated bool) string {
 	return b.String()
 }
 
-func (w writer) closing() string {
+// closing returns the text after the last entry.
+func (w promptWriter) closing() string {
 	if w.Format == SkillsContext {
 		return "</skills_catalog>\n</skills_context>"
 	}
 	return "</available_skills>"
 }
 
-func (w writer) render(entries []entry, dropped, shortened int) string {
+// render returns the whole text, with a sentence about what was left out.
+func (w promptWriter) render(entries []promptEntry, dropped, shortened int) string {
 	var b strings.Builder
 	b.WriteString(w.opening(dropped+shortened > 0))
 	for _, e := range entries {
@@ -222,13 +231,14 @@ func (w writer) render(entries []entry, dropped, shortened int) string {
 	return b.String()
 }
 
-// Line is text of a skill as it may be shown to a model: on one line, without what cannot be seen.
+// Line returns text of a skill as a model may be shown it: on one line, without invisible characters.
 func Line(text string) string { return oneLine(text) }
 
+// markup escapes text for XML-like markup.
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")
 
-// oneLine joins lines and blanks, and drops what a person would not see: control characters,
-// direction marks, tags. Joiners stay; scripts and emoji need them.
+// oneLine joins lines and blanks, and removes characters that a person does not see: control characters, direction
+// marks, tags. It keeps joiners, because scripts and emoji need them.
 func oneLine(s string) string {
 	var b strings.Builder
 	blank := false

@@ -14,12 +14,12 @@ import (
 	"symbio/skills/format"
 )
 
-func entry(name, description string) skills.Skill {
+func promptEntry(name, description string) skills.Skill {
 	return skills.Skill{Manifest: format.Manifest{Name: name, Description: description}, Path: "/s/" + name + "/SKILL.md"}
 }
 
 func TestPromptListsSkills(t *testing.T) {
-	c := skills.Catalog{Skills: []skills.Skill{entry("a", "Does\n  a   thing."), entry("b", "x")}}
+	c := skills.Catalog{Skills: []skills.Skill{promptEntry("a", "Does\n  a   thing."), promptEntry("b", "x")}}
 	want := `<available_skills>
   <skill>
     <name>a</name>
@@ -38,7 +38,7 @@ func TestPromptListsSkills(t *testing.T) {
 }
 
 func TestPromptIsEmptyWithoutSkills(t *testing.T) {
-	hidden := entry("a", "x")
+	hidden := promptEntry("a", "x")
 	hidden.UserOnly = true
 	for about, c := range map[string]skills.Catalog{"none": {}, "none for models": {Skills: []skills.Skill{hidden}}} {
 		if got := skills.Render(c, skills.PromptOptions{}).Text; got != "" {
@@ -53,9 +53,9 @@ func TestPromptCannotBeBrokenOutOf(t *testing.T) {
 		"bidi \u202e\u2066 hidden", "tags \U000E0041\U000E0042", "control \x07\x1b[2J\x00", "line\u2028break\u0085x", "broken \xFF\xFE",
 		"joined 👩\u200d🚀", "zero\u200bwidth\ufeff",
 	} {
-		s := entry("a", text)
+		s := promptEntry("a", text)
 		s.Name = "n" + text
-		got := skills.Render(skills.Catalog{Skills: []skills.Skill{s, entry("b", "x")}}, skills.PromptOptions{}).Text
+		got := skills.Render(skills.Catalog{Skills: []skills.Skill{s, promptEntry("b", "x")}}, skills.PromptOptions{}).Text
 		var doc struct {
 			Skill []struct {
 				Name        string `xml:"name"`
@@ -73,7 +73,7 @@ func TestPromptCannotBeBrokenOutOf(t *testing.T) {
 			t.Errorf("%q: invisible characters are left: %q", text, got)
 		}
 	}
-	if got := skills.Render(skills.Catalog{Skills: []skills.Skill{entry("a", "👩\u200d🚀")}}, skills.PromptOptions{}).Text; !strings.Contains(got, "👩\u200d🚀") {
+	if got := skills.Render(skills.Catalog{Skills: []skills.Skill{promptEntry("a", "👩\u200d🚀")}}, skills.PromptOptions{}).Text; !strings.Contains(got, "👩\u200d🚀") {
 		t.Errorf("the joiner of an emoji is gone: %q", got)
 	}
 }
@@ -85,7 +85,7 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 		if i%2 == 0 {
 			d = strings.Repeat("<é", 500)
 		}
-		c.Skills = append(c.Skills, entry(fmt.Sprintf("s-%03d", i), d))
+		c.Skills = append(c.Skills, promptEntry(fmt.Sprintf("s-%03d", i), d))
 	}
 	for _, b := range []skills.PromptOptions{{}, {MaxEntries: 20}, {MaxEntries: 300, MaxBytes: 100 << 10}, {MaxBytes: 4 << 10}, {MaxBytes: 500}, {MaxBytes: 1}} {
 		got := skills.Render(c, b).Text
@@ -117,17 +117,17 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 }
 
 func TestPromptCutsLongDescriptions(t *testing.T) {
-	got := skills.Render(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 3000))}}, skills.PromptOptions{}).Text
+	got := skills.Render(skills.Catalog{Skills: []skills.Skill{promptEntry("a", strings.Repeat("é", 3000))}}, skills.PromptOptions{}).Text
 	if n := strings.Count(got, "é"); n != 1023 || !strings.Contains(got, "é…<") {
 		t.Errorf("got %d characters, want 1023 and an ellipsis", n)
 	}
-	if got := skills.Render(skills.Catalog{Skills: []skills.Skill{entry("a", strings.Repeat("é", 1024))}}, skills.PromptOptions{}).Text; strings.Count(got, "é") != 1024 {
+	if got := skills.Render(skills.Catalog{Skills: []skills.Skill{promptEntry("a", strings.Repeat("é", 1024))}}, skills.PromptOptions{}).Text; strings.Count(got, "é") != 1024 {
 		t.Error("a description of just the limit was cut")
 	}
 }
 
 func TestPromptInTheOtherFormat(t *testing.T) {
-	a, b := entry("a", "Does <this>."), entry("b", "x")
+	a, b := promptEntry("a", "Does <this>."), promptEntry("b", "x")
 	a.Scope, b.Scope, b.Exposure = skills.ScopeProject, skills.ScopeUser, skills.NameOnly
 	want := `<skills_context>
 <skills_usage>
@@ -166,7 +166,7 @@ func TestPromptInTheOtherFormat(t *testing.T) {
 func TestPromptShowsWhatAModelMayTake(t *testing.T) {
 	var c skills.Catalog
 	for name, e := range map[string]skills.Exposure{"on": skills.On, "": "", "name": skills.NameOnly, "people": skills.PeopleOnly, "off": skills.Off} {
-		s := entry("s"+name, "text of "+name+".")
+		s := promptEntry("s"+name, "text of "+name+".")
 		s.Exposure = e
 		c.Skills = append(c.Skills, s)
 	}

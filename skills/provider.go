@@ -9,10 +9,10 @@ import (
 // The three tiers, as skills-tiers.md names them. They read the disk as it is now, grant nothing, and
 // answer "none" for what is not there or may not be read.
 
-// Tier1 is the catalog for a system prompt; "" when there is nothing to show.
+// Tier1 returns the catalog for a system prompt, "" if no skill is shown to models.
 func (c Catalog) Tier1() string { return Render(c, PromptOptions{}).Text }
 
-// Tier2 is the instructions of a skill, by its name.
+// Tier2 returns the instructions of the skill with that name. It reads the disk.
 func (c Catalog) Tier2(name string) (text string, ok bool) {
 	s, ok := c.Get(name)
 	if !ok || s.Exposure == Off {
@@ -23,8 +23,8 @@ func (c Catalog) Tier2(name string) (text string, ok bool) {
 	return r.body, r.err() == nil
 }
 
-// Tier3List lists the resources of a skill that are of one kind, by their paths from its directory.
-func (c Catalog) Tier3List(name string, k Kind) []string {
+// Tier3List returns the resources of one kind of a skill, as paths from its directory.
+func (c Catalog) Tier3List(name string, k ResourceKind) []string {
 	s, ok := c.Get(name)
 	if !ok || s.Exposure == Off {
 		return nil
@@ -36,7 +36,7 @@ func (c Catalog) Tier3List(name string, k Kind) []string {
 	return slices.Clip(list)
 }
 
-// Tier3 is the text of a resource, by its path from the skill's directory.
+// Tier3 returns the text of a resource. rel is its path from the skill's directory.
 func (c Catalog) Tier3(name, rel string) (text string, ok bool) {
 	s, ok := c.Get(name)
 	if !ok || s.Exposure == Off {

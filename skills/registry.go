@@ -11,24 +11,25 @@ import (
 	"symbio/security/permission"
 )
 
-// Registry hands out the skills of a node to all its agents. It is an actor, which alone changes its state; its methods
-// may be called by any number of goroutines. Those that take a context wait for their turn and for the disk; besides what
-// they say they return the actor's errors (actor.ErrBusy at once when too many wait, actor.ErrStopped after the end) and
-// the context's.
+// Registry is the one place that knows which skills there are and which agent has activated which. It is an actor,
+// and only the actor changes its state. Any number of goroutines may call its methods. A method with a context
+// waits for the actor and for the disk. In addition to the errors in its comment it returns the context's error
+// and the actor's: actor.ErrBusy at once if the queue is full, actor.ErrStopped after the end.
 type Registry struct {
 	cfg Config
 	ref *actor.Ref
 
-	// What the actor publishes, and every goroutine may read.
+	// catalog and agents are published by the actor, so that readers do not wait for it.
 	catalog atomic.Pointer[Snapshot]
 	agents  sync.Map // of *agentGrants, by the agent's id
 }
 
-// Snapshot is the catalog at one moment. It is never changed; another catalog is another Snapshot.
+// Snapshot is the catalog at one moment. It never changes. After a change there is another Snapshot, so that
+// callers can compare pointers.
 type Snapshot struct{ Catalog }
 
-// NewRegistry starts a registry in sys, under cfg.Name, and scans for skills before it returns. It ends with sys; all
-// grants end with it.
+// NewRegistry starts a registry in sys under the name cfg.Name, and scans for skills before it returns. The
+// registry and all grants end with sys.
 func NewRegistry(sys *actor.System, cfg Config) (*Registry, error) {
 	cfg = cfg.withDefaults()
 	r := &Registry{cfg: cfg}
@@ -40,7 +41,7 @@ func NewRegistry(sys *actor.System, cfg Config) (*Registry, error) {
 			r.agents.Clear() // after a crash no skill is active: the actor does not know any more which were
 			b := &behavior{
 				library: library{cfg: cfg, scanner: scanner, publish: r.catalog.Store, registered: map[string]Skill{}, removed: map[string]bool{}},
-				active:  activeSkills{cfg: cfg, agents: map[string]*holder{}, published: &r.agents},
+				active:  activeSkills{cfg: cfg, agents: map[string]*agentSkills{}, published: &r.agents},
 			}
 			return b, b.library.rescan(context.Background(), scanner.scan, "scanned")
 		},
@@ -53,11 +54,10 @@ func NewRegistry(sys *actor.System, cfg Config) (*Registry, error) {
 	return r, nil
 }
 
-// Now returns the catalog as it stands, without waiting. What it holds is not to be written to; while nothing changed it
-// is the same Snapshot.
+// Now returns the present catalog without waiting. Callers must not write to it.
 func (r *Registry) Now() *Snapshot { return r.catalog.Load() }
 
-// Catalog returns the catalog when all that was asked before is done.
+// Catalog returns the catalog after all earlier requests were handled.
 func (r *Registry) Catalog(ctx context.Context) (Catalog, error) {
 	return ask[Catalog](ctx, r, getCatalog{})
 }
@@ -67,59 +67,60 @@ func (r *Registry) Rescan(ctx context.Context) (Catalog, error) {
 	return ask[Catalog](ctx, r, rescan{})
 }
 
-// Refresh returns the catalog as it is on the disk. It looks whether anything has changed, unless that was done within the
-// last Config.Fresh. Active skills stay active.
+// Refresh returns the catalog as it is on the disk. It does not look at the disk again within Config.Fresh of the
+// last time. Active skills stay active.
 func (r *Registry) Refresh(ctx context.Context) (Catalog, error) {
 	return ask[Catalog](ctx, r, refresh{})
 }
 
-// RefreshNow is Refresh for a caller that may just have made a skill: it always looks.
+// RefreshNow is Refresh for a caller that may just have written a skill: it always looks at the disk.
 func (r *Registry) RefreshNow(ctx context.Context) (Catalog, error) {
 	return ask[Catalog](ctx, r, refresh{now: true})
 }
 
-// Choose replaces the configuration's choices. A skill that is off now is taken back from the agents that have it.
+// Choose replaces the configuration's choices. A skill that is now off is deactivated for all agents.
 func (r *Registry) Choose(ctx context.Context, c Choices) (Catalog, error) {
 	return ask[Catalog](ctx, r, choose{c})
 }
 
-// Register adds skills beside those that a scan finds: of Load, or of Inline. They stay until they are unregistered, over
-// every Rescan. All or none: ErrAlreadyExists when a skill with one of the paths is there. A name may be there already; see
-// Config.Duplicates.
+// Register adds skills made by Load or Inline to those that a scan finds. They stay until Unregister, also after a
+// Rescan. It adds all or none: ErrAlreadyExists if the catalog has a skill with one of the paths. A name may exist
+// already; see Config.Duplicates.
 func (r *Registry) Register(ctx context.Context, skills ...Skill) error {
 	_, err := ask[Catalog](ctx, r, register{skills})
 	return err
 }
 
-// Unregister removes a skill from the catalog, named as in Take, takes it back from all agents that have it, and returns
-// it. One that a scan found stays out until it is registered.
+// Unregister removes a skill from the catalog, deactivates it for all agents, and returns it. name is as in
+// Activate. A skill that a scan finds stays out until it is registered.
 func (r *Registry) Unregister(ctx context.Context, name string) (Skill, error) {
 	return ask[Skill](ctx, r, unregister{name})
 }
 
-// Take hands a skill to an agent: it reads the instructions as they are on the disk now, and grants the
-// agent what the skill may grant. Taking again reads again and grants the same. An error changes nothing:
-// ErrNotFound, ErrAmbiguous, ErrUserOnly, ErrModelOnly, ErrDisabled, ErrTooMany, or a *LoadError when the
-// file broke since the scan.
-func (r *Registry) Take(ctx context.Context, w Want) (Activation, error) {
+// Activate activates a skill for an agent: it reads the instructions as they are on the disk now, and grants the
+// agent the rules that the skill may grant. A repeated activation reads the file again. On an error nothing
+// changes: ErrNotFound, ErrAmbiguous, ErrUserOnly, ErrModelOnly, ErrDisabled, ErrTooMany, ErrUntrusted, or a
+// *LoadError if the file broke since the scan.
+func (r *Registry) Activate(ctx context.Context, w ActivateRequest) (Activation, error) {
 	return ask[Activation](ctx, r, w)
 }
 
-// Accept grants an agent what a skill proposes, until it gives the skill back: a person has said yes to the
-// skill whose SKILL.md has that hash. Otherwise as Take; ErrChanged when the file has another hash now,
-// and then nothing changes.
+// Accept grants an agent the rules that a skill proposes, until the skill is deactivated. It is called after a
+// person has accepted the SKILL.md with that hash. ErrChanged: the file has another hash now, and nothing changes.
+// Otherwise it is as Activate.
 func (r *Registry) Accept(ctx context.Context, agent, name, hash string) (Activation, error) {
-	return ask[Activation](ctx, r, accept{Want{Agent: agent, Name: name}, hash})
+	return ask[Activation](ctx, r, accept{ActivateRequest{Agent: agent, Name: name}, hash})
 }
 
-// Deactivate takes a skill, named as in Take, and its grants back. ErrNotActive.
+// Deactivate ends a skill and its grants for one agent. name is as in Activate. ErrNotActive: the agent does not
+// have it.
 func (r *Registry) Deactivate(ctx context.Context, agent, name string) error {
 	_, err := ask[struct{}](ctx, r, deactivate{agent, name})
 	return err
 }
 
-// EndTurn is called when a person's next message reaches the agent: with GrantTurn, the skills that it took since the
-// last one end. The skills of its definition stay.
+// EndTurn is called when a person's next message reaches the agent. With GrantTurn it ends the skills that were
+// activated since the previous message. The skills of the agent's definition stay.
 func (r *Registry) EndTurn(ctx context.Context, agent string) error {
 	if r.cfg.GrantTTL != GrantTurn {
 		return nil
@@ -128,9 +129,9 @@ func (r *Registry) EndTurn(ctx context.Context, agent string) error {
 	return err
 }
 
-// Release takes back everything that an agent has. Call it when the agent has ended, after its last call. Its grants end
-// at once, whatever error is returned. After an error the list of its active skills is dropped later; only after
-// actor.ErrBusy, with an activation of the agent under way, the agent keeps what it is just being given.
+// Release ends everything of an agent. Call it when the agent has ended, after its last call. The grants end at
+// once, whatever error is returned. After an error the actor removes the rest later. Only after actor.ErrBusy,
+// during an activation for the agent, does that activation stay.
 func (r *Registry) Release(ctx context.Context, agent string) error {
 	if g := r.of(agent); g != nil {
 		g.gone.Store(true)
@@ -142,51 +143,53 @@ func (r *Registry) Release(ctx context.Context, agent string) error {
 	return err
 }
 
-// Active names the skills that an agent has activated, in order.
+// Active returns the names of the agent's active skills, sorted.
 func (r *Registry) Active(ctx context.Context, agent string) ([]string, error) {
 	return ask[[]string](ctx, r, listActive{agent})
 }
 
-// IsActive reports whether the agent has activated that skill, named as Active names it.
+// IsActive reports whether the agent has activated the skill. name is as Active returns it.
 func (r *Registry) IsActive(ctx context.Context, agent, name string) (bool, error) {
 	names, err := r.Active(ctx, agent)
 	return slices.Contains(names, name), err
 }
 
-// Holders returns which agents have which skills: by the skill's id, the agents in order.
-func (r *Registry) Holders(ctx context.Context) (map[string][]string, error) {
-	return ask[map[string][]string](ctx, r, listHolders{})
+// AgentsBySkill returns the agents of each active skill, sorted, by the skill's id.
+func (r *Registry) AgentsBySkill(ctx context.Context) (map[string][]string, error) {
+	return ask[map[string][]string](ctx, r, listAgentsBySkill{})
 }
 
-// ActivePrompt returns the full text of all skills that an agent has, in the form of PreloadPrompt; "" when it has none.
+// ActivePrompt returns the full text of the agent's active skills in the form of PreloadPrompt, "" if there are
+// none.
 func (r *Registry) ActivePrompt(ctx context.Context, agent string) (string, error) {
 	all, err := ask[[]Activation](ctx, r, texts{agent: agent})
 	return PreloadPrompt(all), err
 }
 
-// Reattach returns what is to be shown to a model again after its conversation was shortened: the texts
-// of the agent's active skills, those taken last first, as far as they fit. They count as shown in the
-// epoch; of all others Take gives the text again.
+// Reattach returns the skill texts to show to a model again after its conversation was shortened: those of the
+// agent's active skills, the newest first, as many as the budget allows. They count as shown in the epoch. Any
+// other skill is shown in full at its next activation.
 func (r *Registry) Reattach(ctx context.Context, agent string, epoch int, b ReattachBudget) ([]Activation, error) {
 	return ask[[]Activation](ctx, r, texts{agent: agent, shown: true, epoch: epoch, budget: b.withDefaults()})
 }
 
-// Granted returns the rules that the agent's active skills grant now: each once, in a fixed order. A grant ends at once
-// when the SKILL.md is not what was read any more, or the trust in it is revoked; for that it looks at the disk. It
-// never waits for the actor, so that a guard may call it for each decision. The slice is not to be written to.
+// Granted returns the rules that the agent's active skills grant now, without duplicates and in a fixed order. A
+// grant ends as soon as the SKILL.md differs from the one that was read, or the trust in it is revoked; to know
+// that, Granted looks at the disk. It never waits for the actor, so that a guard can call it for each decision.
+// Callers must not write to the slice.
 func (r *Registry) Granted(agent string) []permission.Granted {
 	g := r.of(agent)
 	if g == nil {
 		return nil
 	}
-	for _, s := range g.lapse() {
-		_ = r.ref.Tell(lapsed{agent, s}) // it has ended without the actor, which only reports it
+	for _, s := range g.endInvalid() {
+		_ = r.ref.Tell(grantEnded{agent, s}) // it has ended without the actor, which only reports it
 	}
 	return g.granted()
 }
 
-// Reading returns the rules by which the agent may read the files of its active skills. It does not look at the
-// disk. It is as Granted otherwise, and apart from it because no skill asked for them.
+// Reading returns the rules that let the agent read the files of its active skills. It does not look at the disk.
+// The rules are separate from Granted because no skill asked for them.
 func (r *Registry) Reading(agent string) []permission.Granted {
 	if g := r.of(agent); g != nil {
 		return g.reading
@@ -194,8 +197,9 @@ func (r *Registry) Reading(agent string) []permission.Granted {
 	return nil
 }
 
-// Dirs returns the directories of the agent's active skills, in order: its Read reaches them beside the workspace, and
-// its commands see them. It looks at the disk, and leaves out what has become a link to elsewhere.
+// Dirs returns the directories of the agent's active skills, sorted. The agent's file tools and sandboxed commands
+// can read them beside the workspace. It looks at the disk, and leaves out a directory that a link now leads
+// elsewhere.
 func (r *Registry) Dirs(agent string) []string {
 	if g := r.of(agent); g != nil {
 		return g.dirs()
@@ -203,7 +207,7 @@ func (r *Registry) Dirs(agent string) []string {
 	return nil
 }
 
-// of returns what an agent was given; nil when it has nothing, or has ended.
+// of returns the published grants of an agent, nil if it has none or has ended.
 func (r *Registry) of(agent string) *agentGrants {
 	if g, ok := r.agents.Load(agent); ok && !g.(*agentGrants).gone.Load() {
 		return g.(*agentGrants)
@@ -211,6 +215,7 @@ func (r *Registry) of(agent string) *agentGrants {
 	return nil
 }
 
+// ask sends a message to the actor and returns the answer as a T.
 func ask[T any](ctx context.Context, r *Registry, msg any) (T, error) {
 	var none T
 	answer, err := r.ref.Ask(ctx, msg)
@@ -224,36 +229,38 @@ func ask[T any](ctx context.Context, r *Registry, msg any) (T, error) {
 	return got, nil
 }
 
-// The messages of the actor, beside Want.
+// The messages of the actor, besides ActivateRequest.
 type (
-	getCatalog  struct{}
-	rescan      struct{}
-	refresh     struct{ now bool }
-	choose      struct{ choices Choices }
-	register    struct{ skills []Skill }
-	unregister  struct{ name string }
-	deactivate  struct{ agent, name string }
-	endTurn     struct{ agent string }
-	release     struct{ agent string }
-	listActive  struct{ agent string }
-	listHolders struct{}
-	lapsed      struct {
+	getCatalog        struct{}
+	rescan            struct{}
+	refresh           struct{ now bool }
+	choose            struct{ choices Choices }
+	register          struct{ skills []Skill }
+	unregister        struct{ name string }
+	deactivate        struct{ agent, name string }
+	endTurn           struct{ agent string }
+	release           struct{ agent string }
+	listActive        struct{ agent string }
+	listAgentsBySkill struct{}
+	grantEnded        struct {
 		agent string
 		grant *grant
 	}
 	texts struct {
+		// agent is the agent's id.
 		agent  string
 		shown  bool // they are shown in the epoch, within the budget
 		epoch  int
 		budget ReattachBudget
 	}
 	accept struct {
-		Want
+		ActivateRequest
 		hash string // that a person said yes to
 	}
 )
 
-// behavior is the actor: the catalog, and which agents have taken which skills.
+// behavior is the actor: the catalog, and the active skills of each agent. The actor calls it from one goroutine,
+// so it needs no lock.
 type behavior struct {
 	library library
 	active  activeSkills
@@ -270,42 +277,42 @@ func (b *behavior) Receive(ctx context.Context, msg any) (any, error) {
 		return b.catalog(b.library.refresh(ctx, m.now))
 	case choose:
 		b.library.choose(m.choices)
-		b.active.takeBack(func(a active) bool { return m.choices.Exposure(a.skill) == Off }, "switched off")
+		b.active.deactivateAll(func(a activeSkill) bool { return m.choices.Exposure(a.skill) == Off }, "switched off")
 		return b.catalog(nil)
 	case register:
 		return b.catalog(b.library.register(m.skills))
 	case unregister:
 		skill, err := b.library.unregister(m.name)
 		if err == nil {
-			b.active.takeBack(func(a active) bool { return a.skill.ID == skill.ID }, "unregistered")
+			b.active.deactivateAll(func(a activeSkill) bool { return a.skill.ID == skill.ID }, "unregistered")
 		}
 		return skill, err
-	case Want:
-		return b.active.take(&b.library, m, "")
+	case ActivateRequest:
+		return b.active.activate(&b.library, m, "")
 	case accept:
 		return b.active.accept(&b.library, m)
 	case deactivate:
 		return struct{}{}, b.active.deactivate(m)
 	case endTurn:
-		b.active.takeBackFrom(m.agent, func(a active) bool { return a.by != ByDefinition }, "the turn ended")
+		b.active.deactivateOf(m.agent, func(a activeSkill) bool { return a.by != ByDefinition }, "the turn ended")
 		return struct{}{}, nil
 	case release:
 		b.active.release(m.agent)
 		return struct{}{}, nil
-	case lapsed:
-		b.active.lapsed(m)
+	case grantEnded:
+		b.active.endGrant(m)
 		return struct{}{}, nil
 	case listActive:
 		return b.active.labels(m.agent), nil
-	case listHolders:
-		return b.active.holders(), nil
+	case listAgentsBySkill:
+		return b.active.agentsBySkill(), nil
 	case texts:
 		return b.active.texts(m), nil
 	}
 	return nil, fmt.Errorf("the registry of skills does not know %T", msg)
 }
 
-// catalog answers with the catalog, in lists of its own.
+// catalog returns the catalog with slices of its own, or err.
 func (b *behavior) catalog(err error) (any, error) {
 	if err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func (w *world) step(t *rapid.T) {
 	ctx := context.Background()
 	switch rapid.SampledFrom([]string{"take", "take", "take", "give back", "end", "end unheard", "rescan", "edit", "break", "remove", "choose"}).Draw(t, "do") {
 	case "take":
-		_, err := w.r.Take(ctx, skills.Want{Agent: agent, Name: skill})
+		_, err := w.r.Activate(ctx, skills.ActivateRequest{Agent: agent, Name: skill})
 		rules, there := w.onDisk[skill]
 		// A skill that no scan has found yet may be found when it is wanted.
 		good := there && rules != "-" && !w.off[skill]

@@ -41,7 +41,7 @@ func expect(t *testing.T, r *skills.Registry, agent string, want ...string) {
 
 func activate(t *testing.T, r *skills.Registry, agent, name string) skills.Activation {
 	t.Helper()
-	a, err := r.Take(t.Context(), skills.Want{Agent: agent, Name: name})
+	a, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: agent, Name: name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestGrantsEndWithTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, r, "ann")
-	if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "one"}); !errors.Is(err, actor.ErrStopped) && !errors.Is(err, actor.ErrNoActor) {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "one"}); !errors.Is(err, actor.ErrStopped) && !errors.Is(err, actor.ErrNoActor) {
 		t.Errorf("got %v, want that the actor is gone", err)
 	}
 	expect(t, r, "ann")
@@ -195,7 +195,7 @@ func TestNamesAreExact(t *testing.T) {
 		"git": nil, "git-flow": nil, filepath.Join(root, "git", "SKILL.md"): nil,
 		"Git": skills.ErrNotFound, "gi": skills.ErrNotFound, "": skills.ErrNotFound, "../git": skills.ErrNotFound, "mine": skills.ErrUserOnly,
 	} {
-		if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: name}); !errors.Is(err, want) {
+		if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: name}); !errors.Is(err, want) {
 			t.Errorf("%q: got %v, want %v", name, err, want)
 		}
 	}
@@ -206,7 +206,7 @@ func TestTwoSkillsOfOneNameAreKeptApart(t *testing.T) {
 	one := skill(t, filepath.Join(base, "x", "a"), "allowed-tools: Read")
 	two := skill(t, filepath.Join(base, "y", "a"), "allowed-tools: Grep")
 	r, _ := registry(t, user(filepath.Join(base, "x"), filepath.Join(base, "y")))
-	if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "a"}); !errors.Is(err, skills.ErrAmbiguous) {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "a"}); !errors.Is(err, skills.ErrAmbiguous) {
 		t.Fatalf("got %v, want ErrAmbiguous", err)
 	}
 	activate(t, r, "ann", one)
@@ -236,14 +236,14 @@ func TestActivationReadsTheFileAsItIsNow(t *testing.T) {
 	}
 	expect(t, r, "ann", "Grep by skill:one")
 	write(t, file, "broken")
-	if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "one"}); !errors.Is(err, skills.ErrFormat) {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "one"}); !errors.Is(err, skills.ErrFormat) {
 		t.Errorf("broken: got %v, want ErrFormat", err)
 	}
 	expect(t, r, "ann")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Take(t.Context(), skills.Want{Agent: "bob", Name: "one"}); !errors.Is(err, skills.ErrNoFile) {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "bob", Name: "one"}); !errors.Is(err, skills.ErrNoFile) {
 		t.Errorf("removed: got %v, want ErrNoFile", err)
 	}
 	expect(t, r, "bob")
@@ -300,7 +300,7 @@ func TestManyAgentsShareOneRegistry(t *testing.T) {
 			agent := fmt.Sprintf("agent-%d", a)
 			for i := range 40 {
 				name := fmt.Sprintf("s-%d", (a+i)%4)
-				if _, err := r.Take(ctx, skills.Want{Agent: agent, Name: name}); err != nil {
+				if _, err := r.Activate(ctx, skills.ActivateRequest{Agent: agent, Name: name}); err != nil {
 					t.Error(err)
 				}
 				if i%3 == 0 {
@@ -356,7 +356,7 @@ func TestReleaseBeatsAnActivationThatIsUnderWay(t *testing.T) {
 		files.opening, files.open = make(chan struct{}), make(chan struct{})
 		var both sync.WaitGroup
 		both.Go(func() {
-			if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "a"}); err != nil {
+			if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "a"}); err != nil {
 				t.Error(err)
 			}
 		})

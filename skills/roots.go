@@ -7,11 +7,11 @@ import (
 	"symbio/skills/walk"
 )
 
-// Root is a directory below which skills are searched.
+// Root is a directory in which skills are searched.
 type Root struct {
 	Path  string
 	Scope Scope
-	// Flat searches only the directories right below it.
+	// Flat searches only the directories directly in it.
 	Flat bool
 }
 
@@ -23,17 +23,17 @@ const (
 	EnvSearchPath = "AGENT_SKILLS_PATH"
 )
 
-// folders are where a scope keeps its skills; the first is searched first.
+// folders are the directories in which a scope keeps its skills. The first one is searched first.
 var folders = [...]string{".agents/skills", ".agent/skills"}
 
-// standardMarkers show the root of a repository.
+// standardMarkers are the names that mark the root of a repository.
 var standardMarkers = []string{".symbio", ".git", ".jj"}
 
-// StandardRoots returns where skills are searched, in the order of precedence: every directory from
-// dir up to the root of its repository, deepest first (only dir when it is in none), the home
-// directory, the search path of the environment. An empty home or dir has no skills, a nil getenv no
-// variables. markers are the names that show the root of a repository; none = .symbio, .git, .jj.
-// Roots that do not exist are listed too. It looks for markers on the disk.
+// StandardRoots returns the directories in which skills are searched, in the order of precedence: every directory
+// from dir up to the root of its repository, deepest first (only dir if it is in none), the home directory, and
+// the search path of the environment. An empty home or dir has no skills, and a nil getenv no variables. markers
+// are the names that mark the root of a repository; default .symbio, .git, .jj. It also returns roots that do not
+// exist. It looks for the markers on the disk.
 func StandardRoots(home, dir string, getenv func(string) string, markers ...string) []Root {
 	if len(markers) == 0 {
 		markers = standardMarkers
@@ -47,7 +47,7 @@ func StandardRoots(home, dir string, getenv func(string) string, markers ...stri
 			roots = append(roots, Root{Path: filepath.Join(dir, filepath.FromSlash(f)), Scope: scope})
 		}
 	}
-	for _, d := range chain(dir, getenv(EnvAgentsRoot), markers) {
+	for _, d := range parentDirs(dir, getenv(EnvAgentsRoot), markers) {
 		add(ScopeProject, d)
 	}
 	if home != "" {
@@ -61,12 +61,12 @@ func StandardRoots(home, dir string, getenv func(string) string, markers ...stri
 	return roots
 }
 
-// IsSkillDirectory reports whether dir holds a file called SKILL.md, whatever is in it. Links are
-// followed; it looks at the disk.
+// IsSkillDirectory reports whether dir has a regular file called SKILL.md, whatever its content. It follows links
+// and looks at the disk.
 func IsSkillDirectory(dir string) bool { return walk.IsSkill(dir) }
 
-// chain returns the directories from dir up to the root of its repository.
-func chain(dir, root string, markers []string) []string {
+// parentDirs returns the directories from dir up to the root of its repository.
+func parentDirs(dir, root string, markers []string) []string {
 	if dir == "" {
 		return nil
 	}
@@ -76,7 +76,7 @@ func chain(dir, root string, markers []string) []string {
 	var up []string
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		up = append(up, d)
-		if root != "" && d == filepath.Clean(root) || root == "" && marked(d, markers) {
+		if root != "" && d == filepath.Clean(root) || root == "" && hasMarker(d, markers) {
 			return up
 		}
 		if d == filepath.Dir(d) {
@@ -85,7 +85,8 @@ func chain(dir, root string, markers []string) []string {
 	}
 }
 
-func marked(dir string, markers []string) bool {
+// hasMarker reports whether dir has an entry with one of the names.
+func hasMarker(dir string, markers []string) bool {
 	for _, m := range markers {
 		if _, err := os.Lstat(filepath.Join(dir, m)); err == nil {
 			return true

@@ -17,41 +17,41 @@ type Config struct {
 	Roots []Root
 	// Bundled holds the program's own skills, a directory each. Default: none.
 	Bundled fs.FS
-	// Trust is asked about the skills that grant nothing by themselves: a project's own, and those of other
-	// nodes. Default: nobody has trusted any.
+	// Trust answers whether a person trusts a skill that grants nothing by itself: a project's own, or one of
+	// another node. Default: no skill is trusted.
 	Trust Trust
-	// Policy is how skills are read. Default: level Standard.
+	// Policy is how strictly skills are read. Default: level Standard.
 	Policy format.Policy
-	// MaxDepth, MaxDirs and MaxEntries bound the search of one root: how deep below it, how many
-	// directories without a skill are opened, how many entries are looked at (for each skill that is
-	// found, 16 more). Default: 6, 2000, 20000, which is more than any known collection needs and stops
-	// at a root like / within a second.
+	// MaxDepth, MaxDirs and MaxEntries limit the search of one root: the depth below it, the directories without a
+	// skill, and the entries (16 more for each skill that is found). Default: 6, 2000, 20000. That is more than
+	// any known collection needs, and ends the search of a root like / within a second.
 	MaxDepth, MaxDirs, MaxEntries int
-	// MaxSkills bounds the skills of one root. Default: 20000, with which a catalog takes 40 MB.
+	// MaxSkills limits the skills of one root. Default: 20000, with which a catalog takes 40 MB.
 	MaxSkills int
-	// Choices say which skills are off, or not for models.
+	// Choices are the skills that a person has switched off or restricted.
 	Choices Choices
-	// Duplicates says what a name means that several skills have. Default: nothing, ErrAmbiguous.
+	// Duplicates selects what a name means that several skills have. Default: ErrAmbiguous.
 	Duplicates Duplicates
-	// MaxActive is how many skills an agent may have at a time. Default 16: as many whole texts, of the
-	// 5,000 tokens that the specification recommends at most, are half of a usual context.
+	// MaxActive is the largest number of active skills of one agent. Default 16: as many whole texts of the
+	// recommended 5,000 tokens are half of a usual context.
 	MaxActive int
-	// GrantTTL is how long a skill that was taken stays active. Default: GrantSession.
+	// GrantTTL is how long an activated skill stays active. Default: GrantSession.
 	GrantTTL GrantTTL
-	// IncludeFrontMatter hands out a SKILL.md whole, not only the text below its front matter.
+	// IncludeFrontMatter adds the front matter to the instructions that an agent gets.
 	IncludeFrontMatter bool
-	// Fresh is how long Refresh takes what it knows for true. Default 2s: a person who has just saved a file is not
-	// quicker, and agents that start together look once.
+	// Fresh is how long Refresh trusts its last look at the disk. Default 2s: a person who has just saved a file
+	// is not faster, and agents that start together cause one look.
 	Fresh time.Duration
-	// Report gets each change, in order, from the actor's goroutine: it must not block, nor call the
-	// Registry. Default: nobody.
+	// Report is called for each change, in order, from the actor's goroutine. It must not block, nor call the
+	// Registry. Default: no report.
 	Report func(Event)
-	// Name is the actor's. Default: "skills".
+	// Name is the name of the registry's actor. Default: "skills".
 	Name string
-	// Logger receives what a scan found and left out. Default: silent.
+	// Logger receives the results of scans. Default: silent.
 	Logger *slog.Logger
 }
 
+// withDefaults returns c with the defaults filled in.
 func (c Config) withDefaults() Config {
 	c.MaxDepth = cmp.Or(c.MaxDepth, 6)
 	c.MaxDirs = cmp.Or(c.MaxDirs, 2000)
@@ -71,16 +71,16 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// ordered are the roots in the order in which they are searched.
-func (c Config) ordered() []Root {
-	roots := slices.Concat(c.Roots, fetched(c.Trust))
+// orderedRoots returns the roots in the order in which they are searched.
+func (c Config) orderedRoots() []Root {
+	roots := slices.Concat(c.Roots, fetchedRoots(c.Trust))
 	slices.SortStableFunc(roots, func(a, b Root) int { return cmp.Compare(a.Scope.rank(), b.Scope.rank()) })
 	return roots
 }
 
-// Scan finds all skills and reads their front matter. It never fails as a whole: skills that cannot
-// be read are in Catalog.Errors. The error is that of ctx, which ends a scan early. It reads the
-// disk, and may block as long as that does.
+// Scan finds all skills and reads their front matter. It never fails because of a skill: skills that cannot be
+// read are in Catalog.Errors. The error is that of ctx, which ends a scan early. It reads the disk and can block
+// on it.
 func Scan(ctx context.Context, cfg Config) (Catalog, error) {
 	return (&scanner{cfg: cfg.withDefaults()}).scan(ctx)
 }

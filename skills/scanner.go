@@ -7,14 +7,14 @@ import (
 	"symbio/skills/walk"
 )
 
-// scanner scans again and again, and reads only what has changed. When an edit breaks a skill, it keeps the last version
-// that was in order. One goroutine may use it at a time.
+// scanner scans repeatedly, and reads only the files that have changed. If an edit breaks a skill, it keeps the
+// last good version. Only one goroutine at a time may use it.
 type scanner struct {
 	cfg  Config
-	last *survey // nil before the first scan
+	last *scanResult // nil before the first scan
 }
 
-// scan walks the roots and reads each SKILL.md that is new or changed. What it returns and blocks on is as with Scan.
+// scan walks the roots and reads each SKILL.md that is new or changed.
 func (s *scanner) scan(ctx context.Context) (Catalog, error) {
 	next, err := s.cfg.survey(ctx, s.last)
 	if err != nil {
@@ -24,8 +24,8 @@ func (s *scanner) scan(ctx context.Context) (Catalog, error) {
 	return next.catalog, nil
 }
 
-// refresh is scan for frequent use: it first asks the file system for the times of the files and directories that the
-// last scan saw, which takes a tenth of the time, and walks only when one differs.
+// refresh is scan for frequent use. It first compares the times of the files and directories that the last scan
+// saw, which takes a tenth of the time, and walks only if one differs.
 func (s *scanner) refresh(ctx context.Context) (Catalog, error) {
 	if s.last != nil && s.last.unchanged(ctx) {
 		return s.last.catalog, nil
@@ -33,18 +33,18 @@ func (s *scanner) refresh(ctx context.Context) (Catalog, error) {
 	return s.scan(ctx)
 }
 
-// survey is what one scan saw.
-type survey struct {
+// scanResult is the result of one scan, with what the next one needs to read only changed files.
+type scanResult struct {
 	catalog Catalog
-	known   map[string]*known // by the path of the directory
-	watched []walk.Watched
+	known   map[string]*knownSkill // by the path of the directory
+	watched []walk.WatchedPath
 	at      time.Time // when it began
 	reads   int64     // files that were read; the others were known
 }
 
-// known is a SKILL.md as it was read.
-type known struct {
+// knownSkill is a SKILL.md as it was last read.
+type knownSkill struct {
 	canonical string
-	reading   reading // without its text
-	good      *Skill  // the last version that was in order, when this one is not
+	reading   loadResult // without its text
+	good      *Skill     // the last version that was in order, when this one is not
 }

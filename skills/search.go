@@ -7,18 +7,22 @@ import (
 	"unicode"
 )
 
-// Reason says why a skill was found.
-type Reason string
+// MatchReason is why a skill matches a query.
+type MatchReason string
 
 // The reasons, best first (spec: skills-codelia.md 5.5).
 const (
-	ExactPath    Reason = "exact_path"
-	ExactName    Reason = "exact_name"
-	Prefix       Reason = "prefix"
-	TokenOverlap Reason = "token_overlap"
+	// ExactPath: the query is the path of the SKILL.md or of its directory.
+	ExactPath MatchReason = "exact_path"
+	// ExactName: the query is the name, in any case.
+	ExactName MatchReason = "exact_name"
+	// Prefix: the name begins with the query.
+	Prefix MatchReason = "prefix"
+	// TokenOverlap: words of the query occur in the name or the description.
+	TokenOverlap MatchReason = "token_overlap"
 )
 
-// Scores of the reasons. One of a better reason is never below one of a worse.
+// The scores. A better reason always has a higher score than a worse one.
 const (
 	scorePath    = 1000
 	scoreName    = 900
@@ -26,49 +30,49 @@ const (
 	scoreOverlap = 600 // at most
 )
 
-// Query is what to look for among skills.
+// Query selects skills of a catalog.
 type Query struct {
-	// Text is a path, a name, the beginning of a name, or words. "" finds every skill, without a reason.
+	// Text is a path, a name, the beginning of a name, or words. "" matches every skill, without a reason.
 	Text string
-	// Limit is how many are returned. Default 8: what a model reads at a glance. At most 50.
+	// Limit is the largest number of results. Default 8, which a model reads at a glance. At most 50.
 	Limit int
-	// Scope, if set, is the only one that counts. "repo", as the spec has it, is ScopeProject.
+	// Scope restricts the search to one scope if it is set. "repo", the word of the spec, is ScopeProject.
 	Scope Scope
-	// Keep, if set, is asked of each skill.
+	// Keep leaves out the skills for which it returns false.
 	Keep func(Skill) bool
 }
 
 const (
-	defaultFound = 8
-	mostFound    = 50
+	defaultSearchLimit = 8
+	maxSearchLimit     = 50
 )
 
-// Match is a skill that was found.
+// Match is a skill that matches a query.
 type Match struct {
-	Skill  Skill  `json:"skill"`
-	Score  int    `json:"score"`
-	Reason Reason `json:"reason"`
+	Skill  Skill       `json:"skill"`
+	Score  int         `json:"score"`
+	Reason MatchReason `json:"reason"`
 }
 
-// Found is what a search found, the best first; of equals the one of the nearer scope, then by path.
-type Found struct {
+// SearchResult is the result of a search, best match first. Equal matches are ordered by scope and path.
+type SearchResult struct {
 	Matches []Match `json:"matches"`
-	// Count is how many there are, Truncated whether that is more than Matches holds.
+	// Count is the number of matches. Truncated is true if Matches has fewer.
 	Count     int  `json:"count"`
 	Truncated bool `json:"truncated"`
 }
 
-// Search looks for skills by path, name and words. It reads nothing but the catalog.
-func (c Catalog) Search(q Query) Found {
+// Search finds skills by path, name and words. It uses only the catalog and does not read the disk.
+func (c Catalog) Search(q Query) SearchResult {
 	if q.Limit <= 0 {
-		q.Limit = defaultFound
+		q.Limit = defaultSearchLimit
 	}
-	q.Limit = min(q.Limit, mostFound)
+	q.Limit = min(q.Limit, maxSearchLimit)
 	if q.Scope == "repo" {
 		q.Scope = ScopeProject
 	}
 	text := strings.TrimSpace(q.Text)
-	words := telling(tokens(text))
+	words := significantWords(tokens(text))
 	matches := []Match{}
 	for _, s := range c.Skills {
 		if q.Scope != "" && s.Scope != q.Scope || q.Keep != nil && !q.Keep(s) {
@@ -81,13 +85,13 @@ func (c Catalog) Search(q Query) Found {
 	slices.SortStableFunc(matches, func(a, b Match) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Skill.Scope.rank(), b.Skill.Scope.rank()), cmp.Compare(a.Skill.Path, b.Skill.Path))
 	})
-	f := Found{Matches: matches, Count: len(matches), Truncated: len(matches) > q.Limit}
+	f := SearchResult{Matches: matches, Count: len(matches), Truncated: len(matches) > q.Limit}
 	f.Matches = matches[:min(len(matches), q.Limit)]
 	return f
 }
 
-// score rates how well the skill fits; 0 = not at all.
-func (s Skill) score(text string, words []string) (int, Reason) {
+// score rates how well the skill matches; 0 is no match.
+func (s Skill) score(text string, words []string) (int, MatchReason) {
 	name, lower := strings.ToLower(s.Name), strings.ToLower(text)
 	switch {
 	case text == "":
@@ -104,7 +108,7 @@ func (s Skill) score(text string, words []string) (int, Reason) {
 	inName, inText := tokens(s.Name), tokens(s.Description)
 	sum := 0 // in halves; a word of the name is worth two of the description
 	for _, w := range words {
-		sum += max(2*fits(w, inName), fits(w, inText))
+		sum += max(2*matchWord(w, inName), matchWord(w, inText))
 	}
 	if sum == 0 {
 		return 0, ""
@@ -112,8 +116,9 @@ func (s Skill) score(text string, words []string) (int, Reason) {
 	return max(1, scoreOverlap*sum/(4*len(words))), TokenOverlap
 }
 
-// fits is 2 for a word that is there, 1 for one of which another form is.
-func fits(word string, among []string) (best int) {
+// matchWord returns 2 if word is among the words, 1 if one of them begins with it or the reverse, else 0. Three
+// letters are the least for that: shorter words begin too many others.
+func matchWord(word string, among []string) (best int) {
 	for _, w := range among {
 		switch {
 		case w == word:
@@ -125,13 +130,13 @@ func fits(word string, among []string) (best int) {
 	return best
 }
 
-// common are words that say nothing of what a skill is for.
+// common are words that do not say what a skill is for.
 var common = map[string]bool{
 	"a": true, "an": true, "and": true, "for": true, "in": true, "is": true, "of": true, "on": true, "or": true, "the": true, "to": true, "use": true, "when": true, "with": true,
 }
 
-// telling are the words that say something; all when none does.
-func telling(words []string) []string {
+// significantWords returns the words without the common ones, or all if none is left.
+func significantWords(words []string) []string {
 	left := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return common[w] })
 	if len(left) == 0 {
 		return words
@@ -139,13 +144,13 @@ func telling(words []string) []string {
 	return left
 }
 
-// mostTokens bounds the work for a query or description that is nothing but words.
-const mostTokens = 200
+// maxTokens limits the work for a long query or description.
+const maxTokens = 200
 
-// tokens are the words of a text in lower case, each once.
+// tokens returns the distinct words of a text in lower case.
 func tokens(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	words = words[:min(len(words), mostTokens)]
+	words = words[:min(len(words), maxTokens)]
 	slices.Sort(words)
 	return slices.Compact(words)
 }

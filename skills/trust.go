@@ -12,17 +12,18 @@ import (
 	"symbio/skills/walk"
 )
 
-// Trust is what people have said of skills that grant nothing by themselves (security: D12). It is asked by
-// the registry's actor and before each decision that may rest on it, by any number of goroutines, and may read the disk.
+// Trust answers which skills a person trusts that grant nothing by themselves (security: D12). The registry's
+// actor and any number of goroutines call it, before each decision that depends on it. It may read the disk.
 type Trust interface {
-	// Trusted says whether a person trusts the skill in s.Dir whose SKILL.md has that SHA-256, and with
-	// which of its rules, as they are written. An error is a no.
+	// Trusted reports whether a person trusts the skill in s.Dir whose SKILL.md has that SHA-256, and returns the
+	// rules that the person accepted, as written. An error counts as no.
 	Trusted(s Skill, hash string) (rules []string, ok bool, err error)
-	// Fetched lists where the skills of other nodes are that a person trusts. All count as ScopePeer.
+	// Fetched returns the roots of trusted skills of other nodes. All of them count as ScopePeer.
 	Fetched() []Root
 }
 
-func fetched(t Trust) []Root {
+// fetchedRoots returns the roots of t with the scope set. A nil t has none.
+func fetchedRoots(t Trust) []Root {
 	if t == nil {
 		return nil
 	}
@@ -33,17 +34,18 @@ func fetched(t Trust) []Root {
 	return roots
 }
 
-// grants are what a skill asks for, parted into what it gets and what it does not.
-type grants struct {
+// grantDecision divides the rules that a skill asks for into granted and withheld ones.
+type grantDecision struct {
 	rules    []permission.Rule
-	withheld []Withheld
+	withheld []WithheldRule
 	proposed []string // of the withheld, what a person may still grant
 	byTrust  bool     // a record of a person's trust says so, and they may revoke it
 }
 
-// grantsOf says what a skill gets whose SKILL.md has that hash, now that it was read. accepted is the hash that a
-// person said yes to just now, "" if nobody was asked. ErrChanged, and ErrUntrusted for a skill of another node.
-func (c Config) grantsOf(skill Skill, hash, accepted string) (g grants, err error) {
+// decideGrants decides which rules a skill gets. hash is that of the SKILL.md that was just read. accepted is the
+// hash that a person has just accepted, "" without such a decision. Errors: ErrChanged, and ErrUntrusted for a
+// skill of another node.
+func (c Config) decideGrants(skill Skill, hash, accepted string) (g grantDecision, err error) {
 	if accepted != "" && accepted != hash {
 		return g, fmt.Errorf("accept %s: %w: its SHA-256 is %s, not %s", skill.Name, ErrChanged, hash, accepted)
 	}
@@ -53,7 +55,7 @@ func (c Config) grantsOf(skill Skill, hash, accepted string) (g grants, err erro
 		rules, ok, err := c.trusted(skill, hash)
 		switch {
 		case skill.Scope == ScopePeer && !ok:
-			return g, fmt.Errorf("activate %s: %w; `symbio skills trust %s` shows what it would get", skill.Name, notNil(ErrUntrusted, err), skill.Path)
+			return g, fmt.Errorf("activate %s: %w; `symbio skills trust %s` shows what it would get", skill.Name, wrapCause(ErrUntrusted, err), skill.Path)
 		case err != nil:
 			why += "; what people have trusted cannot be read: " + err.Error()
 		}
@@ -61,11 +63,11 @@ func (c Config) grantsOf(skill Skill, hash, accepted string) (g grants, err erro
 	}
 	free := skill.Scope.Grants() || accepted != "" && skill.Scope != ScopePeer
 	for _, r := range skill.Refused {
-		g.withheld = append(g.withheld, Withheld(r))
+		g.withheld = append(g.withheld, WithheldRule(r))
 	}
 	for _, r := range skill.Manifest.Grants {
 		if !free && !slices.Contains(trusted, r.String()) {
-			g.withheld = append(g.withheld, Withheld{r.String(), why})
+			g.withheld = append(g.withheld, WithheldRule{r.String(), why})
 			g.proposed = append(g.proposed, r.String())
 			continue
 		}
@@ -77,9 +79,9 @@ func (c Config) grantsOf(skill Skill, hash, accepted string) (g grants, err erro
 	return g, nil
 }
 
-// holds returns what says, at each decision, whether a skill's grants still count: its SKILL.md is the one that was
-// read, and the trust by which they were given is not revoked. It looks at the disk.
-func (c Config) holds(r reading, byTrust bool) func() bool {
+// grantValidity returns a function that reports, at each decision, whether a skill's grants still hold: its
+// SKILL.md is unchanged, and the trust on which they depend is not revoked. The function looks at the disk.
+func (c Config) grantValidity(r loadResult, byTrust bool) func() bool {
 	at := time.Now()
 	return func() bool {
 		if now, err := walk.MarkOf(r.skill.Path); r.skill.files == nil && (err != nil || now != r.mark || !now.Settled(at)) {
@@ -96,9 +98,10 @@ func (c Config) holds(r reading, byTrust bool) func() bool {
 	}
 }
 
-// proposal is why a rule is withheld that a person may still grant.
+// proposal is the reason for withholding a rule that a person may still grant.
 const proposal = "nobody has trusted this skill with it; until a person does, it is a proposal"
 
+// trusted asks Config.Trust and logs its error.
 func (c Config) trusted(skill Skill, hash string) ([]string, bool, error) {
 	if c.Trust == nil {
 		return nil, false, nil
@@ -111,18 +114,20 @@ func (c Config) trusted(skill Skill, hash string) ([]string, bool, error) {
 	return rules, ok, nil
 }
 
-func notNil(sentinel, cause error) error {
+// wrapCause returns sentinel, with cause in its text if there is one.
+func wrapCause(sentinel, cause error) error {
 	if cause == nil {
 		return sentinel
 	}
 	return fmt.Errorf("%w: %w", sentinel, cause)
 }
 
-// placeholders are how skills write their own directory, for the agents that they were written for.
+// placeholders are the forms in which skills write their own directory, for several agent programs.
 var placeholders = [...]string{"${CLAUDE_SKILL_DIR}", "${SKILL_DIR}", "{baseDir}"}
 
-// inPlace is a text of the skill with its directory where it is named. A skill inside the program has none.
-func (s Skill) inPlace(text string) string {
+// expandDir replaces the placeholders in a text by the skill's directory. A skill inside the program has no
+// directory, and its text stays as it is.
+func (s Skill) expandDir(text string) string {
 	if s.files != nil {
 		return text
 	}

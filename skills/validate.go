@@ -14,7 +14,7 @@ import (
 	"symbio/skills/walk"
 )
 
-// Report is the verdict on one SKILL.md.
+// Report is the result of validating one SKILL.md.
 type Report struct {
 	Path        string              `json:"path"`
 	Name        string              `json:"name"` // "" when it could not be read
@@ -58,7 +58,7 @@ func ValidateTree(ctx context.Context, dir string, policy format.Policy, report 
 	return nil
 }
 
-// validation is a walk that reports on everything.
+// validation is one run of ValidateTree.
 type validation struct {
 	ctx     context.Context
 	policy  format.Policy
@@ -69,22 +69,24 @@ type validation struct {
 	reports int
 }
 
-func (v *validation) tell(r Report) error {
+// emit passes a report on and counts it.
+func (v *validation) emit(r Report) error {
 	v.reports++
 	return v.report(r)
 }
 
+// dir reports on one directory and those below it.
 func (v *validation) dir(p walk.Place) error {
 	if err := v.ctx.Err(); err != nil {
 		return fmt.Errorf("validate %s: %w", p.Path, err)
 	}
 	entries, _, _, err := walk.Entries(p.Path, -1)
 	if err != nil {
-		r := reading{skill: Skill{Path: p.Path, Dir: p.Path}}
+		r := loadResult{skill: Skill{Path: p.Path, Dir: p.Path}}
 		r.fail(format.CodeFileRead, "the directory cannot be read: %v", walk.Reason(err))
-		return v.tell(reportOn(r))
+		return v.emit(reportOn(r))
 	}
-	p.Take(entries)
+	p.SetEntries(entries)
 	if err := v.files(p, entries); err != nil {
 		return err
 	}
@@ -101,16 +103,16 @@ func (v *validation) dir(p walk.Place) error {
 	return nil
 }
 
-// files reports on the SKILL.md of a directory, and on what has its name but for the case.
+// files reports on the SKILL.md of a directory, and on files with that name in another case.
 func (v *validation) files(p walk.Place, entries []walk.Entry) error {
 	for _, e := range entries {
 		switch {
 		case e.Name == walk.FileName:
-			if err := v.tell(reportOn(readPlace(p, v.policy, true))); err != nil {
+			if err := v.emit(reportOn(readPlace(p, v.policy, true))); err != nil {
 				return err
 			}
 		case strings.EqualFold(e.Name, walk.FileName) && !e.Kind.IsDir():
-			if err := v.tell(v.misnamed(p, e.Name)); err != nil {
+			if err := v.emit(v.misnamed(p, e.Name)); err != nil {
 				return err
 			}
 		}
@@ -118,10 +120,10 @@ func (v *validation) files(p walk.Place, entries []walk.Entry) error {
 	return nil
 }
 
-// misnamed is the verdict on a file that no scan finds. Most such files are pages about something, and
-// not wrong; one with the front matter of a skill was meant to be one.
+// misnamed reports on a file that no scan finds because of its name. Most such files are ordinary pages and get a
+// note. A file with the front matter of a skill gets a warning.
 func (v *validation) misnamed(p walk.Place, name string) Report {
-	r := reading{skill: Skill{Path: walk.Join(p.Path, name), Dir: p.Path}}
+	r := loadResult{skill: Skill{Path: walk.Join(p.Path, name), Dir: p.Path}}
 	if p.Skill {
 		r.note(format.Note, format.CodeFileNameCase, "it is not read: %s lies beside it", walk.FileName)
 		return reportOn(r)
@@ -139,7 +141,7 @@ func (v *validation) misnamed(p walk.Place, name string) Report {
 	return reportOn(whole)
 }
 
-// follow reports on the directories that links lead to, if they were not met on the way.
+// follow reports on the directories that links lead to, unless the walk has visited them.
 func (v *validation) follow() error {
 	slices.Sort(v.links)
 	for _, link := range v.links {
@@ -154,15 +156,15 @@ func (v *validation) follow() error {
 			continue
 		}
 		v.linked[canonical] = true
-		if err := v.tell(reportOn(readDir(link, canonical, v.policy, true))); err != nil {
+		if err := v.emit(reportOn(readDir(link, canonical, v.policy, true))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readAt reads the skill in dir, to say what is wrong with it if it is none.
-func readAt(dir string, policy format.Policy) reading {
+// readAt reads the skill in dir and adds an error if there is none.
+func readAt(dir string, policy format.Policy) loadResult {
 	r, err := load(dir, policy, true)
 	if err != nil && len(r.diags) == 0 {
 		r.skill.Path = dir
@@ -171,7 +173,8 @@ func readAt(dir string, policy format.Policy) reading {
 	return r
 }
 
-func reportOn(r reading) Report {
+// reportOn returns the report for a loadResult. Diagnostics is never nil: JSON shows [].
+func reportOn(r loadResult) Report {
 	diags := r.diags
 	if diags == nil {
 		diags = []format.Diagnostic{}

@@ -219,7 +219,7 @@ func (x *exchange) hear(chunk llm.Chunk) {
 func (x *exchange) call(calls []llm.ToolCall) {
 	x.tell(Event{Kind: Calling, Calls: calls})
 	if x.quiet == nil {
-		x.quiet = x.c.cfg.ForTools(community.Silent(x.ctx)) // what others do for these calls, they report to this agent, not to its caller
+		x.quiet = x.c.cfg.ForTools(community.WithoutListener(x.ctx)) // what others do for these calls, they report to this agent, not to its caller
 	}
 	x.history.add(llm.Message{Role: llm.Tool, Results: x.c.cfg.Tools.Run(x.quiet, calls)})
 }

@@ -148,7 +148,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	}
 	// The call outlives the tool's, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
-	leased, cancel := context.WithTimeout(community.Lasting(context.WithoutCancel(ctx), life), life)
+	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
 	one := &Borrowed{borrower: b, node: node, account: account, maxLife: life, leased: leased, cancel: cancel, known: make(chan struct{}), over: make(chan struct{})}
 	sub := b.Subscribe()
 	defer sub.Close()
@@ -214,7 +214,7 @@ func (b *Borrower) Send(ctx context.Context, to community.MemberID, s community.
 	if one == nil {
 		return b.Community.Send(ctx, to, s)
 	}
-	reply, err := b.Community.Send(community.Lasting(ctx, one.maxLife), to, s)
+	reply, err := b.Community.Send(community.WithCallDuration(ctx, one.maxLife), to, s)
 	one.updateSpent(ctx)
 	return reply, err
 }

@@ -171,7 +171,7 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 		}
 		return replyOf(update{Spent: new(n.Account.Total())})
 	}
-	if !community.Listened(ctx) {
+	if !community.HasListener(ctx) {
 		return community.Reply{}, invalid("who calls has to listen to what is said ahead of the answer, since that is who was spawned")
 	}
 	n, err := l.lease(in, s)

@@ -154,7 +154,7 @@ func (p *parts) offerLending(c config.Capability) error {
 		return err
 	}
 	capability.Description = cmp.Or(c.Description, capability.Description)
-	return p.offer(capability, p.lender.Provide, community.WithLease(p.lender.Life()))
+	return p.offer(capability, p.lender.Provide, community.WithMaxCallDuration(p.lender.Life()))
 }
 
 // lendingTime is how long calls of other nodes may last that are leases.

@@ -124,7 +124,7 @@ func (p *parts) join() (err error) {
 	})
 	p.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: c.Logger})
 	p.community = community.New(community.Config{
-		Node: p.id, Name: p.name, System: p.system, Network: p.network, Authorize: p.inbound.Authorize, Refused: p.report.refused, Undelivered: p.report.undelivered, LeftOut: p.report.leftOut, Logger: c.Logger,
+		Node: p.id, Name: p.name, System: p.system, Network: p.network, Authorize: p.inbound.Authorize, OnRefused: p.report.refused, OnUndelivered: p.report.undelivered, OnLeftOut: p.report.leftOut, Logger: c.Logger,
 		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Partial, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
 		RefusalRate: rate.Limit(l.Rate), RefusalBurst: l.Burst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.Depth, MaxCall: l.Call, Drain: drain,
 	})

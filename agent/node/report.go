@@ -112,7 +112,7 @@ func (r *reporter) leftOut(of community.Peer, what string) {
 }
 
 // undelivered puts into the event stream what became of one-way signals.
-func (r *reporter) undelivered(u community.Undelivered) {
+func (r *reporter) undelivered(u community.DeliveryFailure) {
 	r.events.Publish("undelivered", string(u.Member), undeliveredEvent{
 		To: string(u.Node), Name: r.nodeName(u.Node), Perception: u.Perception, Count: u.Count, Why: u.Err.Error(),
 	})

@@ -111,7 +111,7 @@ func (p *parts) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsRe
 	if err != nil {
 		return nil, err
 	}
-	holders, err := p.skills.Holders(ctx)
+	holders, err := p.skills.AgentsBySkill(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -204,9 +204,9 @@ func TakeSkill(ctx context.Context, cfg skills.Config, name string) (_ skills.Ac
 		skill.Scope = found.Scope
 		return skills.Activation{Skill: skill, Instructions: text, Hash: hash}, err
 	}
-	want := skills.Want{Agent: "show", Path: found.Path, By: skills.ByPerson}
+	want := skills.ActivateRequest{Agent: "show", Path: found.Path, By: skills.ByPerson}
 	if found.ModelOnly {
 		want.By = skills.ByModel
 	}
-	return registry.Take(ctx, want)
+	return registry.Activate(ctx, want)
 }

@@ -98,7 +98,7 @@ func perceptionOf(m community.Member, as []string) (string, error) {
 	if len(as) > 0 {
 		return as[0], nil
 	}
-	if usual, ok := m.Usual(); ok {
+	if usual, ok := m.DefaultPerception(); ok {
 		return usual, nil
 	}
 	return "", fmt.Errorf("it accepts %s, say which: %w", strings.Join(m.Accepts, ", "), community.ErrNotAccepted)

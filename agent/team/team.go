@@ -205,7 +205,7 @@ func (t *Team) notify() {
 
 // perception returns how a sub-agent takes its tasks.
 func (c *Child) perception() string {
-	if usual, ok := c.Member.Usual(); ok {
+	if usual, ok := c.Member.DefaultPerception(); ok {
 		return usual
 	}
 	return c.Member.Accepts[0]

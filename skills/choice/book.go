@@ -21,35 +21,36 @@ import (
 	"symbio/skills"
 )
 
-// Off says that a skill is switched off.
-type Off struct {
+// Choice is the choice that a skill is off.
+type Choice struct {
 	// Skill is a name, or the path of a SKILL.md as the catalog shows it.
 	Skill string    `json:"skill"`
 	Time  time.Time `json:"time"`
 }
 
-// Book is a directory of choices, see private.Book.
-type Book struct{ choices private.Book[Off] }
+// Book is a directory of choices. Any number of processes may use it at a time; see private.Book.
+type Book struct{ choices private.Book[Choice] }
 
 // NewBook returns the book in a directory, which need not exist yet.
 func NewBook(dir string) Book {
-	return Book{private.Book[Off]{Dir: dir, Key: func(o Off) string { return o.Skill }}}
+	return Book{private.Book[Choice]{Dir: dir, Key: func(o Choice) string { return o.Skill }}}
 }
 
-// Choices are all that a registry has to know of a book's list.
-func Choices(all []Off) (c skills.Choices) {
+// Choices returns the choices in the form that a registry takes.
+func Choices(all []Choice) (c skills.Choices) {
 	for _, o := range all {
 		c.Disabled = append(c.Disabled, o.Skill)
 	}
 	return c
 }
 
-// Disable switches a skill off. What is off already stays as it is. private.ErrFull.
+// Disable switches a skill off. It does nothing for a skill that is off. The error wraps private.ErrFull if the
+// book is full.
 func (b Book) Disable(skill string) error {
 	if _, err := b.choices.Find(skill); err == nil {
 		return nil
 	}
-	err := b.choices.Put(Off{skill, time.Now().UTC().Truncate(time.Second)})
+	err := b.choices.Put(Choice{skill, time.Now().UTC().Truncate(time.Second)})
 	switch {
 	case errors.Is(err, private.ErrFull):
 		return fmt.Errorf("switch %s off: %w; switch some on again with `symbio skills enable`", skill, err)
@@ -59,14 +60,14 @@ func (b Book) Disable(skill string) error {
 	return nil
 }
 
-// Enable takes a choice back, also one that cannot be read. fs.ErrNotExist: there is none.
+// Enable removes a choice, also one that cannot be read. fs.ErrNotExist: there is no such choice.
 func (b Book) Enable(skill string) error { return b.choices.Remove(skill) }
 
-// All lists the choices, by skill. Beside an error, which names the files that cannot be read, stand those
-// that can.
-func (b Book) All() ([]Off, error) {
+// All returns the choices, by skill. With an error, which names the files that cannot be read, it also returns
+// those that can.
+func (b Book) All() ([]Choice, error) {
 	all, err := b.choices.All()
-	slices.SortFunc(all, func(x, y Off) int { return strings.Compare(x.Skill, y.Skill) })
+	slices.SortFunc(all, func(x, y Choice) int { return strings.Compare(x.Skill, y.Skill) })
 	if err != nil {
 		err = fmt.Errorf("list the skills that are switched off: %w", err)
 	}

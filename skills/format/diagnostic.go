@@ -5,72 +5,126 @@ import (
 	"strings"
 )
 
-// Severity says what a Diagnostic means for the skill.
+// Severity is the effect of a Diagnostic on the skill.
 type Severity string
 
 // The severities. Only an Error keeps a skill out of the catalog.
 const (
-	Error   Severity = "error"
+	// Error keeps the skill out of the catalog. Warning and Note do not.
+	Error Severity = "error"
+	// Warning is a deviation that an author should repair.
 	Warning Severity = "warning"
-	Note    Severity = "note"
+	// Note is information, such as a form that is accepted although the specification has another.
+	Note Severity = "note"
 )
 
-// Code names a kind of deviation; codes are stable, messages are not.
+// Code identifies a kind of deviation. Programs may depend on codes; they are stable. Messages are not.
 type Code string
 
 // The codes of what can be wrong with a SKILL.md and the place it lies in.
 const (
-	CodeBOM             Code = "bom"
-	CodeEncoding        Code = "encoding"
-	CodeNoFrontMatter   Code = "no-frontmatter"
-	CodeUnterminated    Code = "unterminated-frontmatter"
-	CodeIndentedCloser  Code = "indented-closer"
-	CodeEmpty           Code = "empty-frontmatter"
-	CodeFrontTooLarge   Code = "frontmatter-too-large"
-	CodeFileTooLarge    Code = "file-too-large"
-	CodeYAML            Code = "yaml"
-	CodeYAMLRepaired    Code = "yaml-repaired"
-	CodeYAMLFeature     Code = "yaml-feature"
-	CodeNotMapping      Code = "not-a-mapping"
-	CodeDuplicateKey    Code = "duplicate-key"
-	CodeKeyType         Code = "key-type"
-	CodeUnknownField    Code = "unknown-field"  // strict: one for each
-	CodeUnknownFields   Code = "unknown-fields" // standard: one for all
-	CodeNameMissing     Code = "name-missing"
-	CodeNameType        Code = "name-type"
-	CodeNameFromDir     Code = "name-from-dir"
-	CodeNameCase        Code = "name-not-lowercase"
-	CodeNameBadChar     Code = "name-bad-char"
-	CodeNameNotASCII    Code = "name-not-ascii"
-	CodeNameEdgeHyphen  Code = "name-edge-hyphen"
-	CodeNameTwoHyphens  Code = "name-double-hyphen"
-	CodeNameTooLong     Code = "name-too-long"
-	CodeNameMismatch    Code = "name-dir-mismatch"
-	CodeNoDescription   Code = "description-missing"
+	// CodeBOM: the file starts with a byte order mark, which is ignored.
+	CodeBOM Code = "bom"
+	// CodeEncoding: the file is not UTF-8.
+	CodeEncoding Code = "encoding"
+	// CodeNoFrontMatter: the first line is not ---.
+	CodeNoFrontMatter Code = "no-frontmatter"
+	// CodeUnterminated: no line --- ends the front matter.
+	CodeUnterminated Code = "unterminated-frontmatter"
+	// CodeIndentedCloser: the closing --- is indented.
+	CodeIndentedCloser Code = "indented-closer"
+	// CodeEmpty: the front matter has no fields.
+	CodeEmpty Code = "empty-frontmatter"
+	// CodeFrontTooLarge: the front matter is over 64 KiB.
+	CodeFrontTooLarge Code = "frontmatter-too-large"
+	// CodeFileTooLarge: the file is over 1 MiB.
+	CodeFileTooLarge Code = "file-too-large"
+	// CodeYAML: the front matter is not YAML.
+	CodeYAML Code = "yaml"
+	// CodeYAMLRepaired: a value that is not YAML was read as plain text.
+	CodeYAMLRepaired Code = "yaml-repaired"
+	// CodeYAMLFeature: an anchor, alias, merge key or tag, which are refused.
+	CodeYAMLFeature Code = "yaml-feature"
+	// CodeNotMapping: the front matter is YAML, but not a map of fields.
+	CodeNotMapping Code = "not-a-mapping"
+	// CodeDuplicateKey: a field or key occurs twice.
+	CodeDuplicateKey Code = "duplicate-key"
+	// CodeKeyType: a key is not text.
+	CodeKeyType Code = "key-type"
+	// CodeUnknownField: strict: a field that the specification does not define; one for each.
+	CodeUnknownField Code = "unknown-field"
+	// CodeUnknownFields: standard: fields that the specification does not define; one for all.
+	CodeUnknownFields Code = "unknown-fields"
+	// CodeNameMissing: there is no name.
+	CodeNameMissing Code = "name-missing"
+	// CodeNameType: the name is a list or a map.
+	CodeNameType Code = "name-type"
+	// CodeNameFromDir: lenient: the name is missing, and the directory's is used.
+	CodeNameFromDir Code = "name-from-dir"
+	// CodeNameCase: the name has upper-case letters.
+	CodeNameCase Code = "name-not-lowercase"
+	// CodeNameBadChar: the name has characters that are not allowed.
+	CodeNameBadChar Code = "name-bad-char"
+	// CodeNameNotASCII: the name has letters or digits beyond ASCII.
+	CodeNameNotASCII Code = "name-not-ascii"
+	// CodeNameEdgeHyphen: the name begins or ends with a hyphen.
+	CodeNameEdgeHyphen Code = "name-edge-hyphen"
+	// CodeNameTwoHyphens: the name has two hyphens in a row.
+	CodeNameTwoHyphens Code = "name-double-hyphen"
+	// CodeNameTooLong: the name is over 64 characters.
+	CodeNameTooLong Code = "name-too-long"
+	// CodeNameMismatch: the name is not that of the directory.
+	CodeNameMismatch Code = "name-dir-mismatch"
+	// CodeNoDescription: there is no description, so a model cannot know when to use the skill.
+	CodeNoDescription Code = "description-missing"
+	// CodeDescriptionType: the description is a list or a map.
 	CodeDescriptionType Code = "description-type"
+	// CodeDescriptionLong: the description is over 1024 characters.
 	CodeDescriptionLong Code = "description-too-long"
-	CodeLicenseType     Code = "license-type"
-	CodeCompatLength    Code = "compatibility-length"
-	CodeCompatType      Code = "compatibility-type"
-	CodeMetadataType    Code = "metadata-type"
-	CodeMetadataValue   Code = "metadata-value"
-	CodeFlagValue       Code = "flag-value"
-	CodeToolsType       Code = "allowed-tools-type"
-	CodeToolsList       Code = "list"
-	CodeToolsComma      Code = "comma"
+	// CodeLicenseType: the license is a list or a map.
+	CodeLicenseType Code = "license-type"
+	// CodeCompatLength: compatibility is empty or over 500 characters.
+	CodeCompatLength Code = "compatibility-length"
+	// CodeCompatType: compatibility is a list or a map.
+	CodeCompatType Code = "compatibility-type"
+	// CodeMetadataType: metadata is not a map.
+	CodeMetadataType Code = "metadata-type"
+	// CodeMetadataValue: a value of metadata is not text.
+	CodeMetadataValue Code = "metadata-value"
+	// CodeFlagValue: a flag is neither true nor false, and counts as true.
+	CodeFlagValue Code = "flag-value"
+	// CodeToolsType: allowed-tools is neither text nor a list of texts.
+	CodeToolsType Code = "allowed-tools-type"
+	// CodeToolsList: allowed-tools is a list, which the specification does not have.
+	CodeToolsList Code = "list"
+	// CodeToolsComma: strict: commas separate the rules.
+	CodeToolsComma Code = "comma"
+	// CodeToolsUnbalanced: a parenthesis is not closed, so nothing is granted.
 	CodeToolsUnbalanced Code = "tools-unbalanced"
-	CodeCommaInBash     Code = "comma-in-bash"
-	CodeGrantRefused    Code = "grant-refused"
-	CodeNoDirectory     Code = "directory-not-found"
-	CodeNoFile          Code = "file-not-found"
-	CodeFileNameCase    Code = "file-name-case"
-	CodeNotRegular      Code = "not-regular"
-	CodeEscape          Code = "escape"
-	CodeFileRead        Code = "file-read"
-	CodeScanLimit       Code = "scan-limit"
-	CodeBrokenLink      Code = "broken-link"
-	CodeLinkRefused     Code = "link-not-followed"
-	CodeDuplicateName   Code = "duplicate-name"
+	// CodeCommaInBash: one rule was probably meant as several.
+	CodeCommaInBash Code = "comma-in-bash"
+	// CodeGrantRefused: a rule that no skill may grant.
+	CodeGrantRefused Code = "grant-refused"
+	// CodeNoDirectory: the skill's directory does not exist or cannot be opened.
+	CodeNoDirectory Code = "directory-not-found"
+	// CodeNoFile: the directory has no SKILL.md.
+	CodeNoFile Code = "file-not-found"
+	// CodeFileNameCase: the file is called skill.md or similar, and no scan finds it.
+	CodeFileNameCase Code = "file-name-case"
+	// CodeNotRegular: SKILL.md is a directory, pipe or device.
+	CodeNotRegular Code = "not-regular"
+	// CodeEscape: SKILL.md is a link that leads out of the directory.
+	CodeEscape Code = "escape"
+	// CodeFileRead: the file or directory cannot be read.
+	CodeFileRead Code = "file-read"
+	// CodeScanLimit: a limit ended the search of a root.
+	CodeScanLimit Code = "scan-limit"
+	// CodeBrokenLink: a link leads nowhere.
+	CodeBrokenLink Code = "broken-link"
+	// CodeLinkRefused: a link leads to a directory above or out of the project.
+	CodeLinkRefused Code = "link-not-followed"
+	// CodeDuplicateName: an earlier skill has the same name.
+	CodeDuplicateName Code = "duplicate-name"
 )
 
 // Diagnostic is one deviation from the format.
@@ -82,6 +136,7 @@ type Diagnostic struct {
 	Message  string   `json:"message"`
 }
 
+// String returns the diagnostic as one line for people.
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	if d.Line > 0 {
@@ -91,7 +146,7 @@ func (d Diagnostic) String() string {
 	return b.String()
 }
 
-// Failed reports whether ds hold an error.
+// Failed reports whether ds has an error, so that the skill cannot be used.
 func Failed(ds []Diagnostic) bool {
 	for _, d := range ds {
 		if d.Severity == Error {

@@ -8,5 +8,5 @@
 // nodes: aliases, merge keys and tags are refused rather than resolved. A rule in allowed-tools is
 // granted only if the narrow grammar for skills reads it and its text is not a repair.
 //
-// It opens no file, and grants nothing itself: who gets the rules, and whether, package skills says.
+// It opens no file and grants nothing: package skills decides which rules an agent gets.
 package format

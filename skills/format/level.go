@@ -2,7 +2,7 @@ package format
 
 import "fmt"
 
-// Level says how far a SKILL.md may stray from the specification.
+// Level is how strictly a SKILL.md must follow the specification.
 type Level int
 
 const (
@@ -14,7 +14,7 @@ const (
 	Lenient
 )
 
-// ParseLevel reads the name of a level.
+// ParseLevel reads the name of a level. With an error it returns Strict, the safe value.
 func ParseLevel(s string) (Level, error) {
 	for _, l := range []Level{Standard, Strict, Lenient} {
 		if l.String() == s {
@@ -33,6 +33,7 @@ func (l *Level) UnmarshalText(text []byte) (err error) {
 // MarshalText writes the level's name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
+// String returns the name of the level.
 func (l Level) String() string {
 	switch l {
 	case Standard:

@@ -18,7 +18,7 @@ const (
 	maxCompat      = 500
 )
 
-// maxMessage bounds what a message quotes of a hostile file, in characters.
+// maxMessage limits a message, in characters, because it can quote a hostile file.
 const maxMessage = 300
 
 // Manifest is the front matter of a SKILL.md.
@@ -28,23 +28,21 @@ type Manifest struct {
 	License       string            `json:"license,omitempty"`
 	Compatibility string            `json:"compatibility,omitempty"`
 	Metadata      map[string]string `json:"metadata,omitempty"` // values as written: 1.0 stays "1.0"
-	// AllowedTools are the rules that the skill asks for, as written. What of it is granted, an
-	// Activation says.
+	// AllowedTools are the rules that the skill asks for, as written. Activation.Granted has the ones it gets.
 	AllowedTools []string `json:"allowed_tools,omitempty"`
-	// Extra holds the fields that the specification does not know.
+	// Extra has the fields that the specification does not define.
 	Extra map[string]string `json:"extra,omitempty"`
-	// UserOnly is disable-model-invocation: the skill is not shown to models and not activated by
-	// them.
+	// UserOnly is disable-model-invocation: models do not see the skill and cannot activate it.
 	UserOnly bool `json:"user_only,omitempty"`
-	// ModelOnly is user-invocable: false. The skill is not offered to people.
+	// ModelOnly is user-invocable: false. People cannot start the skill.
 	ModelOnly bool `json:"model_only,omitempty"`
 
-	// Grants are those of AllowedTools that a skill may grant; Refused says why the others are not.
+	// Grants are the rules of AllowedTools that a skill may grant. Refused has the others, with the reasons.
 	Grants  []permission.Rule `json:"-"`
 	Refused []Refusal         `json:"-"`
 }
 
-// Refusal is a rule that no skill may grant.
+// Refusal is a rule that no skill may grant, and the reason.
 type Refusal struct{ Rule, Why string }
 
 // Parse reads a whole SKILL.md. dir is the name of its directory, which the skill's name must
@@ -63,9 +61,9 @@ func Parse(content []byte, dir string, policy Policy) (Manifest, string, []Diagn
 	return m, string(h.body), diags
 }
 
-// ParseHead reads the front matter from the beginning of a SKILL.md. more says that data is not the
-// whole file; need then asks for a longer beginning, at most MaxHead bytes, and the rest of the answer
-// does not count. Otherwise it is as that of Parse.
+// ParseHead reads the front matter from the beginning of a SKILL.md. more means that data is not the whole file.
+// If need is true, the beginning was too short: call again with more of it, at most MaxHead bytes, and ignore the
+// other results. Otherwise the results are as those of Parse.
 func ParseHead(data []byte, more bool, dir string, policy Policy) (m Manifest, diags []Diagnostic, need bool) {
 	h, need := split(data, more, policy.Level)
 	if need {
@@ -75,8 +73,9 @@ func ParseHead(data []byte, more bool, dir string, policy Policy) (m Manifest, d
 	return m, diags, false
 }
 
-func parseFront(h halves, dir string, policy Policy) (Manifest, []Diagnostic) {
-	diags := slices.Clone(h.note)
+// parseFront decodes the front matter and checks its fields.
+func parseFront(h splitFile, dir string, policy Policy) (Manifest, []Diagnostic) {
+	diags := slices.Clone(h.diags)
 	if Failed(diags) {
 		return Manifest{}, diags
 	}
@@ -103,6 +102,7 @@ type checker struct {
 	diags  []Diagnostic
 }
 
+// check reads all fields. Their order is that of the diagnostics.
 func (c *checker) check(ordered []field) {
 	c.name()
 	c.description()
@@ -114,11 +114,12 @@ func (c *checker) check(ordered []field) {
 	c.unknown(ordered)
 }
 
+// add adds a diagnostic for a field, with the field's line.
 func (c *checker) add(s Severity, code Code, field, format string, args ...any) {
 	c.diags = append(c.diags, Diagnostic{code, s, field, c.fields[field].line, cut(fmt.Sprintf(format, args...), maxMessage)})
 }
 
-// deviation is an error outside lenient.
+// deviation adds an error, or a warning at level lenient.
 func (c *checker) deviation(code Code, field, format string, args ...any) {
 	s := Error
 	if c.policy.Level == Lenient {
@@ -127,7 +128,7 @@ func (c *checker) deviation(code Code, field, format string, args ...any) {
 	c.add(s, code, field, format, args...)
 }
 
-// value is the field's node; a field that is absent or null has none.
+// value returns the node of a field. ok is false for a field that is absent or null.
 func (c *checker) value(key string) (*yaml.Node, bool) {
 	f, ok := c.fields[key]
 	if !ok || f.value.Kind == yaml.ScalarNode && f.value.Tag == "!!null" {
@@ -136,7 +137,7 @@ func (c *checker) value(key string) (*yaml.Node, bool) {
 	return f.value, true
 }
 
-// text reads an optional text field. Numbers and the like are text as they were written.
+// text returns an optional text field. Numbers and dates are returned as they are written.
 func (c *checker) text(key string, wrongType Code) (string, bool) {
 	n, ok := c.value(key)
 	if !ok {
@@ -144,11 +145,12 @@ func (c *checker) text(key string, wrongType Code) (string, bool) {
 	}
 	if n.Kind != yaml.ScalarNode {
 		c.deviation(wrongType, key, "%s must be text, not a list or a map", key)
-		return flow(n), false
+		return flowYAML(n), false
 	}
 	return n.Value, true
 }
 
+// description reads the one field that a skill cannot do without at any level.
 func (c *checker) description() {
 	const key = "description"
 	n, ok := c.value(key)
@@ -166,6 +168,7 @@ func (c *checker) description() {
 	}
 }
 
+// compatibility reads the optional text about the environment that the skill needs.
 func (c *checker) compatibility() {
 	const key = "compatibility"
 	s, ok := c.text(key, CodeCompatType)
@@ -175,6 +178,7 @@ func (c *checker) compatibility() {
 	}
 }
 
+// metadata reads the map of text to text. Values that are not text are kept as YAML.
 func (c *checker) metadata() {
 	const key = "metadata"
 	n, ok := c.value(key)
@@ -192,7 +196,7 @@ func (c *checker) metadata() {
 		switch {
 		case v.Kind != yaml.ScalarNode:
 			odd = append(odd, k)
-			c.m.Metadata[k] = flow(v)
+			c.m.Metadata[k] = flowYAML(v)
 		case v.Tag == "!!null":
 			c.m.Metadata[k] = ""
 		default:
@@ -206,7 +210,7 @@ func (c *checker) metadata() {
 	if c.policy.Level == Strict {
 		s = Error
 	}
-	c.add(s, CodeMetadataValue, key, "metadata values must be text: %s; kept as YAML text", few(odd))
+	c.add(s, CodeMetadataValue, key, "metadata values must be text: %s; kept as YAML text", joinFirst(odd))
 }
 
 // flags reads the two switches that several programs share. They are not in the specification, and
@@ -222,8 +226,8 @@ func (c *checker) flags() {
 	}
 }
 
-// flag reads a switch. One that cannot be read is on: for disable-model-invocation that keeps the
-// restriction, and a skill is offered to people unless it clearly says no.
+// flag returns a boolean field. A value that cannot be read counts as true. For disable-model-invocation that
+// keeps the restriction, and for user-invocable only a clear "false" hides the skill from people.
 func (c *checker) flag(key string) (on, ok bool) {
 	n, ok := c.value(key)
 	if !ok {
@@ -241,12 +245,15 @@ func (c *checker) flag(key string) (on, ok bool) {
 	return true, true
 }
 
+// specified are the fields of the specification.
 var specified = map[string]bool{
 	"name": true, "description": true, "license": true, "compatibility": true, "metadata": true, "allowed-tools": true,
 }
 
+// flagFields are fields that several programs share. They are not reported as unknown.
 var flagFields = map[string]bool{"disable-model-invocation": true, "user-invocable": true, "user-invokable": true}
 
+// unknown keeps the fields that the specification does not define, and reports them.
 func (c *checker) unknown(ordered []field) {
 	var names []string
 	for _, f := range ordered {
@@ -266,19 +273,20 @@ func (c *checker) unknown(ordered []field) {
 	}
 	if len(names) > 0 && c.policy.Level == Standard {
 		c.diags = append(c.diags, Diagnostic{CodeUnknownFields, Warning, names[0], c.fields[names[0]].line,
-			"fields that the specification does not have: " + few(names)})
+			"fields that the specification does not have: " + joinFirst(names)})
 	}
 }
 
+// scalarOrFlow returns the text of a node, as one line of YAML if it is a list or a map.
 func scalarOrFlow(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode {
 		return n.Value
 	}
-	return flow(n)
+	return flowYAML(n)
 }
 
-// few names the first ten of names.
-func few(names []string) string {
+// joinFirst joins the first ten names.
+func joinFirst(names []string) string {
 	const limit = 10
 	if len(names) > limit {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
@@ -286,7 +294,7 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// firstInvalid finds the first byte that is not UTF-8, or -1.
+// firstInvalid returns the index of the first byte that is not UTF-8, or -1.
 func firstInvalid(text []byte) int {
 	for at := 0; at < len(text); {
 		r, n := utf8.DecodeRune(text[at:])

@@ -10,12 +10,14 @@ import (
 )
 
 const (
+	// maxName is the limit of the specification, in characters. maxLenientName is what file systems accept, since
+	// a name is also a directory.
 	maxName        = 64
-	maxLenientName = 255 // what file systems take
+	maxLenientName = 255
 )
 
-// name reads and checks the name. It is reported once for each kind of thing that is wrong with it,
-// and compared with the directory only when it is well formed.
+// name reads and checks the name. It reports each kind of fault once. It compares the name with the directory only
+// if the name has no other fault, because that would be a second message about one mistake.
 func (c *checker) name() {
 	const key = "name"
 	n, ok := c.value(key)
@@ -55,7 +57,8 @@ func (c *checker) name() {
 	}
 }
 
-// harmful reports names that could lead out of a directory or hide what they are.
+// harmful reports whether a name could lead out of a directory or look like another name. Such a name is an error
+// at every level.
 func harmful(name string) bool {
 	if strings.Contains(name, "..") || name == "." || !utf8.ValidString(name) {
 		return true
@@ -65,6 +68,7 @@ func harmful(name string) bool {
 	})
 }
 
+// spelling reports characters and lengths that the specification does not allow.
 func (c *checker) spelling(name string) {
 	const key = "name"
 	var upper, foreign, bad bool

@@ -13,11 +13,10 @@ const (
 	maxPlainKey    = 64
 )
 
-// plainFields reads front matter that is nothing but `key: value` lines, with maps one level deep,
-// as most is. It costs a tenth of what the YAML reader does, and gives what that gives: whatever
-// could mean anything else in YAML (a mark at the start of a value, a colon or # within, an escape,
-// a list, a comment, a line that goes on, a field twice) is not ok, and nothing is wrong with front
-// matter that is. The text is that which checkText accepts.
+// plainFields reads front matter that has only `key: value` lines and maps one level deep, as most has. It costs a
+// tenth of the YAML reader and returns the same fields. ok is false for anything that could mean something else in
+// YAML: a mark at the start of a value, a colon or # within, an escape, a list, a comment, a continued line, a
+// field twice. The text must have passed checkText.
 func plainFields(front []byte) (fields []field, ok bool) {
 	text := string(front) // one copy, which all values share
 	var p plainReader
@@ -35,12 +34,13 @@ func plainFields(front []byte) (fields []field, ok bool) {
 	return p.fields, len(p.fields) > 0
 }
 
-// plainReader holds what has been read. Nested entries belong to the last field.
+// plainReader has the fields that were read so far. Nested entries belong to the last field.
 type plainReader struct {
 	fields []field
 	indent int // of the entries of the last field; 0 = it has none
 }
 
+// line reads one line. It returns false for anything that is not plain.
 func (p *plainReader) line(line string, number int) bool {
 	key, value, indent, ok := plainEntry(line)
 	if !ok {
@@ -95,7 +95,7 @@ func (p *plainReader) nested(key string, value *yaml.Node, indent int) bool {
 	return true
 }
 
-// plainEntry parts `key: value`. A key that YAML takes for null is not one.
+// plainEntry splits `key: value`. A key that YAML reads as null is not plain.
 func plainEntry(line string) (key, value string, indent int, ok bool) {
 	for indent < len(line) && line[indent] == ' ' {
 		indent++
@@ -115,6 +115,7 @@ func plainEntry(line string) (key, value string, indent int, ok bool) {
 	return key, strings.Trim(value, " "), indent, true
 }
 
+// keyByte reports whether c can be at that position of a plain key.
 func keyByte(c byte, at int) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_':
@@ -125,7 +126,7 @@ func keyByte(c byte, at int) bool {
 	return false
 }
 
-// plainValue reads a value into n: a text on this line, quoted or not.
+// plainValue reads a value on one line, quoted or not, into n.
 func plainValue(s string, n *yaml.Node) bool {
 	n.Kind, n.Tag, n.Value = yaml.ScalarNode, "!!str", s
 	if s == "" || isNull(s) {
@@ -152,9 +153,10 @@ func plainValue(s string, n *yaml.Node) bool {
 	return false
 }
 
+// isNull reports whether YAML reads s as null.
 func isNull(s string) bool { return s == "~" || s == "null" || s == "Null" || s == "NULL" }
 
-// wideBreak reports what YAML takes for the end of a line beside \n and \r: U+0085, U+2028, U+2029.
+// wideBreak reports whether s has a line end that only YAML knows: U+0085, U+2028, U+2029.
 func wideBreak(s string) bool {
 	for i := 0; i+1 < len(s); i++ {
 		switch s[i] {

@@ -30,11 +30,10 @@ type block struct {
 	text []byte
 }
 
-// repair reads front matter that is not YAML, field by field, so that an unquoted colon in one
-// description does not lose a skill. What reads as YAML is taken as it is; a value that does not is
-// taken as the text that stands there, and is reported. Never repaired: the name (a guess at an
-// identity), and anything whose parts are not separate fields. Strict repairs nothing and uses the
-// walk to say which field is wrong.
+// repair reads front matter that is not YAML, field by field, so that an unquoted colon in one description does
+// not lose a skill. A field that is YAML is read as it is. Any other value becomes plain text, with a warning. It
+// never repairs the name, because a guess would be a wrong identity, and never text that cannot be split into
+// fields. At level strict it repairs nothing and only finds the wrong field.
 func (d *decoder) repair(front []byte, cause error) {
 	line, message := yamlError(cause)
 	whole := Diagnostic{CodeYAML, Error, "", firstLine - 1 + max(line, 1), withRemedy("", message)}
@@ -54,12 +53,12 @@ func (d *decoder) repair(front []byte, cause error) {
 	}
 }
 
-// repairBlock reads one block, and reports whether to go on.
+// repairBlock reads one block. It returns false if the rest cannot be read.
 func (d *decoder) repairBlock(b block) bool {
 	root, err := d.parse(b.text)
 	if err == nil {
 		before := len(d.diags)
-		d.take(root, b.line-1, false)
+		d.appendFields(root, b.line-1, false)
 		return len(d.diags) == before
 	}
 	line, message := yamlError(err)
@@ -82,7 +81,7 @@ func (d *decoder) repairBlock(b block) bool {
 	return true
 }
 
-// withRemedy is a YAML reader's message with what to do about it.
+// withRemedy adds to a YAML reader's message what to do.
 func withRemedy(key, message string) string {
 	switch {
 	case strings.Contains(message, "tab character"):
@@ -93,12 +92,13 @@ func withRemedy(key, message string) string {
 	return fmt.Sprintf("%s: put the value in quotes, as in %s: \"…\"", message, key)
 }
 
+// warn adds a warning.
 func (d *decoder) warn(c Code, field string, line int, message string) {
 	d.diags = append(d.diags, Diagnostic{c, Warning, field, line, message})
 }
 
-// blocksOf cuts front matter at its top-level keys. It gives up on text before the first key and on
-// lines that would end the document.
+// blocksOf cuts front matter at its top-level keys. ok is false for text before the first key and for a line that
+// ends the document.
 func blocksOf(front []byte) ([]block, bool) {
 	var blocks []block
 	start := 0
@@ -135,8 +135,8 @@ func blocksOf(front []byte) ([]block, bool) {
 	return blocks, true
 }
 
-// blockText is the text of a block's value: its lines joined as YAML would join them, without the
-// quotes around the whole.
+// blockText returns the text of a block's value: its lines joined as YAML joins them, without the quotes around
+// the whole.
 func blockText(text []byte) string {
 	_, value, _ := strings.Cut(string(text), ":")
 	lines := strings.Split(value, "\n")
@@ -156,9 +156,8 @@ func blockText(text []byte) string {
 	return unquote(strings.Join(kept, sep))
 }
 
-// unquote takes the quotes off that surround the whole of s. Quotes further in decide whether the
-// first and the last belong together: in `"say "x", y"` the second opens another quotation, in
-// `"x" — or "y"` it closes the first.
+// unquote removes the quotes around the whole of s. Quotes inside decide whether the first and the last belong
+// together: in `"say "x", y"` the second one opens another quotation, in `"x" — or "y"` it closes the first.
 func unquote(s string) string {
 	if len(s) < 2 || s[0] != '"' && s[0] != '\'' || s[len(s)-1] != s[0] {
 		return s

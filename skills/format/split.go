@@ -8,9 +8,12 @@ import (
 
 // The limits of a SKILL.md, in bytes (skills.md, E78, E79, F21).
 const (
-	HeadSize = 4 << 10 // the first read: the front matter of nearly every skill is in it
-	MaxHead  = maxFront + HeadSize
-	MaxFile  = 1 << 20
+	// HeadSize is the size of the first read of a file. The front matter of nearly every skill fits.
+	HeadSize = 4 << 10
+	// MaxHead is the size of the second read: the longest front matter with its delimiters.
+	MaxHead = maxFront + HeadSize
+	// MaxFile is the largest SKILL.md or resource that is read.
+	MaxFile = 1 << 20
 
 	maxFront = 64 << 10 // front matter, without its delimiters
 )
@@ -18,28 +21,28 @@ const (
 // firstLine is the file's line on which front matter starts, after the opening delimiter.
 const firstLine = 2
 
-// halves are the two parts of a SKILL.md.
-type halves struct {
+// splitFile is a SKILL.md, split into front matter and text.
+type splitFile struct {
 	front []byte
 	body  []byte
-	note  []Diagnostic
+	diags []Diagnostic
 }
 
-// split finds the front matter in data. With more, data is only the head of the file; need then
-// asks for a longer one. No more than maxFront bytes are looked at, so a head of MaxHead bytes and
-// the whole file give the same answer.
-func split(data []byte, more bool, level Level) (h halves, need bool) {
+// split finds the front matter in data. more means that data is only the beginning of the file; need then asks for
+// a longer one. It looks at no more than maxFront bytes, so that a beginning of MaxHead bytes and the whole file
+// have the same result.
+func split(data []byte, more bool, level Level) (h splitFile, need bool) {
 	if d, bad := wideEncoding(data); bad {
-		h.note = append(h.note, d)
+		h.diags = append(h.diags, d)
 		return h, false
 	}
 	rest, found := bytes.CutPrefix(data, []byte("\xEF\xBB\xBF"))
 	if found {
-		h.note = append(h.note, Diagnostic{CodeBOM, Note, "", 1, "the file starts with a byte order mark; it is ignored"})
+		h.diags = append(h.diags, Diagnostic{CodeBOM, Note, "", 1, "the file starts with a byte order mark; it is ignored"})
 	}
 	opener, rest, _ := bytes.Cut(rest, []byte("\n"))
 	if !delimiter(opener, false) {
-		h.note = append(h.note, Diagnostic{CodeNoFrontMatter, Error, "", 1, "the first line must be --- and start the front matter"})
+		h.diags = append(h.diags, Diagnostic{CodeNoFrontMatter, Error, "", 1, "the first line must be --- and start the front matter"})
 		return h, false
 	}
 	end, after, indented, ok := closer(rest, more, level != Strict)
@@ -49,21 +52,20 @@ func split(data []byte, more bool, level Level) (h halves, need bool) {
 		return h, true
 	case ok:
 		line := firstLine + bytes.Count(rest[:end], []byte("\n"))
-		h.note = append(h.note, Diagnostic{CodeIndentedCloser, Warning, "", line, "the closing --- is indented; write it at the start of the line"})
+		h.diags = append(h.diags, Diagnostic{CodeIndentedCloser, Warning, "", line, "the closing --- is indented; write it at the start of the line"})
 	case more || len(rest) > maxFront:
-		h.note = append(h.note, Diagnostic{CodeFrontTooLarge, Error, "", 1, fmt.Sprintf("no closing --- within %d KiB", maxFront>>10)})
+		h.diags = append(h.diags, Diagnostic{CodeFrontTooLarge, Error, "", 1, fmt.Sprintf("no closing --- within %d KiB", maxFront>>10)})
 		return h, false
 	default:
-		h.note = append(h.note, Diagnostic{CodeUnterminated, Error, "", 1, "the front matter has no closing ---"})
+		h.diags = append(h.diags, Diagnostic{CodeUnterminated, Error, "", 1, "the front matter has no closing ---"})
 		return h, false
 	}
 	h.front, h.body = rest[:end], rest[after:]
 	return h, false
 }
 
-// closer finds the line that ends the front matter: the first --- at the start of a line, or else,
-// where that is allowed, the first indented one. It may be a line inside a block scalar, which is
-// why one at the start of a line wins.
+// closer finds the line that ends the front matter: the first --- at the start of a line, else, if allowed, the
+// first indented one. An indented one can be a line inside a block scalar, so it has the lower rank.
 func closer(rest []byte, more, indentedToo bool) (end, after int, indented, ok bool) {
 	for at := 0; at <= maxFront && at < len(rest); {
 		next := len(rest)
@@ -84,7 +86,7 @@ func closer(rest []byte, more, indentedToo bool) (end, after int, indented, ok b
 	return end, after, indented, ok
 }
 
-// delimiter reports whether line is --- with nothing but blanks after it.
+// delimiter reports whether line is --- followed only by blanks.
 func delimiter(line []byte, indented bool) bool {
 	if indented {
 		line = bytes.TrimLeft(line, " \t")
@@ -92,7 +94,7 @@ func delimiter(line []byte, indented bool) bool {
 	return string(bytes.TrimRight(line, " \t\r")) == "---"
 }
 
-// wideEncoding recognises UTF-16, which editors on Windows write.
+// wideEncoding detects UTF-16, which editors on Windows write.
 func wideEncoding(data []byte) (Diagnostic, bool) {
 	for _, p := range []string{"\xFF\xFE", "\xFE\xFF", "-\x00", "\x00-"} {
 		if bytes.HasPrefix(data, []byte(p)) {
@@ -102,8 +104,8 @@ func wideEncoding(data []byte) (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-// checkText refuses front matter that is not UTF-8 or holds control characters. The reader of YAML
-// refuses these too, but without a line.
+// checkText returns an error for front matter that is not UTF-8 or has control characters. The YAML reader refuses
+// these as well, but does not return the line.
 func checkText(front []byte) *Diagnostic {
 	line := firstLine
 	for i := 0; i < len(front); {

@@ -12,6 +12,7 @@ import (
 
 const toolsField = "allowed-tools"
 
+// allowedTools reads the rules that the skill asks for. It grants nothing from a repaired value.
 func (c *checker) allowedTools() {
 	n, ok := c.value(toolsField)
 	if !ok {
@@ -37,6 +38,7 @@ func (c *checker) allowedTools() {
 	c.grant()
 }
 
+// toolText reads rules that are separated by blanks.
 func (c *checker) toolText(text string) {
 	rules, err := permission.ParseList(text)
 	if err != nil {
@@ -59,7 +61,7 @@ func (c *checker) toolText(text string) {
 	}
 }
 
-// toolList reads a list: each item is one rule, not split further.
+// toolList reads a YAML list. Each item is one rule and is not split.
 func (c *checker) toolList(n *yaml.Node) {
 	switch c.policy.Level {
 	case Strict:
@@ -88,7 +90,7 @@ func (c *checker) toolList(n *yaml.Node) {
 	}
 }
 
-// grant reads the rules by the grammar for skills, which is narrower than that of configuration.
+// grant parses the rules with the grammar for skills, which is narrower than that for configurations.
 func (c *checker) grant() {
 	for _, text := range c.m.AllowedTools {
 		rule, err := grantable(text, c.policy.WideGrants)
@@ -101,10 +103,11 @@ func (c *checker) grant() {
 	}
 }
 
+// errTooWide refuses a rule that would grant a skill everything.
 var errTooWide = errors.New("a skill may not grant a whole shell or every tool; name the commands, as in Bash(git status:*), or have the user set skills.wide_grants")
 
-// grantable reads one rule of a skill. The widest are refused here as well, so that no change of
-// the rule grammar hands a shell to a skill; wide is the user's own leave for these.
+// grantable parses one rule of a skill. It refuses the widest rules here too, so that no change of the rule
+// grammar can grant a shell to a skill. wide is the user's own permission for them (skills.wide_grants).
 func grantable(text string, wide bool) (permission.Rule, error) {
 	tool, spec, _ := strings.Cut(text, "(")
 	spec = strings.Trim(spec, "():* \t")
@@ -121,7 +124,7 @@ func grantable(text string, wide bool) (permission.Rule, error) {
 	return rule, nil
 }
 
-// commaOutside reports a comma that separates rules.
+// commaOutside reports whether text has a comma between rules.
 func commaOutside(text string) bool {
 	depth := 0
 	for _, r := range text {
@@ -139,7 +142,7 @@ func commaOutside(text string) bool {
 	return false
 }
 
-// commaInBash reports a shell rule that was meant as several: Bash(git add:*, git commit:*) allows
+// commaInBash reports whether a shell rule was probably meant as several: Bash(git add:*, git commit:*) allows
 // only commands that start with that very text.
 func commaInBash(rule string) bool {
 	spec, ok := strings.CutPrefix(rule, "Bash(")

@@ -43,8 +43,8 @@ func TestWorkIsLinearInTheInput(t *testing.T) {
 			d := decoder{policy: Policy{Level: level}}
 			d.decode(front)
 			// The whole once, and each of its blocks once.
-			if d.fed > 2*len(front) {
-				t.Errorf("%s at %s: %d bytes of front matter, %d given to YAML", about, level, len(front), d.fed)
+			if d.parsedBytes > 2*len(front) {
+				t.Errorf("%s at %s: %d bytes of front matter, %d given to YAML", about, level, len(front), d.parsedBytes)
 			}
 			if d.nodes > 2*len(front) {
 				t.Errorf("%s at %s: %d bytes of front matter, %d nodes visited", about, level, len(front), d.nodes)

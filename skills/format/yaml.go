@@ -20,23 +20,23 @@ type field struct {
 	repaired bool // the value is a guess at what was meant
 }
 
-// decoder reads front matter into fields. It counts its work, so that a test can hold it to be
-// linear in the input.
+// decoder reads front matter into fields. It counts its work, so that a test can check that the work grows
+// linearly with the input.
 type decoder struct {
 	policy Policy
 	fields []field
 	diags  []Diagnostic
 
-	fed   int // bytes given to the YAML reader
-	nodes int // nodes looked at
+	parsedBytes int // bytes given to the YAML reader
+	nodes       int // nodes looked at
 }
 
 var errSecondDocument = errors.New("more than one document; remove the ... or --- line")
 
-// decode reads front. Fields are complete only when no diagnostic is an error.
+// decode reads front. The fields are complete only if no diagnostic is an error.
 //
-// Values are never decoded into Go maps or structs: that checks the uniqueness of keys in quadratic
-// time and expands aliases, while a node tree does neither.
+// It never decodes values into Go maps or structs: the YAML library then checks the uniqueness of keys in
+// quadratic time and expands aliases. A tree of nodes does neither.
 func (d *decoder) decode(front []byte) {
 	if bad := checkText(front); bad != nil {
 		d.diags = append(d.diags, *bad)
@@ -49,6 +49,7 @@ func (d *decoder) decode(front []byte) {
 	d.decodeYAML(front)
 }
 
+// decodeYAML reads front matter that plainFields cannot read.
 func (d *decoder) decodeYAML(front []byte) {
 	root, err := d.parse(front)
 	switch {
@@ -59,14 +60,14 @@ func (d *decoder) decodeYAML(front []byte) {
 	case err != nil:
 		d.repair(front, err)
 	default:
-		d.take(root, firstLine-1, false)
+		d.appendFields(root, firstLine-1, false)
 	}
 	d.refuseDuplicates()
 }
 
-// parse reads one document of YAML, and nothing after it.
+// parse reads one YAML document, and refuses a second one.
 func (d *decoder) parse(text []byte) (*yaml.Node, error) {
-	d.fed += len(text)
+	d.parsedBytes += len(text)
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); err != nil {
@@ -82,8 +83,8 @@ func (d *decoder) parse(text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// take appends the entries of root, whose line 1 is the file's line offset+1.
-func (d *decoder) take(root *yaml.Node, offset int, repaired bool) {
+// appendFields adds the entries of root. Line 1 of root is line offset+1 of the file.
+func (d *decoder) appendFields(root *yaml.Node, offset int, repaired bool) {
 	if !d.plain(root, offset) {
 		return
 	}
@@ -97,9 +98,9 @@ func (d *decoder) take(root *yaml.Node, offset int, repaired bool) {
 	}
 }
 
-// plain checks n and all below it for what no skill needs: anchors, aliases, merge keys, explicit
-// tags (none occur in tens of thousands of public skills, and they are what YAML attacks are made
-// of), keys that are not text, and keys that occur twice.
+// plain checks n and all nodes below it, and refuses what no skill needs: anchors, aliases, merge keys and
+// explicit tags, which YAML attacks use and which no one of tens of thousands of public skills has; keys that are
+// not text; and duplicate keys.
 func (d *decoder) plain(n *yaml.Node, offset int) bool {
 	d.nodes++
 	line := offset + n.Line
@@ -120,6 +121,7 @@ func (d *decoder) plain(n *yaml.Node, offset int) bool {
 	return true
 }
 
+// plainKeys checks the keys of one map.
 func (d *decoder) plainKeys(n *yaml.Node, offset int) bool {
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i < len(n.Content); i += 2 {
@@ -138,8 +140,8 @@ func (d *decoder) plainKeys(n *yaml.Node, offset int) bool {
 	return true
 }
 
-// refuseDuplicates finds fields that occur twice once the parts of repaired front matter are put
-// together.
+// refuseDuplicates finds top-level fields that occur twice. In repaired front matter each block is read alone, so
+// that the check of plainKeys does not see them.
 func (d *decoder) refuseDuplicates() {
 	seen := make(map[string]bool, len(d.fields))
 	for _, f := range d.fields {
@@ -150,8 +152,8 @@ func (d *decoder) refuseDuplicates() {
 	}
 }
 
-// docMarkLine is the file's line on which a second document begins, or the first of the front matter if
-// the YAML reader saw a mark that is none to us.
+// docMarkLine returns the line of the file on which a second document begins. It returns the first line if the
+// YAML reader saw a mark that docMark does not match.
 func docMarkLine(front []byte) int {
 	line := firstLine
 	for text := range bytes.Lines(front) {
@@ -163,6 +165,7 @@ func docMarkLine(front []byte) int {
 	return firstLine
 }
 
+// fail adds an error and returns false.
 func (d *decoder) fail(c Code, field string, line int, message string) bool {
 	d.diags = append(d.diags, Diagnostic{c, Error, field, line, message})
 	return false
@@ -170,8 +173,7 @@ func (d *decoder) fail(c Code, field string, line int, message string) bool {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// yamlError takes a YAML reader's error apart: the line within what it read, 0 if it names none,
-// and the message alone.
+// yamlError splits a YAML reader's error into the line within its input, 0 if there is none, and the message.
 func yamlError(err error) (line int, message string) {
 	s := err.Error()
 	m := yamlLine.FindStringSubmatch(s)
@@ -182,14 +184,15 @@ func yamlError(err error) (line int, message string) {
 	return line, s[len(m[0]):]
 }
 
-// flow writes n as YAML on one line. Ours instead of the library's, whose indentation of deeply
-// nested values makes its output quadratic.
-func flow(n *yaml.Node) string {
+// flowYAML writes n as YAML on one line. The library's writer indents deeply nested values, which makes its output
+// quadratic.
+func flowYAML(n *yaml.Node) string {
 	var b strings.Builder
 	writeFlow(&b, n)
 	return b.String()
 }
 
+// writeFlow appends n to b. It quotes a value that would be read differently without quotes.
 func writeFlow(b *strings.Builder, n *yaml.Node) {
 	switch n.Kind {
 	case yaml.SequenceNode:

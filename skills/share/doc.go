@@ -1,8 +1,8 @@
 // Package share carries skills from one node to another.
 //
 // The one idea: a skill is what its manifest says, and its hash is the manifest's: the sorted paths of its
-// files, whether each can be executed, its size and its SHA-256. Whoever has the hash can take the bytes from
-// anybody.
+// files, whether each can be executed, its size and its SHA-256. A node that knows the hash can get the bytes from
+// any other node.
 //
 // Guarantees: of what another node sends nothing is stored before all of it has been checked; what is too
 // large, is not what the manifest says, or has a path that means something else on some system is refused

@@ -12,16 +12,16 @@ import (
 // Call invokes a capability of one other node, with JSON on both sides.
 type Call func(ctx context.Context, capability string, input []byte) (output []byte, err error)
 
-// patience is how long a fetch may take: 8 MiB at the speed of a bad wireless link.
-const patience = 2 * time.Minute
+// fetchTimeout limits a whole fetch: 8 MiB at the speed of a bad wireless link.
+const fetchTimeout = 2 * time.Minute
 
-// List asks a node which skills it shares, at most 10,000. Errors are those of call, or ErrManifest for an
-// answer that makes no sense.
-func List(ctx context.Context, call Call) ([]Offered, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, ErrSlow)
+// List returns the skills that a node shares, at most 10,000. It returns the errors of call, and ErrManifest if
+// the answer makes no sense.
+func List(ctx context.Context, call Call) ([]SkillSummary, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, ErrSlow)
 	defer cancel()
 	const most = 10_000
-	var all []Offered
+	var all []SkillSummary
 	for after := ""; ; {
 		var page ListReply
 		if err := ask(ctx, call, ListCapability, ListRequest{after}, &page); err != nil {
@@ -40,9 +40,9 @@ func List(ctx context.Context, call Call) ([]Offered, error) {
 	}
 }
 
-// Fetch takes a skill from a node, and checks all of it. want is the hash that it has to have, "" for whatever
-// the node has under that name. Nothing is stored. Every refusal is one of this package's errors; others are
-// those of call.
+// Fetch gets a skill from a node and checks all of it. want is the hash that it must have, "" for whatever the
+// node has under that name. Fetch stores nothing. A refused skill is one of this package's errors; other errors
+// are those of call.
 func Fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	p, err := fetch(ctx, call, name, want)
 	if err != nil {
@@ -51,8 +51,10 @@ func Fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	return p, nil
 }
 
+// fetch asks for the manifest first, and then for the content piece by piece. It checks each piece before it asks
+// for the next one, so that a bad node costs little.
 func fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w: it took longer than %v", ErrSlow, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, fmt.Errorf("%w: it took longer than %v", ErrSlow, fetchTimeout))
 	defer cancel()
 	var first FetchReply
 	if err := ask(ctx, call, FetchCapability, FetchRequest{Name: name}, &first); err != nil {
@@ -91,7 +93,7 @@ func fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	return newPack(m, content)
 }
 
-// ask makes one call. Why the context ended is said in its own words.
+// ask makes one call. If ErrSlow ended the context, ask returns that instead of the error of call.
 func ask(ctx context.Context, call Call, capability string, in, out any) error {
 	input, err := json.Marshal(in)
 	if err != nil {

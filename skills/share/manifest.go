@@ -14,21 +14,24 @@ import (
 	"symbio/skills/walk"
 )
 
-// The limits of what is carried. A file has what is read of a resource at all (skills.Resource); a skill what
-// is preloaded at most (skills.md, C25); so many files are what a listing shows (F22).
+// The limits of a shared skill. MaxFile is the limit for reading a resource (skills.Resource), MaxSkill that
+// for preloading (skills.md, C25), and MaxFiles that of a list of files (F22).
 const (
-	MaxFile  = format.MaxFile
+	MaxFile = format.MaxFile
+	// MaxSkill limits all files of a skill together.
 	MaxSkill = 8 << 20
+	// MaxFiles limits the number of files.
 	MaxFiles = 200
 
 	maxManifest = 64 << 10 // bytes: MaxFiles lines of a path and 80 more
 )
 
-// What callers tell apart. All but ErrNotShared and ErrNotStored say that the skill was refused.
+// The errors that callers can tell apart. All but ErrNotShared and ErrNotStored mean that the skill was
+// refused.
 var (
-	// ErrManifest: the text is not a manifest in the one form that there is.
+	// ErrManifest: the text is not a manifest in its one form.
 	ErrManifest = errors.New("not the manifest of a skill")
-	// ErrPath: a path is not one plain name on every system.
+	// ErrPath: a path does not mean the same file on every system.
 	ErrPath = errors.New("a path that is not carried")
 	// ErrTooLarge: a file, the skill, or the number of its files is over the limit.
 	ErrTooLarge = errors.New("the skill is too large")
@@ -56,16 +59,17 @@ type File struct {
 	SHA256 string `json:"sha256"` // in hex
 }
 
-// Manifest is what a skill consists of.
+// Manifest lists the files of a skill. Its hash identifies the skill.
 type Manifest struct {
 	Name  string
 	Files []File // by path
 }
 
+// manifestHead begins a manifest. The number is the version of the form.
 const manifestHead = "symbio-skill 1 "
 
-// Encode writes the manifest in its one form: a line with the name, and one for each file, ordered by path:
-// x or -, the size, the SHA-256, the path.
+// Encode writes the manifest. The form is unique, because the hash is computed from it: a line with the name, then
+// one line per file, ordered by path, with x or -, the size, the SHA-256 and the path.
 func (m Manifest) Encode() []byte {
 	var b bytes.Buffer
 	b.WriteString(manifestHead + m.Name + "\n")
@@ -79,13 +83,13 @@ func (m Manifest) Encode() []byte {
 	return b.Bytes()
 }
 
-// Hash is the SHA-256 of the manifest, in hex: the skill's own.
+// Hash returns the SHA-256 of the manifest in hex. It identifies the skill and all its content.
 func (m Manifest) Hash() string {
 	sum := sha256.Sum256(m.Encode())
 	return hex.EncodeToString(sum[:])
 }
 
-// Bytes is the size of all files together.
+// Bytes returns the size of all files together.
 func (m Manifest) Bytes() (n int64) {
 	for _, f := range m.Files {
 		n += f.Size
@@ -98,10 +102,10 @@ var (
 	hexHash   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// ValidHash reports whether a text is a hash as this package writes it.
+// ValidHash reports whether a text has the form of a hash: 64 lower-case hex digits.
 func ValidHash(s string) bool { return hexHash.MatchString(s) }
 
-// DecodeManifest reads what Encode wrote, and nothing else: ErrManifest, ErrPath or ErrTooLarge.
+// DecodeManifest reads what Encode wrote, and nothing else. Errors: ErrManifest, ErrPath, ErrTooLarge.
 func DecodeManifest(data []byte) (Manifest, error) {
 	if len(data) > maxManifest {
 		return Manifest{}, fmt.Errorf("%w: its manifest has more than %d KiB", ErrTooLarge, maxManifest>>10)
@@ -139,6 +143,7 @@ func DecodeManifest(data []byte) (Manifest, error) {
 	return m, nil
 }
 
+// check returns the first rule that the manifest breaks. It runs before any content is fetched.
 func (m Manifest) check() error {
 	if len(m.Name) > 64 || !skillName.MatchString(m.Name) || checkName(m.Name) != "" {
 		return fmt.Errorf("%w: %q cannot be the name of a skill", ErrManifest, clip(m.Name))

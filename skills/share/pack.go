@@ -18,14 +18,14 @@ import (
 	"symbio/skills/walk"
 )
 
-// Pack is a skill as it is carried: its manifest, and the content of all files one after the other.
+// Pack is a skill in transport form: the manifest, and the content of all files one after the other.
 type Pack struct {
 	Manifest
 	content []byte
 }
 
-// Read reads the skill in dir. Names that begin with a dot are left out; whatever else cannot be carried is an
-// error that names it: ErrPath, ErrTooLarge, ErrKind, ErrSkill. It opens nothing outside dir.
+// Read reads the skill in dir. It leaves out names that begin with a dot. Anything else that cannot be shared is
+// an error with the path: ErrPath, ErrTooLarge, ErrKind, ErrSkill. It opens nothing outside dir.
 func Read(dir string) (*Pack, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -72,9 +72,10 @@ func Read(dir string) (*Pack, error) {
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("read the skill in %s: %w", dir, err)
 	}
-	return p, p.usable()
+	return p, p.validate()
 }
 
+// readFile reads one file and computes its hash.
 func readFile(root *os.Root, path string) (File, []byte, error) {
 	f, err := root.OpenFile(filepath.FromSlash(path), os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a FIFO
 	if err != nil {
@@ -98,7 +99,7 @@ func readFile(root *os.Root, path string) (File, []byte, error) {
 	return File{Path: path, Exec: info.Mode()&0o111 != 0, Size: int64(len(data)), SHA256: sum(data)}, data, nil
 }
 
-// newPack is the skill that a manifest and a content make, if they belong together: ErrHash, ErrSkill.
+// newPack checks that content is that of the manifest, and returns both as a Pack. Errors: ErrHash, ErrSkill.
 func newPack(m Manifest, content []byte) (*Pack, error) {
 	p := &Pack{m, content}
 	if m.Bytes() != int64(len(content)) {
@@ -109,10 +110,10 @@ func newPack(m Manifest, content []byte) (*Pack, error) {
 			return nil, fmt.Errorf("%w: %q", ErrHash, clip(f.Path))
 		}
 	}
-	return p, p.usable()
+	return p, p.validate()
 }
 
-// each yields the files with their content.
+// each yields each file with its content.
 func (p *Pack) each(yield func(File, []byte) bool) {
 	rest := p.content
 	for _, f := range p.Files {
@@ -124,8 +125,8 @@ func (p *Pack) each(yield func(File, []byte) bool) {
 	}
 }
 
-// usable says whether the SKILL.md is one that a registry would take.
-func (p *Pack) usable() error {
+// validate returns ErrSkill if a registry would refuse the SKILL.md.
+func (p *Pack) validate() error {
 	m, diags := p.parse()
 	if format.Failed(diags) || m.Name != p.Name {
 		var texts []string
@@ -139,6 +140,7 @@ func (p *Pack) usable() error {
 	return nil
 }
 
+// parse reads the SKILL.md at the default level.
 func (p *Pack) parse() (format.Manifest, []format.Diagnostic) {
 	for f, data := range p.each {
 		if f.Path == walk.FileName {
@@ -149,14 +151,14 @@ func (p *Pack) parse() (format.Manifest, []format.Diagnostic) {
 	return format.Manifest{}, nil
 }
 
-// Description is what the SKILL.md says of the skill.
+// Description returns the description in the SKILL.md.
 func (p *Pack) Description() string {
 	m, _ := p.parse()
 	return m.Description
 }
 
-// write makes the skill's directory NAME in root, readable and not writable. Beside an error some of it may
-// have been written.
+// write creates the skill's directory below root, readable and not writable: a stored skill must stay as it was
+// checked. After an error a part of it may exist.
 func (p *Pack) write(root *os.Root) error {
 	made := []string{p.Name}
 	if err := root.Mkdir(p.Name, 0o700); err != nil {
@@ -193,6 +195,7 @@ func (p *Pack) write(root *os.Root) error {
 	return nil
 }
 
+// sum returns the SHA-256 of data in hex.
 func sum(data []byte) string {
 	s := sha256.Sum256(data)
 	return hex.EncodeToString(s[:])

@@ -15,7 +15,7 @@ const (
 	maxDeep = 8   // names in a path
 )
 
-// checkPath says what is wrong with the path of a file, which has to be one name on every system.
+// checkPath returns ErrPath unless path means the same file on every operating system.
 func checkPath(path string) error {
 	bad := func(why string) error { return fmt.Errorf("%w: %q: %s", ErrPath, clip(path), why) }
 	switch {
@@ -36,7 +36,7 @@ func checkPath(path string) error {
 	return nil
 }
 
-// checkName says what is wrong with one name of a path; "" is nothing.
+// checkName returns what is wrong with one name of a path, "" if nothing is.
 func checkName(name string) string {
 	switch {
 	case name == "":
@@ -62,9 +62,11 @@ func checkName(name string) string {
 	return ""
 }
 
-// device are the names that mean a device on Windows, with any extension.
+// device has the names that mean a device on Windows, with any extension.
 var device = devices()
 
+// devices returns the reserved names: consoles, and the serial and printer ports with their superscript forms,
+// which Windows also reserves.
 func devices() map[string]bool {
 	all := map[string]bool{"con": true, "prn": true, "aux": true, "nul": true, "conin$": true, "conout$": true}
 	for _, port := range []string{"com", "lpt"} {
@@ -75,12 +77,13 @@ func devices() map[string]bool {
 	return all
 }
 
-// folded is what names that some file system takes for one another have in common.
-func folded(path string) string {
+// foldName returns the same text for names that some file system treats as equal: it folds case and normalizes
+// Unicode.
+func foldName(path string) string {
 	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(path)))
 }
 
-// checkTogether finds two paths that cannot be told apart everywhere, and a file that is also a directory.
+// checkTogether returns ErrPath if two paths are one file on some system, or a file is also a directory.
 func checkTogether(files []File) error {
 	spelled := map[string]string{}
 	isFile := map[string]bool{}
@@ -89,7 +92,7 @@ func checkTogether(files []File) error {
 			if i < len(f.Path) && f.Path[i] != '/' {
 				continue
 			}
-			path, key := f.Path[:i], folded(f.Path[:i])
+			path, key := f.Path[:i], foldName(f.Path[:i])
 			if other, ok := spelled[key]; ok && (other != path || isFile[key] || i == len(f.Path)) {
 				return fmt.Errorf("%w: %q and %q are one file on some system", ErrPath, clip(other), clip(f.Path))
 			}
@@ -100,7 +103,7 @@ func checkTogether(files []File) error {
 	return nil
 }
 
-// clip bounds what a message quotes of a stranger's text.
+// clip limits what a message quotes of another node's text.
 func clip(s string) string {
 	const most = 80
 	if len(s) > most {

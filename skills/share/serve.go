@@ -12,79 +12,80 @@ import (
 	"symbio/skills"
 )
 
-// The names of the capabilities between nodes.
+// The names of the capabilities between nodes. Changing one breaks sharing with older nodes.
 const (
 	ListCapability  = "skills.list"
 	FetchCapability = "skills.fetch"
 )
 
 const (
-	// listPage is how many bytes of names and descriptions a page of the list has, about: it fits into the
-	// smallest message that a node is likely to be configured with.
+	// listPage limits a page of the list, in bytes: it fits into the smallest message limit that a node is likely
+	// to have.
 	listPage = 128 << 10
-	// maxPiece is how much of the content one answer carries: with base64 and JSON around it less than a
-	// node's usual limit of 1 MiB, and few enough answers for its limit of calls.
+	// maxPiece limits the content in one answer. With base64 and JSON it stays below the usual limit of 1 MiB, and
+	// a whole skill needs few enough calls for the other node's limit.
 	maxPiece = 512 << 10
-	// minPiece is the least that an answer may carry, unless it is the last: 8 MiB are then 512 calls at most.
+	// minPiece is the least content of an answer other than the last. 8 MiB then take at most 512 calls.
 	minPiece = 16 << 10
-	// kept is how many packs are kept in memory, of at most MaxSkill each, and fresh for how long one is
-	// handed out without another look at the disk: a fetch is a few calls in a row.
-	kept  = 4
-	fresh = 10 * time.Second
+	// maxCachedPacks limits the packs in memory, each of at most MaxSkill. cacheTTL is how long one is served
+	// without another look at the disk: a fetch is a few calls in a row.
+	maxCachedPacks = 4
+	cacheTTL       = 10 * time.Second
 )
 
 // Config sets up a Server. The zero value shares nothing.
 type Config struct {
-	// Catalog returns the skills there are; only those on this machine's disk that came from no other node
-	// are shared. nil = none.
+	// Catalog returns the skills of this node. The server shares only those on this machine's disk that did not
+	// come from another node. nil: none.
 	Catalog func(ctx context.Context) (skills.Catalog, error)
-	// All shares all of them, else Names says which.
+	// All shares all of them. Otherwise Names lists the skills to share.
 	All   bool
 	Names []string
-	// MaxMessage is how many bytes an answer may have. Default 1 MiB, the community's own.
+	// MaxMessage limits an answer, in bytes. Default 1 MiB, that of package community.
 	MaxMessage int
 }
 
-// Server hands out skills. Its methods may be called by any number of goroutines; they read the disk, one
-// skill at a time.
+// Server answers the list and fetch calls of other nodes. Any number of goroutines may call its methods. They read
+// the disk, one skill at a time.
 type Server struct {
 	cfg Config
 
 	mu    sync.Mutex
-	packs []packed // the newest first; guarded by mu
+	packs []cachedPack // the newest first; guarded by mu
 }
 
-type packed struct {
+// cachedPack is a pack with the time of its read.
+type cachedPack struct {
 	pack *Pack
 	hash string
 	at   time.Time
 }
 
-// NewServer returns a Server.
+// NewServer returns a Server with the defaults filled in.
 func NewServer(cfg Config) *Server {
 	cfg.MaxMessage = cmp.Or(cfg.MaxMessage, 1<<20)
 	return &Server{cfg: cfg}
 }
 
-// ListRequest asks which skills a node shares.
+// ListRequest asks for the skills that a node shares.
 type ListRequest struct {
 	After string `json:"after,omitempty" jsonschema:"the name after which the list goes on; absent = from its beginning"`
 }
 
-// Offered is a skill that a node shares.
-type Offered struct {
+// SkillSummary describes one shared skill in a list.
+type SkillSummary struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 }
 
-// ListReply is a page of them, by name. More says that the list goes on.
+// ListReply is one page of the list, ordered by name. More is true if there is another page.
 type ListReply struct {
-	Skills []Offered `json:"skills"`
-	More   bool      `json:"more"`
+	Skills []SkillSummary `json:"skills"`
+	More   bool           `json:"more"`
 }
 
-// FetchRequest asks for a skill's manifest, or with its hash for a piece of its content: that of all files one
-// after the other, in the order of the manifest.
+// FetchRequest asks for a skill's manifest, or, with its hash, for a piece of its content. The content is that of
+// all files one after the other, in the order of the manifest.
 type FetchRequest struct {
 	Name   string `json:"name" jsonschema:"the name of the skill"`
 	Hash   string `json:"hash,omitempty" jsonschema:"the SHA-256 of the manifest, for a piece of the content; absent = the manifest"`
@@ -92,13 +93,13 @@ type FetchRequest struct {
 	Max    int64  `json:"max,omitempty" jsonschema:"how many bytes the piece may have; absent = as many as the node sends at a time"`
 }
 
-// FetchReply is the manifest or a piece.
+// FetchReply is the manifest or a piece of the content.
 type FetchReply struct {
 	Manifest string `json:"manifest,omitempty"`
 	Data     string `json:"data,omitempty" jsonschema:"the piece, in base64"`
 }
 
-// shared are the skills that are handed out, by name; of several of one name the first in precedence.
+// shared returns the skills to share, by name. Of several with one name it is the first by precedence.
 func (s *Server) shared(ctx context.Context) ([]skills.Skill, error) {
 	if s.cfg.Catalog == nil {
 		return nil, nil
@@ -120,10 +121,10 @@ func (s *Server) shared(ctx context.Context) ([]skills.Skill, error) {
 	return all, nil
 }
 
-// List answers ListCapability.
+// List handles ListCapability.
 func (s *Server) List(ctx context.Context, r ListRequest) (ListReply, error) {
 	all, err := s.shared(ctx)
-	reply := ListReply{Skills: []Offered{}}
+	reply := ListReply{Skills: []SkillSummary{}}
 	size := 0
 	for _, one := range all {
 		if one.Name <= r.After {
@@ -134,12 +135,12 @@ func (s *Server) List(ctx context.Context, r ListRequest) (ListReply, error) {
 			reply.More = true
 			break
 		}
-		reply.Skills = append(reply.Skills, Offered{one.Name, one.Description})
+		reply.Skills = append(reply.Skills, SkillSummary{one.Name, one.Description})
 	}
 	return reply, err
 }
 
-// Fetch answers FetchCapability. ErrNotShared, or why a skill cannot be carried (Read).
+// Fetch handles FetchCapability. Errors: ErrNotShared, and those of Read for a skill that cannot be shared.
 func (s *Server) Fetch(ctx context.Context, r FetchRequest) (FetchReply, error) {
 	all, err := s.shared(ctx)
 	if err != nil {
@@ -168,12 +169,14 @@ func (s *Server) Fetch(ctx context.Context, r FetchRequest) (FetchReply, error) 
 	return FetchReply{Data: base64.StdEncoding.EncodeToString(data)}, nil
 }
 
-// pack returns the skill as it is now, or as it was not long ago; with a hash the one that has it.
+// pack returns the skill as it was at most cacheTTL ago. With a hash it returns the pack with that hash, so that a
+// fetch that has begun can finish after the files have changed. It holds the lock during the read, so that many
+// requests cost one read.
 func (s *Server) pack(skill skills.Skill, hash string) (*Pack, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range s.packs {
-		if k.pack.Name == skill.Name && (k.hash == hash || hash == "" && time.Since(k.at) < fresh) {
+		if k.pack.Name == skill.Name && (k.hash == hash || hash == "" && time.Since(k.at) < cacheTTL) {
 			return k.pack, nil
 		}
 	}
@@ -182,9 +185,9 @@ func (s *Server) pack(skill skills.Skill, hash string) (*Pack, error) {
 		return nil, err
 	}
 	now := p.Hash()
-	s.packs = slices.DeleteFunc(s.packs, func(k packed) bool { return k.hash == now })
-	s.packs = slices.Insert(s.packs, 0, packed{p, now, time.Now()})
-	s.packs = s.packs[:min(len(s.packs), kept)]
+	s.packs = slices.DeleteFunc(s.packs, func(k cachedPack) bool { return k.hash == now })
+	s.packs = slices.Insert(s.packs, 0, cachedPack{p, now, time.Now()})
+	s.packs = s.packs[:min(len(s.packs), maxCachedPacks)]
 	if hash != "" && hash != now {
 		return nil, fmt.Errorf("%w: %q has changed; fetch it anew", ErrNotShared, skill.Name)
 	}

@@ -318,7 +318,7 @@ func TestANodeThatNeverAnswersIsGivenUp(t *testing.T) {
 		page := 0
 		_, err = share.List(t.Context(), func(context.Context, string, []byte) ([]byte, error) {
 			page++
-			return json.Marshal(share.ListReply{Skills: []share.Offered{{Name: fmt.Sprintf("s%09d", page)}}, More: true})
+			return json.Marshal(share.ListReply{Skills: []share.SkillSummary{{Name: fmt.Sprintf("s%09d", page)}}, More: true})
 		})
 		if !errors.Is(err, share.ErrManifest) {
 			t.Errorf("a list without end: %v, want ErrManifest", err)
@@ -374,7 +374,7 @@ func TestANodeSharesWhatItWasToldTo(t *testing.T) {
 	}
 	s, one := serving(share.Config{Names: []string{"my-skill"}, MaxMessage: 4096}, dir)
 	list, err := share.List(t.Context(), one)
-	if d := cmp.Diff([]share.Offered{{Name: "my-skill", Description: "A skill of ours"}}, list); err != nil || d != "" {
+	if d := cmp.Diff([]share.SkillSummary{{Name: "my-skill", Description: "A skill of ours"}}, list); err != nil || d != "" {
 		t.Errorf("list: %v\n%s", err, d)
 	}
 	p, err := share.Fetch(t.Context(), one, "my-skill", "")

@@ -18,12 +18,12 @@ const maxStored = 128
 
 const (
 	originFile = "origin.json"
-	unfinished = ".new-"
-	// stale is how old something unfinished is that nobody writes any more.
-	stale = time.Hour
+	tempPrefix = ".new-"
+	// staleAfter is the age at which an unfinished directory belongs to a process that has ended.
+	staleAfter = time.Hour
 )
 
-// Origin is where a stored skill came from.
+// Origin describes a stored skill and the node it was fetched from. It is stored beside the skill.
 type Origin struct {
 	Name        string    `json:"name"`
 	Description string    `json:"description"`
@@ -35,19 +35,19 @@ type Origin struct {
 	Fetched     time.Time `json:"fetched"`
 }
 
-// Store keeps skills of other nodes, each in DIR/HASH/NAME, where nothing is written to again. Its methods may
-// be called by any number of goroutines and processes; they read and write the disk.
+// Store keeps skills of other nodes, each in DIR/HASH/NAME. Nothing there is written to again. Any number of
+// goroutines and processes may call its methods, which read and write the disk.
 type Store struct{ dir string }
 
-// NewStore returns the store in a directory, which need not exist yet. The directory is a user's own: who can
-// write there is as that user.
+// NewStore returns the store in a directory, which need not exist. The directory must belong to the user: a
+// process that can write there can change what the user trusts.
 func NewStore(dir string) Store { return Store{dir} }
 
-// Dir is where the skill of that hash and name lies, if it is stored.
+// Dir returns the directory of the skill with that hash and name, whether it is stored or not.
 func (s Store) Dir(hash, name string) string { return filepath.Join(s.dir, hash, name) }
 
-// Put stores a skill and returns what is known of it; of one that is stored already, what was known before.
-// ErrFull.
+// Put stores a skill and returns its origin. For a skill that is stored and intact it returns the earlier origin.
+// ErrFull: the store has 128 skills.
 func (s Store) Put(p *Pack, node, nodeName string) (Origin, error) {
 	o := Origin{
 		Name: p.Name, Description: p.Description(), Hash: p.Hash(), Node: node, NodeName: nodeName,
@@ -62,7 +62,7 @@ func (s Store) Put(p *Pack, node, nodeName string) (Origin, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fail(err)
 	}
-	if n, err := s.tidy(); err != nil || n >= maxStored {
+	if n, err := s.removeStale(); err != nil || n >= maxStored {
 		if err == nil {
 			err = fmt.Errorf("%w: %d; `symbio skills fetch` lists them, --remove HASH removes one", ErrFull, n)
 		}
@@ -72,17 +72,17 @@ func (s Store) Put(p *Pack, node, nodeName string) (Origin, error) {
 	if err := s.Remove(o.Hash); err != nil && !errors.Is(err, ErrNotStored) {
 		return fail(err)
 	}
-	tmp, err := os.MkdirTemp(s.dir, unfinished)
+	tmp, err := os.MkdirTemp(s.dir, tempPrefix)
 	if err != nil {
 		return fail(err)
 	}
-	err = fill(tmp, p, o)
+	err = writeSkill(tmp, p, o)
 	if err == nil {
 		err = os.Rename(tmp, filepath.Join(s.dir, o.Hash))
 	}
 	if err != nil {
-		err = errors.Join(err, erase(tmp))
-		if have, findErr := s.Find(o.Hash); findErr == nil { // somebody else was faster
+		err = errors.Join(err, removeTree(tmp))
+		if have, findErr := s.Find(o.Hash); findErr == nil { // another process has just stored it
 			return have, nil
 		}
 		return fail(err)
@@ -90,7 +90,8 @@ func (s Store) Put(p *Pack, node, nodeName string) (Origin, error) {
 	return o, nil
 }
 
-func fill(dir string, p *Pack, o Origin) error {
+// writeSkill writes a skill and its origin into an empty directory.
+func writeSkill(dir string, p *Pack, o Origin) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func fill(dir string, p *Pack, o Origin) error {
 	return root.WriteFile(originFile, data, 0o400)
 }
 
-// Find says what is known of a stored skill: ErrNotStored.
+// Find returns the origin of a stored skill. ErrNotStored: there is none, or its record is damaged.
 func (s Store) Find(hash string) (Origin, error) {
 	if !ValidHash(hash) {
 		return Origin{}, fmt.Errorf("%w: %q is no hash", ErrNotStored, clip(hash))
@@ -124,7 +125,7 @@ func (s Store) Find(hash string) (Origin, error) {
 	return o, nil
 }
 
-// List says what is known of all, by name and hash.
+// List returns the origins of all stored skills, by name and hash.
 func (s Store) List() ([]Origin, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -142,8 +143,8 @@ func (s Store) List() ([]Origin, error) {
 	return all, nil
 }
 
-// Verify reads a stored skill whole and says whether it is still the one of that hash: ErrNotStored, ErrHash,
-// or what Read says.
+// Verify reads a stored skill and compares its hash. Errors: ErrNotStored, ErrHash if it was changed, and those of
+// Read.
 func (s Store) Verify(hash string) error {
 	o, err := s.Find(hash)
 	if err != nil {
@@ -159,25 +160,25 @@ func (s Store) Verify(hash string) error {
 	return nil
 }
 
-// Remove takes a stored skill away: ErrNotStored.
+// Remove deletes a stored skill. ErrNotStored: there is none.
 func (s Store) Remove(hash string) error {
 	at := filepath.Join(s.dir, hash)
 	if info, err := os.Lstat(at); !ValidHash(hash) || err != nil || !info.IsDir() {
 		return fmt.Errorf("%w: %s", ErrNotStored, clip(hash))
 	}
-	// Under another name first, so that nobody finds half of it.
-	gone, err := os.MkdirTemp(s.dir, unfinished)
+	// Rename first, so that no other process finds half of the skill.
+	gone, err := os.MkdirTemp(s.dir, tempPrefix)
 	if err == nil {
 		err = os.Rename(at, filepath.Join(gone, hash))
 	}
-	if err = errors.Join(err, erase(gone)); err != nil {
+	if err = errors.Join(err, removeTree(gone)); err != nil {
 		return fmt.Errorf("remove the skill %s: %w", hash, err)
 	}
 	return nil
 }
 
-// tidy removes what a process left unfinished, and counts the skills.
-func (s Store) tidy() (n int, err error) {
+// removeStale deletes directories that a process left unfinished, and returns the number of skills.
+func (s Store) removeStale() (n int, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return 0, err
@@ -186,8 +187,8 @@ func (s Store) tidy() (n int, err error) {
 		if ValidHash(e.Name()) {
 			n++
 		}
-		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), unfinished) && time.Since(info.ModTime()) > stale {
-			if err := erase(filepath.Join(s.dir, e.Name())); err != nil {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), tempPrefix) && time.Since(info.ModTime()) > staleAfter {
+			if err := removeTree(filepath.Join(s.dir, e.Name())); err != nil {
 				return n, err
 			}
 		}
@@ -195,8 +196,8 @@ func (s Store) tidy() (n int, err error) {
 	return n, nil
 }
 
-// erase removes a directory of this store, whose directories cannot be written to.
-func erase(dir string) error {
+// removeTree deletes a directory of this store. It makes the directories writable first.
+func removeTree(dir string) error {
 	if dir == "" {
 		return nil
 	}

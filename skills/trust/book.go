@@ -12,22 +12,23 @@ import (
 	"symbio/skills/share"
 )
 
-// Record says that a person trusts a skill.
+// Record is a person's trust in one skill.
 type Record struct {
-	// Dir is the skill's directory, absolute and as it was found: where links lead does not count, so that no
-	// project comes by another's trust by linking to it. Hash is the SHA-256 of its SKILL.md, in hex.
+	// Dir is the skill's directory, absolute and as it was found. Links are not resolved: otherwise a project
+	// could use the trust in another project by a link to it. Hash is the SHA-256 of the SKILL.md in hex.
 	Dir  string `json:"dir"`
 	Hash string `json:"hash"`
 	Name string `json:"name"`
-	// Tree is the hash of a skill that came from another node, Node where from; "" of a project's skill.
+	// Tree is the hash of a skill that came from another node, and Node the node's id. Both are "" for a skill of
+	// a project.
 	Tree string `json:"tree,omitempty"`
 	Node string `json:"node,omitempty"`
-	// Rules are the ones that it may grant, as written.
+	// Rules are the rules that the person accepted, as written.
 	Rules []string  `json:"rules"`
 	Time  time.Time `json:"time"`
 }
 
-// Book is a directory of records, see private.Book.
+// Book is a directory of records. Any number of processes may use it at a time; see private.Book.
 type Book struct{ records private.Book[Record] }
 
 // NewBook returns the book in a directory, which need not exist yet.
@@ -35,9 +36,10 @@ func NewBook(dir string) Book {
 	return Book{private.Book[Record]{Dir: dir, Key: func(r Record) string { return key(r.Dir, r.Hash) }, Check: Record.check}}
 }
 
-// key identifies the SKILL.md with that hash in dir.
+// key returns the key of the record for the SKILL.md with that hash in dir.
 func key(dir, hash string) string { return dir + "\x00" + hash }
 
+// check rejects a record that this package did not write.
 func (r Record) check() error {
 	switch {
 	case !filepath.IsAbs(r.Dir) || filepath.Clean(r.Dir) != r.Dir:
@@ -48,8 +50,7 @@ func (r Record) check() error {
 	return nil
 }
 
-// Find returns the record of the SKILL.md with that hash in dir. ok is false when there is none, and beside an
-// error.
+// Find returns the record of the SKILL.md with that hash in dir. ok is false if there is none, and with an error.
 func (b Book) Find(dir, hash string) (r Record, ok bool, err error) {
 	r, err = b.records.Find(key(dir, hash))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +59,7 @@ func (b Book) Find(dir, hash string) (r Record, ok bool, err error) {
 	return r, err == nil, err
 }
 
-// Put keeps a record, in the place of the one for the same SKILL.md. private.ErrFull, private.ErrRecord.
+// Put stores a record and replaces the one for the same SKILL.md. Errors: private.ErrFull, private.ErrRecord.
 func (b Book) Put(r Record) error {
 	r.Rules = append([]string{}, r.Rules...)
 	err := b.records.Put(r)
@@ -71,11 +72,11 @@ func (b Book) Put(r Record) error {
 	return nil
 }
 
-// Remove forgets a record, also one that cannot be read. fs.ErrNotExist: there is none.
+// Remove deletes a record, also one that cannot be read. fs.ErrNotExist: there is none.
 func (b Book) Remove(dir, hash string) error { return b.records.Remove(key(dir, hash)) }
 
-// Records lists all, by name, directory and time. Beside an error, which names the files that cannot be read,
-// stand those that can.
+// Records returns all records, by name, directory and time. With an error, which names the files that cannot be
+// read, it also returns those that can.
 func (b Book) Records() ([]Record, error) {
 	all, err := b.records.All()
 	sortKey := func(r Record) []string { return []string{r.Name, r.Dir, r.Time.UTC().Format(time.RFC3339Nano), r.Hash} }

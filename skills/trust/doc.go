@@ -9,6 +9,6 @@
 // revoke at the same time. A file that is not exactly what this package writes, of the right name, for this
 // user only, is an error, and an error is never trust. What is read and listed is bounded.
 //
-// It does not ask anybody, and covers the SKILL.md alone: of a project's skill the other files may change, and
+// It asks no person, and covers the SKILL.md alone: of a project's skill the other files may change, and
 // a rule that runs one of them runs it as it is then. Of a skill from another node package share checks all.
 package trust

@@ -11,24 +11,29 @@ import (
 	"symbio/skills/share"
 )
 
-// Keeper answers a registry (skills.Trust) from a book, and about the skills of other nodes from a store.
+// Keeper implements skills.Trust with a book of records and the store of fetched skills.
 type Keeper struct {
 	Book  Book
 	Store share.Store
 }
 
-// State is what is known of the trust in a skill.
+// State is the state of the trust in one skill.
 type State string
 
 // The states.
 const (
-	Grants   State = "grants"   // its scope grants without a person's leave
-	Trusted  State = "trusted"  // a person trusts this very SKILL.md
-	Changed  State = "changed"  // a person trusted an earlier one in this place
-	Proposal State = "proposal" // nobody has
+	// Grants: the scope of the skill needs no trust.
+	Grants State = "grants"
+	// Trusted: a person trusts the skill with exactly this SKILL.md.
+	Trusted State = "trusted"
+	// Changed: a person trusted another SKILL.md in this directory.
+	Changed State = "changed"
+	// Proposal: no person trusts the skill.
+	Proposal State = "proposal"
 )
 
-// Trusted implements skills.Trust. A skill of another node is read whole, and has to be what was fetched.
+// Trusted implements skills.Trust. It reads a skill of another node completely, because the record covers all its
+// files.
 func (k Keeper) Trusted(s skills.Skill, hash string) ([]string, bool, error) {
 	r, ok, err := k.Book.Find(s.Dir, hash)
 	if err != nil || !ok {
@@ -45,7 +50,7 @@ func (k Keeper) Trusted(s skills.Skill, hash string) ([]string, bool, error) {
 	return r.Rules, true, nil
 }
 
-// intact says whether the skill of a record is where the store has it, and is what was fetched.
+// intact returns an error unless the skill of a record lies where the store keeps it and is unchanged.
 func (k Keeper) intact(r Record) error {
 	if k.Store.Dir(r.Tree, r.Name) != r.Dir {
 		return fmt.Errorf("%w: %s is not where the skill %s is stored", private.ErrRecord, r.Dir, r.Tree)
@@ -53,7 +58,7 @@ func (k Keeper) intact(r Record) error {
 	return k.Store.Verify(r.Tree)
 }
 
-// Fetched implements skills.Trust: the stored skills that a person trusts. What cannot be read is not trusted.
+// Fetched implements skills.Trust. A record that cannot be read is no trust, so its error does not matter here.
 func (k Keeper) Fetched() []skills.Root {
 	records, _ := k.Book.Records()
 	var roots []skills.Root
@@ -65,8 +70,8 @@ func (k Keeper) Fetched() []skills.Root {
 	return roots
 }
 
-// State says what is known of the trust in the skill whose SKILL.md has that hash. Beside an error, which
-// says why something cannot be known, stands the state that counts.
+// State returns the state of the trust in the skill whose SKILL.md has that hash. With an error the state is the
+// one that counts, and the error says what could not be read.
 func (k Keeper) State(s skills.Skill, hash string) (State, error) {
 	if s.Scope.Grants() {
 		return Grants, nil
@@ -84,8 +89,8 @@ func (k Keeper) State(s skills.Skill, hash string) (State, error) {
 	return Proposal, errors.Join(err, listErr)
 }
 
-// Trust keeps that a person trusts the skill of an activation, which they were shown, with these of its rules.
-// Of a skill of another node from is where it came from.
+// Trust records that a person trusts a skill with these of its rules. The person must have seen the SKILL.md with
+// that hash. from is the origin of a skill of another node.
 func (k Keeper) Trust(s skills.Skill, hash string, rules []string, from share.Origin) error {
 	if s.Scope.Grants() {
 		return fmt.Errorf("trust %s: a skill of scope %s grants without being trusted", s.Name, s.Scope)

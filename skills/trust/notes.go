@@ -2,8 +2,9 @@ package trust
 
 import "symbio/security/permission"
 
-// Notes are what a person should know before trusting a skill with these rules: those that allow much more, or
-// nothing, and of a project's skill those that run its own files. Those of a fetched one its hash covers.
+// Notes returns warnings for a person who is asked to trust a skill with these rules: rules that allow very much
+// or nothing, and rules that run the skill's own files. A fetched skill needs no warning about its files, because
+// the hash covers them.
 func Notes(rules []string, fetched bool) (notes []string) {
 	for _, text := range rules {
 		r, err := permission.ParseGrant(text)

@@ -69,7 +69,7 @@ func (p *place) registry(policy format.Policy) *skills.Registry {
 
 func (p *place) activate(r *skills.Registry, name string) skills.Activation {
 	p.t.Helper()
-	a, err := r.Take(p.t.Context(), skills.Want{Agent: "ann", Name: name})
+	a, err := r.Activate(p.t.Context(), skills.ActivateRequest{Agent: "ann", Name: name})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestASkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 		return c
 	}
 	rescan("project near")
-	if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "far"}); !errors.Is(err, skills.ErrNotFound) {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "far"}); !errors.Is(err, skills.ErrNotFound) {
 		t.Errorf("untrusted: %v, want ErrNotFound", err)
 	}
 	policy := format.Policy{}
@@ -346,7 +346,7 @@ func TestASkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(far.Dir, "more.md"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Take(t.Context(), skills.Want{Agent: "bob", Name: far.Path}); !errors.Is(err, skills.ErrUntrusted) || !errors.Is(err, share.ErrHash) {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "bob", Name: far.Path}); !errors.Is(err, skills.ErrUntrusted) || !errors.Is(err, share.ErrHash) {
 		t.Errorf("changed in the store: %v, want ErrUntrusted and ErrHash", err)
 	}
 	if err := p.keeper.Trust(far, hash, nil, o); !errors.Is(err, share.ErrHash) {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Entry is a name in a directory, and what kind of file it is without following it.
+// Entry is a name in a directory. Kind is its type; links are not followed.
 type Entry struct {
 	Name string
 	Kind fs.FileMode // the type bits
 }
 
-// Mark tells one version of a file or directory from another (skills.md, C34). The zero Mark is that of
-// a path where nothing is.
+// Mark identifies one version of a file or directory (skills.md, C34). The zero Mark is for a path that does not
+// exist.
 type Mark struct {
 	dev, ino uint64
 	mtime    int64 // ns since 1970
@@ -24,18 +24,18 @@ type Mark struct {
 	size     int64
 }
 
-// settling is how long after a change a file can change again without a trace: the coarsest clock among
-// file systems (FAT) ticks every two seconds.
-const settling = 2 * time.Second
+// settleTime is the time after a change in which another change can leave no trace: the clock of the coarsest file
+// system (FAT) ticks every two seconds.
+const settleTime = 2 * time.Second
 
-// Settled reports whether m, taken at now, shows every later change. A modification time in the future
-// says nothing; the time of the last change is the system's own.
+// Settled reports whether m, taken at now, differs after every later change. A modification time in the future is
+// no proof, because programs can set it; the change time is set by the system.
 func (m Mark) Settled(now time.Time) bool {
-	before := now.Add(-settling).UnixNano()
+	before := now.Add(-settleTime).UnixNano()
 	return m == Mark{} || m.mtime < before || m.ctime != 0 && m.ctime < before
 }
 
-// MarkOf returns the mark of what path leads to.
+// MarkOf returns the mark of the file that path leads to.
 func MarkOf(path string) (Mark, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -44,8 +44,8 @@ func MarkOf(path string) (Mark, error) {
 	return MarkOfInfo(info), nil
 }
 
-// Entries returns what is in a directory, in no order, and its mark. It stops after limit entries unless limit is
-// negative; more says that it did. It does not wait for a pipe that has taken the directory's place.
+// Entries returns the entries of a directory, in no order, and its mark. It stops after limit entries unless limit
+// is negative; more reports whether there are others. It does not block on a pipe that has replaced the directory.
 func Entries(dir string, limit int) (entries []Entry, m Mark, more bool, err error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

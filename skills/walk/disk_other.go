@@ -7,10 +7,10 @@ import (
 	"io/fs"
 )
 
-// MarkOfInfo knows no inodes here: a file is taken for unchanged by its time and size.
+// MarkOfInfo returns the mark of an open file. There is no inode here, so only time and size count.
 func MarkOfInfo(info fs.FileInfo) Mark {
 	return Mark{mtime: info.ModTime().UnixNano(), size: info.Size()}
 }
 
-// OpenPlain leaves every file to os.Root here.
+// OpenPlain returns errors.ErrUnsupported. Callers then use os.Root.
 func OpenPlain(string, string) (fs.File, error) { return nil, errors.ErrUnsupported }

@@ -27,20 +27,21 @@ import (
 // FileName is the name of the file that makes a directory a skill.
 const FileName = "SKILL.md"
 
-// pruned are directories that hold no skills of their own (skills.md, C7), but may each be a skill by its name.
+// pruned are directories in which skills are not searched (skills.md, C7). A directory with such a name can still
+// be a skill itself.
 var pruned = map[string]bool{"node_modules": true, "vendor": true, "dist": true, "build": true, ".git": true, ".jj": true, ".hg": true, ".svn": true}
 
-// Pruned reports whether directories of that name are not searched unless they are a skill.
+// Pruned reports whether a directory of that name is searched only if it is a skill.
 func Pruned(name string) bool { return pruned[name] }
 
-// resources are the directories of a skill in which a SKILL.md is a template.
+// resources are directories of a skill. A SKILL.md in one of them is a template and not a skill.
 var resources = map[string]bool{"scripts": true, "references": true, "reference": true, "assets": true}
 
-// Workers is how many goroutines read the disk at a time: more than there are processors, because a disk that is not in
-// memory is waited for.
+// Workers returns how many goroutines read the disk at a time. It is more than the number of processors, because
+// they wait for the disk.
 func Workers() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
-// Place is a directory of a walk.
+// Place is a directory that the walk visits.
 type Place struct {
 	Path      string // as found
 	Canonical string
@@ -52,58 +53,65 @@ type Place struct {
 	linked bool // a link led to it
 }
 
-// Resources says which directories of resources a skill has.
+// Resources reports which resource directories a skill has.
 type Resources struct{ Scripts, References, Assets bool }
 
-// perSkill is how many more entries may be looked at for each skill that was found.
+// perSkill is how many more entries may be read for each skill that was found, so that a large collection is found
+// whole.
 const perSkill = 16
 
-// Config bounds a walk. All but Project and Flat are limits, of which none is the default.
+// Config limits a walk. A limit of 0 allows nothing: there are no defaults here.
 type Config struct {
-	Depth   int // directories below the root
-	Dirs    int // directories without a skill
-	Entries int // in all directories, and 16 more for each skill
-	Skills  int
-	Flat    bool // only the directories right below the root
-	Project bool // others wrote it: no link leads out
+	// Depth limits the levels of directories below the root.
+	Depth int
+	// Dirs limits the directories without a skill.
+	Dirs int
+	// Entries limits the entries of all directories together. Each skill that is found adds perSkill.
+	Entries int
+	// Skills limits the directories with a skill.
+	Skills int
+	// Flat visits only the root and the directories directly in it.
+	Flat bool
+	// Project keeps the walk inside the root: other people can have written the links in it.
+	Project bool
 }
 
-// Note is what a reader of the result should know of a path.
+// Note is a diagnostic about a path, such as a link that was not followed.
 type Note struct {
 	Path       string
 	Diagnostic format.Diagnostic
 }
 
-// Watched is a path and what was there.
-type Watched struct {
+// WatchedPath is a path with its mark at the time of the walk.
+type WatchedPath struct {
 	Path string
 	Mark Mark
 }
 
-// Walk visits the directories below a root, breadth first. One that several links lead to is visited
-// under each of its names, because a skill must have the name of its directory, but what is below it
-// only once. One goroutine may use it.
+// Walk visits the directories below a root, breadth first. It visits a directory under each name that links give
+// it, because a skill must have the name of its directory, but visits what is below only once. Only one goroutine
+// may use it.
 type Walk struct {
-	// Watched are the paths that change when there is something new to find, Notes what else was noticed, Limited whether
-	// a limit ended the walk. They are complete when All has returned.
-	Watched []Watched
+	// Watched are the paths that change when there is something new to find. Notes are the other findings. Limited
+	// is true if a limit ended the walk. They are complete when All has returned.
+	Watched []WatchedPath
 	Notes   []Note
 	Limited bool
 
-	cfg                   Config
-	root, canonical       string
-	opened, looked, found int // directories, entries, skills
+	cfg                    Config
+	root, canonical        string
+	opened, entries, found int // directories, entries, skills
 
 	real, links []Place // still to visit; links wait until no real directory is left, so that a
 	// skill is found under its own name first
-	late    []Place         // bulky and hidden ones; they wait for the links
-	deep    []string        // those that are too far down
-	visited []string        // canonical
-	seen    map[string]bool // visited, made when the first link asks
+	lowPriority []Place         // bulky and hidden ones; they wait for the links
+	deep        []string        // those that are too far down
+	visited     []string        // canonical
+	seen        map[string]bool // visited, made when the first link asks
 }
 
-// New starts a walk. A root that is a link is followed, but not to a directory above it, nor out of the project
-// whose root it is: that is the directory that holds .agents.
+// New prepares a walk. It follows a root that is a link, but not to a directory above the link, nor out of the
+// project, which is the directory that has .agents.
 func New(root string, cfg Config) (*Walk, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
@@ -124,7 +132,7 @@ func New(root string, cfg Config) (*Walk, error) {
 	return &Walk{cfg: cfg, root: abs, canonical: canonical, real: []Place{{Path: abs, Canonical: canonical}}}, nil
 }
 
-// All yields each directory with a SKILL.md after it has been listed.
+// All yields each directory with a SKILL.md. It ends early when yield returns false.
 func (w *Walk) All(yield func(Place) bool) {
 	defer w.finish()
 	for {
@@ -140,10 +148,10 @@ func (w *Walk) All(yield func(Place) bool) {
 	}
 }
 
-// left is how many entries may still be looked at.
-func (w *Walk) left() int { return max(0, w.cfg.Entries+perSkill*w.found-w.looked) }
+// left returns how many entries may still be read.
+func (w *Walk) left() int { return max(0, w.cfg.Entries+perSkill*w.found-w.entries) }
 
-// visit takes in one directory; false ends the walk.
+// visit processes one listed directory. It returns false to end the walk.
 func (w *Walk) visit(p Place, l listing, yield func(Place) bool) bool {
 	switch {
 	case w.opened-w.found >= w.cfg.Dirs:
@@ -155,7 +163,7 @@ func (w *Walk) visit(p Place, l listing, yield func(Place) bool) bool {
 	}
 	w.opened++
 	w.visited = append(w.visited, p.Canonical)
-	w.Watched = append(w.Watched, Watched{p.Path, l.mark})
+	w.Watched = append(w.Watched, WatchedPath{p.Path, l.mark})
 	if l.err != nil {
 		w.note(p.Path, format.CodeFileRead, fmt.Sprintf("the directory cannot be read: %v", Reason(l.err)))
 		return true
@@ -163,8 +171,8 @@ func (w *Walk) visit(p Place, l listing, yield func(Place) bool) bool {
 	if left := w.left(); len(l.entries) > left {
 		l.entries, l.more = l.entries[:left], true
 	}
-	w.looked += len(l.entries)
-	p.Take(l.entries)
+	w.entries += len(l.entries)
+	p.SetEntries(l.entries)
 	if p.Skill {
 		w.found++
 		if !yield(p) {
@@ -184,7 +192,7 @@ func (w *Walk) visit(p Place, l listing, yield func(Place) bool) bool {
 	return true
 }
 
-// listing is what came of listing a directory.
+// listing is the result of listing a directory.
 type listing struct {
 	entries []Entry
 	mark    Mark
@@ -192,10 +200,11 @@ type listing struct {
 	err     error
 }
 
-// together is how many directories are listed side by side; their entries are in memory at a time.
-const together = 32
+// listBatch is how many directories are listed in parallel. Their entries are in memory at the same time.
+const listBatch = 32
 
-// listAll lists places, of each at most limit entries.
+// listAll lists the places in parallel, at most limit entries of each. All its goroutines have ended when it
+// returns.
 func listAll(places []Place, limit int) []listing {
 	lists := make([]listing, len(places))
 	var next atomic.Int64
@@ -216,8 +225,8 @@ func listAll(places []Place, limit int) []listing {
 	return lists
 }
 
-// Take notes which of the entries make a skill.
-func (p *Place) Take(entries []Entry) {
+// SetEntries sets Skill, Kind and Has from the entries of the directory. It sorts entries.
+func (p *Place) SetEntries(entries []Entry) {
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	for _, e := range entries {
 		switch e.Name {
@@ -233,7 +242,7 @@ func (p *Place) Take(entries []Entry) {
 	}
 }
 
-// leadsToDir reports a directory, or a link to one that stays within p.
+// leadsToDir reports whether e is a directory, or a link to a directory inside p.
 func (p *Place) leadsToDir(e Entry) bool {
 	if e.Kind&fs.ModeSymlink == 0 {
 		return e.Kind.IsDir()
@@ -247,12 +256,12 @@ func (p *Place) leadsToDir(e Entry) bool {
 	return err == nil && info.IsDir()
 }
 
-// next takes the next directories to visit. Of links it is one, because what it leads to decides whether
-// the one after it is visited.
+// next returns the next directories to visit. It returns links one at a time, because the target of one decides
+// whether the next is visited.
 func (w *Walk) next() (next []Place) {
 	switch {
 	case len(w.real) > 0:
-		n := min(together, len(w.real))
+		n := min(listBatch, len(w.real))
 		next, w.real = w.real[:n], w.real[n:]
 	case len(w.links) > 0:
 		if w.seen == nil {
@@ -262,12 +271,13 @@ func (w *Walk) next() (next []Place) {
 			}
 		}
 		next, w.links = w.links[:1], w.links[1:]
-	case len(w.late) > 0:
-		next, w.late = w.late[:1], w.late[1:]
+	case len(w.lowPriority) > 0:
+		next, w.lowPriority = w.lowPriority[:1], w.lowPriority[1:]
 	}
 	return next
 }
 
+// push queues the directories among the entries of p.
 func (w *Walk) push(p Place, entries []Entry) {
 	for _, e := range entries {
 		isLink := e.Kind&fs.ModeSymlink != 0
@@ -297,7 +307,7 @@ func (w *Walk) push(p Place, entries []Entry) {
 			w.seen[child.Canonical] = true
 		}
 		if e.Name[0] == '.' {
-			w.late = append(w.late, child)
+			w.lowPriority = append(w.lowPriority, child)
 			continue
 		}
 		w.real = append(w.real, child)
@@ -312,16 +322,17 @@ func Join(dir, name string) string {
 	return dir + string(filepath.Separator) + name
 }
 
+// skipped reports whether a directory in p is not searched.
 func skipped(p Place, name string) bool {
 	return pruned[name] && !IsSkill(Join(p.Path, name)) || p.Skill && resources[name]
 }
 
-// follow resolves a link. Links to files are left alone. Those that lead nowhere are reported outside of skills, and
-// everywhere those that are not followed: to a directory above, and out of a project's root.
+// follow resolves a link and reports whether to visit its target. It ignores links to files. It notes broken links
+// outside of skills, and all links that lead to a directory above or out of a project.
 func (w *Walk) follow(child *Place, parent Place) bool {
 	info, err := os.Stat(child.Path)
 	if err != nil {
-		w.Watched = append(w.Watched, Watched{Path: child.Path})
+		w.Watched = append(w.Watched, WatchedPath{Path: child.Path})
 		if !parent.Skill {
 			w.note(child.Path, format.CodeBrokenLink, fmt.Sprintf("the link leads nowhere: %v", Reason(err)))
 		}
@@ -347,7 +358,7 @@ func (w *Walk) follow(child *Place, parent Place) bool {
 	return true
 }
 
-// maxDeep bounds how many of the directories that are too far down are named.
+// maxDeep limits how many of the directories below Config.Depth are named in the note.
 const maxDeep = 5
 
 // finish reports on the directories that are too far down.
@@ -360,6 +371,7 @@ func (w *Walk) finish() {
 	}
 }
 
+// limit notes the first limit that was reached.
 func (w *Walk) limit(why string) {
 	if !w.Limited {
 		w.note(w.root, format.CodeScanLimit, "not all of it was searched: "+why)
@@ -367,23 +379,24 @@ func (w *Walk) limit(why string) {
 	w.Limited = true
 }
 
+// note adds a warning about a path.
 func (w *Walk) note(path string, c format.Code, message string) {
 	w.Notes = append(w.Notes, Note{path, format.Diagnostic{Code: c, Severity: format.Warning, Message: message}})
 }
 
-// IsSkill reports whether dir holds a regular file called SKILL.md, whatever is in it. Links are followed.
+// IsSkill reports whether dir has a regular file called SKILL.md, whatever its content. It follows links.
 func IsSkill(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, FileName))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Within reports whether dir is root or below it, as their paths are written.
+// Within reports whether dir is root or below it. It compares the paths as text.
 func Within(root, dir string) bool {
 	rel, err := filepath.Rel(root, dir)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// Reason is err without the path, which the message names already.
+// Reason returns err without the path, because the message around it names the path.
 func Reason(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return p.Err

@@ -28,7 +28,7 @@ type dialer struct {
 	crowd       *crowd
 	twins       *twins
 	renewal     *renewal
-	undelivered func(community.Undelivered)
+	undelivered func(community.DeliveryFailure)
 	perAddr     addrLimiter
 	// Dials at once: to candidates that were never reached, to those connected before, to those that only other
 	// nodes name, and to those that the configuration names.

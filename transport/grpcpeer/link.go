@@ -31,11 +31,11 @@ type link struct {
 	revocations   func(from community.NodeID, lists ...*pb.Revocations)
 	alarmed       func(twin *pb.Run)
 	introductions func(from community.NodeID, addr string, said *pb.Introductions)
-	undelivered   func(community.Undelivered) // receives sends that failed
-	instance      string                      // of the node's process
-	removed       atomic.Bool                 // the node was removed from the cluster
-	expired       atomic.Bool                 // its certificate has ended
-	authority     atomic.Bool                 // the node says that it holds the cluster's; its signatures prove it
+	undelivered   func(community.DeliveryFailure) // receives sends that failed
+	instance      string                          // of the node's process
+	removed       atomic.Bool                     // the node was removed from the cluster
+	expired       atomic.Bool                     // its certificate has ended
+	authority     atomic.Bool                     // the node says that it holds the cluster's; its signatures prove it
 	// theirs and ours are until when the certificates are good that each end has shown; half is half the
 	// life of the node's.
 	theirs, ours validity
@@ -272,7 +272,7 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	}
 	l.calls, err = calls.Open(ctx, l.client, calls.ClientConfig{
 		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silence, PeerMessage: d.GetMaxMessage(), PeerSends: d.GetMaxSends(),
-		Undelivered: func(u community.Undelivered) {
+		Undelivered: func(u community.DeliveryFailure) {
 			u.Node = l.peer.ID
 			l.undelivered(u)
 		},

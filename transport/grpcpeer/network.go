@@ -65,7 +65,7 @@ func New(cfg Config) (*Network, error) {
 	w.candidates.offers = w.reverser.offers
 	doors.reversed = w.reverser.take
 	w.server = newServer(n, twins, w.renewal, w.candidates)
-	dial.undelivered = func(u community.Undelivered) { w.server.Host.NotDelivered(u) }
+	dial.undelivered = func(u community.DeliveryFailure) { w.server.Host.ReportUndelivered(u) }
 	twins.alarm = w.server.alarm
 	w.grpc = newGRPC(w.server, doors, &oversized{n.refusals, n.records.tell, cfg.Limits.Message + calls.EnvelopeRoom})
 	return w, nil

@@ -156,7 +156,7 @@ func (p *place) log() *record { return &record{p.Subscribe()} }
 type record struct{ sub *community.Subscription }
 
 // of ends the record and returns the kinds of change that befell a member so far, in order.
-func (r *record) of(id community.MemberID) (kinds []community.Kind) {
+func (r *record) of(id community.MemberID) (kinds []community.ChangeKind) {
 	defer r.sub.Close()
 	now, cancel := context.WithCancel(context.Background())
 	cancel() // only what is there already

@@ -78,7 +78,7 @@ func goodbyeIsLeft(t *testing.T, l *caseLAN) {
 	if _, err := call(); !errors.Is(err, community.ErrUnavailable) {
 		t.Errorf("the call under way returned %v, want ErrUnavailable", err)
 	}
-	if diff := cmp.Diff([]community.Kind{community.Left}, seen.of(worker)); diff != "" {
+	if diff := cmp.Diff([]community.ChangeKind{community.Left}, seen.of(worker)); diff != "" {
 		t.Errorf("a saw other changes of the worker (-want +got):\n%s", diff)
 	}
 	if _, err := a.Send(in(t, patience), worker, work("")); !errors.Is(err, community.ErrNotFound) {
@@ -116,7 +116,7 @@ func killedIsUnavailableThenLeft(t *testing.T, l *caseLAN) {
 		t.Errorf("a send to who is unavailable: got %v, want ErrUnavailable", err)
 	}
 	a.seesWithin(forget+silenceBound, "that the worker left", gone(worker))
-	want := []community.Kind{community.BecameUnavailable, community.Left}
+	want := []community.ChangeKind{community.BecameUnavailable, community.Left}
 	if diff := cmp.Diff(want, seen.of(worker)); diff != "" {
 		t.Errorf("a saw other changes of the worker (-want +got):\n%s", diff)
 	}
@@ -217,7 +217,7 @@ func partitionHeals(t *testing.T, l *caseLAN) {
 	if _, err := a.Send(in(t, patience), there.ID, work("")); err != nil {
 		t.Errorf("after the heal: %v", err)
 	}
-	want := []community.Kind{community.BecameUnavailable, community.BecameAvailable}
+	want := []community.ChangeKind{community.BecameUnavailable, community.BecameAvailable}
 	if diff := cmp.Diff(want, seen.of(there.ID)); diff != "" {
 		t.Errorf("a saw other changes of there (-want +got):\n%s", diff)
 	}

@@ -91,7 +91,7 @@ func agentsReportToo(t *testing.T, l *caseLAN) {
 	a, b := l.up("a"), l.up("b")
 	m := b.spawns("worker", func(ctx context.Context, s community.Signal) (community.Reply, error) {
 		community.Report(ctx, community.Progress{Message: "at work"})
-		community.Report(community.Silent(ctx), community.Progress{Message: "not for you"})
+		community.Report(community.WithoutListener(ctx), community.Progress{Message: "not for you"})
 		return echo(ctx, s)
 	})
 	node := b.offers("work", func(ctx context.Context, _ community.Signal) (community.Reply, error) {

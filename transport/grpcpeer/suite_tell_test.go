@@ -48,10 +48,10 @@ func tellArrivesInOrder(t *testing.T, l *caseLAN) {
 }
 
 // reports are what a place is told of its Tells.
-type reports chan community.Undelivered
+type reports chan community.DeliveryFailure
 
 func (r reports) tune(cfg *community.Config) {
-	cfg.Undelivered = func(u community.Undelivered) { r <- u }
+	cfg.OnUndelivered = func(u community.DeliveryFailure) { r <- u }
 }
 
 func tellThatFailsIsReported(t *testing.T, l *caseLAN) {

@@ -19,11 +19,11 @@ import (
 )
 
 // taking is a lying node that says it takes sends.
-func taking(t *testing.T, most uint64, link func(grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error, told func(community.Undelivered)) (*home, community.NodeID) {
+func taking(t *testing.T, most uint64, link func(grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error, told func(community.DeliveryFailure)) (*home, community.NodeID) {
 	t.Helper()
 	l := newLAN(t)
 	sa := l.add("a")
-	a := sa.live("a", func(cfg *community.Config) { cfg.Undelivered = told })
+	a := sa.live("a", func(cfg *community.Config) { cfg.OnUndelivered = told })
 	id := l.identity("eve")
 	d := honest(id)
 	d.MaxSends = most
@@ -47,7 +47,7 @@ func tell(size int) community.Call {
 func TestAReceiptSaysWhatTheSenderBelieves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var receipt atomic.Pointer[pb.Receipt]
-		var told []community.Undelivered
+		var told []community.DeliveryFailure
 		a, eve := taking(t, 3, func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
 			for {
 				f, err := s.Recv()
@@ -60,7 +60,7 @@ func TestAReceiptSaysWhatTheSenderBelieves(t *testing.T) {
 					}
 				}
 			}
-		}, func(u community.Undelivered) { told = append(told, u) })
+		}, func(u community.DeliveryFailure) { told = append(told, u) })
 		failure := &pb.Failure{Code: uint32(codes.ResourceExhausted), Reason: "BUSY", Explanation: "no\x1b[31m"}
 		receipt.Store(&pb.Receipt{Over: 1000, Undelivered: []*pb.Undelivered{
 			{Member: string(member), Capability: community.PerceptionPrefix + "work", Failure: failure, Count: 0},
@@ -94,7 +94,7 @@ func TestSignalsToANodeThatDoesNotReadAreFewAndComeBack(t *testing.T) {
 		a, eve := taking(t, 1<<40, func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
 			<-s.Context().Done() // nothing is read
 			return nil
-		}, func(u community.Undelivered) { told.Add(int64(u.Count)) })
+		}, func(u community.DeliveryFailure) { told.Add(int64(u.Count)) })
 		sent, bytes := int64(0), 0
 		for range 1000 {
 			if err := a.network.Tell(eve, tell(100_000)); err == nil {

@@ -91,7 +91,7 @@ func (l *link) hand(ctx context.Context, s *send) {
 	taken := make(chan struct{})
 	if !l.from.start(func(_ context.Context, host community.Host) {
 		defer close(taken)
-		if err := host.Take(l.to.peer(), s.call, func(err error) { l.over(s, err) }); err != nil {
+		if err := host.ServeTell(l.to.peer(), s.call, func(err error) { l.over(s, err) }); err != nil {
 			l.over(s, err)
 		}
 	}) {
@@ -111,7 +111,7 @@ func (l *link) over(s *send, err error) {
 		host := l.to.host
 		l.to.mu.Unlock()
 		if err != nil && host != nil {
-			host.NotDelivered(community.Undelivered{Node: l.from.id, Member: s.call.Member, Perception: s.call.Capability, Count: 1, Err: err})
+			host.ReportUndelivered(community.DeliveryFailure{Node: l.from.id, Member: s.call.Member, Perception: s.call.Capability, Count: 1, Err: err})
 		}
 	})
 }

@@ -19,18 +19,18 @@ import (
 
 // Proposal is a skill as a person is shown it. The names in JSON are a contract with scripts.
 type Proposal struct {
-	Name        string            `json:"name"`
-	Description string            `json:"description"`
-	Scope       skills.Scope      `json:"scope"`
-	Path        string            `json:"path"`
-	SHA256      string            `json:"sha256"`         // of the SKILL.md
-	Hash        string            `json:"hash,omitempty"` // of a fetched skill, all of it
-	Node        string            `json:"node,omitempty"` // where it came from
-	NodeName    string            `json:"node_name,omitempty"`
-	Trust       trust.State       `json:"trust"`
-	Grants      []string          `json:"grants"` // what it may be trusted with
-	Refused     []skills.Withheld `json:"refused"`
-	Notes       []string          `json:"notes"`
+	Name        string                `json:"name"`
+	Description string                `json:"description"`
+	Scope       skills.Scope          `json:"scope"`
+	Path        string                `json:"path"`
+	SHA256      string                `json:"sha256"`         // of the SKILL.md
+	Hash        string                `json:"hash,omitempty"` // of a fetched skill, all of it
+	Node        string                `json:"node,omitempty"` // where it came from
+	NodeName    string                `json:"node_name,omitempty"`
+	Trust       trust.State           `json:"trust"`
+	Grants      []string              `json:"grants"` // what it may be trusted with
+	Refused     []skills.WithheldRule `json:"refused"`
+	Notes       []string              `json:"notes"`
 
 	Skill  skills.Skill `json:"-"`
 	Origin share.Origin `json:"-"`
@@ -89,12 +89,12 @@ func Of(ctx context.Context, cfg skills.Config, keeper trust.Keeper, arg string)
 	}
 	p.Skill, p.Name, p.Description, p.Scope, p.Path, p.SHA256 = skill, skill.Name, skill.Description, scope, skill.Path, hash
 	p.Hash, p.Node, p.NodeName = p.Origin.Hash, p.Origin.Node, p.Origin.NodeName
-	p.Grants, p.Refused = []string{}, []skills.Withheld{}
+	p.Grants, p.Refused = []string{}, []skills.WithheldRule{}
 	for _, r := range skill.Manifest.Grants {
 		p.Grants = append(p.Grants, r.String())
 	}
 	for _, r := range skill.Refused {
-		p.Refused = append(p.Refused, skills.Withheld(r))
+		p.Refused = append(p.Refused, skills.WithheldRule(r))
 	}
 	p.Notes = append([]string{}, trust.Notes(p.Grants, p.Hash != "")...)
 	p.Trust, p.BadBook = keeper.State(skill, hash)

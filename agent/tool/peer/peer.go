@@ -179,7 +179,7 @@ func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
 		return failed(err)
 	}
 	if a.Perception == "" {
-		usual, ok := m.Usual()
+		usual, ok := m.DefaultPerception()
 		if !ok {
 			return failed(fmt.Errorf("%s accepts %s: say which perception", m.Name, strings.Join(m.Accepts, ", ")))
 		}

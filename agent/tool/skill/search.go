@@ -27,12 +27,12 @@ type searchArgs struct {
 
 // hit is a skill in the answer; the names are those of skills-codelia.md 7.1.
 type hit struct {
-	Name        string        `json:"name"`
-	Description string        `json:"description"`
-	Path        string        `json:"path"`
-	Scope       skills.Scope  `json:"scope"`
-	Reason      skills.Reason `json:"reason"`
-	Score       int           `json:"score"`
+	Name        string             `json:"name"`
+	Description string             `json:"description"`
+	Path        string             `json:"path"`
+	Scope       skills.Scope       `json:"scope"`
+	Reason      skills.MatchReason `json:"reason"`
+	Score       int                `json:"score"`
 }
 
 // The tools, of which each agent has its own. Calls after a deactivation are judged without what the skill allowed.
@@ -58,7 +58,7 @@ func searchTool(cfg Config) tool.Tool {
 	})
 }
 
-func answer(found skills.Found) tool.Result {
+func answer(found skills.SearchResult) tool.Result {
 	out := struct {
 		Skills    []hit `json:"skills"`
 		Count     int   `json:"count"`

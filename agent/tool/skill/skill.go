@@ -22,7 +22,7 @@ import (
 // Registry is what the tools need of the registry of skills; *skills.Registry is one.
 type Registry interface {
 	Now() *skills.Snapshot
-	Take(ctx context.Context, w skills.Want) (skills.Activation, error)
+	Activate(ctx context.Context, w skills.ActivateRequest) (skills.Activation, error)
 	Deactivate(ctx context.Context, agent, name string) error
 }
 
@@ -51,7 +51,7 @@ type Config struct {
 	// DefaultLimit and MaxLimit are how many skills a search returns, unless it says, and at most. Default 8
 	// and 50, those of skills.Query.
 	DefaultLimit, MaxLimit int
-	// Epoch numbers the times that the conversation was shortened; see skills.Want. Default: never.
+	// Epoch numbers the times that the conversation was shortened; see skills.ActivateRequest. Default: never.
 	Epoch func() int
 	// Took is told the name of each skill that the model took. Default: nobody.
 	Took func(name string)

@@ -22,13 +22,13 @@ import (
 // shop is a registry that hands out what it is asked for, and notes it.
 type shop struct {
 	now    *skills.Snapshot
-	wanted []skills.Want
+	wanted []skills.ActivateRequest
 	err    error
 }
 
 func (s *shop) Now() *skills.Snapshot { return s.now }
 
-func (s *shop) Take(_ context.Context, w skills.Want) (skills.Activation, error) {
+func (s *shop) Activate(_ context.Context, w skills.ActivateRequest) (skills.Activation, error) {
 	s.wanted = append(s.wanted, w)
 	found, err := s.now.Find(w.Path)
 	return skills.Activation{Skill: found, Instructions: "How to."}, errors.Join(err, s.err)

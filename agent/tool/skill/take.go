@@ -135,7 +135,7 @@ func (t *taking) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	name, _ := inv.Args[t.name].(string)
 	force, _ := inv.Args["force"].(bool)
 	meant, err := t.cfg.Registry.Now().Resolve(cmp.Or(path, name), t.cfg.Shown.Duplicates)
-	want := skills.Want{Agent: t.cfg.Agent, Name: name, Path: path, Force: force}
+	want := skills.ActivateRequest{Agent: t.cfg.Agent, Name: name, Path: path, Force: force}
 	if err == nil {
 		inv.Args = map[string]any{t.name: meant.Name}
 		if name != meant.Name || path != "" {
@@ -152,9 +152,9 @@ func (t *taking) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	return inv, nil
 }
 
-func (t *taking) take(ctx context.Context, want skills.Want) tool.Result {
+func (t *taking) take(ctx context.Context, want skills.ActivateRequest) tool.Result {
 	want.Epoch = t.cfg.Epoch()
-	a, err := t.cfg.Registry.Take(ctx, want)
+	a, err := t.cfg.Registry.Activate(ctx, want)
 	if err != nil {
 		return tool.Result{Text: err.Error(), IsError: true}
 	}

@@ -181,7 +181,7 @@ func nodeSkills(ctx context.Context, env *command.Env, reload bool) (all skillLi
 }
 
 // switchedOff lists what `symbio skills disable` has switched off. What cannot be read is mentioned.
-func switchedOff(env *command.Env) ([]choice.Off, error) {
+func switchedOff(env *command.Env) ([]choice.Choice, error) {
 	state, err := env.State()
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func switchedOff(env *command.Env) ([]choice.Off, error) {
 }
 
 // disabledBy says which of the choices switches a skill off; "" when none does.
-func disabledBy(off []choice.Off, s *symbiov1.Skill) string {
+func disabledBy(off []choice.Choice, s *symbiov1.Skill) string {
 	for _, o := range off {
 		if isSkill(s, o.Skill) {
 			return "symbio skills disable, " + o.Time.Local().Format(time.DateOnly)
@@ -208,7 +208,7 @@ type skillsHere struct {
 	opts node.Config
 	from config.Origins
 	cfg  skills.Config
-	off  []choice.Off
+	off  []choice.Choice
 }
 
 // skillsOf says where the skills of a node would be that is started in dir; "" = here.
@@ -316,14 +316,14 @@ func printSkill(env *command.Env, here skillsHere, s skills.Activation) error {
 	if env.JSON {
 		return env.PrintJSON(struct {
 			skills.Skill
-			State        string            `json:"state"`
-			Instructions string            `json:"instructions"`
-			Hash         string            `json:"hash"`
-			Granted      []string          `json:"granted"`
-			Withheld     []skills.Withheld `json:"withheld"`
-			Trust        trust.State       `json:"trust"`
-			Node         string            `json:"node,omitempty"`      // where a fetched skill came from
-			Tree         string            `json:"tree_hash,omitempty"` // its hash, of all files
+			State        string                `json:"state"`
+			Instructions string                `json:"instructions"`
+			Hash         string                `json:"hash"`
+			Granted      []string              `json:"granted"`
+			Withheld     []skills.WithheldRule `json:"withheld"`
+			Trust        trust.State           `json:"trust"`
+			Node         string                `json:"node,omitempty"`      // where a fetched skill came from
+			Tree         string                `json:"tree_hash,omitempty"` // its hash, of all files
 		}{s.Skill, here.state(s.Skill), s.Instructions, s.Hash, s.Granted, s.Withheld, known, from.Node, from.Hash})
 	}
 	fmt.Fprintf(env.Out, "name         %s\ndescription  %s\nscope        %s\nstate        %s\npath         %s\nsha256       %s\ntrust        %s\ngrants       %s\n",

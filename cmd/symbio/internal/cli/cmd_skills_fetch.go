@@ -69,7 +69,7 @@ func listShared(ctx context.Context, env *command.Env, on string) error {
 	if err != nil {
 		return err
 	}
-	return command.PrintList(env, list, []string{"NAME", "DESCRIPTION"}, func(s share.Offered) []string {
+	return command.PrintList(env, list, []string{"NAME", "DESCRIPTION"}, func(s share.SkillSummary) []string {
 		return []string{s.Name, command.Clip(s.Description, 100)}
 	})
 }

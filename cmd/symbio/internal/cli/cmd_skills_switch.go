@@ -60,7 +60,7 @@ func switchSkills(ctx context.Context, env *command.Env, file string, args []str
 // skillSwitch writes what a person chooses of the skills that they see.
 type skillSwitch struct {
 	book   choice.Book
-	off    []choice.Off
+	off    []choice.Choice
 	all    []*symbiov1.Skill
 	wanted map[string]bool // what was switched, by path, and whether on
 }
@@ -75,7 +75,7 @@ func newSwitch(env *command.Env, all skillList) (*skillSwitch, error) {
 }
 
 func (s *skillSwitch) chosen(key string) bool {
-	return slices.ContainsFunc(s.off, func(o choice.Off) bool { return o.Skill == key })
+	return slices.ContainsFunc(s.off, func(o choice.Choice) bool { return o.Skill == key })
 }
 
 // meant are the skills that an argument names.

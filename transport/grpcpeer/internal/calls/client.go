@@ -63,7 +63,7 @@ type ClientConfig struct {
 	// may be on their way to it.
 	PeerMessage, PeerSends uint64
 	// Undelivered receives the sends that failed. It must not block.
-	Undelivered func(community.Undelivered)
+	Undelivered func(community.DeliveryFailure)
 }
 
 // Client is the calling side of one connection. Everything may be called from many goroutines.
@@ -147,7 +147,7 @@ func (c *Client) end(why error) {
 		w <- nil
 	}
 	if sent > 0 {
-		c.cfg.Undelivered(community.Undelivered{Count: uint64(sent), Err: community.ErrUnavailable})
+		c.cfg.Undelivered(community.DeliveryFailure{Count: uint64(sent), Err: community.ErrUnavailable})
 	}
 }
 
@@ -317,6 +317,6 @@ func (c *Client) settle(r *pb.Receipt) {
 	for _, u := range r.GetUndelivered() {
 		n := min(u.GetCount(), over)
 		over -= n
-		c.cfg.Undelivered(community.Undelivered{Member: community.MemberID(u.GetMember()), Perception: u.GetCapability(), Count: n, Err: fromFailure(u.GetFailure())})
+		c.cfg.Undelivered(community.DeliveryFailure{Member: community.MemberID(u.GetMember()), Perception: u.GetCapability(), Count: n, Err: fromFailure(u.GetFailure())})
 	}
 }

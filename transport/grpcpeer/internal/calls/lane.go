@@ -222,7 +222,7 @@ func (l *lane) hand(r *pb.InvokeRequest, over func(error)) (err error) {
 			err = l.panicked("send panicked", p)
 		}
 	}()
-	return l.Host.Take(l.who.From(), callFrom(r), over)
+	return l.Host.ServeTell(l.who.From(), callFrom(r), over)
 }
 
 // panicked logs a panic and returns the error that the other node gets, which says nothing of it.

@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// loggedRefusals is how many refused members of one lease are logged; the others are only counted,
-// so that a peer cannot fill the log.
+// loggedRefusals is how many refused members of one lease are logged. Further ones are only counted, so that a
+// peer cannot fill the log.
 const loggedRefusals = 8
 
 // errTooMany refuses a member of a peer that has too many.
 var errTooMany = errors.New("its node has more members than this one takes")
 
-// announced is a member as a peer announced it, checked as far as that needs no lock: a peer that
-// announces a lot must not hold up the others.
-type announced struct {
+// checkedMember is a member that a peer announced, after the checks that need no lock. They run without the lock
+// so that a peer that announces much does not delay the others.
+type checkedMember struct {
 	Member
-	fault error // why it cannot be a member, whoever announces it
+	fault error // why no peer may announce it
 	cut   int   // capabilities that are left out
 }
 
-// checkMember returns m with what it says of itself copied and sorted. Of the capabilities beyond most, those
-// that come last by name are left out.
-func checkMember(m Member, most int) announced {
+// checkMember checks m and returns a copy of it with sorted slices. It leaves out the capabilities beyond most,
+// the last ones by name.
+func checkMember(m Member, most int) checkedMember {
 	for _, err := range []error{checkID(string(m.ID)), checkLabel("name", m.Name), checkMetadata(m.Metadata)} {
 		if err != nil {
-			return announced{m, err, 0}
+			return checkedMember{m, err, 0}
 		}
 	}
 	var accepts, provides error
@@ -37,12 +37,12 @@ func checkMember(m Member, most int) announced {
 	cut := max(0, len(m.Provides)-most)
 	m.Provides, provides = sortedNames("capability", slices.Sorted(slices.Values(m.Provides))[:len(m.Provides)-cut], most)
 	m.Metadata = maps.Clone(m.Metadata)
-	return announced{m, cmp.Or(accepts, provides), cut}
+	return checkedMember{m, cmp.Or(accepts, provides), cut}
 }
 
-// checkCapabilities returns the capabilities that a peer may have, and what to refuse. It keeps the first by name,
-// as checkMember does.
-func checkCapabilities(all []Capability, most int) (kept map[string]Capability, faults []announced) {
+// checkCapabilities returns the capabilities of a peer to keep, and those to refuse. It keeps the first ones by
+// name, as checkMember does.
+func checkCapabilities(all []Capability, most int) (kept map[string]Capability, faults []checkedMember) {
 	kept = make(map[string]Capability, min(len(all), most))
 	for _, p := range slices.SortedFunc(slices.Values(all), func(a, b Capability) int { return cmp.Compare(a.Name, b.Name) }) {
 		err := checkCapability(p)
@@ -50,7 +50,7 @@ func checkCapabilities(all []Capability, most int) (kept map[string]Capability, 
 			err = fmt.Errorf("a peer may have %d capabilities", most)
 		}
 		if err != nil {
-			faults = append(faults, announced{Member{Name: p.Name}, err, 0})
+			faults = append(faults, checkedMember{Member{Name: p.Name}, err, 0})
 			continue
 		}
 		kept[p.Name] = p
@@ -58,12 +58,12 @@ func checkCapabilities(all []Capability, most int) (kept map[string]Capability, 
 	return kept, faults
 }
 
-// admit makes m a member, if l's peer may announce it, and reports whether it did. A known member
-// that is refused stays as it was. It needs roster.mu.
-func (ns *remoteNodes) admit(l *Lease, n *remoteNode, m announced) bool {
+// addMember adds or updates a remote member and reports whether it did. If it refuses m, a known member stays as
+// it was. The caller must hold roster.mu.
+func (ns *remoteNodes) addMember(l *Lease, n *remoteNode, m checkedMember) bool {
 	err := m.fault
 	if err == nil {
-		err = ns.mayAnnounce(l.peer.ID, m.Member)
+		err = ns.checkAnnouncement(l.peer.ID, m.Member)
 	}
 	if err != nil {
 		if err == errTooMany {
@@ -95,7 +95,8 @@ func (ns *remoteNodes) admit(l *Lease, n *remoteNode, m announced) bool {
 	return true
 }
 
-// describeLeftOut says what of n is over the limits; "" = nothing. It needs roster.mu, or its read lock.
+// describeLeftOut returns what part of n is over the limits, "" if nothing is. The caller must hold roster.mu, at
+// least for reading.
 func (ns *remoteNodes) describeLeftOut(n *remoteNode) string {
 	var out []string
 	if len(n.leftOut) > 0 {
@@ -107,7 +108,7 @@ func (ns *remoteNodes) describeLeftOut(n *remoteNode) string {
 	return strings.Join(out, " and ")
 }
 
-// LeftOut says what of a connected node is over this node's limits; "" = nothing.
+// LeftOut returns what part of a connected node is over this node's limits, "" if nothing is.
 func (ns *remoteNodes) LeftOut(node NodeID) string {
 	ns.roster.mu.RLock()
 	defer ns.roster.mu.RUnlock()
@@ -117,9 +118,9 @@ func (ns *remoteNodes) LeftOut(node NodeID) string {
 	return ""
 }
 
-// mayAnnounce tells whether a peer may say that m lives there: it speaks for its own node, and takes
-// no id that belongs to another member. It needs roster.mu.
-func (ns *remoteNodes) mayAnnounce(peer NodeID, m Member) error {
+// checkAnnouncement returns an error unless peer may announce m: m must live on that peer, and its id must not
+// belong to another member. The caller must hold roster.mu.
+func (ns *remoteNodes) checkAnnouncement(peer NodeID, m Member) error {
 	if m.Node != peer {
 		return errors.New("it is said to live on another node than the one that announces it")
 	}
@@ -133,13 +134,13 @@ func (ns *remoteNodes) mayAnnounce(peer NodeID, m Member) error {
 	}
 	if m.ID == MemberID(peer) {
 		// A node's id is proven by its key: a node that used it for a member has to give it up.
-		ns.leave(ns.roster.nodes[old.Node], m.ID, "the id belongs to another node")
+		ns.removeMember(ns.roster.nodes[old.Node], m.ID, "the id belongs to another node")
 		return nil
 	}
 	return errors.New("the id belongs to a member of another node")
 }
 
-// refuse counts and logs a member that a peer may not announce. It needs roster.mu.
+// refuse counts and logs a refused member. The caller must hold roster.mu.
 func (ns *remoteNodes) refuse(l *Lease, m Member, err error) {
 	ns.refused.Add(1)
 	if l.logged++; l.logged > loggedRefusals {
@@ -148,7 +149,7 @@ func (ns *remoteNodes) refuse(l *Lease, m Member, err error) {
 	ns.cfg.Logger.Warn("member refused", "node", l.peer.ID, "member", printable(string(m.ID)), "name", printable(m.Name), "err", err)
 }
 
-// sameDescription reports whether two members say the same of themselves.
+// sameDescription reports whether two members differ in nothing but their availability.
 func sameDescription(a, b Member) bool {
 	return a.Name == b.Name && slices.Equal(a.Accepts, b.Accepts) && slices.Equal(a.Provides, b.Provides) && maps.Equal(a.Metadata, b.Metadata)
 }

@@ -21,9 +21,9 @@ import (
 	"symbio/skills/format"
 )
 
-func take(t *testing.T, r *skills.Registry, w skills.Want) skills.Activation {
+func take(t *testing.T, r *skills.Registry, w skills.ActivateRequest) skills.Activation {
 	t.Helper()
-	a, err := r.Take(t.Context(), w)
+	a, err := r.Activate(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,23 +44,23 @@ func TestATextIsShownOnceInAnEpoch(t *testing.T) {
 	for _, step := range []struct {
 		about  string
 		before func()
-		want   skills.Want
+		want   skills.ActivateRequest
 		repeat bool
 	}{
-		{"first", nil, skills.Want{}, false},
-		{"again", nil, skills.Want{}, true},
-		{"by its path", nil, skills.Want{Path: file}, true},
-		{"forced", nil, skills.Want{Force: true}, false},
-		{"after being forced", nil, skills.Want{}, true},
-		{"the conversation was shortened", nil, skills.Want{Epoch: 1}, false},
-		{"again in the new epoch", nil, skills.Want{Epoch: 1}, true},
-		{"touched", later, skills.Want{Epoch: 1}, false},
+		{"first", nil, skills.ActivateRequest{}, false},
+		{"again", nil, skills.ActivateRequest{}, true},
+		{"by its path", nil, skills.ActivateRequest{Path: file}, true},
+		{"forced", nil, skills.ActivateRequest{Force: true}, false},
+		{"after being forced", nil, skills.ActivateRequest{}, true},
+		{"the conversation was shortened", nil, skills.ActivateRequest{Epoch: 1}, false},
+		{"again in the new epoch", nil, skills.ActivateRequest{Epoch: 1}, true},
+		{"touched", later, skills.ActivateRequest{Epoch: 1}, false},
 		{"given back, and the text still there", func() {
 			if err := r.Deactivate(t.Context(), "ann", "one"); err != nil {
 				t.Fatal(err)
 			}
-		}, skills.Want{Epoch: 1}, true},
-		{"changed", func() { write(t, file, "---\nname: one\ndescription: d\nallowed-tools: Read\n---\nother\n") }, skills.Want{Epoch: 1}, false},
+		}, skills.ActivateRequest{Epoch: 1}, true},
+		{"changed", func() { write(t, file, "---\nname: one\ndescription: d\nallowed-tools: Read\n---\nother\n") }, skills.ActivateRequest{Epoch: 1}, false},
 	} {
 		if step.before != nil {
 			step.before()
@@ -75,13 +75,13 @@ func TestATextIsShownOnceInAnEpoch(t *testing.T) {
 		}
 		expect(t, r, "ann", "Read by skill:one") // a reminder grants as well
 	}
-	if a := take(t, r, skills.Want{Agent: "bob", Name: "one"}); a.Repeat {
+	if a := take(t, r, skills.ActivateRequest{Agent: "bob", Name: "one"}); a.Repeat {
 		t.Error("another agent is reminded of what it never saw")
 	}
 	if err := r.Release(t.Context(), "ann"); err != nil {
 		t.Fatal(err)
 	}
-	if a := take(t, r, skills.Want{Agent: "ann", Name: "one", Epoch: 1}); a.Repeat {
+	if a := take(t, r, skills.ActivateRequest{Agent: "ann", Name: "one", Epoch: 1}); a.Repeat {
 		t.Error("a new agent of the same id is reminded of what the old one saw")
 	}
 }
@@ -97,7 +97,7 @@ func TestWhoMayTakeASkill(t *testing.T) {
 		Overrides: map[string]skills.Exposure{"narrowed": skills.PeopleOnly, "person": skills.On, "bad": "sometimes"},
 	}
 	r, _ := registry(t, cfg)
-	for name, want := range map[string]map[skills.Taker]error{
+	for name, want := range map[string]map[skills.Initiator]error{
 		"plain":    {},
 		"person":   {skills.ByModel: skills.ErrUserOnly, skills.ByDefinition: skills.ErrUserOnly, "": skills.ErrUserOnly},
 		"model":    {skills.ByPerson: skills.ErrModelOnly},
@@ -105,8 +105,8 @@ func TestWhoMayTakeASkill(t *testing.T) {
 		"off":      {skills.ByModel: skills.ErrDisabled, skills.ByPerson: skills.ErrDisabled, skills.ByDefinition: skills.ErrDisabled, "": skills.ErrDisabled},
 		"bad":      {skills.ByModel: skills.ErrDisabled, skills.ByPerson: skills.ErrDisabled, skills.ByDefinition: skills.ErrDisabled, "": skills.ErrDisabled},
 	} {
-		for _, by := range []skills.Taker{skills.ByModel, skills.ByPerson, skills.ByDefinition, ""} {
-			if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: name, By: by}); !errors.Is(err, want[by]) {
+		for _, by := range []skills.Initiator{skills.ByModel, skills.ByPerson, skills.ByDefinition, ""} {
+			if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: name, By: by}); !errors.Is(err, want[by]) {
 				t.Errorf("%s by %q: got %v, want %v", name, by, err, want[by])
 			}
 		}
@@ -117,7 +117,7 @@ func TestWhoMayTakeASkill(t *testing.T) {
 }
 
 func TestTheStricterOfFlagsAndChoicesCounts(t *testing.T) {
-	s := entry("a", "d")
+	s := promptEntry("a", "d")
 	s.UserOnly = true
 	for e, want := range map[skills.Exposure]skills.Exposure{skills.On: skills.PeopleOnly, skills.NameOnly: skills.PeopleOnly, skills.PeopleOnly: skills.PeopleOnly, skills.Off: skills.Off, "never": skills.Off} {
 		if got := (skills.Choices{Overrides: map[string]skills.Exposure{"a": e}}).Exposure(s); got != want {
@@ -139,7 +139,7 @@ func TestWhatIsJustBeingGivenToAnAgentThatEndsIsTakenBack(t *testing.T) {
 		files.opening, files.open = make(chan struct{}), make(chan struct{})
 		var taking sync.WaitGroup
 		taking.Go(func() {
-			if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "a"}); err != nil {
+			if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "a"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -161,7 +161,7 @@ func TestAFlagThatCameAfterTheScanCounts(t *testing.T) {
 	dir := skill(t, filepath.Join(root, "one"))
 	r, _ := registry(t, user(root))
 	write(t, filepath.Join(dir, "SKILL.md"), "---\nname: one\ndescription: d\ndisable-model-invocation: true\n---\n")
-	if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "one"}); !errors.Is(err, skills.ErrUserOnly) {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "one"}); !errors.Is(err, skills.ErrUserOnly) {
 		t.Errorf("got %v, want ErrUserOnly", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestASkillIsTheOneWhoseNameWasJudged(t *testing.T) {
 	cfg.Policy.Level = format.Lenient // which lets a name differ from its directory's
 	r, _ := registry(t, cfg)
 	write(t, filepath.Join(dir, "SKILL.md"), "---\nname: two\ndescription: d\nallowed-tools: Read\n---\n")
-	if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "one"}); !errors.Is(err, skills.ErrNotFound) {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "one"}); !errors.Is(err, skills.ErrNotFound) {
 		t.Errorf("got %v, want that there is no such skill any more", err)
 	}
 	expect(t, r, "ann")
@@ -190,7 +190,7 @@ func TestAnAgentHasSoManySkills(t *testing.T) {
 	activate(t, r, "ann", "s-0")
 	activate(t, r, "ann", "s-1")
 	activate(t, r, "ann", "s-1") // again is no other
-	if _, err := r.Take(t.Context(), skills.Want{Agent: "ann", Name: "s-2"}); !errors.Is(err, skills.ErrTooMany) || !strings.Contains(err.Error(), "s-0, s-1") {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "s-2"}); !errors.Is(err, skills.ErrTooMany) || !strings.Contains(err.Error(), "s-0, s-1") {
 		t.Errorf("got %v, want ErrTooMany and what to give back", err)
 	}
 	expect(t, r, "ann", "Tool0 by skill:s-0", "Tool1 by skill:s-1")
@@ -211,7 +211,7 @@ func TestATurnEndsWhatWasTakenInIt(t *testing.T) {
 		cfg := user(root)
 		cfg.GrantTTL, cfg.Name = ttl, "skills "+string(ttl)
 		r, _ := registry(t, cfg)
-		take(t, r, skills.Want{Agent: "ann", Name: "kept", By: skills.ByDefinition})
+		take(t, r, skills.ActivateRequest{Agent: "ann", Name: "kept", By: skills.ByDefinition})
 		activate(t, r, "ann", "kept") // the model asks for it, too; it is the definition's all the same
 		activate(t, r, "ann", "one")
 		if err := r.EndTurn(t.Context(), "ann"); err != nil {
@@ -330,7 +330,7 @@ func TestEveryChangeIsAnEvent(t *testing.T) {
 	if _, err := r.Rescan(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Take(ctx, skills.Want{Agent: "ann", Name: "none"}); err == nil {
+	if _, err := r.Activate(ctx, skills.ActivateRequest{Agent: "ann", Name: "none"}); err == nil {
 		t.Error("there is no such skill")
 	}
 	if err := r.Deactivate(ctx, "ann", "one"); err != nil {
@@ -406,7 +406,7 @@ func TestTextsComeBackAfterAConversationWasShortened(t *testing.T) {
 	}
 	r, _ := registry(t, user(root))
 	for _, name := range []string{"a", "b", "c", "a"} {
-		take(t, r, skills.Want{Agent: "ann", Name: name, Force: true})
+		take(t, r, skills.ActivateRequest{Agent: "ann", Name: name, Force: true})
 	}
 	all, err := r.Reattach(t.Context(), "ann", 1, skills.ReattachBudget{PerSkill: 150, Total: 300})
 	if err != nil {
@@ -424,7 +424,7 @@ func TestTextsComeBackAfterAConversationWasShortened(t *testing.T) {
 		t.Fatalf("got %d texts, %v; want all", len(all), err)
 	}
 	for _, epoch := range []int{2, 3} {
-		if a := take(t, r, skills.Want{Agent: "ann", Name: "b", Epoch: epoch}); a.Repeat != (epoch == 2) {
+		if a := take(t, r, skills.ActivateRequest{Agent: "ann", Name: "b", Epoch: epoch}); a.Repeat != (epoch == 2) {
 			t.Errorf("in epoch %d: repeat = %t", epoch, a.Repeat)
 		}
 	}

@@ -21,7 +21,7 @@ func TestTheUsualPerceptionIsTheOnlyOneBesideTheKind(t *testing.T) {
 		if test.kind != "" {
 			m.Metadata = map[string]string{community.DefinitionKey: test.kind}
 		}
-		if got, ok := m.Usual(); got != test.want || ok != (test.want != "") {
+		if got, ok := m.DefaultPerception(); got != test.want || ok != (test.want != "") {
 			t.Errorf("of %v, kind %q: got %q, %v, want %q", test.accepts, test.kind, got, ok, test.want)
 		}
 		if slices.Contains(m.Accepts, "") {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// feed is what a provider has reported and its caller has not taken yet. The provider fills it without
-// waiting for anybody but for room for output; run, in a goroutine of its own, empties it as fast as the
-// Network lets it. So a caller that reads slowly holds up the output of its own call, and nothing else.
-type feed struct {
+// updateQueue holds the updates of one call that its caller has not received yet. The provider adds to it and
+// waits only for room for output. run, in its own goroutine, empties it as fast as the Network accepts. A caller
+// that reads slowly therefore delays the output of its own call and nothing else.
+type updateQueue struct {
 	listen func(Update)
 	limit  int         // bytes of output
 	abort  func(error) // ends the call
@@ -24,22 +24,22 @@ type feed struct {
 	spent   int           // bytes of output so far, and what they cost; guarded by mu
 	missed  uint64        // guarded by mu
 	closed  bool          // the call has been answered; guarded by mu
-	drained bool          // after that, all was told; guarded by mu
+	drained bool          // after that, all updates were sent; guarded by mu
 	failed  error         // guarded by mu
 	changed chan struct{} // closed and replaced at each change; guarded by mu
 }
 
-// dispatchWithUpdates is dispatch, and sends the caller meanwhile what is reported. All output that was
-// emitted has been sent when it returns a reply.
+// dispatchWithUpdates is dispatch for a caller that wants updates. When it returns a reply, all output that was
+// emitted has been sent.
 func (c *inboundCall) dispatchWithUpdates(ctx context.Context) (Reply, error) {
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	f := &feed{listen: c.call.Listen, limit: c.cfg.MaxPartial, abort: abort, changed: make(chan struct{})}
+	f := &updateQueue{listen: c.call.Listen, limit: c.cfg.MaxPartial, abort: abort, changed: make(chan struct{})}
 	var sending sync.WaitGroup
 	sending.Go(func() { f.run(ctx) })
 	defer sending.Wait()
 	defer f.close()
-	reply, err := c.dispatch(context.WithValue(ctx, feedKey{}, f))
+	reply, err := c.dispatch(context.WithValue(ctx, updateQueueKey{}, f))
 	f.close()
 	sending.Wait()
 	f.mu.Lock()
@@ -53,11 +53,11 @@ func (c *inboundCall) dispatchWithUpdates(ctx context.Context) (Reply, error) {
 	return reply, err
 }
 
-// run tells the caller what is in the feed, until it is closed and empty or ctx ends.
-func (f *feed) run(ctx context.Context) {
+// run sends the queued updates, until the queue is closed and empty or ctx ends.
+func (f *updateQueue) run(ctx context.Context) {
 	pace := rate.NewLimiter(progressRate, progressBurst)
 	for ctx.Err() == nil {
-		u, found, early, changed := f.take(pace)
+		u, found, early, changed := f.next(pace)
 		switch {
 		case found:
 			f.listen(u)
@@ -77,10 +77,10 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// take returns what is to be told next, or what to wait for; nothing to wait for = nothing will come.
-// Progress that is too early is left out when there is something newer, and otherwise waits for that, for
-// the end, or for its time.
-func (f *feed) take(pace *rate.Limiter) (next Update, found, early bool, changed <-chan struct{}) {
+// next returns the next update to send, or a channel to wait on; with neither, nothing will come. Progress that
+// comes too soon after the last is dropped if there is a newer update. Otherwise it waits for a newer one, for the
+// end of the call, or for its time.
+func (f *updateQueue) next(pace *rate.Limiter) (next Update, found, early bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.queue) > 0 {
@@ -106,8 +106,8 @@ func (f *feed) take(pace *rate.Limiter) (next Update, found, early bool, changed
 	return Update{}, false, false, f.changed
 }
 
-// drop takes the i-th update out of the queue. The caller holds f.mu.
-func (f *feed) drop(i int) {
+// drop removes the i-th update from the queue. The caller must hold f.mu.
+func (f *updateQueue) drop(i int) {
 	if u := f.queue[i]; u.Output != nil {
 		f.output -= len(u.Output)
 	} else {
@@ -116,14 +116,15 @@ func (f *feed) drop(i int) {
 	f.queue = append(f.queue[:i], f.queue[i+1:]...)
 }
 
-// wake tells whoever waits to look again. The caller holds f.mu.
-func (f *feed) wake() {
+// wake makes all waiting goroutines look again. The caller holds f.mu.
+func (f *updateQueue) wake() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-func (f *feed) report(p Progress) {
-	p = p.tidied()
+// report queues progress, and drops the oldest report if too many wait.
+func (f *updateQueue) report(p Progress) {
+	p = p.sanitized()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -143,13 +144,13 @@ func (f *feed) report(p Progress) {
 	f.wake()
 }
 
-// emit waits for room for one piece.
-func (f *feed) emit(ctx context.Context, data []byte, contentType string) error {
+// emit queues one piece of output. It waits while there is no room.
+func (f *updateQueue) emit(ctx context.Context, data []byte, contentType string) error {
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		changed, err := f.offer(data, tidyType(contentType))
+		changed, err := f.tryAppend(data, sanitizeContentType(contentType))
 		if changed == nil {
 			return err
 		}
@@ -160,8 +161,9 @@ func (f *feed) emit(ctx context.Context, data []byte, contentType string) error 
 	}
 }
 
-// offer takes a piece in, or returns what to wait for.
-func (f *feed) offer(data []byte, contentType string) (<-chan struct{}, error) {
+// tryAppend queues a piece of output, or returns a channel to wait on if there is no room. It joins the piece to
+// the last one if both fit into one update.
+func (f *updateQueue) tryAppend(data []byte, contentType string) (<-chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -188,8 +190,8 @@ func (f *feed) offer(data []byte, contentType string) (<-chan struct{}, error) {
 	return nil, nil
 }
 
-// close ends the call's reports. What waits is still told.
-func (f *feed) close() {
+// close ends the updates of the call. Queued ones are still sent.
+func (f *updateQueue) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.closed {

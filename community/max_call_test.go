@@ -20,8 +20,8 @@ func TestACallMayOutlastTheCapWhereBothEndsSaySo(t *testing.T) {
 		}
 		for _, err := range []error{
 			c.Offer(community.Capability{Name: "short"}, look),
-			c.Offer(community.Capability{Name: "long"}, look, community.WithLease(time.Hour)),
-			c.Offer(community.Capability{Name: "less"}, look, community.WithLease(time.Second)),
+			c.Offer(community.Capability{Name: "long"}, look, community.WithMaxCallDuration(time.Hour)),
+			c.Offer(community.Capability{Name: "less"}, look, community.WithMaxCallDuration(time.Second)),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -79,8 +79,8 @@ func TestACallerThatIsPatientWaitsLonger(t *testing.T) {
 			ctx  context.Context
 			want time.Duration
 		}{
-			{t.Context(), time.Minute}, {community.Lasting(t.Context(), time.Hour), time.Hour},
-			{community.Lasting(short, time.Hour), time.Second}, {community.Lasting(t.Context(), time.Second), time.Minute},
+			{t.Context(), time.Minute}, {community.WithCallDuration(t.Context(), time.Hour), time.Hour},
+			{community.WithCallDuration(short, time.Hour), time.Second}, {community.WithCallDuration(t.Context(), time.Second), time.Minute},
 		} {
 			if _, err := c.Invoke(tt.ctx, community.MemberID(peer), "text.upper", community.Signal{}); err != nil || left != tt.want {
 				t.Errorf("it has %v, %v; want %v", left, err, tt.want)
@@ -93,7 +93,7 @@ func TestAProviderKnowsWhetherItIsListenedTo(t *testing.T) {
 	c, _ := run(t, community.Config{Authorize: anybody})
 	listened := false
 	if err := c.Offer(community.Capability{Name: "look"}, func(ctx context.Context, _ community.Signal) (community.Reply, error) {
-		listened = community.Listened(ctx) && !community.Listened(community.Silent(ctx))
+		listened = community.HasListener(ctx) && !community.HasListener(community.WithoutListener(ctx))
 		return community.Reply{}, nil
 	}); err != nil {
 		t.Fatal(err)

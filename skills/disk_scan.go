@@ -15,38 +15,41 @@ import (
 	"symbio/skills/walk"
 )
 
-// batch is how many skills a worker takes at a time: enough that handing them over costs nothing, few
-// enough that the last worker is not waited for.
+// batch is how many skills a worker takes at a time: enough that the channel costs little, few enough that the
+// scan does not wait long for the last worker.
 const batch = 32
 
-// job is one SKILL.md to read.
+// job is one SKILL.md to read. A worker sets known.
 type job struct {
 	place walk.Place
 	scope Scope
-	known *known
+	known *knownSkill
 }
 
-// sweep is one scan that runs.
-type sweep struct {
+// diskScan is one scan in progress. The goroutine of run owns all fields except reads and the jobs that it has
+// sent.
+type diskScan struct {
 	cfg  Config
-	last *survey
+	last *scanResult
 	at   time.Time
 	jobs []*job
-	next []*job // the batch that is being filled
+	next []*job // the current batch, not sent yet
 	out  chan []*job
 
+	// reads counts the files that workers have read. It is atomic because all of them write it.
 	reads atomic.Int64
 
-	bundled []*known
-	watched []walk.Watched
+	// bundled are the program's own skills. watched, notes and limited collect the results of the walks.
+	bundled []*knownSkill
+	watched []walk.WatchedPath
 	notes   []Problem
 	limited bool
 }
 
-// survey scans the disk. It walks alone, while workers read what it finds; the order of the result is
-// that of the walk. All that it started has ended when it returns.
-func (c Config) survey(ctx context.Context, last *survey) (*survey, error) {
-	s := sweep{cfg: c, last: last, at: time.Now(), out: make(chan []*job, walk.Workers())}
+// survey scans the disk. One goroutine walks the directories while workers read the files that it finds. The
+// result is in the order of the walk. All goroutines have ended when it returns.
+func (c Config) survey(ctx context.Context, last *scanResult) (*scanResult, error) {
+	s := diskScan{cfg: c, last: last, at: time.Now(), out: make(chan []*job, walk.Workers())}
 	var wg sync.WaitGroup
 	for range walk.Workers() {
 		wg.Go(func() {
@@ -59,7 +62,7 @@ func (c Config) survey(ctx context.Context, last *survey) (*survey, error) {
 			}
 		})
 	}
-	for _, root := range c.ordered() {
+	for _, root := range c.orderedRoots() {
 		if ctx.Err() != nil {
 			break
 		}
@@ -75,7 +78,8 @@ func (c Config) survey(ctx context.Context, last *survey) (*survey, error) {
 	return s.finish(), nil
 }
 
-func (s *sweep) root(ctx context.Context, root Root) {
+// root walks one root and queues a job for each skill.
+func (s *diskScan) root(ctx context.Context, root Root) {
 	limits := walk.Config{
 		Depth: s.cfg.MaxDepth, Dirs: s.cfg.MaxDirs, Entries: s.cfg.MaxEntries, Skills: s.cfg.MaxSkills,
 		Flat: root.Flat, Project: !root.Scope.Grants(),
@@ -86,7 +90,7 @@ func (s *sweep) root(ctx context.Context, root Root) {
 	w, err := walk.New(root.Path, limits)
 	if err != nil {
 		m, _ := walk.MarkOf(root.Path)
-		s.watched = append(s.watched, walk.Watched{Path: root.Path, Mark: m})
+		s.watched = append(s.watched, walk.WatchedPath{Path: root.Path, Mark: m})
 		if _, missing := os.Lstat(root.Path); missing == nil || root.Scope == ScopeConfig { // the standard places need not be there
 			s.notes = append(s.notes, Problem{root.Path, []format.Diagnostic{{Code: format.CodeNoDirectory, Severity: format.Warning, Message: err.Error()}}})
 		}
@@ -105,24 +109,26 @@ func (s *sweep) root(ctx context.Context, root Root) {
 	s.limited = s.limited || w.Limited
 }
 
-func (s *sweep) add(j *job) {
+// add queues a job. It blocks while all workers are busy.
+func (s *diskScan) add(j *job) {
 	s.jobs = append(s.jobs, j)
 	if s.next = append(s.next, j); len(s.next) == batch {
 		s.flush()
 	}
 }
 
-func (s *sweep) flush() {
+// flush sends the last batch, which may be smaller.
+func (s *diskScan) flush() {
 	if len(s.next) > 0 {
 		s.out <- s.next
 		s.next = nil
 	}
 }
 
-// read fills j.known, from the last scan if the file is the same.
-func (s *sweep) read(j *job) {
+// read sets j.known, from the last scan if the file is unchanged, else from the disk. Workers call it.
+func (s *diskScan) read(j *job) {
 	p := j.place
-	var before *known
+	var before *knownSkill
 	if s.last != nil {
 		before = s.last.known[p.Path]
 	}
@@ -141,14 +147,14 @@ func (s *sweep) read(j *job) {
 	s.reads.Add(1)
 	r := readPlace(p, s.cfg.Policy, false)
 	r.skill.Scope = j.scope
-	j.known = &known{reading: r, canonical: p.Canonical}
+	j.known = &knownSkill{reading: r, canonical: p.Canonical}
 	if before != nil && editBroke(r.diags) {
 		j.known.good = before.lastGood()
 	}
 }
 
-// lastGood is the version to keep when an edit breaks the skill.
-func (k *known) lastGood() *Skill {
+// lastGood returns the version to keep when an edit breaks the skill, nil if there is none.
+func (k *knownSkill) lastGood() *Skill {
 	if k.good != nil || format.Failed(k.reading.diags) {
 		return k.good
 	}
@@ -157,8 +163,8 @@ func (k *known) lastGood() *Skill {
 	return &good
 }
 
-// editBroke reports errors that people make when they edit a file. One that is gone, or has become
-// something else than a file, is not kept.
+// editBroke reports whether the errors are of the kind that people make when they edit a file. A file that was
+// deleted, or replaced by something that is no file, has no last good version.
 func editBroke(ds []format.Diagnostic) bool {
 	switch kindOf(ds) {
 	case ErrFormat, ErrYAML, ErrInvalid:
@@ -167,12 +173,13 @@ func editBroke(ds []format.Diagnostic) bool {
 	return false
 }
 
-func (s *sweep) finish() *survey {
-	g := gather{seen: make(map[string]bool, len(s.jobs))}
-	out := &survey{known: make(map[string]*known, len(s.jobs)), watched: s.watched, at: s.at, reads: s.reads.Load()}
+// finish builds the result from all jobs and the bundled skills.
+func (s *diskScan) finish() *scanResult {
+	g := catalogBuilder{seen: make(map[string]bool, len(s.jobs))}
+	out := &scanResult{known: make(map[string]*knownSkill, len(s.jobs)), watched: s.watched, at: s.at, reads: s.reads.Load()}
 	for _, j := range s.jobs {
 		out.known[j.place.Path] = j.known
-		out.watched = append(out.watched, walk.Watched{Path: j.known.reading.skill.Path, Mark: j.known.reading.mark})
+		out.watched = append(out.watched, walk.WatchedPath{Path: j.known.reading.skill.Path, Mark: j.known.reading.mark})
 		g.add(j.known)
 	}
 	for _, k := range s.bundled {
@@ -183,7 +190,8 @@ func (s *sweep) finish() *survey {
 	return out
 }
 
-func readAllBundled(cfg Config) (bundled []*known) {
+// readAllBundled reads the skills inside the program.
+func readAllBundled(cfg Config) (bundled []*knownSkill) {
 	if cfg.Bundled == nil {
 		return nil
 	}
@@ -194,15 +202,16 @@ func readAllBundled(cfg Config) (bundled []*known) {
 	for _, file := range found {
 		dir := path.Dir(file)
 		if files, err := fs.Sub(cfg.Bundled, dir); err == nil { // only a bad path fails, and Glob returns none
-			bundled = append(bundled, &known{reading: readFiles(files, bundledPrefix+dir, dir, cfg.Policy, false)})
+			bundled = append(bundled, &knownSkill{reading: readFiles(files, bundledPrefix+dir, dir, cfg.Policy, false)})
 		}
 	}
 	return bundled
 }
 
-// unchanged reports whether all that the scan saw is as it was. What changed shortly before the scan may
-// have changed again unseen, and counts as changed.
-func (v *survey) unchanged(ctx context.Context) bool {
+// unchanged reports whether all files and directories that the scan saw are as they were. A path that changed
+// shortly before the scan counts as changed, because a second change in the same tick of the clock leaves no
+// trace.
+func (v *scanResult) unchanged(ctx context.Context) bool {
 	paths := v.watched
 	var changed atomic.Bool
 	var next atomic.Int64
