@@ -51,11 +51,11 @@ const maxEventText = 500
 // activeSkills holds the active skills of all agents. Only the registry's actor uses it. Other goroutines read the
 // published map.
 type activeSkills struct {
-	cfg       Config // but for its choices, which change
+	cfg       Config // its Choices are those of the start; library has the present ones
 	agents    map[string]*agentSkills
-	published *sync.Map // of *agentGrants, by agent
+	published *sync.Map // *agentGrants by agent; any goroutine may read it
 	// activations counts all activations. The count at an activation gives the order of the skills.
-	activations int // how many skills were ever taken, for their order
+	activations int
 }
 
 // agentSkills is one agent's state. It stays after the last skill was deactivated, because shown must stay.
@@ -347,7 +347,7 @@ func (s *activeSkills) texts(m texts) []Activation {
 		if m.shown {
 			out.Instructions = m.budget.fit(out.Instructions, left)
 			if out.Instructions == "" && a.text.Value() != "" {
-				continue // no room; it is shown again when it is taken again
+				continue // no room; its next activation shows it in full
 			}
 			left -= len(out.Instructions)
 			if out.Instructions == a.text.Value() {

@@ -30,7 +30,7 @@ var (
 	// ErrUserOnly: the skill's flags or the configuration do not let a model activate it.
 	ErrUserOnly = errors.New("the skill is for people to start, not for a model")
 	// ErrModelOnly: the skill's flags do not let a person activate it.
-	ErrModelOnly = errors.New("the skill is for models to take, not for people to start")
+	ErrModelOnly = errors.New("only models may activate the skill, not people")
 	// ErrDisabled: the skill is switched off by configuration.
 	ErrDisabled = errors.New("the skill is switched off")
 	// ErrTooMany: the agent has Config.MaxActive active skills.

@@ -29,7 +29,7 @@ func ParseExposure(text string) (Exposure, error) {
 	if e := Exposure(text); e.width() >= 0 {
 		return e, nil
 	}
-	return Off, fmt.Errorf("%q says not who may take a skill: write on, name-only, user-invocable-only or off", text)
+	return Off, fmt.Errorf("unknown exposure %q: write on, name-only, user-invocable-only or off", text)
 }
 
 // Choices are a person's settings for skills. A key is the name of a skill, the path of its SKILL.md, or its
