@@ -245,11 +245,11 @@ func (l Link) exact(call Call, open bool) []string {
 	case matterName:
 		texts = append(texts, f.values...)
 	case matterURL:
-		for _, t := range f.targets() {
-			if t.addr.IsValid() {
-				texts = append(texts, "ip:"+netip.AddrPortFrom(t.addr, t.port).String())
+		for _, e := range f.targets() {
+			if e.Addr.IsValid() {
+				texts = append(texts, "ip:"+netip.AddrPortFrom(e.Addr, e.Port).String())
 			} else {
-				texts = append(texts, "domain:"+t.host)
+				texts = append(texts, "domain:"+e.Host)
 			}
 		}
 	default:

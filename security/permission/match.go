@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/permission/endpoint"
 	"symbio/security/permission/shell"
 )
 
@@ -20,12 +21,12 @@ type facts struct {
 	names    names // under which an allow rule may name the tool
 	denied   names // under which a deny rule may: the names and the family
 	subject  subject
-	values   []string // what the subject's arguments hold
-	readable bool     // there are values, and all are strings
-	places   []place  // one for each value of a path
-	goals    []target // one for each value of a URL
-	shell    *run     // of a call that runs commands
-	links    *links   // shared by all that is found for one call
+	values   []string            // what the subject's arguments hold
+	readable bool                // there are values, and all are strings
+	places   []place             // one for each value of a path
+	goals    []endpoint.Endpoint // one for each value of a URL
+	shell    *run                // of a call that runs commands
+	links    *links              // shared by all that is found for one call
 	own      links
 	strings  []string // every string of the arguments, for opaque subjects
 	gathered bool
@@ -61,10 +62,10 @@ func (f *facts) isShell() bool {
 }
 
 // targets are where the URLs of the call lead.
-func (f *facts) targets() []target {
+func (f *facts) targets() []endpoint.Endpoint {
 	if f.goals == nil {
 		for _, v := range f.values {
-			f.goals = append(f.goals, targetOf(v))
+			f.goals = append(f.goals, endpoint.Parse(v))
 		}
 	}
 	return f.goals
@@ -75,9 +76,9 @@ func (f *facts) oddity() string {
 	if f.subject.matter != matterURL {
 		return ""
 	}
-	for _, t := range f.targets() {
-		if t.odd != "" {
-			return t.odd
+	for _, e := range f.targets() {
+		if e.Ambiguous != "" {
+			return e.Ambiguous
 		}
 	}
 	return ""
@@ -171,15 +172,15 @@ func (r *Rule) allows(f *facts) reach {
 	case formName:
 		return is(!slices.ContainsFunc(f.values, func(v string) bool { return !glob(r.spec, v) }))
 	case formDomain:
-		return allowsTargets(f, func(t target) bool { return !t.addr.IsValid() && hostMatches(r.spec, t.host) })
+		return allowsTargets(f, func(e endpoint.Endpoint) bool { return !e.Addr.IsValid() && hostMatches(r.spec, e.Host) })
 	case formAddr:
-		return allowsTargets(f, func(t target) bool { return slices.Contains(r.reach(), netip.AddrPortFrom(t.addr, t.port)) })
+		return allowsTargets(f, func(e endpoint.Endpoint) bool { return slices.Contains(r.reach(), netip.AddrPortFrom(e.Addr, e.Port)) })
 	}
 	return no
 }
 
-func allowsTargets(f *facts, means func(target) bool) reach {
-	return is(!slices.ContainsFunc(f.targets(), func(t target) bool { return t.fatal != "" || t.odd != "" || !means(t) }))
+func allowsTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
+	return is(!slices.ContainsFunc(f.targets(), func(e endpoint.Endpoint) bool { return e.Invalid != "" || e.Ambiguous != "" || !means(e) }))
 }
 
 func (r *Rule) allowsPath(f *facts) reach {
@@ -222,7 +223,7 @@ func (r *Rule) denies(f *facts) reach {
 	case formName:
 		return is(slices.ContainsFunc(f.values, func(v string) bool { return glob(r.spec, v) }))
 	case formDomain:
-		return deniesTargets(f, func(t target) bool { return hostMatches(r.spec, t.host) })
+		return deniesTargets(f, func(e endpoint.Endpoint) bool { return hostMatches(r.spec, e.Host) })
 	case formAddr:
 		return deniesTargets(f, r.meansAddr)
 	}
@@ -282,13 +283,13 @@ func gather(to []string, v any) []string {
 	return to
 }
 
-func deniesTargets(f *facts, means func(target) bool) reach {
+func deniesTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
 	most := no
-	for _, t := range f.targets() {
+	for _, e := range f.targets() {
 		switch {
-		case means(t):
+		case means(e):
 			return yes
-		case t.fatal != "" || t.odd != "":
+		case e.Invalid != "" || e.Ambiguous != "":
 			most = maybe
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 	"unique"
+
+	"symbio/security/permission/endpoint"
 )
 
 // longestRule is far beyond what a person writes; a longer one is a mistake or an attack.
@@ -246,12 +248,11 @@ func (r *Rule) readDomain() (at int, reason string) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	sub := strings.HasPrefix(host, "*.")
 	host = strings.TrimPrefix(host, "*.")
-	if ascii, err := hostNames.ToASCII(host); err == nil {
-		host = ascii
-	} else if !plainHost(host) {
+	host, valid := endpoint.ParseHost(host)
+	if !valid {
 		return at, "a host is names of letters, digits and - joined by dots; * may only stand alone in front, as in *.example.com"
 	}
-	if _, isAddr := legacyAddr(host); isAddr {
+	if _, isAddr := endpoint.ParseLegacyAddr(host); isAddr {
 		return at, "an address is written ip:" + host
 	}
 	if sub {
