@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/permission/command"
 	"symbio/security/permission/endpoint"
+	"symbio/security/permission/glob"
 	"symbio/security/permission/shell"
 )
 
@@ -142,7 +144,7 @@ func (r *Rule) isNamed(names *names) bool {
 			if n == r.tool {
 				return true
 			}
-		} else if glob(r.tool, n) {
+		} else if glob.Match(r.tool, n) {
 			return true
 		}
 	}
@@ -170,7 +172,7 @@ func (r *Rule) allows(f *facts) reach {
 	case formPath:
 		return r.allowsPath(f)
 	case formName:
-		return is(!slices.ContainsFunc(f.values, func(v string) bool { return !glob(r.spec, v) }))
+		return is(!slices.ContainsFunc(f.values, func(v string) bool { return !glob.Match(r.spec, v) }))
 	case formDomain:
 		return allowsTargets(f, func(e endpoint.Endpoint) bool { return !e.Addr.IsValid() && hostMatches(r.spec, e.Host) })
 	case formAddr:
@@ -221,7 +223,7 @@ func (r *Rule) denies(f *facts) reach {
 	case formPath:
 		return r.deniesPath(f)
 	case formName:
-		return is(slices.ContainsFunc(f.values, func(v string) bool { return glob(r.spec, v) }))
+		return is(slices.ContainsFunc(f.values, func(v string) bool { return glob.Match(r.spec, v) }))
 	case formDomain:
 		return deniesTargets(f, func(e endpoint.Endpoint) bool { return hostMatches(r.spec, e.Host) })
 	case formAddr:
@@ -235,7 +237,7 @@ func (r *Rule) deniesPath(f *facts) reach {
 	patterns, sure := r.denials(f, some[:0])
 	for _, at := range f.locations() {
 		for _, p := range patterns {
-			if (at.known || at.lexical != "") && p.covers(fold(at.lexical)) || at.known && p.covers(fold(at.real)) {
+			if (at.known || at.lexical != "") && p.covers(glob.Fold(at.lexical)) || at.known && p.covers(glob.Fold(at.real)) {
 				return yes
 			}
 		}
@@ -259,7 +261,7 @@ func (r *Rule) deniesStrings(f *facts) reach {
 	}
 	_, spec := r.named()
 	for _, s := range f.strings {
-		if (command{text: s}).holds(spec) || readShell(s).holds(spec) {
+		if command.Plain(s).Contains(spec) || command.ParseText(s).Contains(spec) {
 			return yes
 		}
 	}
