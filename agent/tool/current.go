@@ -7,6 +7,7 @@ import (
 
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/security/permission/endpoint"
 )
 
 // current is the call that a tool's context belongs to.
@@ -48,7 +49,7 @@ func Except(ctx context.Context) *permission.Except { return currentOf(ctx).job.
 
 // Reach is where a tool that makes requests may connect to; it has to ask for each connection. nil is
 // the web ports of public addresses.
-func Reach(ctx context.Context) *permission.Dial { return currentOf(ctx).job.verdict.Dial }
+func Reach(ctx context.Context) *endpoint.AllowList { return currentOf(ctx).job.verdict.Dial }
 
 // Plan is what a tool that runs commands has to run: what was judged. nil outside a Set.
 func Plan(ctx context.Context) *permission.Plan { return currentOf(ctx).job.verdict.Plan }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"symbio/security/permission/shell"
 )
 
@@ -154,18 +156,18 @@ func (r Rule) Warning() string {
 		return "this allows everything that the sandbox permits"
 	case r.form == formGlob:
 		return "a * inside a command is understood in deny rules only: this allows nothing"
-	case (r.form == formExact || r.form == formPrefix) && r.words().head == "" && subjectOf(r.tool).matter == matterCommand:
+	case (r.form == formExact || r.form == formPrefix) && r.words.First == "" && subjectOf(r.tool).matter == matterCommand:
 		if r.form == formPrefix {
 			return "this is no simple command with literal words: it allows nothing"
 		}
 		return ""
-	case r.form == formPrefix && shell.Interpreter(split(r.words().head)):
+	case r.form == formPrefix && shell.Interpreter(r.words.Words()):
 		return "this allows everything that the sandbox permits, because " + shellName(r) + " runs what it is given"
 	}
 	return ""
 }
 
-func shellName(r Rule) string { return strings.ReplaceAll(r.words().head, nul, " ") }
+func shellName(r Rule) string { return strings.Join(r.words.Words(), " ") }
 
 func warnings(r *Rule) string {
 	if w := r.Warning(); w != "" {
@@ -210,4 +212,12 @@ func show(c shell.Command) string {
 		text = strings.ToValidUTF8(text[:77], "") + "…"
 	}
 	return "`" + strings.ReplaceAll(text, "\n", "⏎") + "`"
+}
+
+// quoted writes a text so that a shell reads it as one word.
+func quoted(dir string) string {
+	if q, err := syntax.Quote(dir, syntax.LangBash); err == nil {
+		return q
+	}
+	return "''"
 }

@@ -3,6 +3,8 @@ package permission
 import (
 	"slices"
 	"strings"
+
+	"symbio/security/permission/glob"
 )
 
 // A rule for a tool that nothing is known of, such as one of an MCP server, may name the argument that it is
@@ -43,7 +45,7 @@ func (r *Rule) allowsArgument(f *facts) reach {
 		rest, ok := strings.CutPrefix(value, head)
 		return is(ok && (rest[0] == ' ' || rest[0] == '\t') && oneStatement(rest))
 	case strings.Contains(pattern, "*"):
-		return is(glob(pattern, value) && oneStatement(value))
+		return is(glob.Match(pattern, value) && oneStatement(value))
 	}
 	return is(value == pattern)
 }

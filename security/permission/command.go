@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/permission/command"
 	"symbio/security/permission/shell"
 )
 
@@ -22,7 +23,7 @@ type run struct {
 	done    []bool    // whose uses are filled
 	guards  []guarded // what has been asked of shell.Guard
 	trees   []tree
-	whole   command // the text as words, for what the tree does not show; filled when first needed
+	whole   *command.Text // the text as words, for what the tree does not show; filled when first needed
 }
 
 type guarded struct {

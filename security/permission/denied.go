@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"symbio/security/permission/glob"
 )
 
 const (
@@ -137,7 +139,7 @@ func (s *search) visit(at string, mode fs.FileMode) {
 		return
 	}
 	name, denied := slashed(at), s.denies(slashed(at))
-	below := func(p pattern) bool { return p.below(fold(name)) }
+	below := func(p pattern) bool { return p.below(glob.Fold(name)) }
 	_, around := inside(name, slashed(s.dir))
 	spared := mode.IsDir() && (around && !s.writes || slices.ContainsFunc(s.lifted, below))
 	switch {
@@ -160,7 +162,7 @@ func (s *search) visit(at string, mode fs.FileMode) {
 
 func (s *search) denies(name string) bool {
 	return slices.ContainsFunc(s.links, func(x exceptions) bool {
-		return coveredBy(x.final, fold(name), fold(name)) || coveredBy(x.deny, fold(name), fold(name)) && !x.lifts(name, name)
+		return coveredBy(x.final, glob.Fold(name), glob.Fold(name)) || coveredBy(x.deny, glob.Fold(name), glob.Fold(name)) && !x.lifts(name, name)
 	})
 }
 

@@ -3,6 +3,8 @@ package permission
 import (
 	"slices"
 	"strings"
+
+	"symbio/security/permission/glob"
 )
 
 // Except is what a call that walks a directory has to leave out: the files below it that a deny rule
@@ -26,7 +28,7 @@ func (e *Except) Covers(rel string) bool {
 	if e == nil {
 		return false
 	}
-	lexical, real := fold(e.lexical+"/"+rel), fold(e.real+"/"+rel)
+	lexical, real := glob.Fold(e.lexical+"/"+rel), glob.Fold(e.real+"/"+rel)
 	return slices.ContainsFunc(e.links, func(x exceptions) bool {
 		return coveredBy(x.final, lexical, real) || coveredBy(x.deny, lexical, real) && !x.lifts(e.lexical+"/"+rel, e.real+"/"+rel)
 	})

@@ -245,11 +245,11 @@ func (l Link) exact(call Call, open bool) []string {
 	case matterName:
 		texts = append(texts, f.values...)
 	case matterURL:
-		for _, t := range f.targets() {
-			if t.addr.IsValid() {
-				texts = append(texts, "ip:"+netip.AddrPortFrom(t.addr, t.port).String())
+		for _, e := range f.targets() {
+			if e.Addr.IsValid() {
+				texts = append(texts, "ip:"+netip.AddrPortFrom(e.Addr, e.Port).String())
 			} else {
-				texts = append(texts, "domain:"+t.host)
+				texts = append(texts, "domain:"+e.Host)
 			}
 		}
 	default:
@@ -323,8 +323,8 @@ func known(tool, command string) string {
 // wide is a prefix rule for commands like the one of an exact rule; "" when none is sensible.
 func wide(exact string) string {
 	r, err := ParseRule(exact)
-	words := split(r.words().head)
-	if err != nil || r.form != formExact || len(words) < 2 || strings.HasPrefix(words[1], "-") || r.words().env != "" {
+	words := r.words.Words()
+	if err != nil || r.form != formExact || len(words) < 2 || strings.HasPrefix(words[1], "-") || r.words.SetsVariables() {
 		return ""
 	}
 	words = words[:2]
@@ -336,7 +336,7 @@ func wide(exact string) string {
 			return ""
 		}
 	}
-	if len(split(r.words().head)) == 2 && r.tool != "Git" && strings.ContainsAny(words[1], "./") {
+	if len(r.words.Words()) == 2 && r.tool != "Git" && strings.ContainsAny(words[1], "./") {
 		return "" // one file
 	}
 	text := fmt.Sprintf("%s(%s:*)", r.tool, strings.Join(words, " "))

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"symbio/security/permission/glob"
 	"symbio/security/permission/shell"
 )
 
@@ -85,9 +86,9 @@ func (r commandRule) namesIn(code string, f *facts) bool {
 	}
 	name, _, _ := strings.Cut(p.rest, "*")
 	if p.exact || len(name) > 1 && r.base != baseRoot {
-		return strings.Contains(fold(code), fold(strings.TrimSuffix(name, "/")))
+		return strings.Contains(glob.Fold(code), glob.Fold(strings.TrimSuffix(name, "/")))
 	}
-	return p.dir != "" && strings.Contains(fold(code), fold(p.dir))
+	return p.dir != "" && strings.Contains(glob.Fold(code), glob.Fold(p.dir))
 }
 
 // within says whether the file may be one that the patterns deny.
@@ -101,14 +102,14 @@ func (f *facts) within(u *used, patterns []pattern) reach {
 		p := &patterns[i]
 		switch {
 		case u.pattern != "":
-			if p.mayCover(fold(u.pattern)) && (u.Write == yes || f.mayFind(u.pattern, p)) {
+			if p.mayCover(glob.Fold(u.pattern)) && (u.Write == yes || f.mayFind(u.pattern, p)) {
 				of = maybe
 			}
 		case u.place.lexical == "" && !u.place.known:
 			of = max(of, maybe)
-		case p.covers(fold(u.place.lexical)) || elsewhere && p.covers(fold(u.place.real)):
+		case p.covers(glob.Fold(u.place.lexical)) || elsewhere && p.covers(glob.Fold(u.place.real)):
 			return yes
-		case u.Tree && (u.Hidden || !p.hidden()) && (p.below(fold(u.place.lexical)) || elsewhere && p.below(fold(u.place.real))):
+		case u.Tree && (u.Hidden || !p.hidden()) && (p.below(glob.Fold(u.place.lexical)) || elsewhere && p.below(glob.Fold(u.place.real))):
 			if of = max(of, f.below(u, p)); of == yes {
 				return yes
 			}
@@ -127,7 +128,7 @@ func (p *pattern) mayCover(path string) bool {
 	if p.dir == "" {
 		whole = "/" + strings.TrimPrefix(rest, "/")
 	}
-	return mayMatch(path, whole) || mayMatch(path, whole+"/*") || !p.exact && mayMatch(path+"/", whole)
+	return glob.MayMatch(path, whole) || glob.MayMatch(path, whole+"/*") || !p.exact && glob.MayMatch(path+"/", whole)
 }
 
 // hidden reports whether the pattern means only names with a dot in front.
@@ -162,7 +163,7 @@ func (f *facts) mayFind(word string, p *pattern) bool {
 	root := slashed(real)
 	t := f.listing(root)
 	for _, n := range t.names {
-		if (p.covers(fold(n.name)) || n.real != "" && p.covers(fold(n.real))) && mayMatch(word[strings.LastIndexByte(word[:mark], '/'):], strings.ReplaceAll(strings.TrimPrefix(n.name, root), "*", "?")) {
+		if (p.covers(glob.Fold(n.name)) || n.real != "" && p.covers(glob.Fold(n.real))) && glob.MayMatch(word[strings.LastIndexByte(word[:mark], '/'):], strings.ReplaceAll(strings.TrimPrefix(n.name, root), "*", "?")) {
 			return true
 		}
 	}
@@ -183,7 +184,7 @@ func (f *facts) below(u *used, p *pattern) reach {
 		if !u.Hidden && strings.Contains(strings.TrimPrefix(n.name, t.root), "/.") {
 			continue
 		}
-		if p.covers(fold(n.name)) || n.real != "" && p.covers(fold(n.real)) {
+		if p.covers(glob.Fold(n.name)) || n.real != "" && p.covers(glob.Fold(n.real)) {
 			return maybe
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/permission/command"
+	"symbio/security/permission/glob"
 	"symbio/security/permission/shell"
 )
 
@@ -107,27 +109,24 @@ func (s *run) unknown() bool {
 }
 
 // words is the whole text as words.
-func (s *run) words() command {
-	if s.whole.text == "" {
+func (s *run) words() command.Text {
+	if s.whole == nil {
 		text := s.text
 		if text == "" {
 			text = strings.Join(s.argv, " ")
 		}
-		s.whole = readShell(text)
+		parsed := command.ParseText(text)
+		s.whole = &parsed
 	}
-	return s.whole
+	return *s.whole
 }
 
 // heldBy reports whether a command may stand in a text, by its words alone.
-func (r commandRule) heldBy(c command) bool {
-	spec := r.spec
-	if r.tool == "Git" {
-		spec = "git " + spec
-	}
+func (r commandRule) heldBy(t command.Text) bool {
 	if r.form == formGlob || r.form == formOperands {
-		return c.holds(spec)
+		return t.Contains(r.commandSpec())
 	}
-	return c.mayRun(spec)
+	return t.MayRun(r.commandSpec())
 }
 
 // forbidsOne says whether a deny rule may mean one of the commands.
@@ -140,7 +139,7 @@ func (r commandRule) forbidsOne(f *facts, i int) reach {
 	switch {
 	case how == yes || r.standsIn(f, i):
 		return yes
-	case how == no && r.first != "" && mentions(c, r.first) && (f.guard(i, 1) != "" || shell.Strange(c.Name())) && r.heldBy(readShell(c.Rest())):
+	case how == no && r.words.First != "" && mentions(c, r.words.First) && (f.guard(i, 1) != "" || shell.Strange(c.Name())) && r.heldBy(command.ParseText(c.Rest())):
 		return maybe // an option may run it, or a program that is not known here
 	}
 	return how
@@ -151,17 +150,17 @@ func (r commandRule) forbidsOne(f *facts, i int) reach {
 func (r commandRule) standsIn(f *facts, i int) bool {
 	code := f.shell.program.Commands[i].Code
 	switch {
-	case code != "" && r.heldBy(readShell(code)):
+	case code != "" && r.heldBy(command.ParseText(code)):
 		return true
 	case i > 0:
 		return false
 	case r.form == formGlob:
-		return strings.ContainsAny(r.spec, "|;&<>$`") && f.shell.words().holds(r.spec)
+		return strings.ContainsAny(r.spec, "|;&<>$`") && f.shell.words().Contains(r.spec)
 	}
-	return r.form != formOperands && r.words().head == "" && r.heldBy(f.shell.words())
+	return r.form != formOperands && r.words.First == "" && r.heldBy(f.shell.words())
 }
 
 // mentions reports whether a name occurs in the arguments.
 func mentions(c *shell.Command, name string) bool {
-	return slices.ContainsFunc(c.Words[1:], func(w shell.Word) bool { return strings.Contains(fold(w.Text), name) })
+	return slices.ContainsFunc(c.Words[1:], func(w shell.Word) bool { return strings.Contains(glob.Fold(w.Text), name) })
 }

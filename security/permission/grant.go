@@ -92,7 +92,7 @@ func (r Rule) WithSkillDir(dir string) Rule {
 		if r.spec = inShell(whole, dir); r.spec == whole {
 			return r
 		}
-		r.readProgram(false)
+		r.readCommandWords(false)
 		for _, name := range skillDirs {
 			whole = strings.ReplaceAll(whole, name, dir)
 		}

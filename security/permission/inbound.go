@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"symbio/security/permission/glob"
 )
 
 // InboundRule says what calls from other nodes are taken, as the configuration's authorize writes it:
@@ -182,7 +184,7 @@ func (r InboundRule) names(from Principal, globs []string, name string) string {
 		return ""
 	}
 	for _, g := range globs {
-		if glob(g, name) {
+		if glob.Match(g, name) {
 			return g
 		}
 	}
@@ -202,7 +204,7 @@ func (r InboundRule) about(p Principal) bool {
 	if r.From == "local" {
 		return p.Authority == "local"
 	}
-	return glob(r.From, p.Node)
+	return glob.Match(r.From, p.Node)
 }
 
 func inboundVerdict(a Action, s Stage, from, list, g, does string) Verdict {

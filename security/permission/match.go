@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/permission/command"
+	"symbio/security/permission/endpoint"
+	"symbio/security/permission/glob"
 	"symbio/security/permission/shell"
 )
 
@@ -20,12 +23,12 @@ type facts struct {
 	names    names // under which an allow rule may name the tool
 	denied   names // under which a deny rule may: the names and the family
 	subject  subject
-	values   []string // what the subject's arguments hold
-	readable bool     // there are values, and all are strings
-	places   []place  // one for each value of a path
-	goals    []target // one for each value of a URL
-	shell    *run     // of a call that runs commands
-	links    *links   // shared by all that is found for one call
+	values   []string            // what the subject's arguments hold
+	readable bool                // there are values, and all are strings
+	places   []place             // one for each value of a path
+	goals    []endpoint.Endpoint // one for each value of a URL
+	shell    *run                // of a call that runs commands
+	links    *links              // shared by all that is found for one call
 	own      links
 	strings  []string // every string of the arguments, for opaque subjects
 	gathered bool
@@ -61,10 +64,10 @@ func (f *facts) isShell() bool {
 }
 
 // targets are where the URLs of the call lead.
-func (f *facts) targets() []target {
+func (f *facts) targets() []endpoint.Endpoint {
 	if f.goals == nil {
 		for _, v := range f.values {
-			f.goals = append(f.goals, targetOf(v))
+			f.goals = append(f.goals, endpoint.Parse(v))
 		}
 	}
 	return f.goals
@@ -75,9 +78,9 @@ func (f *facts) oddity() string {
 	if f.subject.matter != matterURL {
 		return ""
 	}
-	for _, t := range f.targets() {
-		if t.odd != "" {
-			return t.odd
+	for _, e := range f.targets() {
+		if e.Ambiguous != "" {
+			return e.Ambiguous
 		}
 	}
 	return ""
@@ -141,7 +144,7 @@ func (r *Rule) isNamed(names *names) bool {
 			if n == r.tool {
 				return true
 			}
-		} else if glob(r.tool, n) {
+		} else if glob.Match(r.tool, n) {
 			return true
 		}
 	}
@@ -169,17 +172,17 @@ func (r *Rule) allows(f *facts) reach {
 	case formPath:
 		return r.allowsPath(f)
 	case formName:
-		return is(!slices.ContainsFunc(f.values, func(v string) bool { return !glob(r.spec, v) }))
+		return is(!slices.ContainsFunc(f.values, func(v string) bool { return !glob.Match(r.spec, v) }))
 	case formDomain:
-		return allowsTargets(f, func(t target) bool { return !t.addr.IsValid() && hostMatches(r.spec, t.host) })
+		return allowsTargets(f, func(e endpoint.Endpoint) bool { return !e.Addr.IsValid() && hostMatches(r.spec, e.Host) })
 	case formAddr:
-		return allowsTargets(f, func(t target) bool { return slices.Contains(r.reach(), netip.AddrPortFrom(t.addr, t.port)) })
+		return allowsTargets(f, func(e endpoint.Endpoint) bool { return slices.Contains(r.reach(), netip.AddrPortFrom(e.Addr, e.Port)) })
 	}
 	return no
 }
 
-func allowsTargets(f *facts, means func(target) bool) reach {
-	return is(!slices.ContainsFunc(f.targets(), func(t target) bool { return t.fatal != "" || t.odd != "" || !means(t) }))
+func allowsTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
+	return is(!slices.ContainsFunc(f.targets(), func(e endpoint.Endpoint) bool { return e.Invalid != "" || e.Ambiguous != "" || !means(e) }))
 }
 
 func (r *Rule) allowsPath(f *facts) reach {
@@ -220,9 +223,9 @@ func (r *Rule) denies(f *facts) reach {
 	case formPath:
 		return r.deniesPath(f)
 	case formName:
-		return is(slices.ContainsFunc(f.values, func(v string) bool { return glob(r.spec, v) }))
+		return is(slices.ContainsFunc(f.values, func(v string) bool { return glob.Match(r.spec, v) }))
 	case formDomain:
-		return deniesTargets(f, func(t target) bool { return hostMatches(r.spec, t.host) })
+		return deniesTargets(f, func(e endpoint.Endpoint) bool { return hostMatches(r.spec, e.Host) })
 	case formAddr:
 		return deniesTargets(f, r.meansAddr)
 	}
@@ -234,7 +237,7 @@ func (r *Rule) deniesPath(f *facts) reach {
 	patterns, sure := r.denials(f, some[:0])
 	for _, at := range f.locations() {
 		for _, p := range patterns {
-			if (at.known || at.lexical != "") && p.covers(fold(at.lexical)) || at.known && p.covers(fold(at.real)) {
+			if (at.known || at.lexical != "") && p.covers(glob.Fold(at.lexical)) || at.known && p.covers(glob.Fold(at.real)) {
 				return yes
 			}
 		}
@@ -258,7 +261,7 @@ func (r *Rule) deniesStrings(f *facts) reach {
 	}
 	_, spec := r.named()
 	for _, s := range f.strings {
-		if (command{text: s}).holds(spec) || readShell(s).holds(spec) {
+		if command.Plain(s).Contains(spec) || command.ParseText(s).Contains(spec) {
 			return yes
 		}
 	}
@@ -282,13 +285,13 @@ func gather(to []string, v any) []string {
 	return to
 }
 
-func deniesTargets(f *facts, means func(target) bool) reach {
+func deniesTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
 	most := no
-	for _, t := range f.targets() {
+	for _, e := range f.targets() {
 		switch {
-		case means(t):
+		case means(e):
 			return yes
-		case t.fatal != "" || t.odd != "":
+		case e.Invalid != "" || e.Ambiguous != "":
 			most = maybe
 		}
 	}

@@ -5,10 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"unique"
+
+	"symbio/security/permission/glob"
 )
 
 // base is what a path rule is relative to.
@@ -129,10 +130,10 @@ func (p pattern) matches(path string, tree bool) bool {
 	if p.exact {
 		return rel == p.rest
 	}
-	if tree && strings.HasSuffix(p.rest, "*") && glob(p.rest, strings.TrimPrefix(rel+"/", "/")) {
+	if tree && strings.HasSuffix(p.rest, "*") && glob.Match(p.rest, strings.TrimPrefix(rel+"/", "/")) {
 		return true
 	}
-	return rel != "" && glob(p.rest, rel)
+	return rel != "" && glob.Match(p.rest, rel)
 }
 
 // covers reports whether path is one that a deny rule means, or lies below such a one, or is a
@@ -146,7 +147,7 @@ func (p *pattern) covers(path string) bool {
 		_, below := inside(p.rest, rel)
 		return below || p.rest == ""
 	}
-	return glob(p.rest, rel) || glob(p.rest+"/*", rel) || rel != "" && glob(p.rest, rel+"/")
+	return glob.Match(p.rest, rel) || glob.Match(p.rest+"/*", rel) || rel != "" && glob.Match(p.rest, rel+"/")
 }
 
 // denials adds to a list the patterns by which a deny rule covers paths: as written, with the links of its own
@@ -165,9 +166,9 @@ func (r *Rule) denials(f *facts, all []pattern) (_ []pattern, ok bool) {
 		anywhere := r.patternFrom("/")
 		all = append(all, pattern{rest: strings.TrimPrefix(anywhere.dir+"/", "/") + anywhere.rest}, pattern{rest: "*" + anywhere.dir + "/" + anywhere.rest})
 	}
-	if foldsCase {
+	if glob.FoldsCase {
 		for i, p := range all {
-			all[i] = pattern{fold(p.dir), fold(p.rest), p.exact}
+			all[i] = pattern{glob.Fold(p.dir), glob.Fold(p.rest), p.exact}
 		}
 	}
 	return all, ok
@@ -274,14 +275,4 @@ func (l *links) resolve(path string) (string, error) {
 		todo = target + string(filepath.Separator) + todo
 	}
 	return done, nil
-}
-
-// foldsCase says that the usual file systems here take a name in any case: a deny has to as well.
-const foldsCase = runtime.GOOS == "darwin" || runtime.GOOS == "windows"
-
-func fold(s string) string {
-	if foldsCase {
-		return strings.ToLower(s)
-	}
-	return s
 }

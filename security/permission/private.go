@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/permission/glob"
 	"symbio/security/secret"
 )
 
@@ -74,7 +75,7 @@ func (f *facts) secretsBelow(allow []Rule) (all []pattern) {
 			_, real := inside(at.real, path)
 			if name := strings.TrimPrefix(path, home+"/"); (lexical || real) && !f.spelled(name, allow) {
 				cut := strings.LastIndexByte(path, '/')
-				all = append(all, pattern{fold(path[:cut]), fold(path[cut+1:]), true})
+				all = append(all, pattern{glob.Fold(path[:cut]), glob.Fold(path[cut+1:]), true})
 			}
 		}
 	}

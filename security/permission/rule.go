@@ -6,6 +6,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 	"unique"
+
+	"symbio/security/permission/command"
+	"symbio/security/permission/endpoint"
+	"symbio/security/permission/glob"
 )
 
 // longestRule is far beyond what a person writes; a longer one is a mistake or an attack.
@@ -29,9 +33,8 @@ type Rule struct {
 	fixed unique.Handle[pattern]
 	// granted: a skill asks for it, so git:* is git and not git-anything (skills.md, C31).
 	granted bool
-	// program is for rules about commands; the zero handle is none. first is its first.
-	program unique.Handle[program]
-	first   string
+	// words is for rules about commands; the zero Pattern is none.
+	words command.Pattern
 }
 
 // form is how a spec is to be read.
@@ -91,7 +94,7 @@ func ParseRule(text string) (Rule, error) {
 	if strings.Contains(tool, "*") {
 		// What a spec means differs from tool to tool, and a walk has to know what it leaves out.
 		for _, known := range knownTools() {
-			if glob(tool, known) {
+			if glob.Match(tool, known) {
 				return Rule{}, ruleError(text, 0, fmt.Sprintf("a spec has to stand beside one tool's name, and %s also means %s", tool, known))
 			}
 		}
@@ -219,7 +222,7 @@ func (r *Rule) readCommand() (at int, reason string) {
 		r.form = formExact
 	}
 	if r.form == formExact || r.form == formPrefix || r.form == formOperands {
-		r.readProgram(r.tool == "Git")
+		r.readCommandWords(r.tool == "Git")
 	}
 	return 0, ""
 }
@@ -246,12 +249,11 @@ func (r *Rule) readDomain() (at int, reason string) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	sub := strings.HasPrefix(host, "*.")
 	host = strings.TrimPrefix(host, "*.")
-	if ascii, err := hostNames.ToASCII(host); err == nil {
-		host = ascii
-	} else if !plainHost(host) {
+	host, valid := endpoint.ParseHost(host)
+	if !valid {
 		return at, "a host is names of letters, digits and - joined by dots; * may only stand alone in front, as in *.example.com"
 	}
-	if _, isAddr := legacyAddr(host); isAddr {
+	if _, isAddr := endpoint.ParseLegacyAddr(host); isAddr {
 		return at, "an address is written ip:" + host
 	}
 	if sub {

@@ -1,6 +1,10 @@
 package permission
 
-import "fmt"
+import (
+	"fmt"
+
+	"symbio/security/permission/endpoint"
+)
 
 // Action is what may happen with a call. The zero value denies; a larger one is more permissive.
 type Action int
@@ -72,9 +76,9 @@ type Verdict struct {
 	// Except is what a call that walks a directory must leave out; nil is nothing. Whoever runs the
 	// call has to obey it: the verdict stands only without those paths.
 	Except *Except
-	// Dial is where a call that makes requests may connect to. Whoever runs it has to ask for each
-	// connection.
-	Dial *Dial
+	// Dial is the addresses that a call which makes requests may connect to. The tool has to call its Allows for
+	// each connection.
+	Dial *endpoint.AllowList
 	// Plan is what a call of Bash or Git has to execute instead of its arguments; nil for other tools.
 	Plan *Plan
 }

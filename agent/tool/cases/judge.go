@@ -12,6 +12,7 @@ import (
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/shell"
 	"symbio/security/permission"
+	"symbio/security/permission/endpoint"
 )
 
 // Result is what became of a case.
@@ -165,7 +166,7 @@ func (s *scene) fetch(c Case, chain permission.Chain, address string, v permissi
 }
 
 // unreachable finds an address of the host that no connection may be made to.
-func unreachable(c Case, at *url.URL, reach *permission.Dial) (netip.AddrPort, bool) {
+func unreachable(c Case, at *url.URL, reach *endpoint.AllowList) (netip.AddrPort, bool) {
 	port := uint16(80)
 	if at.Scheme == "https" {
 		port = 443

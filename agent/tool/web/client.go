@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"symbio/security/permission"
+	"symbio/security/permission/endpoint"
 )
 
 // Config sets up a Fetcher. The zero value works.
@@ -69,7 +69,7 @@ func New(cfg Config) *Fetcher {
 }
 
 // get makes one request with connections that reach allows; nil is public addresses only.
-func (f *Fetcher) get(ctx context.Context, address string, reach *permission.Dial) (*page, error) {
+func (f *Fetcher) get(ctx context.Context, address string, reach *endpoint.AllowList) (*page, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.cfg.Timeout, fmt.Errorf("it took longer than %v", f.cfg.Timeout))
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -108,7 +108,7 @@ func (f *Fetcher) get(ctx context.Context, address string, reach *permission.Dia
 }
 
 // transport is one for a single call: what one call may reach is nothing for the connections of another.
-func (f *Fetcher) transport(reach *permission.Dial) *http.Transport {
+func (f *Fetcher) transport(reach *endpoint.AllowList) *http.Transport {
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: f.cfg.Resolver}
 	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

@@ -1,13 +1,13 @@
-package permission
+package glob
 
 import "symbio/security/permission/shell"
 
-// mayMatch reports whether some text is meant by both a pattern of the shell, with the marks of
-// shell.Word, and a pattern with *. It errs on the side of yes, and then only for texts with a dot in
-// front: the shell's * leaves those out.
-func mayMatch(word, pattern string) bool {
+// MayMatch reports whether a shell word and a pattern with * can mean the same text. The word has the marks of
+// shell.Word where only the shell knows the text. A wrong answer is always true, and only for names that begin with a
+// dot, which the shell's * does not match.
+func MayMatch(word, pattern string) bool {
 	w, p := []rune(word), []rune(pattern)
-	// reach[j] says that what is left of w can match p from j on; it is filled from the end.
+	// next[j] says that the rest of w can match p[j:]. Both are filled from the end.
 	next := make([]bool, len(p)+1)
 	now := make([]bool, len(p)+1)
 	next[len(p)] = true
@@ -23,8 +23,8 @@ func mayMatch(word, pattern string) bool {
 	return next[0]
 }
 
-// step says whether what is left of w from i on can match what is left of p from j on. next is the answer for i+1, now
-// that for i as far as it is known: beyond j.
+// step reports whether w[i:] can match p[j:]. next has the results for i+1; now has those for i and every position
+// after j.
 func step(w, p []rune, i, j int, next, now []bool) bool {
 	if j == len(p) {
 		return (w[i] == shell.Any || w[i] == shell.Below || w[i] == shell.AnyName) && next[j]
@@ -33,7 +33,7 @@ func step(w, p []rune, i, j int, next, now []bool) bool {
 	if star && now[j+1] {
 		return true // * is nothing
 	}
-	name := p[j] != '/' && !hidden(w, i, p, j) // what a pattern for a part of a name stands for
+	name := p[j] != '/' && !hidden(w, i, p, j) // what a pattern for a part of a name matches
 	switch w[i] {
 	case shell.Any, shell.Below:
 		return next[j] || !star && now[j+1]
@@ -45,7 +45,7 @@ func step(w, p []rune, i, j int, next, now []bool) bool {
 	return star && next[j] || p[j] == w[i] && next[j+1]
 }
 
-// hidden: a shell's pattern at the beginning of a name does not stand for a dot.
+// hidden reports whether p[j] is a dot at the beginning of a name: no pattern of the shell matches that.
 func hidden(w []rune, i int, p []rune, j int) bool {
 	return p[j] == '.' && (i == 0 || w[i-1] == '/') && (j == 0 || p[j-1] == '/')
 }

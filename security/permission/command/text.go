@@ -1,0 +1,133 @@
+package command
+
+import (
+	"path"
+	"strings"
+
+	"symbio/security/permission/glob"
+)
+
+// separators end a word of a command, also inside quotes: a quoted text may be another command.
+const separators = " \t\r\n;|&()<>{},`!="
+
+// Text is the words of a text that may be a shell command but was not parsed as one. Deny rules look for their words in
+// it. Quotes and backslashes are removed, so that r\m and 'rm' are both rm. The zero Text has no words.
+type Text struct {
+	text  string   // with one blank between words
+	words []string // cut at the separators
+}
+
+// unquote removes quotes, backslashes and continued lines, which have to come first.
+var unquote = strings.NewReplacer("\\\n", "", `\`, "", `'`, "", `"`, "")
+
+// ParseText splits a text into words.
+func ParseText(text string) Text {
+	plain := unquote.Replace(text)
+	return Text{
+		text:  strings.Join(strings.Fields(plain), " "),
+		words: strings.FieldsFunc(glob.Fold(plain), func(c rune) bool { return strings.ContainsRune(separators, c) }),
+	}
+}
+
+// Plain is a Text for Contains alone, with the quotes and blanks that text has.
+func Plain(text string) Text { return Text{text: text} }
+
+// MayRun reports whether the text may have a command that begins with head: the words of head in this order, with
+// only options between them, and its options in any spelling anywhere after the first word.
+func (t Text) MayRun(head string) bool {
+	head = unquote.Replace(glob.Fold(head))
+	if first, _, _ := strings.Cut(head, " "); !strings.HasPrefix(first, "-") && !strings.Contains(glob.Fold(t.text), path.Base(first)) {
+		return false // most rules are about something else, and end here
+	}
+	var names, options []string
+	for _, w := range strings.Fields(head) {
+		if strings.HasPrefix(w, "-") && len(w) > 1 {
+			options = append(options, w)
+		} else {
+			names = append(names, w)
+		}
+	}
+	for i := range t.words {
+		if t.namesAt(i, names) && hasOptions(t.words[i:], options) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesAt reports whether the words from i on are the names, with options and the values of options left out. The
+// first may be a path to the program, or begin with the program's name and a dash (git-push for git).
+func (t Text) namesAt(i int, names []string) bool {
+	if len(names) == 0 {
+		return true
+	}
+	first := path.Base(t.words[i])
+	if t.words[i] != names[0] && first != path.Base(names[0]) && !strings.HasPrefix(first, path.Base(names[0])+"-") {
+		return false
+	}
+	if dashed := strings.Join(names, "-"); len(names) > 1 && strings.HasPrefix(first, dashed) {
+		return true
+	}
+	rest := names[1:]
+	option := false
+	for _, w := range t.words[i+1:] {
+		if len(rest) == 0 {
+			break
+		}
+		switch {
+		case w == rest[0]:
+			rest, option = rest[1:], false
+		case strings.HasPrefix(w, "-"):
+			option = true
+		case option:
+			option = false
+		default:
+			return false
+		}
+	}
+	return len(rest) == 0
+}
+
+// hasOptions reports whether each wanted option may be among the words: -rf as -r -f, as -fr or as long options that
+// begin with those letters; a long option also abbreviated or as its letter.
+func hasOptions(words, wanted []string) bool {
+	letters, long := "", []string{}
+	for _, w := range words {
+		if l, ok := strings.CutPrefix(w, "--"); ok {
+			long = append(long, l)
+			letters += l[:min(1, len(l))]
+		} else if l, ok := strings.CutPrefix(w, "-"); ok {
+			letters += l
+		}
+	}
+	letters = strings.ToLower(letters)
+	for _, w := range wanted {
+		if l, ok := strings.CutPrefix(w, "--"); ok {
+			found := l == "" || strings.Contains(letters, strings.ToLower(l[:1]))
+			for _, have := range long {
+				found = found || strings.HasPrefix(l, have) || strings.HasPrefix(have, l)
+			}
+			if !found {
+				return false
+			}
+			continue
+		}
+		for _, letter := range strings.ToLower(w[1:]) {
+			if !strings.ContainsRune(letters, letter) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Contains reports whether the text has every piece of a spec between its *.
+func (t Text) Contains(spec string) bool {
+	text := glob.Fold(t.text)
+	for piece := range strings.SplitSeq(glob.Fold(strings.ReplaceAll(spec, ":*", "*")), "*") {
+		if !strings.Contains(text, strings.Join(strings.Fields(piece), " ")) {
+			return false
+		}
+	}
+	return true
+}

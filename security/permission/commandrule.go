@@ -1,0 +1,96 @@
+package permission
+
+import (
+	"cmp"
+	"strings"
+
+	"symbio/security/permission/command"
+	"symbio/security/permission/shell"
+)
+
+// everyWord is the number of words that a rule spells which means the whole command.
+const everyWord = 1 << 30
+
+// readCommandWords reads the words of a spec about commands; git says that they follow "git".
+func (r *Rule) readCommandWords(git bool) {
+	text, operand := r.spec, ""
+	if r.form == formOperands {
+		if i := strings.Index(text, ":*"); i >= 0 {
+			text, operand = text[:i], text[i+1:]
+		} else {
+			i = strings.LastIndex(text, " ")
+			text, operand = text[:i], text[i+1:]
+		}
+	}
+	r.words = command.Parse(text, operand, git)
+}
+
+// commandSpec is the spec with the program's name, which a rule about Git leaves out.
+func (r *Rule) commandSpec() string {
+	if r.tool == "Git" {
+		return "git " + r.spec
+	}
+	return r.spec
+}
+
+// commandRule is a rule that is compared with commands.
+type commandRule struct{ *Rule }
+
+// covers says whether the rule allows this simple command for certain, and how many of its words it
+// spells. but says why it does not although its words match.
+func (r commandRule) covers(f *facts, i int) (spelled int, ok bool, but string) {
+	c := &f.shell.program.Commands[i]
+	switch r.form {
+	case formTool:
+		if f.subject.matter == matterGit {
+			but = cmp.Or(f.guard(i, 1), f.outside(i))
+			return 1, but == "", but
+		}
+		return everyWord, true, ""
+	case formExact, formPrefix, formOperands:
+	default:
+		return 0, false, ""
+	}
+	if r.words.First == "" || !c.Certain {
+		return 0, false, ""
+	}
+	n, ok := r.words.Match(c, r.form == formExact, r.form == formPrefix && !r.granted)
+	if !ok {
+		return 0, false, ""
+	}
+	if name := c.Words[0].Text; strings.Contains(name, "/") && !strings.HasPrefix(name, "/") && !c.Words[0].Tilde && !atHome(c.Dirs) {
+		return n, false, "it runs " + name + " in another directory"
+	}
+	if name := r.words.UnsafeVariable(c); name != "" {
+		return n, false, "it sets the variable " + name
+	}
+	switch r.form {
+	case formExact:
+		return everyWord, true, ""
+	case formOperands:
+		if !r.words.MatchOperands(c, n) {
+			return n, false, ""
+		}
+	}
+	guarded := n
+	if name := c.Name(); strings.HasPrefix(name, "git-") && strings.HasPrefix(r.words.Words()[0], c.Words[0].Text) {
+		guarded++ // git-log is git log
+	}
+	if but = cmp.Or(f.guard(i, guarded), f.outside(i)); but == "" {
+		if name := f.writesProtected(i, n); name != "" {
+			but = "it writes " + name + ", which other programs run or obey"
+		}
+	}
+	return n, but == "", but
+}
+
+// atHome reports whether the command runs where the call does.
+func atHome(d shell.Dirs) bool { return !d.Unknown && len(d.Paths) == 1 && d.Paths[0] == "" }
+
+// forbids returns how certain it is that a deny rule means this simple command.
+func (r commandRule) forbids(c *shell.Command) reach {
+	if r.form == formGlob || r.form == formOperands {
+		return command.TextMayMean(r.commandSpec(), c)
+	}
+	return r.words.MayMean(c)
+}
