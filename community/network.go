@@ -7,6 +7,9 @@ const PerceptionPrefix = "agent.perception."
 
 // Network is what a community needs to reach other nodes. Implementations: transport/memory,
 // transport/grpcpeer; both pass the suite in transport/grpcpeer (suite_*_test.go).
+//
+// The community checks the sizes of payloads, on both sides; a Network does not check them again. A Network may
+// drop a message that is so large that it cannot be read.
 type Network interface {
 	// Run serves host to other nodes and keeps connections to them, until ctx ends; it says goodbye
 	// then, and returns when all it started has ended. It is called once.
@@ -51,6 +54,9 @@ type Peer struct {
 	Authority string
 	Role      string
 	Addr      string
+	// MaxMessage is the largest payload in bytes that the node takes, as it announced; 0 = it announced none.
+	// The community sends it no larger one.
+	MaxMessage int
 }
 
 // Call is a request between nodes.
@@ -73,4 +79,7 @@ type Call struct {
 	// cannot carry updates answers without. For Host.Serve it is the Network's way to the caller: it
 	// blocks while the caller takes no more, until the call's context ends.
 	Listen func(Update)
+	// MaxReply is for Host.Serve: the largest payload in bytes of a reply that the caller takes; 0 = it announced
+	// none. Serve returns ErrTooLarge instead of a larger reply.
+	MaxReply int
 }

@@ -69,11 +69,11 @@ func (o *outbound) Tell(ctx context.Context, id MemberID, s Signal) error {
 		}
 		return nil
 	}
-	m, _, err := o.receiver(id, s.Perception)
+	m, l, err := o.receiver(id, s.Perception)
 	if err != nil {
 		return op.failed(m, err)
 	}
-	call, err := o.newCall(ctx, m, PerceptionPrefix+s.Perception, s)
+	call, err := o.newCall(ctx, m, l, PerceptionPrefix+s.Perception, s)
 	if err == nil {
 		err = o.cfg.Network.Tell(m.Node, call)
 	}
@@ -189,12 +189,14 @@ func (o *outbound) route(id MemberID, fits func(Member) bool, unfit error) (Memb
 	return m, lease, nil
 }
 
-// newCall makes the call that carries s to m. The size of what leaves this node is checked here and
-// nowhere else.
-func (o *outbound) newCall(ctx context.Context, m Member, capability string, s Signal) (Call, error) {
+// newCall makes the call that carries s to m, whose node has the lease l. It is the only check of the size of
+// a request on the caller's side.
+func (o *outbound) newCall(ctx context.Context, m Member, l *Lease, capability string, s Signal) (Call, error) {
 	switch {
 	case len(s.Data) > o.cfg.MaxMessage:
 		return Call{}, fmt.Errorf("%w: %d bytes, at most %d may leave this node", ErrTooLarge, len(s.Data), o.cfg.MaxMessage)
+	case l.peer.MaxMessage > 0 && len(s.Data) > l.peer.MaxMessage:
+		return Call{}, fmt.Errorf("%w: %d bytes, %s takes at most %d", ErrTooLarge, len(s.Data), l.peer.Name, l.peer.MaxMessage)
 	case len(s.OnBehalf) > MaxOnBehalf:
 		return Call{}, fmt.Errorf("%w: the constraints on whose behalf it is have %d bytes, at most %d may leave this node", ErrTooLarge, len(s.OnBehalf), MaxOnBehalf)
 	case ctx.Err() != nil:
@@ -210,7 +212,7 @@ func (o *outbound) newCall(ctx context.Context, m Member, capability string, s S
 // carry sends a call to another node. It fails as soon as the lease is retired, and what comes after
 // that does not count.
 func (o *outbound) carry(ctx context.Context, op operation, m Member, l *Lease, capability string, s Signal, listen func(Update)) (Reply, error) {
-	call, err := o.newCall(ctx, m, capability, s)
+	call, err := o.newCall(ctx, m, l, capability, s)
 	if err != nil {
 		return Reply{}, op.failed(m, err)
 	}

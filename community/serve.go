@@ -34,8 +34,8 @@ func newInbound(cfg *Config, r *roster) *inbound { return &inbound{cfg, r, newTr
 func (in *inbound) Serve(ctx context.Context, from Peer, call Call) (Reply, error) {
 	c := &inboundCall{inbound: in, from: from, call: call}
 	reply, err := c.serve(ctx)
-	if err == nil && len(reply.Data) > in.cfg.MaxMessage {
-		err = c.refuse(RefusedSize, Explain(ErrTooLarge, "the reply is larger than this node sends"))
+	if err == nil {
+		err = c.checkReplySize(len(reply.Data))
 	}
 	if err != nil {
 		return Reply{}, c.failed(err)
@@ -135,7 +135,19 @@ func (c *inboundCall) begin() error {
 	return nil
 }
 
-// checkSize checks the size of an incoming call. It is the only such check on this side.
+// checkReplySize returns ErrTooLarge when this node does not send, or the caller does not take, a reply of size
+// bytes. It is the only check of the size of a reply on the provider's side.
+func (c *inboundCall) checkReplySize(size int) error {
+	switch {
+	case size > c.cfg.MaxMessage:
+		return c.refuse(RefusedSize, Explain(ErrTooLarge, fmt.Sprintf("the reply has %d bytes, %s sends at most %d", size, c.cfg.Name, c.cfg.MaxMessage)))
+	case c.call.MaxReply > 0 && size > c.call.MaxReply:
+		return c.refuse(RefusedSize, Explain(ErrTooLarge, fmt.Sprintf("the reply has %d bytes, its caller takes at most %d", size, c.call.MaxReply)))
+	}
+	return nil
+}
+
+// checkSize is the only check of the size of a request on the provider's side.
 func (c *inboundCall) checkSize() error {
 	switch {
 	case len(c.call.Payload) > c.cfg.MaxMessage:

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Config sets up a Roster. The zero value is usable: it reports to nobody.
+// Config sets up a Roster. The zero value is usable: its reports go nowhere.
 type Config struct {
 	// Self is this node's id; sightings of it are dropped, as far as Here does not say otherwise.
 	Self string
@@ -32,7 +32,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Candidate is somebody who may be there: the merged view over all sources.
+// Candidate is a node that may be reachable: the merged view of all sources.
 type Candidate struct {
 	// Key names the candidate: its claimed node id, or else the key its source gave it.
 	Key string
@@ -207,7 +207,7 @@ func (r *Roster) merge(source int, s Sighting) []Candidate {
 	return append(changed, r.add(from, key, s)...)
 }
 
-// foreign says that a sighting is of nobody this node would talk to.
+// foreign reports whether a sighting is of a node that this node would not talk to.
 func (r *Roster) foreign(s Sighting) bool {
 	return s.Tag != "" && r.cfg.Tag != "" && s.Tag != r.cfg.Tag
 }

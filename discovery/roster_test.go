@@ -13,7 +13,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"symbio/discovery"
-	"symbio/discovery/discoverytest"
 )
 
 // board is a running roster and what it reported.
@@ -76,7 +75,7 @@ func seen(node string, addrs ...string) discovery.Sighting {
 
 func TestRosterLosesACandidateOnlyWhenEverySourceLostIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var near, far discoverytest.Hub
+		var near, far memoryHub
 		b := run(t, discovery.Config{}, near.Source(discovery.Sighting{}), far.Source(discovery.Sighting{}))
 		defer b.stop()
 
@@ -101,7 +100,7 @@ func (c called) Name() string { return c.name }
 
 func TestRosterSaysWhichSourcesSeeACandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var near, far discoverytest.Hub
+		var near, far memoryHub
 		b := run(t, discovery.Config{}, called{near.Source(discovery.Sighting{}), "near"}, called{far.Source(discovery.Sighting{}), "far"})
 		defer b.stop()
 		expect := func(want ...string) {
@@ -123,7 +122,7 @@ func TestRosterSaysWhichSourcesSeeACandidate(t *testing.T) {
 
 func TestRosterReportsOnlyChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hub discoverytest.Hub
+		var hub memoryHub
 		b := run(t, discovery.Config{}, hub.Source(discovery.Sighting{}))
 		defer b.stop()
 
@@ -138,7 +137,7 @@ func TestRosterReportsOnlyChanges(t *testing.T) {
 
 func TestRosterDropsItselfAndOtherClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hub discoverytest.Hub
+		var hub memoryHub
 		b := run(t, discovery.Config{Self: "me", Tag: "ours"}, hub.Source(discovery.Sighting{}))
 		defer b.stop()
 
@@ -161,7 +160,7 @@ func TestRosterDropsItselfAndOtherClusters(t *testing.T) {
 
 func TestRosterPassesOnThatThisNodeIsSomewhereElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hub discoverytest.Hub
+		var hub memoryHub
 		own := netip.MustParseAddrPort("10.0.0.1:1")
 		b := run(t, discovery.Config{Self: "me", Here: func(a netip.AddrPort) bool { return a == own }}, hub.Source(discovery.Sighting{}))
 		defer b.stop()
@@ -179,7 +178,7 @@ func TestRosterPassesOnThatThisNodeIsSomewhereElse(t *testing.T) {
 
 func TestRosterDropsWhatCannotBeDialled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hub discoverytest.Hub
+		var hub memoryHub
 		b := run(t, discovery.Config{}, hub.Source(discovery.Sighting{}))
 		defer b.stop()
 
@@ -194,7 +193,7 @@ func TestRosterDropsWhatCannotBeDialled(t *testing.T) {
 
 func TestRosterMovesAPeerWhoseNodeBecameKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hub discoverytest.Hub
+		var hub memoryHub
 		b := run(t, discovery.Config{}, hub.Source(discovery.Sighting{}))
 		defer b.stop()
 
@@ -207,7 +206,7 @@ func TestRosterMovesAPeerWhoseNodeBecameKnown(t *testing.T) {
 
 func TestRosterBoundsCandidatesAndAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var flood, calm discoverytest.Hub
+		var flood, calm memoryHub
 		b := run(t, discovery.Config{Max: 8}, flood.Source(discovery.Sighting{}), calm.Source(discovery.Sighting{}))
 		defer b.stop()
 
@@ -239,7 +238,7 @@ func TestRosterBoundsCandidatesAndAddresses(t *testing.T) {
 
 func TestRosterAsksAgainAfterAFailedDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hub discoverytest.Hub
+		var hub memoryHub
 		b := run(t, discovery.Config{}, hub.Source(discovery.Sighting{}))
 		defer b.stop()
 
@@ -251,7 +250,7 @@ func TestRosterAsksAgainAfterAFailedDial(t *testing.T) {
 		b.Failed("bob")
 		b.Failed("nobody")
 		b.expect(gone("ann"))
-		if diff := gocmp.Diff([]string{"ann", "bob"}, hub.Asked()); diff != "" {
+		if diff := gocmp.Diff([]string{"ann", "bob"}, hub.Reconfirmed()); diff != "" {
 			t.Errorf("asked for (-want +got):\n%s", diff)
 		}
 	})
@@ -271,7 +270,7 @@ func TestRosterGoesOnWhenASourceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var status []string
 		cfg := discovery.Config{Status: func(source string, err error) { status = append(status, fmt.Sprint(source, ": ", err)) }}
-		var hub discoverytest.Hub
+		var hub memoryHub
 		b := run(t, cfg, broken{errors.New("no such thing")}, hub.Source(discovery.Sighting{}))
 		defer b.stop()
 

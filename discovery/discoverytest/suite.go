@@ -1,3 +1,4 @@
+// Package discoverytest has the suite of tests that every discovery.Source passes.
 package discoverytest
 
 import (
@@ -15,32 +16,32 @@ import (
 	"symbio/discovery"
 )
 
-// Rig is one source under test and the world it looks at.
+// Rig is one source under test and the network it watches.
 type Rig struct {
 	Source discovery.Source
-	// Appear lets somebody be there to be found at addr.
+	// Appear adds a node at addr for the source to find.
 	Appear func(addr netip.AddrPort)
-	// Vanish takes it away again. nil: this kind of source never loses anybody.
+	// Vanish removes the node at addr. nil: this kind of source never reports that a node is gone.
 	Vanish func(addr netip.AddrPort)
-	// Within is how long the source takes to notice either, at most.
+	// Within is the longest time in which the source reports either.
 	Within time.Duration
 }
 
-// TestSource holds a source to the promises of discovery.Source. open makes a new world with a new source in it that
-// is not running; it is called inside a synctest bubble, once per promise, so the world must be in memory.
+// TestSource tests that a source keeps the contract of discovery.Source. open returns a new network with a new source
+// that is not running. It is called inside a synctest bubble, once per test, so the network must be in memory.
 func TestSource(t *testing.T, open func(t *testing.T) Rig) {
-	promises := []struct {
+	tests := []struct {
 		name string
 		test func(t *testing.T, rig Rig)
 	}{
-		{"FindsWhoIsThereAlready", findsWhoIsThere},
-		{"FindsWhoComesLater", findsWhoComesLater},
-		{"TellsWhoWent", tellsWhoWent},
+		{"ReportsNodeThatIsPresent", reportsPresent},
+		{"ReportsNodeThatAppears", reportsAppeared},
+		{"ReportsNodeThatVanishes", reportsVanished},
 		{"EndsWithItsContext", endsWithItsContext},
-		{"EndsWhileItsReaderIsBusy", endsWhileBusy},
-		{"IgnoresAskingForNobody", ignoresNobody},
+		{"EndsWhileReportBlocks", endsWhileBusy},
+		{"IgnoresReconfirmOfUnknownKey", ignoresUnknown},
 	}
-	for _, p := range promises {
+	for _, p := range tests {
 		t.Run(p.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { p.test(t, open(t)) })
 		})
@@ -49,13 +50,13 @@ func TestSource(t *testing.T, open func(t *testing.T) Rig) {
 
 var someone, another = netip.MustParseAddrPort("127.0.0.2:7001"), netip.MustParseAddrPort("127.0.0.3:7002")
 
-func findsWhoIsThere(t *testing.T, rig Rig) {
+func reportsPresent(t *testing.T, rig Rig) {
 	rig.Appear(someone)
 	w := start(t, rig)
 	w.expect(someone)
 }
 
-func findsWhoComesLater(t *testing.T, rig Rig) {
+func reportsAppeared(t *testing.T, rig Rig) {
 	w := start(t, rig)
 	time.Sleep(rig.Within)
 	rig.Appear(someone)
@@ -64,7 +65,7 @@ func findsWhoComesLater(t *testing.T, rig Rig) {
 	w.expect(someone, another)
 }
 
-func tellsWhoWent(t *testing.T, rig Rig) {
+func reportsVanished(t *testing.T, rig Rig) {
 	if rig.Vanish == nil {
 		return
 	}
@@ -104,20 +105,20 @@ func endsWhileBusy(t *testing.T, rig Rig) {
 	}
 }
 
-func ignoresNobody(t *testing.T, rig Rig) {
+func ignoresUnknown(t *testing.T, rig Rig) {
 	r, ok := rig.Source.(discovery.Reconfirmer)
 	if !ok {
 		return
 	}
-	r.Reconfirm("nobody") // before Run
+	r.Reconfirm("unknown") // before Run
 	rig.Appear(someone)
 	w := start(t, rig)
 	w.expect(someone)
-	r.Reconfirm("nobody")
+	r.Reconfirm("unknown")
 	w.expect(someone)
 }
 
-// watcher runs a source and keeps what it believes.
+// watcher runs a source and keeps the peers that it reported.
 type watcher struct {
 	t       *testing.T
 	rig     Rig
@@ -142,7 +143,7 @@ func start(t *testing.T, rig Rig) *watcher {
 	return w
 }
 
-// see checks what holds for every sighting.
+// see checks and keeps a sighting.
 func (w *watcher) see(s discovery.Sighting) {
 	w.reports.Add(1)
 	if !w.mu.TryLock() {
@@ -171,7 +172,7 @@ func (w *watcher) see(s discovery.Sighting) {
 	}
 }
 
-// expect waits as long as the source may take and compares the best addresses with what should be there.
+// expect waits for Within and compares the best addresses of the reported peers with want.
 func (w *watcher) expect(want ...netip.AddrPort) {
 	w.t.Helper()
 	time.Sleep(w.rig.Within)

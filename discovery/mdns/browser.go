@@ -74,7 +74,7 @@ type browser struct {
 	refused  int       // peers not taken in because of a limit
 }
 
-// peer is one node somebody claims to be there.
+// peer is one node that announcements claim to be reachable.
 type peer struct {
 	facts
 	sender     netip.Addr // whose share of the limit it takes

@@ -107,7 +107,7 @@ func SelfTest(ctx context.Context, cfg Config) (time.Duration, error) {
 	return 0, fmt.Errorf("mdns: what was announced was not heard within %v", time.Since(begun).Round(10*time.Millisecond))
 }
 
-// silent is a source whose sightings nobody wants.
+// silent is a source whose sightings are dropped.
 type silent struct{ *Source }
 
 func (s silent) Run(ctx context.Context, _ func(discovery.Sighting)) error {

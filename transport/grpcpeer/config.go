@@ -24,7 +24,7 @@ func (v version) toWire() *pb.Version { return &pb.Version{Major: v.major, Minor
 
 // Config sets up a Network. Only Identity is required.
 type Config struct {
-	// Identity is who this node is, and whom it trusts.
+	// Identity is this node's key and certificate, and the authorities that it trusts.
 	Identity *identity.Identity
 	// Listen is the address to serve on. Default 127.0.0.1:0. Any other than a loopback address is
 	// an error unless a cluster vouches for the identity.
@@ -43,7 +43,7 @@ type Config struct {
 	// Dial opens the connection to an address. Default: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	// Report is told of what happens to connections. It is called from many goroutines, one at a
-	// time per candidate, and must not block. Default: nobody is told.
+	// time per candidate, and must not block. Default: no reports.
 	Report func(Event)
 	// Logger receives what a person would want to know. Default: silent.
 	Logger *slog.Logger
@@ -67,7 +67,7 @@ type Limits struct {
 	// Connections is how many connections are open here, proven or not. Default 256.
 	Connections int
 	// PerNode is how many of them one identity may have. Default 4: a node has one, and an old one
-	// or two that nobody has noticed the end of.
+	// or two whose end was not noticed yet.
 	PerNode int
 	// Handshakes is how many connections may be proving themselves at once. Default 32.
 	Handshakes int

@@ -409,13 +409,18 @@ func TestTheNodesLimitOfAMessageIsKept(t *testing.T) {
 			return community.Reply{Data: make([]byte, 101)}, nil
 		})
 		b.offers("echo", echo)
-		if _, err := a.network.Invoke(t.Context(), b.id, community.Call{Capability: "echo", Payload: make([]byte, 101)}); !errors.Is(err, community.ErrTooLarge) {
-			t.Errorf("a call: got %v", err)
+		synctest.Wait()
+		echoed := func(size int) error {
+			_, err := a.Invoke(t.Context(), community.MemberID(b.id), "echo", community.Signal{Data: make([]byte, size)})
+			return err
 		}
-		if _, err := b.network.Invoke(t.Context(), a.id, community.Call{Capability: "grow"}); !errors.Is(err, community.ErrTooLarge) {
-			t.Errorf("an answer: got %v", err)
+		if err := echoed(101); !errors.Is(err, community.ErrTooLarge) || a.Refusals(b.id).Total()+b.Refusals(a.id).Total() != 0 {
+			t.Errorf("a call: got %v, want that it is not sent", err)
 		}
-		if _, err := a.network.Invoke(t.Context(), b.id, community.Call{Capability: "echo", Payload: make([]byte, 100)}); err != nil {
+		if _, err := b.network.Invoke(t.Context(), a.id, community.Call{Capability: "grow"}); !errors.Is(err, community.ErrTooLarge) || a.Refusals(b.id)[community.RefusedSize] != 1 {
+			t.Errorf("an answer: got %v and %v", err, a.Refusals(b.id))
+		}
+		if err := echoed(100); err != nil {
 			t.Errorf("the next call: %v", err)
 		}
 	})

@@ -260,7 +260,7 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	}
 	l.rtt = time.Since(began)
 	l.protocol = version{d.GetProtocol().GetMajor(), d.GetProtocol().GetMinor()}
-	l.peer.Name = clean(d.GetName())
+	l.peer.Name, l.peer.MaxMessage = clean(d.GetName()), min(l.limits.Message, calls.MessageSize(d.GetMaxMessage()))
 	l.authority.Store(d.GetHoldsAuthority())
 	l.instance = d.GetRun().GetInstance()
 	l.revocations(l.peer.ID, append(d.GetMoreRevocations(), d.GetRevocations())...)
@@ -271,7 +271,7 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 		return incompatible{l.protocol}
 	}
 	l.calls, err = calls.Open(ctx, l.client, calls.ClientConfig{
-		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silence, PeerMessage: d.GetMaxMessage(), PeerSends: d.GetMaxSends(),
+		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silence, PeerSends: d.GetMaxSends(),
 		Undelivered: func(u community.DeliveryFailure) {
 			u.Node = l.peer.ID
 			l.undelivered(u)

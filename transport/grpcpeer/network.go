@@ -134,7 +134,7 @@ func (n *Network) Invoke(ctx context.Context, node community.NodeID, call commun
 
 // Tell puts one call on its way to a connected node. ErrBusy: as many as Limits.Calls, or half of the
 // node's Limits.Streams, are not over yet, or 1 MiB of them is not sent. ErrTooLarge is also for what is
-// too long besides the payload. Nobody may change the payload afterwards.
+// too long besides the payload. The payload must not be changed afterwards.
 func (n *Network) Tell(node community.NodeID, call community.Call) error {
 	l, ok := n.links.get(node)
 	if !ok || l.closed.Load() {

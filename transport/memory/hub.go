@@ -25,14 +25,14 @@ type Config struct {
 	// Heartbeat is how often a node shows that it lives; three missed ones and it is lost.
 	// Default 1 s: the architecture promises to notice within 3 s.
 	Heartbeat time.Duration
-	// Logger receives who connects and who is lost. Default: silent.
+	// Logger receives the nodes that connect and that are lost. Default: silent.
 	Logger *slog.Logger
 }
 
 // missed is how many heartbeats have to fail to come.
 const missed = 3
 
-// Hub is the LAN. Its methods may be called at any time, by anybody.
+// Hub is the LAN. Its methods may be called concurrently, at any time.
 type Hub struct {
 	cfg Config
 
@@ -173,7 +173,7 @@ func (h *Hub) open(a, b community.NodeID) (bool, <-chan struct{}) {
 	return h.apart[a] == h.apart[b] && !h.frozen[a] && !h.frozen[b], h.changed
 }
 
-// all are the nodes that live, and when that may change. Nobody may change the slice.
+// all are the nodes that live, and when that may change. The slice must not be changed.
 func (h *Hub) all() ([]*Node, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

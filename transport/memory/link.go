@@ -212,7 +212,7 @@ func (l *link) post(e event, delay time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
-		return true // nobody will miss it
+		return true // it is not needed any more
 	}
 	if len(l.queue) >= waiting {
 		return false

@@ -11,7 +11,7 @@ import (
 // sendRoom is how many sends may be on their way to one node.
 const sendRoom = 64
 
-// send is a call that nobody waits for.
+// send is a call without an answer.
 type send struct {
 	call community.Call
 	once sync.Once

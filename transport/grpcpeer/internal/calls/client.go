@@ -53,15 +53,14 @@ var (
 
 // ClientConfig sets up a Client.
 type ClientConfig struct {
-	// MaxMessage is the longest payload in each direction, in bytes.
+	// MaxMessage is the longest payload of an answer that this node announces to take, in bytes.
 	MaxMessage int
 	// MaxCalls is how many calls may be under way, and how many of them may listen.
 	MaxCalls int
 	// Stuck ends the connection when a call that is alone cannot be sent for so long.
 	Stuck time.Duration
-	// PeerMessage and PeerSends are what the node announces: its longest payload, 0 = 1 MiB, and how many sends
-	// may be on their way to it.
-	PeerMessage, PeerSends uint64
+	// PeerSends is how many sends may be on their way to the node, as it announces.
+	PeerSends uint64
 	// Undelivered receives the sends that failed. It must not block.
 	Undelivered func(community.DeliveryFailure)
 }
@@ -70,7 +69,6 @@ type ClientConfig struct {
 type Client struct {
 	cfg       ClientConfig
 	rpc       pb.PeerClient
-	maxSent   int           // bytes of a payload that the node takes
 	maxSends  int           // at a time
 	listening chan struct{} // one per call in a stream of its own
 	lanes     [lanes]*outbox
@@ -89,7 +87,7 @@ type Client struct {
 // Open opens both lanes of a connection, by the end of ctx.
 func Open(ctx context.Context, rpc pb.PeerClient, cfg ClientConfig) (*Client, error) {
 	c := &Client{cfg: cfg, rpc: rpc, waiting: map[uint64]chan *pb.Answer{}, listening: make(chan struct{}, cfg.MaxCalls),
-		maxSent: min(cfg.MaxMessage, messageSize(cfg.PeerMessage)), maxSends: int(min(uint64(cfg.MaxCalls), cfg.PeerSends))}
+		maxSends: int(min(uint64(cfg.MaxCalls), cfg.PeerSends))}
 	c.broken, c.lose = context.WithCancelCause(context.Background())
 	// A node may let no more streams begin; that must not hold up more than this connection.
 	defer context.AfterFunc(ctx, func() { c.lose(context.Cause(ctx)) })()
@@ -113,8 +111,8 @@ func Open(ctx context.Context, rpc pb.PeerClient, cfg ClientConfig) (*Client, er
 	return c, nil
 }
 
-// messageSize returns the limit that a node announced.
-func messageSize(announced uint64) int {
+// MessageSize returns the longest payload of a node that announced a limit in bytes; 0 = 1 MiB.
+func MessageSize(announced uint64) int {
 	if announced == 0 {
 		return 1 << 20
 	}
@@ -181,7 +179,8 @@ func (c *Client) dispatch(answers []*pb.Answer) {
 	}
 }
 
-// measure checks the size of a call before it leaves this node, and returns the size of its envelope.
+// measure returns the size of a call's envelope. It returns ErrTooLarge for an envelope that does not fit into
+// EnvelopeRoom, and ErrInvalid for names that protobuf cannot encode. The community has checked the payload.
 func (c *Client) measure(call community.Call) (envelope int, err error) {
 	envelope = overhead + len(call.ID) + len(call.Member) + len(call.Capability) + len(call.ContentType) + len(call.OnBehalf)
 	text := utf8.ValidString(call.ID) && utf8.ValidString(string(call.Member)) && utf8.ValidString(call.Capability) && utf8.ValidString(call.ContentType)
@@ -190,20 +189,12 @@ func (c *Client) measure(call community.Call) (envelope int, err error) {
 		text = text && utf8.ValidString(s)
 	}
 	switch {
-	case len(call.Payload) > c.maxSent || envelope > maxEnvelope:
+	case envelope > maxEnvelope:
 		return 0, community.ErrTooLarge
 	case !text:
 		return 0, errText
 	}
 	return envelope, nil
-}
-
-// reply checks the size of an answer where it enters this node.
-func (c *Client) reply(payload []byte, contentType string) (community.Reply, error) {
-	if len(payload) > c.cfg.MaxMessage {
-		return community.Reply{}, community.ErrTooLarge
-	}
-	return community.Reply{Data: payload, ContentType: contentType}, nil
 }
 
 // Invoke carries one call and waits for its answer. A call that listens has a stream of its own.
@@ -231,7 +222,7 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 	parent, own := term.Ends(ctx)
 	select {
 	case a := <-w:
-		return c.answer(a)
+		return answer(a)
 	case <-parent:
 	case <-own:
 	}
@@ -240,14 +231,14 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 }
 
 // answer returns what the caller of an answered call gets. nil is the end of the lane.
-func (c *Client) answer(a *pb.Answer) (community.Reply, error) {
+func answer(a *pb.Answer) (community.Reply, error) {
 	if a == nil {
 		return community.Reply{}, community.ErrUnavailable
 	}
 	if f := a.GetFailure(); f != nil {
 		return community.Reply{}, notCanceled(fromFailure(f))
 	}
-	return c.reply(a.GetPayload(), a.GetContentType())
+	return community.Reply{Data: a.GetPayload(), ContentType: a.GetContentType()}, nil
 }
 
 // notCanceled replaces the cancellation of a call by the other node, or by the end of the connection: the

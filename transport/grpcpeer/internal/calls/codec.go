@@ -15,7 +15,7 @@ import (
 // 1 MiB, which it clears first, at each end, and once more at the end that reads. A short call costs fewer
 // objects. And the limits of a frame hold before its entries are allocated.
 //
-// Nobody may change a message while it is sent. Unknown fields of a received frame are dropped.
+// A message must not be changed while it is sent. Unknown fields of a received frame are dropped.
 type codec struct {
 	encoding.CodecV2
 	long int // bytes; payloads from this size on are not copied

@@ -39,7 +39,7 @@ func (s *Server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error
 		return ToStatus(community.ErrBusy)
 	}
 	l := &lane{Server: s, who: who, conn: conn, number: number, out: out, receipts: receipts{out: out},
-		maxReply: min(messageSize(frame.GetOpen().GetMaxMessage()), s.MaxMessage), calls: map[uint64]*term.Term{}, jobs: make(chan job)}
+		maxReply: min(MessageSize(frame.GetOpen().GetMaxMessage()), s.MaxMessage), calls: map[uint64]*term.Term{}, jobs: make(chan job)}
 	ctx, cancel := context.WithCancel(stream.Context())
 	l.running.Go(out.run)
 	defer l.close(cancel)
@@ -201,16 +201,9 @@ func (l *lane) takeSend(r *pb.InvokeRequest) {
 		l.conn.calls.Add(-1)
 		l.receipts.over(member, capability, err)
 	}
-	var err error
-	switch {
-	case l.conn.calls.Add(1) > int64(l.MaxCalls):
-		err = l.busy()
-	case len(r.GetPayload()) > l.MaxMessage:
-		err = community.ErrTooLarge
-	default:
-		err = l.hand(r, over)
-	}
-	if err != nil {
+	if l.conn.calls.Add(1) > int64(l.MaxCalls) {
+		over(l.busy())
+	} else if err := l.hand(r, over); err != nil {
 		over(err)
 	}
 }

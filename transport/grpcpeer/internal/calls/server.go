@@ -22,7 +22,7 @@ type Server struct {
 	Caller func(context.Context) (Caller, bool)
 	// Name is this node's name for people.
 	Name string
-	// MaxMessage is the longest payload in each direction, in bytes.
+	// MaxMessage is the longest payload of an answer that this node sends, in bytes.
 	MaxMessage int
 	// MaxCalls is how many calls of a connection's Link streams may be under way.
 	MaxCalls int
@@ -82,20 +82,15 @@ func (s *Server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeRep
 	return &pb.InvokeReply{Payload: reply.Data, ContentType: reply.ContentType}, nil
 }
 
-// serve has the host answer one call. It checks the size of the request where it enters this node, and that of
-// the answer, of at most maxReply bytes, where it leaves.
+// serve has the host answer one call. The host checks the sizes of the request and of the answer, which may have
+// at most maxReply bytes.
 func (s *Server) serve(ctx context.Context, who Caller, r *pb.InvokeRequest, maxReply int, listen func(community.Update)) (community.Reply, error) {
-	if len(r.GetPayload()) > s.MaxMessage {
-		return community.Reply{}, community.ErrTooLarge
-	}
 	call := callFrom(r)
-	call.Listen = listen
+	call.Listen, call.MaxReply = listen, maxReply
 	reply, err := s.Host.Serve(ctx, who.From(), call)
 	switch {
 	case err != nil:
 		return community.Reply{}, err
-	case len(reply.Data) > maxReply:
-		return community.Reply{}, community.ErrTooLarge
 	case len(reply.ContentType) > maxContentType || !utf8.ValidString(reply.ContentType):
 		return community.Reply{}, community.ErrAgentFailed
 	}

@@ -36,7 +36,7 @@ func (c *Client) invokeStream(ctx context.Context, call community.Call) (communi
 			break
 		}
 		if r := e.GetReply(); r != nil {
-			return c.reply(r.GetPayload(), r.GetContentType())
+			return community.Reply{Data: r.GetPayload(), ContentType: r.GetContentType()}, nil
 		}
 		call.Listen(updateFrom(e))
 	}
