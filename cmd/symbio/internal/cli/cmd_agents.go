@@ -75,7 +75,7 @@ func printProblems(env *command.Env, problems error) {
 }
 
 func listAgents(env *command.Env, all map[string]definition.Definition, offered map[string][]string) error {
-	list := mapped(slices.Sorted(maps.Keys(all)), func(name string) agentinfo.Summary { return agentinfo.Summarize(all[name], offered) })
+	list := command.Map(slices.Sorted(maps.Keys(all)), func(name string) agentinfo.Summary { return agentinfo.Summarize(all[name], offered) })
 	return command.PrintList(env, list, []string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"}, func(d agentinfo.Summary) []string {
 		path := cmp.Or(d.Path, "built in")
 		return []string{d.Name, d.Model, strings.Join(d.Accepts, ","), strings.Join(d.Capabilities, ","), path, command.Clip(d.Description, 100)}

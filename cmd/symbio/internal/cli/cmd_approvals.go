@@ -68,7 +68,7 @@ func cmdApprovalsList(env *command.Env) *cobra.Command {
 				return err
 			}
 			unseen(env, reply.GetProblems())
-			return command.PrintList(env, mapped(reply.GetApprovals(), approvalOf), []string{"ID", "NODE", "WHO", "TOOL", "ARGS", "LEFT", "WHY"}, approvalJSON.row)
+			return command.PrintList(env, command.Map(reply.GetApprovals(), approvalOf), []string{"ID", "NODE", "WHO", "TOOL", "ARGS", "LEFT", "WHY"}, approvalJSON.row)
 		}),
 	}
 	cmd.Flags().BoolVar(&here, "here", false, "only what waits on this node")

@@ -101,7 +101,7 @@ func listMCP(env *command.Env, all []mcp.Status) error {
 			env.Notef("note: %s", s.Server.Name+": "+note)
 		}
 	}
-	return command.PrintList(env, mapped(all, serverOf), []string{"NAME", "TYPE", "STATE", "TOOLS", "RULE", "AT", "WHY"}, mcpServerJSON.row)
+	return command.PrintList(env, command.Map(all, serverOf), []string{"NAME", "TYPE", "STATE", "TOOLS", "RULE", "AT", "WHY"}, mcpServerJSON.row)
 }
 
 func serverOf(s mcp.Status) mcpServerJSON {
@@ -161,7 +161,7 @@ func cmdMCPTools(env *command.Env) *cobra.Command {
 }
 
 func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
-	list := mapped(tools, func(t *mcp.Tool) mcpToolJSON {
+	list := command.Map(tools, func(t *mcp.Tool) mcpToolJSON {
 		spec := t.Spec()
 		return mcpToolJSON{spec.Name, t.Server(), t.Name, spec.Description, spec.Schema, t.Output, t.Hash, t.Doubt() != ""}
 	})
