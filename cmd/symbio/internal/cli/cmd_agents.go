@@ -229,15 +229,10 @@ func bytesText(n int64) string {
 
 // definitionJSON is a verdict on a definition in the output; the names are a contract.
 type definitionJSON struct {
-	Path     string        `json:"path"`
-	Name     string        `json:"name"`
-	OK       bool          `json:"ok"`
-	Problems []problemJSON `json:"problems"`
-}
-
-type problemJSON struct {
-	Line    int    `json:"line"` // from 1
-	Message string `json:"message"`
+	Path     string               `json:"path"`
+	Name     string               `json:"name"`
+	OK       bool                 `json:"ok"`
+	Problems []definition.Problem `json:"problems"`
 }
 
 func cmdAgentsValidate(env *command.Env) *cobra.Command {
@@ -334,11 +329,7 @@ func definitionFiles(args []string) (files []string, err error) {
 
 func printVerdict(env *command.Env, file string, d definition.Definition, problems []definition.Problem) error {
 	if env.JSON {
-		out := definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0, Problems: []problemJSON{}}
-		for _, p := range problems {
-			out.Problems = append(out.Problems, problemJSON{p.Line, p.Reason})
-		}
-		return env.PrintLine(out)
+		return env.PrintLine(definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0, Problems: append([]definition.Problem{}, problems...)})
 	}
 	for _, p := range problems {
 		if _, err := fmt.Fprintln(env.Out, terminal.Printable(p.Error())); err != nil {
