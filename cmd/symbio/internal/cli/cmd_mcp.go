@@ -174,14 +174,6 @@ func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
 	})
 }
 
-// mcpAnswerJSON is an answer in the output; the names are a contract.
-type mcpAnswerJSON struct {
-	Text       string          `json:"text"`
-	Structured json.RawMessage `json:"structured,omitempty"`
-	Content    json.RawMessage `json:"content,omitempty"`
-	IsError    bool            `json:"is_error"`
-}
-
 func cmdMCPCall(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -225,7 +217,7 @@ func tellProgress(env *command.Env, p community.Progress) {
 func printMCP(env *command.Env, answer mcp.Answer) error {
 	var err error
 	if env.JSON {
-		err = env.PrintJSON(mcpAnswerJSON{answer.Text, answer.Data, answer.Content, answer.IsError})
+		err = env.PrintJSON(answer)
 	} else {
 		_, err = fmt.Fprintln(env.Out, tool.Readable([]byte(answer.Text)))
 	}
