@@ -10,9 +10,9 @@ import (
 
 // Problem is something that is wrong with a definition, and where.
 type Problem struct {
-	File   string // "" when the text is of no file
-	Line   int    // of the text, from 1
-	Reason string
+	File   string `json:"-"`    // "" when the text is of no file
+	Line   int    `json:"line"` // of the text, from 1
+	Reason string `json:"message"`
 }
 
 // Error is FILE:LINE: REASON.

@@ -19,6 +19,27 @@ func TestAnEventIsOneFlatObject(t *testing.T) {
 		if err != nil || string(got) != want {
 			t.Errorf("event = %s, %v; want %s", got, err, want)
 		}
+		var back Event
+		if err := json.Unmarshal(got, &back); err != nil {
+			t.Error(err)
+		}
+		if again, err := json.Marshal(back); err != nil || string(again) != want {
+			t.Errorf("read and written again: %s, %v; want %s", again, err, want)
+		}
+	}
+}
+
+func TestFieldsOfAnEvent(t *testing.T) {
+	e := Event{Type: "transcript", Data: json.RawMessage(`{"text":"hi","pending_steering":2,"args":{"a":1},"spent":{"model_calls":3,"tokens":4,"wall":0.5},"unknown":true}`)}
+	f, err := e.Fields()
+	if err != nil || f.Text != "hi" || f.PendingSteering != 2 || string(f.Args) != `{"a":1}` || f.Spent == nil || f.Spent.ModelCalls != 3 {
+		t.Errorf("fields = %+v, %v", f, err)
+	}
+	if f, err := (Event{Type: "bare"}).Fields(); err != nil || f.Text != "" {
+		t.Errorf("without data: %+v, %v", f, err)
+	}
+	if f, err := (Event{Type: "odd", Data: json.RawMessage(`{"why":"w","text":1}`)}).Fields(); err == nil || f.Why != "" {
+		t.Errorf("data of another shape: %+v, %v", f, err)
 	}
 }
 

@@ -135,11 +135,11 @@ func (d dialogue) hears(kind string) (h heard) {
 		if err != nil {
 			d.t.Fatalf("while waiting for %s: %v", kind, err)
 		}
-		if e.GetType() == kind {
-			if err := json.Unmarshal(e.GetData(), &h); err != nil {
+		if e.Type == kind {
+			if err := json.Unmarshal(e.Data, &h); err != nil {
 				d.t.Fatal(err)
 			}
-			h.agent = e.GetAgent()
+			h.agent = e.Agent
 			return h
 		}
 	}
@@ -164,7 +164,7 @@ func (d dialogue) ends() (results int, err error) {
 		if err != nil {
 			return results, err
 		}
-		if e.GetType() == "result" {
+		if e.Type == "result" {
 			results++
 		}
 	}

@@ -31,9 +31,9 @@ type Explanation struct {
 
 // Change is a rule to add.
 type Change struct {
-	Link string // to whose policy
-	List string // allow, override or deny
-	Rule string
+	Link string `json:"-"`    // to whose policy
+	List string `json:"list"` // allow, override or deny
+	Rule string `json:"rule"`
 }
 
 // Explain judges a call, and says what would change the verdict. It costs several times what Judge does, and asks

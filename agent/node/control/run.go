@@ -34,8 +34,10 @@ func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_Event
 		if len(r.GetTypes()) > 0 && !slices.Contains(r.GetTypes(), e.Type) && e.Type != "gap" {
 			continue
 		}
-		if r.GetAgent() != "" && e.Agent != r.GetAgent() && memberName(e) != r.GetAgent() {
-			continue
+		if r.GetAgent() != "" && e.Agent != r.GetAgent() {
+			if f, err := e.Fields(); err != nil || f.Name != r.GetAgent() {
+				continue
+			}
 		}
 		if err := sendEvent(stream.Send, e); err != nil {
 			return err
@@ -58,15 +60,20 @@ func sendEvent(send func(*symbiov1.Event) error, e event.Event) error {
 	}
 }
 
-// ReceiveEvent receives an event with all of its parts.
-func ReceiveEvent(recv func() (*symbiov1.Event, error)) (*symbiov1.Event, error) {
+// Receive receives an event of the control socket with all of its parts.
+func Receive(recv func() (*symbiov1.Event, error)) (event.Event, error) {
 	e, err := recv()
-	for err == nil && e.GetMore() {
-		var part *symbiov1.Event
-		part, err = recv()
-		e.Data, e.More = append(e.GetData(), part.GetData()...), part.GetMore()
+	if err != nil {
+		return event.Event{}, err
 	}
-	return e, err
+	out := event.Event{Seq: e.GetSeq(), Time: e.GetTime().AsTime(), Type: e.GetType(), Node: e.GetNode(), Agent: e.GetAgent(), Data: e.GetData()}
+	for e.GetMore() {
+		if e, err = recv(); err != nil {
+			return event.Event{}, err
+		}
+		out.Data = append(out.Data, e.GetData()...)
+	}
+	return out, nil
 }
 
 // order is what a request asks for, within what the configuration allows.
@@ -141,32 +148,11 @@ func (t *tree) has(e event.Event) bool {
 	if e.Type == "gap" || t.members[e.Agent] {
 		return true
 	}
-	var f struct{ Parent string }
-	if json.Unmarshal(e.Data, &f) == nil && t.members[f.Parent] {
+	if f, err := e.Fields(); err == nil && t.members[f.Parent] {
 		t.members[e.Agent] = true
 		return true
 	}
 	return false
-}
-
-// memberName is the name that an event has for its member, if any.
-func memberName(e event.Event) string {
-	var f struct{ Name string }
-	if json.Unmarshal(e.Data, &f) != nil {
-		return ""
-	}
-	return f.Name
-}
-
-// Receive receives an event of the control socket with all of its parts.
-func Receive(recv func() (*symbiov1.Event, error)) (*symbiov1.Event, error) {
-	e, err := recv()
-	for err == nil && e.GetMore() {
-		var part *symbiov1.Event
-		part, err = recv()
-		e.Data, e.More = append(e.GetData(), part.GetData()...), part.GetMore()
-	}
-	return e, err
 }
 
 // limitsOf are the configured limits, with those in their place that a request names.

@@ -15,14 +15,14 @@ import (
 // Answer is what a tool answered.
 type Answer struct {
 	// Text is all of it, for a model: what is no text is described. Images are the pictures among it.
-	Text   string
-	Images []llm.Image
+	Text   string      `json:"text"`
+	Images []llm.Image `json:"-"`
 	// Data is its structured content; nil = none.
-	Data json.RawMessage
-	// IsError says that the tool could not do what it was asked.
-	IsError bool
+	Data json.RawMessage `json:"structured,omitempty"`
 	// Content is what the server sent, for programs.
-	Content json.RawMessage
+	Content json.RawMessage `json:"content,omitempty"`
+	// IsError says that the tool could not do what it was asked.
+	IsError bool `json:"is_error"`
 }
 
 // answerOf is a result as people and models read it.

@@ -1,8 +1,14 @@
 package symbiov1
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // toJSON is a message as scripts see it: the names of the .proto file, and every field but those that are optional and not
@@ -37,3 +43,28 @@ func (p *SkillProblem) MarshalJSON() ([]byte, error) { return toJSON(p) }
 
 // MarshalJSON returns the reply for --json.
 func (r *SkillPromptReply) MarshalJSON() ([]byte, error) { return toJSON(r) }
+
+// MarshalJSON returns the approval for --json: args are the JSON object that they hold, null when they are too long to be shown,
+// and shown, whose parts the other fields have, is left out.
+func (a *Approval) MarshalJSON() ([]byte, error) {
+	out := &Approval{
+		Id: a.GetId(), Agent: a.GetAgent(), Name: a.GetName(), For: a.GetFor(), Tool: a.GetTool(), Args: a.GetArgs(), Rule: a.GetRule(), Why: a.GetWhy(),
+		Asked: cmp.Or(a.GetAsked(), &timestamppb.Timestamp{}), Deadline: cmp.Or(a.GetDeadline(), &timestamppb.Timestamp{}),
+		Node: a.GetNode(), NodeName: a.GetNodeName(), Digest: a.GetDigest(), Rules: a.GetRules(),
+	}
+	text, err := toJSON(out)
+	if err != nil {
+		return nil, err
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, text); err != nil { // protojson adds spaces at random
+		return nil, err
+	}
+	args := a.GetArgs()
+	if len(args) == 0 {
+		args = []byte("null")
+	}
+	// Within a string the quotes would be escaped: only the field itself looks like this.
+	text = bytes.Replace(line.Bytes(), []byte(`"args":"`+base64.StdEncoding.EncodeToString(a.GetArgs())+`"`), append([]byte(`"args":`), args...), 1)
+	return bytes.Replace(text, []byte(`"shown":"",`), nil, 1), nil
+}

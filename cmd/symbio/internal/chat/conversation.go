@@ -128,7 +128,7 @@ func receive(ctx context.Context, stream symbiov1.Control_ConverseClient, events
 			return err
 		}
 		select {
-		case events <- command.EventOf(e):
+		case events <- e:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -211,9 +211,9 @@ func (t *conversation) result(e event.Event) error {
 	case r.Over:
 		t.agentGone = fmt.Errorf("the agent is gone: %s", terminal.Printable(r.Error))
 	case t.options.Keep && t.isInteractive():
-		t.view.problem(r.problem())
+		t.view.problem(problem(r))
 	default:
-		t.failed = errors.New(r.problem())
+		t.failed = errors.New(problem(r))
 	}
 	t.view.gap()
 	t.pressed = false

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -182,9 +181,9 @@ func (t *conversation) send(r *symbiov1.ConverseRequest) error {
 // receipt tells what became of what was typed while the agent worked. The agent's own event comes in the order of what
 // it does; the receipt is of what the agent was never given, too. The first of the two is shown.
 func (t *conversation) receipt(e event.Event) error {
-	var r struct{ Text, Outcome, Why string }
-	if err := json.Unmarshal(e.Data, &r); err != nil {
-		return fmt.Errorf("a receipt: %w", err)
+	r, err := e.Fields()
+	if err != nil {
+		return err
 	}
 	i := slices.Index(t.steered, r.Text)
 	if i < 0 && e.Type == "receipt" {
@@ -221,7 +220,7 @@ func (t *conversation) question(ctx context.Context, e event.Event) error {
 }
 
 // ask shows a question. What was being typed is no answer to it.
-func (t *conversation) ask(q question) {
+func (t *conversation) ask(q event.Fields) {
 	if t.editor != nil && len(t.editor.Text) > 0 {
 		t.draft = t.editor.Take()
 	}

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,20 +15,13 @@ import (
 	"symbio/security/visible"
 )
 
-// question is a decision that waits for the person at this terminal.
-type question struct {
-	ID, Digest, Name, Tool, Why string
-	For, Rules                  []string
-	Args                        json.RawMessage
-}
-
-// questions are those that wait, of which the first is put. Each may be answered elsewhere meanwhile. Whatever is not
+// questions are the decisions that wait for the person at this terminal, of which the first is put. Each may be answered elsewhere meanwhile. Whatever is not
 // a yes is a no.
 type questions struct {
 	client symbiov1.ControlClient
-	open   []question
+	open   []event.Fields
 	// ask shows a question, tell what became of it.
-	ask    func(q question)
+	ask    func(q event.Fields)
 	notify func(text string)
 }
 
@@ -38,9 +30,9 @@ const answeredElsewhere = "answered elsewhere"
 
 // event takes what is asked and what has been answered.
 func (s *questions) event(e event.Event) error {
-	var q question
-	if err := json.Unmarshal(e.Data, &q); err != nil {
-		return fmt.Errorf("an approval: %w", err)
+	q, err := e.Fields()
+	if err != nil {
+		return err
 	}
 	if e.Type == "approval" {
 		if s.open = append(s.open, q); len(s.open) == 1 {
@@ -48,7 +40,7 @@ func (s *questions) event(e event.Event) error {
 		}
 		return nil
 	}
-	i := slices.IndexFunc(s.open, func(o question) bool { return o.ID == q.ID })
+	i := slices.IndexFunc(s.open, func(o event.Fields) bool { return o.ID == q.ID })
 	if i < 0 {
 		return nil // it was answered here
 	}
@@ -83,13 +75,13 @@ func (s *questions) answer(ctx context.Context, line string) error {
 	return err
 }
 
-// text is all that a person decides by.
-func (q question) text() string {
+// questionText is all that a person decides by.
+func questionText(q event.Fields) string {
 	return fmt.Sprintf("%s wants to use %s\n%s\n  %s", command.Chain(q.Name, q.For), visible.Escape(q.Tool), command.CallText(q.Args), visible.Escape(q.Why))
 }
 
 // choices say what may be answered, and what an answer that lasts would keep.
-func (q question) choices() string {
+func choices(q event.Fields) string {
 	if len(q.Rules) == 0 {
 		return "Allow it? [y = once, a = always this call while the agent lives, N] "
 	}

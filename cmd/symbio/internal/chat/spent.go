@@ -3,31 +3,24 @@ package chat
 import (
 	"fmt"
 	"time"
+
+	"symbio/agent/budget"
 )
 
-// Spent is what a tree of agents has used.
-type Spent struct {
-	Agents     int     `json:"agents"`
-	ModelCalls int     `json:"model_calls"`
-	Tokens     int64   `json:"tokens"`
-	Cost       float64 `json:"cost"` // as far as it is known
-	Wall       float64 `json:"wall"` // seconds
+// SpentText says in one line what a tree of agents has used.
+func SpentText(s budget.Spent) string {
+	return Counted(s.Agents+1, "agent") + " · " + price(s) + " · " + took(time.Duration(s.Wall*float64(time.Second)))
 }
 
-// Text is that in one line.
-func (s Spent) Text() string {
-	return Counted(s.Agents+1, "agent") + " · " + s.price() + " · " + took(time.Duration(s.Wall*float64(time.Second)))
-}
-
-// after is what one agent has used in its time; it may not be known.
-func (s *Spent) after(d time.Duration) string {
+// spentAfter says what one agent has used in its time; s may be nil.
+func spentAfter(s *budget.Spent, d time.Duration) string {
 	if s == nil {
 		return took(d)
 	}
-	return s.price() + " · " + took(d)
+	return price(*s) + " · " + took(d)
 }
 
-func (s Spent) price() string {
+func price(s budget.Spent) string {
 	text := Counted(s.ModelCalls, "model call") + " · " + Rounded(s.Tokens) + " tokens"
 	if s.Cost > 0 {
 		text += fmt.Sprintf(" · $%.*f", decimals(s.Cost), s.Cost)

@@ -48,26 +48,13 @@ const maxHeld = 50
 // maxRunning bounds the calls that are remembered: of more, the oldest end without a line.
 const maxRunning = 1000
 
-// agentEvent is what the events of agents have in their data.
-type agentEvent struct {
-	Name, Parent, Text, Tool, Call, Why, Next, Outcome string
-	Turn, Missed                                       int
-	Args                                               json.RawMessage
-	Failed                                             bool
-	Wait, Done, Total                                  float64
-	Spent                                              *Spent
-}
-
 func newTranscriptView(s *screen, prose bool) *transcriptView {
 	return &transcriptView{screen: s, prose: prose, agents: map[string]*agentRow{}}
 }
 
 // event shows one event.
 func (s *transcriptView) event(e event.Event) {
-	var h agentEvent
-	if json.Unmarshal(e.Data, &h) != nil {
-		h = agentEvent{}
-	}
+	h, _ := e.Fields() // what cannot be read is shown without
 	who := s.agent(e, h)
 	switch e.Type {
 	case "task":
@@ -91,11 +78,11 @@ func (s *transcriptView) event(e event.Event) {
 		}
 	case "done":
 		if who.depth > 0 {
-			s.agentLine(who, styleDim, "is done  "+h.Spent.after(e.Time.Sub(who.began)))
+			s.agentLine(who, styleDim, "is done  "+spentAfter(h.Spent, e.Time.Sub(who.began)))
 		}
 	case "failed":
 		if who.depth > 0 {
-			s.agentLine(who, styleBad, "failed: "+h.Why+"  "+h.Spent.after(e.Time.Sub(who.began)))
+			s.agentLine(who, styleBad, "failed: "+h.Why+"  "+spentAfter(h.Spent, e.Time.Sub(who.began)))
 		}
 	default:
 		s.aside(e, who, h)
@@ -104,10 +91,7 @@ func (s *transcriptView) event(e event.Event) {
 
 // textOnly shows only what the first agent says.
 func (s *transcriptView) textOnly(e event.Event) {
-	var h agentEvent
-	if json.Unmarshal(e.Data, &h) != nil {
-		h = agentEvent{}
-	}
+	h, _ := e.Fields() // what cannot be read is shown without
 	who := s.agent(e, h)
 	switch {
 	case who.depth > 0 || e.Agent == "":
@@ -119,7 +103,7 @@ func (s *transcriptView) textOnly(e event.Event) {
 }
 
 // aside shows what is neither text nor a tool.
-func (s *transcriptView) aside(e event.Event, who *agentRow, h agentEvent) {
+func (s *transcriptView) aside(e event.Event, who *agentRow, h event.Fields) {
 	switch e.Type {
 	case "retry":
 		s.agentLine(who, styleDim, fmt.Sprintf("%s is asked in %.3gs, because %s", cmp.Or(h.Next, "the model"), h.Wait, h.Why))
@@ -137,7 +121,7 @@ func (s *transcriptView) aside(e event.Event, who *agentRow, h agentEvent) {
 }
 
 // agent is whose event it is. The first one that is seen is the first agent.
-func (s *transcriptView) agent(e event.Event, h agentEvent) *agentRow {
+func (s *transcriptView) agent(e event.Event, h event.Fields) *agentRow {
 	if e.Agent == "" {
 		return &agentRow{}
 	}
@@ -157,7 +141,7 @@ func (s *transcriptView) agent(e event.Event, h agentEvent) *agentRow {
 }
 
 // text adds prose; what sub-agents say is for their parents.
-func (s *transcriptView) text(who *agentRow, h agentEvent) {
+func (s *transcriptView) text(who *agentRow, h event.Fields) {
 	if who.depth > 0 {
 		return
 	}
@@ -177,7 +161,7 @@ func (s *transcriptView) text(who *agentRow, h agentEvent) {
 	}
 }
 
-func (s *transcriptView) begin(e event.Event, h agentEvent) {
+func (s *transcriptView) begin(e event.Event, h event.Fields) {
 	if e.Agent == s.root {
 		s.screen.finish()
 		s.release()
@@ -198,7 +182,7 @@ func (s *transcriptView) find(agent, call string) *runningCall {
 }
 
 // end shows a call that has ended: what, what came of it, how long it took.
-func (s *transcriptView) end(e event.Event, who *agentRow, h agentEvent) {
+func (s *transcriptView) end(e event.Event, who *agentRow, h event.Fields) {
 	what, time := h.Tool, ""
 	if d := s.find(e.Agent, h.Call); d != nil {
 		what, time = d.what, took(e.Time.Sub(d.began))
@@ -305,7 +289,7 @@ func firstLine(text string) string {
 	return terminal.Printable(line)
 }
 
-func progressText(h agentEvent) string {
+func progressText(h event.Fields) string {
 	if h.Total > 0 {
 		return fmt.Sprintf("%.0f%% %s", 100*h.Done/h.Total, terminal.Printable(h.Text))
 	}

@@ -1,13 +1,11 @@
 package chat
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"symbio/agent/event"
-	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 )
@@ -65,14 +63,8 @@ func (s *view) event(e event.Event) error {
 	return err
 }
 
-// result is what a result event has.
-type result struct {
-	Text, Status, Error string
-	Over                bool
-	Spent               *Spent
-}
-
-func (r result) problem() string {
+// problem says what a result tells that is not "done".
+func problem(r event.Fields) string {
 	if r.Status == "interrupted" {
 		return "the task was interrupted"
 	}
@@ -80,9 +72,9 @@ func (r result) problem() string {
 }
 
 // result shows the end of a turn.
-func (s *view) result(e event.Event) (r result, err error) {
-	if err := json.Unmarshal(e.Data, &r); err != nil {
-		return r, fmt.Errorf("the result: %w", err)
+func (s *view) result(e event.Event) (r event.Fields, err error) {
+	if r, err = e.Fields(); err != nil {
+		return r, err
 	}
 	if s.env.JSON {
 		return r, s.env.PrintLine(e)
@@ -95,7 +87,7 @@ func (s *view) result(e event.Event) (r result, err error) {
 		err = s.env.PrintAnswer([]byte(r.Text))
 	}
 	if r.Spent != nil {
-		s.note(r.Spent.Text())
+		s.note(SpentText(*r.Spent))
 	}
 	return r, err
 }
@@ -109,13 +101,9 @@ func (s *view) gap() {
 
 // printTranscript shows what an agent remembers.
 func (s *view) printTranscript(e event.Event) error {
-	var t struct {
-		Transcript []llm.Message
-		Omitted    int
-		Pending    int `json:"pending_steering"`
-	}
-	if err := json.Unmarshal(e.Data, &t); err != nil {
-		return fmt.Errorf("the transcript: %w", err)
+	t, err := e.Fields()
+	if err != nil {
+		return err
 	}
 	if t.Omitted > 0 {
 		s.note(fmt.Sprintf("%d messages before these are not shown", t.Omitted))
@@ -134,24 +122,24 @@ func (s *view) printTranscript(e event.Event) error {
 	if len(t.Transcript) == 0 {
 		s.note("nothing was said yet that is remembered")
 	}
-	if t.Pending > 0 {
-		s.note(fmt.Sprintf("to be put to the agent: %d", t.Pending))
+	if t.PendingSteering > 0 {
+		s.note(fmt.Sprintf("to be put to the agent: %d", t.PendingSteering))
 	}
 	return nil
 }
 
 // question shows what a person is to decide; row: the answer is typed in a row of its own.
-func (s *view) question(q question, row bool) {
+func (s *view) question(q event.Fields, row bool) {
 	s.wait = true
 	if !row {
 		if s.screen != nil {
 			s.screen.finish()
 		}
-		fmt.Fprintf(s.env.Err, "\n%s\n%s", q.text(), q.choices())
+		fmt.Fprintf(s.env.Err, "\n%s\n%s", questionText(q), choices(q))
 		return
 	}
-	s.screen.lines(StyleBold, "\n"+q.text())
-	s.screen.lines(stylePlain, strings.TrimSpace(q.choices()))
+	s.screen.lines(StyleBold, "\n"+questionText(q))
+	s.screen.lines(stylePlain, strings.TrimSpace(choices(q)))
 }
 
 // release shows what happened while a question stood there.

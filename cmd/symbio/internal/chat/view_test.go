@@ -54,7 +54,7 @@ func TestTheAnswerGoesToStandardOutputAndTheRestElsewhere(t *testing.T) {
 func TestNothingIsShownBelowAQuestionUntilItIsAnswered(t *testing.T) {
 	a, stdout, stderr := onTerminals(true, true)
 	s := newView(a)
-	s.question(question{Name: "general", Tool: "Write", Why: "No rule."}, false)
+	s.question(event.Fields{Name: "general", Tool: "Write", Why: "No rule."}, false)
 	if err := s.event(event.Event{Type: "text", Agent: "r", Data: []byte(`{"text":"meanwhile"}`)}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/agent/llm"
+	"symbio/cmd/symbio/internal/clustercmd"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/demo"
+	"symbio/cmd/symbio/internal/skillcmd"
 )
 
 // Main runs one command and returns the exit status.
@@ -43,12 +45,12 @@ func root(env *command.Env) *cobra.Command {
 	root.Flags().BoolVar(&own, "version", false, "print the version, as symbio version does")
 	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON: one object, or one per line for streams")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
-	root.AddCommand(onNode(env,
-		cmdRun(env), cmdChat(env), cmdJoin(env), cmdCluster(env), cmdMembers(env), cmdNodes(env), cmdSpawn(env), cmdTerminate(env), cmdSend(env), cmdSteer(env), cmdInvoke(env),
+	root.AddCommand(command.NodeFlag(env,
+		cmdRun(env), cmdChat(env), clustercmd.Join(env), clustercmd.New(env), cmdMembers(env), cmdNodes(env), cmdSpawn(env), cmdTerminate(env), cmdSend(env), cmdSteer(env), cmdInvoke(env),
 		cmdCapabilities(env), cmdModels(env), cmdEvents(env), cmdApprovals(env), cmdAudit(env), cmdDoctor(env), cmdConfig(env), cmdReload(env),
 	)...)
 	root.AddCommand(
-		cmdDemo(env), cmdUp(env), cmdAgents(env), cmdSkills(env), cmdMCP(env), cmdTools(env), cmdPermissions(env), cmdVersion(env), cmdServeReports(env),
+		cmdDemo(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdMCP(env), cmdTools(env), cmdPermissions(env), cmdVersion(env), cmdServeReports(env),
 	)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -57,21 +59,4 @@ func root(env *command.Env) *cobra.Command {
 		}
 	}
 	return root
-}
-
-// onNode gives commands that act on a running node the flag that names it. To the others --node is unknown.
-func onNode(env *command.Env, commands ...*cobra.Command) []*cobra.Command {
-	for _, c := range commands {
-		c.PersistentFlags().StringVar(&env.Node, "node", "", "which of this machine's nodes to talk to (default: the only one)")
-	}
-	return commands
-}
-
-// mapped is f of each of a list.
-func mapped[From, To any](list []From, f func(From) To) []To {
-	out := make([]To, len(list))
-	for i, one := range list {
-		out[i] = f(one)
-	}
-	return out
 }

@@ -75,7 +75,7 @@ func printProblems(env *command.Env, problems error) {
 }
 
 func listAgents(env *command.Env, all map[string]definition.Definition, offered map[string][]string) error {
-	list := mapped(slices.Sorted(maps.Keys(all)), func(name string) agentinfo.Summary { return agentinfo.Summarize(all[name], offered) })
+	list := command.Map(slices.Sorted(maps.Keys(all)), func(name string) agentinfo.Summary { return agentinfo.Summarize(all[name], offered) })
 	return command.PrintList(env, list, []string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"}, func(d agentinfo.Summary) []string {
 		path := cmp.Or(d.Path, "built in")
 		return []string{d.Name, d.Model, strings.Join(d.Accepts, ","), strings.Join(d.Capabilities, ","), path, command.Clip(d.Description, 100)}
@@ -229,15 +229,10 @@ func bytesText(n int64) string {
 
 // definitionJSON is a verdict on a definition in the output; the names are a contract.
 type definitionJSON struct {
-	Path     string        `json:"path"`
-	Name     string        `json:"name"`
-	OK       bool          `json:"ok"`
-	Problems []problemJSON `json:"problems"`
-}
-
-type problemJSON struct {
-	Line    int    `json:"line"` // from 1
-	Message string `json:"message"`
+	Path     string               `json:"path"`
+	Name     string               `json:"name"`
+	OK       bool                 `json:"ok"`
+	Problems []definition.Problem `json:"problems"`
 }
 
 func cmdAgentsValidate(env *command.Env) *cobra.Command {
@@ -334,11 +329,7 @@ func definitionFiles(args []string) (files []string, err error) {
 
 func printVerdict(env *command.Env, file string, d definition.Definition, problems []definition.Problem) error {
 	if env.JSON {
-		out := definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0, Problems: []problemJSON{}}
-		for _, p := range problems {
-			out.Problems = append(out.Problems, problemJSON{p.Line, p.Reason})
-		}
-		return env.PrintLine(out)
+		return env.PrintLine(definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0, Problems: append([]definition.Problem{}, problems...)})
 	}
 	for _, p := range problems {
 		if _, err := fmt.Fprintln(env.Out, terminal.Printable(p.Error())); err != nil {

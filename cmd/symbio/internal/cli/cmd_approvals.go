@@ -28,35 +28,6 @@ func cmdApprovals(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// approvalJSON is a decision in the output; the names are a contract.
-type approvalJSON struct {
-	ID       string          `json:"id"`
-	Agent    string          `json:"agent"`
-	Name     string          `json:"name"`
-	For      []string        `json:"for"`
-	Tool     string          `json:"tool"`
-	Args     json.RawMessage `json:"args"`
-	Rule     string          `json:"rule"`
-	Why      string          `json:"why"`
-	Asked    time.Time       `json:"asked"`
-	Deadline time.Time       `json:"deadline"`
-	Node     string          `json:"node"`
-	NodeName string          `json:"node_name"`
-	Digest   string          `json:"digest"`
-	Rules    []string        `json:"rules"`
-}
-
-func approvalOf(p *symbiov1.Approval) approvalJSON {
-	args := json.RawMessage("null") // too long to be shown
-	if len(p.GetArgs()) > 0 {
-		args = p.GetArgs()
-	}
-	return approvalJSON{
-		p.GetId(), p.GetAgent(), p.GetName(), append([]string{}, p.GetFor()...), p.GetTool(), args, p.GetRule(), p.GetWhy(),
-		p.GetAsked().AsTime(), p.GetDeadline().AsTime(), p.GetNode(), p.GetNodeName(), p.GetDigest(), append([]string{}, p.GetRules()...),
-	}
-}
-
 func cmdApprovalsList(env *command.Env) *cobra.Command {
 	var here bool
 	cmd := &cobra.Command{
@@ -68,7 +39,7 @@ func cmdApprovalsList(env *command.Env) *cobra.Command {
 				return err
 			}
 			unseen(env, reply.GetProblems())
-			return command.PrintList(env, mapped(reply.GetApprovals(), approvalOf), []string{"ID", "NODE", "WHO", "TOOL", "ARGS", "LEFT", "WHY"}, approvalJSON.row)
+			return command.PrintList(env, reply.GetApprovals(), []string{"ID", "NODE", "WHO", "TOOL", "ARGS", "LEFT", "WHY"}, approvalRow)
 		}),
 	}
 	cmd.Flags().BoolVar(&here, "here", false, "only what waits on this node")
@@ -86,16 +57,24 @@ func unseen(env *command.Env, problems []*symbiov1.ApprovalsProblem) {
 	}
 }
 
-func (p approvalJSON) row() []string {
-	return []string{p.ID, p.NodeName, command.Chain(p.Name, p.For), visible.Escape(p.Tool), command.PlainJSON(p.Args), p.left(), visible.Escape(p.Why)}
+func approvalRow(p *symbiov1.Approval) []string {
+	return []string{p.GetId(), p.GetNodeName(), command.Chain(p.GetName(), p.GetFor()), visible.Escape(p.GetTool()), command.PlainJSON(approvalArgs(p)), timeLeft(p), visible.Escape(p.GetWhy())}
 }
 
-// left is the time until the decision is made by the node; "" when there is no deadline.
-func (p approvalJSON) left() string {
-	if p.Deadline.Unix() <= 0 {
+// approvalArgs returns the arguments of the call; null when they are too long to be shown.
+func approvalArgs(p *symbiov1.Approval) json.RawMessage {
+	if len(p.GetArgs()) == 0 {
+		return json.RawMessage("null")
+	}
+	return p.GetArgs()
+}
+
+// timeLeft returns the time until the node makes the decision; "" when there is no deadline.
+func timeLeft(p *symbiov1.Approval) string {
+	if p.GetDeadline().GetSeconds() <= 0 {
 		return ""
 	}
-	return time.Until(p.Deadline).Round(time.Second).String()
+	return time.Until(p.GetDeadline().AsTime()).Round(time.Second).String()
 }
 
 func cmdApprovalsShow(env *command.Env) *cobra.Command {
@@ -111,11 +90,11 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 				unseen(env, reply.GetProblems())
 				return command.NotFound(fmt.Errorf("no approval %q waits; it was answered, or nobody did in time, or its task has ended", args[0]))
 			}
-			p := approvalOf(reply.GetApprovals()[0])
+			p := reply.GetApprovals()[0]
 			if env.JSON {
 				return env.PrintJSON(p)
 			}
-			_, err = fmt.Fprintf(env.Out, "%s on node %s wants to use %s, for another %s\n%s\n  %s\n%s", command.Chain(p.Name, p.For), terminal.Printable(p.NodeName), visible.Escape(p.Tool), p.left(), command.CallText(p.Args), visible.Escape(p.Why), lasting(p.Rules))
+			_, err = fmt.Fprintf(env.Out, "%s on node %s wants to use %s, for another %s\n%s\n  %s\n%s", command.Chain(p.GetName(), p.GetFor()), terminal.Printable(p.GetNodeName()), visible.Escape(p.GetTool()), timeLeft(p), command.CallText(approvalArgs(p)), visible.Escape(p.GetWhy()), lasting(p.GetRules()))
 			return err
 		}),
 	}
@@ -165,7 +144,7 @@ func answer(env *command.Env, r *symbiov1.AnswerRequest, allow bool) func(*cobra
 		if err != nil {
 			return err
 		}
-		p := approvalOf(reply.GetApproval())
+		p := reply.GetApproval()
 		if env.JSON {
 			return env.PrintJSON(p)
 		}
@@ -173,7 +152,7 @@ func answer(env *command.Env, r *symbiov1.AnswerRequest, allow bool) func(*cobra
 		if allow {
 			did = "allowed"
 		}
-		return env.Printf("%s on node %s: %s: %s %s\n", did, p.NodeName, command.Chain(p.Name, p.For), visible.Escape(p.Tool), command.PlainJSON(p.Args))
+		return env.Printf("%s on node %s: %s: %s %s\n", did, p.GetNodeName(), command.Chain(p.GetName(), p.GetFor()), visible.Escape(p.GetTool()), command.PlainJSON(approvalArgs(p)))
 	})
 }
 

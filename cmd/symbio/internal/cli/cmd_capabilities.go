@@ -36,7 +36,7 @@ func cmdCapabilities(env *command.Env) *cobra.Command {
 			}
 			all := reply.GetCapabilities()
 			if env.JSON {
-				return env.PrintJSON(mapped(all, toCapability))
+				return env.PrintJSON(command.Map(all, toCapability))
 			}
 			if len(all) == 0 {
 				env.Notef("no node offers anything")

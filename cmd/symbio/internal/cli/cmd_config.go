@@ -32,7 +32,7 @@ func clusterListen(env *command.Env, file string, c *config.Config, from config.
 	if _, told := from["node.listen"]; told {
 		return nil
 	}
-	state, name, err := member(env, file)
+	state, name, err := env.LocalNode(file)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func cmdEvents(env *command.Env) *cobra.Command {
 				if err != nil {
 					return endOfStream(ctx, err)
 				}
-				if err := printEvent(env, command.EventOf(e)); err != nil {
+				if err := printEvent(env, e); err != nil {
 					return err
 				}
 			}

@@ -101,7 +101,7 @@ func listMCP(env *command.Env, all []mcp.Status) error {
 			env.Notef("note: %s", s.Server.Name+": "+note)
 		}
 	}
-	return command.PrintList(env, mapped(all, serverOf), []string{"NAME", "TYPE", "STATE", "TOOLS", "RULE", "AT", "WHY"}, mcpServerJSON.row)
+	return command.PrintList(env, command.Map(all, serverOf), []string{"NAME", "TYPE", "STATE", "TOOLS", "RULE", "AT", "WHY"}, mcpServerJSON.row)
 }
 
 func serverOf(s mcp.Status) mcpServerJSON {
@@ -161,7 +161,7 @@ func cmdMCPTools(env *command.Env) *cobra.Command {
 }
 
 func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
-	list := mapped(tools, func(t *mcp.Tool) mcpToolJSON {
+	list := command.Map(tools, func(t *mcp.Tool) mcpToolJSON {
 		spec := t.Spec()
 		return mcpToolJSON{spec.Name, t.Server(), t.Name, spec.Description, spec.Schema, t.Output, t.Hash, t.Doubt() != ""}
 	})
@@ -172,14 +172,6 @@ func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
 		}
 		return []string{t.Name, mark, command.Clip(terminal.Printable(t.Description), 80)}
 	})
-}
-
-// mcpAnswerJSON is an answer in the output; the names are a contract.
-type mcpAnswerJSON struct {
-	Text       string          `json:"text"`
-	Structured json.RawMessage `json:"structured,omitempty"`
-	Content    json.RawMessage `json:"content,omitempty"`
-	IsError    bool            `json:"is_error"`
 }
 
 func cmdMCPCall(env *command.Env) *cobra.Command {
@@ -225,7 +217,7 @@ func tellProgress(env *command.Env, p community.Progress) {
 func printMCP(env *command.Env, answer mcp.Answer) error {
 	var err error
 	if env.JSON {
-		err = env.PrintJSON(mcpAnswerJSON{answer.Text, answer.Data, answer.Content, answer.IsError})
+		err = env.PrintJSON(answer)
 	} else {
 		_, err = fmt.Fprintln(env.Out, tool.Readable([]byte(answer.Text)))
 	}

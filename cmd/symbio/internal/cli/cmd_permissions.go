@@ -41,27 +41,19 @@ type verdictJSON struct {
 	// At is where the rule stands: FILE:LINE:COLUMN or "preset NAME".
 	At string `json:"at"`
 	// Change is what would give another verdict: rules to add, and what they give. Never says why none can.
-	Change []ruleChangeJSON `json:"change"`
-	Gives  string           `json:"gives"`
-	Wider  string           `json:"wider,omitempty"`
-	Never  string           `json:"never,omitempty"`
+	Change []permission.Change `json:"change"`
+	Gives  string              `json:"gives"`
+	Wider  string              `json:"wider,omitempty"`
+	Never  string              `json:"never,omitempty"`
 	// Kept is how commands are kept from denied files.
 	Kept string `json:"kept,omitempty"`
 }
 
-type ruleChangeJSON struct {
-	List string `json:"list"`
-	Rule string `json:"rule"`
-}
-
 func verdictOf(e permission.Explanation) verdictJSON {
 	v := e.Verdict
-	out := verdictJSON{Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Why: v.Why, At: e.At, Change: []ruleChangeJSON{}, Wider: e.Wider, Never: e.Never}
+	out := verdictJSON{Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Why: v.Why, At: e.At, Change: append([]permission.Change{}, e.Changes...), Wider: e.Wider, Never: e.Never}
 	if len(e.Changes) > 0 {
 		out.Gives = e.To.String()
-	}
-	for _, c := range e.Changes {
-		out.Change = append(out.Change, ruleChangeJSON{c.List, c.Rule})
 	}
 	return out
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,17 +34,6 @@ type demoAgent struct {
 	home   string // its node
 	helper bool   // it is somebody's sub-agent
 	calls  int    // of tools
-}
-
-// demoEvent is what the events have in their data that are shown.
-type demoEvent struct {
-	ID, Name, State, Text, Tool, Why, On, Capability, From, Parent, Verdict, Source, Skill, By, Server, Outcome string
-
-	Args                   json.RawMessage
-	Local, Approved, Allow bool
-	Provides, Rules        []string
-	Turn, Tools            int
-	Spent                  *chat.Spent
 }
 
 func newDemoView(a *command.Env) *demoView {
@@ -111,7 +99,7 @@ func (t *demoView) progress() string {
 }
 
 // agent is whose event it is.
-func (t *demoView) agent(e event.Event, f demoEvent) *demoAgent {
+func (t *demoView) agent(e event.Event, f event.Fields) *demoAgent {
 	a := t.agents[e.Agent]
 	if a == nil {
 		a = &demoAgent{}
@@ -129,8 +117,8 @@ func (t *demoView) agent(e event.Event, f demoEvent) *demoAgent {
 
 // line says an event in words; "" for one that is only noise here.
 func (t *demoView) line(e event.Event) string {
-	var f demoEvent
-	if err := json.Unmarshal(e.Data, &f); err != nil {
+	f, err := e.Fields()
+	if err != nil {
 		return ""
 	}
 	who := t.agent(e, f)
@@ -166,7 +154,7 @@ func (t *demoView) line(e event.Event) string {
 var common = []string{"agents.interrupt", "agents.state", "agents.steer", "approvals.", "node."}
 
 // member says who comes and goes. Sub-agents of node a are told of where they are made.
-func (t *demoView) member(e event.Event, f demoEvent, who *demoAgent) string {
+func (t *demoView) member(e event.Event, f event.Fields, who *demoAgent) string {
 	verb := map[string]string{"joined": "joins", "left": "leaves"}[e.Type]
 	switch {
 	case f.Local && (verb == "" || who.helper && e.Node == "a"):
@@ -186,7 +174,7 @@ func (t *demoView) member(e event.Event, f demoEvent, who *demoAgent) string {
 }
 
 // work says what agents do: the first one in full, of its sub-agents what becomes of them.
-func (t *demoView) work(e event.Event, f demoEvent, who *demoAgent) string {
+func (t *demoView) work(e event.Event, f event.Fields, who *demoAgent) string {
 	switch e.Type {
 	case "task":
 		if who.helper && e.Node == "a" {
@@ -239,7 +227,7 @@ func onOtherNode(home string) string {
 }
 
 // skill says what the first agent and those on the other node take and give back.
-func (t *demoView) skill(e event.Event, f demoEvent, who *demoAgent) string {
+func (t *demoView) skill(e event.Event, f event.Fields, who *demoAgent) string {
 	mute := who.helper && e.Node == "a"
 	switch e.Type {
 	case "catalog":
@@ -262,7 +250,7 @@ func (t *demoView) skill(e event.Event, f demoEvent, who *demoAgent) string {
 
 // decided says what the person is asked and says, what was refused, and the first time that a grant allows what was to be
 // asked about.
-func (t *demoView) decided(e event.Event, f demoEvent) string {
+func (t *demoView) decided(e event.Event, f event.Fields) string {
 	call := e.Agent + " " + f.Tool
 	switch {
 	case e.Type == "approval":
@@ -305,7 +293,7 @@ func printDemoResult(env *command.Env, r demo.Result) error {
 		fmt.Sprintf("Asked: %d; you said yes to %d, no to %d. Added while it worked, and delivered: %d.", r.Approvals.Asked, r.Approvals.Allowed, r.Approvals.Denied, r.Steered),
 		fmt.Sprintf("Skills: shown %s; taken %s; calls that a grant let through unasked: %d; denied all the same: %d; given back: %d; to be asked about again: %d.",
 			strings.Join(r.Skills.Catalog, ", "), chat.Counted(r.Skills.Activations, "time"), r.Skills.Lifted, r.Skills.StillDenied, r.Skills.GivenBack, r.Skills.AskedAgain),
-		"Spent on both nodes: " + chat.Spent(r.Spent).Text(),
+		"Spent on both nodes: " + chat.SpentText(r.Spent),
 		"The report: " + r.Report,
 	}
 	if s := chat.NewScreen(env); s != nil && env.OutIsTerminal {

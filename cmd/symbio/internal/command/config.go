@@ -9,6 +9,7 @@ import (
 
 	"symbio/agent/node"
 	"symbio/agent/node/config"
+	statedir "symbio/agent/node/state"
 )
 
 // LoadConfig reads the configuration file that a flag names, else the user's own. A symbio.yaml that
@@ -71,4 +72,24 @@ func (env *Env) NodeOptions(c config.Config) (node.Config, error) {
 		return node.Config{}, err
 	}
 	return node.Config{Settings: c, Home: home, Getenv: env.Getenv, Version: Version().Version, Models: env.Models}.WithDefaults()
+}
+
+// LocalNode returns where this user's nodes keep their state, and the name of the one that a command is about which needs none
+// to run: that of --node, else the configured one, else this machine's, as `symbio up` chooses it.
+func (env *Env) LocalNode(file string) (state statedir.Dir, name string, err error) {
+	if env.Node != "" && file != "" {
+		return state, "", Usage(errors.New("--node and --config both name the node; leave one out"))
+	}
+	if state, err = env.State(); err != nil || env.Node != "" {
+		return state, env.Node, err
+	}
+	c, _, err := env.LoadConfig(file)
+	if err != nil || c.Node.Name != "" {
+		return state, c.Node.Name, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return state, statedir.NameOf(host), nil
 }

@@ -121,3 +121,11 @@ func sameDir(a, b string) bool {
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
+
+// NodeFlag gives commands that act on a running node the flag --node, which names it. To the others the flag is unknown.
+func NodeFlag(env *Env, commands ...*cobra.Command) []*cobra.Command {
+	for _, c := range commands {
+		c.PersistentFlags().StringVar(&env.Node, "node", "", "which of this machine's nodes to talk to (default: the only one)")
+	}
+	return commands
+}

@@ -7,13 +7,7 @@ import (
 
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/terminal"
-	symbiov1 "symbio/proto/symbio/v1"
 )
-
-// EventOf is an event as it came over the wire.
-func EventOf(e *symbiov1.Event) event.Event {
-	return event.Event{Seq: e.GetSeq(), Time: e.GetTime().AsTime(), Type: e.GetType(), Node: e.GetNode(), Agent: e.GetAgent(), Data: e.GetData()}
-}
 
 // EventLine says an event in a line.
 func EventLine(e event.Event) string {

@@ -148,3 +148,12 @@ func CallText(args json.RawMessage) string {
 	}
 	return strings.Join(out, "\n")
 }
+
+// Map returns the results of f for all elements of list.
+func Map[From, To any](list []From, f func(From) To) []To {
+	out := make([]To, len(list))
+	for i, one := range list {
+		out[i] = f(one)
+	}
+	return out
+}

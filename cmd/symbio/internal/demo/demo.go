@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"symbio/agent/budget"
 	"symbio/agent/event"
 )
 
@@ -35,8 +36,9 @@ type Result struct {
 	MCPCalls    int       `json:"mcp_calls"` // of the MCP server's tool, for the other node
 	Approvals   Approvals `json:"approvals"`
 	Steered     int       `json:"steered"` // what was said meanwhile, and delivered to the model
-	Spent       Spent     `json:"spent"`
-	Summary     string    `json:"summary"`
+	// Spent is what the agents have used on both nodes, as the first of them has it in its account.
+	Spent   budget.Spent `json:"spent"`
+	Summary string       `json:"summary"`
 }
 
 // Skills is what the tour showed of skills, counted; the names are a contract.
@@ -54,15 +56,6 @@ type Approvals struct {
 	Asked   int `json:"asked"`
 	Allowed int `json:"allowed"`
 	Denied  int `json:"denied"`
-}
-
-// Spent is what the agents have used on both nodes, as the first of them has it in its account.
-type Spent struct {
-	Agents     int     `json:"agents"` // beside the first
-	ModelCalls int     `json:"model_calls"`
-	Tokens     int64   `json:"tokens"`
-	Cost       float64 `json:"cost,omitempty"` // where prices are configured
-	Wall       float64 `json:"wall"`           // seconds
 }
 
 // meeting is how long two nodes on one machine may take to find each other: a hundred times what
@@ -102,8 +95,11 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 		return Result{}, err
 	}
 	result := play.result()
-	result.Report, result.Summary, result.Spent = o.Report, came.Text, came.Spent
-	result.Subagents = max(result.Subagents, came.Spent.Agents) // of very many not every event is there
+	result.Report, result.Summary = o.Report, came.Text
+	if came.Spent != nil {
+		result.Spent = *came.Spent
+		result.Subagents = max(result.Subagents, came.Spent.Agents) // of very many not every event is there
+	}
 	if _, err := os.Stat(o.Report); err != nil {
 		return Result{}, fmt.Errorf("the survey ended without a report: %s", came.Text)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"symbio/agent/event"
 	"symbio/agent/node/control"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -30,29 +31,23 @@ type person struct {
 	seen   map[string]bool // questions, by id
 	said   bool            // the remark
 	taken  bool            // the remark waits for the agent's next turn, or is done with
-	result outcome
-}
-
-// outcome is what came of the survey.
-type outcome struct {
-	Text, Status, Error string
-	Spent               Spent
+	result event.Fields    // of the survey
 }
 
 // survey gives node a the task and waits for its end, and for that of all that worked on it.
-func (s stage) survey(ctx context.Context, p *play) (outcome, error) {
+func (s stage) survey(ctx context.Context, p *play) (event.Fields, error) {
 	conn, err := s.state.Node("a").Dial()
 	if err != nil {
-		return outcome{}, err
+		return event.Fields{}, err
 	}
 	defer conn.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	self := &person{report: s.options.Report, play: p, client: symbiov1.NewControlClient(conn), seen: map[string]bool{}}
 	if self.stream, err = self.client.Converse(ctx); err != nil {
-		return outcome{}, err
+		return event.Fields{}, err
 	}
 	task := fmt.Sprintf("Survey the directory %s and write the report to %s", s.options.Dir, s.options.Report)
-	events := make(chan *symbiov1.Event)
+	events := make(chan event.Event)
 	g.Go(func() error { return self.receive(ctx, events) })
 	g.Go(func() error {
 		open := &symbiov1.RunRequest{Task: task, Agent: "surveyor", Interactive: true}
@@ -62,7 +57,7 @@ func (s stage) survey(ctx context.Context, p *play) (outcome, error) {
 		return self.follow(ctx, events)
 	})
 	if err := g.Wait(); err != nil {
-		return outcome{}, err
+		return event.Fields{}, err
 	}
 	switch r := self.result; r.Status {
 	case "":
@@ -83,7 +78,7 @@ func (p *person) send(r *symbiov1.ConverseRequest) error {
 }
 
 // receive passes on the events of the conversation until its end.
-func (p *person) receive(ctx context.Context, to chan<- *symbiov1.Event) error {
+func (p *person) receive(ctx context.Context, to chan<- event.Event) error {
 	defer close(to)
 	for {
 		e, err := control.Receive(p.stream.Recv)
@@ -102,7 +97,7 @@ func (p *person) receive(ctx context.Context, to chan<- *symbiov1.Event) error {
 }
 
 // follow handles events and questions until the conversation is over.
-func (p *person) follow(ctx context.Context, events <-chan *symbiov1.Event) error {
+func (p *person) follow(ctx context.Context, events <-chan event.Event) error {
 	look := time.NewTicker(glance)
 	defer look.Stop()
 	for {
@@ -124,21 +119,18 @@ func (p *person) follow(ctx context.Context, events <-chan *symbiov1.Event) erro
 	}
 }
 
-func (p *person) event(e *symbiov1.Event) error {
-	switch e.GetType() {
-	case "transcript":
-		var state struct {
-			Pending int `json:"pending_steering"`
-		}
-		err := json.Unmarshal(e.GetData(), &state)
-		p.taken = p.taken || state.Pending > 0
+func (p *person) event(e event.Event) error {
+	f, err := e.Fields()
+	if err != nil {
 		return err
+	}
+	switch e.Type {
+	case "transcript":
+		p.taken = p.taken || f.PendingSteering > 0
 	case "receipt": // whatever became of the remark, it waits no longer
 		p.taken = true
 	case "result":
-		if err := json.Unmarshal(e.GetData(), &p.result); err != nil {
-			return err
-		}
+		p.result = f
 		return p.stream.CloseSend()
 	}
 	return nil // node a's own output shows it

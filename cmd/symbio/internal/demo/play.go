@@ -45,20 +45,12 @@ func wait(ctx context.Context, what <-chan struct{}, limit time.Duration) bool {
 	return false
 }
 
-// eventData is what the counted events have in their data.
-type eventData struct {
-	Member, Capability, Error, Outcome, Kind, Text, Tool, Verdict, Source, Why string
-	Local, Approved, Allow                                                     bool
-	Provides, Rules                                                            []string
-}
-
 // see counts an event and shows it.
 func (p *play) see(e event.Event) {
-	var d eventData
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nodes[e.Node] = true
-	if json.Unmarshal(e.Data, &d) == nil {
+	if d, err := e.Fields(); err == nil {
 		p.count(e, d)
 		p.skills.count(&p.counts.Skills, e, d)
 	}
@@ -66,7 +58,7 @@ func (p *play) see(e event.Event) {
 }
 
 // count counts an event. The caller holds mu.
-func (p *play) count(e event.Event, d eventData) {
+func (p *play) count(e event.Event, d event.Fields) {
 	c := &p.counts
 	switch e.Type {
 	case "joined", "updated":
@@ -100,7 +92,7 @@ func (p *play) count(e event.Event, d eventData) {
 }
 
 // member notes who lives where, and what a knows of b. The caller holds mu.
-func (p *play) member(e event.Event, d eventData) {
+func (p *play) member(e event.Event, d event.Fields) {
 	switch {
 	case d.Local:
 		p.members[e.Agent] = e.Node
@@ -155,7 +147,7 @@ type skillCalls struct {
 	lifted  map[string]bool // it was to be asked about, and a grant allowed it
 }
 
-func (s *skillCalls) count(c *Skills, e event.Event, d eventData) {
+func (s *skillCalls) count(c *Skills, e event.Event, d event.Fields) {
 	switch e.Type {
 	case "catalog":
 		for name := range strings.SplitSeq(d.Text, ", ") {

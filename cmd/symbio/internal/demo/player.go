@@ -109,34 +109,13 @@ func (p *player) read(from io.Reader, to *play, first chan<- ready) error {
 			to.note(p.name, fmt.Sprintf("is ready: id %s, listening on %s", r.ID, r.Listen))
 			continue
 		}
-		e, err := parse(lines.Bytes())
-		if err != nil {
+		var e event.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return fmt.Errorf("an event of node %s: %w", p.name, err)
 		}
 		to.see(e)
 	}
 	return lines.Err()
-}
-
-// parse reads an event as `symbio up --json` prints it.
-func parse(line []byte) (event.Event, error) {
-	var e struct {
-		Time              time.Time
-		Seq               uint64
-		Type, Node, Agent string
-	}
-	if err := json.Unmarshal(line, &e); err != nil {
-		return event.Event{}, err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(line, &fields); err != nil {
-		return event.Event{}, err
-	}
-	for _, common := range []string{"time", "seq", "type", "node", "agent"} {
-		delete(fields, common)
-	}
-	data, err := json.Marshal(fields)
-	return event.Event{Time: e.Time, Seq: e.Seq, Type: e.Type, Node: e.Node, Agent: e.Agent, Data: data}, err
 }
 
 // leave ends the node and waits for it. What it said before it failed is in the error.

@@ -1,4 +1,4 @@
-package cli
+package clustercmd
 
 import (
 	"context"
@@ -22,7 +22,8 @@ type joinJSON struct {
 	Expires time.Time `json:"expires"`
 }
 
-func cmdJoin(env *command.Env) *cobra.Command {
+// Join returns the command `symbio join`.
+func Join(env *command.Env) *cobra.Command {
 	var listen, file string
 	var ifNeeded bool
 	cmd := &cobra.Command{
@@ -36,7 +37,7 @@ func cmdJoin(env *command.Env) *cobra.Command {
 			if _, port, err := net.SplitHostPort(args[1]); err != nil || port == "" {
 				return command.Usage(fmt.Errorf("ADDRESS %q: want HOST:PORT, such as 192.168.1.10:7946", args[1]))
 			}
-			state, name, err := member(env, file)
+			state, name, err := env.LocalNode(file)
 			if err != nil {
 				return err
 			}

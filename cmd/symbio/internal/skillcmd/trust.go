@@ -1,4 +1,4 @@
-package cli
+package skillcmd
 
 import (
 	"cmp"
@@ -146,7 +146,7 @@ func listTrusted(env *command.Env) error {
 	if err != nil {
 		env.Notef("note: %s", err.Error())
 	}
-	return command.PrintList(env, mapped(records, trustedOf), []string{"NAME", "SCOPE", "SKILL.MD", "PATH", "GRANTS"}, func(r trustedJSON) []string {
+	return command.PrintList(env, command.Map(records, trustedOf), []string{"NAME", "SCOPE", "SKILL.MD", "PATH", "GRANTS"}, func(r trustedJSON) []string {
 		from := "project"
 		if r.Hash != "" {
 			from = "peer"

@@ -1,11 +1,10 @@
-package cli
+package clustercmd
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +20,8 @@ import (
 	"symbio/security/identity"
 )
 
-func cmdCluster(env *command.Env) *cobra.Command {
+// New returns the command `symbio cluster` with all commands below it.
+func New(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:  "cluster",
@@ -34,26 +34,6 @@ func cmdCluster(env *command.Env) *cobra.Command {
 	}
 	cmd.AddCommand(cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterRemove(env))
 	return cmd
-}
-
-// member is the name of the node that joining is about, and where it keeps its state: --node, else the configured name,
-// else the machine's, as `symbio up` has it.
-func member(env *command.Env, file string) (state statedir.Dir, name string, err error) {
-	if env.Node != "" && file != "" {
-		return state, "", command.Usage(errors.New("--node and --config both name the node; leave one out"))
-	}
-	if state, err = env.State(); err != nil || env.Node != "" {
-		return state, env.Node, err
-	}
-	c, _, err := env.LoadConfig(file)
-	if err != nil || c.Node.Name != "" {
-		return state, c.Node.Name, err
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "node"
-	}
-	return state, statedir.NameOf(host), nil
 }
 
 // tokenJSON is a token in the output; the names are a contract.
@@ -74,7 +54,7 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 		Use:  "init",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			state, member, err := member(env, *file)
+			state, member, err := env.LocalNode(*file)
 			if err != nil {
 				return err
 			}
@@ -109,7 +89,7 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 			if life <= 0 || life > identity.MaxTokenLife {
 				return command.Usage(fmt.Errorf("--for %v: want more than nothing, and %v at most", life, identity.MaxTokenLife))
 			}
-			state, member, err := member(env, *file)
+			state, member, err := env.LocalNode(*file)
 			if err != nil {
 				return err
 			}
@@ -227,7 +207,7 @@ func cmdClusterStatus(env *command.Env, file *string) *cobra.Command {
 		Use:  "status",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			state, name, err := member(env, *file)
+			state, name, err := env.LocalNode(*file)
 			if err != nil {
 				return err
 			}
@@ -408,7 +388,7 @@ func cmdClusterLeave(env *command.Env, file *string) *cobra.Command {
 		Use:  "leave",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			state, name, err := member(env, *file)
+			state, name, err := env.LocalNode(*file)
 			if err != nil {
 				return err
 			}

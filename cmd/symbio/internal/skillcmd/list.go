@@ -1,4 +1,4 @@
-package cli
+package skillcmd
 
 import (
 	"cmp"
@@ -24,7 +24,8 @@ import (
 	"symbio/skills/trust"
 )
 
-func cmdSkills(env *command.Env) *cobra.Command {
+// New returns the command `symbio skills` with all commands below it.
+func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "skills",
 		Args: command.NoArgs,
@@ -35,7 +36,7 @@ func cmdSkills(env *command.Env) *cobra.Command {
 			return command.NeedsCommand(cmd, nil)
 		},
 	}
-	cmd.AddCommand(onNode(env, cmdSkillsList(env), cmdSkillsSearch(env), cmdSkillsSwitch(env, "enable", true), cmdSkillsSwitch(env, "disable", false), cmdSkillsPrompt(env), cmdSkillsFetch(env))...)
+	cmd.AddCommand(command.NodeFlag(env, cmdSkillsList(env), cmdSkillsSearch(env), cmdSkillsSwitch(env, "enable", true), cmdSkillsSwitch(env, "disable", false), cmdSkillsPrompt(env), cmdSkillsFetch(env))...)
 	cmd.AddCommand(cmdSkillsShow(env), cmdSkillsValidate(env), cmdSkillsTrust(env))
 	return cmd
 }

@@ -1,4 +1,4 @@
-package cli
+package skillcmd
 
 import (
 	"context"
@@ -62,7 +62,7 @@ func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 		})
 	}
 	found := catalog.Search(q)
-	list := mapped(found.Matches, func(m skills.Match) *symbiov1.Skill {
+	list := command.Map(found.Matches, func(m skills.Match) *symbiov1.Skill {
 		s := byPath[m.Skill.Path]
 		s.Reason, s.Score = new(string(m.Reason)), new(uint32(m.Score))
 		return s
