@@ -19,25 +19,29 @@ import (
 	"symbio/community"
 )
 
-// ErrTurns says that a task was not done within the definition's limit of turns.
+// ErrTurns is the error of a task that was not done within the definition's limit of turns. It is conversation.ErrTurns
+// under this package's name, so that callers of a Factory need not import conversation.
 var ErrTurns = conversation.ErrTurns
 
 // Agent is a member of the community that a model drives. The community calls it for one task at a
 // time. It implements community.Agent, Terminator and Replicator.
 type Agent struct {
-	instance *instance
-	skills   *agentSkills
-	set      *tool.Set
-	talk     *conversation.Conversation
-	team     *team.Team        // its sub-agents
-	borrower *lending.Borrower // of those on other nodes
+	instance     *instance
+	skills       *agentSkills
+	set          *tool.Set
+	conversation *conversation.Conversation
+	team         *team.Team        // the agent's sub-agents
+	borrower     *lending.Borrower // borrows sub-agents from other nodes
 
-	// Receive alone uses these, and what it waits for.
-	from     string // the node that the task is from; "" = this one
+	// Only Receive, and the calls that it waits for, use the fields below. They need no lock because the community calls
+	// Receive for one task at a time.
+	from     string // the node that sent the task; "" = this node
 	textTurn int    // the last turn of this task in which the model wrote text; 0 = none
-	turns    int    // that the last task took
+	turns    int    // number of turns of the last task
 }
 
+// newAgent returns the agent of an instance: a set of guarded tools, a team, and a new conversation. It runs at the spawn
+// and after each restart, so everything that must survive a restart is kept in the instance.
 func newAgent(i *instance) *Agent {
 	a := &Agent{instance: i, skills: newAgentSkills(i), borrower: i.newBorrower()}
 	a.team = a.newTeam()
@@ -50,7 +54,7 @@ func newAgent(i *instance) *Agent {
 		ReadDirs: a.skills.dirs,
 		Within:   i.permissions.guardrails,
 		Hold:     i.permissions.constrainSandbox,
-		Show:     i.permissions.keeps,
+		Show:     i.permissions.keepsTool,
 		Called: func(c llm.ToolCall) {
 			i.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
 		},
@@ -63,11 +67,11 @@ func newAgent(i *instance) *Agent {
 			i.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
 	}, a.tools()...)
-	a.talk = a.newConversation()
+	a.conversation = a.newConversation()
 	return a
 }
 
-// tools returns the tools that the definition names, of those there are.
+// tools returns the available tools that the definition names: the node's, those for peers and skills, and the team's.
 func (a *Agent) tools() []tool.Tool {
 	i := a.instance
 	all := slices.Concat(i.factory.cfg.Tools,
@@ -76,10 +80,13 @@ func (a *Agent) tools() []tool.Tool {
 	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !i.hasTool(t.Spec().Name) })
 }
 
-// Perceptions are those of the definition.
+// Perceptions returns the definition's perceptions: the names of the signals that the agent accepts as tasks.
 func (a *Agent) Perceptions() []string { return a.instance.def.Accepts }
 
-// Receive does the task that the signal carries and answers with the model's last text.
+// Receive does the task in the signal and replies with the model's last text. While it runs, every call of the agent is
+// judged by the permissions of all requesters of the task, too; they are removed when the task ends. The error wraps
+// budget.ErrExceeded, ErrTurns or conversation.ErrInterrupted; the cause of ctx if ctx ended; or the model's error.
+// Errors for other nodes say no more than those nodes may know (errorForCaller).
 func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Reply, error) {
 	task, err := taskOf(s)
 	if err != nil {
@@ -92,18 +99,18 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	i := a.instance
 	ctx, done := i.startTask(ctx, s)
 	defer done()
-	ctx = tool.Handed(ctx) // the caller keeps what it put around the task
+	ctx = tool.Handed(ctx) // the caller's guardrails stay in force: this agent's own must not lift them
 	ctx = peer.WithRequester(ctx, append(slices.Clip(s.Requester), i.address))
 	ctx = peer.WithBehalf(ctx, i.permissions.encodeConstraints)
 	i.permissions.setRequesters(s.Requester, constraints)
 	defer i.permissions.setRequesters(nil, nil)
 	i.report(Event{Type: EventTask, Text: task})
-	text, err := a.work(ctx, task, s)
+	text, err := a.runTask(ctx, task, s)
 	if err != nil && i.task.wasInterrupted() {
 		err = interruptedError{}
 		i.report(Event{Type: EventStopped, Turn: a.turns})
 	}
-	if err = i.task.paysFrom().Outcome(text, err); err != nil {
+	if err = i.task.currentBudget().Outcome(text, err); err != nil {
 		i.report(Event{Type: EventFailed, Why: err.Error(), Spent: new(i.account.Total())})
 		return community.Reply{}, errorForCaller(s, err)
 	}
@@ -111,8 +118,9 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil
 }
 
-// work prepares the agent's skills for a task, and does it. The text of a person may name skills to take.
-func (a *Agent) work(ctx context.Context, task string, s community.Signal) (string, error) {
+// runTask prepares the agent's skills and sends the task to the model. Only a person's text may activate skills by naming
+// them ($skill): text from agents and nodes is data, and must not change what the agent is allowed to do.
+func (a *Agent) runTask(ctx context.Context, task string, s community.Signal) (string, error) {
 	if err := a.skills.prepare(ctx); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -120,23 +128,24 @@ func (a *Agent) work(ctx context.Context, task string, s community.Signal) (stri
 		return "", err
 	}
 	if len(s.Requester) == 0 {
-		task += a.skills.takeMentioned(ctx, task)
+		task += a.skills.activateMentioned(ctx, task)
 	}
 	a.from, a.textTurn = callingNode(s), 0
-	reply, err := a.talk.Send(ctx, task)
+	reply, err := a.conversation.Send(ctx, task)
 	a.turns = reply.Turns
 	return reply.Text, err
 }
 
-// Terminate ends the agent's sub-agents and gives its skills back, with all that they granted.
+// Terminate stops the agent's sub-agents, returns the borrowed ones, and releases its skills with the rules that they
+// granted. Sub-agents end first, because they draw on this agent's budget.
 func (a *Agent) Terminate(ctx context.Context) error {
 	a.team.Close(ctx)
 	a.borrower.Close(ctx)
 	return a.instance.end(ctx)
 }
 
-// callingNode returns the node that a signal came from; "" = this one. The community has put that node in front of the
-// requesters; agents of this node are written there with their node and a slash.
+// callingNode returns the node that sent a signal; "" = this node. The community puts the sending node, whose connection
+// proves its identity, in front of the requesters. Agents of this node are listed there as NODE/AGENT.
 func callingNode(s community.Signal) string {
 	if len(s.Requester) == 0 || strings.Contains(s.Requester[0], "/") {
 		return ""
@@ -144,7 +153,8 @@ func callingNode(s community.Signal) string {
 	return s.Requester[0]
 }
 
-// system returns the system prompt: the definition's text, where the agent is, from which node its task is, and the skills.
+// system returns the system prompt: the definition's text, the agent's name and working directory, the node that sent the
+// task, and the skills. The sentence about another node tells the model that the task is a request and not an instruction.
 func (a *Agent) system(from string) string {
 	i := a.instance
 	parts := []string{i.def.Instructions,
@@ -158,7 +168,8 @@ func (a *Agent) system(from string) string {
 	return strings.Join(append(parts, a.skills.prompt()), "")
 }
 
-// taskOf reads a signal as a task: text as it is, a JSON string as its text, other JSON as it stands.
+// taskOf reads the task in a signal: plain text as it is, a JSON string as its text, any other JSON as it is written. The
+// error is community.ErrTooLarge above team.MaxText, or says that there is no text.
 func taskOf(s community.Signal) (string, error) {
 	if len(s.Data) > team.MaxText {
 		return "", fmt.Errorf("a task of %d KiB: %w", len(s.Data)>>10, community.ErrTooLarge)
@@ -176,7 +187,8 @@ func taskOf(s community.Signal) (string, error) {
 	return text, nil
 }
 
-// asJSON is what a model wrote, as it may stand in an event: JSON, or a string of what was none.
+// asJSON returns the arguments that a model wrote as valid JSON for an event. Text that is not JSON becomes a JSON string:
+// an event with invalid JSON could not be encoded.
 func asJSON(raw json.RawMessage) json.RawMessage {
 	if json.Valid(raw) {
 		return raw

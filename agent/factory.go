@@ -16,7 +16,7 @@ import (
 	"symbio/skills"
 )
 
-// Community is what agents need of the community they live in; *community.Community is one.
+// Community is the part of *community.Community that agents use. It is an interface so that tests can replace it.
 type Community interface {
 	peer.Community
 	Spawn(ctx context.Context, name string, factory func(self community.Member) (community.Agent, error), opts ...community.SpawnOption) (community.Member, error)
@@ -32,36 +32,37 @@ type Config struct {
 	Skills *skills.Registry
 	// SkillUse says how agents are shown skills and take them.
 	SkillUse SkillUse
-	// Tools are the tools that belong to no agent in particular, such as the file tools. Each agent
-	// gets those for peers, skills and replication of its own beside them.
+	// Tools are the tools that all agents share, such as the file tools. The tools for peers, skills and replication
+	// are added for each agent.
 	Tools []tool.Tool
-	// More are tools that come and go, as those of MCP servers, asked for before each turn of a model. It may wait until
-	// those are there that are on their way. Default: none.
+	// More returns the tools that change while agents run, such as those of MCP servers. It is called before each
+	// turn of a model and may block until servers that are starting have listed their tools. Default: none.
 	More func(ctx context.Context) []tool.Tool
-	// Middleware is put around each call of a tool that may run, inside of the checks; see tool.Middleware.
+	// Middleware wraps each tool call that may run. It runs after the permission checks; see tool.Middleware.
 	Middleware []tool.Middleware
-	// SearchAbove is that of each agent's tool.Set.
+	// SearchAbove is tool.SetConfig.SearchAbove: with more tools than that, models search for them.
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
-	// Definition finds the definition that an agent names for a sub-agent. Default: nobody has any but their own.
+	// Definition finds the definition that an agent names for a sub-agent. Default: agents can only spawn copies of
+	// themselves.
 	Definition func(name string) (definition.Definition, error)
-	// Trust keeps that a person trusts a skill, whose SKILL.md has that SHA-256, with these of its rules.
-	// Default: a person's yes holds for the one activation.
+	// Trust stores that a person trusts a skill with these rules. hash is the SHA-256 of its SKILL.md.
+	// Default: a person's approval holds for the one activation.
 	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
-	// Window is how many tokens the model of a name can be given; 0 and by default that of conversation.Config.
+	// Window returns the context window of the named model, in tokens. 0, and the default: that of conversation.Config.
 	Window func(model string) int
-	// Granted are rules that hold for every agent beside its policy, as those that a person has allowed for longer
-	// than a session. It is asked at each call. Default: none.
+	// Granted returns rules that every agent has in addition to its policy: those that a person has allowed for longer
+	// than a session. It is called at each tool call, so that a revoked rule ends at once. Default: none.
 	Granted func() []permission.Granted
 	// Report gets every event, from the goroutine in which it happens: it must not block. Default: none.
 	Report func(Event)
-	// Record keeps each decision before its tool may run; with an error the tool does not run. Called from
-	// many goroutines. Default: none.
+	// Record writes a decision to the audit log before the tool runs. If it returns an error, the tool does not run. It is
+	// called from many goroutines. Default: no audit log.
 	Record func(audit.Entry) error
-	// Logger gets what goes wrong outside any task. Default: silent.
+	// Logger receives failures outside any task. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -71,7 +72,7 @@ type Factory struct {
 	instances instances
 }
 
-// NewFactory returns a Factory.
+// NewFactory returns a Factory. It starts nothing.
 func NewFactory(cfg Config) *Factory {
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
@@ -85,26 +86,29 @@ func NewFactory(cfg Config) *Factory {
 	return &Factory{cfg: cfg}
 }
 
-// Order is what a new first agent is to be.
+// Order describes an agent to spawn that has no parent.
 type Order struct {
 	Definition definition.Definition
 	// Name of the member; "" = the definition's.
 	Name string
 	// Model to use; nil = the one that the definition or the node names.
 	Model llm.Model
-	// Policy is what the node's configuration allows it; zero denies everything.
+	// Policy is what the node's configuration allows the agent; the zero Policy denies everything.
 	Policy permission.Policy
-	// Rules is asked at each call, in place of Policy: rules may change while the agent lives. Default: Policy.
+	// Rules returns the policy and is called at each tool call, so that rules can change while the agent runs. Default:
+	// Policy.
 	Rules func() permission.Policy
 	// Limits bound it and its descendants.
 	Limits budget.Limits
-	// ForLife says that all of Limits but Wall are for all its tasks together, as in a talk with a person.
-	ForLife bool
-	// Ask puts a decision to a human; nil = what would be asked is denied.
-	Ask func(ctx context.Context, d Asked) tool.Answer
+	// LifetimeBudget applies Limits, except Wall, to all tasks of the agent together, as in a chat with a person.
+	// Default: each task starts with the full Limits.
+	LifetimeBudget bool
+	// Ask puts a decision to a person and blocks until the answer. nil = calls that need approval are denied.
+	Ask func(ctx context.Context, d ApprovalRequest) tool.Answer
 }
 
-// Spawn makes an agent that has no parent.
+// Spawn starts an agent that has no parent and returns its member. The error names an unknown skill, a model that cannot be
+// opened, or a constraint of the definition that cannot be enforced here.
 func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) {
 	if f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
 		if err := o.Definition.CheckSkills(f.cfg.Skills.Now().Catalog); err != nil {
@@ -132,15 +136,16 @@ func (o Order) rules() func() permission.Policy {
 	return func() permission.Policy { return o.Policy }
 }
 
-// newInstance returns an agent that has no parent here, without its model.
+// newInstance returns an instance without a parent on this node. Its model is not set yet; see withModel.
 func (f *Factory) newInstance(o Order) *instance {
 	return &instance{
 		factory: f, def: o.Definition, permissions: newPermissions(f, o.rules()),
-		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.ForLife, ask: o.Ask, declined: new(declinedSkills),
+		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, ask: o.Ask, declined: new(declinedSkills),
 	}
 }
 
-// definition finds the definition that an agent names for a sub-agent, and its model: its parent's unless it has its own.
+// definition finds the definition that an agent names for a sub-agent, and its model: the definition's own, else the
+// parent's.
 func (f *Factory) definition(ctx context.Context, name string, parents llm.Model) (definition.Definition, llm.Model, error) {
 	if f.cfg.Definition == nil {
 		return definition.Definition{}, nil, fmt.Errorf("there is no agent definition %q: leave agent out for a copy of yourself", name)
@@ -159,7 +164,8 @@ func (f *Factory) definition(ctx context.Context, name string, parents llm.Model
 	return def, model, err
 }
 
-// begin spawns an agent.
+// begin registers an instance with the community, which starts it. The constraints are resolved before that, so that no
+// agent ever runs without them.
 func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...community.SpawnOption) (community.Member, error) {
 	var err error
 	if i.permissions.own, err = constraintsOf(i.def, f.cfg.Dir); err != nil {

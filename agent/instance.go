@@ -18,46 +18,47 @@ import (
 	"symbio/community"
 )
 
-// instance is what belongs to an agent from its spawn to its end, over restarts. It is safe for concurrent use: the fields
-// without a lock are constant once the agent runs.
+// instance holds the state of an agent from its spawn to its end. It survives restarts, while the Agent is made anew. It is
+// safe for concurrent use: the fields without a lock are constant once the agent runs.
 type instance struct {
 	factory     *Factory
 	def         definition.Definition
 	permissions *permissions
-	unmetered   llm.Model // that it pays for
+	unmetered   llm.Model // the model before metering; sub-agents get it and meter it with their own account
 	model       llm.Model // the same, metered
 	account     *budget.Account
 	keepAccount bool // the account is not renewed with each task
 	parent      *instance
-	lease       *lending.Lease // by which it is lent to another node; nil = it is not, or its parent is
-	ask         func(ctx context.Context, d Asked) tool.Answer
-	declined    *declinedSkills // of the agent without a parent from which it descends
+	lease       *lending.Lease // set if the agent is lent to another node; nil for its descendants
+	ask         func(ctx context.Context, d ApprovalRequest) tool.Answer
+	declined    *declinedSkills // shared by all agents of one tree: a person is not asked twice
 
 	self    community.Member // set by setSelf
-	address string           // names it among the requesters of what it asks for; set by setSelf
+	address string           // peer.Address of self, its name in Signal.Requester; set by setSelf
 
 	task runningTask
 
+	// mu guards the fields below. It is held while an agent starts, and never while a model or a tool runs.
 	mu       sync.Mutex
 	starts   int    // guarded by mu
-	agent    *Agent // as it is now; guarded by mu
-	activity string // what it does now, for its parent; guarded by mu
+	agent    *Agent // replaced at each restart; guarded by mu
+	activity string // shown to the parent by wait_agents; guarded by mu
 	copies   int    // guarded by mu
 }
 
-// setSelf says which member the agent is. It is called once, before the agent runs.
+// setSelf sets the member that the agent is. It is called once, before the agent runs.
 func (i *instance) setSelf(self community.Member) {
 	i.self, i.address, i.permissions.self = self, peer.Address(self), self
 }
 
-// start returns the agent itself, at the spawn and after each restart. What ended with the one before it, its children,
-// skills and place in the budget, is the new one's to take again; without a place it does not start.
+// start makes the Agent, at the spawn and after each restart. A restarted agent has lost its children and skills, and must
+// reserve its place in the budget again; if that fails it does not start.
 func (i *instance) start(self community.Member) (*Agent, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.starts++; i.starts == 1 {
 		i.setSelf(self)
-	} else if err := i.rejoin(); err != nil {
+	} else if err := i.reopenAccount(); err != nil {
 		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
 	}
 	i.factory.instances.add(i)
@@ -65,7 +66,7 @@ func (i *instance) start(self community.Member) (*Agent, error) {
 	return i.agent, nil
 }
 
-// end gives back the agent's place in the budget, its skills and their grants.
+// end releases the agent's place in the budget, its skills, and the rules that they granted.
 func (i *instance) end(ctx context.Context) error {
 	i.factory.instances.remove(i)
 	i.account.Close()
@@ -75,14 +76,14 @@ func (i *instance) end(ctx context.Context) error {
 	return i.factory.cfg.Skills.Release(ctx, string(i.self.ID))
 }
 
-// current returns the agent as it is now.
+// current returns the Agent of the latest start.
 func (i *instance) current() *Agent {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.agent
 }
 
-// root returns the agent without a parent here from which this one descends.
+// root returns the ancestor that has no parent on this node.
 func (i *instance) root() *instance {
 	for i.parent != nil {
 		i = i.parent
@@ -90,6 +91,7 @@ func (i *instance) root() *instance {
 	return i
 }
 
+// metadata returns what other members can read about the agent. The keys parent and lent_to are how people see the tree.
 func (i *instance) metadata() map[string]string {
 	m := map[string]string{community.DefinitionKey: i.def.Name, "description": i.def.Description, "model": i.model.Name()}
 	switch {
@@ -104,7 +106,7 @@ func (i *instance) metadata() map[string]string {
 	return m
 }
 
-// parentName names the agent's parent, for its model; "" = it has none.
+// parentName names the agent's parent, for the system prompt; "" = it has no parent.
 func (i *instance) parentName() string {
 	switch {
 	case i.parent != nil:
@@ -115,12 +117,12 @@ func (i *instance) parentName() string {
 	return ""
 }
 
-// hasTool reports whether the definition names a tool. One that may make sub-agents has the tools for them.
+// hasTool reports whether the definition names a tool. A definition with replicate_agent has the tools for sub-agents, too.
 func (i *instance) hasTool(name string) bool {
 	return i.def.HasTool(name) || team.IsOwnTool(name) && i.def.HasTool(replicate.Name)
 }
 
-// nextName returns a name for a copy that was given none.
+// nextName returns the name of a sub-agent for which the model chose none: the agent's name and a number.
 func (i *instance) nextName() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -128,7 +130,7 @@ func (i *instance) nextName() string {
 	return i.self.Name + "-" + strconv.Itoa(i.copies)
 }
 
-// report completes an event of the agent and reports it, to its parent and to the node that borrows it, too.
+// report adds the agent's identity to an event and passes it to the parent's view, to a borrowing node, and to Config.Report.
 func (i *instance) report(e Event) {
 	e.Agent, e.Name = i.self.ID, i.self.Name
 	if i.parent != nil {
@@ -139,7 +141,7 @@ func (i *instance) report(e Event) {
 	i.factory.cfg.Report(e)
 }
 
-// recordActivity keeps what the agent does, for its parent.
+// recordActivity notes what the agent does, for wait_agents of its parent.
 func (i *instance) recordActivity(e Event) {
 	if i.parent == nil {
 		return
@@ -156,12 +158,12 @@ func (i *instance) recordActivity(e Event) {
 	}
 }
 
-// currentActivity returns what the agent does now; "" = nothing.
+// currentActivity returns what the agent does now; "" = it has no task.
 func (i *instance) currentActivity() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.activity
 }
 
-// notice reports something that a person may want to know.
+// notice reports a message for people.
 func (i *instance) notice(text string) { i.report(Event{Type: EventNotice, Text: text}) }

@@ -13,6 +13,7 @@ type instances struct {
 	ids map[community.MemberID]*instance // guarded by mu
 }
 
+// add registers an instance. A restarted one replaces its own entry, because the member id stays.
 func (s *instances) add(i *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -22,20 +23,22 @@ func (s *instances) add(i *instance) {
 	s.ids[i.self.ID] = i
 }
 
+// remove unregisters an instance that has ended.
 func (s *instances) remove(i *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.ids, i.self.ID)
 }
 
-// byID returns the agent that is this member; nil = there is none.
+// byID returns the instance of a member; nil if no agent of this node has that id.
 func (s *instances) byID(id community.MemberID) *instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ids[id]
 }
 
-// byAddress returns the agent that has this address (peer.Address) among the requesters of a call; nil = there is none.
+// byAddress returns the instance with an address (peer.Address) as it is written in Signal.Requester; nil if no agent of
+// this node has it. The whole address must match: another node may name an id of this node's agents.
 func (s *instances) byAddress(address string) *instance {
 	_, id, _ := strings.Cut(address, "/")
 	if i := s.byID(community.MemberID(id)); i != nil && i.address == address {

@@ -180,7 +180,7 @@ func (s *storm) trouble(do int, cancel context.CancelFunc) {
 
 // rage lets it happen, and holds what came of it against the limits.
 func (s *storm) rage(t *testing.T) {
-	root := s.a.spawn(t, agent.Order{Limits: s.limits, ForLife: true})
+	root := s.a.spawn(t, agent.Order{Limits: s.limits, LifetimeBudget: true})
 	for _, do := range s.troubles {
 		ctx, cancel := context.WithCancel(context.Background())
 		var task sync.WaitGroup

@@ -86,7 +86,7 @@ func TestALenderThatLies(t *testing.T) {
 		"it answers at once":           {"", `{"spent":{"model_calls":3,"tokens":0,"wall":0}}`, "no sub-agent was spawned: node bob: it ended", 5},
 		"with rubbish":                 {"", `true`, "no sub-agent was spawned: node bob: what it says cannot be read", 2},
 		"it says rubbish":              {"hello\n", "", "no sub-agent was spawned: node bob: what it says cannot be read", 2},
-		"nobody is spawned":            {"", "-", "it did not say within 15s", 2},
+		"nobody is spawned":            {"", "-", "it did not name the spawned agent within 15s", 2},
 		"somebody who is not there":    {`{"member":{"id":"` + hers + `","name":"x","accepts":["task"]}}` + "\n", "-", "is not among its members", 51},
 		"one of the borrower's own":    {`{"member":{"id":"OURS","name":"x","accepts":["task"]}}` + "\n", "-", "is not among its members", 51},
 		"an absurd account":            {`{"spent":{"model_calls":9007199254740993,"tokens":9223372036854775807,"cost":1e308,"wall":-1}}` + "\n", `{"spent":{"agents":-5,"model_calls":-1,"tokens":-1,"wall":0}}`, "no sub-agent", 51},
@@ -96,7 +96,7 @@ func TestALenderThatLies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLAN(t, helper(hang), general())
-				parent := l.a.spawn(t, agent.Order{Limits: budget.Limits{ModelCalls: 100}, ForLife: true})
+				parent := l.a.spawn(t, agent.Order{Limits: budget.Limits{ModelCalls: 100}, LifetimeBudget: true})
 				if err := l.b.community.Withdraw(lending.Capability); err != nil {
 					t.Fatal(err)
 				}

@@ -536,8 +536,8 @@ func TestAPersonIsAskedAboutSpawningElsewhere(t *testing.T) {
 		policy := allowed(t, "replicate_agent", "send_signal")
 		policy.Default = permission.Ask
 		for _, yes := range []bool{false, true} {
-			var asked []agent.Asked
-			m := l.a.spawn(t, agent.Order{Policy: policy, Ask: func(_ context.Context, d agent.Asked) tool.Answer {
+			var asked []agent.ApprovalRequest
+			m := l.a.spawn(t, agent.Order{Policy: policy, Ask: func(_ context.Context, d agent.ApprovalRequest) tool.Answer {
 				asked = append(asked, d)
 				return tool.Answer{Allow: yes}
 			}})

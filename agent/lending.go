@@ -14,7 +14,8 @@ import (
 	"symbio/security/permission"
 )
 
-// Lend returns what spawns the agents that a lending.Lender lends. Of the order its Policy, Rules and Ask count.
+// Lend returns the Spawn function of a lending.LenderConfig. Only Policy, Rules and Ask of the order are used; the lease
+// has the rest. Its errors for the borrower say no more than another node may know; the log has the details.
 func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) (community.Member, error) {
 	return func(ctx context.Context, lease *lending.Lease) (community.Member, error) {
 		model, err := f.cfg.Model(ctx, lease.Definition.Model)
@@ -23,7 +24,7 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 			return community.Member{}, community.Explain(community.ErrUnavailable, "its model cannot be opened there now")
 		}
 		o := o
-		o.Definition, o.ForLife = lease.Definition, true
+		o.Definition, o.LifetimeBudget = lease.Definition, true
 		i := f.newInstance(o)
 		i.account, i.lease = lease.Account, lease
 		i.permissions.lender, i.permissions.keep = lease.Constraints, lease.Tools
@@ -35,8 +36,8 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 	}
 }
 
-// reportToBorrower reports what the agent does and spends to the node to which it, or the agent from which it descends, is
-// lent. Without such a node it does nothing.
+// reportToBorrower sends the agent's activity and spending to the node that borrows it or its ancestor. It does nothing if
+// none is lent.
 func (i *instance) reportToBorrower(e Event) {
 	lease := i.root().lease
 	switch e.Type {
@@ -47,7 +48,7 @@ func (i *instance) reportToBorrower(e Event) {
 	}
 }
 
-// newBorrower returns the Borrower by which the agent borrows others.
+// newBorrower returns the agent's Borrower, with which it spawns sub-agents on other nodes and sends them signals.
 func (i *instance) newBorrower() *lending.Borrower {
 	return &lending.Borrower{
 		Community: i.factory.cfg.Community, Self: i.self,
@@ -59,8 +60,9 @@ func (i *instance) newBorrower() *lending.Borrower {
 	}
 }
 
-// spawnOn is spawn on another node.
-func (a *Agent) spawnOn(ctx context.Context, w team.Wanted) (*team.Child, error) {
+// spawnOn spawns a sub-agent on another node. The guard has judged replicate_agent already; here the call counts as an
+// invocation of that node's capability as well, and the agent's model reads why it was denied.
+func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest) (*team.Child, error) {
 	i := a.instance
 	definition := cmp.Or(w.Definition, i.def.Name)
 	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": w.Node}, Dir: i.factory.cfg.Dir}
@@ -89,8 +91,8 @@ func (a *Agent) spawnOn(ctx context.Context, w team.Wanted) (*team.Child, error)
 	return c, nil
 }
 
-// errorForCaller returns the error of a task for its caller. Another node would only read that the agent failed; that it
-// reached a limit is no secret, and what it has done so far is for that node.
+// errorForCaller returns the error of a task as its caller may read it. Errors lose their text on the way to another node.
+// A reached limit is no secret, and its text has the summary of what is done so far, so that error keeps it.
 func errorForCaller(s community.Signal, err error) error {
 	var over *budget.ExceededError
 	if callingNode(s) == "" || !errors.As(err, &over) {

@@ -50,10 +50,10 @@ func TestAModelThatSpawnsInALoopIsHeldToldAndEnds(t *testing.T) {
 		}))
 		def := definition.General()
 		def.MaxTurns = 1000
-		m := h.spawn(agent.Order{Definition: def, Policy: allowed(t, "replicate_agent"), Limits: budget.Limits{ModelCalls: 40, Agents: 5}, ForLife: true})
+		m := h.spawn(agent.Order{Definition: def, Policy: allowed(t, "replicate_agent"), Limits: budget.Limits{ModelCalls: 40, Agents: 5}, LifetimeBudget: true})
 		_, err := h.task(m, "go")
 		var over *budget.ExceededError
-		if !errors.As(err, &over) || !errors.Is(err, budget.ErrExceeded) || over.Limit != "40 model calls" || over.Said != "that far" {
+		if !errors.As(err, &over) || !errors.Is(err, budget.ErrExceeded) || over.Limit != "40 model calls" || over.Summary != "that far" {
 			t.Errorf("it ended with %v, want its last words at 40 model calls", err)
 		}
 		synctest.Wait()
@@ -94,7 +94,7 @@ func TestAnAnswerIsNoLongerThanWhatIsLeft(t *testing.T) {
 		h := newHouse(t, model, slow())
 		_, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "slow"), Limits: budget.Limits{Tokens: 40_000}}), "go")
 		var over *budget.ExceededError
-		if !errors.As(err, &over) || over.Limit != "40000 tokens" || over.Said != "so far" {
+		if !errors.As(err, &over) || over.Limit != "40000 tokens" || over.Summary != "so far" {
 			t.Errorf("it ended with %v, want its last words, cut as they are", err)
 		}
 		if len(limits) < 3 || used > 40_000 || used < 20_000 {
@@ -131,7 +131,7 @@ func TestACallWaitsForWhatThoseInFlightMayNotNeed(t *testing.T) {
 			m, err := llm.Collect(model.Stream(ctx, r), nil)
 			return m.Message, err
 		}))
-		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent"), Limits: budget.Limits{Tokens: 40_000}, ForLife: true})
+		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent"), Limits: budget.Limits{Tokens: 40_000}, LifetimeBudget: true})
 		if _, err := h.task(m, "go"); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestToolsEndInTimeForLastWords(t *testing.T) {
 		start = time.Now()
 		_, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "slow"), Limits: budget.Limits{Wall: time.Minute}}), "go")
 		var over *budget.ExceededError
-		if !errors.As(err, &over) || over.Said != "nothing yet" || over.Limit != "1m0s for one task" || at != 54*time.Second {
+		if !errors.As(err, &over) || over.Summary != "nothing yet" || over.Limit != "1m0s for one task" || at != 54*time.Second {
 			t.Errorf("after %v: %v; want the last words after 54s", at, err)
 		}
 	})
@@ -213,7 +213,7 @@ func TestAShareIsWhatASubAgentHasAndTheRestComesBack(t *testing.T) {
 			}
 			return call(use("1", "slow", waitArgs{"1s"}))
 		}), slow())
-		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "slow"), Limits: budget.Limits{ModelCalls: 20}, ForLife: true})
+		m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "slow"), Limits: budget.Limits{ModelCalls: 20}, LifetimeBudget: true})
 		if _, err := h.task(m, "go"); err != nil {
 			t.Fatal(err)
 		}
@@ -434,7 +434,7 @@ func TestAWildTreeKeepsToItsLimits(t *testing.T) {
 func (w *wild) live(t *testing.T, ends time.Duration) {
 	h := newHouse(t, w.model(), slow())
 	changes := h.community.Subscribe()
-	m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "slow"), Limits: w.limits, ForLife: true})
+	m := h.spawn(agent.Order{Policy: allowed(t, "replicate_agent", "slow"), Limits: w.limits, LifetimeBudget: true})
 	ctx, cancel := context.WithTimeout(t.Context(), ends)
 	defer cancel()
 	var watching sync.WaitGroup

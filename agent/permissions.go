@@ -11,42 +11,42 @@ import (
 	"symbio/security/permission"
 )
 
-// permissions decide what one agent may do: its own rules, those of its parents and of its definition, and those of the
-// agents that it works for. They last from the spawn of the agent to its end, over restarts. They are safe for concurrent
-// use: all fields but requesters are constant once the agent runs.
+// permissions decide what one agent may do, by the rules of the agent, its parents, its definition, and the agents that it
+// works for now. They last from the spawn to the end of the agent, over restarts. They are safe for concurrent use: all
+// fields but requesters are constant once the agent runs.
 type permissions struct {
 	factory *Factory
 	self    community.Member // set by instance.setSelf
-	line    []*permissions   // of the parents on this node, the first one first, and these at the end
-	lender  permission.Chain // to which the lease holds an agent that is lent to another node
+	lineage []*permissions   // those of the parents on this node, outermost first; the agent's own are last
+	lender  permission.Chain // the borrower's constraints, if the agent is lent to another node
 	policy  func() permission.Policy
 	memory  *permission.Memory
-	keep    []string              // tools that the parent let it have; nil = all
-	own     definitionConstraints // of its definition, set before the agent begins
+	keep    []string              // the tools that the parent left to it; nil = all
+	own     definitionConstraints // those of the definition, set before the agent starts
 
 	mu         sync.Mutex
-	requesters requesters // those that it works for now; guarded by mu
+	requesters requesters // of the running task; guarded by mu
 }
 
 // newPermissions returns the permissions of an agent that has no parent on this node.
 func newPermissions(f *Factory, policy func() permission.Policy) *permissions {
 	p := &permissions{factory: f, policy: policy, memory: new(permission.Memory)}
-	p.line = []*permissions{p}
+	p.lineage = []*permissions{p}
 	return p
 }
 
-// newChild returns the permissions of a sub-agent that is left the tools in keep; nil = all.
+// newChild returns the permissions of a sub-agent, which may use the tools in keep; nil = all tools.
 func (p *permissions) newChild(keep []string) *permissions {
 	child := newPermissions(p.factory, p.policy)
-	child.keep, child.line = keep, append(slices.Clip(p.line), child)
+	child.keep, child.lineage = keep, append(slices.Clip(p.lineage), child)
 	return child
 }
 
-// links returns the links that the agent itself has, in a new slice: those of its parents, then its own. Each is granted
-// more beside what it is granted anyway.
+// links returns the agent's own links of the chain in a new slice: its parents', then its own. more is added to the rules
+// that each link has been granted.
 func (p *permissions) links(more []permission.Granted) permission.Chain {
-	chain := slices.Clone(p.line[0].lender)
-	for _, agent := range p.line {
+	chain := slices.Clone(p.lineage[0].lender)
+	for _, agent := range p.lineage {
 		chain = append(chain, permission.Link{
 			Name: agent.self.Name, Policy: agent.policy(), Memory: agent.memory, Granted: func() []permission.Granted { return agent.granted(more) },
 		})
@@ -60,8 +60,7 @@ func (p *permissions) links(more []permission.Granted) permission.Chain {
 	return chain
 }
 
-// granted returns the rules that were granted to the agent while it runs: more, those of Config.Granted, and those of its
-// active skills.
+// granted returns the rules that the agent was granted while it runs: more, Config.Granted, and those of its active skills.
 func (p *permissions) granted(more []permission.Granted) []permission.Granted {
 	all := more
 	if f := p.factory.cfg.Granted; f != nil {
@@ -74,8 +73,8 @@ func (p *permissions) granted(more []permission.Granted) []permission.Granted {
 	return all
 }
 
-// chain returns the chain that every call of the agent is judged by: its links, those of the agents that it works for, and
-// what its remote requesters are held to. more is granted to all of these agents, to see what would come of it.
+// chain returns the chain that judges every call of the agent: its own links, its requesters' links, and the constraints of
+// remote requesters. more is granted to all of these agents, to try what a rule would change.
 func (p *permissions) chain(more ...permission.Granted) permission.Chain {
 	chain := p.links(more)
 	now := p.currentRequesters()
@@ -85,14 +84,15 @@ func (p *permissions) chain(more ...permission.Granted) permission.Chain {
 	return append(chain, now.remoteConstraints...)
 }
 
-// keeps reports whether the agent's parent let it have a tool. An agent that may make sub-agents keeps the tools for them.
-func (p *permissions) keeps(tool string) bool {
+// keepsTool reports whether the agent's parent left it a tool. An agent that keeps replicate_agent keeps the tools for
+// sub-agents, too.
+func (p *permissions) keepsTool(tool string) bool {
 	return p.keep == nil || slices.Contains(p.keep, tool) || team.IsOwnTool(tool) && slices.Contains(p.keep, replicate.Name)
 }
 
-// lasting returns the rules that would allow a call from now on; none if nothing exact would. It tries them: where a
-// guardrail or a definition asks in spite of them, they are not offered.
-func (p *permissions) lasting(call permission.Call, plan *permission.Plan) []permission.Granted {
+// lastingRules returns the rules that would allow a call from now on; none if no exact rule would. It tries them on the
+// chain: rules that a guardrail or a definition overrules are not offered to the person.
+func (p *permissions) lastingRules(call permission.Call, plan *permission.Plan) []permission.Granted {
 	more := call.Lasting(plan)
 	if len(more) == 0 || p.factory.cfg.Granted == nil {
 		return nil
@@ -104,13 +104,13 @@ func (p *permissions) lasting(call permission.Call, plan *permission.Plan) []per
 	return more
 }
 
-// remember keeps a person's answer to exactly this call, for the agent and for its parents, which were asked with it.
+// remember stores a person's answer to exactly this call, for the agent and its parents: the question was theirs, too.
 func (p *permissions) remember(call permission.Call, allow bool) {
 	answer := permission.Deny
 	if allow {
 		answer = permission.Allow
 	}
-	for _, agent := range p.line {
+	for _, agent := range p.lineage {
 		agent.memory.Remember(call, agent.policy(), answer)
 	}
 }
@@ -120,21 +120,21 @@ type guard struct{ permissions *permissions }
 
 // Judge returns the verdict on a call.
 func (g guard) Judge(c permission.Call) permission.Verdict {
-	if c.Within == nil { // it comes from no Set
+	if c.Within == nil { // the call does not come from a tool.Set, which sets Within
 		c.Within = g.permissions.guardrails()
 	}
 	chain, c := g.decisive(c)
 	return chain.Judge(c)
 }
 
-// Explain returns how the verdict on a call comes about.
+// Explain returns how each link judges a call, for people.
 func (g guard) Explain(c permission.Call) permission.Explanation {
 	chain, c := g.decisive(c)
 	return chain.Explain(c)
 }
 
-// decisive returns the chain and the call by which a call is judged. For all tools but those for sub-agents that is the
-// agent's chain, and the call itself.
+// decisive returns the chain and the call that are judged: the agent's chain and the call itself, except for the tools for
+// sub-agents.
 func (g guard) decisive(c permission.Call) (permission.Chain, permission.Call) {
 	chain := g.permissions.chain()
 	if team.IsOwnTool(c.Tool) {
@@ -143,7 +143,7 @@ func (g guard) decisive(c permission.Call) (permission.Chain, permission.Call) {
 	return chain, decisiveCall(chain, c)
 }
 
-// decisiveCall returns the call that decides about a call: itself, unless it spawns an agent on another node.
+// decisiveCall returns the call to judge: c itself, or lending.DecisiveCall if c spawns an agent on another node.
 func decisiveCall(chain permission.Chain, c permission.Call) permission.Call {
 	if node := c.Args["node"]; c.Tool == replicate.Name && node != nil && node != "" {
 		return lending.DecisiveCall(chain, c)
@@ -151,8 +151,8 @@ func decisiveCall(chain permission.Chain, c permission.Call) permission.Call {
 	return c
 }
 
-// forOwnTools returns a chain by which an agent may do with its own sub-agents what no rule denies: it was allowed to make
-// them, and the tools reach no other agents.
+// forOwnTools returns a chain that also allows message_agent, wait_agents and stop_agents, unless a rule denies them. The
+// agent was allowed to spawn its sub-agents, and these tools reach no other agents, so a person need not be asked again.
 func forOwnTools(chain permission.Chain) permission.Chain {
 	chain = slices.Clone(chain)
 	for i, link := range chain {

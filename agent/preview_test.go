@@ -21,7 +21,7 @@ func TestAnOutlookIsWhatAnAgentWouldHave(t *testing.T) {
 		More: func(context.Context) []tool.Tool { return []tool.Tool{named("mcp__a__b"), named("mcp__c__d")} },
 	})
 	d := defined(t, "tools: [Bash, mcp__a__*, find_members]", "permissions: {deny: [Bash]}", "guardrail: {ask: [find_members]}", "budget: {agents: 2}")
-	got, err := f.Outlook(t.Context(), agent.Order{Definition: d, Policy: everything, Limits: budget.Limits{Depth: 1}})
+	got, err := f.Preview(t.Context(), agent.Order{Definition: d, Policy: everything, Limits: budget.Limits{Depth: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestAnOutlookIsWhatAnAgentWouldHave(t *testing.T) {
 	if g := got.Guardrail; g == nil || len(g.Ask) != 1 || g.Ask[0].String() != "find_members" {
 		t.Errorf("guardrail %+v", got.Guardrail)
 	}
-	if _, err := f.Outlook(t.Context(), agent.Order{Definition: defined(t, "sandbox: {write: [nowhere]}")}); err == nil {
+	if _, err := f.Preview(t.Context(), agent.Order{Definition: defined(t, "sandbox: {write: [nowhere]}")}); err == nil {
 		t.Error("a directory that is not there was taken")
 	}
 }

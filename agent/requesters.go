@@ -9,24 +9,24 @@ import (
 	"symbio/security/permission"
 )
 
-// requesters are those that an agent works for: all that asked for its task, and all that had asked these. What the agent
-// does is judged by their permissions, too, so that an agent cannot have another do what it may not do itself
-// (security.md 7.3).
+// requesters are the agents and nodes that an agent works for: the sender of its task, the sender's requesters, and so on.
+// Their permissions judge the agent's calls, too, so that an agent cannot have another one do what it may not do itself
+// (confused deputy; security.md 7.3).
 type requesters struct {
-	local             []*permissions   // of agents of this node whose permissions are not the agent's own already
-	remote            []string         // names of the others, for people; see remoteRequesters
-	remoteConstraints permission.Chain // what the others are held to, as their nodes say
+	local             []*permissions   // agents of this node, without the agent itself and its parents
+	remote            []string         // names of the requesters on other nodes, for people; see remoteRequesters
+	remoteConstraints permission.Chain // the constraints that other nodes sent with the task; they only restrict
 }
 
-// currentRequesters returns those that the agent works for now.
+// currentRequesters returns the requesters of the running task. The slices are never changed, only replaced.
 func (p *permissions) currentRequesters() requesters {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requesters
 }
 
-// setRequesters sets by their addresses those that the agent works for; with nil there are none. Config.Authorize
-// decides what other nodes may ask for; constraints are what their nodes say that the remote requesters are held to.
+// setRequesters replaces the requesters by those with these addresses; nil = none. constraints are those that the remote
+// requesters' nodes sent. Which signals other nodes may send at all was decided before, by the node's authorize rules.
 func (p *permissions) setRequesters(addresses []string, constraints permission.Chain) {
 	next := requesters{local: p.localRequesters(addresses), remote: p.remoteRequesters(addresses), remoteConstraints: constraints}
 	p.mu.Lock()
@@ -34,7 +34,7 @@ func (p *permissions) setRequesters(addresses []string, constraints permission.C
 	p.requesters = next
 }
 
-// addRequesters has the agent work for these as well, until the next setRequesters.
+// addRequesters adds requesters until the next setRequesters, for a text that reaches the agent in the middle of a task.
 func (p *permissions) addRequesters(addresses []string, constraints permission.Chain) {
 	local, remote := p.localRequesters(addresses), p.remoteRequesters(addresses)
 	p.mu.Lock()
@@ -46,12 +46,12 @@ func (p *permissions) addRequesters(addresses []string, constraints permission.C
 	}
 }
 
-// localRequesters returns the permissions of the requesting agents of this node, without those that are part of the agent's
-// own links: itself and its parents.
+// localRequesters returns the permissions of requesters on this node, without duplicates, and without the agent itself and
+// its parents: their links are in the chain already.
 func (p *permissions) localRequesters(addresses []string) (local []*permissions) {
 	for _, address := range addresses {
 		requester := p.factory.instances.byAddress(address)
-		if requester == nil || slices.Contains(local, requester.permissions) || slices.Contains(p.line, requester.permissions) {
+		if requester == nil || slices.Contains(local, requester.permissions) || slices.Contains(p.lineage, requester.permissions) {
 			continue
 		}
 		local = append(local, requester.permissions)
@@ -59,9 +59,8 @@ func (p *permissions) localRequesters(addresses []string) (local []*permissions)
 	return local
 }
 
-// remoteRequesters names the requesters that are not of this node, for people: a node, or NODE/AGENT. The calling node, the
-// first of the requesters, comes first: its connection proves it. All others are what that node says, the nearest first,
-// and marked as claimed.
+// remoteRequesters names the requesters on other nodes, for people, as NODE or NODE/AGENT. The calling node comes first: its
+// connection proves its identity. The others are that node's claim; they follow nearest first and are marked as claimed.
 func (p *permissions) remoteRequesters(addresses []string) (names []string) {
 	var members map[community.MemberID]community.Member
 	name := func(id string) string {
@@ -88,12 +87,12 @@ func (p *permissions) remoteRequesters(addresses []string) (names []string) {
 	return names
 }
 
-// claimed marks a name in a chain that another node gives.
+// claimed is appended to names that another node claims and nothing proves.
 const claimed = " (claimed)"
 
-// onBehalfOf names those that the agent acts for, the nearest first: its parents, then its requesters.
+// onBehalfOf names the agents and nodes that the agent acts for, the nearest first: its parents, then its requesters.
 func (p *permissions) onBehalfOf() (names []string) {
-	for _, parent := range slices.Backward(p.line[:len(p.line)-1]) {
+	for _, parent := range slices.Backward(p.lineage[:len(p.lineage)-1]) {
 		names = append(names, parent.self.Name)
 	}
 	now := p.currentRequesters()
@@ -103,8 +102,8 @@ func (p *permissions) onBehalfOf() (names []string) {
 	return append(names, now.remote...)
 }
 
-// encodeConstraints returns what goes with a call of the agent: what it and its requesters are held to. The agents of this node know
-// each other, so that a call to one of them carries only what other nodes said.
+// encodeConstraints encodes the constraints that go with a signal of the agent (Signal.OnBehalf). Another node gets the whole
+// chain. An agent of this node gets only the constraints of remote requesters, because it finds the local ones by address.
 func (p *permissions) encodeConstraints(toOtherNode bool) ([]byte, error) {
 	if toOtherNode {
 		return permission.WriteBehalf(p.chain())

@@ -15,53 +15,54 @@ import (
 	"symbio/skills"
 )
 
-// SkillUse says how agents are shown skills and take them. The zero value is usable.
+// SkillUse configures how agents see and activate skills. The zero value is usable.
 type SkillUse struct {
 	// Tools are the tools for skills that agents have, of skill.Names(). Default: skill.Default().
 	Tools []string
-	// Prompt says how the catalog is shown, and by which rule names are resolved; Omit and Search are set for
-	// each agent.
+	// Prompt configures the catalog in the system prompt and how names are resolved. Omit and Search are set for each
+	// agent.
 	Prompt skills.PromptOptions
-	// DefaultLimit and MaxLimit of a search; see skill.Config.
+	// DefaultLimit and MaxLimit bound the results of a search; see skill.Config.
 	DefaultLimit, MaxLimit int
-	// UnknownFails makes a definition that names a skill which there is not an error of the spawn. Default: it
-	// is missed, and said so.
+	// UnknownFails makes Spawn fail if a definition names an unknown skill. Default: the agent starts without the skill
+	// and reports it.
 	UnknownFails bool
 }
 
-// agentSkills are the skills of one agent: those of its definition, those that it took, and the catalog that its model is
-// shown. Only Receive uses it, and the tools that Receive waits for.
+// agentSkills manages the skills of one agent: those of its definition, those that it activated, and the catalog in its
+// system prompt. It needs no lock: only Receive and the tools that Receive waits for use it.
 type agentSkills struct {
 	instance *instance
-	registry trustingRegistry // its Registry is nil if the node has no skills; then no method does anything
+	registry trustingRegistry // its Registry is nil if the node has no skills; then the methods do nothing
 	denied   deniedSkills
 
 	prepared    bool
 	preloaded   string          // the texts of the definition's skills
 	preloadedID map[string]bool // their ids
 
-	epoch      int    // how often messages were lost that may have held a skill's text
-	took       bool   // a skill was taken in this task
-	attached   int    // the epoch for which reattached was made
+	epoch      int    // counts how often the conversation lost messages that may have had a skill's text
+	took       bool   // a skill was activated in this task
+	attached   int    // the epoch for which reattached was built
 	reattached string // the texts of skills that the conversation lost
 
-	snapshot *skills.Snapshot // that catalog was made of; nil = none yet
+	snapshot *skills.Snapshot // the snapshot that catalog was built from; nil = none yet
 	catalog  string           // for the system prompt
 }
 
+// newAgentSkills returns the skills of an agent that has activated none.
 func newAgentSkills(i *instance) *agentSkills {
 	return &agentSkills{instance: i, registry: trustingRegistry{i.factory.cfg.Skills, i}}
 }
 
-// deniedSkills remembers which skills of a catalog the agent's permissions deny it: they do not change while it runs, and a
-// catalog may be long. It is safe for concurrent use.
+// deniedSkills caches which skills of a catalog the agent's permissions deny. A catalog may be long, and the rules for skills
+// do not change while the agent runs. It is safe for concurrent use, because searches may run side by side.
 type deniedSkills struct {
 	mu       sync.Mutex
 	snapshot *skills.Snapshot // guarded by mu
 	ids      map[string]bool  // true = denied; guarded by mu
 }
 
-// has returns what judge returned for the skill with this id, which it calls once for each snapshot.
+// has returns the result of judge for the skill with this id. It calls judge once for each snapshot.
 func (d *deniedSkills) has(now *skills.Snapshot, id string, judge func() bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +78,7 @@ func (d *deniedSkills) has(now *skills.Snapshot, id string, judge func() bool) b
 }
 
 // exist reports whether the node has skills.
-func (s *agentSkills) exist() bool { return s.registry.Registry != nil }
+func (s *agentSkills) enabled() bool { return s.registry.Registry != nil }
 
 // use returns the node's settings for skills.
 func (s *agentSkills) use() SkillUse { return s.instance.factory.cfg.SkillUse }
@@ -85,9 +86,9 @@ func (s *agentSkills) use() SkillUse { return s.instance.factory.cfg.SkillUse }
 // id names the agent for the registry.
 func (s *agentSkills) id() string { return string(s.instance.self.ID) }
 
-// tools returns the agent's tools for skills.
+// tools returns the agent's tools for skills; none if the node has no skills.
 func (s *agentSkills) tools() []tool.Tool {
-	if !s.exist() {
+	if !s.enabled() {
 		return nil
 	}
 	use := s.use()
@@ -97,28 +98,28 @@ func (s *agentSkills) tools() []tool.Tool {
 		Registry: s.registry, Agent: s.id(), Names: use.Tools, Shown: shown,
 		DefaultLimit: use.DefaultLimit, MaxLimit: use.MaxLimit,
 		Epoch: func() int { return s.epoch },
-		Took:  s.taken,
+		Took:  s.onTaken,
 	})
 }
 
-// taken notes and reports that the agent took a skill in this task.
-func (s *agentSkills) taken(name string) {
+// onTaken records and reports that the agent activated a skill in this task.
+func (s *agentSkills) onTaken(name string) {
 	s.took = true
 	s.instance.report(Event{Type: EventSkill, Text: name})
 }
 
-// dirs returns the directories of the agent's active skills. A sub-agent gets none of its parent's.
+// dirs returns the directories of the agent's active skills, which its file tools may read. Sub-agents do not inherit them.
 func (s *agentSkills) dirs() []string {
-	if !s.exist() {
+	if !s.enabled() {
 		return nil
 	}
 	return s.registry.Dirs(s.id())
 }
 
-// omits reports whether a skill is not shown to the agent: it has it from the start, or its permissions deny it to take the
-// skill.
+// omits reports whether a skill is left out of the agent's catalog: the agent has it from the start, or its permissions deny
+// the activation. The model should not see a skill that it cannot activate.
 func (s *agentSkills) omits(one skills.Skill) bool {
-	taking := s.takingTool()
+	taking := s.activationTool()
 	if taking == "" || s.preloadedID[one.ID] {
 		return true
 	}
@@ -127,14 +128,14 @@ func (s *agentSkills) omits(one skills.Skill) bool {
 	})
 }
 
-// call returns the call of a tool by which the agent would take a skill.
+// call returns the tool call with which the agent would activate a skill, for the permission check.
 func (s *agentSkills) call(tool string, one skills.Skill) permission.Call {
 	i := s.instance
 	return permission.Call{Tool: tool, Args: map[string]any{"skillName": one.Name}, Dir: i.factory.cfg.Dir, Within: i.permissions.ownGuardrails()}
 }
 
-// takingTool returns the tool by which the agent takes skills; "" = it has none.
-func (s *agentSkills) takingTool() string {
+// activationTool returns the tool with which the agent activates skills; "" = it has none.
+func (s *agentSkills) activationTool() string {
 	for _, name := range []string{skill.Activate, skill.Load} {
 		if s.hasTool(name) {
 			return name
@@ -149,12 +150,13 @@ func (s *agentSkills) hasTool(name string) bool {
 	if names == nil {
 		names = skill.Default()
 	}
-	return slices.Contains(names, name) && s.instance.def.HasTool(name) && s.instance.permissions.keeps(name)
+	return slices.Contains(names, name) && s.instance.def.HasTool(name) && s.instance.permissions.keepsTool(name)
 }
 
-// prepare makes the agent's skills ready for its next task.
+// prepare releases the skills of the last task, looks for new ones, and activates those of the definition before the first
+// task.
 func (s *agentSkills) prepare(ctx context.Context) error {
-	if !s.exist() {
+	if !s.enabled() {
 		return nil
 	}
 	if err := s.registry.EndTurn(ctx, s.id()); err != nil {
@@ -166,22 +168,23 @@ func (s *agentSkills) prepare(ctx context.Context) error {
 	return s.reattach(ctx)
 }
 
-// refreshAfterTools looks for skills again if the agent can take any: its tools may have made one.
+// refreshAfterTools looks for skills again, because the agent's tools may have written a SKILL.md.
 func (s *agentSkills) refreshAfterTools(ctx context.Context) {
-	if s.exist() && s.takingTool() != "" {
+	if s.enabled() && s.activationTool() != "" {
 		s.refresh(ctx, s.registry.RefreshNow)
 	}
 }
 
+// refresh runs one of the registry's two refresh functions. On an error the agent goes on with the known skills.
 func (s *agentSkills) refresh(ctx context.Context, refresh func(context.Context) (skills.Catalog, error)) {
-	if _, err := refresh(ctx); err != nil { // then the agent goes on with the skills that are known
+	if _, err := refresh(ctx); err != nil {
 		s.instance.factory.cfg.Logger.Warn("skills not looked at again", "agent", s.id(), "err", err)
 	}
 }
 
-// reattach puts the texts of active skills that the conversation lost into the system prompt.
+// reattach adds the texts of active skills to the system prompt after the conversation lost the messages that had them.
 func (s *agentSkills) reattach(ctx context.Context) error {
-	if !s.exist() || s.attached == s.epoch {
+	if !s.enabled() || s.attached == s.epoch {
 		return nil
 	}
 	all, err := s.registry.Reattach(ctx, s.id(), s.epoch, skills.ReattachBudget{})
@@ -197,7 +200,7 @@ func (s *agentSkills) reattach(ctx context.Context) error {
 	return nil
 }
 
-// messagesLost notes that messages are gone from the conversation: of earlier tasks, or only of this one.
+// messagesLost records that compaction removed messages: of earlier tasks, or only of this one.
 func (s *agentSkills) messagesLost(earlier bool) {
 	if earlier || s.took { // else no skill's text is lost
 		s.epoch++
@@ -232,10 +235,10 @@ func (s *agentSkills) preload(ctx context.Context) {
 	s.preloaded = skills.PreloadPrompt(all)
 }
 
-// prompt returns the skills' part of the system prompt: the catalog, the skills of the definition, and those whose texts the
-// conversation has lost.
+// prompt returns the skills' part of the system prompt: the catalog, the texts of the definition's skills, and the
+// reattached texts. The catalog is rendered again only when the snapshot has changed, so that providers can cache the prompt.
 func (s *agentSkills) prompt() string {
-	if !s.exist() {
+	if !s.enabled() {
 		return ""
 	}
 	if now := s.registry.Now(); s.snapshot != now {
@@ -256,24 +259,25 @@ func (s *agentSkills) prompt() string {
 	return b.String()
 }
 
-// maxNamed bounds the names in an event about a catalog.
-const maxNamed = 20
+// maxCatalogNames bounds the names in a catalog event: enough for a line that people read.
+const maxCatalogNames = 20
 
+// reportCatalog reports which skills the model sees, and logs those that were shortened or dropped.
 func (s *agentSkills) reportCatalog(r skills.Rendered) {
 	if r.Text == "" {
 		return
 	}
 	i := s.instance
-	i.report(Event{Type: EventCatalog, Text: strings.Join(r.Listed[:min(len(r.Listed), maxNamed)], ", "), Total: float64(len(r.Listed) + len(r.Dropped))})
+	i.report(Event{Type: EventCatalog, Text: strings.Join(r.Listed[:min(len(r.Listed), maxCatalogNames)], ", "), Total: float64(len(r.Listed) + len(r.Dropped))})
 	if r.Truncated() {
 		i.factory.cfg.Logger.Info("catalog of skills shortened", "agent", i.self.ID, "shortened", len(r.Shortened), "dropped", len(r.Dropped))
 	}
 }
 
-// takeMentioned takes the skills that a person names in a message, and returns what the agent's model reads with the
-// message. Naming a skill is enough where a rule would ask; a denial stands.
-func (s *agentSkills) takeMentioned(ctx context.Context, message string) string {
-	if !s.exist() {
+// activateMentioned activates the skills that a person names in a message, and returns their texts, which follow the message.
+// The mention counts as the person's approval where a rule would ask. A deny rule still denies.
+func (s *agentSkills) activateMentioned(ctx context.Context, message string) string {
+	if !s.enabled() {
 		return ""
 	}
 	var b strings.Builder
@@ -289,7 +293,7 @@ func (s *agentSkills) takeMentioned(ctx context.Context, message string) string 
 			continue // some $word
 		}
 		if err == nil {
-			err = s.allowMentioned(found)
+			err = s.checkMentioned(found)
 		}
 		var one skills.Activation
 		if err == nil {
@@ -299,7 +303,7 @@ func (s *agentSkills) takeMentioned(ctx context.Context, message string) string 
 			note(m, err)
 			continue
 		}
-		s.taken(one.Skill.Name)
+		s.onTaken(one.Skill.Name)
 		b.WriteString("\n\n" + one.Context())
 	}
 	return b.String()
@@ -307,8 +311,8 @@ func (s *agentSkills) takeMentioned(ctx context.Context, message string) string 
 
 var errDeniedSkill = errors.New("denied")
 
-// allowMentioned judges and records that a person has the agent take a skill.
-func (s *agentSkills) allowMentioned(one skills.Skill) error {
+// checkMentioned judges and records the activation of a skill that a person named.
+func (s *agentSkills) checkMentioned(one skills.Skill) error {
 	call := s.call(skill.Activate, one)
 	d := tool.Decision{Agent: s.id(), Tool: call.Tool, Args: call.Args, Verdict: s.instance.permissions.links(nil).Judge(call), By: "the message"}
 	d.Approved = d.Verdict.Action != permission.Deny

@@ -15,18 +15,20 @@ import (
 	"symbio/community"
 )
 
-// Replicate spawns a copy of the agent: the same definition and model, at most the same permissions, out of the same
-// budget (spec: Replicable; architecture: invariant 7). budget.ErrExceeded says which limit is reached. It is safe
-// for concurrent use.
+// Replicate spawns a copy of the agent: the same definition and model, at most the same permissions, and the same budget
+// (spec: Replicable; architecture: invariant 7). The error wraps budget.ErrExceeded if a limit is reached. It is safe for
+// concurrent use.
 func (a *Agent) Replicate(ctx context.Context, r community.Replica) (community.Member, error) {
-	c, err := a.spawn(ctx, team.Wanted{Reason: r.Reason, Name: r.Name, Node: r.Node, Keep: r.Keep})
+	c, err := a.spawn(ctx, team.SpawnRequest{Reason: r.Reason, Name: r.Name, Node: r.Node, Keep: r.Keep})
 	if err != nil {
 		return community.Member{}, err
 	}
 	return c.Member, nil
 }
 
-func (a *Agent) spawn(ctx context.Context, w team.Wanted) (*team.Child, error) {
+// spawn starts a sub-agent and adds it to the team. On an error nothing is left of it: its place in the budget is released,
+// and a member that was started already is terminated.
+func (a *Agent) spawn(ctx context.Context, w team.SpawnRequest) (*team.Child, error) {
 	have := a.set.Names()
 	if unknown := slices.DeleteFunc(slices.Clone(w.Keep), func(name string) bool { return slices.Contains(have, name) }); len(unknown) > 0 {
 		return nil, fmt.Errorf("you do not have the tools %v; yours are %v", unknown, have)
@@ -55,8 +57,9 @@ func (a *Agent) spawn(ctx context.Context, w team.Wanted) (*team.Child, error) {
 	return c, nil
 }
 
-// newChild returns a new sub-agent of this node, with a place in the budget.
-func (i *instance) newChild(ctx context.Context, w team.Wanted) (*instance, error) {
+// newChild returns the instance of a sub-agent on this node, with a place in the budget. The caller must close the account if
+// the sub-agent does not start.
+func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance, error) {
 	def, model := i.def, i.unmetered
 	var most budget.Limits
 	if w.Definition != "" && w.Definition != i.def.Name {
@@ -64,7 +67,7 @@ func (i *instance) newChild(ctx context.Context, w team.Wanted) (*instance, erro
 		if def, model, err = i.factory.definition(ctx, w.Definition, i.unmetered); err != nil {
 			return nil, err
 		}
-		most = def.Budget // that of the agent's own definition holds already
+		most = def.Budget // a copy has the same definition, whose budget limits the parent already
 	}
 	account, err := i.account.Open(most, w.Share, false)
 	if err != nil {
@@ -77,17 +80,17 @@ func (i *instance) newChild(ctx context.Context, w team.Wanted) (*instance, erro
 	return child.withModel(model), nil
 }
 
-// keepFor returns the tools that a sub-agent of this definition keeps if the model names none; nil = all there are. An agent
-// whose own definition leaves some out does not get them by way of another definition.
+// keepFor returns the tools that a sub-agent of a definition may use if the model names none; nil = all. It is at most the
+// agent's own tools: an agent must not get a tool by spawning a sub-agent of another definition.
 func (a *Agent) keepFor(definition string) []string {
 	i := a.instance
 	if i.def.Tools == nil || definition == "" || definition == i.def.Name {
 		return i.permissions.keep
 	}
-	return slices.DeleteFunc(a.set.Names(), func(name string) bool { return !i.permissions.keeps(name) })
+	return slices.DeleteFunc(a.set.Names(), func(name string) bool { return !i.permissions.keepsTool(name) })
 }
 
-// newTeam returns the agent's team.
+// newTeam returns the agent's team, whose functions run in the tools of this agent.
 func (a *Agent) newTeam() *team.Team {
 	i := a.instance
 	return team.New(team.Config{
@@ -98,17 +101,18 @@ func (a *Agent) newTeam() *team.Team {
 			return i.permissions.encodeConstraints(to.Member.Node != i.self.Node)
 		},
 		Deadline: func() (time.Time, error) {
-			if t := i.task.paysFrom(); t != nil {
+			if t := i.task.currentBudget(); t != nil {
 				return t.Until(), i.account.TimeExceeded()
 			}
 			return time.Now().Add(i.account.Wall()), i.account.TimeExceeded()
 		},
 		Done:            i.remoteTaskDone,
-		PendingSteering: func() int { return a.talk.PendingSteering() },
+		PendingSteering: func() int { return a.conversation.PendingSteering() },
 	})
 }
 
-// remoteTaskDone reports the end of a task on another node, whose agent does not report here.
+// remoteTaskDone reports the end of a task on another node. Agents of other nodes do not report events here, so this node
+// reports for them.
 func (i *instance) remoteTaskDone(c *team.Child, text string, err error) {
 	if !c.Account.IsRemote() {
 		return
@@ -120,9 +124,10 @@ func (i *instance) remoteTaskDone(c *team.Child, text string, err error) {
 	i.factory.cfg.Report(e)
 }
 
-// localHandle is the handle of a sub-agent of this node.
+// localHandle is the team.Handle of a sub-agent on this node.
 type localHandle struct{ instance *instance }
 
+// Stop terminates the sub-agent and waits until it has ended. A sub-agent that is gone already is no error.
 func (h localHandle) Stop(ctx context.Context) {
 	err := h.instance.factory.cfg.Community.Terminate(ctx, h.instance.self.ID)
 	if err != nil && !errors.Is(err, community.ErrNotFound) {
@@ -130,6 +135,7 @@ func (h localHandle) Stop(ctx context.Context) {
 	}
 }
 
+// Gone returns an error if the sub-agent is no member any more.
 func (h localHandle) Gone() error {
 	if _, here := h.instance.factory.cfg.Community.Member(h.instance.self.ID); here {
 		return nil
@@ -137,6 +143,7 @@ func (h localHandle) Gone() error {
 	return errors.New("it has ended")
 }
 
+// Steer delivers a text of the parent's model. It carries the parent's constraints, like a task.
 func (h localHandle) Steer(ctx context.Context, text string) (conversation.Receipt, error) {
 	constraints, err := h.instance.parent.permissions.encodeConstraints(false)
 	if err != nil {
@@ -145,4 +152,4 @@ func (h localHandle) Steer(ctx context.Context, text string) (conversation.Recei
 	return h.instance.factory.SteerFrom(ctx, h.instance.self.ID, text, community.Signal{Requester: peer.Requester(ctx), OnBehalf: constraints})
 }
 
-func (h localHandle) Doing() string { return h.instance.currentActivity() }
+func (h localHandle) Activity() string { return h.instance.currentActivity() }

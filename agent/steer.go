@@ -11,19 +11,20 @@ import (
 	"symbio/community"
 )
 
-// Steer gives a text to an agent of this node while it works: its model reads the text before its next turn. Steer waits
-// until the model answers, or until it is clear that it will not; then the receipt says that the text was given back. If the
-// agent has no task, the text goes in front of the next one, and the receipt says so.
+// Steer delivers a text to an agent of this node while it works. The model reads the text before its next turn. Steer blocks
+// until the model answers, or until it is clear that the model will not; then the receipt says that the text was returned.
+// If the agent has no task, the text is put in front of the next one, and the receipt says so.
 //
-// community.ErrNotFound: no such agent. conversation.ErrBusy: too much waits. The cause of ctx: the receipt says whether
-// it was withdrawn.
+// Errors: community.ErrNotFound if there is no such agent, conversation.ErrBusy if too many texts wait, the cause of ctx if
+// ctx ended; then the receipt says whether the text was withdrawn.
 func (f *Factory) Steer(ctx context.Context, id community.MemberID, text string) (conversation.Receipt, error) {
 	return f.SteerWith(ctx, id, conversation.Steering{Text: text, Keep: true})
 }
 
-// SteerWith is Steer with a choice of what happens to the text if the agent has no task; see conversation.Steering.
+// SteerWith is like Steer, but the caller chooses what happens to the text if the agent has no task; see
+// conversation.Steering.
 func (f *Factory) SteerWith(ctx context.Context, id community.MemberID, s conversation.Steering) (conversation.Receipt, error) {
-	talk, err := f.talk(id)
+	talk, err := f.conversation(id)
 	if err == nil {
 		err = team.CheckText(s.Text)
 	}
@@ -33,9 +34,9 @@ func (f *Factory) SteerWith(ctx context.Context, id community.MemberID, s conver
 	return talk.Interject(ctx, s)
 }
 
-// SteerFrom is Steer for a text that came with a signal of another member or node. The model reads from which node it comes.
-// From then on until its task ends the agent is held to the requesters' permissions, too: a requester cannot have the agent
-// do what it may not do itself.
+// SteerFrom is like Steer, for a text in a signal of another member or node. The model reads which node sent it. From then on
+// until the task ends, the requesters' permissions judge the agent's calls, too: a requester must not use the agent to do
+// what the requester may not do itself.
 func (f *Factory) SteerFrom(ctx context.Context, id community.MemberID, text string, by community.Signal) (conversation.Receipt, error) {
 	constraints, err := peer.Constraints(by)
 	if err != nil {
@@ -43,7 +44,7 @@ func (f *Factory) SteerFrom(ctx context.Context, id community.MemberID, text str
 	}
 	i := f.instances.byID(id)
 	if i == nil {
-		return conversation.Receipt{}, noAgent(id)
+		return conversation.Receipt{}, notFoundError(id)
 	}
 	if err := team.CheckText(text); err != nil {
 		return conversation.Receipt{}, err
@@ -57,12 +58,13 @@ func (f *Factory) SteerFrom(ctx context.Context, id community.MemberID, text str
 	return r, err
 }
 
-// Interrupt ends the task that an agent of this node works on; its caller gets conversation.ErrInterrupted. The agent stays,
-// remembers what it did, and takes the next task. community.ErrNotFound; conversation.ErrIdle: it has no task.
+// Interrupt ends the running task of an agent of this node; the task's caller gets conversation.ErrInterrupted. The agent
+// stays, remembers what it did, and can receive the next task. Errors: community.ErrNotFound if there is no such agent,
+// conversation.ErrIdle if it has no task.
 func (f *Factory) Interrupt(id community.MemberID) error {
 	i := f.instances.byID(id)
 	if i == nil {
-		return noAgent(id)
+		return notFoundError(id)
 	}
 	if !i.task.interrupt() {
 		return fmt.Errorf("agent %s: %w", i.self.Name, conversation.ErrIdle)
@@ -70,48 +72,49 @@ func (f *Factory) Interrupt(id community.MemberID) error {
 	return nil
 }
 
-// State returns the state of the conversation of an agent of this node, without the tasks that wait in its mailbox.
-// community.ErrNotFound.
+// State returns the state of the conversation of an agent of this node, without the tasks that wait in its mailbox. The error
+// is community.ErrNotFound if there is no such agent.
 func (f *Factory) State(id community.MemberID) (conversation.State, error) {
-	talk, err := f.talk(id)
+	talk, err := f.conversation(id)
 	if err != nil {
 		return conversation.State{}, err
 	}
 	return talk.State(), nil
 }
 
-// Transcript returns a copy of what an agent of this node remembers of the tasks that have ended. community.ErrNotFound.
+// Transcript returns a copy of the messages that an agent of this node remembers of finished tasks. The error is
+// community.ErrNotFound if there is no such agent.
 func (f *Factory) Transcript(id community.MemberID) ([]llm.Message, error) {
-	talk, err := f.talk(id)
+	talk, err := f.conversation(id)
 	if err != nil {
 		return nil, err
 	}
 	return talk.Transcript(), nil
 }
 
-// Replace puts another history in the place of what an agent of this node remembers, from its next task on; see
-// conversation.Conversation.Replace. community.ErrNotFound; conversation.ErrUnsound.
+// Replace replaces the history of an agent of this node, from its next task on; see conversation.Conversation.Replace.
+// Errors: community.ErrNotFound if there is no such agent, conversation.ErrUnsound if the messages are no valid history.
 func (f *Factory) Replace(id community.MemberID, messages []llm.Message) error {
-	talk, err := f.talk(id)
+	talk, err := f.conversation(id)
 	if err != nil {
 		return err
 	}
 	return talk.Replace(messages)
 }
 
-func (f *Factory) talk(id community.MemberID) (*conversation.Conversation, error) {
+func (f *Factory) conversation(id community.MemberID) (*conversation.Conversation, error) {
 	i := f.instances.byID(id)
 	if i == nil {
-		return nil, noAgent(id)
+		return nil, notFoundError(id)
 	}
-	return i.current().talk, nil
+	return i.current().conversation, nil
 }
 
-func noAgent(id community.MemberID) error {
+func notFoundError(id community.MemberID) error {
 	return fmt.Errorf("no agent %q of this node: %w", id, community.ErrNotFound)
 }
 
-// interruptedError is conversation.ErrInterrupted with a text that other nodes may read.
+// interruptedError wraps conversation.ErrInterrupted and has a text that reaches other nodes.
 type interruptedError struct{}
 
 func (interruptedError) Error() string { return "the task was " + conversation.ErrInterrupted.Error() }

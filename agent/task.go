@@ -8,16 +8,17 @@ import (
 	"symbio/agent/budget"
 )
 
-// runningTask is the task that an agent works on, if any. It is safe for concurrent use.
+// runningTask is the task that an agent works on, if any. It is safe for concurrent use: an Interrupt comes from another
+// goroutine than Receive.
 type runningTask struct {
 	mu          sync.Mutex
-	budget      *budget.Task       // what the task is paid from; nil = there is no task; guarded by mu
+	budget      *budget.Task       // pays for the task's model calls; nil = there is no task; guarded by mu
 	stop        context.CancelFunc // ends the task; nil = there is none; guarded by mu
 	interrupted bool               // of this task, or of the last one; guarded by mu
 }
 
-// start notes that a task begins. It returns the context of the task, which ends at the given time with that cause, or when
-// the task is interrupted, and what the caller must call when the task is done.
+// start begins a task. It returns the task's context, which ends at the time end with that cause, or when the task is
+// interrupted, and a function that the caller must call when the task is done.
 func (t *runningTask) start(ctx context.Context, pays *budget.Task, end time.Time, cause error) (context.Context, func()) {
 	ctx, stop := context.WithDeadlineCause(ctx, end, cause)
 	t.mu.Lock()
@@ -32,22 +33,22 @@ func (t *runningTask) start(ctx context.Context, pays *budget.Task, end time.Tim
 	}
 }
 
-// paysFrom returns what the task is paid from; nil = there is no task.
-func (t *runningTask) paysFrom() *budget.Task {
+// currentBudget returns the budget of the running task; nil = there is no task.
+func (t *runningTask) currentBudget() *budget.Task {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.budget
 }
 
-// forTools returns the context of the task's tools, which end early enough for the model's last words.
+// forTools returns the context of the task's tools. It ends early enough for the model to sum up what is done.
 func (t *runningTask) forTools(ctx context.Context) context.Context {
-	if b := t.paysFrom(); b != nil {
+	if b := t.currentBudget(); b != nil {
 		return b.ForTools(ctx)
 	}
 	return ctx
 }
 
-// interrupt ends the task; false = there is none.
+// interrupt ends the running task. It returns false if there is none.
 func (t *runningTask) interrupt() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

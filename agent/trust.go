@@ -10,14 +10,15 @@ import (
 	"symbio/skills/trust"
 )
 
-// trustingRegistry is the registry of skills as one agent sees it: when the agent takes a skill of a project, it asks a person
-// about what the skill proposes.
+// trustingRegistry is the skill registry of one agent. When the agent activates a skill of the project, it asks a person
+// whether the skill's proposed rules are granted.
 type trustingRegistry struct {
 	*skills.Registry
 	instance *instance
 }
 
-// Activate is that of the registry. Whatever the person answers, the skill is active; they decide what it grants.
+// Activate activates a skill like skills.Registry.Activate, then asks a person about its proposed rules. The skill is active whatever
+// the person answers; the answer decides only which rules it grants.
 func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest) (skills.Activation, error) {
 	a, err := t.Registry.Activate(ctx, w)
 	if err != nil {
@@ -26,8 +27,8 @@ func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest
 	return t.propose(ctx, a), nil
 }
 
-// propose asks a person about what an active skill of a project proposes, and returns the activation as it is then. For a
-// skill of another node only `symbio skills trust` decides.
+// propose asks a person about the proposed rules of an active skill, and returns the activation with the rules that it has
+// afterwards. It never asks about a skill of another node: only `symbio skills trust` grants rules to those.
 func (t trustingRegistry) propose(ctx context.Context, s skills.Activation) skills.Activation {
 	if len(s.Proposed) == 0 || s.Skill.Scope == skills.ScopePeer {
 		return s
@@ -50,18 +51,18 @@ func (t trustingRegistry) propose(ctx context.Context, s skills.Activation) skil
 		if err := cfg.Trust(s.Skill, s.Hash, rules); err != nil {
 			cfg.Logger.Warn("trust in a skill not kept", "skill", s.Skill.Path, "err", err)
 		} else if again, err := t.Accept(ctx, id, s.Skill.Path, s.Hash); err == nil {
-			got = again // it rests on the record now, which can be revoked
+			got = again // now the grant depends on the trust record, so revoking the record revokes the grant
 		}
 	}
 	s.Granted, s.Withheld, s.Proposed = got.Granted, got.Withheld, got.Proposed
 	return s
 }
 
-// trustTool names the decisions about a skill's rules: no tool has that name.
+// trustTool is the Tool of decisions about a skill's rules in events and in the audit log. No tool has that name.
 const trustTool = "trust_skill"
 
-// ask asks a person whether the skill may have what it proposes. After a no they are not asked about the same SKILL.md
-// again, by this agent, its parents or its sub-agents. Without a person to ask the answer is no.
+// ask asks a person whether a skill gets its proposed rules. A person that declined is not asked about the same SKILL.md
+// again by any agent of the tree: repeated questions train people to say yes. Without a person to ask the answer is no.
 func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.Decision, always bool) {
 	i := t.instance
 	d = tool.Decision{
@@ -77,7 +78,7 @@ func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.
 	if i.ask == nil || i.declined.has(key) {
 		return d, false
 	}
-	answer := i.ask(ctx, Asked{Decision: d, Name: i.self.Name, For: i.permissions.onBehalfOf()})
+	answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, For: i.permissions.onBehalfOf()})
 	d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
 	if err := i.recordDecision(d); err != nil {
 		i.factory.cfg.Logger.Warn("decision not recorded", "agent", i.self.ID, "err", err)
@@ -89,7 +90,7 @@ func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.
 	return d, answer.Always
 }
 
-// notesOf returns what a person should know of the rules.
+// notesOf returns warnings about the rules for the person that decides, such as rules that allow any command.
 func notesOf(rules []string) string {
 	text := ""
 	for _, n := range trust.Notes(rules, false) {
@@ -98,7 +99,7 @@ func notesOf(rules []string) string {
 	return text
 }
 
-// declinedSkills are the SKILL.mds that a person would not trust, for an agent and all its sub-agents. It is safe for
+// declinedSkills is the set of SKILL.md files that a person declined, shared by an agent and all its sub-agents. It is safe for
 // concurrent use.
 type declinedSkills struct {
 	mu   sync.Mutex

@@ -29,7 +29,7 @@ type project struct {
 	registry *skills.Registry
 	house    *community.Community
 	agent    community.Member
-	asked    []agent.Asked
+	asked    []agent.ApprovalRequest
 	answers  []tool.Answer // the next ones
 	between  func()        // called while the person thinks
 	kept     []string
@@ -86,7 +86,7 @@ func newProject(t *testing.T, interactive bool) *project {
 	})
 	o := agent.Order{Definition: definition.General(), Policy: allowed(t, "activate_skill")}
 	if interactive {
-		o.Ask = func(_ context.Context, d agent.Asked) tool.Answer {
+		o.Ask = func(_ context.Context, d agent.ApprovalRequest) tool.Answer {
 			p.asked = append(p.asked, d)
 			if p.between != nil {
 				p.between()

@@ -9,108 +9,110 @@ import (
 	"symbio/community"
 )
 
-// ErrExceeded: a limit of the budget is reached. The call that would have gone over it did nothing.
+// ErrExceeded is wrapped by the errors of all limits. The call that would have exceeded the limit did nothing.
 var ErrExceeded = errors.New("over the budget")
 
-// ledger is what the accounts of one tree of agents have in common.
+// ledger is shared by the accounts of one tree of agents. One lock for the whole tree keeps the invariant simple: a
+// reservation changes several accounts at once.
 type ledger struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed when something is given back; nil = no one waits; guarded by mu
+	changed chan struct{} // closed when something is released; nil = no call waits; guarded by mu
 }
 
-// Account is what an agent and its descendants may use, and what they have used. Of each kind it has a share of its own, or
-// draws on the nearest account above that has one. What is taken of a share is what is spent, what calls in flight may
-// spend at most, what is kept for last words, and the shares of accounts below: so that the sum over the tree is always
-// the whole. All fields are guarded by the ledger's mu.
+// Account is the budget of an agent and its descendants. For each kind it has a share of its own, or draws on the nearest
+// account above that has one. The taken part of a share is the sum of what is spent, what calls in flight may spend at most,
+// what is reserved for summaries, and the shares of accounts below. So the shares of a tree always sum to the whole, and no
+// limit is exceeded. All fields are guarded by the ledger's mu, except those marked constant.
 type Account struct {
-	ledger     *ledger
-	parent     *Account
-	wall       time.Duration  // constant
-	late       *ExceededError // how a task ends that takes longer; constant
-	generation int            // 0 is the first agent's; constant
-	below      int            // how many generations may stand below it; constant
-	share      Limits         // what was asked for it; constant
-	remote     bool           // its agent lives on another node; constant
+	ledger       *ledger
+	parent       *Account
+	wall         time.Duration  // constant
+	timeExceeded *ExceededError // the error of a task that takes longer; constant
+	generation   int            // 0 is the first agent's; constant
+	below        int            // how many generations of descendants it may have; constant
+	share        Limits         // the share that was requested; constant
+	remote       bool           // its agent runs on another node; constant
 
-	own    [kinds]bool // constant; the first agent's has all
-	limit  amounts     // of its own kinds
-	most   amounts     // of those that it draws on: what it may take at most, without a share; 0 = as much as there is; constant
-	taken  amounts     // of its share, or by way of it of that which it draws on
-	flying amounts     // the part of taken that calls in flight may spend
-	spent  amounts     // the part of taken that is spent for good
-	spawns *window     // nil = its parent's alone
+	own      [kinds]bool  // the kinds of which it has a share; constant; all for an account without a parent
+	limit    amounts      // the shares
+	most     amounts      // for kinds without a share: the most that it may draw; 0 = no limit; constant
+	taken    amounts      // taken from its share, or through it from the share above
+	reserved amounts      // the part of taken that is reserved for calls in flight
+	spent    amounts      // the part of taken that is spent for good
+	spawns   *spawnWindow // nil = only the parent's limit counts
 
-	used   amounts // by it and all below it, over all tasks
-	made   int     // descendants, over all tasks
-	base   Spent   // used and made when the task began
-	born   time.Time
-	closed bool
+	used     amounts // by its agent and all descendants, over all tasks
+	spawned  int     // descendants, over all tasks
+	base     Spent   // used and made when the task began
+	openedAt time.Time
+	closed   bool
 }
 
-// New returns the account of an agent without a parent.
+// New returns the account of an agent without a parent. Zero fields of l take the defaults.
 func New(l Limits) *Account {
 	l = l.WithDefaults()
 	a := &Account{
 		ledger: &ledger{}, wall: max(l.Wall, 0), below: max(l.Depth, 0), share: l,
-		limit: l.amounts(), spawns: &window{most: max(l.SpawnsPerMinute, 0)}, born: time.Now(),
+		limit: l.amounts(), spawns: &spawnWindow{most: max(l.SpawnsPerMinute, 0)}, openedAt: time.Now(),
 	}
 	for k := range kinds {
 		a.own[k] = true
 		a.limit[k] = max(a.limit[k], 0)
 	}
 	if l.Cost == 0 {
-		a.limit[nanos] = endless
+		a.limit[nanos] = unlimited
 	}
-	a.late = tooLate(a.wall)
+	a.timeExceeded = newTimeExceeded(a.wall)
 	return a
 }
 
-// Open opens the account of one more descendant, or returns an error that wraps ErrExceeded and names the limit.
+// Open opens the account of a new descendant. The error wraps ErrExceeded and names the limit.
 //
-// Zero fields of share are no share: the account draws on its parent's, as its siblings do. It may use no more than upper,
-// for which nothing is set aside. With remote it is for an agent on another node: everything is shared out, half of what is
-// left where share does not say how much.
+// share is set aside for the new account. For zero fields it draws on its parent's share, as its siblings do. upper limits
+// it without setting anything aside. A remote account is for an agent on another node, which this node cannot meter:
+// everything is set aside, half of what is left where share has no number.
 func (a *Account) Open(upper, share Limits, remote bool) (*Account, error) {
-	share.Depth, share.SpawnsPerMinute, share.Wall = atMost(share.Depth, upper.Depth, 0), atMost(share.SpawnsPerMinute, upper.SpawnsPerMinute, 0), atMost(share.Wall, upper.Wall, 0)
+	share.Depth, share.SpawnsPerMinute, share.Wall = minLimit(share.Depth, upper.Depth, 0), minLimit(share.SpawnsPerMinute, upper.SpawnsPerMinute, 0), minLimit(share.Wall, upper.Wall, 0)
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	child := &Account{
-		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, below: a.below - 1, share: share, remote: remote, most: upper.amounts(), born: time.Now(),
+		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, below: a.below - 1, share: share, remote: remote, most: upper.amounts(), openedAt: time.Now(),
 	}
 	if share.Wall != 0 {
 		child.wall = min(a.wall, max(share.Wall, 0))
 	}
-	child.late = tooLate(child.wall)
+	child.timeExceeded = newTimeExceeded(child.wall)
 	if share.Depth != 0 {
 		child.below = min(child.below, max(share.Depth, 0))
 	}
 	if a.below <= 0 {
 		return nil, fmt.Errorf("%w: agents may be nested %d deep", ErrExceeded, a.generation)
 	}
-	if err := child.carve(); err != nil {
+	if err := child.allocate(); err != nil {
 		return nil, err
 	}
 	for p := a; p != nil; p = p.parent {
-		p.made++
+		p.spawned++
 	}
 	return child, nil
 }
 
-func tooLate(wall time.Duration) *ExceededError {
+func newTimeExceeded(wall time.Duration) *ExceededError {
 	return &ExceededError{Limit: wall.String() + " for one task"}
 }
 
-// Wall returns how long a task may take.
+// Wall returns how long one task may take.
 func (a *Account) Wall() time.Duration { return a.wall }
 
 // TimeExceeded returns the error of a task that takes longer than Wall.
-func (a *Account) TimeExceeded() error { return a.late }
+func (a *Account) TimeExceeded() error { return a.timeExceeded }
 
 // IsRemote reports whether the account is of an agent on another node.
 func (a *Account) IsRemote() bool { return a.remote }
 
-// carve takes the place and the share of a new account out of the accounts above it. With an error it takes nothing.
-func (a *Account) carve() error {
+// allocate takes the place and the share of a new account from the accounts above it. With an error it takes nothing. The
+// caller must hold mu.
+func (a *Account) allocate() error {
 	if a.parent.closed {
 		return community.ErrStopped
 	}
@@ -144,7 +146,7 @@ func (a *Account) carve() error {
 	if a.remote && (a.limit[calls] < 1 || a.limit[tokens] < 1) {
 		return fmt.Errorf("%w: nothing is left to share", ErrExceeded)
 	}
-	if err := a.carveRate(); err != nil {
+	if err := a.allocateSpawnRate(); err != nil {
 		return err
 	}
 	for k, own := range a.own {
@@ -156,30 +158,30 @@ func (a *Account) carve() error {
 	return nil
 }
 
-// carveRate counts the spawn against every rate limit above, and takes the rate of a remote account out of its parent's:
-// this node cannot watch over it there.
-func (a *Account) carveRate() error {
+// allocateSpawnRate counts the spawn in every rate limit above. A remote account gets a part of its parent's rate, because
+// this node does not see the spawns there. The caller must hold mu.
+func (a *Account) allocateSpawnRate() error {
 	now := time.Now()
-	room := int(endless)
+	room := int(unlimited)
 	for p := a.parent; p != nil; p = p.parent {
 		if p.spawns == nil {
 			continue
 		}
-		if p.spawns.room(now) < 1 {
+		if p.spawns.remaining(now) < 1 {
 			return fmt.Errorf("%w: %d sub-agents a minute", ErrExceeded, p.spawns.most)
 		}
-		room = min(room, p.spawns.room(now)-1) // what was made in the last minute counts beside what may be made there
+		room = min(room, p.spawns.remaining(now)-1) // spawns of the last minute count in addition to those that the other node may make
 	}
 	if a.share.SpawnsPerMinute != 0 || a.remote {
 		most := max(min(a.share.SpawnsPerMinute, room), 0)
 		if a.share.SpawnsPerMinute == 0 {
 			most = room / 2
 		}
-		a.spawns = &window{most: most}
+		a.spawns = &spawnWindow{most: most}
 	}
 	for p := a.parent; p != nil; p = p.parent {
 		if p.spawns != nil {
-			p.spawns.mark(now, 1)
+			p.spawns.record(now, 1)
 			if a.remote {
 				p.spawns.lent += a.spawns.most
 			}
@@ -188,7 +190,7 @@ func (a *Account) carveRate() error {
 	return nil
 }
 
-// pool returns the account whose share of a kind a draws on.
+// pool returns the account whose share of a kind this account draws on.
 func (a *Account) pool(k kind) *Account {
 	for !a.own[k] {
 		a = a.parent
@@ -196,7 +198,7 @@ func (a *Account) pool(k kind) *Account {
 	return a
 }
 
-// free returns what is left of each kind.
+// free returns how much of each kind the account may still take.
 func (a *Account) free() (left amounts) {
 	for k := range kinds {
 		_, _, left[k] = a.binding(k)
@@ -204,9 +206,9 @@ func (a *Account) free() (left amounts) {
 	return left
 }
 
-// binding returns the account whose limit of a kind is the nearest, that limit, and what is left of it.
+// binding returns the account whose limit of a kind is reached first, that limit, and what is left of it.
 func (a *Account) binding(k kind) (by *Account, limit, left int64) {
-	left = endless
+	left = unlimited
 	for p := a; ; p = p.parent {
 		most := p.most[k]
 		if p.own[k] {
@@ -223,8 +225,8 @@ func (a *Account) binding(k kind) (by *Account, limit, left int64) {
 	}
 }
 
-// each calls f for the account and those above it, up to the one that has a share of the kind. A closed account has given
-// its share back: then each goes on to those that have it now.
+// each calls f for the account and those above it, up to the one that has a share of the kind. It passes closed accounts,
+// which have returned their share to the account above.
 func (a *Account) each(k kind, f func(*Account)) {
 	for p := a; p != nil; p = p.parent {
 		f(p)
@@ -234,10 +236,11 @@ func (a *Account) each(k kind, f func(*Account)) {
 	}
 }
 
-// adjust takes n of a kind, or gives it back.
+// adjust takes n of a kind; a negative n releases it.
 func (a *Account) adjust(k kind, n int64) { a.each(k, func(p *Account) { p.taken[k] += n }) }
 
-// Close gives back the place and what is left of the share. It does nothing to a closed account, or to one without a parent.
+// Close releases the place and what is left of the share. What was spent moves to the accounts above. It does nothing if the
+// account is closed or has no parent.
 func (a *Account) Close() {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -250,10 +253,10 @@ func (a *Account) Close() {
 		if k := kind(k); own {
 			a.parent.each(k, func(p *Account) {
 				p.taken[k] -= a.limit[k] - a.taken[k]
-				p.flying[k] += a.flying[k]
+				p.reserved[k] += a.reserved[k]
 				p.spent[k] += a.spent[k]
 			})
-			a.limit[k] -= a.spent[k] // what it has when it is opened again
+			a.limit[k] -= a.spent[k] // the share that Reopen takes again
 			a.taken[k] -= a.spent[k]
 			a.spent[k] = 0
 		}
@@ -263,14 +266,15 @@ func (a *Account) Close() {
 		for p := a.parent; p != nil; p = p.parent {
 			if p.spawns != nil {
 				p.spawns.lent -= a.spawns.most
-				p.spawns.mark(now, min(a.spawns.most, a.made)) // it is not known when they were
+				p.spawns.record(now, min(a.spawns.most, a.spawned)) // the times of its spawns are not known, so they count as made now
 			}
 		}
 	}
 	a.ledger.broadcast()
 }
 
-// Reopen takes again what Close gave back, for an agent that was restarted.
+// Reopen takes again what Close released, for a restarted agent. The error is community.ErrStopped if the parent's account
+// is closed, or wraps ErrExceeded if other agents use the share now.
 func (a *Account) Reopen() error {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -289,7 +293,7 @@ func (a *Account) Reopen() error {
 	free[places]--
 	for k, own := range a.own {
 		if own && a.limit[k] > free[k] || free[places] < 0 {
-			return fmt.Errorf("%w: what it had is somebody else's now", ErrExceeded)
+			return fmt.Errorf("%w: its share was given to other agents while it was stopped", ErrExceeded)
 		}
 	}
 	a.closed = false
@@ -297,25 +301,26 @@ func (a *Account) Reopen() error {
 	for k, own := range a.own {
 		if k := kind(k); own {
 			a.parent.adjust(k, a.limit[k]-a.taken[k])
-			a.parent.each(k, func(p *Account) { p.flying[k] -= a.flying[k] })
+			a.parent.each(k, func(p *Account) { p.reserved[k] -= a.reserved[k] })
 		}
 	}
 	return nil
 }
 
-// Renew begins a task of an agent without a parent: earlier spending no longer counts.
+// Renew starts a task of an agent without a parent: spending of earlier tasks no longer counts. Reservations of calls that
+// are still in flight stay.
 func (a *Account) Renew() {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
-	a.base = Spent{Agents: a.made, ModelCalls: int(a.used[calls]), Tokens: a.used[tokens], Cost: float64(a.used[nanos])}
-	a.born = time.Now()
+	a.base = Spent{Agents: a.spawned, ModelCalls: int(a.used[calls]), Tokens: a.used[tokens], Cost: float64(a.used[nanos])}
+	a.openedAt = time.Now()
 	for k := range kinds {
 		a.taken[k] -= a.spent[k]
 		a.spent[k] = 0
 	}
 }
 
-// spend counts what was used for good. It needs mu.
+// spend books what was used. The caller must hold mu.
 func (a *Account) spend(n amounts) {
 	for k := range kinds {
 		if n[k] != 0 {
@@ -334,12 +339,12 @@ func (a *Account) Total() Spent {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	return Spent{
-		Agents: a.made - a.base.Agents, ModelCalls: int(a.used[calls]) - a.base.ModelCalls, Tokens: a.used[tokens] - a.base.Tokens,
-		Cost: (float64(a.used[nanos]) - a.base.Cost) / 1e9, Wall: time.Since(a.born).Seconds(),
+		Agents: a.spawned - a.base.Agents, ModelCalls: int(a.used[calls]) - a.base.ModelCalls, Tokens: a.used[tokens] - a.base.Tokens,
+		Cost: (float64(a.used[nanos]) - a.base.Cost) / 1e9, Wall: time.Since(a.openedAt).Seconds(),
 	}
 }
 
-// broadcast wakes those that wait for something to be given back. It needs mu.
+// broadcast wakes the calls that wait for a release. The caller must hold mu.
 func (l *ledger) broadcast() {
 	if l.changed != nil {
 		close(l.changed)
@@ -347,7 +352,7 @@ func (l *ledger) broadcast() {
 	}
 }
 
-// wait returns a channel that is closed when something is given back. It needs mu.
+// wait returns a channel that is closed at the next release. The caller must hold mu.
 func (l *ledger) wait() <-chan struct{} {
 	if l.changed == nil {
 		l.changed = make(chan struct{})
@@ -355,7 +360,7 @@ func (l *ledger) wait() <-chan struct{} {
 	return l.changed
 }
 
-// words returns a number of a kind in words.
+// words returns an amount of a kind in words, for errors.
 func (k kind) words(n int64) string {
 	switch k {
 	case calls:
@@ -368,15 +373,15 @@ func (k kind) words(n int64) string {
 	return fmt.Sprintf("%d sub-agents", n)
 }
 
-// window counts the spawns of the last minute exactly: a token bucket would let twice as many into one.
-type window struct {
+// spawnWindow limits the spawns in any minute. It keeps their times: a token bucket would allow twice as many in one minute.
+type spawnWindow struct {
 	most int
-	lent int         // the part of most that remote accounts have
-	at   []time.Time // the oldest first, at most most of them
+	lent int         // the part of the limit that remote accounts have
+	at   []time.Time // times of spawns, the oldest first
 }
 
-// room is how many more there may be now.
-func (w *window) room(now time.Time) int {
+// remaining returns how many spawns are allowed now. It forgets those that are older than a minute.
+func (w *spawnWindow) remaining(now time.Time) int {
 	old := 0
 	for old < len(w.at) && now.Sub(w.at[old]) >= time.Minute {
 		old++
@@ -385,7 +390,8 @@ func (w *window) room(now time.Time) int {
 	return w.most - w.lent - len(w.at)
 }
 
-func (w *window) mark(now time.Time, n int) {
+// record adds n spawns.
+func (w *spawnWindow) record(now time.Time, n int) {
 	for range n {
 		w.at = append(w.at, now)
 	}

@@ -238,7 +238,7 @@ func (b *books) report(a *Account, lost bool) {
 	}
 	before := a.used
 	if lost {
-		a.Lost()
+		a.CloseLost()
 		for i, c := range b.open {
 			if c == a {
 				b.open = append(b.open[:i], b.open[i+1:]...)
@@ -345,8 +345,8 @@ func checkBooks(t *testing.T) {
 			if want := b.root.limit[k] - b.spent[k]; left != want {
 				rt.Fatalf("in the end %s are left, want %s", kind(k).words(left), kind(k).words(want))
 			}
-			if b.root.flying[k] != 0 {
-				rt.Fatalf("in the end %s are in flight", kind(k).words(b.root.flying[k]))
+			if b.root.reserved[k] != 0 {
+				rt.Fatalf("in the end %s are in flight", kind(k).words(b.root.reserved[k]))
 			}
 		}
 	})

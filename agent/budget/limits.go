@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// Limits bound what one agent and all its descendants together may use. A zero field takes the default, a negative one
+// Limits bound the use of one agent together with all its descendants. A zero field takes the default, a negative one
 // allows nothing.
 //
-// Wall, ModelCalls, Tokens and Cost are for one task of an agent without a parent, with all that its descendants do
-// meanwhile, unless the account is never renewed.
+// Wall, ModelCalls, Tokens and Cost count for one task of an agent without a parent, including all that its descendants do
+// for it, unless the account is never renewed.
 type Limits struct {
-	// Depth is how many generations may stand below the first agent. Default 3.
+	// Depth is how many generations of descendants the first agent may have. Default 3.
 	Depth int `yaml:"depth" json:"depth,omitempty"`
-	// Agents is how many descendants may live at once. Default 16.
+	// Agents is how many descendants may run at the same time. Default 16.
 	Agents int `yaml:"agents" json:"agents,omitempty"`
-	// SpawnsPerMinute is how many descendants may be made in any minute. Default 30.
+	// SpawnsPerMinute is how many descendants may be spawned in any minute. Default 30.
 	SpawnsPerMinute int `yaml:"spawns_per_minute" json:"spawns_per_minute,omitempty"`
-	// Wall is how long one task may take, by the clock: what waits for a person counts. Default 30 minutes.
+	// Wall is the longest duration of one task, including the time that it waits for a person. Default 30 minutes.
 	Wall time.Duration `yaml:"wall" json:"wall,omitempty"`
-	// ModelCalls is how often models may be asked. What a model repeats by itself after a failure is one call. Default
-	// 1000: all of 16 agents twice to the end of their turns.
+	// ModelCalls is how many requests models may get. Repetitions after a failure count as one. Default 1000: enough for 16
+	// agents to reach their limit of 32 turns twice.
 	ModelCalls int `yaml:"model_calls" json:"model_calls,omitempty"`
-	// Tokens is how many tokens models may read and write. Default 10 million: that many calls, of 10,000 each.
+	// Tokens is how many tokens models may read and write. Default 10 million: 1000 calls of 10,000 tokens.
 	Tokens int64 `yaml:"tokens" json:"tokens,omitempty"`
-	// Cost is what the calls may cost by the price table, in its currency. A model without a price is not asked where
-	// there is such a limit. Default: none, since no prices are built in.
+	// Cost is the most that the calls may cost, in the currency of the price table. With this limit, a model without a price
+	// is not asked. Default: no limit, because no prices are built in.
 	Cost float64 `yaml:"cost" json:"cost,omitempty"`
 }
 
-// WithDefaults fills in the limits of the architecture's configuration: enough for a task split three times, too little
-// for a fork bomb.
+// WithDefaults replaces zero fields by the defaults: enough for a task that is split three times, too little for a fork
+// bomb.
 func (l Limits) WithDefaults() Limits {
 	l.Depth = cmp.Or(l.Depth, 3)
 	l.Agents = cmp.Or(l.Agents, 16)
@@ -42,23 +42,23 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Within returns the smaller of each limit of l and o. A zero field of o sets no limit; a zero field of l stands for the
-// default where o sets one.
+// Within returns the smaller of each limit of l and o. A zero field of o sets no limit. Where o sets one, a zero field of l
+// counts as the default.
 func (l Limits) Within(o Limits) Limits {
 	usual := Limits{}.WithDefaults()
 	return Limits{
-		Depth:           atMost(l.Depth, o.Depth, usual.Depth),
-		Agents:          atMost(l.Agents, o.Agents, usual.Agents),
-		SpawnsPerMinute: atMost(l.SpawnsPerMinute, o.SpawnsPerMinute, usual.SpawnsPerMinute),
-		Wall:            atMost(l.Wall, o.Wall, usual.Wall),
-		ModelCalls:      atMost(l.ModelCalls, o.ModelCalls, usual.ModelCalls),
-		Tokens:          atMost(l.Tokens, o.Tokens, usual.Tokens),
-		Cost:            atMost(l.Cost, o.Cost, usual.Cost),
+		Depth:           minLimit(l.Depth, o.Depth, usual.Depth),
+		Agents:          minLimit(l.Agents, o.Agents, usual.Agents),
+		SpawnsPerMinute: minLimit(l.SpawnsPerMinute, o.SpawnsPerMinute, usual.SpawnsPerMinute),
+		Wall:            minLimit(l.Wall, o.Wall, usual.Wall),
+		ModelCalls:      minLimit(l.ModelCalls, o.ModelCalls, usual.ModelCalls),
+		Tokens:          minLimit(l.Tokens, o.Tokens, usual.Tokens),
+		Cost:            minLimit(l.Cost, o.Cost, usual.Cost),
 	}
 }
 
-// atMost returns the smaller of two limits. A zero most is no limit; a zero l stands for usual.
-func atMost[N cmp.Ordered](l, most, usual N) N {
+// minLimit returns the smaller of two limits. A zero second limit is no limit; a zero l counts as usual.
+func minLimit[N cmp.Ordered](l, most, usual N) N {
 	var none N
 	if most == none {
 		return l
@@ -69,36 +69,38 @@ func atMost[N cmp.Ordered](l, most, usual N) N {
 	return min(l, most)
 }
 
-// Spent is what an agent and its descendants have used, with those that have ended.
+// Spent is the use of an agent and its descendants, including those that have ended. It is written to events and sent between
+// nodes.
 type Spent struct {
-	Agents     int     `json:"agents,omitempty"` // that were made
+	Agents     int     `json:"agents,omitempty"` // descendants that were spawned
 	ModelCalls int     `json:"model_calls"`
-	Tokens     int64   `json:"tokens"`         // that models read and wrote
-	Cost       float64 `json:"cost,omitempty"` // as far as it is known
+	Tokens     int64   `json:"tokens"`         // read and written by models
+	Cost       float64 `json:"cost,omitempty"` // of calls with a known price
 	Wall       float64 `json:"wall"`           // seconds
 }
 
-// kind is something that a budget has a number of.
+// kind is a resource that accounts count.
 type kind int
 
 const (
-	places kind = iota // for descendants that live; comes back when one ends
+	places kind = iota // running descendants; released when one ends
 	calls
 	tokens
-	nanos // cost, in units of 1e-9: whole numbers sum up exactly
+	nanos // cost in units of 1e-9: integers add up exactly, floats do not
 	kinds
 )
 
-// amounts are how much of each kind.
+// amounts holds a number of each kind.
 type amounts [kinds]int64
 
-// endless stands for no limit. From boundless on a limit counts as none: each share of an endless budget is half of it.
+// unlimited stands for no limit. Amounts from unlimitedFrom on count as unlimited, too: a remote share of an unlimited budget
+// is half of it, and half of that again on the next node.
 const (
-	endless   = int64(1) << 60
-	boundless = int64(1) << 50
+	unlimited     = int64(1) << 60
+	unlimitedFrom = int64(1) << 50
 )
 
-// amounts returns the limits by kind; zero stands for those that l does not set.
+// amounts returns the limits by kind; zero = not set.
 func (l Limits) amounts() amounts {
 	return amounts{int64(l.Agents), int64(l.ModelCalls), l.Tokens, nano(l.Cost)}
 }
@@ -106,19 +108,20 @@ func (l Limits) amounts() amounts {
 // nano returns a cost in units of 1e-9, rounded up.
 func nano(cost float64) int64 {
 	switch n := math.Ceil(cost * 1e9); {
-	case n >= float64(endless):
-		return endless
-	case n <= -float64(endless), math.IsNaN(n):
+	case n >= float64(unlimited):
+		return unlimited
+	case n <= -float64(unlimited), math.IsNaN(n):
 		return -1
 	default:
 		return int64(n)
 	}
 }
 
-// maxWall is more than anything may take.
+// maxWall bounds durations from models and other nodes, so that time.Duration does not overflow.
 const maxWall = 365 * 24 * time.Hour
 
-// Seconds returns a number of seconds, whatever it is, as a limit of time: at most a year; -1 when it is negative.
+// Seconds returns a number of seconds from an untrusted source as a duration: at most a year, -1 if it is negative, 0 if it
+// is not a number.
 func Seconds(s float64) time.Duration {
 	switch {
 	case s < 0:

@@ -9,71 +9,74 @@ import (
 	"symbio/agent/llm"
 )
 
-// ExceededError is the error of a task that has reached a limit. It wraps ErrExceeded.
+// ExceededError is the error of a task that has reached a limit. It wraps ErrExceeded. Its text is for people, for models,
+// and for other nodes.
 type ExceededError struct {
 	// Limit is the limit, in words.
 	Limit string
-	// Said is what the agent said of how far it got, in a last turn without tools; "" = it could not say anything more.
-	Said string
+	// Summary is what the model wrote about the state of the task in a last turn without tools; "" = there was no budget
+	// left for that turn.
+	Summary string
 }
 
-// Error returns the limit, and what was said.
+// Error returns the limit and the summary.
 func (e *ExceededError) Error() string {
-	if e.Said == "" {
+	if e.Summary == "" {
 		return ErrExceeded.Error() + ": " + e.Limit
 	}
-	return ErrExceeded.Error() + ": " + e.Limit + ". How far it got: " + e.Said
+	return ErrExceeded.Error() + ": " + e.Limit + ". How far it got: " + e.Summary
 }
 
 // Unwrap returns ErrExceeded.
 func (e *ExceededError) Unwrap() error { return ErrExceeded }
 
 const (
-	// maxAnswer is how long an answer is taken to be at most: what models write at once. One that may be shorter for
-	// the budget's sake is told to the model as its limit.
+	// maxAnswer is the longest answer that a reservation assumes, in tokens: more than models write at once. If the budget
+	// leaves less, the request limits the answer to that.
 	maxAnswer = 64 << 10
-	// leastAnswer is the shortest that an agent can still work with; with less than that left it only sums up.
-	leastAnswer = 1 << 10
-	// lastAnswer is the longest summing up, and leastLast the shortest that is of use.
-	lastAnswer, leastLast = 4 << 10, 128
-	// growth is by how much a conversation is taken to grow, besides the answer, until the next call.
+	// minAnswer is the shortest answer that an agent can work with, in tokens. If less is left, it only sums up.
+	minAnswer = 1 << 10
+	// maxSummary is the longest summary at the end of a budget, minSummary the shortest useful one, in tokens.
+	maxSummary, minSummary = 4 << 10, 128
+	// growth is how many tokens of tool results are assumed to follow an answer before the next call.
 	growth = 2 << 10
-	// lastWall is how long before the end of its time an agent sums up, at most: a tenth of the time.
-	lastWall = 30 * time.Second
-	// perImage is what an image counts as, in bytes of text.
+	// maxSummaryTime is the most time that is reserved for the summary before the task's time ends. It is at most a tenth of
+	// the task's time.
+	maxSummaryTime = 30 * time.Second
+	// perImage is how many bytes of text an image counts as: about 1600 tokens, what providers count for a full-size image.
 	perImage = 5000
 )
 
-// Task pays for the model calls of one task out of an account. From the first call on it keeps something for the last
-// words, so that these never go over the limit.
+// Task pays for the model calls of one task from an account. From the first call on it reserves enough for a summary, so that
+// the summary never exceeds the limit. It is safe for concurrent use.
 type Task struct {
 	account *Account
-	until   time.Time // when the last words are due
+	until   time.Time // when the model has to sum up
 	stop    func()    // ends the context of the task's tools; set by the task's goroutine, before it calls any tool
 
 	// Guarded by the ledger's mu.
 	kept    amounts
-	perByte float64 // tokens, as the model counts them; at least a third
+	perByte float64 // tokens per byte, as the model counted them so far; at least 1/3
 	over    string  // the limit that was reached; "" = none
 }
 
-// NewTask returns a task that begins now and ends at end. It has to be closed.
+// NewTask returns a task that begins now and ends at end. The caller must close it.
 func NewTask(a *Account, now, end time.Time) *Task {
-	return &Task{account: a, stop: func() {}, until: end.Add(-min(lastWall, end.Sub(now)/10)), perByte: 1. / 3}
+	return &Task{account: a, stop: func() {}, until: end.Add(-min(maxSummaryTime, end.Sub(now)/10)), perByte: 1. / 3}
 }
 
-// Until returns when the last words are due: a little before the end.
+// Until returns when the model has to sum up: a little before the end of the task's time.
 func (p *Task) Until() time.Time { return p.until }
 
-// ForTools returns the context of the task's tools, which ends early enough for last words. Called once, by the task's
-// goroutine.
+// ForTools returns the context of the task's tools. It ends when the summary is due. It must be called once, by the task's
+// goroutine, before any tool runs.
 func (p *Task) ForTools(ctx context.Context) context.Context {
-	ctx, p.stop = context.WithDeadlineCause(ctx, p.until, p.account.late)
+	ctx, p.stop = context.WithDeadlineCause(ctx, p.until, p.account.timeExceeded)
 	return ctx
 }
 
-// Outcome returns how the task ended, if it reached a limit an *ExceededError: then text, what the model said at the end,
-// are its last words.
+// Outcome returns the error of a task that ended with text and err. If the task reached a limit, that is an *ExceededError
+// with text, the model's last answer, as its summary.
 func (p *Task) Outcome(text string, err error) error {
 	p.account.ledger.mu.Lock()
 	over := p.over
@@ -85,10 +88,10 @@ func (p *Task) Outcome(text string, err error) error {
 	case err != nil:
 		return &ExceededError{Limit: over + " (" + err.Error() + ")"}
 	}
-	return &ExceededError{Limit: over, Said: text}
+	return &ExceededError{Limit: over, Summary: text}
 }
 
-// Close gives back what was kept.
+// Close releases what was reserved for the summary and ends the context of the tools.
 func (p *Task) Close() {
 	p.stop()
 	l := p.account.ledger
@@ -98,7 +101,7 @@ func (p *Task) Close() {
 	l.broadcast()
 }
 
-// keep replaces what is kept for the last words. It needs the ledger's mu.
+// keep replaces what is reserved for the summary. The caller must hold the ledger's mu.
 func (p *Task) keep(n amounts) {
 	for k := range kinds {
 		if d := n[k] - p.kept[k]; d != 0 {
@@ -108,32 +111,34 @@ func (p *Task) keep(n amounts) {
 	p.kept = n
 }
 
-// Meter returns a model whose calls are paid for by the task that is in progress when they are made; without one they fail.
+// Meter returns a model whose calls are paid by the task that runs when they are made. Calls without a task fail: otherwise a
+// model could be used beyond any limit.
 func Meter(m llm.Model, task func() *Task) llm.Model {
 	return metered{Model: m, task: task, sizes: &sizes{}}
 }
 
+// metered is a model that reserves before each call and settles after it.
 type metered struct {
 	llm.Model
-	task  func() *Task // the task in progress; nil = none
+	task  func() *Task // returns the running task; nil = none
 	sizes *sizes
 }
 
-// reservation is what was reserved for one call; settle replaces it by what the call has taken.
+// reservation is what was reserved for one call. settle replaces it by what the call used. One goroutine uses it.
 type reservation struct {
 	task     *Task
 	reserved amounts
 	size     int    // of the request, in bytes
-	output   int    // the longest answer that is paid for; 0 = as long as it is
-	last     string // the limit that makes this the last turn; "" = it is not the last
+	output   int    // the longest answer that is paid for, in tokens; 0 = no limit
+	last     string // the limit that makes this the last turn; "" = it is not the last turn
 
 	asked bool // the model has begun to answer
 	wrote int  // bytes
 	usage *llm.Usage
 }
 
-// Stream waits until the most that the call may take can be reserved, then asks the model. At the limit it asks for the
-// last words, and after that it fails with an *ExceededError.
+// Stream waits until the most that the call may use can be reserved, then asks the model. At a limit it asks for a summary
+// instead; after that it fails with an *ExceededError.
 func (m metered) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		p := m.task()
@@ -155,8 +160,8 @@ func (m metered) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk,
 	}
 }
 
-// receive counts what a piece of the answer takes. The last turn has no calls of tools, since the request names none, and
-// its answer is as long as could be paid for.
+// receive counts a chunk of the answer. In the last turn it drops tool calls, which the request did not offer, and reports a
+// cut summary as a complete one, because no longer one can be paid for.
 func (t *reservation) receive(c llm.Chunk) llm.Chunk {
 	if t.last != "" {
 		if c.Call = nil; c.Stop == llm.StopTools || c.Stop == llm.StopLength {
@@ -173,7 +178,8 @@ func (t *reservation) receive(c llm.Chunk) llm.Chunk {
 	return c
 }
 
-// begin waits until a call can be paid for, as long as calls in flight hold what they may turn out not to need.
+// begin reserves a call. While the budget is short only because of calls in flight, it waits: they may use less than they
+// reserved. It returns the cause of ctx if ctx ends.
 func (p *Task) begin(ctx context.Context, m llm.Model, body, tools int) (*reservation, error) {
 	for {
 		if ctx.Err() != nil {
@@ -190,7 +196,8 @@ func (p *Task) begin(ctx context.Context, m llm.Model, body, tools int) (*reserv
 	}
 }
 
-// try is one attempt of begin. With neither a reservation nor an error the caller tries again when the channel is closed.
+// try is one attempt of begin. If it returns neither a reservation nor an error, the caller tries again when the channel is
+// closed.
 func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{}, error) {
 	l := p.account.ledger
 	l.mu.Lock()
@@ -198,7 +205,7 @@ func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{},
 	if p.over != "" {
 		return nil, nil, &ExceededError{Limit: p.over}
 	}
-	if !priced(m) && p.account.pool(nanos).limit[nanos] < boundless {
+	if !priced(m) && p.account.pool(nanos).limit[nanos] < unlimitedFrom {
 		p.over = "what " + m.Name() + " costs is not known, and there is a limit to it; write its price under prices in the configuration"
 		return nil, nil, &ExceededError{Limit: p.over}
 	}
@@ -214,9 +221,9 @@ func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{},
 	short := nanos
 	if time.Now().Before(p.until) {
 		ample := min(maxAnswer, affordable(m, have, in)/8)
-		for _, out := range []int64{max(ample, leastAnswer), leastAnswer} {
-			need, last := needs(m, in, out), needs(m, in+out+growth, lastAnswer)
-			if short = lacking(have, sum(need, last)); short == kinds {
+		for _, out := range []int64{max(ample, minAnswer), minAnswer} {
+			need, last := needs(m, in, out), needs(m, in+out+growth, maxSummary)
+			if short = firstShortage(have, sum(need, last)); short == kinds {
 				t := &reservation{task: p, reserved: need, size: body + tools}
 				if out < maxAnswer {
 					t.output = int(out)
@@ -225,17 +232,17 @@ func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{},
 				return t, nil, nil
 			}
 		}
-		if by, _, _ := p.account.binding(short); by.flying[short] > 0 {
+		if by, _, _ := p.account.binding(short); by.reserved[short] > 0 {
 			return nil, l.wait(), nil
 		}
 		p.over = p.account.limitOf(short)
 	} else {
-		p.over = p.account.late.Limit
+		p.over = p.account.timeExceeded.Limit
 	}
 	in = p.count(body)
-	out := min(lastAnswer, affordable(m, have, in))
+	out := min(maxSummary, affordable(m, have, in))
 	need := needs(m, in, out)
-	if out < leastLast || lacking(have, need) != kinds {
+	if out < minSummary || firstShortage(have, need) != kinds {
 		return nil, nil, &ExceededError{Limit: p.over}
 	}
 	t := &reservation{task: p, reserved: need, size: body, output: int(out), last: p.over}
@@ -243,18 +250,18 @@ func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{},
 	return t, nil, nil
 }
 
-// pay reserves what a call may take, and keeps so much for the last words.
+// pay reserves what a call may use, and what the summary needs after it. The caller must hold the ledger's mu.
 func (p *Task) pay(t *reservation, kept amounts) {
 	p.keep(kept)
 	for k, n := range t.reserved {
 		if n != 0 {
-			p.account.each(kind(k), func(a *Account) { a.taken[k] += n; a.flying[k] += n })
+			p.account.each(kind(k), func(a *Account) { a.taken[k] += n; a.reserved[k] += n })
 		}
 	}
 }
 
-// settle replaces what was reserved by what the call has taken. Without the model's own count it estimates; a call that was
-// refused before the answer began has cost nothing.
+// settle replaces a reservation by what the call used. If the model did not report its tokens, settle estimates them. A call
+// that was refused before the answer began costs no tokens.
 func (t *reservation) settle(m llm.Model) {
 	p := t.task
 	l := p.account.ledger
@@ -262,7 +269,7 @@ func (t *reservation) settle(m llm.Model) {
 	defer l.mu.Unlock()
 	for k, n := range t.reserved {
 		if n != 0 {
-			p.account.each(kind(k), func(a *Account) { a.taken[k] -= n; a.flying[k] -= n })
+			p.account.each(kind(k), func(a *Account) { a.taken[k] -= n; a.reserved[k] -= n })
 		}
 	}
 	spent := amounts{calls: 1}
@@ -286,36 +293,37 @@ func (t *reservation) settle(m llm.Model) {
 	l.broadcast()
 }
 
-// shape fits the request to what is paid for.
+// shape limits the request to what is paid for. In the last turn it takes the tools away and asks for a summary.
 func (t *reservation) shape(r llm.Request) llm.Request {
 	if t.output > 0 && (r.MaxTokens == 0 || r.MaxTokens > t.output) {
 		r.MaxTokens = t.output
 	}
 	if t.last != "" {
 		r.Tools, r.Thinking = nil, 0
-		r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], llm.Message{Role: llm.User, Text: lastWords(t.last)})
+		r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], llm.Message{Role: llm.User, Text: summaryPrompt(t.last)})
 	}
 	return r
 }
 
-func lastWords(limit string) string {
+// summaryPrompt returns the user message that asks for the summary.
+func summaryPrompt(limit string) string {
 	return "[The budget of this task is used up: " + limit + ". This is your last turn, and there are no tools in it. " +
 		"Say in a few sentences what is done, what the result is so far, and what is missing.]"
 }
 
-// count estimates how many tokens so many bytes are.
+// count estimates the number of tokens of a text from its bytes.
 func (p *Task) count(bytes int) int64 { return int64(float64(bytes)*p.perByte) + 1 }
 
-// needs returns what a call takes that reads and writes so many tokens.
+// needs returns what a call uses that reads in tokens and writes out tokens.
 func needs(m llm.Model, in, out int64) amounts {
 	cost, _ := llm.CostOf(m, llm.Usage{Input: int(in), Output: int(out)})
 	return amounts{calls: 1, tokens: in + out, nanos: nano(cost)}
 }
 
-// affordable returns how many tokens an answer to in tokens may have at most.
+// affordable returns how many tokens an answer may have after a request of in tokens.
 func affordable(m llm.Model, have amounts, in int64) int64 {
 	out := have[tokens] - in
-	if have[nanos] >= boundless {
+	if have[nanos] >= unlimitedFrom {
 		return out
 	}
 	read, _ := llm.CostOf(m, llm.Usage{Input: int(in)})
@@ -325,6 +333,7 @@ func affordable(m llm.Model, have amounts, in int64) int64 {
 	return out
 }
 
+// priced reports whether the model's cost is known beforehand.
 func priced(m llm.Model) bool {
 	_, ok := llm.CostOf(m, llm.Usage{})
 	return ok
@@ -337,8 +346,8 @@ func sum(a, b amounts) amounts {
 	return a
 }
 
-// lacking returns the first kind of which there is not enough; kinds = there is enough of all.
-func lacking(have, need amounts) kind {
+// firstShortage returns the first kind of which there is not enough; kinds = there is enough of all.
+func firstShortage(have, need amounts) kind {
 	for k := range kinds {
 		if need[k] > 0 && need[k] > have[k] {
 			return k
@@ -347,7 +356,7 @@ func lacking(have, need amounts) kind {
 	return kinds
 }
 
-// limitOf returns the limit of a kind in words. It needs mu.
+// limitOf returns the binding limit of a kind in words. The caller must hold mu.
 func (a *Account) limitOf(k kind) string {
 	switch by, limit, _ := a.binding(k); {
 	case !by.own[k]:

@@ -2,7 +2,8 @@ package budget
 
 import "time"
 
-// Granted returns the limits of a remote account, for the node that has to keep to them. No field is zero.
+// Granted returns the limits of a remote account, for the node that has to enforce them. No field is zero, because the other
+// node would replace a zero by its own default.
 func (a *Account) Granted() Limits {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -10,24 +11,24 @@ func (a *Account) Granted() Limits {
 		Depth: a.below, Agents: int(a.limit[places]), SpawnsPerMinute: a.spawns.most, Wall: a.wall,
 		ModelCalls: int(a.limit[calls]), Tokens: a.limit[tokens],
 	}
-	l.Depth, l.Agents, l.SpawnsPerMinute, l.Wall = orNone(l.Depth), orNone(l.Agents), orNone(l.SpawnsPerMinute), orNone(l.Wall)
-	l.ModelCalls, l.Tokens = orNone(l.ModelCalls), orNone(l.Tokens)
-	if n := a.limit[nanos]; n < boundless {
-		l.Cost = orNone(float64(n) / 1e9)
+	l.Depth, l.Agents, l.SpawnsPerMinute, l.Wall = negativeIfZero(l.Depth), negativeIfZero(l.Agents), negativeIfZero(l.SpawnsPerMinute), negativeIfZero(l.Wall)
+	l.ModelCalls, l.Tokens = negativeIfZero(l.ModelCalls), negativeIfZero(l.Tokens)
+	if n := a.limit[nanos]; n < unlimitedFrom {
+		l.Cost = negativeIfZero(float64(n) / 1e9)
 	}
 	return l
 }
 
-// orNone writes zero as -1, so that it is not taken for the default.
-func orNone[N int | int64 | float64 | time.Duration](n N) N {
+// negativeIfZero returns -1 for zero, so that the receiver does not take it for the default.
+func negativeIfZero[N int | int64 | float64 | time.Duration](n N) N {
 	if n <= 0 {
 		return -1
 	}
 	return n
 }
 
-// Report counts what a remote account has spent so far, as the other node says: never less than it said before, nor more
-// than the share.
+// Report books what another node reports as spent by a remote account so far. The report is not trusted: it counts as no less
+// than the report before, and as no more than the share.
 func (a *Account) Report(s Spent) {
 	s = s.sanitized()
 	a.ledger.mu.Lock()
@@ -40,26 +41,27 @@ func (a *Account) Report(s Spent) {
 		more[k] = max(min(more[k], a.limit[k]), a.used[k]) - a.used[k]
 	}
 	a.spend(more)
-	minutes := int(time.Since(a.born)/time.Minute) + 1
-	for more := min(s.Agents, a.spawns.most*minutes) - a.made; more > 0; more = 0 {
+	minutes := int(time.Since(a.openedAt)/time.Minute) + 1
+	for more := min(s.Agents, a.spawns.most*minutes) - a.spawned; more > 0; more = 0 {
 		for p := a; p != nil; p = p.parent {
-			p.made += more
+			p.spawned += more
 		}
 	}
 }
 
-// Lost closes a remote account whose node is gone: all of the share may have been spent, so all of it counts.
-func (a *Account) Lost() {
+// CloseLost closes a remote account whose node is gone without a last report. All of the share may have been spent, so all of
+// it counts as spent.
+func (a *Account) CloseLost() {
 	a.ledger.mu.Lock()
 	var rest amounts
 	for _, k := range []kind{calls, tokens, nanos} {
-		if !a.closed && a.limit[k] < boundless {
+		if !a.closed && a.limit[k] < unlimitedFrom {
 			rest[k] = max(a.limit[k]-a.taken[k], 0)
 		}
 	}
 	a.spend(rest)
 	if !a.closed {
-		a.made = max(a.made, a.spawns.most) // for the rate
+		a.spawned = max(a.spawned, a.spawns.most) // for the rate
 	}
 	a.ledger.mu.Unlock()
 	a.Close()

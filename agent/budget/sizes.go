@@ -6,27 +6,28 @@ import (
 	"symbio/agent/llm"
 )
 
-// sizes measures requests, in bytes. A conversation grows at its end, so that what stands before is not counted again with
-// each turn.
+// sizes measures requests in bytes. A conversation grows at its end, so sizes keeps the sum of the earlier messages:
+// measuring all of them in each turn would take quadratic time. It is safe for concurrent use.
 type sizes struct {
 	mu       sync.Mutex
-	messages []llm.Message // that were counted last; guarded by mu
-	body     int           // of these, without the last few; guarded by mu
-	specs    []llm.ToolSpec
-	tools    int // of specs; guarded by mu
+	messages []llm.Message  // of the last request; guarded by mu
+	body     int            // the size of messages without the mutable tail; guarded by mu
+	specs    []llm.ToolSpec // of the last request; guarded by mu
+	tools    int            // the size of specs; guarded by mu
 }
 
 const (
-	perMessage = 12 // bytes that stand around one
-	unsettled  = 4  // messages at the end that may still become longer
+	perMessage  = 12 // bytes for the role and the JSON around a message
+	mutableTail = 4  // messages at the end that the conversation may still extend
 )
 
-// of returns the size of a request without its tools, and the size of the tools.
+// of returns the size of a request without its tools, and the size of the tools. A history that was replaced, which has
+// another backing array, is measured again from the start.
 func (s *sizes) of(r llm.Request) (body, tools int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	settled := max(0, len(r.Messages)-unsettled)
-	known := max(0, len(s.messages)-unsettled)
+	settled := max(0, len(r.Messages)-mutableTail)
+	known := max(0, len(s.messages)-mutableTail)
 	if known > settled || known > 0 && &s.messages[0] != &r.Messages[0] {
 		known, s.body = 0, 0
 	}
@@ -50,6 +51,7 @@ func (s *sizes) of(r llm.Request) (body, tools int) {
 	return body, s.tools
 }
 
+// sizeOf returns the size of one message, with its calls, results and thoughts.
 func sizeOf(m *llm.Message) int {
 	n := perMessage + len(m.Text) + perImage*len(m.Images)
 	for i := range m.Calls {

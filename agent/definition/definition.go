@@ -14,29 +14,29 @@ import (
 	"symbio/skills"
 )
 
-// Definition says what an agent is: the front matter and the text of its Markdown file.
+// Definition describes an agent: the front matter and the text of its Markdown file.
 type Definition struct {
 	// Name identifies the definition: letters, digits, hyphens; its file is NAME.md.
 	Name        string
 	Description string
 	// Model overrides the node's; "" = the node's. Several with commas between them are a list, see llm.First.
 	Model string
-	// Accepts are the perceptions it takes tasks by. Of one that was read from a file the name is among them. Default: task.
+	// Accepts are the perceptions with which it receives tasks. Reading from a file adds the name. Default: task.
 	Accepts []string
-	// Tools are the tools it has, by name or by preset (tool.Presets, such as preset:files), those of MCP servers also
-	// as mcp__SERVER__*; nil = all there are. What it may do with them is a matter of permission.
+	// Tools are its tools, by name or by preset (tool.Presets, such as preset:files); mcp__SERVER__* stands for all tools of
+	// an MCP server. nil = all tools. Permissions decide which calls of them may run.
 	Tools []string
-	// Skills are activated from the start.
+	// Skills are activated before the first task.
 	Skills []string
-	// Permissions narrow what the node's configuration allows; they never widen it.
+	// Permissions restrict what the node's configuration allows; they never extend it.
 	Permissions permission.Config
-	// Guardrail judges each call of its agents, of their sub-agents, and of what works for them on this node.
+	// Guardrail judges each call of its agents, of their sub-agents, and of local agents that do a task for them.
 	Guardrail guardrail.Config
 	// Sandbox restricts what commands may do, for the same calls.
 	Sandbox Sandbox
-	// Budget are limits beside those of the order: the smaller of each counts. Zero fields set no limit.
+	// Budget are limits in addition to those of agent.Order: the smaller of each counts. Zero fields set no limit.
 	Budget budget.Limits
-	// MaxTurns is how often the model may be asked for one task. Default 32.
+	// MaxTurns is the most turns of the model for one task. Default 32.
 	MaxTurns int
 	// Thinking is how many tokens the model may think before each answer, where it can (llm.Request.Thinking). 0 = as
 	// the model was set up; below 0 = not at all.
@@ -47,7 +47,7 @@ type Definition struct {
 	File string
 }
 
-// defaultMaxTurns is what a long task of real agents needs; a loop that turns more often is stuck.
+// defaultMaxTurns is enough for a long task; an agent that needs more turns is usually stuck in a loop.
 const defaultMaxTurns = 32
 
 // maxDefinition bounds a definition file, in bytes; the text goes into every prompt.

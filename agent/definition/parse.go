@@ -90,7 +90,7 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	}
 }
 
-// perceptionName is what a community takes for a perception.
+// perceptionName is the syntax of perceptions in package community.
 var perceptionName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 func (f *parser) accepts(all []item) []string {
@@ -130,7 +130,7 @@ func (f *parser) model(to *string) func(pair) {
 	}
 }
 
-// providerMeant is which beginning of a model's specification was probably meant.
+// suggestProvider suggests the provider that a model's specification probably means.
 func (f *parser) suggestProvider(spec string) string {
 	begin, _, _ := strings.Cut(spec, ":")
 	var all []string
@@ -143,9 +143,9 @@ func (f *parser) suggestProvider(spec string) string {
 }
 
 const (
-	// allTools is what stands for every tool there is.
+	// allTools stands for all tools.
 	allTools = "*"
-	// presetMark stands in front of a preset's name, as in tool.Expand.
+	// presetMark is the prefix of a preset's name, as in tool.Expand.
 	presetMark = "preset:"
 )
 
@@ -213,18 +213,19 @@ func (f *parser) server(one item) {
 	}
 }
 
-// sentence is the begin of a paragraph up to the end of its first sentence.
+// sentence matches a paragraph up to the end of its first sentence.
 var sentence = regexp.MustCompile(`(?m)^[^#\s](?:[^.!?\n]|[.!?]\S|\n[^\n])*[.!?]?`)
 
-// firstSentence is that of a text in Markdown, on one line; headings are none.
+// firstSentence returns the first sentence of a Markdown text on one line. It skips headings.
 func firstSentence(text string) string {
 	return tool.Shorten(strings.Join(strings.Fields(sentence.FindString(text)), " "), 1024)
 }
 
-// maxThinking is how many tokens a model may be let think: what other nodes' models take, too.
+// maxThinking is the most thinking tokens. It is also the maximum in the schema of model.chat, for models of other nodes.
 const maxThinking = 100_000
 
-// defaultThinking is what `thinking: true` is: four times the least that a wire takes, enough to plan a step.
+// defaultThinking is the number of tokens for `thinking: true`: four times the minimum of the Messages wire, enough to plan a
+// step.
 const defaultThinking = 4096
 
 func (f *parser) thinking(n *yaml.Node, to *int) {

@@ -53,7 +53,7 @@ func (f *parser) sandbox(n *yaml.Node, s *Sandbox) {
 // nodesOwn are keys of the node's sandbox that are not for a definition.
 var nodesOwn = []string{"show", "hide", "levels"}
 
-// withoutNodes is a mapping without the keys that only the node's sandbox has, each of which is a problem.
+// withoutNodes returns the mapping without the keys that only the node's configuration may set, and adds a problem for each.
 func (f *parser) withoutNodes(n *yaml.Node) *yaml.Node {
 	rest := *n
 	rest.Content = nil
@@ -86,7 +86,8 @@ func (f *parser) writePaths(all []item) []string {
 	return texts(all)
 }
 
-// budget reads limits by the names that they have in a configuration. A limit of nothing would be one that is not said.
+// budget reads limits by their YAML names in the configuration. It finds them by reflection, so that a new field of
+// budget.Limits is a key of definitions at once. Zero is refused, because zero means the default.
 func (f *parser) budget(n *yaml.Node, l *budget.Limits) {
 	read := map[string]func(pair){}
 	for i := range reflect.TypeFor[budget.Limits]().NumField() {
@@ -124,7 +125,7 @@ func positive(v reflect.Value) bool {
 	return !v.CanInt() || v.Int() > 0
 }
 
-// permissions reads a permission.Config, each rule for itself.
+// permissions reads a permission.Config. Rules are checked one by one, so that each mistake gets its own line.
 func (f *parser) permissions(n *yaml.Node, c *permission.Config) {
 	const in = "permissions."
 	f.fields("permissions", n, map[string]func(pair){
@@ -171,7 +172,7 @@ func (f *parser) preset(name string, to *string) func(pair) {
 	}
 }
 
-// rules reads a list of rules. What asks is tried as what denies.
+// rules reads a list of rules and checks each. Ask rules have the same syntax as deny rules and are checked as such.
 func (f *parser) rules(key string, to *[]permission.RuleText) func(pair) {
 	_, list, _ := strings.Cut(key, ".")
 	return func(p pair) {
@@ -195,7 +196,7 @@ func (f *parser) rules(key string, to *[]permission.RuleText) func(pair) {
 	}
 }
 
-// tried is what is wrong with one rule.
+// checkRule returns what is wrong with one rule of a list.
 func checkRule(list string, rule permission.RuleText) error {
 	one := []permission.RuleText{rule}
 	c := permission.Config{Preset: "none"}
@@ -216,7 +217,8 @@ func checkRule(list string, rule permission.RuleText) error {
 	return err
 }
 
-// plain is an error of YAML's decoder in the words of the file: its first line, without the names of Go types.
+// plainError returns the first line of a YAML decoder's error without the names of Go types, which mean nothing to the author
+// of a file.
 func plainError(err error) string {
 	text := err.Error()
 	var typed *yaml.TypeError

@@ -19,58 +19,58 @@ import (
 	"symbio/security/permission"
 )
 
-// Community is what a Borrower needs of the community that its agent lives in.
+// Community is the part of *community.Community that a Borrower uses.
 type Community interface {
 	peer.Community
 	Member(id community.MemberID) (community.Member, bool)
 	Subscribe() *community.Subscription
 }
 
-// Borrower is the community as an agent sees it that may borrow agents of other nodes: a signal to one of those may take as
-// long as that lives, and what it took is known when it answers.
+// Borrower is the community of an agent that can borrow agents of other nodes. A signal to a borrowed agent may take as long
+// as that agent's lease, and the account knows what it spent when Send returns.
 type Borrower struct {
 	Community
-	// Self is the agent.
+	// Self is the agent that borrows.
 	Self community.Member
-	// Chain returns what the agent's calls are judged by at that moment.
+	// Chain returns the chain that judges the agent's calls now. It is sent to the lender as constraints.
 	Chain func() permission.Chain
-	// Spent is called when what borrowed agents have spent has changed, Progress with what one says that it does.
+	// Spent is called when the spending of borrowed agents has changed, Progress when one reports an activity.
 	Spent    func()
 	Progress func(of community.Member, message string)
 
-	calls sync.WaitGroup // the leases; Go is guarded by mu
+	calls sync.WaitGroup // the calls that are leases; Go is called with mu held
 
 	mu       sync.Mutex
-	closed   bool                   // guarded by mu
-	borrowed map[*Borrowed]struct{} // guarded by mu
+	closed   bool                        // guarded by mu
+	borrowed map[*BorrowedAgent]struct{} // guarded by mu
 }
 
-// Borrowed is a sub-agent on another node, which lent it. It lives as long as the call by which it was spawned.
-type Borrowed struct {
+// BorrowedAgent is a sub-agent on another node. It runs as long as the call that spawned it. It implements team.Handle.
+type BorrowedAgent struct {
 	borrower *Borrower
 	node     community.Member
 	account  *budget.Account
 	maxLife  time.Duration
-	leased   context.Context    // the call's
-	cancel   context.CancelFunc // ends the call; what the node has not reported by then is not known
+	leased   context.Context    // the context of the call
+	cancel   context.CancelFunc // ends the call; spending that was not reported until then is lost, and CloseLost counts it
 
-	known chan struct{} // closed when the node has said who was spawned
+	known chan struct{} // closed when the lender has named the member
 	over  chan struct{} // closed when the call is over
 
 	mu       sync.Mutex
 	member   community.MemberID // guarded by mu, constant once known is closed
-	why      error              // of the end; guarded by mu
-	activity string             // what it does, as its node says; guarded by mu
+	why      error              // why the lease ended; guarded by mu
+	activity string             // as the lender reported it; guarded by mu
 }
 
-// How long the other node has.
+// How long the lender has.
 const (
-	beginTimeout  = 15 * time.Second // to spawn the agent and say who it is; its model may have to be looked for
-	memberTimeout = 5 * time.Second  // until the agent is among the members that this node knows
+	spawnTimeout  = 15 * time.Second // to spawn the agent and name it; opening its model may take a request to a server
+	memberTimeout = 5 * time.Second  // until gossip has brought the new member to this node, and for a report of spending
 	lifeSlack     = endTimeout + 10*time.Second
 )
 
-// lenders returns the nodes that lend agents and can be reached now, by a name or an id; "" = all of them.
+// lenders returns the reachable nodes that lend agents and have that name or id; "" = all of them.
 func (b *Borrower) lenders(name string) (all []community.Member) {
 	for _, m := range b.Members() {
 		if m.Available && m.Node != b.Self.Node && m.ID == community.MemberID(m.Node) && slices.Contains(m.Provides, Capability) &&
@@ -81,8 +81,8 @@ func (b *Borrower) lenders(name string) (all []community.Member) {
 	return all
 }
 
-// DecisiveCall returns the call that decides about a spawn on another node. That is an invocation of the node's capability
-// besides, so that rules about those apply, and the stricter verdict counts.
+// DecisiveCall returns the call to judge for a spawn on another node: the spawn itself or the invocation of the capability,
+// whichever has the stricter verdict. A rule against invoking capabilities must hold for spawns as well.
 func DecisiveCall(chain permission.Chain, spawn permission.Call) permission.Call {
 	invoke := permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": Capability}, Dir: spawn.Dir, Within: spawn.Within}
 	if chain.Judge(invoke).Action < chain.Judge(spawn).Action {
@@ -91,7 +91,8 @@ func DecisiveCall(chain permission.Chain, spawn permission.Call) permission.Call
 	return spawn
 }
 
-// Lender finds a node by its name or id, and checks that it lends such an agent.
+// Lender finds a node by its name or id, and checks that it lends that definition. The error lists the nodes or definitions
+// that there are.
 func (b *Borrower) Lender(name, definition string) (community.Member, error) {
 	found := b.lenders(name)
 	switch {
@@ -108,7 +109,7 @@ func (b *Borrower) Lender(name, definition string) (community.Member, error) {
 	return found[0], nil
 }
 
-// listLenders says which nodes lend agents, for a model.
+// listLenders names the nodes that lend agents, for a model's error message.
 func (b *Borrower) listLenders() string {
 	var names []string
 	for _, m := range b.lenders("") {
@@ -120,7 +121,7 @@ func (b *Borrower) listLenders() string {
 	return "these do: " + strings.Join(names, ", ")
 }
 
-// Order says which agent is wanted.
+// Order describes the agent to borrow.
 type Order struct {
 	// Definition is one of those that the node lends.
 	Definition string
@@ -129,11 +130,11 @@ type Order struct {
 	Tools      []string // that it may use; nil = all that its definition has there
 }
 
-// Borrow has a node spawn an agent, and returns when it can be sent signals. The agent's share of the budget is that of
-// account, which Borrow takes over: it is closed when the agent is gone, or there never was one.
-func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *budget.Account, o Order) (*Borrowed, community.Member, error) {
+// Borrow asks a node to spawn an agent, and returns when the agent can receive signals. account is its share of the budget.
+// Borrow owns the account from now on: it is closed when the agent has ended, or if Borrow returns an error.
+func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *budget.Account, o Order) (*BorrowedAgent, community.Member, error) {
 	limits := account.Granted()
-	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: shareOf(limits), Parent: string(b.Self.ID)}
+	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Parent: string(b.Self.ID)}
 	s := community.Signal{ContentType: "application/json", Requester: peer.Requester(ctx)}
 	var err error
 	if s.Data, err = json.Marshal(in); err == nil {
@@ -146,10 +147,10 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	if len(s.Requester) == 0 {
 		s.Requester = []string{peer.Address(b.Self)}
 	}
-	// The call outlives the tool's, and ends with the agent.
+	// The call outlives the tool call that made it, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
-	one := &Borrowed{borrower: b, node: node, account: account, maxLife: life, leased: leased, cancel: cancel, known: make(chan struct{}), over: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: node, account: account, maxLife: life, leased: leased, cancel: cancel, known: make(chan struct{}), over: make(chan struct{})}
 	sub := b.Subscribe()
 	defer sub.Close()
 	if err := b.start(one, func() { one.run(leased, s) }); err != nil {
@@ -157,7 +158,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 		account.Close()
 		return nil, community.Member{}, err
 	}
-	m, err := one.arrive(ctx, sub)
+	m, err := one.awaitMember(ctx, sub)
 	if err != nil {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), memberTimeout)
 		defer cancel()
@@ -167,22 +168,22 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	return one, m, nil
 }
 
-// start runs the call of a borrowed agent, unless the Borrower is closed.
-func (b *Borrower) start(one *Borrowed, run func()) error {
+// start runs the call of a borrowed agent in the background. The error is community.ErrStopped if the Borrower is closed.
+func (b *Borrower) start(one *BorrowedAgent, run func()) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return community.ErrStopped
 	}
 	if b.borrowed == nil {
-		b.borrowed = map[*Borrowed]struct{}{}
+		b.borrowed = map[*BorrowedAgent]struct{}{}
 	}
 	b.borrowed[one] = struct{}{}
 	b.calls.Go(run)
 	return nil
 }
 
-// Close ends all borrowed agents, and returns when they have ended. Nothing can be borrowed any more.
+// Close stops all borrowed agents and waits until their calls have ended. Borrow fails after that.
 func (b *Borrower) Close(ctx context.Context) {
 	b.mu.Lock()
 	b.closed = true
@@ -196,8 +197,8 @@ func (b *Borrower) Close(ctx context.Context) {
 	b.calls.Wait()
 }
 
-// find returns the borrowed agent of that id; nil = it is none.
-func (b *Borrower) find(id community.MemberID) *Borrowed {
+// find returns the borrowed agent with an id; nil if the agent does not borrow that member.
+func (b *Borrower) find(id community.MemberID) *BorrowedAgent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for one := range b.borrowed {
@@ -208,7 +209,8 @@ func (b *Borrower) find(id community.MemberID) *Borrowed {
 	return nil
 }
 
-// Send sends a signal to a member.
+// Send sends a signal to a member and waits for the reply. For a borrowed agent it updates the account before it returns, so
+// that the parent's budget is exact when the parent goes on.
 func (b *Borrower) Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error) {
 	one := b.find(to)
 	if one == nil {
@@ -219,8 +221,8 @@ func (b *Borrower) Send(ctx context.Context, to community.MemberID, s community.
 	return reply, err
 }
 
-// updateSpent asks the lender what has been spent. What it reports by itself may come after an answer.
-func (b *Borrowed) updateSpent(ctx context.Context) {
+// updateSpent asks the lender for the spending. The lender's own reports may arrive after a reply.
+func (b *BorrowedAgent) updateSpent(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	if reply, err := b.ask(ctx, request{Account: b.id()}); err == nil {
@@ -230,8 +232,8 @@ func (b *Borrowed) updateSpent(ctx context.Context) {
 	}
 }
 
-// ask sends the lender a request about the agent, beside the call that is the lease.
-func (b *Borrowed) ask(ctx context.Context, r request) (community.Reply, error) {
+// ask sends the lender a request about the agent, in a call of its own.
+func (b *BorrowedAgent) ask(ctx context.Context, r request) (community.Reply, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return community.Reply{}, err
@@ -240,8 +242,8 @@ func (b *Borrowed) ask(ctx context.Context, r request) (community.Reply, error) 
 	return b.borrower.InvokeStream(ctx, b.node.ID, Capability, s, nil)
 }
 
-// run makes the call that is the lease. It returns when that is over and the account is closed.
-func (b *Borrowed) run(ctx context.Context, s community.Signal) {
+// run makes the call that is the lease. It returns when the call has ended and the account is closed.
+func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	defer b.cancel()
 	var lines lineReader
 	onUpdate := func(u community.Update) {
@@ -249,7 +251,7 @@ func (b *Borrowed) run(ctx context.Context, s community.Signal) {
 			b.progress(u.Progress)
 			return
 		}
-		updates, err := lines.take(u.Output)
+		updates, err := lines.push(u.Output)
 		for _, one := range updates {
 			b.receive(one)
 		}
@@ -270,8 +272,8 @@ func (b *Borrowed) run(ctx context.Context, s community.Signal) {
 	close(b.over)
 }
 
-// receive handles a line of the lender.
-func (b *Borrowed) receive(u update) {
+// receive handles one update of the lender. Only the first one can name the member.
+func (b *BorrowedAgent) receive(u update) {
 	b.mu.Lock()
 	if u.Member != nil && b.member == "" {
 		b.member = u.Member.ID
@@ -284,9 +286,9 @@ func (b *Borrowed) receive(u update) {
 	}
 }
 
-// settle closes the account with the lender's last report. Without one the whole share counts as spent; unless the lender
-// never named the agent that it spawned, because an agent without a task has spent nothing.
-func (b *Borrowed) settle(final update, err error) {
+// settle closes the account with the lender's last report. Without a report the whole share counts as spent. If the lender
+// never named an agent, nothing counts: that agent got no task, so it spent nothing.
+func (b *BorrowedAgent) settle(final update, err error) {
 	switch {
 	case err == nil && final.Spent != nil:
 		b.account.Report(*final.Spent)
@@ -295,30 +297,30 @@ func (b *Borrowed) settle(final update, err error) {
 	case b.id() == "":
 		b.account.Close()
 	default:
-		b.account.Lost()
+		b.account.CloseLost()
 	}
 	b.borrower.Spent()
 	b.end(err)
 }
 
-// end sets why the agent is gone; the first reason counts.
-func (b *Borrowed) end(why error) {
+// end records why the lease ended. The first reason counts.
+func (b *BorrowedAgent) end(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.why == nil {
-		b.why = cmp.Or(why, errors.New("its node gave no account of it"))
+		b.why = cmp.Or(why, errors.New("its node did not report what it spent"))
 	}
 }
 
-// id returns the member; "" while its node has not said it.
-func (b *Borrowed) id() community.MemberID {
+// id returns the member's id; "" until the lender has named it.
+func (b *BorrowedAgent) id() community.MemberID {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.member
 }
 
-// Gone returns why the agent is gone; nil while it is not.
-func (b *Borrowed) Gone() error {
+// Gone returns why the agent has ended; nil while the lease lasts.
+func (b *BorrowedAgent) Gone() error {
 	select {
 	case <-b.over:
 	default:
@@ -329,16 +331,17 @@ func (b *Borrowed) Gone() error {
 	return b.why
 }
 
-// arrive waits until the lender has said who was spawned, and the agent is among the members.
-func (b *Borrowed) arrive(ctx context.Context, sub *community.Subscription) (community.Member, error) {
-	begin := time.NewTimer(beginTimeout)
+// awaitMember waits until the lender has named the agent and this node sees it as an available member. A member of another
+// node than the lender is not accepted.
+func (b *BorrowedAgent) awaitMember(ctx context.Context, sub *community.Subscription) (community.Member, error) {
+	begin := time.NewTimer(spawnTimeout)
 	defer begin.Stop()
 	select {
 	case <-b.known:
 	case <-b.over:
 		return community.Member{}, b.Gone()
 	case <-begin.C:
-		return community.Member{}, fmt.Errorf("%w: it did not say within %v whom it spawned", community.ErrUnavailable, beginTimeout)
+		return community.Member{}, fmt.Errorf("%w: it did not name the spawned agent within %v", community.ErrUnavailable, spawnTimeout)
 	case <-ctx.Done():
 		return community.Member{}, context.Cause(ctx)
 	}
@@ -362,9 +365,9 @@ func (b *Borrowed) arrive(ctx context.Context, sub *community.Subscription) (com
 	}
 }
 
-// Stop ends the agent, and returns when that is done. While ctx lasts it waits for the account; then the call is cut, and
-// the whole share counts as spent.
-func (b *Borrowed) Stop(ctx context.Context) {
+// Stop stops the agent and returns when the lease has ended. It waits for the lender's report until ctx ends or endTimeout has
+// passed; then it ends the call, and the whole share counts as spent.
+func (b *BorrowedAgent) Stop(ctx context.Context) {
 	if b.Gone() != nil {
 		return // its node need not be asked
 	}
@@ -385,8 +388,8 @@ func (b *Borrowed) Stop(ctx context.Context) {
 	}
 }
 
-// progress handles what the agent's node says that it does.
-func (b *Borrowed) progress(p community.Progress) {
+// progress passes an activity that the lender reported to the Borrower.
+func (b *BorrowedAgent) progress(p community.Progress) {
 	id := b.id()
 	if id == "" || p.Message == "" {
 		return
@@ -398,8 +401,9 @@ func (b *Borrowed) progress(p community.Progress) {
 	b.borrower.Progress(community.Member{ID: id, Name: m.Name}, p.Message)
 }
 
-// Steer says something to the agent while it works, if its node allows that.
-func (b *Borrowed) Steer(ctx context.Context, text string) (r conversation.Receipt, err error) {
+// Steer delivers a text to the agent while it works, with the lender's capability agents.steer. The lender's rules decide
+// whether this node may do that.
+func (b *BorrowedAgent) Steer(ctx context.Context, text string) (r conversation.Receipt, err error) {
 	id := b.id()
 	data, err := json.Marshal(struct {
 		Member community.MemberID `json:"member"`
@@ -419,8 +423,8 @@ func (b *Borrowed) Steer(ctx context.Context, text string) (r conversation.Recei
 	return r, err
 }
 
-// Doing returns what the agent's node said last that it does; "" = nothing yet.
-func (b *Borrowed) Doing() string {
+// Activity returns the activity that the lender reported last; "" = none yet.
+func (b *BorrowedAgent) Activity() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.activity

@@ -19,35 +19,36 @@ import (
 	"symbio/security/permission"
 )
 
-// LenderConfig sets up a Lender.
+// LenderConfig sets up a Lender. Community and Spawn are required.
 type LenderConfig struct {
 	Community Members
-	// Spawn makes the agent of a lease, which has to keep to it. community.ErrBusy, ErrStopped and ErrUnavailable reach the
-	// borrower as they are; any other error is taken for one of the agent's name.
+	// Spawn starts the agent of a lease and applies the lease's limits and constraints to it. community.ErrBusy, ErrStopped
+	// and ErrUnavailable are sent to the borrower as they are; any other error counts as an invalid name.
 	Spawn func(ctx context.Context, l *Lease) (community.Member, error)
 	// Definitions are those that are lent. Default: none.
 	Definitions []definition.Definition
-	// Limits are what each may use at most, with all that it spawns.
+	// Limits bound the use of each lent agent together with its descendants.
 	Limits budget.Limits
-	// Max is how many may live at a time, PerNode how many of them one node may have; one more is ErrBusy. What they
-	// spawn counts in their own limits. Defaults 8 and 4: each is an agent with a model, and a node has more than one
-	// borrower.
+	// Max is how many lent agents may run at the same time, PerNode how many of them for one node; one more is
+	// community.ErrBusy. Their sub-agents count in their own limits. Defaults 8 and 4: each agent uses a model, and one
+	// borrower should not use up all.
 	Max, PerNode int
-	// Life is how long one may live at most. Default: the Wall of its limits.
+	// Life is how long one lease may last. Default: the Wall of its limits.
 	Life time.Duration
-	// Logger gets what goes wrong at the end of an agent. Default: silent.
+	// Logger receives failures to stop an agent. Default: silent.
 	Logger *slog.Logger
 }
 
-// Members is what a Lender needs of the community that its agents live in.
+// Members is the part of *community.Community that a Lender uses.
 type Members interface {
 	Member(id community.MemberID) (community.Member, bool)
 	Subscribe() *community.Subscription
 	Terminate(ctx context.Context, id community.MemberID) error
 }
 
-// Lender lends agents of this node to agents of others: it provides Capability. A lent agent is held to this node's policy
-// and to what its parent is held to, and has at most the share that it is given, as far as this node lends as much.
+// Lender lends agents of this node to agents of other nodes; it provides Capability. A lent agent is restricted by this node's
+// policy and by its parent's constraints. Its budget is the smaller of the requested share and this node's limits. A Lender is
+// safe for concurrent use.
 type Lender struct {
 	cfg LenderConfig
 
@@ -55,31 +56,31 @@ type Lender struct {
 	leases map[*Lease]struct{} // guarded by mu
 }
 
-// Lease is one agent that is lent, and what it has to keep to.
+// Lease is one lent agent with its limits and constraints.
 type Lease struct {
 	Definition definition.Definition
 	// Name of the member.
 	Name string
-	// Tools are those that it may use; nil = all that its definition has.
+	// Tools are the tools that it may use; nil = all of its definition.
 	Tools []string
-	// Account is what it pays from, with all that it spawns.
+	// Account is the budget of the agent and its descendants.
 	Account *budget.Account
 	// Node is the borrower; Parent its member there, "" = no particular one.
 	Node   community.NodeID
 	Parent community.MemberID
-	// Constraints are what those are held to, as their node says, for whom it was spawned. They are part of the chain of the
-	// agent and of all its descendants as long as they live.
+	// Constraints are those of the borrowing agent and its requesters, as their node sent them. They stay part of the chain
+	// of the agent and its descendants as long as these run.
 	Constraints permission.Chain
-	// Life is how long it may live.
+	// Life is how long the lease may last.
 	Life time.Duration
 
 	end    context.CancelCauseFunc
 	report func(community.Progress)
-	spent  chan struct{}      // capacity 1: something has been spent
+	spent  chan struct{}      // capacity 1: a report is due; further changes are in the same report
 	member community.MemberID // "" until it is spawned; guarded by Lender.mu
 }
 
-// Requesters returns the members and nodes that the agent works for, as in a signal.
+// Requesters returns the node and the member that borrow the agent, as in Signal.Requester.
 func (l *Lease) Requesters() []string {
 	if l.Parent == "" {
 		return []string{string(l.Node)}
@@ -87,21 +88,21 @@ func (l *Lease) Requesters() []string {
 	return []string{string(l.Node), string(l.Node) + "/" + string(l.Parent)}
 }
 
-// Progress tells the borrower what the agent or one of its descendants does. It does nothing on a nil Lease.
+// Progress reports an activity of the agent or a descendant to the borrower. It does nothing on a nil Lease.
 func (l *Lease) Progress(message string) {
 	if l != nil {
 		l.report(community.Progress{Message: message})
 	}
 }
 
-// SpentChanged has the borrower told soon what is spent. It does nothing on a nil Lease.
+// SpentChanged asks for a report of the spending to the borrower. It does not block, and does nothing on a nil Lease.
 func (l *Lease) SpentChanged() {
 	if l == nil {
 		return
 	}
 	select {
 	case l.spent <- struct{}{}:
-	default: // it is about to be told
+	default: // a report is due already
 	}
 }
 
@@ -120,7 +121,7 @@ func (l *Lender) Life() time.Duration { return l.cfg.Life + endTimeout }
 // endTimeout is how long the end of an agent and its descendants may take.
 const endTimeout = 30 * time.Second
 
-// Capability returns what the Lender offers.
+// Capability returns the capability that the node registers for the Lender. Its schema lists the lent definitions.
 func (l *Lender) Capability() (community.Capability, error) {
 	var names []string
 	for _, d := range l.cfg.Definitions {
@@ -134,7 +135,7 @@ func (l *Lender) Capability() (community.Capability, error) {
 	}, err
 }
 
-// Has reports whether the member is lent to that node, which then may send it signals.
+// Has reports whether a member is lent to a node. That node may then send it signals without a rule under authorize.
 func (l *Lender) Has(node community.NodeID, member community.MemberID) bool {
 	return l.find(node, member) != nil
 }
@@ -150,10 +151,11 @@ func (l *Lender) find(node community.NodeID, member community.MemberID) *Lease {
 	return nil
 }
 
-// Provide answers a call; it is a community.Provider. It returns when what it has spawned has ended.
+// Provide serves one call of the capability; it is a community.Provider. A call that spawns an agent returns when that agent
+// has ended. The error is community.ErrInvalid for a malformed request, ErrNotFound for an unknown agent, ErrBusy at a limit.
 func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Reply, error) {
 	if len(s.Requester) == 0 {
-		return community.Reply{}, invalid("nobody calls")
+		return community.Reply{}, invalid("the call names no calling node")
 	}
 	node := community.NodeID(s.Requester[0])
 	in, err := readRequest(s.Data)
@@ -165,14 +167,14 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 		switch {
 		case n == nil:
 			return community.Reply{}, community.ErrNotFound
-		case in.End != "": // the call that it was lent by answers with the account
+		case in.End != "": // the final report is the reply of the call that is the lease
 			n.end(errEnded)
 			return community.Reply{Data: []byte("true"), ContentType: "application/json"}, nil
 		}
 		return replyOf(update{Spent: new(n.Account.Total())})
 	}
 	if !community.HasListener(ctx) {
-		return community.Reply{}, invalid("who calls has to listen to what is said ahead of the answer, since that is who was spawned")
+		return community.Reply{}, invalid("the call must be a streaming one, because the spawned agent's id is in its output")
 	}
 	n, err := l.lease(in, s)
 	if err != nil {
@@ -200,7 +202,8 @@ func replyOf(u update) (community.Reply, error) {
 	return community.Reply{Data: data, ContentType: "application/json"}, err
 }
 
-// lease returns the lease that a request asks for.
+// lease returns the lease for a request, limited to what this node lends. It trusts nothing in the request: the parent must
+// not be a member of a third node, and the share only lowers this node's limits.
 func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 	i := slices.IndexFunc(l.cfg.Definitions, func(d definition.Definition) bool { return d.Name == in.Agent })
 	if i < 0 {
@@ -226,6 +229,7 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 	return n, nil
 }
 
+// add registers a lease, or returns community.ErrBusy at one of the two limits.
 func (l *Lender) add(n *Lease) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,7 +262,8 @@ var (
 	errNodeGone = errors.New("its parent's node is gone")
 )
 
-// lend has the agent live until ctx, the lease, ends, and returns why that was. With an error there never was an agent.
+// lend spawns the agent, waits until ctx or the lease's time ends, and stops the agent. why says what ended it. If err is set,
+// no agent was spawned.
 func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.Life, errTime)
 	defer cancel()
@@ -281,7 +286,8 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	return context.Cause(ctx), nil
 }
 
-// stream tells the borrower who was spawned, and what is spent whenever that has changed, until ctx ends.
+// stream sends the borrower the spawned member, and then the spending after each change, until ctx ends. An error of sending
+// ends the lease: the borrower is gone.
 func (l *Lease) stream(ctx context.Context, m community.Member) {
 	send := func(u update) {
 		line, err := u.line()
@@ -292,7 +298,7 @@ func (l *Lease) stream(ctx context.Context, m community.Member) {
 			l.end(err)
 		}
 	}
-	send(update{Member: &spawned{ID: m.ID, Name: m.Name, Accepts: m.Accepts}})
+	send(update{Member: &memberInfo{ID: m.ID, Name: m.Name, Accepts: m.Accepts}})
 	for {
 		select {
 		case <-ctx.Done():
@@ -303,7 +309,7 @@ func (l *Lease) stream(ctx context.Context, m community.Member) {
 	}
 }
 
-// watch waits until the agent or the node that has it is gone, or ctx ends, and says why.
+// watch waits until the agent or the borrowing node has left, or ctx ends, and returns the reason.
 func (l *Lender) watch(ctx context.Context, node community.NodeID, child community.MemberID) error {
 	sub := l.cfg.Community.Subscribe()
 	defer sub.Close()
@@ -332,7 +338,7 @@ func (l *Lender) watch(ctx context.Context, node community.NodeID, child communi
 	}
 }
 
-// stop ends an agent now, whatever it is doing, and waits until it and its descendants are gone.
+// stop terminates an agent in the middle of its task, and waits until it and its descendants have ended.
 func (l *Lender) stop(ctx context.Context, id community.MemberID) {
 	now, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cancel() // what it is doing is not waited for

@@ -18,25 +18,26 @@ import (
 // Capability is the name of the capability by which a node lends its agents to those of others.
 const Capability = "agents.spawn"
 
-// request asks for an agent, for the end of a lent one, or for what one has spent.
+// request is the input of the capability: it asks for an agent, for the end of a lent one, or for a report of spending.
 type request struct {
-	// Agent is the definition, one of those that the node lends.
+	// Agent is the name of a definition that the node lends.
 	Agent  string `json:"agent,omitempty"`
 	Name   string `json:"name,omitempty"`   // of the member; "" = the definition's
 	Reason string `json:"reason,omitempty"` // why it is needed, for the other node's people
-	// Parent is the member at the calling node for which it is; "" = nobody's, as when a person calls.
+	// Parent is the member of the calling node that borrows the agent; "" = none, as when a person calls.
 	Parent string `json:"parent,omitempty"`
-	// Tools are those that it may use; nil = all that its definition has there.
+	// Tools are the tools that it may use; absent = all of its definition there.
 	Tools []string `json:"tools,omitzero"`
-	// Share is what it may use with all its descendants; nil = what the node lends it.
+	// Share bounds its use together with its descendants; absent = the limits of the lending node.
 	Share *wireLimits `json:"share,omitempty"`
-	// End is the member that the node is to end now; then nothing else is said. The call that it was lent by answers.
+	// End is the lent member to stop now; no other field is used then. The call that is its lease returns.
 	End community.MemberID `json:"end,omitempty"`
-	// Account is the member of which the node is to say what it has spent so far; then nothing else is said.
+	// Account is the lent member whose spending is asked for; no other field is used then.
 	Account community.MemberID `json:"account,omitempty"`
 }
 
-// wireLimits are Limits where zero is none, and absent is as much as the node lends.
+// wireLimits are budget.Limits on the wire. There zero allows nothing and an absent field means the lender's limit, while in
+// budget.Limits zero means the default.
 type wireLimits struct {
 	Depth           *int     `json:"depth,omitempty"`
 	Agents          *int     `json:"agents,omitempty"`
@@ -47,13 +48,13 @@ type wireLimits struct {
 	Wall            *float64 `json:"wall,omitempty"` // in seconds
 }
 
-// limits are what the share says as Limits, where zero is the default, and less is none.
+// limits converts a share to budget.Limits, where zero is the default and a negative number allows nothing.
 func (w *wireLimits) limits() (l budget.Limits) {
 	if w == nil {
 		return l
 	}
-	l.Depth, l.Agents, l.SpawnsPerMinute, l.ModelCalls = number(w.Depth), number(w.Agents), number(w.SpawnsPerMinute), number(w.ModelCalls)
-	l.Tokens, l.Cost = number(w.Tokens), number(w.Cost)
+	l.Depth, l.Agents, l.SpawnsPerMinute, l.ModelCalls = decodeLimit(w.Depth), decodeLimit(w.Agents), decodeLimit(w.SpawnsPerMinute), decodeLimit(w.ModelCalls)
+	l.Tokens, l.Cost = decodeLimit(w.Tokens), decodeLimit(w.Cost)
 	if w.Wall != nil {
 		if l.Wall = budget.Seconds(*w.Wall); l.Wall == 0 {
 			l.Wall = -1
@@ -62,7 +63,8 @@ func (w *wireLimits) limits() (l budget.Limits) {
 	return l
 }
 
-func number[N int | int64 | float64](n *N) N {
+// decodeLimit returns 0 for an absent number, and -1, which allows nothing, for one that is not positive.
+func decodeLimit[N int | int64 | float64](n *N) N {
 	switch {
 	case n == nil:
 		return 0
@@ -72,11 +74,11 @@ func number[N int | int64 | float64](n *N) N {
 	return -1
 }
 
-// shareOf returns limits as they are sent between nodes.
-func shareOf(l budget.Limits) *wireLimits {
+// encodeLimits returns limits as they are sent between nodes.
+func encodeLimits(l budget.Limits) *wireLimits {
 	w := &wireLimits{
-		Depth: numberOf(l.Depth), Agents: numberOf(l.Agents), SpawnsPerMinute: numberOf(l.SpawnsPerMinute), ModelCalls: numberOf(l.ModelCalls),
-		Tokens: numberOf(l.Tokens), Cost: numberOf(l.Cost),
+		Depth: encodeLimit(l.Depth), Agents: encodeLimit(l.Agents), SpawnsPerMinute: encodeLimit(l.SpawnsPerMinute), ModelCalls: encodeLimit(l.ModelCalls),
+		Tokens: encodeLimit(l.Tokens), Cost: encodeLimit(l.Cost),
 	}
 	if l.Wall != 0 {
 		w.Wall = new(max(0, l.Wall.Seconds()))
@@ -84,14 +86,15 @@ func shareOf(l budget.Limits) *wireLimits {
 	return w
 }
 
-func numberOf[N int | int64 | float64](n N) *N {
+func encodeLimit[N int | int64 | float64](n N) *N {
 	if n == 0 {
 		return nil
 	}
 	return new(max(0, n))
 }
 
-// inputSchema returns the JSON schema of a request.
+// inputSchema returns the JSON schema of a request. It refuses unknown fields, so that a newer node learns at once that this
+// one does not know what it asks for.
 func inputSchema(agents []string) (json.RawMessage, error) {
 	type object = map[string]any
 	whole, number := object{"type": "integer", "minimum": 0}, object{"type": "number", "minimum": 0}
@@ -109,7 +112,8 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 	})
 }
 
-// definitionsOf returns the definitions that a node lends, as the schema of its capability, another node's claim, names them.
+// definitionsOf returns the definitions that a node lends, from the schema of its capability. The schema comes from another
+// node, so names that are none are dropped.
 func definitionsOf(input json.RawMessage) []string {
 	var s struct {
 		Properties struct{ Agent struct{ Enum []string } }
@@ -121,13 +125,13 @@ func definitionsOf(input json.RawMessage) []string {
 }
 
 const (
-	maxReason = 1000 // bytes
-	maxTools  = 256
+	maxReason = 1000 // bytes; a reason is a sentence or two
+	maxTools  = 256  // far more than the tools of an agent
 )
 
 var memberID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// readRequest reads what another node asks.
+// readRequest reads and checks a request. It repeats the checks of the schema that protect this node.
 func readRequest(data []byte) (request, error) {
 	var in request
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -153,30 +157,30 @@ func readRequest(data []byte) (request, error) {
 	return in, nil
 }
 
-// update is a line that the lender sends ahead of its answer, and the answer itself.
+// update is one line of the output of the call, and its reply.
 type update struct {
-	// Member is the agent that was spawned; in the first line alone.
-	Member *spawned `json:"member,omitempty"`
-	// Spent is what it has used so far with all its descendants; in the answer, what it has used in the end.
+	// Member is the spawned agent; only in the first line.
+	Member *memberInfo `json:"member,omitempty"`
+	// Spent is the use so far of the agent and its descendants; in the reply the final one.
 	Spent *budget.Spent `json:"spent,omitempty"`
-	// Why says in the answer why the agent ended.
+	// Why is the reason for the end, in the reply.
 	Why string `json:"why,omitempty"`
 }
 
-type spawned struct {
+type memberInfo struct {
 	ID      community.MemberID `json:"id"`
 	Name    string             `json:"name"`
 	Accepts []string           `json:"accepts"`
 }
 
-// maxLine bounds a line of a lender, in bytes; its longest lines take a tenth of that.
+// maxLine bounds a line of a lender, in bytes: ten times the longest valid one.
 const maxLine = 64 << 10
 
-// lineReader cuts the output of a lender into lines. The zero value is at the beginning.
+// lineReader splits the output of a lender, which comes in arbitrary pieces, into lines. The zero value is ready for use.
 type lineReader struct{ rest []byte }
 
-// take returns the lines that are complete with data. After an error what follows means nothing.
-func (l *lineReader) take(data []byte) ([]update, error) {
+// push adds data and returns the updates that are complete now. After an error the reader must not be used again.
+func (l *lineReader) push(data []byte) ([]update, error) {
 	var all []update
 	l.rest = append(l.rest, data...)
 	for {
@@ -213,7 +217,7 @@ func (u update) line() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// invalid returns an error about a request.
+// invalid returns a community.ErrInvalid whose text reaches the calling node.
 func invalid(format string, args ...any) error {
 	return community.Explain(community.ErrInvalid, fmt.Sprintf(format, args...))
 }

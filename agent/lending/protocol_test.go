@@ -19,7 +19,7 @@ func TestWhatIsSaidOfAShareIsHeardAsItWasMeant(t *testing.T) {
 		"nothing at all": {Depth: -1, Agents: -1, SpawnsPerMinute: -1, Wall: -1, ModelCalls: -1, Tokens: -1, Cost: -1},
 		"a part":         {Depth: -1, Tokens: 7},
 	} {
-		data, err := json.Marshal(request{Agent: "x", Share: shareOf(l)})
+		data, err := json.Marshal(request{Agent: "x", Share: encodeLimits(l)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestRequestsThatMakeNoSenseAreRefused(t *testing.T) {
 
 func TestTheLinesOfALenderAreCutAnyhow(t *testing.T) {
 	want := []update{
-		{Member: &spawned{ID: "aa000000000000000000000000000000", Name: "w", Accepts: []string{"task"}}}, {Spent: &budget.Spent{Tokens: 7, Wall: 1.5}}, {Spent: &budget.Spent{Tokens: 9}},
+		{Member: &memberInfo{ID: "aa000000000000000000000000000000", Name: "w", Accepts: []string{"task"}}}, {Spent: &budget.Spent{Tokens: 7, Wall: 1.5}}, {Spent: &budget.Spent{Tokens: 9}},
 	}
 	var all []byte
 	for _, u := range want {
@@ -91,7 +91,7 @@ func TestTheLinesOfALenderAreCutAnyhow(t *testing.T) {
 		var l lineReader
 		var got []update
 		for part := range slices.Chunk(all, size) {
-			us, err := l.take(part)
+			us, err := l.push(part)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,12 +102,12 @@ func TestTheLinesOfALenderAreCutAnyhow(t *testing.T) {
 		}
 	}
 	var l lineReader
-	if _, err := l.take(bytes.Repeat([]byte("x"), maxLine+1)); err == nil {
+	if _, err := l.push(bytes.Repeat([]byte("x"), maxLine+1)); err == nil {
 		t.Error("a line without an end is no error")
 	}
 	for _, line := range []string{"x\n", `{"member":{"id":"bob","accepts":["task"]}}` + "\n", `{"member":{"id":"aa000000000000000000000000000000"}}` + "\n"} {
 		l = lineReader{}
-		if u, err := l.take([]byte(line)); err == nil {
+		if u, err := l.push([]byte(line)); err == nil {
 			t.Errorf("%q is read as %+v", line, u)
 		}
 	}
@@ -139,7 +139,7 @@ func FuzzLineReader(f *testing.F) {
 			t.Fatal(err)
 		}
 		for part := range slices.Chunk(data, max(1, min(size, 1<<16))) {
-			us, err := l.take(part)
+			us, err := l.push(part)
 			for _, u := range us {
 				if u.Spent != nil {
 					away.Report(*u.Spent)

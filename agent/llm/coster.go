@@ -1,11 +1,12 @@
 package llm
 
-// Coster is a Model that knows beforehand what a call costs. ok is false when it does not.
+// Coster is a Model that knows the cost of a call beforehand. ok is false if it does not. Wrappers of a Model implement it to
+// pass the price through.
 type Coster interface {
 	CostOf(u Usage) (cost float64, ok bool)
 }
 
-// CostOf is what a call of m with that usage costs; ok is false when nobody wrote down its price.
+// CostOf returns the cost of a call of m with that usage; ok is false if no price is configured.
 func CostOf(m Model, u Usage) (cost float64, ok bool) {
 	if c, is := m.(Coster); is {
 		return c.CostOf(u)
@@ -16,7 +17,7 @@ func CostOf(m Model, u Usage) (cost float64, ok bool) {
 // CostOf makes priced a Coster.
 func (m priced) CostOf(u Usage) (float64, bool) { return m.prices.Cost(m.Name(), u) }
 
-// CostOf is the cost of the dearest of the list: each may be the one that answers.
+// CostOf returns the highest cost in the list, because any of the models may answer.
 func (f *first) CostOf(u Usage) (most float64, ok bool) {
 	for _, m := range f.models {
 		cost, known := CostOf(m, u)

@@ -1,4 +1,4 @@
-// Package llm is what an agent needs of a language model: a Model that streams an answer to a Request.
+// Package llm defines the interface between agents and language models: a Model streams an answer to a Request.
 //
 // The one idea: a Model keeps nothing between requests. The whole conversation is in the Request, so
 // one Model serves any number of agents at once, and what a model did can be replayed from what it
@@ -10,9 +10,9 @@
 // nothing more is yielded; a stream that ended without its last piece is an error and never an
 // answer.
 //
-// Implementations stand below this package: scripted answers from a file (and Func is a Go function), openai speaks the chat-completions wire,
-// anthropic the Messages wire, chat uses the models of other nodes. What the wires share is in wire, when to ask again in
-// retry, recordings of what was said with servers in replay; provider picks a model by name or by what the environment
-// offers. This package imports none of them. Here are also what is made of models: First, a list of them; Prices, what
-// their answers cost; Generate, values of Go types. It does not run tools, or cut a conversation that grew too long.
+// Implementations are in packages below this one: openai for chat-completions servers, anthropic for Messages servers, chat
+// for models of other nodes, scripted for answers from a file; Func is a Go function. Package wire has the HTTP code that the
+// wires share, retry repeats failed requests, replay records and replays exchanges, and provider picks a model by name or by
+// environment variables. This package imports none of them. It also has First (failover between models), Prices (the cost of
+// answers) and Generate (answers as Go values). It does not run tools, and does not shorten conversations.
 package llm

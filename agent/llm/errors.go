@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What can go wrong with a model, as far as a caller would do something else about it.
+// The kinds of errors of models. There is one kind for each reaction of a caller.
 var (
 	// ErrAuth: the key is missing, wrong, or not allowed to use this model.
 	ErrAuth = errors.New("the key was refused")
@@ -25,13 +25,13 @@ var (
 	ErrNoModel = errors.New("no such model")
 	// ErrInvalid: the server found the request itself wrong. Sending it again does not help.
 	ErrInvalid = errors.New("the request was rejected")
-	// ErrUnavailable: nobody answered, or the server is failing. Later may help.
+	// ErrUnavailable: the server did not answer, or it fails. A later request may succeed.
 	ErrUnavailable = errors.New("not available")
 	// ErrTimeout: one of the model's own time limits passed, not the caller's.
 	ErrTimeout = errors.New("timed out")
 	// ErrCut: the answer ended before its end.
 	ErrCut = errors.New("the answer was cut off")
-	// ErrMalformed: what came cannot be read as an answer.
+	// ErrMalformed: the response cannot be read as an answer.
 	ErrMalformed = errors.New("the answer cannot be read")
 	// ErrDenied: the node that has the model does not let this one use it.
 	ErrDenied = errors.New("not allowed")
@@ -41,21 +41,21 @@ var (
 	ErrUnfit = errors.New("the answer does not fit what was asked for")
 )
 
-// Error is what went wrong with one request to a model.
+// Error is the error of one request to a model.
 type Error struct {
 	// Model is the model's name.
 	Model string
-	// Status is the HTTP status, or 0 when it did not come to one.
+	// Status is the HTTP status; 0 = there was no HTTP response.
 	Status int
 	// RetryAfter is how long the server asked to wait, or 0.
 	RetryAfter time.Duration
-	// Detail is what the server said, or what was found: short, printable, never a key.
+	// Detail is the server's message, or what this side found wrong: short, printable, and never with a key.
 	Detail string
 	// Err is one of this package's errors.
 	Err error
 }
 
-// Error names the model, the kind, and what the server said.
+// Error names the model, the kind of error, and the detail.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "model %s: %v", e.Model, e.Err)
@@ -74,7 +74,7 @@ func (e *Error) Error() string {
 // Unwrap returns the kind, for errors.Is.
 func (e *Error) Unwrap() error { return e.Err }
 
-// StatusError is the kind of error that an HTTP status means when the server says nothing clearer.
+// StatusError returns the kind of error for an HTTP status, for responses without a clearer message.
 func StatusError(status int) error {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// rest is how long a model that failed is asked last: an outage is not found out anew with each turn.
+// rest is how long a failed model is asked last. Without it each turn during an outage would wait for the failure again.
 const rest = 30 * time.Second
 
-// First returns a model that asks the first of models, and when that fails before anything of its answer was yielded,
-// the next. One that failed is asked after the others for half a minute, or as long as its server asked to wait.
+// First returns a model that asks models in order, until one begins to answer. A model that failed is asked after the others
+// for half a minute, or as long as its server asked to wait.
 //
-// A refusal of the content, a recording that does not fit, and the end of the context, are not tried elsewhere. When all fail, the error wraps each
-// one's. A list of one is that model.
+// ErrRefused, ErrDrift and the end of the context are final: no other model is asked. If all models fail, the error wraps all
+// their errors. First of one model returns that model.
 func First(models ...Model) Model {
 	if len(models) == 1 {
 		return models[0]
@@ -25,14 +25,15 @@ func First(models ...Model) Model {
 	return &first{models: models, until: make([]time.Time, len(models))}
 }
 
+// first is a Model that fails over between models. It is safe for concurrent use.
 type first struct {
 	models []Model
 
 	mu    sync.Mutex
-	until []time.Time // how long each is asked last; guarded by mu
+	until []time.Time // until when each is asked last; guarded by mu
 }
 
-// Name is the names of the models, with commas between them.
+// Name returns the names of the models, separated by commas.
 func (f *first) Name() string {
 	var names []string
 	for _, m := range f.models {
@@ -41,7 +42,7 @@ func (f *first) Name() string {
 	return strings.Join(names, ",")
 }
 
-// Stream asks the models in turn.
+// Stream asks the models in order. Each failover is yielded as a Retry.
 func (f *first) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		order := f.order()
@@ -70,12 +71,13 @@ func (f *first) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	}
 }
 
-// finalError is a failure after which no other model is asked.
+// finalError marks an error after which no other model is asked.
 type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }
 
-// ask asks one model. nil says that it answered, or that nobody wants more.
+// ask asks one model. It returns nil if the model answered or the caller stopped the iteration. An error after the first
+// chunk is final: another model's answer must not follow a part of this one.
 func (f *first) ask(ctx context.Context, m Model, r Request, yield func(Chunk, error) bool) error {
 	began := false
 	for c, err := range m.Stream(ctx, r) {
@@ -93,13 +95,13 @@ func (f *first) ask(ctx context.Context, m Model, r Request, yield func(Chunk, e
 	return nil
 }
 
-// elsewhere reports whether another model may do what one could not.
+// elsewhere reports whether another model may succeed after this error.
 func elsewhere(ctx context.Context, err error) bool {
 	var e *Error
 	return ctx.Err() == nil && errors.As(err, &e) && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrDrift)
 }
 
-// order is the models' numbers, those that rest behind the others.
+// order returns the indexes of the models in the order in which to ask them: recently failed ones last.
 func (f *first) order() (order []int) {
 	now := time.Now()
 	f.mu.Lock()
@@ -115,7 +117,8 @@ func (f *first) order() (order []int) {
 	return append(order, resting...)
 }
 
-// failed lets a model rest whose failure is likely to last: not one that this conversation only is too long for.
+// failed demotes a model whose failure is likely to last. Errors about this one request, such as ErrContextLength, do not
+// demote it.
 func (f *first) failed(i int, err error) {
 	if errors.Is(err, ErrContextLength) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrMalformed) || errors.Is(err, ErrUnfit) {
 		return

@@ -11,19 +11,19 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Enumerated is a type of strings of which only some are allowed, as an enumeration in Go. Enum is called on the zero
-// value.
+// Enumerated is a string type with a fixed set of values. Enum returns them; it is called on the zero value.
 type Enumerated interface{ Enum() []string }
 
-// Form is the form that Generate asks for a T in: the schema that google/jsonschema-go infers of the type, in which
-// omitempty and omitzero make a field optional, a pointer may be null, other fields are required, further ones
-// refused, and the jsonschema tag describes. Beyond that:
+// Form returns the output schema with which Generate asks for a T. It is what google/jsonschema-go infers from the type:
+// omitempty and omitzero make a field optional, a pointer may be null, all other fields are required, unknown fields are
+// refused, and the jsonschema tag is the description. In addition:
 //
 //   - a type with Enum (Enumerated) is a string of those;
 //   - time.Time is a string in RFC 3339, and a time.Duration a number of nanoseconds, as encoding/json reads them;
-//   - what is no object (a list, a string, a number) is asked for inside one, {"value": …}.
+//   - a type that is no object (a list, a string, a number) is wrapped in one, {"value": …}, because the wires take only
+//     objects.
 //
-// A type that contains itself has no schema. The error says what of T has no schema.
+// A recursive type has no schema. The error names the part of T that has no schema.
 func Form[T any]() (*Output, error) {
 	f, err := formOf(reflect.TypeFor[T]())
 	if err != nil {
@@ -32,14 +32,14 @@ func Form[T any]() (*Output, error) {
 	return f.output, nil
 }
 
-// form is what is known of a type.
+// form is the schema of a Go type, as it is sent and as answers are validated.
 type form struct {
 	output   *Output
 	resolved *jsonschema.Resolved
 	wrapped  bool
 }
 
-// formOf makes the form anew: it costs far less than the model's answer, and nothing has to be remembered.
+// formOf returns the form of a type. It is not cached: inferring it takes far less time than the model's answer.
 func formOf(t reflect.Type) (*form, error) {
 	f, err := newForm(t)
 	if err != nil {
@@ -79,7 +79,7 @@ func newForm(t reflect.Type) (*form, error) {
 	return f, nil
 }
 
-// addEnums adds the schemas of the enumerations in a type to known. seen are the types that were looked at.
+// addEnums adds the schemas of the Enumerated types in t to known. seen are the visited types, which end recursion.
 func addEnums(known map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen map[reflect.Type]bool) error {
 	if seen[t] || known[t] != nil {
 		return nil
@@ -116,7 +116,7 @@ func addEnums(known map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen ma
 	return nil
 }
 
-// formName is a type's name as the wires take it.
+// formName returns a type's name with the characters that the wires allow, at most 48 so that a prefix still fits into 64.
 func formName(t reflect.Type) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

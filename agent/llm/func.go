@@ -6,9 +6,9 @@ import (
 	"iter"
 )
 
-// Func is a Model that is a Go function. The text of its answer is yielded as one piece. A call without an id, or with
-// one that is taken, gets another. An empty Stop becomes StopTools with calls, and StopEnd without. With an error, the
-// text and calls of the Response are yielded first. The function is not called when ctx has ended.
+// Func is a Model that is a Go function. The text of its answer is yielded as one chunk. A call without an id, or with an id
+// that is in use, gets a new one. An empty Stop becomes StopTools if there are calls, else StopEnd. If the function returns an
+// error, the text and calls of the Response are yielded before it. The function is not called after ctx has ended.
 type Func func(ctx context.Context, r Request) (Response, error)
 
 // Name is "func".
@@ -47,7 +47,8 @@ func (f Func) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	}
 }
 
-// EstimateUsage counts a token for each four bytes of text in a request and its answer, for models that do not count.
+// EstimateUsage estimates the usage of a request and its answer as one token for four bytes, the usual ratio for English text.
+// It is for models that do not count tokens.
 func EstimateUsage(r Request, answer Message) Usage {
 	input := len(r.System)
 	for _, m := range r.Messages {
@@ -59,7 +60,7 @@ func EstimateUsage(r Request, answer Message) Usage {
 	return Usage{Input: (input + 3) / 4, Output: (answer.size() + 3) / 4}
 }
 
-// size is how many bytes of text a message has.
+// size returns the number of bytes of text in a message.
 func (m Message) size() int {
 	n := len(m.Text)
 	for _, c := range m.Calls {

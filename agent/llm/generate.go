@@ -12,25 +12,25 @@ import (
 	"strings"
 )
 
-// Generated is a value that a model made.
+// Generated is a value that a model produced.
 type Generated[T any] struct {
 	Value T
-	Usage Usage // of all that was asked for it
+	Usage Usage // of all requests for it
 }
 
-// Generate asks a model for a T: the prompts, one behind the other, as one message. Its form is the JSON schema of T,
-// see Form; the answer is held to it here, whatever the model was held to. An answer that does not fit is sent back
-// once, with what is wrong.
+// Generate asks a model for a T. The prompts are joined to one message. The answer is validated by the JSON schema of T (see
+// Form) on this side, because many servers do not enforce a schema. An answer that does not fit is sent back once with the
+// problem.
 //
-// An *Error with ErrUnfit: the second answer did not fit either. ErrRefused: the model refused. ErrCut: its answer hit
-// the limit on its length. Otherwise as Model.Stream; and nothing is asked when T has no schema.
+// Errors are *Error with ErrUnfit if the second answer does not fit either, ErrRefused if the model refused, ErrCut if the
+// answer reached the limit of its length; otherwise those of Model.Stream. If T has no schema, the model is not asked.
 func Generate[T any](ctx context.Context, m Model, prompt ...string) (T, error) {
 	g, err := GenerateFrom[T](ctx, m, Request{Messages: []Message{{Role: User, Text: strings.Join(prompt, "\n\n")}}})
 	return g.Value, err
 }
 
-// GenerateFrom is Generate for who has a system prompt, images or a conversation, and for who pays. The request's own
-// Output and Tools are not used. With an error the usage is what was spent on it.
+// GenerateFrom is like Generate, for a whole Request with a system prompt, images or earlier messages, and it returns the
+// usage. The request's Output and Tools are ignored. The usage is also set if there is an error.
 func GenerateFrom[T any](ctx context.Context, m Model, r Request) (Generated[T], error) {
 	var g Generated[T]
 	f, err := formOf(reflect.TypeFor[T]())
@@ -58,7 +58,7 @@ func GenerateFrom[T any](ctx context.Context, m Model, r Request) (Generated[T],
 	return g, nil
 }
 
-// ask asks once and counts.
+// ask asks the model once and adds the usage.
 func (g *Generated[T]) ask(ctx context.Context, m Model, r Request) (string, error) {
 	got, err := Collect(m.Stream(ctx, r), nil)
 	g.Usage = g.Usage.Add(got.Usage)
@@ -73,12 +73,13 @@ func (g *Generated[T]) ask(ctx context.Context, m Model, r Request) (string, err
 	return got.Message.Text, nil
 }
 
-// repair is what the model is told when its answer does not fit.
+// repair returns the message that asks the model to correct its answer.
 func repair(wrong error, o *Output) string {
 	return fmt.Sprintf("That does not fit: %v.\nAnswer once more, whole and corrected. %s", wrong, o.Instruction())
 }
 
-// decode reads an answer as a value of the form's type.
+// decode validates an answer and reads it into a value of the form's type. The errors are texts for the model. into is zero
+// if there is an error.
 func (f *form) decode(text string, into any) error {
 	doc := bare(text)
 	var instance any
@@ -114,7 +115,7 @@ func (f *form) decode(text string, into any) error {
 	return nil
 }
 
-// bare is an answer without the code block that models like to put around it.
+// bare returns an answer without the Markdown code block that many models put around JSON.
 func bare(text string) string {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {
@@ -126,7 +127,7 @@ func bare(text string) string {
 	return text
 }
 
-// shortened is a message on one line that is not too long: schemas and values may be in it.
+// shortened returns a message on one line and at most 600 bytes long: validation errors may quote schemas and values.
 func shortened(s string) string {
 	const most = 600
 	b := bytes.ToValidUTF8([]byte(strings.Join(strings.Fields(s), " ")), nil)

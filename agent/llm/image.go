@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Limits of images, those of the strictest of the providers.
+// Limits of images. They are those of the strictest provider, so that a conversation can continue with any model.
 const (
 	// MaxImage is how many bytes an image may have: Anthropic takes 5 MB, written as base64.
 	MaxImage = 5 << 20 * 3 / 4
@@ -19,7 +19,7 @@ const (
 	maxSide = 8000
 )
 
-// imageTypes are what both providers read.
+// imageTypes are the types that both wires accept.
 var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // Image is a picture in a message.
@@ -29,8 +29,8 @@ type Image struct {
 	Data []byte `json:"data"`
 }
 
-// NewImage returns an image of a file's bytes, of the type that they show. The error, an ErrInvalid, says why it is
-// none that can be sent: a server refuses the whole conversation for it, not the one picture.
+// NewImage returns the image in a file's bytes and detects its type. The error wraps ErrInvalid and says why the image cannot
+// be sent. It is checked here because servers refuse the whole conversation for one bad image.
 func NewImage(data []byte) (Image, error) {
 	img := Image{Type: http.DetectContentType(data), Data: data}
 	if err := img.check(); err != nil {
@@ -45,10 +45,10 @@ func NewImage(data []byte) (Image, error) {
 	return img, nil
 }
 
-// IsImage says whether a file that begins so is of a kind that a model can be shown, whatever else may be wrong with it.
+// IsImage reports whether a file with that beginning has an image type that models accept. NewImage checks the rest.
 func IsImage(head []byte) bool { return slices.Contains(imageTypes, http.DetectContentType(head)) }
 
-// check trusts the bytes, not the type: servers refuse the whole conversation when they differ.
+// check checks the size and the type. It detects the type from the bytes: servers refuse the conversation if they differ.
 func (i Image) check() error {
 	switch is := http.DetectContentType(i.Data); {
 	case len(i.Data) == 0:
@@ -63,8 +63,8 @@ func (i Image) check() error {
 	return nil
 }
 
-// CheckImages tells whether every image of a request can be sent. The error is an ErrInvalid. Models call it before
-// they ask, so that a bad image is an error that names it and not a refusal of the server.
+// CheckImages returns an error that wraps ErrInvalid if an image of the request cannot be sent. Models call it before the
+// request, so that the error names the image.
 func (r Request) CheckImages() error {
 	n, size := 0, 0
 	check := func(images []Image) error {

@@ -12,7 +12,7 @@ import (
 
 // Model is a language model, or something that behaves like one.
 type Model interface {
-	// Name is for people and the event log, such as "openai:gpt-x".
+	// Name returns the name for people and for the event log, such as "openai:gpt-x".
 	Name() string
 	// Stream asks the model and yields its answer piece by piece. Nothing is asked before the
 	// iteration starts; iterating twice asks twice. After an error it yields nothing more: an error
@@ -21,29 +21,29 @@ type Model interface {
 	Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 }
 
-// Request is everything a model is given for one turn.
+// Request is the whole input of a model for one turn. It is also the wire format between nodes (package chat).
 type Request struct {
 	System   string     `json:"system,omitempty"`
 	Messages []Message  `json:"messages"`
 	Tools    []ToolSpec `json:"tools,omitempty"`
-	// Output asks for an answer that is JSON of that form, as text. A model that cannot be held to it answers as
-	// it likes: see Generate. nil = text.
+	// Output asks for an answer that is JSON with that schema, as text. Not every server enforces it; Generate validates the
+	// answer. nil = any text.
 	Output *Output `json:"output,omitempty"`
-	// Thinking is how many tokens the model may think before it answers, where the wire has that. 0 = as the model
-	// was set up; below 0 = none, as far as this side says: another node's model is as it was set up there.
+	// Thinking is how many tokens the model may think before it answers, if the wire supports it. 0 = as the model is
+	// configured; negative = no thinking, except for models of other nodes, which use their own configuration.
 	Thinking int `json:"thinking,omitempty"`
-	// MaxTokens is how long the answer may be, thoughts included, in tokens; a longer one is cut, with StopLength. 0 = as
-	// the model was set up.
+	// MaxTokens is the longest answer in tokens, including thoughts; a longer one is cut, with StopLength. 0 = as the model
+	// is configured.
 	MaxTokens int `json:"max_tokens,omitempty"`
 }
 
-// Output is the form of an answer.
+// Output is the JSON schema of an answer.
 type Output struct {
 	Name   string          `json:"name"`   // letters, digits, _ and -
 	Schema json.RawMessage `json:"schema"` // a JSON schema, of an object
 }
 
-// Role is who said something.
+// Role is the author of a message.
 type Role string
 
 // The roles. Tool messages carry the results of the calls of the assistant message before them.
@@ -60,78 +60,77 @@ type Message struct {
 	Images  []Image      `json:"images,omitempty"`  // User only; they come before the text
 	Calls   []ToolCall   `json:"calls,omitempty"`   // Assistant only
 	Results []ToolResult `json:"results,omitempty"` // Tool only, in the order of the calls
-	// Thinking is what the model thought on the way to the answer, Assistant only. It stays in the history: the model
-	// that thought it gets it back, unchanged; another does not.
+	// Thinking are the model's thoughts before the answer, Assistant only. They stay in the history, because providers
+	// require that their own thoughts are sent back unchanged. Other models do not get them.
 	Thinking []Thinking `json:"thinking,omitempty"`
 }
 
 // Thinking is one block of a model's thoughts.
 type Thinking struct {
-	// Model is whose it is: only the model of that name is given it again.
+	// Model is the name of the model that produced it; only that model gets it back.
 	Model string `json:"model"`
 	Text  string `json:"text,omitempty"`
 	// Signature proves to the provider that the text is the model's own. Sealed is a block that only the provider
 	// can read; it has no text.
 	Signature string `json:"signature,omitempty"`
 	Sealed    string `json:"sealed,omitempty"`
-	// AfterText and AfterCalls are where in the message it stands: behind so many bytes of its text, and so many of
-	// its calls.
+	// AfterText and AfterCalls are its position in the message: after that many bytes of the text and that many calls.
 	AfterText  int `json:"after_text,omitempty"`
 	AfterCalls int `json:"after_calls,omitempty"`
 }
 
-// ToolCall is a model's wish to have a tool run.
+// ToolCall is a model's request to run a tool.
 type ToolCall struct {
 	// ID is unique within the conversation; the call's result names it.
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Args is what the model wrote: hostile until decoded. It is always valid JSON, but need not be
+	// Args are the arguments as the model wrote them. They are untrusted input. They are always valid JSON, but not always
 	// an object: see Args.
 	Args json.RawMessage `json:"args"`
 }
 
-// ToolResult is what came of a call. A failure is a result too: the model reads it.
+// ToolResult is the result of a call. A failure is a result, too: the model reads it and can react.
 type ToolResult struct {
 	CallID  string `json:"call_id"`
 	Name    string `json:"name"`
 	Text    string `json:"text"`
 	IsError bool   `json:"is_error,omitempty"`
-	// Images are what the tool shows. A wire that has no place for them in a result carries them behind the results.
+	// Images are images for the model. Wires whose results cannot contain images send them in a message after the results.
 	Images []Image `json:"images,omitempty"`
 }
 
-// ToolSpec is how a tool is described to a model.
+// ToolSpec describes a tool to a model.
 type ToolSpec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"` // JSON schema of the arguments, an object
 }
 
-// Chunk is a piece of an answer. Any of its fields may be set.
+// Chunk is a piece of a streamed answer. Any of its fields may be set.
 type Chunk struct {
 	Text string // more of the answer's text
-	// Thought is more of what the model thinks, for people. It is no part of the answer.
+	// Thought is more text of the model's thoughts, for people. It is not part of the answer.
 	Thought  string
 	Thinking *Thinking // a whole block of thoughts, to be kept in the history
 	Call     *ToolCall // a whole call; fragments are joined before they are yielded
 	Usage    *Usage    // at most once, near the end
 	Stop     Stop      // set on the last chunk, and on no other
-	// Retry says that the request failed and is made again. Nothing of the answer was yielded before.
+	// Retry reports that the request failed and is repeated. No part of the answer was yielded before.
 	Retry *Retry
 }
 
-// Retry is a request that failed before anything of its answer was yielded, and is made again.
+// Retry describes a request that failed before any part of its answer was yielded, and is repeated.
 type Retry struct {
 	// Model is the name of the model that failed, Next of the one that is asked now: the same, or another of a list.
 	Model, Next string
 	// Attempt counts the failures of Model in this turn, from 1.
 	Attempt int
-	// Wait is how long it waits before that.
+	// Wait is the pause before the next request.
 	Wait time.Duration
 	Err  error
 }
 
-// Stop is why an answer ended.
+// Stop is the reason why an answer ended.
 type Stop string
 
 // Why answers end.
@@ -142,18 +141,18 @@ const (
 	StopFilter Stop = "filter"     // it was refused or filtered
 )
 
-// Usage counts tokens, as the server counts them.
+// Usage is the token count of one or more requests, as the server reports it.
 type Usage struct {
 	Input  int `json:"input"` // all of the input, what was cached too
 	Output int `json:"output"`
 	// CacheRead and CacheWrite are the parts of Input that were read from the provider's cache, and written to it.
 	CacheRead  int `json:"cache_read,omitempty"`
 	CacheWrite int `json:"cache_write,omitempty"`
-	// Cost is what the configured prices make of it, in their currency; nil = not known.
+	// Cost is the cost by the configured prices, in their currency; nil = not known.
 	Cost *float64 `json:"cost,omitempty"`
 }
 
-// Add returns the sum. Its cost is known only when both are; of nothing it is known.
+// Add returns the sum. Its cost is known only if both costs are; the zero Usage counts as known.
 func (u Usage) Add(o Usage) Usage {
 	sum := Usage{Input: u.Input + o.Input, Output: u.Output + o.Output, CacheRead: u.CacheRead + o.CacheRead, CacheWrite: u.CacheWrite + o.CacheWrite}
 	switch {
@@ -175,9 +174,8 @@ type Response struct {
 	Stop    Stop
 }
 
-// Collect reads a stream to its end. each, if not nil, sees every chunk as it comes. With an error
-// the Response holds what came before it. A stream that ends without saying why it stopped is
-// ErrCut: half an answer must not pass for a whole one.
+// Collect reads a stream to its end. each, if not nil, is called with every chunk. If there is an error, the Response has what
+// came before it. A stream that ends without a Stop is ErrCut: half an answer must not be taken for a whole one.
 func Collect(stream iter.Seq2[Chunk, error], each func(Chunk)) (Response, error) {
 	var c collector // one value, since each of those that a loop like this writes to would be allocated by itself
 	c.Message.Role = Assistant
@@ -200,7 +198,7 @@ func Collect(stream iter.Seq2[Chunk, error], each func(Chunk)) (Response, error)
 	return c.Response, c.err
 }
 
-// collector puts an answer together.
+// collector builds a Response from chunks.
 type collector struct {
 	Response
 	rest *strings.Builder // the whole text, when it came in several pieces
@@ -233,9 +231,8 @@ func (c *collector) add(chunk Chunk) {
 	}
 }
 
-// Args turns what a model wrote as a call's arguments into JSON. Nothing at all becomes an empty
-// object. What is not JSON becomes a JSON string of it, so that a call can always be stored and
-// shown, and the tool's decoder can tell the model what it wrote.
+// Args returns the arguments that a model wrote as valid JSON. Empty text becomes an empty object. Text that is not JSON
+// becomes a JSON string, so that every call can be stored and shown, and the tool's decoder can tell the model what is wrong.
 func Args(written string) json.RawMessage {
 	t := strings.TrimSpace(written)
 	if t == "" || t == "null" {
@@ -252,8 +249,8 @@ func Args(written string) json.RawMessage {
 	return quoted
 }
 
-// Object is a call's arguments as servers want them back: an object. Several refuse the whole conversation for
-// anything else, so what a model wrote wrongly is put into one.
+// Object returns a call's arguments as an object for a request. Several servers refuse the whole conversation for anything
+// else, so other JSON is wrapped in an object.
 func Object(args json.RawMessage) json.RawMessage {
 	trimmed := bytes.TrimSpace(args)
 	if len(trimmed) == 0 {
@@ -268,9 +265,9 @@ func Object(args json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"not_an_object":` + string(trimmed) + `}`)
 }
 
-// CallIDs hands out ids for the calls of an answer: the one that is wanted if no call of the
-// conversation has it, else "c1", "c2" and so on, counted on from the calls so far. The same
-// conversation gets the same ids. One goroutine uses it.
+// CallIDs assigns unique ids to the calls of an answer: the requested id if no call of the conversation has it, else "c1",
+// "c2" and so on. The same conversation always gets the same ids, so that recordings match. It is not safe for concurrent
+// use.
 type CallIDs struct {
 	used map[string]bool
 	next int
@@ -288,7 +285,7 @@ func NewCallIDs(messages []Message) *CallIDs {
 	return ids
 }
 
-// Take returns an id that no call has yet, and remembers it. An empty want takes any.
+// Take returns an unused id and marks it as used. If want is empty, it chooses one.
 func (c *CallIDs) Take(want string) string {
 	for want == "" || c.used[want] {
 		want = fmt.Sprintf("c%d", c.next)

@@ -14,7 +14,7 @@ import (
 	"slices"
 )
 
-// Size is how many pixels the image is wide and high, as its bytes say. Nothing but its beginning is read.
+// Size returns the width and height of the image in pixels. It reads only the header.
 func (i Image) Size() (width, height int, err error) {
 	var c image.Config
 	switch r := bytes.NewReader(i.Data); i.Type {
@@ -68,14 +68,14 @@ func webpSize(data []byte) (width, height int, err error) {
 	return 0, 0, errWebP
 }
 
-// HasImages says whether a request has any.
+// HasImages reports whether a message or a result of the request has images.
 func (r Request) HasImages() bool {
 	return slices.ContainsFunc(r.Messages, func(m Message) bool {
 		return len(m.Images) > 0 || slices.ContainsFunc(m.Results, func(res ToolResult) bool { return len(res.Images) > 0 })
 	})
 }
 
-// WithoutImages is r with a description in the place of each image, for a model that takes none. r stays as it is.
+// WithoutImages returns r with a description instead of each image, for models without vision. r is not changed.
 func (r Request) WithoutImages() Request {
 	if !r.HasImages() {
 		return r
@@ -84,9 +84,9 @@ func (r Request) WithoutImages() Request {
 	return r
 }
 
-// FitImages is a conversation with at most most images of together size bytes. The oldest are described in words, and
-// more of them at once than have to be, so that the conversation begins the same for many turns and providers can keep
-// it in their caches. Of messages nothing is changed; without too many images it is what is returned.
+// FitImages returns a conversation with at most most images of at most size bytes together. It replaces the oldest ones by
+// descriptions. It replaces more than it must, down to half of the limits, so that the beginning of the conversation stays
+// the same for many turns and providers can cache it. messages is not changed; it is returned if all images fit.
 func FitImages(messages []Message, most, size int) []Message {
 	var sizes []int
 	for i := range messages {
@@ -110,7 +110,7 @@ func FitImages(messages []Message, most, size int) []Message {
 	return describe(messages, func(nth int) bool { return nth < from }, "A picture that is not shown any more, because the request would be too large with it")
 }
 
-// eachImage visits the images of a message in the order in which describe counts them.
+// eachImage visits the images of a message in the order in which describe numbers them.
 func eachImage(m *Message, visit func(Image)) {
 	for _, i := range m.Images {
 		visit(i)
@@ -122,7 +122,7 @@ func eachImage(m *Message, visit func(Image)) {
 	}
 }
 
-// describe puts words in the place of those images that out names by their number in the conversation.
+// describe replaces the images for which out returns true by descriptions. nth is an image's number in the conversation.
 func describe(messages []Message, out func(nth int) bool, why string) []Message {
 	nth := 0
 	part := func(text string, images []Image) (string, []Image) {
@@ -154,7 +154,7 @@ func describe(messages []Message, out func(nth int) bool, why string) []Message 
 	return messages
 }
 
-// Blind returns m as a model that is told of images in words, and shown none.
+// Blind returns a model that asks m with descriptions instead of images, for models without vision.
 func Blind(m Model) Model { return blind{m} }
 
 type blind struct{ Model }

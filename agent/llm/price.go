@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Price is what a model's tokens cost, each for a million of them, in the currency of who writes it down.
+// Price is the price of a million tokens of a model, in any currency: that of the configuration.
 type Price struct {
 	Input  float64 `yaml:"input" json:"input"`
 	Output float64 `yaml:"output" json:"output"`
-	// CacheRead and CacheWrite are for input that is read from the provider's cache, and written to it. Default: as
-	// any other input.
+	// CacheRead and CacheWrite are the prices of input that is read from and written to the provider's cache. Default: the
+	// price of Input.
 	CacheRead  *float64 `yaml:"cache_read" json:"cache_read,omitempty"`
 	CacheWrite *float64 `yaml:"cache_write" json:"cache_write,omitempty"`
 }
 
-// Prices are by the names of models, such as "openai:gpt-x"; one that ends in * is for all whose names begin like it,
-// and the longest counts. There are none built in: those would be wrong before anybody noticed.
+// Prices maps names of models, such as "openai:gpt-x", to prices. A name that ends in * is a prefix; the longest prefix wins.
+// No prices are built in, because they would be outdated without notice.
 type Prices map[string]Price
 
-// Check returns what is wrong with them.
+// Check returns an error that names an invalid price or pattern.
 func (p Prices) Check() error {
 	for name, price := range p {
 		for _, n := range []*float64{&price.Input, &price.Output, price.CacheRead, price.CacheWrite} {
@@ -37,7 +37,7 @@ func (p Prices) Check() error {
 	return nil
 }
 
-// of returns a model's price.
+// of returns a model's price: that of its exact name, else of the longest matching prefix.
 func (p Prices) of(model string) (price Price, ok bool) {
 	if price, ok = p[model]; ok {
 		return price, true
@@ -51,7 +51,7 @@ func (p Prices) of(model string) (price Price, ok bool) {
 	return price, ok
 }
 
-// Cost is what a call of that model cost; ok is false when nobody wrote down its price.
+// Cost returns the cost of a call of the named model; ok is false if it has no price.
 func (p Prices) Cost(model string, u Usage) (cost float64, ok bool) {
 	price, ok := p.of(model)
 	if !ok {
@@ -68,8 +68,7 @@ func (p Prices) Cost(model string, u Usage) (cost float64, ok bool) {
 	return (float64(plain)*price.Input + float64(u.CacheRead)*read + float64(u.CacheWrite)*write + float64(u.Output)*price.Output) / 1e6, true
 }
 
-// Model returns m with the cost of each answer in its usage. A cost that m itself knows stays, unless there is a
-// price here.
+// Model returns a model that adds the cost to the usage of each answer. Without a price it returns m, whose own cost stays.
 func (p Prices) Model(m Model) Model {
 	if _, ok := p.of(m.Name()); !ok {
 		return m
@@ -77,6 +76,7 @@ func (p Prices) Model(m Model) Model {
 	return priced{m, p}
 }
 
+// priced is a Model with a price. It replaces a cost that the model itself reports.
 type priced struct {
 	Model
 	prices Prices

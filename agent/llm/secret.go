@@ -18,7 +18,7 @@ type Secret struct {
 	value *string
 }
 
-// NewSecret returns the key in s, without the white space around it, as files and shells leave there.
+// NewSecret returns the key in s without surrounding white space, which files and shells often add.
 func NewSecret(s string) Secret {
 	if s = strings.TrimSpace(s); s == "" {
 		return Secret{}
@@ -26,7 +26,7 @@ func NewSecret(s string) Secret {
 	return Secret{&s}
 }
 
-// Reveal returns the key. Only what puts it on the wire calls this.
+// Reveal returns the key. Only the code that sends or removes it may call Reveal.
 func (s Secret) Reveal() string {
 	if s.value == nil {
 		return ""

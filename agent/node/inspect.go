@@ -145,10 +145,10 @@ func (i *Inspection) Granted() []permission.Granted { return i.rules.Granted() }
 
 // Agent is what an agent of a definition would have, with these rules allowed beside the configuration's. ask puts
 // decisions to a person, nil = there is none.
-func (i *Inspection) Agent(ctx context.Context, d definition.Definition, allow []permission.Rule, ask func(context.Context, agent.Asked) tool.Answer) (agent.Outlook, error) {
+func (i *Inspection) Agent(ctx context.Context, d definition.Definition, allow []permission.Rule, ask func(context.Context, agent.ApprovalRequest) tool.Answer) (agent.Preview, error) {
 	policy := i.rules.Policy()
 	policy.Allow = slices.Concat(policy.Allow, allow)
-	return i.factory.Outlook(ctx, agent.Order{Definition: d, Policy: policy, Limits: i.cfg.Settings.Budget, Ask: ask})
+	return i.factory.Preview(ctx, agent.Order{Definition: d, Policy: policy, Limits: i.cfg.Settings.Budget, Ask: ask})
 }
 
 // Free says whether a tool belongs to no agent in particular, and can be called without one.

@@ -202,7 +202,7 @@ func (p *parts) complete(o agent.Order) agent.Order {
 }
 
 // unattended asks about the calls of agents that no terminal watches; nil = they are denied.
-func (p *parts) unattended() func(context.Context, agent.Asked) tool.Answer {
+func (p *parts) unattended() func(context.Context, agent.ApprovalRequest) tool.Answer {
 	if !p.cfg.Settings.Approvals.Unattended {
 		return nil
 	}

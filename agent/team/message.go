@@ -25,7 +25,7 @@ type messageArgs struct {
 
 var messageTool = tool.NewKind[messageArgs](tool.Spec{Name: "message_agent", Description: messageText})
 
-// message gives a sub-agent that does nothing its next task, and tells one that works something more.
+// message gives an idle sub-agent its next task, and steers one that works.
 func (t *Team) message(ctx context.Context, args messageArgs) tool.Result {
 	if err := CheckText(args.Message); err != nil {
 		return errorResult(err)
@@ -54,10 +54,11 @@ func (t *Team) message(ctx context.Context, args messageArgs) tool.Result {
 	return jsonResult(map[string]any{"agent_id": c.Member.ID, "name": c.Member.Name, "outcome": "started", "note": c.Member.Name + " works on it as a new task; wait_agents has its result."})
 }
 
-// MaxText bounds a task, and what is said to an agent, in bytes: more belongs into a file.
+// MaxText bounds a task and a steering text, in bytes. A longer text belongs in a file.
 const MaxText = 256 << 10
 
-// CheckText returns what is wrong with a text that is said to an agent: community.ErrTooLarge, ErrInvalid.
+// CheckText checks a steering text. The error is community.ErrTooLarge above MaxText, community.ErrInvalid if it is empty or
+// no UTF-8.
 func CheckText(text string) error {
 	switch {
 	case len(text) > MaxText:
@@ -68,11 +69,12 @@ func CheckText(text string) error {
 	return nil
 }
 
-// steerTimeout is how long a call waits to see that something said was delivered: a model that is being asked answers in seconds, a
-// tool may take minutes.
+// steerTimeout is how long message_agent waits for the delivery of a steering text. A model's turn ends in seconds and then
+// the delivery is known; a tool may run for minutes, and waiting for it would block the parent.
 const steerTimeout = 2 * time.Second
 
-// steer says something to a sub-agent that works. What comes of it later wait_agents tells.
+// steer sends a steering text to a working sub-agent. The delivery goes on in the background if it takes longer than
+// steerTimeout; wait_agents reports texts that were not delivered.
 func (t *Team) steer(ctx context.Context, c *Child, text string) tool.Result {
 	under, cancel := t.background(ctx)
 	delivered := make(chan conversation.Receipt, 1)

@@ -16,10 +16,11 @@ import (
 //go:embed replicate_agent.md
 var replicateText string
 
-// maxCount is how many sub-agents one call makes at most; the budget may allow fewer.
+// maxCount is how many sub-agents one call can spawn: the default of budget.Limits.Agents. The budget may allow fewer.
 const maxCount = 16
 
-// replicateArgs are what a model says of sub-agents that it wants (spec: swiftagent.md, ReplicateTool).
+// replicateArgs are the arguments of replicate_agent (spec: swiftagent.md, ReplicateTool). The descriptions in the tags are
+// part of the schema that models read.
 type replicateArgs struct {
 	Reason string     `json:"reason" jsonschema:"why a sub-agent is needed, in a sentence"`
 	Task   string     `json:"task,omitempty" jsonschema:"what it is to do: it begins at once, and you go on; wait_agents has its result"`
@@ -31,7 +32,7 @@ type replicateArgs struct {
 	Budget *shareArgs `json:"budget,omitempty" jsonschema:"what each may use of what is left to you, set aside for it; what it does not use comes back. Absent = it uses yours, as you do"`
 }
 
-// shareArgs is a share of the budget. What is absent is not shared out.
+// shareArgs is a share of the budget. Nothing is set aside for absent fields.
 type shareArgs struct {
 	ModelCalls  int     `json:"model_calls,omitempty" jsonschema:"how often models may be asked"`
 	Tokens      int64   `json:"tokens,omitempty" jsonschema:"that models read and write"`
@@ -51,11 +52,11 @@ func (a *shareArgs) limits() budget.Limits {
 	}
 }
 
-// replicateTool runs its calls one after the other, so that sub-agents are
-// made in the order in which the model wanted them.
+// replicateTool runs its calls one after the other, so that sub-agents are spawned, and numbered, in the order of the calls.
 var replicateTool = tool.NewKind[replicateArgs](tool.Spec{Name: replicate.Name, Description: replicateText, Alone: true})
 
-// replicate makes the sub-agents that a model wants, and has them begin their task.
+// replicate spawns the sub-agents that a model asked for, and starts their task. The task is reserved before the first spawn,
+// so that two calls cannot start the same task. If a spawn fails, the sub-agents before it stay.
 func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	count := cmp.Or(args.Count, 1)
 	if count < 1 || count > maxCount {
@@ -73,14 +74,14 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	made := []replicate.Spawned{}
 	var problem error
 	for i := range count {
-		c, err := t.cfg.Spawn(ctx, Wanted{
-			Reason: args.Reason, Definition: args.Agent, Name: numbered(args.Name, i, count), Node: args.Node, Keep: args.Tools, Share: args.Budget.limits(),
+		c, err := t.cfg.Spawn(ctx, SpawnRequest{
+			Reason: args.Reason, Definition: args.Agent, Name: numberName(args.Name, i, count), Node: args.Node, Keep: args.Tools, Share: args.Budget.limits(),
 		})
 		unassigned := count - i
 		if err == nil {
 			made = append(made, replicate.SpawnedAs(c.Member))
 			if args.Task != "" {
-				err = t.assign(ctx, c, key, ofSeveral(args.Task, i, count))
+				err = t.assign(ctx, c, key, numberTask(args.Task, i, count))
 				unassigned--
 			}
 		}
@@ -95,7 +96,8 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	return replicateResult(made, count, args.Task != "", problem)
 }
 
-// replicateResult returns what the model reads of the sub-agents that were made.
+// replicateResult returns the tool's result. It is an error only if no sub-agent was spawned: the model must learn the ids of
+// those that were.
 func replicateResult(made []replicate.Spawned, count int, working bool, problem error) tool.Result {
 	if len(made) == 0 {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", problem))
@@ -116,15 +118,16 @@ func replicateResult(made []replicate.Spawned, count int, working bool, problem 
 	return jsonResult(reply)
 }
 
-func numbered(name string, i, of int) string {
+// numberName appends a number to the name of one of several sub-agents, so that the model can tell them apart.
+func numberName(name string, i, of int) string {
 	if name == "" || of == 1 {
 		return name
 	}
 	return name + "-" + strconv.Itoa(i+1)
 }
 
-// ofSeveral tells each of several which it is, so that they can part the work, or do it each in its own way.
-func ofSeveral(task string, i, of int) string {
+// numberTask appends to a task which of several sub-agents this one is, so that they can divide the work.
+func numberTask(task string, i, of int) string {
 	if of == 1 {
 		return task
 	}

@@ -12,30 +12,30 @@ import (
 	"symbio/community"
 )
 
-// task is what a sub-agent does beside its parent.
+// task is one task of a sub-agent. Its fields are guarded by Team.mu; text and err are constant once done is set.
 type task struct {
 	cancel   context.CancelFunc
-	done     bool // the rest is constant then
-	reported bool // the parent's model was told the result
+	done     bool // it has ended
+	reported bool // wait_agents or stop_agents returned the result to the parent's model
 	text     string
 	err      error
 }
 
-// taskReservation is a task that sub-agents work on: no other is given it meanwhile.
+// taskReservation marks a task that sub-agents work on, so that it is not given to another one at the same time.
 type taskReservation struct {
-	by   []string
-	left int // how many have not ended it
+	by   []string // the sub-agents that work on it, for the error of reserve
+	left int      // how many of them have not finished
 }
 
-// errAlready: exactly this task is being done.
-var errAlready = errors.New("exactly this task is being done already")
+// errDuplicateTask is the error of a task that a sub-agent of the same definition works on already.
+var errDuplicateTask = errors.New("exactly this task is being done already")
 
-// taskKey returns what makes a task the same as another.
+// taskKey identifies a task: the definition and the text, without differences in white space.
 func taskKey(definition, task string) string {
 	return definition + "\x00" + strings.Join(strings.Fields(task), " ")
 }
 
-// reserve reserves a task for n sub-agents, or says who does it already.
+// reserve reserves a task for n sub-agents. The error names the sub-agents that work on it already.
 func (t *Team) reserve(key string, n int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,13 +44,13 @@ func (t *Team) reserve(key string, n int) error {
 		if len(r.by) > 0 {
 			by = strings.Join(r.by, ", ")
 		}
-		return fmt.Errorf("%w, by %s: wait for that with wait_agents", errAlready, by)
+		return fmt.Errorf("%w, by %s: wait for that with wait_agents", errDuplicateTask, by)
 	}
 	t.reserved[key] = &taskReservation{left: n}
 	return nil
 }
 
-// release takes back n of the reservations of a task. It needs mu.
+// release returns n reservations of a task. The caller must hold mu.
 func (t *Team) release(key string, n int) {
 	if r := t.reserved[key]; r != nil {
 		if r.left -= n; r.left <= 0 {
@@ -59,13 +59,13 @@ func (t *Team) release(key string, n int) {
 	}
 }
 
-// assign has a sub-agent do a task that was reserved, beside what the parent does; it returns at once. The reservation
-// ends with the task, or with an error.
+// assign starts a reserved task of a sub-agent in the background and returns at once. The reservation is released when the
+// task ends, or if assign returns an error.
 func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
 	s := community.Signal{Perception: c.perception(), Requester: peer.Requester(ctx)}
 	var err error
 	if s.Data, err = json.Marshal(text); err == nil {
-		s.OnBehalf, err = t.cfg.OnBehalf(c) // what holds now, and not when it is sent
+		s.OnBehalf, err = t.cfg.OnBehalf(c) // encoded now: the parent's requesters may have changed when the signal is sent
 	}
 	ctx, cancel := t.background(ctx)
 	t.mu.Lock()
@@ -95,8 +95,8 @@ func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
 	return nil
 }
 
-// background returns a context for what goes on beside the parent's own turns. It ends with the team, and in time for the
-// last words of the task in which it was begun.
+// background returns a context for work that outlives the current tool call. It ends with the team, or when the summary of
+// the parent's task is due.
 func (t *Team) background(ctx context.Context) (context.Context, context.CancelFunc) {
 	until, late := t.cfg.Deadline()
 	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), until, late)
@@ -104,7 +104,7 @@ func (t *Team) background(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() { stop(); cancel() }
 }
 
-// finish records how a task ended.
+// finish records the result of a task. If the sub-agent is gone, the reason for that is a better error than the failed send.
 func (t *Team) finish(c *Child, one *task, key string, reply community.Reply, err error) {
 	if why := c.Handle.Gone(); err != nil && why != nil && !errors.Is(err, budget.ErrExceeded) {
 		err = why

@@ -14,48 +14,48 @@ import (
 	"symbio/community"
 )
 
-// Child is a sub-agent as its parent has it.
+// Child is a sub-agent in its parent's team.
 type Child struct {
 	Member  community.Member
 	Handle  Handle
 	Account *budget.Account
 
 	task        *task    // the latest; nil = none; guarded by Team.mu
-	undelivered []string // what was said to it too late; guarded by Team.mu
+	undelivered []string // steering texts that came too late; guarded by Team.mu
 }
 
-// Handle is how a parent has hold of a sub-agent, wherever it lives.
+// Handle controls a sub-agent, on this node or on another one. Its methods are safe for concurrent use.
 type Handle interface {
-	// Stop ends it and all below it, and returns when that is done, or it does not stop in time.
+	// Stop stops the sub-agent and its descendants. It returns when that is done, or when they did not stop in time.
 	Stop(ctx context.Context)
-	// Gone returns why it is gone; nil = it is not.
+	// Gone returns why the sub-agent has ended; nil while it runs.
 	Gone() error
-	// Steer says something to it while it works.
+	// Steer delivers a text to it while it works, and blocks until the delivery is known.
 	Steer(ctx context.Context, text string) (conversation.Receipt, error)
-	// Doing returns what it does now, for people and models; "" = not known.
-	Doing() string
+	// Activity returns what it does now, for people and models; "" = not known.
+	Activity() string
 }
 
 // Config sets up a Team. All fields have to be set.
 type Config struct {
-	// Definition is the name of the parent's own, which sub-agents have unless the model names another.
+	// Definition is the name of the parent's definition, which sub-agents have unless the model names another.
 	Definition string
-	// Spawn makes a sub-agent, and adds it to the team.
-	Spawn func(ctx context.Context, w Wanted) (*Child, error)
+	// Spawn starts a sub-agent and adds it to the team.
+	Spawn func(ctx context.Context, w SpawnRequest) (*Child, error)
 	// Send sends a sub-agent its task and waits for its reply.
 	Send func(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error)
-	// OnBehalf returns what those are held to at that moment on whose behalf the parent gives a task to a sub-agent.
+	// OnBehalf returns the encoded constraints that a task for that sub-agent carries (Signal.OnBehalf).
 	OnBehalf func(to *Child) ([]byte, error)
-	// Deadline returns when what is begun now has to end, and the error of what does not.
+	// Deadline returns when background work that starts now must end, and the error with which its context ends then.
 	Deadline func() (time.Time, error)
 	// Done is called when a sub-agent's task has ended.
 	Done func(c *Child, text string, err error)
-	// PendingSteering returns how much was said to the parent that its model has not been given.
+	// PendingSteering returns how many steering texts wait for the parent's model.
 	PendingSteering func() int
 }
 
-// Wanted says what a new sub-agent is to be.
-type Wanted struct {
+// SpawnRequest describes a new sub-agent.
+type SpawnRequest struct {
 	Reason     string
 	Definition string // "" = the parent's
 	Name       string
@@ -64,21 +64,21 @@ type Wanted struct {
 	Share      budget.Limits
 }
 
-// Team are the sub-agents of one agent.
+// Team is the sub-agents of one agent. It is safe for concurrent use.
 type Team struct {
 	cfg   Config
 	alive context.Context // ends with the team
 	kill  context.CancelFunc
-	tasks sync.WaitGroup // Go is guarded by mu
+	tasks sync.WaitGroup // Go is called with mu held, and never after closed is set
 
 	mu       sync.Mutex
 	closed   bool                        // guarded by mu
-	children []*Child                    // in the order in which they were made; guarded by mu
+	children []*Child                    // in the order of their spawns; guarded by mu
 	reserved map[string]*taskReservation // by taskKey; guarded by mu
-	changed  chan struct{}               // closed, and replaced, when a child is done with something; guarded by mu
+	changed  chan struct{}               // closed and replaced when a task ends or a text is returned; guarded by mu
 }
 
-// maxGone is how many sub-agents that are gone a parent remembers, for their results.
+// maxGone is how many ended sub-agents a team keeps, so that their results can still be read.
 const maxGone = 64
 
 // New returns a Team without sub-agents.
@@ -88,7 +88,7 @@ func New(cfg Config) *Team {
 	return t
 }
 
-// OwnTools are the names of the tools that come with replicate_agent. They reach an agent's own sub-agents alone.
+// OwnTools returns the names of the tools that come with replicate_agent. They only reach the agent's own sub-agents.
 func OwnTools() []string { return []string{"message_agent", "wait_agents", "stop_agents"} }
 
 // IsOwnTool reports whether a tool is one of OwnTools.
@@ -99,7 +99,7 @@ func (t *Team) Tools() []tool.Tool {
 	return []tool.Tool{replicateTool.New(t.replicate), messageTool.New(t.message), waitTool.New(t.wait), stopTool.New(t.stop)}
 }
 
-// Close ends all sub-agents and their tasks, and waits for it. Nothing can be added any more.
+// Close stops all sub-agents and their tasks and waits until they have ended. Add fails after that.
 func (t *Team) Close(ctx context.Context) {
 	t.mu.Lock()
 	t.closed = true
@@ -117,6 +117,7 @@ func (t *Team) IsClosed() bool {
 	return t.closed
 }
 
+// stopAll stops sub-agents concurrently: one whose node does not answer must not delay the others.
 func stopAll(ctx context.Context, children []*Child) {
 	var stopping sync.WaitGroup
 	for _, c := range children {
@@ -125,7 +126,8 @@ func stopAll(ctx context.Context, children []*Child) {
 	stopping.Wait()
 }
 
-// Add adds a new sub-agent; community.ErrStopped when the team is closed.
+// Add adds a new sub-agent, and forgets the oldest ended ones beyond maxGone. The error is community.ErrStopped if the team is
+// closed.
 func (t *Team) Add(c *Child) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +151,7 @@ func (t *Team) Add(c *Child) error {
 	return nil
 }
 
-// find returns the sub-agents of these ids or names, or all, the oldest first.
+// find returns the sub-agents with these ids or names, without duplicates. Without names it returns all, oldest first.
 func (t *Team) find(names []string) ([]*Child, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,8 +171,8 @@ func (t *Team) find(names []string) ([]*Child, error) {
 	return some, nil
 }
 
-// findOne finds a sub-agent by its id, or by a name that only one has. Of those of a name that are gone the latest counts.
-// It needs mu.
+// findOne finds a sub-agent by its id, or by a name that only one running sub-agent has. If all with the name have ended, it
+// returns the latest. The caller must hold mu.
 func (t *Team) findOne(name string) (found *Child, err error) {
 	var names []string
 	several := 0
@@ -197,13 +199,13 @@ func (t *Team) findOne(name string) (found *Child, err error) {
 	return nil, fmt.Errorf("you have no sub-agent %q; yours are %v", name, names)
 }
 
-// notify wakes those that wait for a change. It needs mu.
+// notify wakes the calls of await. The caller must hold mu.
 func (t *Team) notify() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
 
-// perception returns how a sub-agent takes its tasks.
+// perception returns the perception with which a sub-agent receives tasks.
 func (c *Child) perception() string {
 	if usual, ok := c.Member.DefaultPerception(); ok {
 		return usual
@@ -211,7 +213,7 @@ func (c *Child) perception() string {
 	return c.Member.Accepts[0]
 }
 
-// jsonResult returns what a model reads, as JSON.
+// jsonResult returns v as JSON, as the result of a tool.
 func jsonResult(v any) tool.Result {
 	text, err := json.Marshal(v)
 	if err != nil {

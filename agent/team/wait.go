@@ -25,7 +25,7 @@ type waitArgs struct {
 
 var waitTool = tool.NewKind[waitArgs](tool.Spec{Name: "wait_agents", Description: waitText, Enums: map[string][]string{"until": {"all", "any", "now"}}})
 
-// status is how a sub-agent stands, for its parent's model.
+// status is the state of a sub-agent in the results of wait_agents and stop_agents. Models read it.
 type status struct {
 	AgentID community.MemberID `json:"agent_id"`
 	Name    string             `json:"name"`
@@ -35,15 +35,15 @@ type status struct {
 	Result string       `json:"result,omitempty"`
 	Error  string       `json:"error,omitempty"`
 	Spent  budget.Spent `json:"spent"`
-	// NotTold is what was said to it too late.
-	NotTold []string `json:"not_told,omitempty"`
+	// Undelivered are the steering texts that came too late.
+	Undelivered []string `json:"not_told,omitempty"`
 }
 
-// steeringInterval is how often wait_agents looks whether something was said to the parent, which its model is to be given
-// soon.
+// steeringInterval is how often wait_agents checks for steering texts to the parent. A person that steers should not have to
+// wait for the sub-agents; half a second is not noticed.
 const steeringInterval = 500 * time.Millisecond
 
-// wait waits for sub-agents, and answers with what became of them, in the order in which they were made or named.
+// wait waits for sub-agents and answers with their states, in the order in which they were named or spawned.
 func (t *Team) wait(ctx context.Context, args waitArgs) tool.Result {
 	some, err := t.awaited(args.Agents)
 	if err != nil {
@@ -63,7 +63,7 @@ func (t *Team) wait(ctx context.Context, args waitArgs) tool.Result {
 	return jsonResult(reply)
 }
 
-// awaited are the sub-agents that a call is about.
+// awaited returns the sub-agents that a call waits for: the named ones, else all whose results the model has not read.
 func (t *Team) awaited(names []string) ([]*Child, error) {
 	some, err := t.find(names)
 	if err != nil || len(names) > 0 {
@@ -74,7 +74,7 @@ func (t *Team) awaited(names []string) ([]*Child, error) {
 	return slices.DeleteFunc(some, func(c *Child) bool { return c.task == nil || c.task.reported && len(c.undelivered) == 0 }), nil
 }
 
-// await returns when the sub-agents are as args says, or why it returns before.
+// await blocks until the sub-agents are in the state that args names. If it returns before that, why is the reason.
 func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why string) {
 	var late <-chan time.Time
 	if args.Seconds > 0 {
@@ -111,16 +111,17 @@ func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why str
 	}
 }
 
-// maxResult bounds all results in one answer, in bytes; the tools' own limit is a little more.
+// maxResult bounds the results in one answer, in bytes. It is a little below the limit of tool results, which would cut the
+// JSON.
 const maxResult = 56 << 10
 
-// inspect returns how a sub-agent stands, with at most limit bytes of its result, which counts as reported.
+// inspect returns the state of a sub-agent with at most limit bytes of its result. The result counts as reported.
 func (t *Team) inspect(c *Child, limit int) status {
-	gone, doing := c.Handle.Gone(), c.Handle.Doing()
+	gone, doing := c.Handle.Gone(), c.Handle.Activity()
 	s := status{AgentID: c.Member.ID, Name: c.Member.Name, Status: "idle", Spent: c.Account.Total()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.NotTold, c.undelivered = c.undelivered, nil
+	s.Undelivered, c.undelivered = c.undelivered, nil
 	switch w := c.task; {
 	case w != nil && !w.done:
 		s.Status, s.Doing = "working", doing
@@ -136,7 +137,7 @@ func (t *Team) inspect(c *Child, limit int) status {
 	return s
 }
 
-// shorten cuts a text, and says how to get the rest.
+// shorten cuts a text at limit bytes and appends how to get the rest.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -10,10 +10,10 @@ import (
 	"symbio/agent/llm/wire"
 )
 
-// maxBlocks is the most blocks one answer may have.
+// maxBlocks is the most blocks of one answer. It bounds the memory that a server can use here.
 const maxBlocks = 512
 
-// The answer, as the wire has it. What is of another type than here is left out, not refused.
+// The answer on the wire. Fields of other JSON types than here are ignored, because compatible servers differ in details.
 type (
 	event struct {
 		Type    string  `json:"type"`
@@ -61,7 +61,7 @@ type part struct {
 	ended bool
 }
 
-// answer is an answer being put together.
+// answer collects one answer. One goroutine uses it.
 type answer struct {
 	server *wire.Server
 	ids    *llm.CallIDs
@@ -76,7 +76,7 @@ type answer struct {
 	counts counts
 }
 
-// counts are tokens, as far as they were told.
+// counts are the token counts that the server has reported so far. Later events replace earlier ones.
 type counts struct {
 	told                   bool
 	input, output          float64
@@ -91,7 +91,7 @@ func (c *counts) take(u usage) {
 	}
 }
 
-// Document takes an answer that is not streamed.
+// Document reads an answer that is not streamed.
 func (a *answer) Document(body []byte) error {
 	var doc struct {
 		Type    string          `json:"type"`
@@ -127,7 +127,7 @@ func (a *answer) Document(body []byte) error {
 // Stopped reports whether the answer says why it ended.
 func (a *answer) Stopped() bool { return a.stop != "" }
 
-// Event takes one event; last is message_stop.
+// Event reads one event; last is true for message_stop.
 func (a *answer) Event(e sse.Event) (last bool, err error) {
 	data := bytes.TrimSpace(e.Data)
 	if len(data) == 0 || string(data) == "[DONE]" {
@@ -164,7 +164,7 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 	return false, nil // ping, and what later versions add
 }
 
-// begin begins a block.
+// begin starts a block.
 func (a *answer) begin(index int, p piece) error {
 	if len(a.parts) == maxBlocks {
 		return a.server.Fail(llm.ErrMalformed, 0, "more than 512 blocks in one answer")
@@ -195,7 +195,8 @@ func (a *answer) find(index int) *part {
 	return nil
 }
 
-// grow adds to a block. Servers that leave out its beginning are understood where it is plain what was meant.
+// grow adds a delta to a block. Some compatible servers omit content_block_start; for text and thoughts the delta starts the
+// block then.
 func (a *answer) grow(index int, d delta) error {
 	p := a.find(index)
 	if p == nil {
@@ -225,7 +226,8 @@ func (a *answer) grow(index int, d delta) error {
 	return nil
 }
 
-// end ends a block. Calls wait for the end of the answer: only that tells whether they are whole.
+// end ends a block and emits complete thoughts. Calls are emitted by End, because only the end of the answer shows whether
+// they are complete.
 func (a *answer) end(index int) error {
 	p := a.find(index)
 	if p == nil {
@@ -242,11 +244,12 @@ func (a *answer) end(index int) error {
 		return nil
 	}
 	if block.Signature == "" && block.Sealed == "" {
-		return nil // nobody takes it back
+		return nil // without a signature the provider would refuse it in the history
 	}
 	return a.emit(llm.Chunk{Thinking: &block})
 }
 
+// room adds n bytes to the answer's size, and fails above wire.MaxAnswer.
 func (a *answer) room(n int) error {
 	if a.size += n; a.size > wire.MaxAnswer {
 		return a.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
@@ -302,7 +305,7 @@ func (a *answer) End() error {
 	return a.emit(llm.Chunk{Usage: a.usage(), Stop: a.why(cut, calls)})
 }
 
-// args are a call's arguments, and whether something was written, and to its end.
+// args returns a call's arguments; whole is true if they are a complete, non-empty object.
 func (p *part) args() (args json.RawMessage, whole bool) {
 	written := p.more.String()
 	if strings.TrimSpace(written) == "" {

@@ -19,13 +19,13 @@ const (
 	maxTools    = 512
 )
 
-// request is what the capability takes.
+// request is the input of the capability.
 type request struct {
 	Model string `json:"model,omitempty"`
 	llm.Request
 }
 
-// reply is what it gives: an answer, or why there is none.
+// reply is the output of the capability: an answer or an error.
 type reply struct {
 	Text     string         `json:"text,omitempty"`
 	Calls    []llm.ToolCall `json:"calls,omitempty"`
@@ -41,14 +41,14 @@ type failure struct {
 	RetryAfter int64  `json:"retry_after_ms,omitempty"`
 }
 
-// line is what is heard meanwhile.
+// line is one line of the streamed output, as JSON.
 type line struct {
 	Text    string `json:"text,omitempty"`
 	Thought string `json:"thought,omitempty"`
 }
 
-// kinds are the errors of models by their names on the way between nodes. tell says that what the server said of it
-// is about the request, and the caller's to know: the rest may name hosts of the provider's network.
+// kinds maps the errors of models to their names on the wire between nodes. tell is true if the server's detail is about the
+// request and may be sent to the caller. Other details may name hosts of the provider's network and stay on this node.
 var kinds = []struct {
 	name string
 	err  error
@@ -60,7 +60,7 @@ var kinds = []struct {
 	{"cut", llm.ErrCut, false}, {"malformed", llm.ErrMalformed, false}, {"denied", llm.ErrDenied, false},
 }
 
-// failureOf is an error as the caller may know it.
+// failureOf returns an error as it may be sent to the calling node.
 func failureOf(err error) *failure {
 	f := &failure{Kind: "unavailable"}
 	var e *llm.Error
@@ -79,7 +79,7 @@ func failureOf(err error) *failure {
 	return f
 }
 
-// error is a failure as an error of the model of that name here.
+// error returns a received failure as an error of the local model with that name.
 func (f *failure) error(model string) *llm.Error {
 	e := &llm.Error{Model: model, Detail: printable(f.Detail), Err: llm.ErrUnavailable}
 	for _, k := range kinds {
@@ -93,11 +93,11 @@ func (f *failure) error(model string) *llm.Error {
 	return e
 }
 
-// printable is what another node says, on one line that is not too long.
+// printable returns a text of another node as one line of at most 400 bytes.
 func printable(s string) string { return visible.Line(s, 400) }
 
-// Schemas are the JSON schemas of what the capability takes, of these models, and gives. The model is one of those names;
-// without one it is the first.
+// Schemas returns the JSON schemas of the capability's input and output. The input's model is one of models; without one it
+// is the first.
 func Schemas(models []string) (input, output json.RawMessage, err error) {
 	names, err := json.Marshal(models)
 	if err != nil || len(models) == 0 {
@@ -121,7 +121,8 @@ const outputSchema = `{"type":"object","properties":{"text":{"type":"string"},"s
 	`"calls":{"type":"array","items":{"type":"object","required":["id","name","args"]}},"thinking":{"type":"array"},` +
 	`"usage":{"type":"object"},"error":{"type":"object","required":["kind"]}}}`
 
-// Offered returns the models that a capability offers, as the schema of its input says; none of another's.
+// Offered returns the models that a capability offers, from the schema of its input. It returns none if the capability is not
+// model.chat. Names from another node that cannot be printed are dropped.
 func Offered(input json.RawMessage) []string {
 	var s struct {
 		Properties struct {

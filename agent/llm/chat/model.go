@@ -13,7 +13,7 @@ import (
 	"symbio/agent/llm/retry"
 )
 
-// maxLine is the longest line that is heard of an answer, in bytes.
+// maxLine is the longest line of a streamed answer, in bytes. It bounds the memory that another node can use here.
 const maxLine = 1 << 20
 
 // Provider is a node that offers a model.
@@ -22,8 +22,8 @@ type Provider struct {
 	Node string
 	// Model is what the node calls the model.
 	Model string
-	// Call invokes the capability there. heard is given its output as it comes, in any pieces, from within Call. The
-	// error is an *llm.Error as far as it is known what it means.
+	// Call invokes the capability there. During Call it passes the output to heard, in arbitrary pieces. Errors with a known
+	// meaning are *llm.Error.
 	Call func(ctx context.Context, data []byte, heard func([]byte)) ([]byte, error)
 }
 
@@ -31,18 +31,18 @@ type Provider struct {
 type Config struct {
 	// Name is what the model is called here, such as peer:kitchen/qwen3.
 	Name string
-	// Find returns the nodes that offer it now, in the order in which to ask them.
+	// Find returns the nodes that offer the model now, in the order in which to ask them.
 	Find func() []Provider
-	// MaxRequest is how many bytes a request may have; images that do not fit are described in words. Default: any.
+	// MaxRequest is the largest request in bytes; images that do not fit are replaced by descriptions. Default: no limit.
 	MaxRequest int
-	// Retry says how often they are all asked again.
+	// Retry configures how often all nodes are asked again.
 	Retry retry.Policy
 }
 
 // Model is a model of another node. It is safe for concurrent use.
 type Model struct{ cfg Config }
 
-// New returns a Model. It asks nobody.
+// New returns a Model. It makes no call.
 func New(cfg Config) *Model { return &Model{cfg} }
 
 // Name is the configured name.
@@ -55,7 +55,7 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 	}
 }
 
-// ask asks each provider until something came of it that no other is to be asked after.
+// ask asks the providers in order until one answers, or fails in a way that another node cannot help with.
 func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("model %s: %w", m.cfg.Name, ctx.Err())
@@ -76,13 +76,13 @@ func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) err
 	return failed
 }
 
-// other reports whether another node may do what one could not.
+// other reports whether another node may succeed after this error.
 func other(err error) bool {
 	return errors.Is(err, llm.ErrRateLimited) || errors.Is(err, llm.ErrUnavailable) || errors.Is(err, llm.ErrDenied) || errors.Is(err, llm.ErrNoModel) ||
 		errors.Is(err, llm.ErrAuth) || errors.Is(err, llm.ErrQuota) || errors.Is(err, llm.ErrTimeout)
 }
 
-// hearing is an answer being heard.
+// hearing reads the streamed output of one call. It needs no lock, because Provider.Call passes output from its own goroutine.
 type hearing struct {
 	emit   func(llm.Chunk) error
 	ctx    context.Context
@@ -119,7 +119,7 @@ func (m *Model) one(parent context.Context, p Provider, r llm.Request, emit func
 	return m.end(got, p, r, h)
 }
 
-// hear takes output of the call.
+// hear handles a piece of the call's output and emits the complete lines. After an error it ignores the rest.
 func (h *hearing) hear(piece []byte) {
 	if h.failed != nil || h.ctx.Err() != nil {
 		return
@@ -158,7 +158,8 @@ func (h *hearing) fail(err error) {
 	h.stop()
 }
 
-// end emits what the reply has beyond what was heard.
+// end emits what the reply has in addition to the streamed text. The reply must begin with that text, or the node is wrong or
+// lies.
 func (m *Model) end(data []byte, p Provider, r llm.Request, h *hearing) error {
 	bad := func(why string) error {
 		return &llm.Error{Model: m.cfg.Name, Detail: "node " + p.Node + ": " + why, Err: llm.ErrMalformed}

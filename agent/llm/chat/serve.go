@@ -9,12 +9,12 @@ import (
 	"symbio/agent/llm"
 )
 
-// ErrRequest says that a request is none.
+// ErrRequest is the error of an input that is no request to a model.
 var ErrRequest = errors.New("not a request to a model")
 
-// Serve answers one call of the capability with a model. emit is given lines of the answer as they come, and waits for
-// whom it is for; the model is stopped when it fails. What the model fails with is in the reply. The error is ErrRequest,
-// emit's, or ctx's.
+// Serve serves one call of the capability with a model. It passes the lines of the answer to emit, which may block until the
+// caller has read them; if emit fails, the model is stopped. An error of the model is in the reply. The returned error is
+// ErrRequest, emit's, or the cause of ctx.
 func Serve(ctx context.Context, m llm.Model, data []byte, emit func(line []byte) error) ([]byte, error) {
 	r, err := decode(data)
 	if err != nil {
@@ -59,7 +59,7 @@ func decode(data []byte) (llm.Request, error) {
 	return q.Request, nil
 }
 
-// encode writes a request of at most most bytes, if by describing images in words it can; 0 = any.
+// encode encodes a request. If it has more than most bytes, it replaces images by descriptions; 0 = no limit.
 func encode(model string, r llm.Request, most int) ([]byte, error) {
 	data, err := write(model, r)
 	if err != nil || most <= 0 || len(data) <= most || !r.HasImages() {

@@ -9,7 +9,7 @@ import (
 	"symbio/agent/llm/wire"
 )
 
-// The answer, as the wire has it. What is of another type than here is left out, not refused.
+// The answer on the wire. Fields of other JSON types than here are ignored, because compatible servers differ in details.
 type (
 	frame struct {
 		Object  string          `json:"object"`
@@ -40,7 +40,7 @@ type (
 	}
 )
 
-// reading is an answer being put together.
+// reading collects one answer. One goroutine uses it.
 type reading struct {
 	server  *wire.Server
 	ids     *llm.CallIDs
@@ -53,7 +53,7 @@ type reading struct {
 	usage   *llm.Usage
 }
 
-// Document takes an answer that is not streamed.
+// Document reads an answer that is not streamed.
 func (rd *reading) Document(body []byte) error {
 	if err := rd.take(body); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (rd *reading) Document(body []byte) error {
 // Stopped reports whether the answer says why it ended.
 func (rd *reading) Stopped() bool { return rd.finish != "" }
 
-// Event takes one event; last is [DONE].
+// Event reads one event; last is true for [DONE].
 func (rd *reading) Event(e sse.Event) (last bool, err error) {
 	if last, err = rd.event(e); !last || err != nil || rd.finish != "" {
 		return last, err
@@ -82,7 +82,7 @@ func (rd *reading) Event(e sse.Event) (last bool, err error) {
 	return true, nil
 }
 
-// event takes one event. done means that it was the last.
+// event reads one event; done is true for [DONE].
 func (rd *reading) event(e sse.Event) (done bool, err error) {
 	data := bytes.TrimSpace(e.Data)
 	if len(data) == 0 {
@@ -106,7 +106,7 @@ func (rd *reading) event(e sse.Event) (done bool, err error) {
 	return false, rd.take(data)
 }
 
-// take takes one JSON document: a piece of an answer, or all of it.
+// take reads one JSON document: a piece of an answer, or a whole one.
 func (rd *reading) take(data []byte) error {
 	var f frame
 	if err := rd.server.Decode(data, &f); err != nil {
@@ -161,7 +161,7 @@ func (rd *reading) add(c choice) error {
 	return rd.emit(llm.Chunk{Text: text, Thought: thought})
 }
 
-// written is the text of a delta: a string, or the text parts of a list.
+// written returns the text of a delta, which is a string or a list of parts.
 func written(v json.RawMessage) string {
 	var s string
 	if len(v) == 0 || json.Unmarshal(v, &s) == nil {

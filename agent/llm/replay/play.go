@@ -129,7 +129,7 @@ func (p *Player) find(method, path, body string) (*exchange, error) {
 	return nil, &llm.Error{Detail: p.drift(r, often) + "; record it anew with --record DIR", Err: llm.ErrDrift}
 }
 
-// drift says what is different from what was recorded.
+// drift describes how a request differs from the recording, for people: the first difference to the most similar exchange.
 func (p *Player) drift(r request, often int) string {
 	if often > 0 {
 		return fmt.Sprintf("%s is asked more often than when it was recorded (%d)", r.where, often)
@@ -147,7 +147,7 @@ func (p *Player) drift(r request, often int) string {
 	return fmt.Sprintf("%s differs from exchange %d of %s: %s", r.where, number, p.dir, r.difference(nearest.request))
 }
 
-// Unused are the exchanges that were not asked for: their numbers from 1, with method and path.
+// Unused returns the exchanges that were not requested, as their number from 1 with method and path.
 func (p *Player) Unused() (list []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +159,7 @@ func (p *Player) Unused() (list []string) {
 	return list
 }
 
-// Spec is the model that was asked first, as --model takes it; "" when the recording has none.
+// Spec returns the model of the first request in the syntax of --model; "" if the recording has none.
 func (p *Player) Spec() string {
 	for _, x := range p.exchanges {
 		var body struct{ Model string }
@@ -176,16 +176,17 @@ func (p *Player) Spec() string {
 	return ""
 }
 
-// Model returns m, which asks through the Player, with the ids of this run in the place of the recorded ones: a model
-// that was told an id uses it in its calls.
+// Model returns m, which must use the Player as its transport, with recorded member ids in answers replaced by those of this
+// run: models use the ids that they have read in their calls.
 func (p *Player) Model(m llm.Model) llm.Model { return renaming{m, p} }
 
+// renaming is a Model that replaces recorded member ids in answers.
 type renaming struct {
 	llm.Model
 	player *Player
 }
 
-// CostOf is that of the model.
+// CostOf returns the cost of the wrapped model.
 func (m renaming) CostOf(u llm.Usage) (float64, bool) { return llm.CostOf(m.Model, u) }
 
 func (m renaming) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -209,6 +210,7 @@ func (m renaming) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
+// rename replaces the recorded ids in a text by those of this run.
 func (p *Player) rename(text string) string {
 	if len(text) < 32 {
 		return text

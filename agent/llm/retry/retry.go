@@ -20,10 +20,10 @@ import (
 	"symbio/agent/llm"
 )
 
-// ErrStopped says that the reader of an answer wants no more of it.
+// ErrStopped reports that the reader of an answer has stopped the iteration.
 var ErrStopped = errors.New("stopped")
 
-// Policy says how often and when. The zero value is usable.
+// Policy configures how often and when requests are repeated. The zero value is usable.
 type Policy struct {
 	// Max is how often a request is repeated. Default 3; negative is never.
 	Max int
@@ -103,10 +103,12 @@ func (p Policy) wait(ctx context.Context, attempt int, err error) (time.Duration
 	return wait, !ok || time.Until(deadline) >= wait
 }
 
+// repeatable reports whether the same request may succeed later.
 func repeatable(e *llm.Error) bool {
 	return errors.Is(e, llm.ErrRateLimited) || errors.Is(e, llm.ErrUnavailable) || errors.Is(e, llm.ErrCut)
 }
 
+// sleep waits for d, or returns the error of ctx if that ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

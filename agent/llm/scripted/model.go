@@ -105,7 +105,7 @@ func (t *turn) answer(ctx context.Context, model string, r llm.Request, values m
 	return a, nil
 }
 
-// scene is what a model was given, as conditions and placeholders see it.
+// scene is the part of a request that conditions and placeholders use.
 type scene struct {
 	system, user string
 	turn         int      // assistant messages after the last user message

@@ -37,7 +37,7 @@ type turn struct {
 	Error *failure      `yaml:"error"`
 }
 
-// match is what a turn wants to see. A condition that is not there holds.
+// match is the conditions of a turn. An absent condition is true.
 type match struct {
 	System *regexp.Regexp `yaml:"system"`
 	User   *regexp.Regexp `yaml:"user"`
@@ -167,7 +167,7 @@ func (t *turn) check() error {
 	return nil
 }
 
-// names are the placeholders of a turn with this match. A group must not take the name of another one.
+// names returns the placeholders that a turn with this match may use. Two groups must not have the same name.
 func (m *match) names() (map[string]bool, error) {
 	known := map[string]bool{"user": true, "system": true, "turn": true, "result": true}
 	for _, re := range []*regexp.Regexp{m.System, m.User, m.Result} {

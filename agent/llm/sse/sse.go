@@ -1,7 +1,7 @@
 // Package sse reads server-sent events (WHATWG HTML, section 9.2) as model servers really send them.
 //
-// The one idea: it is a reader, not a client. It takes bytes and gives events; who dials, retries and
-// gives up is somebody else's business. One goroutine uses a Reader.
+// The one idea: it is a reader, not a client. It parses bytes into events; dialing, retries and timeouts are the
+// caller's. A Reader is not safe for concurrent use.
 //
 // It takes LF, CR and CRLF line ends, a byte order mark, comments, and fields without the space after
 // the colon. Where the standard throws an event away because its closing blank line is missing at the

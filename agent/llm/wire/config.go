@@ -20,7 +20,7 @@ type Config struct {
 	Model string
 	// Name is what the model is called here. Default: the provider, a colon, and Model.
 	Name string
-	// Key says who asks. Servers on one's own machine need none.
+	// Key is the API key. Servers on the same machine usually need none.
 	Key llm.Secret
 	// KeyName is where people set the key, such as OPENAI_API_KEY: the error of a refused one names it.
 	KeyName string

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// limit ends a request when its current phase takes too long.
+// limit ends a request when its current phase (connecting, first token, next token) takes too long. The timer runs in its own
+// goroutine, so the phase is guarded by a lock.
 type limit struct {
 	cancel context.CancelCauseFunc
 
@@ -18,7 +19,7 @@ type limit struct {
 	stopped bool          // guarded by mu
 }
 
-// lateError says which phase took too long.
+// lateError is the cause of a context that a limit has ended. It names the phase.
 type lateError struct {
 	phase  string
 	atMost time.Duration

@@ -16,7 +16,7 @@ import (
 	"symbio/agent/llm/retry"
 )
 
-// Dialect is how a provider's servers want to be asked.
+// Dialect is what differs between the providers' HTTP APIs.
 type Dialect struct {
 	// Provider begins the names of its models.
 	Provider string
@@ -24,11 +24,11 @@ type Dialect struct {
 	BaseURL string
 	// Place turns the path of a base URL as people write it into the one that paths are joined to.
 	Place func(path string) string
-	// Header puts into a request who asks; key may be empty.
+	// Header adds the provider's headers and the key to a request; key may be empty.
 	Header func(h http.Header, key string)
 }
 
-// Server is where a model is asked. It is safe for concurrent use.
+// Server sends requests to a model's server. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
 	dialect Dialect
@@ -67,8 +67,8 @@ func open(cfg Config, d Dialect) (*Server, error) {
 // Name is what the model is called here.
 func (s *Server) Name() string { return s.cfg.Name }
 
-// Stream asks once, and again where that makes sense, and yields what is emitted. once is to return
-// the error of emit.
+// Stream calls once, and again after errors that package retry repeats, and yields what once emits. once must return the
+// error of emit.
 func (s *Server) Stream(ctx context.Context, once func(emit func(llm.Chunk) error) error) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		begin, ok := time.Now(), true
@@ -93,8 +93,8 @@ type Exchange struct {
 	close  func() error // of Body
 }
 
-// Ask sends a request: body to path, or without a body for that. It returns when the server has begun to answer
-// with a success; the Exchange is to be closed. Errors are *llm.Error, or the context's.
+// Ask sends a request: a POST of body to path, or a GET if body is nil. It returns when the server has begun a successful
+// response. The caller must close the Exchange. Errors are *llm.Error, or the context's.
 func (s *Server) Ask(parent context.Context, path string, body []byte) (*Exchange, error) {
 	x := s.begin(parent)
 	req, err := s.request(x.ctx, path, body)
@@ -147,7 +147,7 @@ func (x *Exchange) Close() {
 	_ = x.close() // an answer that is not read to its end has nothing more to say
 }
 
-// Explain replaces what broke off an exchange by why: the caller's end, or a time limit.
+// Explain replaces an error of an exchange by its cause, if that is the end of the caller's context or a time limit.
 func (x *Exchange) Explain(err error) error {
 	if err == nil || errors.Is(err, retry.ErrStopped) {
 		return err

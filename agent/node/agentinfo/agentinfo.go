@@ -136,7 +136,7 @@ func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definitio
 }
 
 // linksOf are the rules in force: the node's and the definition's.
-func linksOf(has agent.Outlook, granted []permission.Granted, d definition.Definition) (all []Link) {
+func linksOf(has agent.Preview, granted []permission.Granted, d definition.Definition) (all []Link) {
 	for i, l := range has.Links {
 		link := Link{Of: "the node", Default: l.Policy.Default.String(), Rules: []Rule{}}
 		if i > 0 {

@@ -96,7 +96,7 @@ type answeredEvent struct {
 
 // Ask announces a decision as an event and waits for its answer, for the time that it may wait, or for the
 // end of the task.
-func (d *Desk) Ask(ctx context.Context, asked agent.Asked) tool.Answer {
+func (d *Desk) Ask(ctx context.Context, asked agent.ApprovalRequest) tool.Answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.Timeout, fmt.Errorf("nobody answered within %v", d.cfg.Timeout))
 	defer cancel()
 	w, why := d.enter(asked)
@@ -116,7 +116,7 @@ func (d *Desk) Ask(ctx context.Context, asked agent.Asked) tool.Answer {
 }
 
 // enter has a decision wait; why says why it cannot.
-func (d *Desk) enter(asked agent.Asked) (w *waiting, why string) {
+func (d *Desk) enter(asked agent.ApprovalRequest) (w *waiting, why string) {
 	args, err := json.Marshal(asked.Shown())
 	if err != nil {
 		return nil, fmt.Sprintf("It cannot be shown to a person, so it is denied: %v.", err)

@@ -32,7 +32,7 @@ func newDesk(t *testing.T) desk {
 func (d desk) asks(ctx context.Context) (id string, answer chan tool.Answer) {
 	d.t.Helper()
 	answer = make(chan tool.Answer, 1)
-	asked := agent.Asked{Decision: tool.Decision{Agent: "x", Tool: "Write", Args: map[string]any{"file_path": "a"}}, Name: "worker", For: []string{"planner"}}
+	asked := agent.ApprovalRequest{Decision: tool.Decision{Agent: "x", Tool: "Write", Args: map[string]any{"file_path": "a"}}, Name: "worker", For: []string{"planner"}}
 	go func() { answer <- d.Ask(ctx, asked) }()
 	var f struct{ ID string }
 	if e := d.event("approval"); json.Unmarshal(e.Data, &f) != nil || !strings.Contains(string(e.Data), `"for":["planner"]`) {
@@ -91,7 +91,7 @@ func TestAnApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 func TestOfTwoAnswersAtOnceOneCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		w, why := d.enter(agent.Asked{}) // nobody has taken the answer yet
+		w, why := d.enter(agent.ApprovalRequest{}) // nobody has taken the answer yet
 		if w == nil {
 			t.Fatal(why)
 		}
@@ -121,7 +121,7 @@ func TestTooManyThatWaitAreDeniedAtOnce(t *testing.T) {
 		for range maxWaiting {
 			d.asks(ctx)
 		}
-		if got := d.Ask(ctx, agent.Asked{}); got.Allow || !strings.Contains(got.Why, "Too many") {
+		if got := d.Ask(ctx, agent.ApprovalRequest{}); got.Allow || !strings.Contains(got.Why, "Too many") {
 			t.Errorf("one too many: %+v", got)
 		}
 		if n := len(d.list("")); n != maxWaiting {

@@ -129,7 +129,7 @@ func (c *server) turn(ctx context.Context, task string, member community.Member)
 	case ctx.Err() != nil || errors.Is(err, conversation.ErrInterrupted):
 		r.Status, r.Error = "interrupted", err.Error()
 	case errors.As(err, &over):
-		r.Text, r.Status, r.Error = over.Said, "failed", overBudget(over)
+		r.Text, r.Status, r.Error = over.Summary, "failed", overBudget(over)
 	default:
 		r.Status, r.Error, r.Over = "failed", err.Error(), errors.Is(err, community.ErrNotFound)
 	}

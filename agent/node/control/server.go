@@ -54,7 +54,7 @@ type Config struct {
 	Definition func(name string) (definition.Definition, error)
 	Model      func(ctx context.Context, name string) (llm.Model, error)
 	// Unattended asks about the calls of agents that no terminal watches; nil = they are denied.
-	Unattended func(context.Context, agent.Asked) tool.Answer
+	Unattended func(context.Context, agent.ApprovalRequest) tool.Answer
 	// Skills lists the skills, after a look at the disk if rescan is set. SkillPrompt is what models are shown of them.
 	Skills      func(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error)
 	SkillPrompt func(ctx context.Context, form string, names []string) (*symbiov1.SkillPromptReply, error)

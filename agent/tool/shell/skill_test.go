@@ -91,7 +91,7 @@ func TestAScriptOfAnActiveSkillRunsInTheSandbox(t *testing.T) {
 		Community: house, Skills: registry, Tools: shell.Tools(p.cfg), Dir: p.dir,
 		Model: func(context.Context, string) (llm.Model, error) { return tasks(dir), nil },
 	})
-	m, err := factory.Spawn(ctx, agent.Order{Definition: definition.General(), Policy: p.guard[0].Policy, Ask: func(_ context.Context, d agent.Asked) tool.Answer {
+	m, err := factory.Spawn(ctx, agent.Order{Definition: definition.General(), Policy: p.guard[0].Policy, Ask: func(_ context.Context, d agent.ApprovalRequest) tool.Answer {
 		asked = append(asked, d.Tool)
 		return tool.Answer{}
 	}})

@@ -209,12 +209,12 @@ func printCalled(env *command.Env, r llm.ToolResult, refused bool) error {
 }
 
 // asker asks the person at the terminal; nil when there is none.
-func asker(env *command.Env) func(context.Context, agent.Asked) tool.Answer {
+func asker(env *command.Env) func(context.Context, agent.ApprovalRequest) tool.Answer {
 	if !env.InIsTerminal {
 		return nil
 	}
 	ask := env.YesOrNo()
-	return func(ctx context.Context, d agent.Asked) tool.Answer {
+	return func(ctx context.Context, d agent.ApprovalRequest) tool.Answer {
 		args, err := json.Marshal(d.Shown())
 		if err != nil {
 			return tool.Answer{Why: "It cannot be shown."}

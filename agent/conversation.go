@@ -9,7 +9,8 @@ import (
 	"symbio/community"
 )
 
-// newConversation returns the agent's conversation with its model. It lasts over tasks, and ends with the agent.
+// newConversation returns the agent's conversation with its model. It lasts over tasks and ends with the agent, so an agent
+// that is restarted starts with an empty one.
 func (a *Agent) newConversation() *conversation.Conversation {
 	i := a.instance
 	return conversation.New(conversation.Config{
@@ -32,7 +33,8 @@ func (a *Agent) newConversation() *conversation.Conversation {
 	})
 }
 
-// watch reports what happens in the conversation.
+// watch turns the conversation's events into events of the agent, and reports tool calls as progress to the task's caller. It
+// runs in the goroutine of Receive.
 func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 	switch e.Kind {
 	case conversation.Heard:
@@ -47,15 +49,15 @@ func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 	case conversation.Steered:
 		a.instance.report(Event{Type: EventSteered, Turn: e.Receipt.Turn, Text: e.Receipt.Text, Outcome: string(e.Receipt.Outcome), Why: e.Receipt.Why})
 	case conversation.Compacted:
-		a.instance.report(compacted(e.Turn, e.Compaction))
+		a.instance.report(compactionEvent(e.Turn, e.Compaction))
 	}
 }
 
-// onChunk passes a piece of the model's answer on: to the events, and its text to the caller of the task, each turn's on
-// lines of its own. What goes wrong with the caller ends ctx, too.
+// onChunk reports a chunk of the model's answer as an event, and streams its text to the task's caller. The texts of two
+// turns are separated by a blank line. The error of Emit is ignored: if the caller is gone, ctx ends as well.
 func (a *Agent) onChunk(ctx context.Context, turn int, c llm.Chunk) {
 	if c.Retry != nil {
-		a.instance.report(retried(turn, c.Retry))
+		a.instance.report(retryEvent(turn, c.Retry))
 	}
 	if c.Text == "" {
 		return
@@ -69,11 +71,13 @@ func (a *Agent) onChunk(ctx context.Context, turn int, c llm.Chunk) {
 	a.instance.report(Event{Type: EventText, Turn: turn, Text: c.Text})
 }
 
-func retried(turn int, r *llm.Retry) Event {
+// retryEvent returns the event for a failed request that is repeated.
+func retryEvent(turn int, r *llm.Retry) Event {
 	return Event{Type: EventRetry, Turn: turn, Model: r.Model, Next: r.Next, Attempt: r.Attempt, Wait: r.Wait.Seconds(), Why: r.Err.Error()}
 }
 
-func compacted(turn int, c *conversation.Compaction) Event {
+// compactionEvent returns the event for a compaction. Done and Total are the tokens after and before it.
+func compactionEvent(turn int, c *conversation.Compaction) Event {
 	text := fmt.Sprintf("%d results of tools were cut", c.Cut)
 	if c.Summed > 0 {
 		text += fmt.Sprintf(", %d messages summed up", c.Summed)

@@ -8,7 +8,8 @@ import (
 	"symbio/agent/llm"
 )
 
-// thinking is a model that thinks as much as a definition says.
+// thinking is a model that asks for the number of thinking tokens that a definition says. warned is shared by all copies, so
+// that the notice is reported once.
 type thinking struct {
 	llm.Model
 	tokens int
@@ -16,7 +17,8 @@ type thinking struct {
 	warned *atomic.Bool
 }
 
-// thinkingModel returns the agent's model, thinking as its definition says.
+// thinkingModel returns the agent's model, with the thinking tokens of its definition. It is the model itself if the
+// definition says nothing.
 func (i *instance) thinkingModel() llm.Model {
 	if i.def.Thinking == 0 {
 		return i.model
@@ -24,8 +26,8 @@ func (i *instance) thinkingModel() llm.Model {
 	return thinking{i.model, i.def.Thinking, i.notice, new(atomic.Bool)}
 }
 
-// Stream asks with that many tokens for thoughts. Most servers have no such thing, and leave it out without a word: that
-// no thought was shown in the first answer is told once.
+// Stream asks the model with that number of thinking tokens. Most servers ignore the setting silently, so an answer without
+// thoughts is reported once, after the first answer.
 func (t thinking) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	if r.Thinking == 0 {
 		r.Thinking = t.tokens

@@ -10,17 +10,18 @@ import (
 	"symbio/security/permission"
 )
 
-// Asked is a decision that a person is to take.
-type Asked struct {
+// ApprovalRequest is a decision that is put to a person: a tool call, or the rules that a skill proposes.
+type ApprovalRequest struct {
 	tool.Decision
-	Name string // of the agent
-	// For is the chain of those for whom it acts, the nearest first.
+	Name string // the agent's name
+	// For names the agents and nodes that the agent acts for, the nearest first.
 	For []string
-	// Lasting is what would allow this from now on, without a question; none when nothing exact would.
+	// Lasting are the rules that would allow this call from now on without asking; empty if no exact rule would.
 	Lasting []permission.Granted
 }
 
-// askAboutCalls returns the function by which the agent's tools ask a person about a call; nil without a person to ask.
+// askAboutCalls returns the function that asks a person about a tool call; nil if there is no person to ask (Order.Ask),
+// and then the call is denied. The function blocks until the person answers or ctx ends.
 func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Answer {
 	if i.ask == nil {
 		return nil
@@ -28,8 +29,9 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 	p := i.permissions
 	return func(ctx context.Context, d tool.Decision) tool.Answer {
 		call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.factory.cfg.Dir, Within: d.Within}
-		answer := i.ask(ctx, Asked{Decision: d, Name: i.self.Name, For: p.onBehalfOf(), Lasting: p.lasting(call, d.Verdict.Plan)})
-		// What only the shell knows the words of may mean something else the next time.
+		answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, For: p.onBehalfOf(), Lasting: p.lastingRules(call, d.Verdict.Plan)})
+		// A command with parts that only the shell can expand may mean something else the next time, so the answer to it
+		// is never remembered.
 		if answer.Always && (d.Verdict.Plan == nil || d.Verdict.Plan.Always()) {
 			p.remember(call, answer.Allow)
 		}
@@ -37,7 +39,8 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 	}
 }
 
-// recordDecision reports a decision and records it. The tool may run only after that, without an error.
+// recordDecision reports a decision and writes it to the audit record (Config.Record). The tool may run only after it
+// returned nil: a call that cannot be recorded must not happen.
 func (i *instance) recordDecision(d tool.Decision) error {
 	args := readable(d.Shown())
 	i.report(Event{

@@ -8,8 +8,8 @@ import (
 	"symbio/agent/tool"
 )
 
-// updateDynamicTools gives the agent the tools that come and go (Config.More) as they are now. It does not ask for them if
-// the definition names none.
+// updateDynamicTools replaces the agent's dynamic tools with what Config.More returns now. It does not call that
+// function, which may block, if the definition names no MCP tool.
 func (a *Agent) updateDynamicTools(ctx context.Context) {
 	more := a.instance.factory.cfg.More
 	if more == nil || !a.instance.def.MayHave(definition.MCPPrefix) {

@@ -18,7 +18,7 @@ import (
 // asker is a house whose agents want to use slow once for each task, and a person who is asked.
 type asker struct {
 	*house
-	asked  []agent.Asked
+	asked  []agent.ApprovalRequest
 	answer tool.Answer
 }
 
@@ -34,7 +34,7 @@ func newAsker(t *testing.T) *asker {
 }
 
 func (a *asker) order(p permission.Policy, def definition.Definition) agent.Order {
-	return agent.Order{Definition: def, Policy: p, Ask: func(_ context.Context, asked agent.Asked) tool.Answer {
+	return agent.Order{Definition: def, Policy: p, Ask: func(_ context.Context, asked agent.ApprovalRequest) tool.Answer {
 		a.asked = append(a.asked, asked)
 		return a.answer
 	}}
