@@ -21,9 +21,9 @@ var lines = map[string][]string{
 	"discovery":          {},
 	"community":          {"actor", "security"},
 	"skills":             {"actor", "security/permission", "security/private"},
-	"transport":          {"proto", "community", "discovery", "security/identity", "actor/term"},
-	"agent/llm":          {"security"},
-	"agent/tool":         {"agent/llm", "security", "skills", "community"},
+	"transport":          {"proto", "community", "discovery", "security/identity", "actor/term", "actor/backoff"},
+	"agent/llm":          {"security", "actor/backoff"},
+	"agent/tool":         {"agent/llm", "security", "skills", "community", "actor/backoff"},
 	"agent/conversation": {"agent/llm", "agent/tool", "community"},
 	"agent":              {"agent/llm", "agent/tool", "community", "skills", "security", "actor"},
 	"agent/node":         {"proto", "actor", "security", "discovery", "community", "skills", "transport", "agent"}, // it puts them together
