@@ -3,7 +3,6 @@ package community
 import (
 	"context"
 	"math"
-	"unicode/utf8"
 
 	"symbio/security/visible"
 )
@@ -64,7 +63,7 @@ func Emit(ctx context.Context, data []byte, contentType string) error {
 		return nil
 	}
 	for len(data) > 0 {
-		n := cut(data, pieceSize)
+		n := len(visible.Prefix(data, pieceSize))
 		if err := f.emit(ctx, data[:n], contentType); err != nil {
 			return err
 		}
@@ -83,19 +82,6 @@ func Listened(ctx context.Context) bool {
 // its own.
 func Silent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, feedKey{}, (*feed)(nil))
-}
-
-// cut is how much of data goes into a piece: not a part of a character of text.
-func cut(data []byte, most int) int {
-	if len(data) <= most {
-		return len(data)
-	}
-	for n := most; n > most-utf8.UTFMax; n-- {
-		if utf8.RuneStart(data[n]) {
-			return n
-		}
-	}
-	return most
 }
 
 // tidied is p as it may be shown, whoever it came from.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unique"
+
+	"symbio/security/visible"
 )
 
 // Taker is on whose behalf an agent takes a skill. The zero value is ByModel, which may least.
@@ -97,8 +99,8 @@ func (s *activeSkills) take(lib *library, w Want, accepted string) (Activation, 
 	}
 	if err != nil {
 		// What a model wrote may be long.
-		wanted := cut(oneLine(cmp.Or(listed.Name, w.Path, w.Name)), maxEventText)
-		s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: wanted, Path: listed.Path, By: string(w.By), Why: cut(oneLine(err.Error()), maxEventText)})
+		wanted := visible.TruncateRunes(oneLine(cmp.Or(listed.Name, w.Path, w.Name)), maxEventText)
+		s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: wanted, Path: listed.Path, By: string(w.By), Why: visible.TruncateRunes(oneLine(err.Error()), maxEventText)})
 		return Activation{}, err
 	}
 	h := s.agents[w.Agent]

@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -10,6 +9,8 @@ import (
 	"io"
 	"reflect"
 	"strings"
+
+	"symbio/security/visible"
 )
 
 // Generated is a value that a model made.
@@ -129,9 +130,5 @@ func bare(text string) string {
 // shortened is a message on one line that is not too long: schemas and values may be in it.
 func shortened(s string) string {
 	const most = 600
-	b := bytes.ToValidUTF8([]byte(strings.Join(strings.Fields(s), " ")), nil)
-	if len(b) <= most {
-		return string(b)
-	}
-	return string(bytes.ToValidUTF8(b[:most], nil)) + "…"
+	return visible.Truncate(strings.Join(strings.Fields(strings.ToValidUTF8(s, "")), " "), most)
 }
