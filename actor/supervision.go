@@ -5,6 +5,8 @@ import (
 	"time"
 
 	proto "github.com/asynkron/protoactor-go/actor"
+
+	"symbio/actor/backoff"
 )
 
 // fate is what an actor needs once it has failed.
@@ -55,7 +57,7 @@ func (r *Ref) failed(err error, past *proto.RestartStatistics, restart func()) {
 	}
 	defer r.mu.Unlock()
 	r.sys.timers.Add(1)
-	r.fate.restart = time.AfterFunc(backOff(n, cfg.BackOff, cfg.MaxBackOff), func() {
+	r.fate.restart = time.AfterFunc(backoff.Delay(n, cfg.BackOff, cfg.MaxBackOff), func() {
 		defer r.sys.timers.Done()
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -72,13 +74,4 @@ func (r *Ref) cancelRestart() {
 		r.sys.timers.Done()
 	}
 	r.fate.restart = nil
-}
-
-// backOff doubles with each failure, from first to longest.
-func backOff(failures int, first, longest time.Duration) time.Duration {
-	d := first
-	for i := 1; i < failures && d < longest; i++ {
-		d *= 2
-	}
-	return min(d, longest)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"symbio/security/visible"
@@ -86,7 +85,7 @@ func checkLabel(kind, s string) error {
 		return fmt.Errorf("no %s", kind)
 	case len(s) > maxLabel:
 		return fmt.Errorf("%s %q: at most %d bytes are allowed", kind, printable(s), maxLabel)
-	case !utf8.ValidString(s) || strings.ContainsFunc(s, isHidden):
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, visible.Hidden):
 		return fmt.Errorf("%s %q: it has characters that cannot be shown", kind, printable(s))
 	}
 	return nil
@@ -97,7 +96,7 @@ func checkText(kind, s string, longest int) error {
 	switch {
 	case len(s) > longest:
 		return fmt.Errorf("%s: %d bytes, at most %d are allowed", kind, len(s), longest)
-	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return isHidden(r) && r != '\n' && r != '\t' }):
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return visible.Hidden(r) && r != '\n' && r != '\t' }):
 		return fmt.Errorf("%s: it has characters that cannot be shown", kind)
 	}
 	return nil
@@ -136,11 +135,6 @@ func checkCapability(p Capability) error {
 		}
 	}
 	return nil
-}
-
-// isHidden reports characters with which a peer could forge what a terminal or a log shows.
-func isHidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || visible.Blank(r)
 }
 
 // printable returns s as it may be shown in a message or a log.

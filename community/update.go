@@ -3,7 +3,6 @@ package community
 import (
 	"context"
 	"math"
-	"unicode/utf8"
 
 	"symbio/security/visible"
 )
@@ -62,7 +61,7 @@ func Emit(ctx context.Context, data []byte, contentType string) error {
 		return nil
 	}
 	for len(data) > 0 {
-		n := cut(data, pieceSize)
+		n := len(visible.Prefix(data, pieceSize))
 		if err := f.emit(ctx, data[:n], contentType); err != nil {
 			return err
 		}
@@ -80,19 +79,6 @@ func HasListener(ctx context.Context) bool {
 // WithoutListener returns ctx without the call's listener: for work that belongs to another caller.
 func WithoutListener(ctx context.Context) context.Context {
 	return context.WithValue(ctx, updateQueueKey{}, (*updateQueue)(nil))
-}
-
-// cut is how much of data goes into a piece: not a part of a character of text.
-func cut(data []byte, most int) int {
-	if len(data) <= most {
-		return len(data)
-	}
-	for n := most; n > most-utf8.UTFMax; n-- {
-		if utf8.RuneStart(data[n]) {
-			return n
-		}
-	}
-	return most
 }
 
 // sanitized returns p without characters and numbers that cannot be shown.

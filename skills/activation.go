@@ -7,7 +7,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
+
+	"symbio/security/visible"
 )
 
 // Activation is the result of activating a skill for one agent. It is a value: later changes of the skill do not
@@ -161,7 +162,7 @@ func PreloadPrompt(all []Activation) string {
 	b.WriteString("# Available Skills\n\nYou have access to the following domain expertise:\n\n")
 	for _, a := range all {
 		s := a.Skill
-		fmt.Fprintf(&b, "## %s (%s)\n\n%s\n\n", oneLine(s.Name), cut(oneLine(s.Description), maxDescription), strings.TrimSpace(a.Instructions))
+		fmt.Fprintf(&b, "## %s (%s)\n\n%s\n\n", oneLine(s.Name), visible.TruncateRunes(oneLine(s.Description), maxDescription), strings.TrimSpace(a.Instructions))
 		if s.onDisk() {
 			fmt.Fprintf(&b, "Relative paths in this skill are resolved from %s\n\n", s.Dir)
 		}
@@ -205,10 +206,7 @@ func (b ReattachBudget) fit(text string, left int) string {
 	if room <= 0 {
 		return ""
 	}
-	for room > 0 && !utf8.RuneStart(text[room]) {
-		room--
-	}
-	return text[:room] + cutMark
+	return visible.Prefix(text, room) + cutMark
 }
 
 // yesNo returns the word that a model reads for b.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unique"
+
+	"symbio/security/visible"
 )
 
 // Initiator is the kind of requester that activates a skill for an agent. The zero value counts as ByModel, which
@@ -105,8 +107,8 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	}
 	if err != nil {
 		// What a model wrote may be long.
-		wanted := cut(oneLine(cmp.Or(listed.Name, w.Path, w.Name)), maxEventText)
-		s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: wanted, Path: listed.Path, By: string(w.By), Why: cut(oneLine(err.Error()), maxEventText)})
+		wanted := visible.TruncateRunes(oneLine(cmp.Or(listed.Name, w.Path, w.Name)), maxEventText)
+		s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: wanted, Path: listed.Path, By: string(w.By), Why: visible.TruncateRunes(oneLine(err.Error()), maxEventText)})
 		return Activation{}, err
 	}
 	h := s.agents[w.Agent]

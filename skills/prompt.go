@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"symbio/security/visible"
 )
 
 // PromptFormat selects how the catalog is written into a prompt (skills.md C18).
@@ -82,7 +84,7 @@ func Render(c Catalog, o PromptOptions) Rendered {
 		s := shown[i]
 		entries[i] = promptEntry{name: oneLine(s.Name), location: oneLine(s.Path), scope: string(s.Scope), nameOnly: s.Exposure == NameOnly}
 		if !entries[i].nameOnly {
-			entries[i].description = cut(oneLine(s.Description), maxDescription)
+			entries[i].description = visible.TruncateRunes(oneLine(s.Description), maxDescription)
 		}
 	}
 	w := promptWriter{o, maxDescription}
@@ -167,7 +169,7 @@ func (w promptWriter) entry(b *strings.Builder, e promptEntry) {
 	b.WriteString("  <skill>\n")
 	element("name", e.name)
 	if !e.nameOnly {
-		element("description", cut(e.description, w.longest))
+		element("description", visible.TruncateRunes(e.description, w.longest))
 	}
 	if w.Format == SkillsContext {
 		element("path", e.location)
@@ -240,41 +242,13 @@ var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&
 // oneLine joins lines and blanks, and removes characters that a person does not see: control characters, direction
 // marks, tags. It keeps joiners, because scripts and emoji need them.
 func oneLine(s string) string {
-	var b strings.Builder
-	blank := false
-	for _, r := range s {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {
-		case unicode.IsSpace(r), r == '\u2028', r == '\u2029':
-			blank = true
-			continue
-		case r == utf8.RuneError, unicode.IsControl(r), unicode.In(r, unicode.Co, unicode.Cs):
-			continue
-		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
-			continue
+		case unicode.IsSpace(r), r == '\u200c', r == '\u200d':
+			return r
+		case r == utf8.RuneError, visible.Hidden(r), unicode.In(r, unicode.Co, unicode.Cs):
+			return -1
 		}
-		if blank && b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		blank = false
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// cut shortens s to at most n characters, the last of which then is an ellipsis.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	i := 0
-	for at := range s {
-		if i == n-1 {
-			if utf8.RuneCountInString(s[at:]) <= 1 {
-				return s
-			}
-			return s[:at] + "…"
-		}
-		i++
-	}
-	return s
+		return r
+	}, s)), " ")
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"symbio/agent/llm"
+	"symbio/security/visible"
 )
 
 const (
@@ -120,7 +120,7 @@ func cutResults(messages []llm.Message, from, to, most int) (cut []llm.Message, 
 
 // shorter is the beginning of a result, and how to get the rest.
 func shorter(r llm.ToolResult, most int) string {
-	text := head(r.Text, most)
+	text := visible.Prefix(r.Text, most)
 	if missing := len(r.Text) - len(text); missing > 0 {
 		text += fmt.Sprintf("\n[%d bytes of this result were cut out to make room; call the tool again if you need them.]", missing)
 	}
@@ -128,17 +128,6 @@ func shorter(r llm.ToolResult, most int) string {
 		text += fmt.Sprintf("\n[It came with %d images, which were cut out to make room.]", len(r.Images))
 	}
 	return text
-}
-
-// head is the first most bytes of a text, of whole characters.
-func head(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
 }
 
 // lastResults is how many results the last message with any has.
@@ -168,7 +157,7 @@ func (x *exchange) sumUp(done *Compaction, messages *[]llm.Message, from int) er
 	}
 	first := llm.Message{Role: llm.User, Text: summaryHead + strings.TrimSpace(text)}
 	if x.began < from {
-		first.Text += "\n\n" + wordsHead + head(strings.Join(x.gone(all[from:]), "\n\n"), x.c.recent()*bytesPerToken)
+		first.Text += "\n\n" + wordsHead + visible.Prefix(strings.Join(x.gone(all[from:]), "\n\n"), x.c.recent()*bytesPerToken)
 		first.Images = all[x.began].Images
 		x.began = 0
 	} else {

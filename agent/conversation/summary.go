@@ -8,6 +8,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/tool"
+	"symbio/security/visible"
 )
 
 //go:embed summary.md
@@ -41,7 +42,7 @@ func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, er
 		case err == nil && text != "" && got.Stop != llm.StopFilter:
 			return tool.Shorten(text, c.window/8*bytesPerToken), nil
 		case err == nil:
-			err = fmt.Errorf("it answered %q", head(text, 80))
+			err = fmt.Errorf("it answered %q", visible.Prefix(text, 80))
 		}
 		done.Err = err
 		return tool.Shorten(written, c.window/16*bytesPerToken), nil
@@ -68,7 +69,7 @@ func written(messages []llm.Message, words, args int) string {
 			line("ASSISTANT: ", tool.Shorten(m.Text, words))
 		}
 		for _, call := range m.Calls {
-			line("ASSISTANT calls ", call.Name, " ", head(string(call.Args), args))
+			line("ASSISTANT calls ", call.Name, " ", visible.Prefix(string(call.Args), args))
 		}
 		for _, r := range m.Results {
 			failed := ""

@@ -8,11 +8,11 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strings"
 
 	"symbio/agent/budget"
 	"symbio/agent/definition"
 	"symbio/community"
+	"symbio/security/visible"
 )
 
 // Capability is the name of the capability by which a node lends its agents to those of others.
@@ -208,7 +208,7 @@ func readUpdate(line []byte) (update, error) {
 	if m := u.Member; m != nil && (!memberID.MatchString(string(m.ID)) || len(m.Accepts) == 0) {
 		return update{}, errors.New("it names no member")
 	}
-	u.Why = strings.ToValidUTF8(u.Why[:min(len(u.Why), maxReason)], "")
+	u.Why = visible.Prefix(u.Why, maxReason)
 	return u, nil
 }
 

@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -10,6 +9,8 @@ import (
 	"io"
 	"reflect"
 	"strings"
+
+	"symbio/security/visible"
 )
 
 // Generated is a value that a model produced.
@@ -130,9 +131,5 @@ func bare(text string) string {
 // shortened returns a message on one line and at most 600 bytes long: validation errors may quote schemas and values.
 func shortened(s string) string {
 	const most = 600
-	b := bytes.ToValidUTF8([]byte(strings.Join(strings.Fields(s), " ")), nil)
-	if len(b) <= most {
-		return string(b)
-	}
-	return string(bytes.ToValidUTF8(b[:most], nil)) + "…"
+	return visible.Truncate(strings.Join(strings.Fields(strings.ToValidUTF8(s, "")), " "), most)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"symbio/actor/backoff"
 	"symbio/community"
 )
 
@@ -43,7 +44,6 @@ func (a Again) filled() Again {
 func Retry[In, Out any](how Again, s Step[In, Out]) Step[In, Out] {
 	how = how.filled()
 	return Func(func(ctx context.Context, in In) (out Out, err error) {
-		wait := how.Wait
 		for try := 1; ; try++ {
 			if out, err = s.Run(ctx, in); err == nil || ctx.Err() != nil || try == how.Tries || !how.If(err) {
 				return out, err
@@ -51,9 +51,8 @@ func Retry[In, Out any](how Again, s Step[In, Out]) Step[In, Out] {
 			select {
 			case <-ctx.Done():
 				return out, context.Cause(ctx)
-			case <-time.After(min(wait, longestWait)):
+			case <-time.After(backoff.Delay(try, how.Wait, longestWait)):
 			}
-			wait = min(2*wait, longestWait)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	_ "embed"
@@ -12,6 +11,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/tool"
 	"symbio/community"
+	"symbio/security/visible"
 )
 
 //go:embed wait_agents.md
@@ -142,5 +142,5 @@ func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	return fmt.Sprintf("%s\n[%d more bytes: wait for this agent alone, or ask it for a shorter result.]", strings.ToValidUTF8(text[:limit], ""), len(text)-limit)
+	return fmt.Sprintf("%s\n[%d more bytes: wait for this agent alone, or ask it for a shorter result.]", visible.Prefix(text, limit), len(text)-limit)
 }

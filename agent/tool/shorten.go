@@ -3,8 +3,9 @@ package tool
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"symbio/security/visible"
 )
 
 // Shorten cuts a text to about most bytes: its beginning and its end stay, and between them stands
@@ -16,15 +17,12 @@ func Shorten(text string, most int) string {
 		return text
 	}
 	// Two thirds at the beginning: what a text is about stands there, its sums at the end.
-	head, tail := most*2/3, len(text)-most/3
-	for head > 0 && !utf8.RuneStart(text[head]) {
-		head--
-	}
+	head, tail := visible.Prefix(text, most*2/3), len(text)-most/3
 	for tail < len(text) && !utf8.RuneStart(text[tail]) {
 		tail++
 	}
-	note := fmt.Sprintf("\n[%d of %d bytes are cut out here. To see them, ask for less at a time: a narrower pattern or path, or offset and limit.]\n", tail-head, len(text))
-	return text[:head] + note + text[tail:]
+	note := fmt.Sprintf("\n[%d of %d bytes are cut out here. To see them, ask for less at a time: a narrower pattern or path, or offset and limit.]\n", tail-len(head), len(text))
+	return head + note + text[tail:]
 }
 
 // Readable is text of strangers, such as pages and what commands print, as a model may be given it: valid
@@ -35,7 +33,7 @@ func Readable(text []byte) string {
 		if c == '\n' || c == '\t' {
 			return c
 		}
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
+		if visible.Hidden(c) {
 			return -1
 		}
 		return c

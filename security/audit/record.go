@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"symbio/security/visible"
 )
 
 // Entry is one decision.
@@ -117,6 +119,9 @@ func (r record) follows(seq uint64, hash string) error {
 	return nil
 }
 
+// maxShort is how many bytes of a text are kept in the record of an entry that is too long.
+const maxShort = 1024
+
 // short is the entry's JSON, with its arguments left out if they are long.
 func (e Entry) short() (json.RawMessage, error) {
 	text, err := encode(e)
@@ -129,21 +134,13 @@ func (e Entry) short() (json.RawMessage, error) {
 	sum := sha256.Sum256(e.Args)
 	e.Args, _ = json.Marshal(map[string]any{"left_out_bytes": len(e.Args), "sha256": hex.EncodeToString(sum[:])}) // a map of those cannot fail
 	for _, s := range []*string{&e.Why, &e.Rule, &e.Name, &e.Tool, &e.Call, &e.Source, &e.Link, &e.By} {
-		*s = cut(*s)
+		*s = visible.Truncate(*s, maxShort)
 	}
 	if len(e.For) > 16 {
 		e.For = e.For[:16]
 	}
 	for i := range e.For {
-		e.For[i] = cut(e.For[i])
+		e.For[i] = visible.Truncate(e.For[i], maxShort)
 	}
 	return encode(e)
-}
-
-func cut(s string) string {
-	const most = 1024
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

@@ -8,6 +8,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"symbio/security/permission/shell"
+	"symbio/security/visible"
 )
 
 // Plan is what a call that runs commands has to execute, and nothing else: it is what was judged.
@@ -207,10 +208,7 @@ func written(w shell.Word) string {
 
 // show writes a command for people.
 func show(c shell.Command) string {
-	text := source(c)
-	if len(text) > 80 {
-		text = strings.ToValidUTF8(text[:77], "") + "…"
-	}
+	text := visible.Truncate(source(c), 80)
 	return "`" + strings.ReplaceAll(text, "\n", "⏎") + "`"
 }
 

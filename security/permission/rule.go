@@ -10,6 +10,7 @@ import (
 	"symbio/security/permission/command"
 	"symbio/security/permission/endpoint"
 	"symbio/security/permission/glob"
+	"symbio/security/visible"
 )
 
 // longestRule is far beyond what a person writes; a longer one is a mistake or an attack.
@@ -146,7 +147,7 @@ func splitRule(text string) (tool, spec string, err error) {
 		return bad(len(text)-len(strings.TrimLeftFunc(text, func(c rune) bool { return c != utf8.RuneError })), "it is not valid UTF-8")
 	}
 	for i, c := range text {
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || unicode.IsSpace(c) && c != ' ' || c == '\u2028' || c == '\u2029' {
+		if visible.Hidden(c) || unicode.IsSpace(c) && c != ' ' {
 			return bad(i, fmt.Sprintf("the character %U is not allowed: it cannot be seen", c))
 		}
 	}

@@ -35,14 +35,49 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// Line puts text on one line, without what cannot be seen, and ? for what is no UTF-8. What is over longest bytes is cut off, with an ellipsis; 0 is
-// no limit.
-func Line(s string, longest int) string {
-	if longest > 0 && len(s) > longest {
-		for longest > 0 && !utf8.RuneStart(s[longest]) {
-			longest--
+// Hidden reports whether a character is a control or a format character or is drawn as nothing. Spaces and line
+// separators (U+2028, U+2029) are not hidden; line breaks and tabs are control characters, and are.
+func Hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || Blank(r) }
+
+// Prefix returns the beginning of s: at most max bytes, not a part of a character.
+func Prefix[T string | []byte](s T, max int) T {
+	if len(s) <= max {
+		return s
+	}
+	for n := max; n >= 0 && n > max-utf8.UTFMax; n-- {
+		if utf8.RuneStart(s[n]) {
+			return s[:n]
 		}
-		s = s[:longest] + "…"
+	}
+	return s[:max]
+}
+
+// Truncate returns s, or its first max bytes and an ellipsis when it is longer.
+func Truncate(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	return Prefix(s, max) + "…"
+}
+
+// TruncateRunes returns s with at most max characters, of which the last is an ellipsis when s is longer.
+func TruncateRunes(s string, max int) string {
+	n, end := 0, 0
+	for at := range s {
+		if n++; n == max {
+			end = at
+		} else if n > max {
+			return s[:end] + "…"
+		}
+	}
+	return s
+}
+
+// Line puts text on one line, without what cannot be seen, and ? for what is no UTF-8. What is over max bytes is cut off, with an ellipsis; 0 is
+// no limit.
+func Line(s string, max int) string {
+	if max > 0 {
+		s = Truncate(s, max)
 	}
 	return strings.Map(func(r rune) rune {
 		switch {

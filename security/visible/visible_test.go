@@ -25,3 +25,34 @@ func TestWhatIsDrawnAsNothingIsEscapedAndDropped(t *testing.T) {
 		t.Errorf("cut: %q", got)
 	}
 }
+
+func TestTextIsCutBetweenCharacters(t *testing.T) {
+	for _, c := range []struct {
+		text                     string
+		max                      int
+		prefix, truncated, runes string
+	}{
+		{"", 0, "", "", ""},
+		{"abc", 3, "abc", "abc", "abc"},
+		{"abcd", 3, "abc", "abc…", "ab…"},
+		{"aüü", 4, "aü", "aü…", "aüü"},
+		{"台所台所", 3, "台", "台…", "台所…"},
+		{"🙂", 3, "", "…", "🙂"},
+		{"ab", 1, "a", "a…", "…"},
+		{"ab", 0, "", "…", "…"},
+		{"\x80\x80\x80\x80\x80\x80", 5, "\x80\x80\x80\x80\x80", "\x80\x80\x80\x80\x80…", "\x80\x80\x80\x80…"},
+	} {
+		if got := visible.Prefix(c.text, c.max); got != c.prefix {
+			t.Errorf("Prefix(%q, %d) = %q, want %q", c.text, c.max, got, c.prefix)
+		}
+		if got := visible.Prefix([]byte(c.text), c.max); string(got) != c.prefix {
+			t.Errorf("Prefix of the bytes of %q, %d = %q, want %q", c.text, c.max, got, c.prefix)
+		}
+		if got := visible.Truncate(c.text, c.max); got != c.truncated {
+			t.Errorf("Truncate(%q, %d) = %q, want %q", c.text, c.max, got, c.truncated)
+		}
+		if got := visible.TruncateRunes(c.text, c.max); got != c.runes {
+			t.Errorf("TruncateRunes(%q, %d) = %q, want %q", c.text, c.max, got, c.runes)
+		}
+	}
+}

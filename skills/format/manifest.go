@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"symbio/security/permission"
+	"symbio/security/visible"
 )
 
 // The limits of the specification, in characters.
@@ -116,7 +117,7 @@ func (c *checker) check(ordered []field) {
 
 // add adds a diagnostic for a field, with the field's line.
 func (c *checker) add(s Severity, code Code, field, format string, args ...any) {
-	c.diags = append(c.diags, Diagnostic{code, s, field, c.fields[field].line, cut(fmt.Sprintf(format, args...), maxMessage)})
+	c.diags = append(c.diags, Diagnostic{code, s, field, c.fields[field].line, visible.TruncateRunes(fmt.Sprintf(format, args...), maxMessage)})
 }
 
 // deviation adds an error, or a warning at level lenient.
@@ -304,15 +305,4 @@ func firstInvalid(text []byte) int {
 		at += n
 	}
 	return -1
-}
-
-// cut shortens s to at most n characters.
-func cut(s string, n int) string {
-	for at := range s {
-		if n == 0 {
-			return s[:at] + "…"
-		}
-		n--
-	}
-	return s
 }

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 	"gopkg.in/yaml.v3"
+
+	"symbio/security/visible"
 )
 
 const (
@@ -64,7 +66,7 @@ func harmful(name string) bool {
 		return true
 	}
 	return strings.ContainsFunc(name, func(r rune) bool {
-		return r == '/' || r == '\\' || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+		return r == '/' || r == '\\' || visible.Hidden(r) || unicode.In(r, unicode.Zl, unicode.Zp)
 	})
 }
 

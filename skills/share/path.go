@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"symbio/security/visible"
 )
 
 const (
@@ -50,7 +52,7 @@ func checkName(name string) string {
 		if strings.ContainsRune(`\:*?"<>|`, c) {
 			return fmt.Sprintf("%q has a meaning of its own on some system", c)
 		}
-		if unicode.IsControl(c) || c == utf8.RuneError || unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp) || unicode.IsSpace(c) && c != ' ' {
+		if visible.Hidden(c) || c == utf8.RuneError || unicode.IsSpace(c) && c != ' ' {
 			return fmt.Sprintf("it has the character %U, which cannot be seen", c)
 		}
 	}
@@ -106,8 +108,5 @@ func checkTogether(files []File) error {
 // clip limits what a message quotes of another node's text.
 func clip(s string) string {
 	const most = 80
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
+	return visible.Truncate(s, most)
 }

@@ -1,11 +1,9 @@
 package grpcpeer
 
 import (
-	"strings"
-	"unicode"
-
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 )
 
 // Catalogs and their changes are converted to and from the types of package community here. Missing fields become
@@ -69,14 +67,4 @@ const maxName = 128 // bytes of a name or a reason, as in a community
 
 // clean makes the words of another node fit for a terminal and a log: no control or invisible characters, and not
 // too long.
-func clean(s string) string {
-	if len(s) > maxName {
-		s = strings.ToValidUTF8(s[:maxName], "")
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
-}
+func clean(s string) string { return visible.Line(visible.Prefix(s, maxName), 0) }

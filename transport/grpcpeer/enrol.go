@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -16,6 +15,7 @@ import (
 
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
+	"symbio/security/visible"
 	"symbio/transport/grpcpeer/internal/calls"
 )
 
@@ -109,11 +109,11 @@ func joinError(err error) error {
 		}
 		for _, r := range joinTable {
 			if r.reason == info.GetReason() {
-				return &told{r.err, shorten(s.Message())}
+				return &told{r.err, visible.Line(s.Message(), 4*maxName)}
 			}
 		}
 	}
-	return errors.New(shorten(s.Message()))
+	return errors.New(visible.Line(s.Message(), 4*maxName))
 }
 
 // told is an error in the words of the authority.
@@ -124,13 +124,3 @@ type told struct {
 
 func (t *told) Error() string { return t.words }
 func (t *told) Unwrap() error { return t.err }
-
-// shorten makes what a stranger said fit to be shown: printable, on one line, and not without end.
-func shorten(words string) string {
-	var out strings.Builder
-	for len(words) > maxName && out.Len() < 4*maxName {
-		out.WriteString(clean(words[:maxName]))
-		words = words[maxName:]
-	}
-	return out.String() + clean(words)
-}

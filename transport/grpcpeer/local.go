@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"time"
 
+	"symbio/actor/backoff"
 	"symbio/community"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer/internal/introduced"
@@ -40,11 +40,7 @@ func (n *local) refuseConnection(from net.Addr, why error) {
 // backOff returns the pause after so many failures in a row: first, doubled with each further failure up to max,
 // and up to a fifth less by chance so that nodes do not dial in step.
 func backOff(first, max time.Duration, failures int) time.Duration {
-	d := first
-	for i := 1; i < failures && d < max; i++ {
-		d *= 2
-	}
-	return jitter(min(d, max))
+	return jitter(backoff.Delay(failures, first, max))
 }
 
-func jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d/5+1) }
+func jitter(d time.Duration) time.Duration { return backoff.Jitter(d, 5) }

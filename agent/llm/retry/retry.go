@@ -14,9 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
+	"symbio/actor/backoff"
 	"symbio/agent/llm"
 )
 
@@ -92,11 +92,7 @@ func (p Policy) wait(ctx context.Context, attempt int, err error) (time.Duration
 	}
 	wait := e.RetryAfter
 	if wait <= 0 {
-		wait = p.MaxBackOff
-		if attempt < 16 {
-			wait = min(wait, p.BackOff<<(attempt-1))
-		}
-		wait -= rand.N(wait/2 + 1)
+		wait = backoff.Jitter(backoff.Delay(attempt, p.BackOff, p.MaxBackOff), 2)
 	}
 	// The one whose deadline passes meanwhile learns more from the error at hand.
 	deadline, ok := ctx.Deadline()

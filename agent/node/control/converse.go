@@ -18,6 +18,7 @@ import (
 	"symbio/agent/node/steering"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 )
 
 // mostSaid is how many messages of a conversation may wait for their answers: more than a person types while one
@@ -233,25 +234,18 @@ const (
 func toldOf(all []llm.Message) []llm.Message {
 	out := make([]llm.Message, len(all))
 	for i, m := range all {
-		out[i] = llm.Message{Role: m.Role, Text: cut(m.Text, toldText)}
+		out[i] = llm.Message{Role: m.Role, Text: visible.TruncateRunes(m.Text, toldText)}
 		for _, c := range m.Calls {
 			if len(c.Args) > toldTool {
-				c.Args = llm.Args(cut(string(c.Args), toldTool)) // a string, since no JSON is left
+				c.Args = llm.Args(visible.TruncateRunes(string(c.Args), toldTool)) // a string, since no JSON is left
 			}
 			out[i].Calls = append(out[i].Calls, c)
 		}
 		for _, r := range m.Results {
-			out[i].Results = append(out[i].Results, llm.ToolResult{CallID: r.CallID, Name: r.Name, Text: cut(r.Text, toldTool), IsError: r.IsError})
+			out[i].Results = append(out[i].Results, llm.ToolResult{CallID: r.CallID, Name: r.Name, Text: visible.TruncateRunes(r.Text, toldTool), IsError: r.IsError})
 		}
 	}
 	return out
-}
-
-func cut(text string, most int) string {
-	if r := []rune(text); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return text
 }
 
 // answer gives the agent one message after the other.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"symbio/security/visible"
 )
 
 const (
@@ -52,11 +54,7 @@ func closest(text, old string) string {
 }
 
 func cutLine(line string) string {
-	line = strings.ToValidUTF8(line, "\uFFFD")
-	if len(line) > mostShown {
-		line = strings.ToValidUTF8(line[:mostShown], "") + "…"
-	}
-	return line
+	return visible.Truncate(strings.ToValidUTF8(line, "\uFFFD"), mostShown)
 }
 
 // alike is where the lines stand that are most like the wanted ones; -1 is nowhere.

@@ -10,6 +10,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/tool"
+	"symbio/security/visible"
 )
 
 // Answer is what a tool answered.
@@ -133,6 +134,5 @@ const maxWord = 500
 
 // word is a text of a stranger on one line.
 func word(text string) string {
-	text = strings.Join(strings.Fields(tool.Readable([]byte(text))), " ")
-	return strings.ToValidUTF8(text[:min(len(text), maxWord)], "")
+	return visible.Prefix(strings.Join(strings.Fields(tool.Readable([]byte(text))), " "), maxWord)
 }

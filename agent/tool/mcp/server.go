@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"symbio/actor/backoff"
 	"symbio/agent/tool"
 	"symbio/community"
 )
@@ -76,7 +77,7 @@ func (s *server) live(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	})
-	pause := firstPause
+	failures := 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -90,8 +91,10 @@ func (s *server) live(ctx context.Context) {
 				return
 			}
 			if ready && time.Since(began) > longestPause {
-				pause = firstPause // it was well for a while
+				failures = 0 // it was well for a while
 			}
+			failures++
+			pause := backoff.Delay(failures, firstPause, longestPause)
 			s.m.cfg.Logger.Warn("mcp server lost", "server", s.Name, "err", err)
 			s.become(Failed, err.Error(), time.Now().Add(pause))
 			select {
@@ -99,7 +102,6 @@ func (s *server) live(ctx context.Context) {
 				return
 			case <-time.After(pause):
 			}
-			pause = min(2*pause, longestPause)
 			if again = ready; again { // one that never was ready waits until somebody needs it
 				s.become(Starting, "", time.Time{})
 			}

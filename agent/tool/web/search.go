@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
+	"symbio/security/visible"
 )
 
 //go:embed websearch.md
@@ -116,9 +117,5 @@ func search(ctx context.Context, by Searcher, a searchArgs) (string, error) {
 
 // line is a stranger's text on one line, of at most so many bytes.
 func line(text string, most int) string {
-	text = strings.Join(strings.Fields(tool.Readable([]byte(text))), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
+	return visible.Truncate(strings.Join(strings.Fields(tool.Readable([]byte(text))), " "), most)
 }

@@ -207,7 +207,7 @@ func unclear(text string, newlines bool) string {
 	for _, c := range text {
 		switch {
 		case c == '\n' && newlines, c == '\t', c == ' ':
-		case unicode.IsControl(c), unicode.Is(unicode.Cf, c), unicode.IsSpace(c), unicode.Is(unicode.Z, c), visible.Blank(c):
+		case visible.Hidden(c), unicode.Is(unicode.Z, c):
 			return fmt.Sprintf("it holds the character %U, which cannot be seen", c)
 		}
 	}

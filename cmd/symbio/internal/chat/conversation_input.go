@@ -15,6 +15,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 )
 
 const (
@@ -195,7 +196,7 @@ func (t *conversation) receipt(e event.Event) error {
 	if r.Outcome != "kept" { // else it has an event when it is delivered
 		t.steered = slices.Delete(t.steered, i, i+1)
 	}
-	text := command.Clip(firstLine(r.Text), 60)
+	text := visible.TruncateRunes(firstLine(r.Text), 60)
 	switch {
 	case r.Outcome == "delivered":
 		t.view.note("delivered: " + text)

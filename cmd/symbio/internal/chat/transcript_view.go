@@ -12,6 +12,7 @@ import (
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/security/visible"
 )
 
 // transcriptView makes of a conversation's events what a person at a terminal sees: the first agent's text as prose, each call
@@ -269,7 +270,7 @@ func ArgSummary(args json.RawMessage) string {
 			return firstLine(text)
 		}
 	}
-	return command.Clip(strings.Trim(command.PlainJSON(args), "{}"), 80)
+	return visible.TruncateRunes(strings.Trim(command.PlainJSON(args), "{}"), 80)
 }
 
 // outcome is a result in a few words.

@@ -8,6 +8,7 @@ import (
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/security/visible"
 )
 
 // view is how a conversation is shown: as JSON, an event per line; on a terminal as a scene; and through pipes with the
@@ -113,10 +114,10 @@ func (s *view) printTranscript(e event.Event) error {
 			s.message(fmt.Sprintf("%s: %s", m.Role, m.Text))
 		}
 		for _, c := range m.Calls {
-			s.note(c.Name + " " + command.Clip(command.PlainJSON(c.Args), 200))
+			s.note(c.Name + " " + visible.TruncateRunes(command.PlainJSON(c.Args), 200))
 		}
 		for _, r := range m.Results {
-			s.note(r.Name + ": " + command.Clip(terminal.Printable(r.Text), 200))
+			s.note(r.Name + ": " + visible.TruncateRunes(terminal.Printable(r.Text), 200))
 		}
 	}
 	if len(t.Transcript) == 0 {

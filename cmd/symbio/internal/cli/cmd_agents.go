@@ -21,6 +21,7 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/security/visible"
 	"symbio/skills"
 )
 
@@ -78,7 +79,7 @@ func listAgents(env *command.Env, all map[string]definition.Definition, offered 
 	list := command.Map(slices.Sorted(maps.Keys(all)), func(name string) agentinfo.Summary { return agentinfo.Summarize(all[name], offered) })
 	return command.PrintList(env, list, []string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"}, func(d agentinfo.Summary) []string {
 		path := cmp.Or(d.Path, "built in")
-		return []string{d.Name, d.Model, strings.Join(d.Accepts, ","), strings.Join(d.Capabilities, ","), path, command.Clip(d.Description, 100)}
+		return []string{d.Name, d.Model, strings.Join(d.Accepts, ","), strings.Join(d.Capabilities, ","), path, visible.TruncateRunes(d.Description, 100)}
 	})
 }
 
@@ -102,7 +103,7 @@ func completeAgents(env *command.Env) cobra.CompletionFunc {
 		all, _ := opts.Definitions(definition.Known{})
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if strings.HasPrefix(name, begun) {
-				names = append(names, cobra.CompletionWithDesc(name, command.Clip(all[name].Description, 80)))
+				names = append(names, cobra.CompletionWithDesc(name, visible.TruncateRunes(all[name].Description, 80)))
 			}
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp

@@ -9,6 +9,7 @@ import (
 
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 )
 
 // capabilityJSON is a capability in the output; the names are a contract. A schema that is null takes
@@ -52,7 +53,7 @@ func capabilityRow(c *symbiov1.OfferedCapability) []string {
 		idempotent = "yes"
 	}
 	description, _, _ := strings.Cut(c.GetCapability().GetDescription(), "\n")
-	return []string{c.GetCapability().GetName(), placeOf(c), stateOf(c), idempotent, command.Clip(description, 80)}
+	return []string{c.GetCapability().GetName(), placeOf(c), stateOf(c), idempotent, visible.TruncateRunes(description, 80)}
 }
 
 func toCapability(c *symbiov1.OfferedCapability) capabilityJSON {

@@ -16,6 +16,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/community"
+	"symbio/security/visible"
 )
 
 func cmdMCP(env *command.Env) *cobra.Command {
@@ -119,7 +120,7 @@ func (s mcpServerJSON) row() []string {
 	if s.State == string(mcp.Ready) {
 		tools = strconv.Itoa(s.Tools)
 	}
-	return []string{s.Name, s.Type, s.State, tools, s.Prefix + "*", fmt.Sprintf("%s:%d", s.File, s.Line), command.Clip(s.Why, 600)}
+	return []string{s.Name, s.Type, s.State, tools, s.Prefix + "*", fmt.Sprintf("%s:%d", s.File, s.Line), visible.TruncateRunes(s.Why, 600)}
 }
 
 // mcpToolJSON is a tool in the output; the names are a contract.
@@ -170,7 +171,7 @@ func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
 		if t.Changed {
 			mark = "changed"
 		}
-		return []string{t.Name, mark, command.Clip(terminal.Printable(t.Description), 80)}
+		return []string{t.Name, mark, visible.TruncateRunes(terminal.Printable(t.Description), 80)}
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 )
 
 // runFlags are the flags of the commands that talk with an agent.
@@ -209,7 +210,7 @@ func reportRecording(env *command.Env, o node.Config, r recording) error {
 		return err
 	case o.Replay != nil:
 		if unused := o.Replay.Unused(); len(unused) > 0 && !env.JSON {
-			env.Notef("note: %d recorded exchanges were not asked for: %s", len(unused), command.Clip(strings.Join(unused, ", "), 200))
+			env.Notef("note: %d recorded exchanges were not asked for: %s", len(unused), visible.TruncateRunes(strings.Join(unused, ", "), 200))
 		}
 	}
 	return nil

@@ -87,7 +87,7 @@ func listTools(env *command.Env, specs []llm.ToolSpec) error {
 	list := command.Map(specs, func(s llm.ToolSpec) toolJSON { return toolJSON{s.Name, s.Description, s.Schema} })
 	return command.PrintList(env, list, []string{"NAME", "DESCRIPTION"}, func(t toolJSON) []string {
 		first, _, _ := strings.Cut(t.Description, "\n")
-		return []string{t.Name, command.Clip(terminal.Printable(first), 100)}
+		return []string{t.Name, visible.TruncateRunes(terminal.Printable(first), 100)}
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/demo"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/security/visible"
 )
 
 // demoView shows the events of the demo's nodes, and how far the survey is.
@@ -70,7 +71,7 @@ func (t *demoView) laid(head, line string) string {
 	room := t.columns - terminal.Width(head)
 	switch {
 	case t.columns == 0:
-		return head + command.Clip(line, 200)
+		return head + visible.TruncateRunes(line, 200)
 	case room < 30:
 		return head + line
 	case !matters(line):

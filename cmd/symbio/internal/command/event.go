@@ -7,6 +7,7 @@ import (
 
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/security/visible"
 )
 
 // EventLine says an event in a line.
@@ -26,16 +27,8 @@ func EventLine(e event.Event) string {
 	}
 	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
 		if v, ok := f[key]; ok && v != "" {
-			parts = append(parts, key+"="+Clip(terminal.Printable(fmt.Sprint(v)), most))
+			parts = append(parts, key+"="+visible.TruncateRunes(terminal.Printable(fmt.Sprint(v)), most))
 		}
 	}
 	return strings.Join(parts, " ")
-}
-
-// Clip shortens text to n characters for a line on a terminal.
-func Clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
 }

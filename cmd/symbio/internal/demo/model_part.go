@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/security/visible"
 )
 
 // notesWanted is what the first sub-agent is told besides its part. Its tools do not allow that.
@@ -150,10 +151,7 @@ func firstSentence(text string) string {
 		if len(strings.Fields(line)) < 4 || noSentence.MatchString(line) {
 			continue
 		}
-		if runes := []rune(line); len(runes) > 160 {
-			return string(runes[:160]) + "…"
-		}
-		return line
+		return visible.TruncateRunes(line, 161)
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 	"symbio/skills"
 	"symbio/skills/format"
 	"symbio/skills/share"
@@ -70,7 +71,7 @@ func listShared(ctx context.Context, env *command.Env, on string) error {
 		return err
 	}
 	return command.PrintList(env, list, []string{"NAME", "DESCRIPTION"}, func(s share.SkillSummary) []string {
-		return []string{s.Name, command.Clip(s.Description, 100)}
+		return []string{s.Name, visible.TruncateRunes(s.Description, 100)}
 	})
 }
 
@@ -130,7 +131,7 @@ func listFetched(env *command.Env) error {
 		list = append(list, one)
 	}
 	return command.PrintList(env, list, []string{"NAME", "SHA256", "FROM", "TRUST", "DESCRIPTION"}, func(o fetchedJSON) []string {
-		return []string{o.Name, o.Hash, o.NodeName, string(o.Trust), command.Clip(o.Description, 100)}
+		return []string{o.Name, o.Hash, o.NodeName, string(o.Trust), visible.TruncateRunes(o.Description, 100)}
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 	"symbio/skills"
 	"symbio/skills/choice"
 	"symbio/skills/trust"
@@ -83,7 +84,7 @@ func skillRow(s *symbiov1.Skill) []string {
 	case s.GetActive():
 		state = "active"
 	}
-	return []string{s.GetName(), s.GetScope(), state, s.GetPath(), command.Clip(s.GetDescription(), 100), s.GetOffBy()}
+	return []string{s.GetName(), s.GetScope(), state, s.GetPath(), visible.TruncateRunes(s.GetDescription(), 100), s.GetOffBy()}
 }
 
 func printLeftOut(env *command.Env, all skillList) {
@@ -114,7 +115,7 @@ func completeSkills(env *command.Env) cobra.CompletionFunc {
 		}
 		for _, s := range all.GetSkills() {
 			if strings.HasPrefix(s.GetName(), begun) && !slices.Contains(args, s.GetName()) {
-				names = append(names, cobra.CompletionWithDesc(s.GetName(), command.Clip(s.GetDescription(), 80)))
+				names = append(names, cobra.CompletionWithDesc(s.GetName(), visible.TruncateRunes(s.GetDescription(), 80)))
 			}
 		}
 		return names, cobra.ShellCompDirectiveDefault

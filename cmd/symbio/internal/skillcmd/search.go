@@ -13,6 +13,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 	"symbio/skills"
 	"symbio/skills/format"
 )
@@ -76,7 +77,7 @@ func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 		}{list, found.Count, found.Truncated})
 	} else if len(list) > 0 {
 		err = command.PrintList(env, list, []string{"NAME", "SCOPE", "FOUND BY", "PATH", "DESCRIPTION"}, func(s *symbiov1.Skill) []string {
-			return []string{s.GetName(), s.GetScope(), s.GetReason(), s.GetPath(), command.Clip(s.GetDescription(), 100)}
+			return []string{s.GetName(), s.GetScope(), s.GetReason(), s.GetPath(), visible.TruncateRunes(s.GetDescription(), 100)}
 		})
 	}
 	if err == nil && found.Count == 0 {

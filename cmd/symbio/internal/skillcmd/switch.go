@@ -14,6 +14,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 	"symbio/skills/choice"
 )
 
@@ -228,7 +229,7 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 func (s *skillSwitch) picker() *terminal.Picker {
 	p := &terminal.Picker{}
 	for _, k := range s.all {
-		row := terminal.PickerRow{Name: k.GetName(), Scope: k.GetScope(), Text: command.Clip(k.GetDescription(), 200), On: k.GetEnabled(), Was: k.GetEnabled()}
+		row := terminal.PickerRow{Name: k.GetName(), Scope: k.GetScope(), Text: visible.TruncateRunes(k.GetDescription(), 200), On: k.GetEnabled(), Was: k.GetEnabled()}
 		switch {
 		case k.GetEnabled():
 		case s.chosen(k.GetName()) && len(s.meant(k.GetName())) > 1:

@@ -14,6 +14,7 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/security/visible"
 	"symbio/skills"
 	"symbio/skills/format"
 )
@@ -142,7 +143,7 @@ func (c *skillCheck) report(r skills.Report) error {
 	}
 	if now := time.Now(); c.env.ErrIsTerminal && !c.env.OutIsTerminal && now.Sub(c.told) > 100*time.Millisecond {
 		c.told, c.showing = now, true
-		fmt.Fprintf(c.env.Err, "\r%s, %d not ok  %s\x1b[K", c.counted(), c.bad, command.Clip(terminal.Printable(r.Path), 60))
+		fmt.Fprintf(c.env.Err, "\r%s, %d not ok  %s\x1b[K", c.counted(), c.bad, visible.TruncateRunes(terminal.Printable(r.Path), 60))
 	}
 	return nil
 }
