@@ -69,6 +69,7 @@
 //	pendingSteeringCount             Conversation.PendingSteering
 //	AgentToolsProvider               builtin.Workspace                 file tools of one directory
 //	MCPClientManager, MCPClient      mcp.Manager, mcp.Server
+//	loadDefault, allTools            mcp.Load, Manager.AllTools        the file is named, and the Manager closed
 //	SkillRegistry                    skills.Registry                   activation, grants and the catalog have one owner
 //	PermissionConfiguration          permission.Config, Policy         the text of a file, and what is made of it
 //	SandboxExecutor.Configuration    sandbox.Policy                    enforced on Linux too
