@@ -38,8 +38,8 @@ type Config struct {
 	// More are tools that come and go, as those of MCP servers, asked for before each turn of a model. It may wait until
 	// those are there that are on their way. Default: none.
 	More func(ctx context.Context) []tool.Tool
-	// Middleware is put around each call of a tool that may run, inside of the checks; see tool.Middleware.
-	Middleware []tool.Middleware
+	// Middleware is put around the stages of each agent's turns. Default: none.
+	Middleware Middleware
 	// SearchAbove is that of each agent's tool.Set.
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.

@@ -30,9 +30,10 @@ type Config struct {
 	Tools *tool.Set
 	// Instructions are the system prompt.
 	Instructions string
-	// System returns the system prompt in place of Instructions. It is asked at the start of each exchange, and again
-	// when messages were lost. Its error ends the exchange. It is called by one goroutine at a time.
-	System func(ctx context.Context) (string, error)
+	// System returns the system prompt in place of Instructions, in parts whose texts are joined as they are. It is called at
+	// the start of each exchange, and again when messages were lost. Its error ends the exchange. It is called by one
+	// goroutine at a time.
+	System func(ctx context.Context) ([]Part, error)
 	// Thinking is that of each llm.Request.
 	Thinking int
 	// MaxTurns is how often the model may be asked in an exchange. Default 32: what a long task needs; a loop that turns
@@ -55,6 +56,9 @@ type Config struct {
 	Lost func(earlier bool)
 }
 
+// Part is a named part of a system prompt.
+type Part struct{ Name, Text string }
+
 const (
 	defaultTurns   = 32
 	defaultWaiting = 32
@@ -69,7 +73,7 @@ func (c Config) withDefaults() Config {
 		c.Tools = tool.NewSet(tool.SetConfig{})
 	}
 	if c.System == nil {
-		c.System = func(context.Context) (string, error) { return c.Instructions, nil }
+		c.System = func(context.Context) ([]Part, error) { return []Part{{"instructions", c.Instructions}}, nil }
 	}
 	for _, d := range []struct {
 		field *int

@@ -106,8 +106,12 @@ func (x *exchange) begin(text string, images []llm.Image) error {
 }
 
 // instruct asks for the system prompt.
-func (x *exchange) instruct() (err error) {
-	x.system, err = x.c.cfg.System(x.ctx)
+func (x *exchange) instruct() error {
+	parts, err := x.c.cfg.System(x.ctx)
+	x.system = ""
+	for _, p := range parts {
+		x.system += p.Text
+	}
 	return err
 }
 
