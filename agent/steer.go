@@ -89,6 +89,17 @@ func (f *Factory) Transcript(id community.MemberID) ([]llm.Message, error) {
 	return talk.Transcript(), nil
 }
 
+// Inspect returns by part what the model of an agent of this node was shown in its last request; see
+// conversation.Conversation.Inspect. community.ErrNotFound.
+func (f *Factory) Inspect(id community.MemberID) ([]conversation.Shown, error) {
+	i := f.instances.byID(id)
+	if i == nil {
+		return nil, noAgent(id)
+	}
+	a := i.current()
+	return a.talk.Inspect(a.identity("")...), nil
+}
+
 // Replace puts another history in the place of what an agent of this node remembers, from its next task on; see
 // conversation.Conversation.Replace. community.ErrNotFound; conversation.ErrUnsound.
 func (f *Factory) Replace(id community.MemberID, messages []llm.Message) error {

@@ -108,6 +108,8 @@ type Conversation struct {
 	live    *exchange       // the one in flight; guarded by mu
 	history history         // of the exchanges that ended; guarded by mu
 	next    []*steering     // goes before the next message; guarded by mu
+	parts   []Part          // of the system prompt of last; guarded by mu
+	last    llm.Request     // that was made, without those for summaries; guarded by mu
 	mid     []*steering     // waits for the next turn of the one in flight; guarded by mu
 
 	window int // Config.Window, or less when the model took less; only who has the slot touches it
