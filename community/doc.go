@@ -55,6 +55,7 @@
 //	@Contextable, defaultValue       step.Contextable                  a method Default; without one it does not compile
 //	ContextKey                       step.Reader                       for types of other packages, with their default
 //	$memory                          Memory.Relay
+//	Relay(get:set:)                  step.NewRelay
 //	Relay.map, readOnly, constant    MapRelay, ReadOnly, Constant      a method cannot have types of its own in Go
 //	insert, contains, formUnion      step.Insert, Contains, Union
 //	increment, decrement, add        step.Add                          of 1 and of -1
