@@ -14,13 +14,8 @@ import (
 func (a *Agent) newConversation() *conversation.Conversation {
 	i := a.instance
 	return conversation.New(conversation.Config{
-		Model: i.model, Tools: a.set, MaxTurns: i.def.MaxTurns, Window: i.factory.cfg.Window(i.model.Name()),
-		System: func(ctx context.Context) (string, error) {
-			if err := a.skills.reattach(ctx); err != nil {
-				return "", err
-			}
-			return a.system(a.from), nil
-		},
+		Model: llm.Use(i.model, i.factory.cfg.Middleware.Model...), Tools: a.set, MaxTurns: i.def.MaxTurns, Window: i.factory.cfg.Window(i.model.Name()),
+		System: a.system,
 		Before: func(ctx context.Context, turn int) {
 			a.updateDynamicTools(ctx)
 			if turn > 1 {

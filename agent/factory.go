@@ -38,8 +38,8 @@ type Config struct {
 	// More returns the tools that change while agents run, such as those of MCP servers. It is called before each
 	// turn of a model and may block until servers that are starting have listed their tools. Default: none.
 	More func(ctx context.Context) []tool.Tool
-	// Middleware wraps each tool call that may run. It runs after the permission checks; see tool.Middleware.
-	Middleware []tool.Middleware
+	// Middleware is put around the stages of each agent's turns. Default: none.
+	Middleware Middleware
 	// SearchAbove is tool.SetConfig.SearchAbove: with more tools than that, models search for them.
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.

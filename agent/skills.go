@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"symbio/agent/conversation"
 	"symbio/agent/tool"
 	"symbio/agent/tool/skill"
 	"symbio/security/permission"
@@ -235,11 +236,11 @@ func (s *agentSkills) preload(ctx context.Context) {
 	s.preloaded = skills.PreloadPrompt(all)
 }
 
-// prompt returns the skills' part of the system prompt: the catalog, the texts of the definition's skills, and the
-// reattached texts. The catalog is rendered again only when the snapshot has changed, so that providers can cache the prompt.
-func (s *agentSkills) prompt() string {
+// prompt returns the skills' parts of the system prompt: the catalog, the skills of the definition, and those whose texts the
+// conversation has lost.
+func (s *agentSkills) prompt() (parts []conversation.Part) {
 	if !s.enabled() {
-		return ""
+		return nil
 	}
 	if now := s.registry.Now(); s.snapshot != now {
 		o := s.use().Prompt
@@ -248,15 +249,16 @@ func (s *agentSkills) prompt() string {
 		s.snapshot, s.catalog = now, r.Text
 		s.reportCatalog(r)
 	}
-	var b strings.Builder
 	if s.catalog != "" {
-		b.WriteString("\n\n" + s.catalog)
+		parts = append(parts, conversation.Part{Name: "skill catalog", Text: "\n\n" + s.catalog})
 	}
 	if s.preloaded != "" {
-		b.WriteString("\n\n" + strings.TrimRight(s.preloaded, "\n"))
+		parts = append(parts, conversation.Part{Name: "skills of the definition", Text: "\n\n" + strings.TrimRight(s.preloaded, "\n")})
 	}
-	b.WriteString(s.reattached)
-	return b.String()
+	if s.reattached != "" {
+		parts = append(parts, conversation.Part{Name: "active skills", Text: s.reattached})
+	}
+	return parts
 }
 
 // maxCatalogNames bounds the names in a catalog event: enough for a line that people read.

@@ -92,6 +92,17 @@ func (f *Factory) Transcript(id community.MemberID) ([]llm.Message, error) {
 	return talk.Transcript(), nil
 }
 
+// Inspect returns by part what the model of an agent of this node was shown in its last request; see
+// conversation.Conversation.Inspect. community.ErrNotFound.
+func (f *Factory) Inspect(id community.MemberID) ([]conversation.Shown, error) {
+	i := f.instances.byID(id)
+	if i == nil {
+		return nil, notFoundError(id)
+	}
+	a := i.current()
+	return a.conversation.Inspect(a.identity("")...), nil
+}
+
 // Replace replaces the history of an agent of this node, from its next task on; see conversation.Conversation.Replace.
 // Errors: community.ErrNotFound if there is no such agent, conversation.ErrUnsound if the messages are no valid history.
 func (f *Factory) Replace(id community.MemberID, messages []llm.Message) error {

@@ -55,6 +55,7 @@
 //	@Contextable, defaultValue       step.Contextable                  a method Default; without one it does not compile
 //	ContextKey                       step.Reader                       for types of other packages, with their default
 //	$memory                          Memory.Relay
+//	Relay(get:set:)                  step.NewRelay
 //	Relay.map, readOnly, constant    MapRelay, ReadOnly, Constant      a method cannot have types of its own in Go
 //	insert, contains, formUnion      step.Insert, Contains, Union
 //	increment, decrement, add        step.Add                          of 1 and of -1
@@ -65,10 +66,13 @@
 //	.guardrail, Deny.final           step.Guardrail, DenyFinal         the rules are texts, as in files: "Bash(rm:*)"
 //	@Generable, @Guide               llm.Form                          tags of a struct: json and jsonschema
 //	LanguageModelSession             llm.Model, Conversation           a model answers requests; a conversation keeps the messages
+//	context.inspect                  agents.inspect, Factory.Inspect   other nodes need it named in authorize, as agents.steer
+//	MiddlewarePipeline               agent.Middleware                  a function type for each stage: context, model, tool
 //	replaceSession(with:)            Conversation.Replace
 //	pendingSteeringCount             Conversation.PendingSteering
 //	AgentToolsProvider               builtin.Workspace                 file tools of one directory
 //	MCPClientManager, MCPClient      mcp.Manager, mcp.Server
+//	loadDefault, allTools            mcp.Load, Manager.AllTools        the file is named, and the Manager closed
 //	SkillRegistry                    skills.Registry                   activation, grants and the catalog have one owner
 //	PermissionConfiguration          permission.Config, Policy         the text of a file, and what is made of it
 //	SandboxExecutor.Configuration    sandbox.Policy                    enforced on Linux too

@@ -41,7 +41,7 @@ func everything() *conversation.Conversation {
 	})
 	return conversation.New(conversation.Config{
 		Model: model, Tools: tools(), Window: 6000,
-		System: func(ctx context.Context) (string, error) { return "", late(ctx) },
+		System: func(ctx context.Context) ([]conversation.Part, error) { return nil, late(ctx) },
 		Before: func(ctx context.Context, _ int) { _ = late(ctx) },
 	})
 }

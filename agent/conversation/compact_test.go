@@ -242,15 +242,17 @@ func TestAfterRoomWasMadeTheSystemPromptIsAskedForAgain(t *testing.T) {
 		b := &bounded{t: t, calls: times(8, talks(3000))}
 		lost := 0
 		c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: 8000,
-			Lost:   func(bool) { lost++ },
-			System: func(context.Context) (string, error) { return fmt.Sprintf("lost %d times", lost), nil },
+			Lost: func(bool) { lost++ },
+			System: func(context.Context) ([]conversation.Part, error) {
+				return []conversation.Part{{Text: fmt.Sprintf("lost %d times", lost)}}, nil
+			},
 		})
 		want(t, "task", send(t.Context(), c, "the task"), "done", nil)
 		if got := b.last().System; lost == 0 || got != fmt.Sprintf("lost %d times", lost) {
 			t.Errorf("lost %d times, and the system prompt is %q", lost, got)
 		}
 		failed := errors.New("no prompt")
-		c = conversation.New(conversation.Config{Model: b.model(), System: func(context.Context) (string, error) { return "", failed }})
+		c = conversation.New(conversation.Config{Model: b.model(), System: func(context.Context) ([]conversation.Part, error) { return nil, failed }})
 		want(t, "without a prompt", send(t.Context(), c, "x"), "", failed)
 	})
 }

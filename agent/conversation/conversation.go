@@ -30,9 +30,10 @@ type Config struct {
 	Tools *tool.Set
 	// Instructions are the system prompt.
 	Instructions string
-	// System returns the system prompt in place of Instructions. It is asked at the start of each exchange, and again
-	// when messages were lost. Its error ends the exchange. It is called by one goroutine at a time.
-	System func(ctx context.Context) (string, error)
+	// System returns the system prompt in place of Instructions, in parts whose texts are joined as they are. It is called at
+	// the start of each exchange, and again when messages were lost. Its error ends the exchange. It is called by one
+	// goroutine at a time.
+	System func(ctx context.Context) ([]Part, error)
 	// Thinking is that of each llm.Request.
 	Thinking int
 	// MaxTurns is how often the model may be asked in an exchange. Default 32: what a long task needs; a loop that turns
@@ -55,6 +56,9 @@ type Config struct {
 	Lost func(earlier bool)
 }
 
+// Part is a named part of a system prompt.
+type Part struct{ Name, Text string }
+
 const (
 	defaultTurns   = 32
 	defaultWaiting = 32
@@ -69,7 +73,7 @@ func (c Config) withDefaults() Config {
 		c.Tools = tool.NewSet(tool.SetConfig{})
 	}
 	if c.System == nil {
-		c.System = func(context.Context) (string, error) { return c.Instructions, nil }
+		c.System = func(context.Context) ([]Part, error) { return []Part{{"instructions", c.Instructions}}, nil }
 	}
 	for _, d := range []struct {
 		field *int
@@ -104,6 +108,8 @@ type Conversation struct {
 	live    *exchange       // the one in flight; guarded by mu
 	history history         // of the exchanges that ended; guarded by mu
 	next    []*steering     // goes before the next message; guarded by mu
+	parts   []Part          // of the system prompt of last; guarded by mu
+	last    llm.Request     // that was made, without those for summaries; guarded by mu
 	mid     []*steering     // waits for the next turn of the one in flight; guarded by mu
 
 	window int // Config.Window, or less when the model took less; only who has the slot touches it

@@ -28,3 +28,19 @@ func Example() {
 	// user: "Be brief.\n\nSay hello."
 	// assistant: "BE BRIEF.\n\nSAY HELLO."
 }
+
+func ExampleConversation_Inspect() {
+	model := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
+		return llm.Response{Message: llm.Message{Text: "Hello."}}, nil
+	})
+	c := conversation.New(conversation.Config{Model: model, Instructions: "You are polite."})
+	if _, err := c.Send(context.Background(), "Say hello."); err != nil {
+		fmt.Println(err)
+	}
+	for _, s := range c.Inspect() {
+		fmt.Println(s.Kind, s.Name, s.Count, s.Bytes, s.Tokens)
+	}
+	// Output:
+	// system instructions 1 15 5
+	// history user 1 10 11
+}

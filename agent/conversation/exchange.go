@@ -21,7 +21,8 @@ type exchange struct {
 	reply   Reply
 	history history // that it began with, and its own messages behind it
 	began   int     // where those begin
-	system  string
+	parts   []Part  // of the system prompt
+	system  string  // the same, joined
 	tools   []llm.ToolSpec
 	prompt  int         // an estimate of the tokens beside the messages
 	fitted  int         // the size that room was made to; 0 = never
@@ -107,7 +108,11 @@ func (x *exchange) begin(text string, images []llm.Image) error {
 
 // instruct asks for the system prompt.
 func (x *exchange) instruct() (err error) {
-	x.system, err = x.c.cfg.System(x.ctx)
+	x.parts, err = x.c.cfg.System(x.ctx)
+	x.system = ""
+	for _, p := range x.parts {
+		x.system += p.Text
+	}
 	return err
 }
 
@@ -193,9 +198,11 @@ func (x *exchange) resume(answer llm.Response, err error) (llm.Response, error) 
 func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	cfg := &x.c.cfg
 	x.begun = false
-	answer, err := llm.Collect(cfg.Model.Stream(x.ctx, llm.Request{
-		System: x.system, Messages: append(slices.Clip(x.history.shown()), more...), Tools: x.tools, Thinking: cfg.Thinking,
-	}), x.heard)
+	r := llm.Request{System: x.system, Messages: append(slices.Clip(x.history.shown()), more...), Tools: x.tools, Thinking: cfg.Thinking}
+	x.c.mu.Lock()
+	x.c.parts, x.c.last = x.parts, r
+	x.c.mu.Unlock()
+	answer, err := llm.Collect(cfg.Model.Stream(x.ctx, r), x.heard)
 	x.reply.Usage = x.reply.Usage.Add(answer.Usage)
 	if answer.Message.Text != "" {
 		x.reply.Text = answer.Message.Text

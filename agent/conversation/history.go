@@ -104,17 +104,25 @@ const (
 	perImage   = 1600
 )
 
-// tokens is an estimate of what a message takes.
-func tokens(m llm.Message) int {
-	bytes, images := len(m.Text), len(m.Images)
+// textBytes is how many bytes of text a message has, with the names, ids and arguments of calls.
+func textBytes(m llm.Message) int {
+	bytes := len(m.Text)
 	for _, t := range m.Thinking {
 		bytes += len(t.Text) + len(t.Signature) + len(t.Sealed)
 	}
 	for _, c := range m.Calls {
-		bytes += len(c.ID) + len(c.Name) + len(c.Args) + perMessage
+		bytes += len(c.ID) + len(c.Name) + len(c.Args)
 	}
 	for _, r := range m.Results {
-		bytes += len(r.CallID) + len(r.Name) + len(r.Text) + perMessage
+		bytes += len(r.CallID) + len(r.Name) + len(r.Text)
+	}
+	return bytes
+}
+
+// tokens is an estimate of what a message takes.
+func tokens(m llm.Message) int {
+	bytes, images := textBytes(m)+perMessage*(len(m.Calls)+len(m.Results)), len(m.Images)
+	for _, r := range m.Results {
 		images += len(r.Images)
 	}
 	return bytes/bytesPerToken + images*perImage + perMessage

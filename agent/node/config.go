@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 
+	"symbio/agent"
 	"symbio/agent/llm"
 	"symbio/agent/llm/provider"
 	"symbio/agent/llm/replay"
@@ -40,6 +41,8 @@ type Config struct {
 	Models map[string]llm.Model
 	// Tools are more tools for all agents, as far as the rules allow their calls.
 	Tools []tool.Tool
+	// Middleware is put around the stages of each agent's turns.
+	Middleware agent.Middleware
 	// Read reads the settings anew, for Reload; nil = they stay as they are.
 	Read func() (config.Config, error)
 	// Record keeps what is said with the servers of models. Replay answers from such a record, and no server is asked.

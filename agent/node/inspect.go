@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"sync"
 
 	"symbio/actor"
 	"symbio/agent"
@@ -43,8 +42,6 @@ type Inspection struct {
 	servers *mcpservers.Servers
 	factory *agent.Factory
 	free    map[string]bool // tools that belong to no agent
-	stop    context.CancelFunc
-	running sync.WaitGroup
 }
 
 // Inspect prepares an Inspection, which has to be closed.
@@ -52,7 +49,7 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 	if c, err = c.WithDefaults(); err != nil {
 		return nil, err
 	}
-	out := &Inspection{cfg: c, free: map[string]bool{}, stop: func() {}}
+	out := &Inspection{cfg: c, free: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, out.Close())
@@ -99,15 +96,15 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 			}
 		},
 	})
-	ctx, out.stop = context.WithCancel(ctx)
-	out.running.Go(func() { _ = out.servers.Run(ctx) }) // it has no errors but those of its servers
+	out.servers.Open()
 	return out, nil
 }
 
 // Close ends what was started for it.
 func (i *Inspection) Close() error {
-	i.stop()
-	i.running.Wait()
+	if i.servers != nil {
+		i.servers.Close()
+	}
 	var err error
 	if i.system != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
@@ -132,8 +129,7 @@ func (i *Inspection) more(ctx context.Context) []tool.Tool {
 	if ctx.Value(serversKey{}) == nil {
 		return nil
 	}
-	i.MCP.Start(ctx)
-	all := i.MCP.Tools(ctx)
+	all, _ := i.MCP.AllTools(ctx) // of those that are ready
 	for _, t := range all {
 		i.free[t.Spec().Name] = true
 	}

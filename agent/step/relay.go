@@ -39,6 +39,16 @@ func (r Relay[T]) Update(f func(T) T) (v T) {
 	return v
 }
 
+// NewRelay returns a Relay of two functions, for a value that is kept anywhere else (spec: Relay). Get and set must be safe for
+// concurrent use. An Update calls get and then set; between them others may set the value.
+func NewRelay[T any](get func() T, set func(T)) Relay[T] {
+	return Relay[T]{func(f func(T, bool) (T, effect)) {
+		if v, e := f(get(), false); e == wrote || e == wroteOurs {
+			set(v)
+		}
+	}}
+}
+
 // MapRelay is a relay to what to makes of the value; what is written to it is written as back makes it.
 func MapRelay[T, U any](r Relay[T], to func(T) U, back func(U) T) Relay[U] {
 	return Relay[U]{func(f func(U, bool) (U, effect)) {

@@ -132,3 +132,14 @@ func ExampleTimeout() {
 	fmt.Println(step.Timeout(30*time.Second, step.Race(openAI, local)).Run(context.Background(), "tides"))
 	// Output: about tides <nil>
 }
+
+func ExampleNewRelay() {
+	celsius := 20.0
+	fahrenheit := step.NewRelay(func() float64 { return celsius*9/5 + 32 }, func(f float64) { celsius = (f - 32) * 5 / 9 })
+	fmt.Println(fahrenheit.Get())
+	fahrenheit.Update(func(f float64) float64 { return f + 18 })
+	fmt.Println(celsius, fahrenheit.Get())
+	// Output:
+	// 68
+	// 30 86
+}

@@ -42,6 +42,8 @@ const (
 	agentsSteer     = "agents.steer"
 	agentsInterrupt = "agents.interrupt"
 	agentsState     = "agents.state"
+	// AgentsInspect answers what the model of an agent was shown last, by part: a list of conversation.Shown.
+	AgentsInspect = "agents.inspect"
 )
 
 // steerMargin is what is left of a call's time to tell that what was said was withdrawn.
@@ -76,6 +78,7 @@ func (d *Desk) Offer(offer func(community.Capability, community.Provider, ...com
 		offer(community.Capability{Name: agentsSteer, Description: "Says something to an agent of this node while it works, and answers what became of it.", Input: one(`,"text"`)}, forAgent(d.serveSteer)),
 		offer(community.Capability{Name: agentsInterrupt, Description: "Ends the task that an agent of this node works on. The agent stays.", Input: one(""), Idempotent: true}, forAgent(d.serveInterrupt)),
 		offer(community.Capability{Name: agentsState, Description: "How an agent of this node stands: whether it works, what waits, and its transcript if wanted.", Input: one(""), Idempotent: true}, forAgent(d.serveState)),
+		offer(community.Capability{Name: AgentsInspect, Description: "What the model of an agent of this node was shown last, by part, with sizes.", Input: one(""), Idempotent: true}, forAgent(d.serveInspect)),
 	)
 }
 
@@ -148,6 +151,10 @@ func (d *Desk) serveState(_ context.Context, a request, _ community.Signal) (any
 		}
 	}
 	return out, nil
+}
+
+func (d *Desk) serveInspect(_ context.Context, a request, _ community.Signal) (any, error) {
+	return d.cfg.Agents.Inspect(a.Member)
 }
 
 func (d *Desk) local(id community.MemberID, transcript bool) (out State, err error) {

@@ -55,7 +55,8 @@ type Config struct {
 	Servers []Server
 	// Trusted says whether a person trusts an entry of a project. Default: none is trusted.
 	Trusted func(Server) bool
-	// Box says how a server's program is held. Default: programs are not started.
+	// Box says how a server's program is held. Default: by sandbox.Standard in the working directory of the process; an
+	// entry with a sandbox of its own is not started then.
 	Box func(Server) (Box, error)
 	// HTTP makes the requests. Default: http.DefaultTransport.
 	HTTP http.RoundTripper
@@ -74,11 +75,14 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Manager talks to the servers. Its methods may be called from many goroutines; they need Run to be running.
+// Manager talks to the servers. Its methods may be called from many goroutines; they need Run to be running, or Open to
+// have been called. Open and Close are for its owner.
 type Manager struct {
 	cfg     Config
 	open    func(context.Context, Server) (*link, error)
 	changed chan struct{} // servers have come
+	cancel  func()        // ends Run; set by Open
+	running sync.WaitGroup
 
 	mu      sync.Mutex
 	servers []*server // in the order of their files; guarded by mu
@@ -99,6 +103,9 @@ func New(cfg Config) *Manager {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Box == nil {
+		cfg.Box = defaultBox()
 	}
 	if cfg.Pins == nil {
 		cfg.Pins = new(memory)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -42,11 +41,8 @@ func withMCP(ctx context.Context, env *command.Env, file string, do func(context
 	for _, note := range m.Notes {
 		env.Notef("note: %s", note)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { _ = m.Run(ctx) }) // it has no errors but those of its servers
+	m.Open()
+	defer m.Close()
 	return do(ctx, m.Manager)
 }
 

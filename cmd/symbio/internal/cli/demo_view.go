@@ -152,7 +152,7 @@ func (t *demoView) line(e event.Event) string {
 }
 
 // common begins the names of capabilities that every node has.
-var common = []string{"agents.interrupt", "agents.state", "agents.steer", "approvals.", "node."}
+var common = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "approvals.", "node."}
 
 // member says who comes and goes. Sub-agents of node a are told of where they are made.
 func (t *demoView) member(e event.Event, f event.Fields, who *demoAgent) string {

@@ -1,0 +1,53 @@
+package conversation
+
+import (
+	"symbio/agent/llm"
+)
+
+// Shown is a part of what a model is shown, and its size.
+type Shown struct {
+	// Kind is "system" for a part of the system prompt, "tool" for a tool, "history" for the messages of one role.
+	Kind string `json:"kind"`
+	// Name is that of the part or the tool, or the role.
+	Name string `json:"name"`
+	// Count is how many messages there are; 1 for other kinds.
+	Count int `json:"count"`
+	Bytes int `json:"bytes"`
+	// Tokens is an estimate.
+	Tokens int `json:"tokens"`
+	// Text is that of a part of the system prompt.
+	Text string `json:"text,omitempty"`
+}
+
+// Inspect returns by part what the model was shown in the last request, without the requests for summaries. Before the first
+// request it returns the parts in initial, and the tools that there are.
+func (c *Conversation) Inspect(initial ...Part) []Shown {
+	c.mu.Lock()
+	parts, last := c.parts, c.last
+	c.mu.Unlock()
+	if last.Messages == nil {
+		parts, last.Tools = initial, c.cfg.Tools.Specs()
+	}
+	var all []Shown
+	for _, p := range parts {
+		all = append(all, Shown{Kind: "system", Name: p.Name, Count: 1, Bytes: len(p.Text), Tokens: len(p.Text) / bytesPerToken, Text: p.Text})
+	}
+	for _, t := range last.Tools {
+		n := len(t.Name) + len(t.Description) + len(t.Schema)
+		all = append(all, Shown{Kind: "tool", Name: t.Name, Count: 1, Bytes: n, Tokens: (n + perMessage) / bytesPerToken})
+	}
+	for _, role := range []llm.Role{llm.User, llm.Assistant, llm.Tool} {
+		s := Shown{Kind: "history", Name: string(role)}
+		for _, m := range last.Messages {
+			if m.Role == role {
+				s.Count++
+				s.Bytes += textBytes(m)
+				s.Tokens += tokens(m)
+			}
+		}
+		if s.Count > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}

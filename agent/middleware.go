@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"context"
+	"slices"
+
+	"symbio/agent/conversation"
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/community"
+)
+
+// Middleware is what a Go program puts around the stages of its agents' turns (spec: MiddlewarePipeline). In each stage the
+// first is outermost.
+type Middleware struct {
+	// Context is put around the making of the system prompt.
+	Context []ContextMiddleware
+	// Model is put around each request of an agent's model. The requests that it makes of next count for the budget.
+	Model []llm.Middleware
+	// Tool is put around each call of a tool that may run, inside of the checks.
+	Tool []tool.Middleware
+}
+
+// ContextMiddleware is put around the making of an agent's system prompt, which is done at the start of each task, and again
+// after messages were lost. next returns its parts; the middleware may add, change and remove parts. An error ends the task.
+// It is called by one goroutine at a time for each agent.
+type ContextMiddleware func(ctx context.Context, self community.Member, next func(context.Context) ([]conversation.Part, error)) ([]conversation.Part, error)
+
+// system makes the parts of the system prompt, with the middleware around it.
+func (a *Agent) system(ctx context.Context) ([]conversation.Part, error) {
+	next := func(ctx context.Context) ([]conversation.Part, error) {
+		if err := a.skills.reattach(ctx); err != nil {
+			return nil, err
+		}
+		return append(a.identity(a.from), a.skills.prompt()...), nil
+	}
+	for _, m := range slices.Backward(a.instance.factory.cfg.Middleware.Context) {
+		inner := next
+		next = func(ctx context.Context) ([]conversation.Part, error) { return m(ctx, a.instance.self, inner) }
+	}
+	return next(ctx)
+}
