@@ -67,7 +67,8 @@
 //	LanguageModelSession             llm.Model, Conversation           a model answers requests; a conversation keeps the messages
 //	replaceSession(with:)            Conversation.Replace
 //	pendingSteeringCount             Conversation.PendingSteering
-//	AgentToolsProvider               builtin.Workspace                 file tools of one directory
+//	AgentToolsProvider               builtin.New, Workspace            all tools of one directory
+//	tool(named:), tools(for:)        tool.Named                        a preset is a name, too: preset:read_only
 //	MCPClientManager, MCPClient      mcp.Manager, mcp.Server
 //	SkillRegistry                    skills.Registry                   activation, grants and the catalog have one owner
 //	PermissionConfiguration          permission.Config, Policy         the text of a file, and what is made of it

@@ -14,15 +14,32 @@ import (
 	"unicode/utf8"
 
 	"symbio/agent/tool"
+	"symbio/agent/tool/shell"
+	"symbio/agent/tool/web"
+	"symbio/security/sandbox"
 )
 
 // mostText is how long the tools here make their answers: below what a Set shows by default, so that
 // it is the tool that cuts, which knows where.
 const mostText = 48 << 10
 
-// Workspace is a directory that tools work in, and others that they reach beside it. Its methods may
-// be called from many goroutines.
+// Config sets up a Workspace. The zero Config is all tools but WebSearch in the working directory of the process.
+type Config struct {
+	// Dir is the directory that the tools work in. Default: the working directory of the process.
+	Dir string
+	// Directories are more directories whose files the tools reach, by absolute paths.
+	Directories []string
+	// Commands says how Bash and Git run. Default: without a Box, in sandbox.Standard of Dir, at the best level of the machine.
+	Commands shell.Config
+	// Fetch sets up WebFetch.
+	Fetch web.Config
+	// Search answers WebSearch. Default: there is no WebSearch.
+	Search web.Searcher
+}
+
+// Workspace is a directory and the tools of an agent that works in it. Its methods may be called from many goroutines.
 type Workspace struct {
+	cfg  Config
 	root *os.Root
 	dir  string // as given, absolute
 	real string // with links followed
@@ -31,14 +48,20 @@ type Workspace struct {
 	changing sync.Mutex // held while a file is looked at and replaced
 }
 
-// Open opens a directory as a workspace, with more directories that the tools reach by absolute
-// paths. The caller closes it.
-func Open(dir string, more ...string) (*Workspace, error) {
-	w, err := open(dir)
+// New opens a directory as a workspace. The caller closes it.
+func New(cfg Config) (*Workspace, error) {
+	w, err := open(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range more {
+	if cfg.Commands.Box == nil {
+		cfg.Commands.Box = probeOnce()
+		if cfg.Commands.Policy, err = sandbox.Standard(w.dir); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	w.cfg = cfg
+	for _, dir := range cfg.Directories {
 		other, err := open(dir)
 		if err != nil {
 			return nil, errors.Join(err, w.Close())
@@ -46,6 +69,14 @@ func Open(dir string, more ...string) (*Workspace, error) {
 		w.more = append(w.more, other)
 	}
 	return w, nil
+}
+
+// probeOnce returns a function that finds out at its first call what the machine can hold.
+func probeOnce() func(context.Context) (*sandbox.Box, error) {
+	box := sync.OnceValue(func() *sandbox.Box {
+		return sandbox.Probe(context.Background(), sandbox.Config{Env: os.Environ()}) // not the context of one call: all use it
+	})
+	return func(context.Context) (*sandbox.Box, error) { return box(), nil }
 }
 
 func open(dir string) (*Workspace, error) {
@@ -77,9 +108,15 @@ func (w *Workspace) Close() error {
 	return err
 }
 
-// Tools are Read, Glob, Grep, Write, Edit and MultiEdit on this workspace.
+// Tools are Read, Glob, Grep, Write, Edit, MultiEdit, Bash, Git, WebFetch and, with a Config.Search, WebSearch.
+// tool.Named chooses among them.
 func (w *Workspace) Tools() []tool.Tool {
-	return []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool(), w.editTool(), w.multiEditTool()}
+	all := []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool(), w.editTool(), w.multiEditTool()}
+	all = append(append(all, shell.Tools(w.cfg.Commands)...), web.New(w.cfg.Fetch).Tool())
+	if w.cfg.Search != nil {
+		all = append(all, web.SearchTool(w.cfg.Search))
+	}
+	return all
 }
 
 // of is the directory that a path lies in: w itself, unless it lies in one of the others.
