@@ -29,6 +29,9 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 	return func(ctx context.Context, d tool.Decision) tool.Answer {
 		call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.factory.cfg.Dir, Within: d.Within}
 		answer := i.ask(ctx, Asked{Decision: d, Name: i.self.Name, For: p.onBehalfOf(), Lasting: p.lasting(call, d.Verdict.Plan)})
+		if p.policy().NoMemory {
+			answer.Always = false
+		}
 		// What only the shell knows the words of may mean something else the next time.
 		if answer.Always && (d.Verdict.Plan == nil || d.Verdict.Plan.Always()) {
 			p.remember(call, answer.Allow)

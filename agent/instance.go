@@ -15,6 +15,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
 	"symbio/agent/tool/replicate"
+	"symbio/agent/tool/security"
 	"symbio/community"
 )
 
@@ -31,7 +32,8 @@ type instance struct {
 	parent      *instance
 	lease       *lending.Lease // by which it is lent to another node; nil = it is not, or its parent is
 	ask         func(ctx context.Context, d Asked) tool.Answer
-	declined    *declinedSkills // of the agent without a parent from which it descends
+	security    *security.Config // of the Order; nil = none, as for sub-agents, which are held with their parents
+	declined    *declinedSkills  // of the agent without a parent from which it descends
 
 	self    community.Member // set by setSelf
 	address string           // names it among the requesters of what it asks for; set by setSelf

@@ -40,7 +40,7 @@ type Outlook struct {
 // Outlook returns what an agent of an order would have, with the tools that come and go as they are now. It starts no agent
 // and opens no model.
 func (f *Factory) Outlook(ctx context.Context, o Order) (Outlook, error) {
-	constraints, err := constraintsOf(o.Definition, f.cfg.Dir)
+	constraints, err := constraintsOf(o.Definition, o.security, f.cfg.Dir)
 	if err != nil {
 		return Outlook{}, fmt.Errorf("definition %s: %w", o.Definition.Name, err)
 	}

@@ -72,5 +72,9 @@
 //	MCPClientManager, MCPClient      mcp.Manager, mcp.Server
 //	SkillRegistry                    skills.Registry                   activation, grants and the catalog have one owner
 //	PermissionConfiguration          permission.Config, Policy         the text of a file, and what is made of it
+//	SecurityConfiguration            security.Config                   with the presets Standard, Development, Restrictive, ReadOnly
+//	withSecurity                     Order.WithSecurity, builtin.New   the rules are the agent's, the sandbox is its tools'
+//	CLIPermissionHandler             security.Terminal                 a Handler is a function
+//	enableSessionMemory              Config.SessionMemory
 //	SandboxExecutor.Configuration    sandbox.Policy                    enforced on Linux too
 package community

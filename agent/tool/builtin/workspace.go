@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"symbio/agent/tool"
+	"symbio/agent/tool/security"
 	"symbio/agent/tool/shell"
 	"symbio/agent/tool/web"
 	"symbio/security/sandbox"
@@ -29,7 +30,10 @@ type Config struct {
 	Dir string
 	// Directories are more directories whose files the tools reach, by absolute paths.
 	Directories []string
-	// Commands says how Bash and Git run. Default: without a Box, in sandbox.Standard of Dir, at the best level of the machine.
+	// Security says what holds Bash and Git, at the best level of the machine. Default: the standard sandbox. What an agent may
+	// do with the tools is for its agent.Order or tool.SetConfig.
+	Security security.Config
+	// Commands says how Bash and Git run. A Box there, with its Policy, is used in place of Security.
 	Commands shell.Config
 	// Fetch sets up WebFetch.
 	Fetch web.Config
@@ -55,8 +59,8 @@ func New(cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	if cfg.Commands.Box == nil {
-		cfg.Commands.Box = probeOnce()
-		if cfg.Commands.Policy, err = sandbox.Standard(w.dir); err != nil {
+		cfg.Commands.Box = probeOnce(cfg.Security.Off())
+		if cfg.Commands.Policy, err = cfg.Security.SandboxPolicy(w.dir); err != nil {
 			return nil, errors.Join(err, w.Close())
 		}
 	}
@@ -71,12 +75,21 @@ func New(cfg Config) (*Workspace, error) {
 	return w, nil
 }
 
-// probeOnce returns a function that finds out at its first call what the machine can hold.
-func probeOnce() func(context.Context) (*sandbox.Box, error) {
-	box := sync.OnceValue(func() *sandbox.Box {
-		return sandbox.Probe(context.Background(), sandbox.Config{Env: os.Environ()}) // not the context of one call: all use it
-	})
-	return func(context.Context) (*sandbox.Box, error) { return box(), nil }
+// probeOnce returns a function that finds out at its first call what the machine can hold. off is for commands that nothing
+// holds, but where a guardrail or an agent narrows the sandbox.
+func probeOnce(off bool) func(context.Context) (*sandbox.Box, error) {
+	probe := func(levels ...sandbox.Level) func() *sandbox.Box {
+		return sync.OnceValue(func() *sandbox.Box {
+			return sandbox.Probe(context.Background(), sandbox.Config{Levels: levels, Env: os.Environ()}) // not the context of one call: all use it
+		})
+	}
+	held, free := probe(), probe(sandbox.Off)
+	return func(ctx context.Context) (*sandbox.Box, error) {
+		if off && !tool.Narrowed(ctx) {
+			return free(), nil
+		}
+		return held(), nil
+	}
 }
 
 func open(dir string) (*Workspace, error) {
