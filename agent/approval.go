@@ -30,6 +30,9 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 	return func(ctx context.Context, d tool.Decision) tool.Answer {
 		call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.factory.cfg.Dir, Within: d.Within}
 		answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, For: p.onBehalfOf(), Lasting: p.lastingRules(call, d.Verdict.Plan)})
+		if p.policy().NoMemory {
+			answer.Always = false
+		}
 		// A command with parts that only the shell can expand may mean something else the next time, so the answer to it
 		// is never remembered.
 		if answer.Always && (d.Verdict.Plan == nil || d.Verdict.Plan.Always()) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"symbio/agent/definition"
+	"symbio/agent/tool/security"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 )
@@ -16,9 +17,9 @@ type definitionConstraints struct {
 	sandbox   func(sandbox.Policy) sandbox.Policy // restricts what commands may do; nil = no restriction
 }
 
-// constraintsOf reads the constraints of a definition. The error says which of them cannot be enforced in the working
-// directory dir, such as a writable directory that does not exist.
-func constraintsOf(d definition.Definition, dir string) (c definitionConstraints, err error) {
+// constraintsOf reads the constraints of a definition, and those of the sandbox of s, which may be nil. The error says which
+// of them cannot be enforced in the working directory dir, such as a writable directory that does not exist.
+func constraintsOf(d definition.Definition, s *security.Config, dir string) (c definitionConstraints, err error) {
 	if policy, ok := d.Policy(); ok {
 		c.policy = &policy
 	}
@@ -31,7 +32,24 @@ func constraintsOf(d definition.Definition, dir string) (c definitionConstraints
 		c.guardrail = &rules
 	}
 	if !d.Sandbox.IsZero() {
-		c.sandbox, err = d.Sandbox.Constraint(dir)
+		if c.sandbox, err = d.Sandbox.Constraint(dir); err != nil {
+			return definitionConstraints{}, err
+		}
+	}
+	if s == nil || s.Off() {
+		return c, nil
+	}
+	only, err := s.SandboxPolicy(dir)
+	inner := c.sandbox
+	c.sandbox = func(p sandbox.Policy) sandbox.Policy {
+		with := only
+		if s.Policy == nil {
+			with.Env, with.Files.Show, with.Files.Sockets = p.Env, p.Files.Show, p.Files.Sockets // of these a preset says nothing
+		}
+		if p = sandbox.Meet(p, with); inner != nil {
+			p = inner(p)
+		}
+		return p
 	}
 	return c, err
 }

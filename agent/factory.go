@@ -10,6 +10,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
+	"symbio/agent/tool/security"
 	"symbio/community"
 	"symbio/security/audit"
 	"symbio/security/permission"
@@ -105,6 +106,24 @@ type Order struct {
 	LifetimeBudget bool
 	// Ask puts a decision to a person and blocks until the answer. nil = calls that need approval are denied.
 	Ask func(ctx context.Context, d ApprovalRequest) tool.Answer
+
+	security *security.Config // whose sandbox holds it; nil = that of its tools
+}
+
+// WithSecurity returns the order with the rules and the handler of s. Commands are held to its sandbox, too, beside what
+// holds the tools: it makes nothing wider. The error says what is wrong with the rules.
+func (o Order) WithSecurity(s security.Config) (_ Order, err error) {
+	if o.Policy, err = s.Permissions.Policy(); err != nil {
+		return Order{}, err
+	}
+	o.Rules, o.Ask, o.security = nil, nil, &s
+	if s.Handler != nil {
+		o.Ask = func(ctx context.Context, d ApprovalRequest) tool.Answer {
+			d.Agent = d.Name // a person knows it by that
+			return s.Handler(ctx, d.Decision)
+		}
+	}
+	return o, nil
 }
 
 // Spawn starts an agent that has no parent and returns its member. The error names an unknown skill, a model that cannot be
@@ -140,7 +159,7 @@ func (o Order) rules() func() permission.Policy {
 func (f *Factory) newInstance(o Order) *instance {
 	return &instance{
 		factory: f, def: o.Definition, permissions: newPermissions(f, o.rules()),
-		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, ask: o.Ask, declined: new(declinedSkills),
+		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, ask: o.Ask, security: o.security, declined: new(declinedSkills),
 	}
 }
 
@@ -168,7 +187,7 @@ func (f *Factory) definition(ctx context.Context, name string, parents llm.Model
 // agent ever runs without them.
 func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...community.SpawnOption) (community.Member, error) {
 	var err error
-	if i.permissions.own, err = constraintsOf(i.def, f.cfg.Dir); err != nil {
+	if i.permissions.own, err = constraintsOf(i.def, i.security, f.cfg.Dir); err != nil {
 		return community.Member{}, fmt.Errorf("definition %s: %w", i.def.Name, err)
 	}
 	i.model = i.thinkingModel()

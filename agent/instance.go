@@ -15,6 +15,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
 	"symbio/agent/tool/replicate"
+	"symbio/agent/tool/security"
 	"symbio/community"
 )
 
@@ -31,7 +32,8 @@ type instance struct {
 	parent      *instance
 	lease       *lending.Lease // set if the agent is lent to another node; nil for its descendants
 	ask         func(ctx context.Context, d ApprovalRequest) tool.Answer
-	declined    *declinedSkills // shared by all agents of one tree: a person is not asked twice
+	security    *security.Config // of the Order; nil = none, as for sub-agents, which have their parents' constraints
+	declined    *declinedSkills  // shared by all agents of one tree: a person is not asked twice
 
 	self    community.Member // set by setSelf
 	address string           // peer.Address of self, its name in Signal.Requester; set by setSelf

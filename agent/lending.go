@@ -28,7 +28,7 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 		i := f.newInstance(o)
 		i.account, i.lease = lease.Account, lease
 		i.permissions.lender, i.permissions.keep = lease.Constraints, lease.Tools
-		if _, err = constraintsOf(i.def, f.cfg.Dir); err != nil {
+		if _, err = constraintsOf(i.def, nil, f.cfg.Dir); err != nil {
 			f.cfg.Logger.Warn("the definition of a lent agent", "agent", i.def.Name, "err", err)
 			return community.Member{}, community.Explain(community.ErrUnavailable, "its definition cannot be kept there now")
 		}

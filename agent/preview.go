@@ -40,7 +40,7 @@ type Preview struct {
 // Preview describes the agent that Spawn would start, with the dynamic tools of this moment. It starts no agent and opens no
 // model, so that inspecting a definition has no effects.
 func (f *Factory) Preview(ctx context.Context, o Order) (Preview, error) {
-	constraints, err := constraintsOf(o.Definition, f.cfg.Dir)
+	constraints, err := constraintsOf(o.Definition, o.security, f.cfg.Dir)
 	if err != nil {
 		return Preview{}, fmt.Errorf("definition %s: %w", o.Definition.Name, err)
 	}

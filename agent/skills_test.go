@@ -57,7 +57,7 @@ func newSchool(t *testing.T, use agent.SkillUse, files map[string]string, policy
 	if s.registry, err = skills.NewRegistry(system, cfg); err != nil {
 		t.Fatal(err)
 	}
-	files1, err := builtin.Open(s.work)
+	files1, err := builtin.New(builtin.Config{Dir: s.work})
 	if err != nil {
 		t.Fatal(err)
 	}

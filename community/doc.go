@@ -70,10 +70,15 @@
 //	MiddlewarePipeline               agent.Middleware                  a function type for each stage: context, model, tool
 //	replaceSession(with:)            Conversation.Replace
 //	pendingSteeringCount             Conversation.PendingSteering
-//	AgentToolsProvider               builtin.Workspace                 file tools of one directory
+//	AgentToolsProvider               builtin.New, Workspace            all tools of one directory
+//	tool(named:), tools(for:)        tool.Named                        a preset is a name, too: preset:read_only
 //	MCPClientManager, MCPClient      mcp.Manager, mcp.Server
 //	loadDefault, allTools            mcp.Load, Manager.AllTools        the file is named, and the Manager closed
 //	SkillRegistry                    skills.Registry                   activation, grants and the catalog have one owner
 //	PermissionConfiguration          permission.Config, Policy         the text of a file, and what is made of it
+//	SecurityConfiguration            security.Config                   with the presets Standard, Development, Restrictive, ReadOnly
+//	withSecurity                     Order.WithSecurity, builtin.New   the rules are the agent's, the sandbox is its tools'
+//	CLIPermissionHandler             security.Terminal                 a Handler is a function
+//	enableSessionMemory              Config.SessionMemory
 //	SandboxExecutor.Configuration    sandbox.Policy                    enforced on Linux too
 package community

@@ -13,7 +13,7 @@ import (
 
 // tableFolders are the folders whose names are in the table of the package documentation.
 var tableFolders = []string{
-	".", "../actor", "../agent/conversation", "../agent/llm", "../agent/step", "../agent/tool/builtin", "../agent/tool/guardrail", "../agent/tool/mcp",
+	".", "../actor", "../agent", "../agent/conversation", "../agent/llm", "../agent/step", "../agent/tool", "../agent/tool/builtin", "../agent/tool/guardrail", "../agent/tool/mcp", "../agent/tool/security",
 	"../discovery", "../security/permission", "../security/sandbox", "../skills", "../transport/grpcpeer",
 }
 

@@ -83,6 +83,9 @@ func (c Config) WithDefaults() (Config, error) {
 			}
 		}
 	}
+	if dir, err := filepath.Abs(c.Dir); err == nil { // else Dir is used as it is
+		c.Dir = dir
+	}
 	if c.Host == "" {
 		c.Host, _ = os.Hostname() // without a name the node is called node
 	}
@@ -93,13 +96,13 @@ func (c Config) WithDefaults() (Config, error) {
 // NodeName is what the node is called, unless the name is taken.
 func (c Config) NodeName() string { return cmp.Or(c.Settings.Node.Name, state.NameOf(c.Host)) }
 
-// Workspace is the directory in which agents work.
+// Workspace is the directory in which agents work, absolute.
 func (c Config) Workspace() string {
 	dir := cmp.Or(c.Settings.Workspace, c.Dir)
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(c.Dir, dir)
 	}
-	return dir
+	return filepath.Clean(dir)
 }
 
 // Providers are where the node looks for models. Other nodes are not among them.

@@ -58,10 +58,7 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 	if out.Agents, out.Problems = c.Definitions(Known(nil)); out.Problems != nil && len(out.Agents) == 0 {
 		return nil, out.Problems
 	}
-	if out.files, err = builtin.Open(c.Workspace(), c.Settings.Directories...); err != nil {
-		return nil, err
-	}
-	settings := rules.Config{Start: c.Settings, Dir: out.files.Dir(), Standing: c.State.Node(c.NodeName()).Standing(), Events: event.NewStream("inspection"), Logger: c.Logger}
+	settings := rules.Config{Start: c.Settings, Dir: c.Workspace(), Standing: c.State.Node(c.NodeName()).Standing(), Events: event.NewStream("inspection"), Logger: c.Logger}
 	if out.rules, err = rules.New(settings); err != nil {
 		settings.Standing = "" // what was allowed for good and cannot be read allows nothing
 		if out.rules, err = rules.New(settings); err != nil {
@@ -77,8 +74,8 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 		out.Catalog = &registry.Now().Catalog
 	}
 	runner := c.configuredRunner("inspection")
-	tools, err := c.tools(out.files, runner, registry, nil)
-	if err != nil {
+	var tools []tool.Tool
+	if out.files, tools, err = c.openWorkspace(runner, registry, nil); err != nil {
 		return nil, err
 	}
 	for _, t := range tools {
@@ -89,7 +86,7 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 	}
 	out.MCP = out.servers.Manager
 	out.factory = agent.NewFactory(agent.Config{
-		Skills: registry, SkillUse: c.skillUse(), Tools: tools, SearchAbove: math.MaxInt, More: out.more, Dir: out.files.Dir(), Granted: out.rules.Granted, // all of them are to be seen
+		Skills: registry, SkillUse: c.skillUse(), Tools: tools, SearchAbove: math.MaxInt, More: out.more, Dir: c.Workspace(), Granted: out.rules.Granted, // all of them are to be seen
 		Report: func(e agent.Event) {
 			if out.Report != nil {
 				out.Report(e)
@@ -153,10 +150,10 @@ func (i *Inspection) Free(name string) bool { return i.free[name] }
 // Sandbox is what commands of the agents of a definition may do, and whether nothing holds them.
 func (i *Inspection) Sandbox(d definition.Definition) (p sandbox.Policy, off bool, err error) {
 	s := i.cfg.Settings.Sandbox
-	if p, err = s.Policy(i.files.Dir(), i.cfg.Home); err != nil {
+	if p, err = s.Policy(i.cfg.Workspace(), i.cfg.Home); err != nil {
 		return p, false, err
 	}
-	p, err = d.Sandbox.Constrain(p, i.files.Dir())
+	p, err = d.Sandbox.Constrain(p, i.cfg.Workspace())
 	return p, s.Off() && d.Sandbox.IsZero(), err
 }
 

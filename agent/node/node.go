@@ -15,7 +15,6 @@ import (
 	"symbio/agent/node/approvals"
 	"symbio/agent/node/rules"
 	"symbio/agent/node/state"
-	"symbio/agent/tool/builtin"
 	"symbio/community"
 	"symbio/skills"
 )
@@ -45,7 +44,6 @@ type Node struct {
 	kept    state.Node
 	release func() error // of the name
 	events  *event.Stream
-	files   *builtin.Workspace
 	rules   *rules.Rules
 	ready   chan Info
 
@@ -68,17 +66,14 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.close())
+			err = errors.Join(err, n.release())
 		}
 	}()
 	n.kept, n.events = cfg.State.Node(n.name), event.NewStream(n.name)
 	if err := cfg.State.Prepare(); err != nil {
 		return nil, err
 	}
-	if n.files, err = builtin.Open(cfg.Workspace(), cfg.Settings.Directories...); err != nil {
-		return nil, fmt.Errorf("the workspace: %w", err)
-	}
-	n.rules, err = rules.New(rules.Config{Start: cfg.Settings, Read: cfg.Read, Dir: n.files.Dir(), Standing: n.kept.Standing(), Events: n.events, Logger: cfg.Logger})
+	n.rules, err = rules.New(rules.Config{Start: cfg.Settings, Read: cfg.Read, Dir: cfg.Workspace(), Standing: n.kept.Standing(), Events: n.events, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +113,7 @@ func (n *Node) assemble() error {
 // Run runs the node until ctx ends, and then stops it within stopTimeout. It may be called once.
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer close(n.ready)
-	defer func() { err = errors.Join(err, n.close()) }()
+	defer func() { err = errors.Join(err, n.release()) }()
 	for {
 		p := n.parts.Load()
 		err := errors.Join(p.run(ctx), p.close())
@@ -129,15 +124,6 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-}
-
-// close gives back what all parts share.
-func (n *Node) close() error {
-	var err error
-	if n.files != nil {
-		err = n.files.Close()
-	}
-	return errors.Join(err, n.release())
 }
 
 // Ready has a value when the node can be used: once, and again when it starts again under another identity, as when it joins a

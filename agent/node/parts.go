@@ -28,6 +28,7 @@ import (
 	"symbio/agent/node/models"
 	"symbio/agent/node/steering"
 	"symbio/agent/tool"
+	"symbio/agent/tool/builtin"
 	"symbio/community"
 	"symbio/discovery"
 	"symbio/security/audit"
@@ -53,6 +54,7 @@ type parts struct {
 	sources   []discovery.Source
 	skills    *skills.Registry // nil = off
 	runner    *exec.Runner
+	files     *builtin.Workspace
 	servers   *mcpservers.Servers
 	models    *models.Models
 	factory   *agent.Factory
@@ -152,8 +154,8 @@ func (p *parts) openSkills() (err error) {
 func (p *parts) openTools() (err error) {
 	c := p.cfg
 	p.runner = c.runner(p.name, p.rules.Denied, p.report.sandbox, p.report.disarmed)
-	tools, err := c.tools(p.files, p.runner, p.skills, p.fetchSkill)
-	if err != nil {
+	var tools []tool.Tool
+	if p.files, tools, err = c.openWorkspace(p.runner, p.skills, p.fetchSkill); err != nil {
 		return err
 	}
 	servers := c.servers(p.runner)
@@ -168,7 +170,7 @@ func (p *parts) openTools() (err error) {
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Skills: p.skills, SkillUse: c.skillUse(), Trust: c.trustSkill, Granted: p.rules.Granted,
 		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Settings.Windows.Of, More: p.servers.Tools,
-		Definition: p.definition, Model: p.models.Open, Dir: p.files.Dir(), Report: p.report.agent, Record: p.record, Logger: c.Logger,
+		Definition: p.definition, Model: p.models.Open, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Logger: c.Logger,
 	})
 	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
 	return nil
@@ -216,7 +218,7 @@ func (p *parts) run(ctx context.Context) error {
 		return err
 	}
 	server := control.NewServer(control.Config{
-		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.files.Dir(), Started: p.started, Identity: p.self, Community: p.community,
+		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.cfg.Workspace(), Started: p.started, Identity: p.self, Community: p.community,
 		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering,
 		Limits: p.cfg.Settings.Budget, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
 		Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Logger: p.cfg.Logger,
@@ -283,6 +285,9 @@ func (p *parts) close() error {
 	}
 	if p.models != nil {
 		p.models.Close()
+	}
+	if p.files != nil {
+		return p.files.Close()
 	}
 	return nil
 }

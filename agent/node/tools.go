@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"symbio/agent/node/exec"
@@ -9,17 +10,21 @@ import (
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/peerskill"
 	"symbio/agent/tool/shell"
-	"symbio/agent/tool/web"
 	"symbio/security/sandbox"
 	"symbio/skills"
 	"symbio/skills/share"
 )
 
-// tools are those that belong to no agent in particular. registry may be nil; fetch gets a skill of another node.
-func (c Config) tools(files *builtin.Workspace, runner *exec.Runner, registry *skills.Registry, fetch func(ctx context.Context, on, name string) (share.Origin, error)) ([]tool.Tool, error) {
-	policy, err := c.Settings.Sandbox.Policy(files.Dir(), c.Home)
+// openWorkspace opens the workspace, with the tools that belong to no agent in particular. registry may be nil; fetch fetches
+// a skill of another node.
+func (c Config) openWorkspace(runner *exec.Runner, registry *skills.Registry, fetch func(ctx context.Context, on, name string) (share.Origin, error)) (*builtin.Workspace, []tool.Tool, error) {
+	policy, err := c.Settings.Sandbox.Policy(c.Workspace(), c.Home)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	search, err := c.Settings.Web.Search.Searcher()
+	if err != nil {
+		return nil, nil, err
 	}
 	commands := shell.Config{Policy: policy, Box: func(ctx context.Context) (*sandbox.Box, error) {
 		return runner.Box(c.Settings.Sandbox, tool.Narrowed(ctx))
@@ -27,16 +32,13 @@ func (c Config) tools(files *builtin.Workspace, runner *exec.Runner, registry *s
 	if registry != nil {
 		commands.SkillDirs = registry.Dirs
 	}
-	all := slices.Concat(files.Tools(), shell.Tools(commands), []tool.Tool{web.New(web.Config{}).Tool()}, c.Tools)
-	search, err := c.Settings.Web.Search.Searcher()
+	workspace, err := builtin.New(builtin.Config{Dir: c.Workspace(), Directories: c.Settings.Directories, Commands: commands, Search: search})
 	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("the workspace: %w", err)
 	}
-	if search != nil {
-		all = append(all, web.SearchTool(search))
-	}
+	all := slices.Concat(workspace.Tools(), c.Tools)
 	if registry != nil {
 		all = append(all, peerskill.Tool(fetch))
 	}
-	return all, nil
+	return workspace, all, nil
 }

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -23,6 +24,20 @@ func Presets() []Preset {
 		{"commands", commands},
 		{"web", web},
 	}
+}
+
+// Named returns the tools of these names, in the order of the names. preset:NAME stands for the tools of a preset, as far
+// as they are there. It is an error if a tool of any other name is not there.
+func Named(all []Tool, names ...string) ([]Tool, error) {
+	var chosen []Tool
+	for _, name := range Expand(names) {
+		if i := slices.IndexFunc(all, func(t Tool) bool { return t.Spec().Name == name }); i >= 0 {
+			chosen = append(chosen, all[i])
+		} else if slices.Contains(names, name) {
+			return nil, fmt.Errorf("there is no tool %q", name)
+		}
+	}
+	return chosen, nil
 }
 
 // presetMark stands in front of a preset's name among the names of tools.

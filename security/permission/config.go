@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +19,8 @@ type Config struct {
 	Override  []RuleText `yaml:"override,omitempty"`
 	// Default is allow, ask or deny. Default: the preset's.
 	Default string `yaml:"default,omitempty"`
+	// SessionMemory says whether an answer with "always" holds for the same call until the agent ends. Default: it does.
+	SessionMemory *bool `yaml:"session_memory,omitempty"`
 }
 
 // RuleText is a rule as a person writes it: its text, or a mapping of rule, match and not_match.
@@ -94,6 +97,7 @@ func (c Config) Merge(later Config) Config {
 	if later.Default != "" {
 		c.Default = later.Default
 	}
+	c.SessionMemory = cmp.Or(later.SessionMemory, c.SessionMemory)
 	from := later.lists()
 	for i, list := range c.lists() {
 		both := slices.Concat(*list.texts, *from[i].texts)
@@ -152,6 +156,7 @@ func (c Config) Policy() (Policy, error) {
 			}
 		}
 	}
+	p.NoMemory = c.SessionMemory != nil && !*c.SessionMemory
 	if c.Default != "" {
 		p.Default, err = ParseAction(c.Default)
 		if err != nil {

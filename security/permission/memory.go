@@ -22,11 +22,11 @@ type Memory struct {
 	count   int                          // guarded by mu
 }
 
-// Remember keeps an answer given under a policy. Ask, or a call that cannot be written down exactly,
-// is not kept.
+// Remember keeps an answer given under a policy. Ask, a call that cannot be written down exactly, and an answer under a
+// policy with NoMemory are not kept.
 func (m *Memory) Remember(c Call, under Policy, answer Action) {
 	k, ok := key(c)
-	if !ok || answer == Ask {
+	if !ok || answer == Ask || under.NoMemory {
 		return
 	}
 	m.mu.Lock()
@@ -58,7 +58,7 @@ func (m *Memory) Forget() {
 // recall finds the answer for a call. here is whether it was given under this very policy. A deny
 // holds wherever it was given.
 func (m *Memory) recall(c Call, under Policy) (answer Action, here, found bool) {
-	if m == nil {
+	if m == nil || under.NoMemory {
 		return Deny, false, false
 	}
 	m.mu.Lock()

@@ -10,6 +10,7 @@ type Policy struct {
 	Override  []Rule // lifts Deny for the calls that it means exactly; it allows nothing
 	Allow     []Rule
 	Default   Action // for calls that no rule decides
+	NoMemory  bool   // no Memory keeps or gives an answer under it
 
 	at map[string]string // where a rule stands, by its list and its text; never changed once made
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -99,6 +100,23 @@ func Permissive() Policy {
 // Restrictive reads everything, writes nothing, has no network and starts no other program.
 func Restrictive() Policy {
 	return Policy{Files: ReadOnly(), Limits: Limits{CPU: time.Minute, FileSize: 16 << 20, OpenFiles: 256, Memory: 1 << 30}}
+}
+
+// Presets are the names that Preset knows.
+func Presets() []string { return []string{"standard", "restrictive", "permissive", "off"} }
+
+// Preset returns the policy of a name for work in dir; "" is standard. For off, which is no sandbox at all, it is Permissive:
+// that nothing holds a command to it is for the Level Off.
+func Preset(name, dir string) (Policy, error) {
+	switch name {
+	case "", "standard":
+		return Standard(dir)
+	case "restrictive":
+		return Restrictive(), nil
+	case "permissive", "off":
+		return Permissive(), nil
+	}
+	return Policy{}, fmt.Errorf("there is no sandbox preset %q: write one of %v", name, Presets())
 }
 
 // Meet is the widest policy that is within both a and b: in every dimension the narrower of the two. It is

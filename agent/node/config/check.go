@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"symbio/agent/lending"
+	"symbio/agent/tool/security"
 	"symbio/discovery/dns"
 	"symbio/discovery/static"
 	"symbio/security/permission"
@@ -60,6 +61,9 @@ func (c Config) Check() error {
 	}
 	if c.Log.Max <= 0 {
 		bad("log.max: want the size in MiB at which a new file is begun, such as 10")
+	}
+	if _, err := security.Preset(c.Security); err != nil && c.Security != "" {
+		bad("security: %w", err)
 	}
 	c.Sandbox.check(bad)
 	c.Tools.check(bad)

@@ -16,6 +16,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/llm"
+	"symbio/agent/tool/security"
 	"symbio/security/identity"
 	"symbio/security/permission"
 )
@@ -33,6 +34,7 @@ type Config struct {
 	Directories  []string                 `yaml:"directories"` // more directories whose files agents may be allowed to use
 	Capabilities []Capability             `yaml:"capabilities"`
 	Authorize    []permission.InboundRule `yaml:"authorize"`
+	Security     string                   `yaml:"security"` // a preset of permissions and sandbox together; see WithSecurity
 	Permissions  permission.Config        `yaml:"permissions"`
 	Approvals    Approvals                `yaml:"approvals"`
 	Sandbox      Sandbox                  `yaml:"sandbox"`
@@ -186,6 +188,16 @@ func Default() Config {
 	}
 }
 
+// WithSecurity returns the configuration with the presets of permissions and sandbox that a preset of package security sets.
+func (c Config) WithSecurity(name string) (Config, error) {
+	s, err := security.Preset(name)
+	if err != nil {
+		return c, err
+	}
+	c.Security, c.Permissions.Preset, c.Sandbox.Preset = name, s.Permissions.Preset, s.Sandbox
+	return c, nil
+}
+
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 1 << 20
 
@@ -254,6 +266,7 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	if _, ok := from["authorize"]; ok {
 		c.Authorize = nil // what is written replaces the default, it does not add to it
 	}
+	c = c.readSecurity(&doc, from)
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
@@ -267,6 +280,23 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 		return Config{}, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return c, from, nil
+}
+
+// readSecurity applies the key security, before the others are read: what they say themselves stands. What is wrong with it
+// is for Check.
+func (c Config) readSecurity(doc *yaml.Node, from Origins) Config {
+	var keys struct{ Security string }
+	_ = doc.Decode(&keys) // the mistakes of other keys are found when they are read
+	next, err := c.WithSecurity(keys.Security)
+	if err != nil {
+		return c
+	}
+	for _, key := range []string{"permissions.preset", "sandbox.preset"} {
+		if from[key] == "" {
+			from[key] = from["security"]
+		}
+	}
+	return next
 }
 
 var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)

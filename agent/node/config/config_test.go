@@ -78,6 +78,35 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 	}
 }
 
+func TestSecuritySetsRulesAndSandbox(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"":                      {"standard", "standard"},
+		"security: standard":    {"standard", "standard"},
+		"security: development": {"development", "off"},
+		"security: restrictive": {"restrictive", "restrictive"},
+		"security: read-only":   {"read_only", "restrictive"},
+		"security: restrictive\nsandbox: {preset: standard}\npermissions: {allow: [Write], session_memory: false}": {"restrictive", "standard"},
+	} {
+		c, from, err := config.Parse("f", []byte(text))
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		if got := [2]string{c.Permissions.Preset, c.Sandbox.Preset}; got != want {
+			t.Errorf("%q has the presets %v, want %v", text, got, want)
+		}
+		if p, err := c.Permissions.Policy(); err != nil || p.NoMemory != strings.Contains(text, "session_memory") {
+			t.Errorf("%q: no memory %v, %v", text, p.NoMemory, err)
+		}
+		if at := from.Of("permissions.preset"); text != "" && at != "f:1" {
+			t.Errorf("%q: the preset is from %s", text, at)
+		}
+	}
+	_, _, err := config.Parse("f", []byte("security: lax"))
+	if err == nil || !strings.Contains(err.Error(), "write one of standard, development, restrictive, read-only") {
+		t.Errorf("an unknown word: %v", err)
+	}
+}
+
 func TestWrittenRulesForCallersReplaceTheDefault(t *testing.T) {
 	for text, want := range map[string]int{
 		"model: auto\n":   1,

@@ -35,12 +35,9 @@ type Sandbox struct {
 	Env []string `yaml:"env,omitempty"`
 }
 
-// sandboxPresets are what Preset may be.
-var sandboxPresets = []string{"standard", "restrictive", "permissive", "off"}
-
 func (s Sandbox) check(bad func(string, ...any)) {
-	if !slices.Contains(sandboxPresets, s.Preset) {
-		bad("sandbox.preset %q: write one of %v", s.Preset, sandboxPresets)
+	if !slices.Contains(sandbox.Presets(), s.Preset) {
+		bad("sandbox.preset %q: write one of %v", s.Preset, sandbox.Presets())
 	}
 	for _, l := range s.Levels {
 		if _, ok := levels[l]; !ok {
@@ -52,8 +49,8 @@ func (s Sandbox) check(bad func(string, ...any)) {
 
 // checkOwn is check for the sandbox of one capability.
 func (s Sandbox) checkOwn(bad func(string, ...any)) {
-	if s.Preset != "" && !slices.Contains(sandboxPresets, s.Preset) {
-		bad("sandbox.preset %q: write one of %v", s.Preset, sandboxPresets)
+	if s.Preset != "" && !slices.Contains(sandbox.Presets(), s.Preset) {
+		bad("sandbox.preset %q: write one of %v", s.Preset, sandbox.Presets())
 	}
 	if s.Levels != nil {
 		bad("sandbox.levels is what this machine is to use, and stands in the sandbox of the node alone")
@@ -141,20 +138,12 @@ func (s Sandbox) Writes(home string) []string { return expand(home, s.Write) }
 
 // Policy is what commands may do in a workspace. home is what ~ means.
 func (s Sandbox) Policy(workspace, home string) (sandbox.Policy, error) {
-	p, err := sandbox.Standard(workspace)
+	p, err := sandbox.Preset(s.Preset, workspace)
 	if err != nil {
 		return sandbox.Policy{}, fmt.Errorf("sandbox: %w", err)
 	}
-	write := p.Files.Write
-	switch s.Preset {
-	case "restrictive":
-		p, write = sandbox.Restrictive(), nil
-	case "permissive", "off":
-		p = sandbox.Permissive()
-		write = p.Files.Write
-	}
 	if len(s.Write) > 0 {
-		more, err := sandbox.Custom(p.Files.Read, append(slices.Clone(write), expand(home, s.Write)...))
+		more, err := sandbox.Custom(p.Files.Read, append(slices.Clone(p.Files.Write), expand(home, s.Write)...))
 		if err != nil {
 			return sandbox.Policy{}, fmt.Errorf("sandbox.write: %w", err)
 		}

@@ -152,7 +152,7 @@ func model(ctx context.Context, w *World) []Finding {
 func workspace(_ context.Context, w *World) (out []Finding) {
 	const fix = "name a directory that this user may read: symbio up --workspace DIR, or workspace and directories in the configuration"
 	for _, dir := range append([]string{w.Options.Workspace()}, w.Options.Settings.Directories...) {
-		files, err := builtin.Open(dir)
+		files, err := builtin.New(builtin.Config{Dir: dir})
 		if err == nil {
 			if _, err = os.ReadDir(files.Dir()); err == nil {
 				out = append(out, ok("agents can read %s", dir))

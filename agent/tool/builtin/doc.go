@@ -1,6 +1,7 @@
-// Package builtin holds the tools that look at and write files: Read, Write, Edit, MultiEdit, Glob and Grep.
+// Package builtin holds the built-in tools of an agent. New makes all of them: those for files, which are of this package
+// (Read, Write, Edit, MultiEdit, Glob and Grep), Bash and Git (package shell), WebFetch and WebSearch (package web).
 //
-// The one idea: a Workspace is one directory held open (os.Root), and every path goes through it. What
+// The one idea: a Workspace is one directory held open (os.Root), and every path of a file goes through it. What
 // leaves it, by .. or by a link, cannot be reached, also when somebody changes the tree meanwhile.
 //
 // Beside the code of each tool stands a Markdown file, the text that a model reads about it. Walks

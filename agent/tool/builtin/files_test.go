@@ -221,7 +221,7 @@ func TestGlobFindsNamesAndCountsAll(t *testing.T) {
 func TestTheToolsHeedTheirContextAndTheClosedWorkspace(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "x\n"})
-	w, err := builtin.Open(dir)
+	w, err := builtin.New(builtin.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,13 +254,13 @@ func TestTheToolsHeedTheirContextAndTheClosedWorkspace(t *testing.T) {
 			t.Errorf("%s in a closed workspace: %+v", name, r)
 		}
 	}
-	if _, err := builtin.Open(filepath.Join(dir, "a")); err == nil {
+	if _, err := builtin.New(builtin.Config{Dir: filepath.Join(dir, "a")}); err == nil {
 		t.Error("a file was opened as a workspace")
 	}
 }
 
 func TestTheModelIsToldWhatTheToolsDo(t *testing.T) {
-	w, err := builtin.Open(t.TempDir())
+	w, err := builtin.New(builtin.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestTheModelIsToldWhatTheToolsDo(t *testing.T) {
 
 func TestMoreDirectoriesAreReachedByAbsolutePaths(t *testing.T) {
 	dir, other, outside := t.TempDir(), t.TempDir(), t.TempDir()
-	w, err := builtin.Open(dir, other)
+	w, err := builtin.New(builtin.Config{Dir: dir, Directories: []string{other}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestAGlobWithASlashStartsAtTheTop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w, err := builtin.Open(dir)
+	w, err := builtin.New(builtin.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

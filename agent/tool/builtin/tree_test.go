@@ -25,7 +25,7 @@ type bench struct {
 
 func open(t testing.TB, dir string, guard tool.Guard, at string) bench {
 	t.Helper()
-	w, err := builtin.Open(dir)
+	w, err := builtin.New(builtin.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

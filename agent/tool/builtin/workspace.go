@@ -14,15 +14,36 @@ import (
 	"unicode/utf8"
 
 	"symbio/agent/tool"
+	"symbio/agent/tool/security"
+	"symbio/agent/tool/shell"
+	"symbio/agent/tool/web"
+	"symbio/security/sandbox"
 )
 
 // mostText is how long the tools here make their answers: below what a Set shows by default, so that
 // it is the tool that cuts, which knows where.
 const mostText = 48 << 10
 
-// Workspace is a directory that tools work in, and others that they reach beside it. Its methods may
-// be called from many goroutines.
+// Config sets up a Workspace. The zero Config is all tools but WebSearch in the working directory of the process.
+type Config struct {
+	// Dir is the directory that the tools work in. Default: the working directory of the process.
+	Dir string
+	// Directories are more directories whose files the tools reach, by absolute paths.
+	Directories []string
+	// Security says what holds Bash and Git, at the best level of the machine. Default: the standard sandbox. What an agent may
+	// do with the tools is for its agent.Order or tool.SetConfig.
+	Security security.Config
+	// Commands says how Bash and Git run. A Box there, with its Policy, is used in place of Security.
+	Commands shell.Config
+	// Fetch sets up WebFetch.
+	Fetch web.Config
+	// Search answers WebSearch. Default: there is no WebSearch.
+	Search web.Searcher
+}
+
+// Workspace is a directory and the tools of an agent that works in it. Its methods may be called from many goroutines.
 type Workspace struct {
+	cfg  Config
 	root *os.Root
 	dir  string // as given, absolute
 	real string // with links followed
@@ -31,14 +52,20 @@ type Workspace struct {
 	changing sync.Mutex // held while a file is looked at and replaced
 }
 
-// Open opens a directory as a workspace, with more directories that the tools reach by absolute
-// paths. The caller closes it.
-func Open(dir string, more ...string) (*Workspace, error) {
-	w, err := open(dir)
+// New opens a directory as a workspace. The caller closes it.
+func New(cfg Config) (*Workspace, error) {
+	w, err := open(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range more {
+	if cfg.Commands.Box == nil {
+		cfg.Commands.Box = probeOnce(cfg.Security.Off())
+		if cfg.Commands.Policy, err = cfg.Security.SandboxPolicy(w.dir); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	w.cfg = cfg
+	for _, dir := range cfg.Directories {
 		other, err := open(dir)
 		if err != nil {
 			return nil, errors.Join(err, w.Close())
@@ -46,6 +73,23 @@ func Open(dir string, more ...string) (*Workspace, error) {
 		w.more = append(w.more, other)
 	}
 	return w, nil
+}
+
+// probeOnce returns a function that finds out at its first call what the machine can hold. off is for commands that nothing
+// holds, but where a guardrail or an agent narrows the sandbox.
+func probeOnce(off bool) func(context.Context) (*sandbox.Box, error) {
+	probe := func(levels ...sandbox.Level) func() *sandbox.Box {
+		return sync.OnceValue(func() *sandbox.Box {
+			return sandbox.Probe(context.Background(), sandbox.Config{Levels: levels, Env: os.Environ()}) // not the context of one call: all use it
+		})
+	}
+	held, free := probe(), probe(sandbox.Off)
+	return func(ctx context.Context) (*sandbox.Box, error) {
+		if off && !tool.Narrowed(ctx) {
+			return free(), nil
+		}
+		return held(), nil
+	}
 }
 
 func open(dir string) (*Workspace, error) {
@@ -77,9 +121,15 @@ func (w *Workspace) Close() error {
 	return err
 }
 
-// Tools are Read, Glob, Grep, Write, Edit and MultiEdit on this workspace.
+// Tools are Read, Glob, Grep, Write, Edit, MultiEdit, Bash, Git, WebFetch and, with a Config.Search, WebSearch.
+// tool.Named chooses among them.
 func (w *Workspace) Tools() []tool.Tool {
-	return []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool(), w.editTool(), w.multiEditTool()}
+	all := []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool(), w.editTool(), w.multiEditTool()}
+	all = append(append(all, shell.Tools(w.cfg.Commands)...), web.New(w.cfg.Fetch).Tool())
+	if w.cfg.Search != nil {
+		all = append(all, web.SearchTool(w.cfg.Search))
+	}
+	return all
 }
 
 // of is the directory that a path lies in: w itself, unless it lies in one of the others.

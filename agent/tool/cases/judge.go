@@ -10,7 +10,6 @@ import (
 
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
-	"symbio/agent/tool/shell"
 	"symbio/security/permission"
 	"symbio/security/permission/endpoint"
 )
@@ -70,7 +69,7 @@ func (s *scene) verdict(c Case) (permission.Verdict, error) {
 // Refusal says why the tool itself refuses a call before any rule is asked: an argument that it does not have, or a path
 // or pattern that it does not take. "" when it does not, or when nothing is known here about the tool.
 func Refusal(call permission.Call) string {
-	for _, t := range append(new(builtin.Workspace).Tools(), shell.Tools(shell.Config{})...) {
+	for _, t := range new(builtin.Workspace).Tools() {
 		var takes struct{ Properties map[string]any }
 		if t.Spec().Name != call.Tool || json.Unmarshal(t.Spec().Schema, &takes) != nil {
 			continue

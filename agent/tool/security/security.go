@@ -1,0 +1,77 @@
+// Package security holds, in one value, what an agent may do and what holds its commands (spec: swiftagent.md,
+// SecurityConfiguration).
+//
+// The one idea: the rules and the sandbox are chosen together, by a preset such as Standard. builtin.Config and
+// agent.Order.WithSecurity take the same value: the first runs commands in its sandbox, the second judges calls by its rules.
+package security
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"symbio/agent/tool"
+	"symbio/security/permission"
+	"symbio/security/sandbox"
+)
+
+// Handler asks a person about a call and waits for the answer. It must return when ctx ends. Terminal makes one.
+type Handler func(ctx context.Context, d tool.Decision) tool.Answer
+
+// Config is the security of an agent. The zero Config is Standard.
+type Config struct {
+	// Permissions are the rules. Their preset is standard unless they name another.
+	Permissions permission.Config
+	// Sandbox is what holds commands: a preset of sandbox.Preset, or off for nothing. Default: standard.
+	Sandbox string
+	// Policy is what commands may do, in place of what the preset says. nil = the preset.
+	Policy *sandbox.Policy
+	// Handler asks a person. nil = what has to be asked is denied.
+	Handler Handler
+}
+
+// Standard lets an agent look around, asks about the rest, and lets commands write the working directory.
+func Standard() Config { return preset("standard", "standard") }
+
+// Development lets an agent also write, use git and work with other agents. Commands run without a sandbox.
+func Development() Config { return preset("development", "off") }
+
+// Restrictive lets an agent read below its working directory. Commands are denied, and would write nothing.
+func Restrictive() Config { return preset("restrictive", "restrictive") }
+
+// ReadOnly lets an agent look around. Commands are denied, and would write nothing.
+func ReadOnly() Config { return preset("read_only", "restrictive") }
+
+func preset(permissions, sandbox string) Config {
+	return Config{Permissions: permission.Config{Preset: permissions}, Sandbox: sandbox}
+}
+
+// Names are the presets that Preset knows.
+func Names() []string { return []string{"standard", "development", "restrictive", "read-only"} }
+
+// Preset finds a preset by its name. The error names those that there are.
+func Preset(name string) (Config, error) {
+	i := slices.Index(Names(), name)
+	if i < 0 {
+		return Config{}, fmt.Errorf("there is no security preset %q: write one of %s", name, strings.Join(Names(), ", "))
+	}
+	return []func() Config{Standard, Development, Restrictive, ReadOnly}[i](), nil
+}
+
+// WithHandler returns the Config with another handler.
+func (c Config) WithHandler(h Handler) Config {
+	c.Handler = h
+	return c
+}
+
+// Off reports whether commands run without a sandbox.
+func (c Config) Off() bool { return c.Policy == nil && c.Sandbox == "off" }
+
+// SandboxPolicy returns what commands may do in a working directory, which must exist.
+func (c Config) SandboxPolicy(dir string) (sandbox.Policy, error) {
+	if c.Policy != nil {
+		return *c.Policy, nil
+	}
+	return sandbox.Preset(c.Sandbox, dir)
+}
