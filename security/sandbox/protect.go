@@ -1,11 +1,5 @@
 package sandbox
 
-import "symbio/security/protected"
-
-// Protected are the names at the top of a writable directory that a command cannot write, create, move or replace unless
-// Policy.Unprotected. Shell settings are protected where they exist, and in the user's home in any case.
-func Protected() []string { return protected.Names() }
-
 // gitDir are the names in a git directory that is itself what can be written.
 var gitDir = []string{"hooks", "config", "config.worktree", "commondir"}
 

@@ -58,7 +58,7 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 		"another's model":        {"capabilities: [{name: model.chat, model: 'peer:a/b'}]\n", "another node's to offer"},
 		"a model with a schema":  {"capabilities: [{name: model.chat, model: 'openai:a', input: {}}]\n", "leave out input"},
 		"a model and an agent":   {"capabilities: [{name: model.chat, model: 'openai:a', agent: b}]\n", "either exec, agent, mcp or model"},
-		"no such exposure":       {"skills: {overrides: {a: sometimes}}\n", "skills.overrides: a: \"sometimes\""},
+		"no such exposure":       {"skills: {overrides: {a: sometimes}}\n", "skills.overrides: a: unknown exposure \"sometimes\""},
 		"no such tool":           {"skills: {tools: [skill_run]}\n", "skills.tools: there is no tool \"skill_run\""},
 		"no such format":         {"skills: {initial: {format: xml}}\n", "skills.initial.format: \"xml\" is none of available_skills"},
 		"no room for skills":     {"skills: {max_active: 0}\n", "skills.max_active has to be above 0"},
