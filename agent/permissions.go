@@ -11,8 +11,8 @@ import (
 	"symbio/security/permission"
 )
 
-// permissions decide what one agent may do, by the rules of the agent, its parents, its definition, and the agents that it
-// works for now. They last from the spawn to the end of the agent, over restarts. They are safe for concurrent use: all
+// permissions decide what one agent may do, by the rules of the agent, its parents, its definition, and the agents whose
+// task it works on. They last from the spawn to the end of the agent, over restarts. They are safe for concurrent use: all
 // fields but requesters are constant once the agent runs.
 type permissions struct {
 	factory *Factory

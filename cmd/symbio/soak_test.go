@@ -36,7 +36,7 @@ const (
 const soakNodes = 6
 
 // soakConfig offers something small, something that says back what it was sent, something that takes
-// longer than anybody waits, and something that nobody may use.
+// longer than any caller waits, and something that no rule allows.
 const soakConfig = `
 authorize:
   - {from: "*", invoke: [node.info, echo, slow]}

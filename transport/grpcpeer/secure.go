@@ -149,7 +149,7 @@ func (d *doorkeeper) letJoin(conn net.Conn, state tls.ConnectionState) error {
 }
 
 // turn hands over a connection on which this node is to call. Its error ends what gRPC does with the
-// connection here; that a node offers one that is not needed is nobody's fault.
+// connection here; offering a connection that is not needed is no error of the other node.
 func (d *doorkeeper) turn(conn net.Conn, below *batch, state tls.ConnectionState) error {
 	if err := d.reversed(conn, below, state); err != nil {
 		conn.Close()

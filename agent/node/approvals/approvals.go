@@ -2,8 +2,8 @@
 // one see theirs.
 //
 // The one idea: an answer is about exactly the text that the person was shown. The id and the digest of a decision are made of
-// that text, so that a node cannot show one call and have another one allowed. A decision is answered at most once. What
-// nobody answers in time, and whose task ends, is denied.
+// that text, so that a node cannot show one call and have another one allowed. A decision is answered at most once. A
+// decision that has no answer in time, or whose task ends, is denied.
 package approvals
 
 import (

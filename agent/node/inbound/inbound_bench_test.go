@@ -24,7 +24,7 @@ func BenchmarkAuthorize(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	n := New(Config{Node: self, Rules: func() permission.Inbound { return rules }, Peer: nobody, Append: log.Append, Events: event.NewStream("a")})
+	n := New(Config{Node: self, Rules: func() permission.Inbound { return rules }, Peer: noPeer, Append: log.Append, Events: event.NewStream("a")})
 	from := community.Peer{ID: caller, Authority: "local"}
 	call := community.Call{Capability: "text.count", Requester: []string{string(caller), string(caller) + "/" + strings.Repeat("cd", 16)}}
 	b.ReportAllocs()

@@ -29,12 +29,12 @@ func heard(t *testing.T) (*Authorizer, string) {
 	}
 	t.Cleanup(func() { log.Close() })
 	self := nodeNamed("aa")
-	n := New(Config{Node: self, Rules: func() permission.Inbound { return in }, Peer: nobody, Append: log.Append, Events: event.NewStream("a")})
+	n := New(Config{Node: self, Rules: func() permission.Inbound { return in }, Peer: noPeer, Append: log.Append, Events: event.NewStream("a")})
 	return n, dir
 }
 
-// nobody is connected.
-func nobody(community.NodeID) (community.Peer, bool) { return community.Peer{}, false }
+// noPeer stands for a node without connections.
+func noPeer(community.NodeID) (community.Peer, bool) { return community.Peer{}, false }
 
 func TestWhatOtherNodesWereAllowedAndRefusedIsRecordedAndTold(t *testing.T) {
 	n, dir := heard(t)

@@ -113,6 +113,28 @@ func (w *workshop) work(text string) func() error {
 	return func() error { wg.Wait(); return err }
 }
 
+func TestInspectNamesThePartsOfTheLastRequestWhereItIsAllowed(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		allowed string
+		want    error
+	}{{"allowed", "agents.inspect", nil}, {"another capability is", "agents.state", community.ErrDenied}, {"all others are", "*", community.ErrDenied}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorkshop(t, permission.InboundRule{From: strings.Repeat("aa", 16), Invoke: []string{c.allowed}})
+				defer w.end()
+				done := w.work("go")
+				r, err := w.raw(AgentsInspect, `{"member":"`+string(w.agent.ID)+`"}`)
+				if !errors.Is(err, c.want) || c.want == nil && (!strings.Contains(string(r.Data), "instructions") || !strings.Contains(string(r.Data), "wait")) {
+					t.Errorf("inspect = %s, %v, want the parts of the request, %v", r.Data, err, c.want)
+				}
+				_ = w.there.factory.Interrupt(w.agent.ID)
+				_ = done()
+			})
+		})
+	}
+}
+
 var maySteer = permission.InboundRule{From: strings.Repeat("aa", 16), Invoke: []string{"agents.*"}}
 
 func TestAnAgentIsReachedFromItsNodeAndFromAnother(t *testing.T) {
