@@ -37,8 +37,9 @@ func newCandidates(n *local, d *dialer) *candidates {
 
 // candidate is a node that may be there, as discovery says.
 type candidate struct {
-	key  string
-	kick chan struct{} // capacity 1: something about it has changed
+	key     string
+	kick    chan struct{} // capacity 1: something about it has changed
+	dropped chan struct{} // closed when it is gone and was never reached
 
 	// guarded by candidates.mu
 	claimed community.NodeID // "" = unknown
@@ -64,15 +65,18 @@ func (n *candidates) sight(hint discovery.Candidate) {
 		return
 	}
 	if k == nil {
-		k = &candidate{key: hint.Key, kick: make(chan struct{}, 1)}
+		k = &candidate{key: hint.Key, kick: make(chan struct{}, 1), dropped: make(chan struct{})}
 		k.status = NodeStatus{State: StateUnavailable, Since: time.Now(), Why: "not dialled yet"}
 		n.byKey[hint.Key] = k
 		if n.host != nil {
 			n.pursuits.Go(func() { n.pursue(k) })
 		}
 	}
-	k.gone = hint.Gone
-	if !hint.Gone {
+	if hint.Gone && k.proven == "" {
+		n.drop(k)
+		return
+	}
+	if k.gone = hint.Gone; !hint.Gone {
 		k.fresh = k.fresh || k.claimed != community.NodeID(hint.Node) || !slices.Equal(k.addrs, hint.Addrs)
 		k.claimed, k.addrs, k.sources = community.NodeID(hint.Node), slices.Clone(hint.Addrs), hint.Sources
 	}
@@ -117,17 +121,25 @@ func (n *candidates) room() bool {
 		return true
 	}
 	for _, k := range n.byKey {
-		if k.proven == "" && k.fails > 0 && !k.gone {
-			k.gone = true
-			select {
-			case k.kick <- struct{}{}:
-			default:
-			}
-			delete(n.byKey, k.key)
+		if k.proven == "" && k.fails > 0 {
+			n.drop(k)
 			return true
 		}
 	}
 	return false
+}
+
+// drop ends the pursuit of a candidate that was never reached, also while it waits for its turn to be dialled, so
+// that false hints hold no more goroutines than discovery holds hints. A dial under way ends by itself. The caller
+// holds n.mu.
+func (n *candidates) drop(k *candidate) {
+	k.gone = true
+	close(k.dropped)
+	delete(n.byKey, k.key)
+	select {
+	case k.kick <- struct{}{}:
+	default:
+	}
 }
 
 // target is what to dial, as known at one moment.
@@ -137,6 +149,7 @@ type target struct {
 	introduced      bool            // only other nodes name it
 	unproven        bool            // only other nodes or mDNS name it
 	news            <-chan struct{} // of an introduced one: there may be a better hint; else nil
+	dropped         <-chan struct{}
 	moved           func(netip.AddrPort) bool
 }
 
@@ -166,7 +179,7 @@ func (n *candidates) next(k *candidate) (target, bool) {
 		return target{}, false
 	}
 	k.fresh = false
-	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), introduced: k.introduced(), unproven: k.unproven(),
+	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), introduced: k.introduced(), unproven: k.unproven(), dropped: k.dropped,
 		moved: func(a netip.AddrPort) bool { return n.moved(k, a) }}
 	if t.introduced {
 		t.news = k.kick

@@ -224,6 +224,8 @@ func (n *dialer) acquire(ctx context.Context, t target) (release func(), err err
 		return func() { <-places }, nil
 	case <-t.news:
 		return nil, errNews
+	case <-t.dropped:
+		return nil, errNews
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -47,6 +47,9 @@ func (s *addrLimiter) acquire(ctx context.Context, t target) (release func(), er
 	select {
 	case p.free <- struct{}{}:
 		return func() { <-p.free; leave() }, nil
+	case <-t.dropped:
+		leave()
+		return nil, errNews
 	case <-ctx.Done():
 		leave()
 		return nil, ctx.Err()

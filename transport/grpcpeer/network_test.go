@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -319,6 +320,36 @@ func TestAFloodOfHintsIsBounded(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := len(a.network.Nodes()); got > 4097 {
 			t.Errorf("%d candidates are kept, want 4096 and self", got)
+		}
+	})
+}
+
+// Hints that come and go faster than they can be dialled do not add up.
+func TestWithdrawnHintsLeaveTheDialQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		slow := func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		sa := l.add("a", func(c *grpcpeer.Config) { c.Dial = slow })
+		a := sa.live("a")
+		for i := range 2000 {
+			c := discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"}, Addrs: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i)}), 9)}}
+			sa.network.Sight(c)
+			c.Gone = true
+			if i%2 == 0 { // some wait for their turn before they are withdrawn
+				synctest.Wait()
+			}
+			sa.network.Sight(c)
+		}
+		synctest.Wait()
+		if got := len(a.network.Nodes()); got != 1 {
+			t.Errorf("%d nodes are listed, want itself only", got)
+		}
+		buf := make([]byte, 1<<20)
+		if got := strings.Count(string(buf[:runtime.Stack(buf, true)]), "(*candidates).pursue("); got > 8 {
+			t.Errorf("%d candidates are pursued, want the 8 that are being dialled", got)
 		}
 	})
 }
