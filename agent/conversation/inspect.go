@@ -17,6 +17,8 @@ type Shown struct {
 	Tokens int `json:"tokens"`
 	// Text is that of a part of the system prompt.
 	Text string `json:"text,omitempty"`
+	// Omitted is how many bytes at the end of the text are left out, when another node or a person is shown a shortened one.
+	Omitted int `json:"omitted,omitempty"`
 }
 
 // Inspect returns by part what the model was shown in the last request, without the requests for summaries. Before the first

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"symbio/agent/conversation"
 	"symbio/community"
@@ -26,4 +27,28 @@ func (c *server) Steer(ctx context.Context, r *symbiov1.SteerRequest) (*symbiov1
 		return nil, toStatus(err)
 	}
 	return &symbiov1.SteerReply{Outcome: string(receipt.Outcome), Why: optional(receipt.Why), Member: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
+}
+
+// Inspect returns what the model of an agent was shown last, wherever the agent lives.
+func (c *server) Inspect(ctx context.Context, r *symbiov1.InspectRequest) (*symbiov1.InspectReply, error) {
+	m, err := c.members.one(r.GetMember(), func(m community.Member) bool { return m.Metadata["definition"] != "" })
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	parts, err := c.cfg.Steering.Inspect(ctx, m.ID)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	reply := &symbiov1.InspectReply{Member: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}
+	for _, p := range parts {
+		part := &symbiov1.ShownPart{Kind: p.Kind, Name: p.Name, Count: uint32(p.Count), Bytes: uint32(p.Bytes), Tokens: uint32(p.Tokens)}
+		if p.Kind == "system" {
+			part.Text = new(strings.ToValidUTF8(p.Text, "\uFFFD"))
+		}
+		if p.Omitted > 0 {
+			part.Omitted = new(uint32(p.Omitted))
+		}
+		reply.Parts = append(reply.Parts, part)
+	}
+	return reply, nil
 }

@@ -14,6 +14,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool/peer"
 	"symbio/community"
+	"symbio/security/visible"
 )
 
 // Community is what a Desk needs of the node's community; *community.Community is one.
@@ -42,8 +43,7 @@ const (
 	agentsSteer     = "agents.steer"
 	agentsInterrupt = "agents.interrupt"
 	agentsState     = "agents.state"
-	// AgentsInspect answers what the model of an agent was shown last, by part: a list of conversation.Shown.
-	AgentsInspect = "agents.inspect"
+	agentsInspect   = "agents.inspect"
 )
 
 // steerMargin is what is left of a call's time to tell that what was said was withdrawn.
@@ -78,7 +78,7 @@ func (d *Desk) Offer(offer func(community.Capability, community.Provider, ...com
 		offer(community.Capability{Name: agentsSteer, Description: "Says something to an agent of this node while it works, and answers what became of it.", Input: one(`,"text"`)}, forAgent(d.serveSteer)),
 		offer(community.Capability{Name: agentsInterrupt, Description: "Ends the task that an agent of this node works on. The agent stays.", Input: one(""), Idempotent: true}, forAgent(d.serveInterrupt)),
 		offer(community.Capability{Name: agentsState, Description: "How an agent of this node stands: whether it works, what waits, and its transcript if wanted.", Input: one(""), Idempotent: true}, forAgent(d.serveState)),
-		offer(community.Capability{Name: AgentsInspect, Description: "What the model of an agent of this node was shown last, by part, with sizes.", Input: one(""), Idempotent: true}, forAgent(d.serveInspect)),
+		offer(community.Capability{Name: agentsInspect, Description: "What the model of an agent of this node was shown last, by part, with sizes.", Input: one(""), Idempotent: true}, forAgent(d.serveInspect)),
 	)
 }
 
@@ -154,7 +154,33 @@ func (d *Desk) serveState(_ context.Context, a request, _ community.Signal) (any
 }
 
 func (d *Desk) serveInspect(_ context.Context, a request, _ community.Signal) (any, error) {
-	return d.cfg.Agents.Inspect(a.Member)
+	return d.inspect(a.Member)
+}
+
+// maxInspection limits what Inspect returns, in bytes of JSON; the control socket carries up to 4 MiB.
+const maxInspection = 1 << 20
+
+// inspect returns what the model of an agent of this node was shown. The longest texts are cut until all fits into a message.
+func (d *Desk) inspect(id community.MemberID) ([]conversation.Shown, error) {
+	parts, err := d.cfg.Agents.Inspect(id)
+	if err != nil {
+		return nil, err
+	}
+	longest := 0
+	for _, p := range parts {
+		longest = max(longest, len(p.Text))
+	}
+	for {
+		data, err := json.Marshal(parts)
+		if err != nil || longest == 0 || len(data) <= min(d.cfg.MaxMessage/2, maxInspection) { // JSON in JSON grows
+			return parts, err
+		}
+		longest /= 2
+		for i, p := range parts {
+			text := visible.Prefix(p.Text, longest)
+			parts[i].Text, parts[i].Omitted = text, p.Omitted+len(p.Text)-len(text)
+		}
+	}
 }
 
 func (d *Desk) local(id community.MemberID, transcript bool) (out State, err error) {
@@ -215,6 +241,20 @@ func (d *Desk) State(ctx context.Context, id community.MemberID, transcript bool
 		err = d.askNode(ctx, id, agentsState, request{Member: id, Transcript: transcript}, &out)
 	}
 	return out, err
+}
+
+// Inspect returns by part what the model of an agent was shown last, wherever the agent lives. Texts that are too long to be sent
+// are shortened.
+func (d *Desk) Inspect(ctx context.Context, id community.MemberID) (parts []conversation.Shown, err error) {
+	here, err := d.isLocal(id)
+	switch {
+	case err != nil:
+	case here:
+		parts, err = d.inspect(id)
+	default:
+		err = d.askNode(ctx, id, agentsInspect, request{Member: id}, &parts)
+	}
+	return parts, err
 }
 
 // isLocal says whether a member lives on this node.

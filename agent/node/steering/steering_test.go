@@ -124,7 +124,7 @@ func TestInspectNamesThePartsOfTheLastRequestWhereItIsAllowed(t *testing.T) {
 				w := newWorkshop(t, permission.InboundRule{From: strings.Repeat("aa", 16), Invoke: []string{c.allowed}})
 				defer w.end()
 				done := w.work("go")
-				r, err := w.raw(AgentsInspect, `{"member":"`+string(w.agent.ID)+`"}`)
+				r, err := w.raw(agentsInspect, `{"member":"`+string(w.agent.ID)+`"}`)
 				if !errors.Is(err, c.want) || c.want == nil && (!strings.Contains(string(r.Data), "instructions") || !strings.Contains(string(r.Data), "wait")) {
 					t.Errorf("inspect = %s, %v, want the parts of the request, %v", r.Data, err, c.want)
 				}
@@ -133,6 +133,37 @@ func TestInspectNamesThePartsOfTheLastRequestWhereItIsAllowed(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestInspectShortensTheLongestTexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkshop(t, maySteer)
+		defer w.end()
+		d := definition.General()
+		d.Instructions = strings.Repeat("<ü", 1<<20) // three bytes in memory, eight in JSON
+		long, err := w.there.factory.Spawn(t.Context(), agent.Order{Definition: d, Policy: permission.Policy{Default: permission.Allow}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second) // it is known on both
+		for where, desk := range map[string]place{"its node": w.there, "another node": w.here} {
+			parts, err := desk.Inspect(t.Context(), long.ID)
+			if err != nil || len(parts) == 0 {
+				t.Errorf("inspect from %s = %d parts, %v", where, len(parts), err)
+				continue
+			}
+			first := parts[0]
+			if data, err := json.Marshal(parts); err != nil || len(data) > 1<<19 {
+				t.Errorf("inspect from %s has %d bytes, %v, want at most half a message", where, len(data), err)
+			}
+			if len(first.Text) < 1<<16 || first.Omitted == 0 || len(first.Text)+first.Omitted != first.Bytes || !strings.HasSuffix(first.Text, "<ü") && !strings.HasSuffix(first.Text, "<") {
+				t.Errorf("inspect from %s: %s has %d bytes, %d shown and %d omitted", where, first.Name, first.Bytes, len(first.Text), first.Omitted)
+			}
+		}
+		if _, err := w.here.Inspect(t.Context(), "missing"); !errors.Is(err, community.ErrNotFound) {
+			t.Errorf("inspect of a member that is missing: %v", err)
+		}
+	})
 }
 
 var maySteer = permission.InboundRule{From: strings.Repeat("aa", 16), Invoke: []string{"agents.*"}}

@@ -2374,6 +2374,226 @@ func (x *SteerReply) GetNodeName() string {
 	return ""
 }
 
+type InspectRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A member's id, or a name that only one has.
+	Member        string `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectRequest) Reset() {
+	*x = InspectRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectRequest) ProtoMessage() {}
+
+func (x *InspectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectRequest.ProtoReflect.Descriptor instead.
+func (*InspectRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *InspectRequest) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+// InspectReply is the parts of the last request to the model of an agent. Before the first request: its instructions and tools.
+type InspectReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id and name of the member and of its node.
+	Member        string       `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Name          string       `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Node          string       `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	NodeName      string       `protobuf:"bytes,4,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	Parts         []*ShownPart `protobuf:"bytes,5,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectReply) Reset() {
+	*x = InspectReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectReply) ProtoMessage() {}
+
+func (x *InspectReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectReply.ProtoReflect.Descriptor instead.
+func (*InspectReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *InspectReply) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *InspectReply) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InspectReply) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *InspectReply) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *InspectReply) GetParts() []*ShownPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+type ShownPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// system: a part of the system prompt. tool: a tool. history: the messages of one role.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The number of messages; 1 for other kinds.
+	Count uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Bytes uint32 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// An estimate.
+	Tokens uint32 `protobuf:"varint,5,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Of kind system.
+	Text *string `protobuf:"bytes,6,opt,name=text,proto3,oneof" json:"text,omitempty"`
+	// How many bytes at the end of the text are left out, because the reply would be too long.
+	Omitted       *uint32 `protobuf:"varint,7,opt,name=omitted,proto3,oneof" json:"omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShownPart) Reset() {
+	*x = ShownPart{}
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShownPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShownPart) ProtoMessage() {}
+
+func (x *ShownPart) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShownPart.ProtoReflect.Descriptor instead.
+func (*ShownPart) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ShownPart) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ShownPart) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ShownPart) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ShownPart) GetBytes() uint32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ShownPart) GetTokens() uint32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *ShownPart) GetText() string {
+	if x != nil && x.Text != nil {
+		return *x.Text
+	}
+	return ""
+}
+
+func (x *ShownPart) GetOmitted() uint32 {
+	if x != nil && x.Omitted != nil {
+		return *x.Omitted
+	}
+	return 0
+}
+
 type Budget struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Depth           uint32                 `protobuf:"varint,1,opt,name=depth,proto3" json:"depth,omitempty"`
@@ -2390,7 +2610,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2622,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2635,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -2485,7 +2705,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2717,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2730,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -2565,7 +2785,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2797,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2810,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -2612,7 +2832,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +2844,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +2857,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -2665,7 +2885,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2897,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +2910,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -2718,7 +2938,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2950,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2963,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -2775,7 +2995,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +3007,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +3020,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
 }
 
 type RulesReply struct {
@@ -2812,7 +3032,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +3044,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +3057,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -2867,7 +3087,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +3099,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +3112,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *LastingRule) GetId() string {
@@ -2953,7 +3173,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2965,7 +3185,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2978,7 +3198,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -2996,7 +3216,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3008,7 +3228,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3021,7 +3241,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
 }
 
 // Approval is a decision that waits for a person.
@@ -3056,7 +3276,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3068,7 +3288,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3081,7 +3301,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Approval) GetId() string {
@@ -3199,7 +3419,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3211,7 +3431,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3224,7 +3444,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -3253,7 +3473,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3265,7 +3485,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3278,7 +3498,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Skill) GetId() string {
@@ -3366,7 +3586,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3378,7 +3598,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3391,7 +3611,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -3432,7 +3652,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3664,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3677,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -3486,7 +3706,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3498,7 +3718,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3511,7 +3731,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -3544,7 +3764,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3556,7 +3776,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3569,7 +3789,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -3800,7 +4020,26 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x05 \x01(\tR\x04node\x12\x1b\n" +
 	"\tnode_name\x18\x06 \x01(\tR\bnodeNameB\x06\n" +
-	"\x04_why\"\xde\x01\n" +
+	"\x04_why\"(\n" +
+	"\x0eInspectRequest\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\"\x97\x01\n" +
+	"\fInspectReply\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x1b\n" +
+	"\tnode_name\x18\x04 \x01(\tR\bnodeName\x12*\n" +
+	"\x05parts\x18\x05 \x03(\v2\x14.symbio.v1.ShownPartR\x05parts\"\xc4\x01\n" +
+	"\tShownPart\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\rR\x05bytes\x12\x16\n" +
+	"\x06tokens\x18\x05 \x01(\rR\x06tokens\x12\x17\n" +
+	"\x04text\x18\x06 \x01(\tH\x00R\x04text\x88\x01\x01\x12\x1d\n" +
+	"\aomitted\x18\a \x01(\rH\x01R\aomitted\x88\x01\x01B\a\n" +
+	"\x05_textB\n" +
+	"\n" +
+	"\b_omitted\"\xde\x01\n" +
 	"\x06Budget\x12\x14\n" +
 	"\x05depth\x18\x01 \x01(\rR\x05depth\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\rR\x06agents\x12*\n" +
@@ -3896,7 +4135,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tshortened\x18\x03 \x03(\tR\tshortened\x12\x18\n" +
 	"\adropped\x18\x04 \x03(\tR\adropped\x12\x19\n" +
 	"\x05notes\x18\x05 \x01(\tH\x00R\x05notes\x88\x01\x01B\b\n" +
-	"\x06_notes2\xa2\n" +
+	"\x06_notes2\xe1\n" +
 	"\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
@@ -3912,7 +4151,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\fCapabilities\x12\x1e.symbio.v1.CapabilitiesRequest\x1a\x1c.symbio.v1.CapabilitiesReply\x126\n" +
 	"\x06Events\x12\x18.symbio.v1.EventsRequest\x1a\x10.symbio.v1.Event0\x01\x12<\n" +
 	"\bConverse\x12\x1a.symbio.v1.ConverseRequest\x1a\x10.symbio.v1.Event(\x010\x01\x127\n" +
-	"\x05Steer\x12\x17.symbio.v1.SteerRequest\x1a\x15.symbio.v1.SteerReply\x12:\n" +
+	"\x05Steer\x12\x17.symbio.v1.SteerRequest\x1a\x15.symbio.v1.SteerReply\x12=\n" +
+	"\aInspect\x12\x19.symbio.v1.InspectRequest\x1a\x17.symbio.v1.InspectReply\x12:\n" +
 	"\x06Answer\x12\x18.symbio.v1.AnswerRequest\x1a\x16.symbio.v1.AnswerReply\x12C\n" +
 	"\tApprovals\x12\x1b.symbio.v1.ApprovalsRequest\x1a\x19.symbio.v1.ApprovalsReply\x127\n" +
 	"\x05Rules\x12\x17.symbio.v1.RulesRequest\x1a\x15.symbio.v1.RulesReply\x12:\n" +
@@ -3934,7 +4174,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
@@ -3971,116 +4211,122 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*AskTranscript)(nil),         // 32: symbio.v1.AskTranscript
 	(*SteerRequest)(nil),          // 33: symbio.v1.SteerRequest
 	(*SteerReply)(nil),            // 34: symbio.v1.SteerReply
-	(*Budget)(nil),                // 35: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 36: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 37: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),      // 38: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),        // 39: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),      // 40: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),          // 41: symbio.v1.RulesRequest
-	(*RulesReply)(nil),            // 42: symbio.v1.RulesReply
-	(*LastingRule)(nil),           // 43: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),         // 44: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),           // 45: symbio.v1.ForgetReply
-	(*Approval)(nil),              // 46: symbio.v1.Approval
-	(*SkillsRequest)(nil),         // 47: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 48: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 49: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),          // 50: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),    // 51: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),      // 52: symbio.v1.SkillPromptReply
-	nil,                           // 53: symbio.v1.LocatedMember.MetadataEntry
-	nil,                           // 54: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 55: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
-	(*Progress)(nil),              // 57: symbio.v1.Progress
-	(*Chunk)(nil),                 // 58: symbio.v1.Chunk
-	(*Capability)(nil),            // 59: symbio.v1.Capability
+	(*InspectRequest)(nil),        // 35: symbio.v1.InspectRequest
+	(*InspectReply)(nil),          // 36: symbio.v1.InspectReply
+	(*ShownPart)(nil),             // 37: symbio.v1.ShownPart
+	(*Budget)(nil),                // 38: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 39: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 40: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),      // 41: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),        // 42: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),      // 43: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),          // 44: symbio.v1.RulesRequest
+	(*RulesReply)(nil),            // 45: symbio.v1.RulesReply
+	(*LastingRule)(nil),           // 46: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),         // 47: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),           // 48: symbio.v1.ForgetReply
+	(*Approval)(nil),              // 49: symbio.v1.Approval
+	(*SkillsRequest)(nil),         // 50: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 51: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 52: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),          // 53: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),    // 54: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),      // 55: symbio.v1.SkillPromptReply
+	nil,                           // 56: symbio.v1.LocatedMember.MetadataEntry
+	nil,                           // 57: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
+	(*Progress)(nil),              // 60: symbio.v1.Progress
+	(*Chunk)(nil),                 // 61: symbio.v1.Chunk
+	(*Capability)(nil),            // 62: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	55, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	58, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	53, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	56, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
 	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	54, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	57, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	13, // 7: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	12, // 8: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	56, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	56, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	57, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	58, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	59, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	59, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	60, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	61, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	21, // 13: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	59, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	62, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	23, // 15: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	55, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	55, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	35, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	58, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	38, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
 	27, // 19: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
 	29, // 20: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
 	30, // 21: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
 	31, // 22: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
 	32, // 23: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
-	56, // 24: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	56, // 25: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	46, // 26: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	46, // 27: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	40, // 28: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	43, // 29: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	55, // 30: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	55, // 31: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	55, // 32: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	48, // 33: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	50, // 34: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	50, // 35: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	4,  // 36: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 37: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 38: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 39: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 40: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 41: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 42: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 43: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 44: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 45: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 46: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	28, // 47: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	33, // 48: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	36, // 49: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	38, // 50: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	41, // 51: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	44, // 52: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	47, // 53: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	51, // 54: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	2,  // 55: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 56: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 57: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 58: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 59: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 60: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 61: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 62: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 63: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 64: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 65: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 66: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 67: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 68: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	34, // 69: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	37, // 70: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	39, // 71: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	42, // 72: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	45, // 73: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	49, // 74: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	52, // 75: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	3,  // 76: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 77: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	57, // [57:78] is the sub-list for method output_type
-	36, // [36:57] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	59, // 24: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	37, // 25: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	59, // 26: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	49, // 27: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	49, // 28: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	43, // 29: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	46, // 30: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	58, // 31: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	58, // 32: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	58, // 33: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	51, // 34: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	53, // 35: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	53, // 36: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	4,  // 37: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 38: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 39: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 40: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 41: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 42: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 43: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 44: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 45: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 46: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 47: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	28, // 48: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	33, // 49: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	35, // 50: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	39, // 51: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	41, // 52: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	44, // 53: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	47, // 54: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	50, // 55: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	54, // 56: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	2,  // 57: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 58: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 59: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 60: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 61: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 62: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 63: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 64: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 65: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 66: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 67: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 68: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 69: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 70: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	34, // 71: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	36, // 72: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	40, // 73: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	42, // 74: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	45, // 75: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	48, // 76: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	52, // 77: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	55, // 78: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	3,  // 79: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 80: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	59, // [59:81] is the sub-list for method output_type
+	37, // [37:59] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -4104,15 +4350,16 @@ func file_symbio_v1_control_proto_init() {
 		(*ConverseRequest_Transcript)(nil),
 	}
 	file_symbio_v1_control_proto_msgTypes[34].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[48].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[52].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[37].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[51].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[55].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   55,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,6 +35,7 @@ const (
 	Control_Events_FullMethodName       = "/symbio.v1.Control/Events"
 	Control_Converse_FullMethodName     = "/symbio.v1.Control/Converse"
 	Control_Steer_FullMethodName        = "/symbio.v1.Control/Steer"
+	Control_Inspect_FullMethodName      = "/symbio.v1.Control/Inspect"
 	Control_Answer_FullMethodName       = "/symbio.v1.Control/Answer"
 	Control_Approvals_FullMethodName    = "/symbio.v1.Control/Approvals"
 	Control_Rules_FullMethodName        = "/symbio.v1.Control/Rules"
@@ -80,6 +81,8 @@ type ControlClient interface {
 	Converse(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConverseRequest, Event], error)
 	// Steer says something to an agent in its work, here or on another node, and waits for what becomes of it.
 	Steer(ctx context.Context, in *SteerRequest, opts ...grpc.CallOption) (*SteerReply, error)
+	// Inspect returns what the model of an agent was shown in its last request, here or on another node.
+	Inspect(ctx context.Context, in *InspectRequest, opts ...grpc.CallOption) (*InspectReply, error)
 	// Answer decides an approval that a running task waits for, here or on another node.
 	Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerReply, error)
 	// Approvals lists the decisions that wait for a person, here and on the other nodes.
@@ -266,6 +269,16 @@ func (c *controlClient) Steer(ctx context.Context, in *SteerRequest, opts ...grp
 	return out, nil
 }
 
+func (c *controlClient) Inspect(ctx context.Context, in *InspectRequest, opts ...grpc.CallOption) (*InspectReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(InspectReply)
+	err := c.cc.Invoke(ctx, Control_Inspect_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AnswerReply)
@@ -381,6 +394,8 @@ type ControlServer interface {
 	Converse(grpc.BidiStreamingServer[ConverseRequest, Event]) error
 	// Steer says something to an agent in its work, here or on another node, and waits for what becomes of it.
 	Steer(context.Context, *SteerRequest) (*SteerReply, error)
+	// Inspect returns what the model of an agent was shown in its last request, here or on another node.
+	Inspect(context.Context, *InspectRequest) (*InspectReply, error)
 	// Answer decides an approval that a running task waits for, here or on another node.
 	Answer(context.Context, *AnswerRequest) (*AnswerReply, error)
 	// Approvals lists the decisions that wait for a person, here and on the other nodes.
@@ -445,6 +460,9 @@ func (UnimplementedControlServer) Converse(grpc.BidiStreamingServer[ConverseRequ
 }
 func (UnimplementedControlServer) Steer(context.Context, *SteerRequest) (*SteerReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Steer not implemented")
+}
+func (UnimplementedControlServer) Inspect(context.Context, *InspectRequest) (*InspectReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Inspect not implemented")
 }
 func (UnimplementedControlServer) Answer(context.Context, *AnswerRequest) (*AnswerReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Answer not implemented")
@@ -693,6 +711,24 @@ func _Control_Steer_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Inspect_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(InspectRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Inspect(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Inspect_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Inspect(ctx, req.(*InspectRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Answer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(AnswerRequest)
 	if err := dec(in); err != nil {
@@ -879,6 +915,10 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Steer",
 			Handler:    _Control_Steer_Handler,
+		},
+		{
+			MethodName: "Inspect",
+			Handler:    _Control_Inspect_Handler,
 		},
 		{
 			MethodName: "Answer",

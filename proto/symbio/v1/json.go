@@ -35,6 +35,9 @@ func (r *ReloadReply) MarshalJSON() ([]byte, error) { return toJSON(r) }
 // MarshalJSON returns the reply for --json.
 func (r *SteerReply) MarshalJSON() ([]byte, error) { return toJSON(r) }
 
+// MarshalJSON returns the reply for --json.
+func (r *InspectReply) MarshalJSON() ([]byte, error) { return toJSON(r) }
+
 // MarshalJSON returns the skill for --json.
 func (s *Skill) MarshalJSON() ([]byte, error) { return toJSON(s) }
 

@@ -32,6 +32,7 @@ func cmdAgents(env *command.Env) *cobra.Command {
 		RunE: command.NeedsCommand,
 	}
 	cmd.AddCommand(cmdAgentsList(env), cmdAgentsShow(env), cmdAgentsValidate(env))
+	cmd.AddCommand(command.NodeFlag(env, cmdAgentsInspect(env))...)
 	return cmd
 }
 

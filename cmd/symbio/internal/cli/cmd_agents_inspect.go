@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"symbio/cmd/symbio/internal/command"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+func cmdAgentsInspect(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:  "inspect AGENT",
+		Args: command.ExactArgs(1),
+		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
+			reply, err := client.Inspect(ctx, &symbiov1.InspectRequest{Member: args[0]})
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(reply)
+			}
+			rows, total := [][]string{}, &symbiov1.ShownPart{Kind: "total", Name: "estimate"}
+			for _, p := range append(reply.GetParts(), total) {
+				rows = append(rows, []string{p.GetKind(), p.GetName(), fmt.Sprint(p.GetCount()), fmt.Sprint(p.GetBytes()), fmt.Sprint(p.GetTokens())})
+				total.Count, total.Bytes, total.Tokens = total.GetCount()+p.GetCount(), total.GetBytes()+p.GetBytes(), total.GetTokens()+p.GetTokens()
+			}
+			return env.Table([]string{"KIND", "NAME", "COUNT", "BYTES", "TOKENS"}, rows)
+		}),
+	}
+}
