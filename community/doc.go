@@ -69,6 +69,7 @@
 //	context.inspect                  agents.inspect, Factory.Inspect   other nodes need it named in authorize, as agents.steer
 //	MiddlewarePipeline               agent.Middleware                  a function type for each stage: context, model, tool
 //	replaceSession(with:)            Conversation.Replace
+//	LanguageModelSessionDelegate     conversation.Config.NewSession    a function from the present session to the next
 //	pendingSteeringCount             Conversation.PendingSteering
 //	AgentToolsProvider               builtin.New, Workspace            all tools of one directory
 //	tool(named:), tools(for:)        tool.Named                        a preset is a name, too: preset:read_only

@@ -34,6 +34,10 @@ type Config struct {
 	// the start of each exchange, and again when messages were lost. Its error ends the exchange. It is called by one
 	// goroutine at a time.
 	System func(ctx context.Context) ([]Part, error)
+	// NewSession makes the session that begins when Replace is called. It is given the present session with the messages of
+	// Replace, and returns it, changed or not. An exchange in flight ends with its own session. NewSession may be called by
+	// several goroutines at the same time. Default: only the messages change.
+	NewSession func(Session) Session
 	// Thinking is that of each llm.Request.
 	Thinking int
 	// MaxTurns is how often the model may be asked in an exchange. Default 32: what a long task needs; a loop that turns
@@ -56,6 +60,27 @@ type Config struct {
 	Lost func(earlier bool)
 }
 
+// Session is what the exchanges of a conversation have in common until Replace is called.
+type Session struct {
+	Model llm.Model
+	Tools *tool.Set
+	// Instructions are the system prompt if Config has no System.
+	Instructions string
+	// Messages is the history that the session begins with.
+	Messages []llm.Message
+}
+
+// withDefaults returns s with a model that reports that there is none, and without tools, where these are nil.
+func (s Session) withDefaults() Session {
+	if s.Model == nil {
+		s.Model = llm.First()
+	}
+	if s.Tools == nil {
+		s.Tools = tool.NewSet(tool.SetConfig{})
+	}
+	return s
+}
+
 // Part is a named part of a system prompt.
 type Part struct{ Name, Text string }
 
@@ -66,14 +91,8 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	if c.Model == nil {
-		c.Model = llm.First() // it says that there is none
-	}
-	if c.Tools == nil {
-		c.Tools = tool.NewSet(tool.SetConfig{})
-	}
-	if c.System == nil {
-		c.System = func(context.Context) ([]Part, error) { return []Part{{"instructions", c.Instructions}}, nil }
+	if c.NewSession == nil {
+		c.NewSession = func(s Session) Session { return s }
 	}
 	for _, d := range []struct {
 		field *int
@@ -118,6 +137,7 @@ type Conversation struct {
 // New returns a Conversation without any history.
 func New(cfg Config) *Conversation {
 	c := &Conversation{cfg: cfg.withDefaults()}
+	c.history.session = Session{Model: cfg.Model, Tools: cfg.Tools, Instructions: cfg.Instructions}.withDefaults()
 	c.window = c.cfg.Window
 	return c
 }

@@ -9,7 +9,7 @@
 // Messages are answered one at a time, in the order in which they came. One whose caller gives up while it waits is gone
 // without a trace. Steer adds to the next message; Interject reaches the exchange in flight, before the model is asked
 // again, and tells what became of it. Interrupt ends the exchange in flight, and Replace changes the history for those
-// after it. When the model's context fills, results of tools are cut, and then the model sums up the older part.
+// after it, and the model, tools and instructions if NewSession does. When the model's context fills, results of tools are cut, and then the model sums up the older part.
 //
 // Guarantees: no request has a call without its result, or a result without its call, whatever ended when; a request,
 // once made, is not written to; every queue is bounded and refuses at once; each Interject ends in exactly one receipt;

@@ -42,6 +42,9 @@ func (x *exchange) open(cancel context.CancelCauseFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.history, x.began = c.history, len(c.history.messages)
+	if c.history.lost {
+		c.window = c.cfg.Window // the new session may have another model
+	}
 	c.history.lost = false
 	x.next, c.next = c.next, nil
 	c.live = x
@@ -108,7 +111,10 @@ func (x *exchange) begin(text string, images []llm.Image) error {
 
 // instruct asks for the system prompt.
 func (x *exchange) instruct() (err error) {
-	x.parts, err = x.c.cfg.System(x.ctx)
+	x.parts = []Part{{"instructions", x.history.session.Instructions}}
+	if system := x.c.cfg.System; system != nil {
+		x.parts, err = system(x.ctx)
+	}
 	x.system = ""
 	for _, p := range x.parts {
 		x.system += p.Text
@@ -143,7 +149,7 @@ func (x *exchange) turns() error {
 // ask has the model answer, after room was made where it is needed. When the model finds the request too long all the
 // same, room is made once more, as for a smaller context.
 func (x *exchange) ask() (llm.Response, error) {
-	x.tools = x.c.cfg.Tools.Specs()
+	x.tools = x.history.session.Tools.Specs()
 	x.prompt = promptTokens(x.system, x.tools)
 	if err := x.fit(); err != nil {
 		return llm.Response{}, err
@@ -180,7 +186,7 @@ const (
 // resume asks for the rest of an answer that had begun when the connection or the server failed.
 func (x *exchange) resume(answer llm.Response, err error) (llm.Response, error) {
 	for i := 1; i <= maxResumes && x.begun && x.ctx.Err() == nil && (errors.Is(err, llm.ErrCut) || errors.Is(err, llm.ErrUnavailable)); i++ {
-		name := x.c.cfg.Model.Name()
+		name := x.history.session.Model.Name()
 		x.tell(Event{Kind: Heard, Chunk: llm.Chunk{Retry: &llm.Retry{Model: name, Next: name, Attempt: i, Err: err}}})
 		var more []llm.Message
 		text := answer.Message.Text
@@ -202,7 +208,7 @@ func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	x.c.mu.Lock()
 	x.c.parts, x.c.last = x.parts, r
 	x.c.mu.Unlock()
-	answer, err := llm.Collect(cfg.Model.Stream(x.ctx, r), x.heard)
+	answer, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), x.heard)
 	x.reply.Usage = x.reply.Usage.Add(answer.Usage)
 	if answer.Message.Text != "" {
 		x.reply.Text = answer.Message.Text
@@ -228,7 +234,7 @@ func (x *exchange) call(calls []llm.ToolCall) {
 	if x.quiet == nil {
 		x.quiet = x.c.cfg.ForTools(community.WithoutListener(x.ctx)) // what others do for these calls, they report to this agent, not to its caller
 	}
-	x.history.add(llm.Message{Role: llm.Tool, Results: x.c.cfg.Tools.Run(x.quiet, calls)})
+	x.history.add(llm.Message{Role: llm.Tool, Results: x.history.session.Tools.Run(x.quiet, calls)})
 }
 
 // done looks at the last answer. One that reached its limit says so; of one without any text nothing is left.

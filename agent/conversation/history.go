@@ -10,6 +10,8 @@ import (
 // history is the messages of a conversation, and how much they are. It is a value: what grows from a copy does not
 // show in the other, as long as the first is not appended to; see clip.
 type history struct {
+	// session is what the messages are continued with; its own Messages are not used.
+	session  Session
 	messages []llm.Message
 	// whole is an estimate of their tokens. counted is what the model counted the last time, with the prompt and the
 	// tools; 0 = never. since is an estimate of the messages behind that.
@@ -163,14 +165,19 @@ func (c *Conversation) Transcript() []llm.Message {
 	return copied(messages)
 }
 
-// Replace puts another history in the place of this one. The exchange in flight ends on the old one, and is not
-// remembered; the next begins with the new. ErrUnsound changes nothing.
+// Replace begins a new session with another history; see Config.NewSession. The exchange in flight ends in the old one, and is
+// not remembered; the next begins in the new one. ErrUnsound changes nothing.
 func (c *Conversation) Replace(messages []llm.Message) error {
-	if err := Sound(messages); err != nil {
+	c.mu.Lock()
+	s := c.history.session
+	c.mu.Unlock()
+	s.Messages = copied(messages)
+	s = c.cfg.NewSession(s).withDefaults()
+	if err := Sound(s.Messages); err != nil {
 		return err
 	}
-	h := history{lost: true}
-	h.put(copied(messages))
+	h := history{session: s, lost: true}
+	h.put(copied(s.Messages))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h.version = c.history.version + 1

@@ -267,3 +267,52 @@ func TestOnlyAWholeHistoryIsTaken(t *testing.T) {
 		}
 	}
 }
+
+func TestReplaceBeginsASessionForTheNextExchange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k keeper
+		slow := func(text string) llm.Model {
+			return k.model(func(_ context.Context, r llm.Request) (llm.Message, error) {
+				time.Sleep(time.Second)
+				if last(r).Role == llm.User {
+					return call(waits(time.Second))
+				}
+				return say(text)
+			})
+		}
+		unsound := false
+		c := conversation.New(conversation.Config{Model: slow("old"), Instructions: "old", NewSession: func(s conversation.Session) conversation.Session {
+			switch {
+			case unsound:
+				s.Messages = []llm.Message{{Role: llm.Tool}}
+			case s.Instructions == "old":
+				s.Model, s.Tools, s.Instructions = slow("new"), tools(), "new"
+			default:
+				s = conversation.Session{}
+			}
+			return s
+		}})
+		first := send(t.Context(), c, "first")
+		time.Sleep(500 * time.Millisecond)
+		if err := c.Replace([]llm.Message{{Role: llm.User, Text: "before"}, {Role: llm.Assistant, Text: "yes"}}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "the message in flight", first, "old", nil)
+		want(t, "the next message", send(t.Context(), c, "second"), "new", nil)
+		if old, r := k.requests[1], k.requests[3]; old.System != "old" || len(old.Tools) != 0 || r.System != "new" || len(r.Tools) == 0 {
+			t.Errorf("the requests have %q and %d tools, %q and %d tools", old.System, len(old.Tools), r.System, len(r.Tools))
+		}
+		if d := cmp.Diff([]string{"user: before", "assistant: yes", "user: second"}, texts(k.requests[2].Messages)); d != "" {
+			t.Errorf("the request of the new session (-want +got):\n%s", d)
+		}
+		if unsound = true; !errors.Is(c.Replace(nil), conversation.ErrUnsound) {
+			t.Error("a session with a result of no call was begun")
+		}
+		if unsound = false; c.Replace(nil) != nil {
+			t.Error("a session without anything was refused")
+		}
+		if _, err := c.Send(t.Context(), "third"); err == nil || len(c.Transcript()) != 0 {
+			t.Errorf("a session without a model: %v, %d messages", err, len(c.Transcript()))
+		}
+	})
+}

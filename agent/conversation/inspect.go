@@ -25,10 +25,10 @@ type Shown struct {
 // request it returns the parts in initial, and the tools that there are.
 func (c *Conversation) Inspect(initial ...Part) []Shown {
 	c.mu.Lock()
-	parts, last := c.parts, c.last
+	parts, last, tools := c.parts, c.last, c.history.session.Tools
 	c.mu.Unlock()
 	if last.Messages == nil {
-		parts, last.Tools = initial, c.cfg.Tools.Specs()
+		parts, last.Tools = initial, tools.Specs()
 	}
 	var all []Shown
 	for _, p := range parts {

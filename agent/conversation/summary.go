@@ -27,7 +27,7 @@ func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, er
 	written := written(messages, mostWords, mostArgs)
 	for room := c.window / 5 * 3 * bytesPerToken; ; room /= 2 {
 		r := llm.Request{System: summaryPrompt, Messages: []llm.Message{{Role: llm.User, Text: tool.Shorten(written, room)}}}
-		got, err := llm.Collect(c.cfg.Model.Stream(x.ctx, r), func(chunk llm.Chunk) {
+		got, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), func(chunk llm.Chunk) {
 			if chunk.Retry != nil {
 				x.tell(Event{Kind: Heard, Chunk: llm.Chunk{Retry: chunk.Retry}})
 			}
