@@ -112,7 +112,7 @@ func (c Config) Providers() provider.Config { return models.Providers(c.Settings
 func (c Config) runner(name string, denied func() *permission.Denied, report func(sandbox.Status), disarmed func([]string)) *exec.Runner {
 	return exec.New(exec.Config{
 		Sandbox: c.Settings.Sandbox, Dir: c.Workspace(), Home: c.Home, Hide: c.State.Private(), Temp: filepath.Join(string(c.State), "tmp", name),
-		Denied: denied, Report: report, Disarmed: disarmed,
+		Denied: denied, Report: report, Disarmed: disarmed, MaxOutput: c.Settings.Limits.Message,
 	})
 }
 

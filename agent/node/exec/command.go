@@ -19,7 +19,7 @@ import (
 
 const (
 	execTimeout = time.Minute // of a command that was given none: an answer, not a job
-	execOutput  = 1 << 20     // bytes of standard output: what a reply may carry
+	execOutput  = 1 << 20     // bytes of standard output, where no Config.MaxOutput is given: what a reply may carry by default
 	execErrors  = 4 << 10     // bytes of standard error that are shown in the error
 	execFlood   = 64 << 20    // bytes after which it is no answer that it prints, nor progress
 )
@@ -76,7 +76,7 @@ func (c *Command) Answer(ctx context.Context, input []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox: %w", err)
 	}
-	spec := sandbox.Spec{Argv: c.capability.Exec, Dir: c.runner.cfg.Dir, Stdin: bytes.NewReader(input), Env: traceEnv(community.TraceOf(ctx)), Keep: execOutput, Flood: execFlood}
+	spec := sandbox.Spec{Argv: c.capability.Exec, Dir: c.runner.cfg.Dir, Stdin: bytes.NewReader(input), Env: traceEnv(community.TraceOf(ctx)), Keep: c.runner.maxOutput(), Flood: execFlood}
 	errOut := &lines{emit: func(line string) { community.Report(ctx, progressOf(line)) }}
 	if c.capability.Progress {
 		spec.Stderr = errOut
@@ -87,18 +87,18 @@ func (c *Command) Answer(ctx context.Context, input []byte) ([]byte, error) {
 	}
 	r, err := box.Run(ctx, policy, spec)
 	errOut.end()
-	return printed(ctx, r, err)
+	return printed(ctx, r, err, spec.Keep)
 }
 
 // printed is the answer that a command printed, or why there is none.
-func printed(ctx context.Context, r sandbox.Result, err error) ([]byte, error) {
+func printed(ctx context.Context, r sandbox.Result, err error, limit int) ([]byte, error) {
 	var refused *sandbox.Refusal
 	complaint := bytes.TrimSpace(r.Stderr.Head[:min(len(r.Stderr.Head), execErrors)])
 	switch {
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf("%w: %w", community.Explain(community.ErrDenied, toCaller(refused)), refused)
 	case errors.Is(err, sandbox.ErrFlood), err == nil && r.Stdout.Cut > 0:
-		return nil, community.Explain(community.ErrTooLarge, fmt.Sprintf("the command printed more than %d KiB", execOutput>>10))
+		return nil, community.Explain(community.ErrTooLarge, fmt.Sprintf("the command printed more than %d KiB (limits.message of its node)", limit>>10))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, sandbox.ErrNotStarted):

@@ -68,6 +68,18 @@ func TestACommandAnswersJSONWithJSON(t *testing.T) {
 	}
 }
 
+func TestCommandAnswersAsMuchAsItsNodeAllows(t *testing.T) {
+	c := boxed(t, sh(t, `printf '"'; head -c 3000000 /dev/zero | tr '\0' x; printf '"'`))
+	c.runner.cfg.MaxOutput = 4 << 20
+	if got, err := c.Answer(t.Context(), nil); err != nil || len(got) != 3_000_002 {
+		t.Errorf("answer of %d bytes, %v; want 3000002", len(got), err)
+	}
+	c.runner.cfg.MaxOutput = 2 << 20
+	if _, err := c.Answer(t.Context(), nil); !errors.Is(err, community.ErrTooLarge) || !strings.Contains(err.Error(), "more than 2048 KiB") {
+		t.Errorf("error = %v, want too large", err)
+	}
+}
+
 func TestACommandGetsNoKeysOfThisProcess(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "secret")
 	got, err := boxed(t, sh(t, `echo "\"$OPENAI_API_KEY\""`)).Answer(t.Context(), nil)

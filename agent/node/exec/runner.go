@@ -3,6 +3,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -31,6 +32,8 @@ type Config struct {
 	Report func(sandbox.Status)
 	// Disarmed is that of sandbox.Config.
 	Disarmed func([]string)
+	// MaxOutput is how many bytes the answer of a capability may have. Default 1 MiB.
+	MaxOutput int
 }
 
 // Runner holds commands by the sandbox that the configuration asks for. It is safe for concurrent use.
@@ -38,6 +41,8 @@ type Runner struct {
 	cfg        Config
 	held, free func() (*sandbox.Box, error) // free holds nothing: the user has switched the sandbox off
 }
+
+func (r *Runner) maxOutput() int { return cmp.Or(r.cfg.MaxOutput, execOutput) }
 
 // New returns a Runner. It finds out what the machine can hold when that is first needed.
 func New(cfg Config) *Runner {
