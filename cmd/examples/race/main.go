@@ -12,16 +12,16 @@ import (
 	"symbio/agent/step"
 )
 
-// actor is a model that says its name after a while, or fails.
-type actor struct {
+// delayedModel is a model that says its name after a while, or fails.
+type delayedModel struct {
 	name  string
 	takes time.Duration
 	err   error
 }
 
-func (a actor) Name() string { return a.name }
+func (a delayedModel) Name() string { return a.name }
 
-func (a actor) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk, error] {
+func (a delayedModel) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		select {
 		case <-ctx.Done():
@@ -33,25 +33,25 @@ func (a actor) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk, e
 	}
 }
 
-// asked is a step that asks one model.
-func asked(m llm.Model) step.Step[string, string] {
+// askModel is a step that asks one model.
+func askModel(m llm.Model) step.Step[string, string] {
 	return step.With(step.Session{Model: m}, step.GenerateText(func(q string) string { return q }))
 }
 
 func main() {
-	down := actor{name: "down", err: &llm.Error{Model: "down", Err: llm.ErrUnavailable}}
-	slow := actor{name: "slow", takes: time.Hour}
-	quick := actor{name: "quick", takes: time.Millisecond}
+	down := delayedModel{name: "down", err: &llm.Error{Model: "down", Err: llm.ErrUnavailable}}
+	slow := delayedModel{name: "slow", takes: time.Hour}
+	quick := delayedModel{name: "quick", takes: time.Millisecond}
 	ctx := context.Background()
 
 	// The first success wins. The others are cancelled, and have ended when Run returns.
-	fmt.Println(step.Race(asked(down), asked(slow), asked(quick)).Run(ctx, "who is there?"))
+	fmt.Println(step.Race(askModel(down), askModel(slow), askModel(quick)).Run(ctx, "who is there?"))
 
 	// When nobody succeeds in time it fails at once.
-	_, err := step.Timeout(20*time.Millisecond, step.Race(asked(down), asked(slow))).Run(ctx, "who is there?")
+	_, err := step.Timeout(20*time.Millisecond, step.Race(askModel(down), askModel(slow))).Run(ctx, "who is there?")
 	fmt.Println(err)
 
 	// When all fail, the error has the reasons of all.
-	_, err = step.Race(asked(down), asked(down)).Run(ctx, "who is there?")
+	_, err = step.Race(askModel(down), askModel(down)).Run(ctx, "who is there?")
 	fmt.Println(err)
 }

@@ -40,18 +40,18 @@ type conversation struct {
 	foreground bool             // see readsAhead
 	partial    []string         // lines that ended in a backslash
 	draft      string           // what was being typed when a question came
-	ended      bool             // nothing more is typed
-	asked      bool             // the prompt for a line is there
+	inputEnded      bool             // nothing more is typed
+	prompted      bool             // the prompt for a line is there
 
 	busy      int       // messages that are not answered
-	since     time.Time // when the first of them began
-	kept      []string  // steering that was given back
-	steered   []string  // what was said to turns in flight, until that is told of
-	pressed   bool      // Ctrl-C, and nothing since
+	busySince     time.Time // when the first of them began
+	unsent      []string  // steering that was given back
+	pendingSteering   []string  // what was said to turns in flight, until that is told of
+	interrupted   bool      // Ctrl-C, and nothing since
 	closing   bool      // all is said
 	deadline  *time.Timer
-	failed    error // of an answer that is none
-	agentGone error // why nothing more can be said
+	turnErr    error // of an answer that is none
+	agentErr error // why nothing more can be said
 }
 
 // readsAhead says whether what is typed may be read before it is asked for: a person is there, and the shell has not put the
@@ -89,9 +89,9 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	}
 	t := &conversation{env: env, options: o, signals: signals, view: newView(env), stream: stream, input: env.Input(), foreground: readsAhead(env), deadline: time.NewTimer(0)}
 	t.deadline.Stop()
-	t.questions = questions{client: client, ask: t.ask, notify: t.view.note}
+	t.questions = questions{client: client, show: t.showQuestion, notify: t.view.note}
 	if req.GetTask() != "" {
-		t.busy, t.since = 1, time.Now()
+		t.busy, t.busySince = 1, time.Now()
 	}
 	events := make(chan event.Event)
 	over := make(chan error, 1)
@@ -99,11 +99,11 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 		over <- receive(ctx, stream, events)
 		return nil
 	})
-	keys, giveBack, err := t.keyboard(ctx, &g)
+	keys, restoreKeys, err := t.keyboard(ctx, &g)
 	if err != nil {
 		return err
 	}
-	restore = giveBack
+	restore = restoreKeys
 	if o.Greeting != "" && t.isInteractive() {
 		t.view.note(o.Greeting)
 	}
@@ -147,7 +147,7 @@ func (t *conversation) run(ctx context.Context, events <-chan event.Event, over 
 		case e := <-events:
 			err = t.event(ctx, e)
 		case end := <-over:
-			return t.end(end)
+			return t.streamEnd(end)
 		case pressed, ok := <-keys:
 			err = t.keys(ctx, pressed, ok)
 		case line, ok := <-t.lines():
@@ -168,18 +168,18 @@ func (t *conversation) run(ctx context.Context, events <-chan event.Event, over 
 	}
 }
 
-// end is what became of a conversation whose stream has ended.
-func (t *conversation) end(err error) error {
+// streamEnd is what became of a conversation whose stream has ended.
+func (t *conversation) streamEnd(err error) error {
 	t.view.close()
 	switch {
 	case !errors.Is(err, io.EOF):
 		return err
-	case t.agentGone != nil:
-		return t.agentGone
+	case t.agentErr != nil:
+		return t.agentErr
 	case t.busy > 0:
 		return errors.New("the node ended the task without a result")
 	}
-	return t.failed
+	return t.turnErr
 }
 
 // event takes one event.
@@ -205,25 +205,25 @@ func (t *conversation) result(e event.Event) error {
 	if err != nil {
 		return err
 	}
-	t.busy, t.since = max(0, t.busy-1), time.Now()
+	t.busy, t.busySince = max(0, t.busy-1), time.Now()
 	switch {
 	case r.Status == "done":
 	case r.Over:
-		t.agentGone = fmt.Errorf("the agent is gone: %s", terminal.Printable(r.Error))
+		t.agentErr = fmt.Errorf("the agent is gone: %s", terminal.Printable(r.Error))
 	case t.options.Keep && t.isInteractive():
 		t.view.problem(problem(r))
 	default:
-		t.failed = errors.New(problem(r))
+		t.turnErr = errors.New(problem(r))
 	}
 	t.view.gap()
-	t.pressed = false
+	t.interrupted = false
 	t.closeWhenDone()
 	return nil
 }
 
 // closeWhenDone says that nothing more follows, when that is so.
 func (t *conversation) closeWhenDone() {
-	if t.busy == 0 && (!t.options.Keep || t.ended) || t.agentGone != nil {
+	if t.busy == 0 && (!t.options.Keep || t.inputEnded) || t.agentErr != nil {
 		t.closeSend()
 	}
 }
@@ -241,11 +241,11 @@ func (t *conversation) signal(s os.Signal) error {
 	if s == os.Interrupt && (t.isInteractive() || !t.options.Keep) {
 		return t.stop()
 	}
-	if t.pressed && t.closing {
+	if t.interrupted && t.closing {
 		return errInterrupted
 	}
 	if !t.isInteractive() {
-		t.failed = errInterrupted
+		t.turnErr = errInterrupted
 	}
 	return t.abort()
 }
@@ -253,7 +253,7 @@ func (t *conversation) signal(s os.Signal) error {
 // abort breaks off what is going on and leaves.
 func (t *conversation) abort() error {
 	t.deadline.Reset(closeTimeout)
-	t.pressed = true
+	t.interrupted = true
 	if t.busy > 0 && !t.closing {
 		if err := t.interrupt(); err != nil {
 			return err
@@ -266,21 +266,21 @@ func (t *conversation) abort() error {
 // stop is Ctrl-C: it breaks an answer off; the second one leaves at once.
 func (t *conversation) stop() error {
 	switch {
-	case t.pressed:
+	case t.interrupted:
 		if t.busy == 0 && t.options.Keep && !t.closing {
 			t.closeSend()
 			return nil
 		}
 		return errInterrupted
 	case t.busy == 0 && t.editor != nil && len(t.editor.Text) > 0:
-		t.editor.Take()
+		t.editor.Clear()
 		return nil
 	case t.busy == 0:
-		t.pressed = true
+		t.interrupted = true
 		t.view.note("Ctrl-C again leaves")
 		return nil
 	}
-	t.pressed = true
+	t.interrupted = true
 	return t.interrupt()
 }
 
@@ -323,11 +323,11 @@ func (t *conversation) draw() {
 
 func (t *conversation) hint() string {
 	switch {
-	case t.busy > 0 && t.pressed:
+	case t.busy > 0 && t.interrupted:
 		return "stopping (Ctrl-C again leaves)"
 	case t.busy > 0:
-		return t.view.transcriptView.status(t.view.now(), t.since) + " (type to steer, Ctrl-C stops it)"
-	case len(t.kept) > 0:
+		return t.view.transcriptView.status(t.view.now(), t.busySince) + " (type to steer, Ctrl-C stops it)"
+	case len(t.unsent) > 0:
 		return "Enter sends what was kept"
 	}
 	return ""
@@ -336,15 +336,15 @@ func (t *conversation) hint() string {
 // drawStatus is draw where whole lines are read.
 func (t *conversation) drawStatus() {
 	s := t.view.screen
-	idle := t.busy == 0 && t.options.Keep && !t.closing && !t.ended
+	idle := t.busy == 0 && t.options.Keep && !t.closing && !t.inputEnded
 	switch {
-	case t.isInteractive() && idle && !t.asked:
+	case t.isInteractive() && idle && !t.prompted:
 		s.setInput("", 0)
-		t.asked = true
+		t.prompted = true
 		fmt.Fprint(t.env.Err, "> ")
 	case t.isInteractive() || t.busy == 0 || len(t.questions.open) > 0:
 		s.setInput("", 0) // what is typed stands there
 	default:
-		s.setInput(s.styled(styleDim, terminal.Fit("  "+t.view.transcriptView.status(t.view.now(), t.since), s.Columns())), 0)
+		s.setInput(s.styled(styleDim, terminal.Fit("  "+t.view.transcriptView.status(t.view.now(), t.busySince), s.Columns())), 0)
 	}
 }

@@ -28,7 +28,7 @@ const (
 func (t *conversation) keyboard(ctx context.Context, g *errgroup.Group) (keys <-chan []rune, restore func() error, err error) {
 	in, ok := t.env.In.(*os.File)
 	s := t.view.screen
-	if !ok || !t.foreground || s == nil || s.still || !terminal.CanRaw(in) {
+	if !ok || !t.foreground || s == nil || s.dumb || !terminal.CanRaw(in) {
 		return nil, func() error { return nil }, nil
 	}
 	raw, err := terminal.MakeRaw(in)
@@ -67,12 +67,12 @@ func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error 
 	for _, key := range pressed {
 		var err error
 		switch t.editor.Press(key) {
-		case terminal.EditSend:
-			err = t.enter(ctx, t.editor.Take())
-		case terminal.EditStop:
+		case terminal.EditSubmit:
+			err = t.submit(ctx, t.editor.Clear())
+		case terminal.EditInterrupt:
 			err = t.stop()
-		case terminal.EditEnd:
-			t.ended = true
+		case terminal.EditEOF:
+			t.inputEnded = true
 			t.closeWhenDone()
 		}
 		if err != nil {
@@ -87,7 +87,7 @@ func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error 
 func (t *conversation) lines() <-chan string {
 	watched := t.foreground && (t.env.OutIsTerminal || t.env.ErrIsTerminal)
 	switch {
-	case t.editor != nil || t.ended || t.closing:
+	case t.editor != nil || t.inputEnded || t.closing:
 		return nil
 	case len(t.questions.open) > 0, watched, t.options.Keep && t.busy == 0:
 		return t.input.Next()
@@ -97,30 +97,30 @@ func (t *conversation) lines() <-chan string {
 
 // line takes one line, or the end of them.
 func (t *conversation) line(ctx context.Context, line string, ok bool) error {
-	t.asked = false
+	t.prompted = false
 	if !ok {
-		t.ended = true
+		t.inputEnded = true
 		if t.input.Err != nil {
 			return fmt.Errorf("reading standard input: %w", t.input.Err)
 		}
 		t.closeWhenDone()
-		return t.unanswered(ctx)
+		return t.denyUnanswered(ctx)
 	}
 	if len(t.questions.open) > 0 {
-		return t.enter(ctx, line)
+		return t.submit(ctx, line)
 	}
-	text, more := command.Continued(t.partial, line)
+	text, more := command.JoinContinued(t.partial, line)
 	if more {
 		t.partial = append(t.partial, strings.TrimSuffix(line, `\`))
 		return nil
 	}
 	t.partial = nil
-	return t.enter(ctx, text)
+	return t.submit(ctx, text)
 }
 
-// enter takes what was typed: an answer, a command, or a message.
-func (t *conversation) enter(ctx context.Context, text string) error {
-	t.pressed = false
+// submit takes what was typed: an answer, a command, or a message.
+func (t *conversation) submit(ctx context.Context, text string) error {
+	t.interrupted = false
 	if len(t.questions.open) > 0 {
 		if t.draft != "" && strings.TrimSpace(text) == "" {
 			return nil // meant for what was being typed, not for a question that came just then
@@ -141,7 +141,7 @@ func (t *conversation) enter(ctx context.Context, text string) error {
 			text = text[1:]
 		}
 	}
-	if strings.TrimSpace(text) == "" && (t.busy > 0 || len(t.kept) == 0) {
+	if strings.TrimSpace(text) == "" && (t.busy > 0 || len(t.unsent) == 0) {
 		return nil
 	}
 	if t.busy > 0 {
@@ -154,12 +154,12 @@ func (t *conversation) enter(ctx context.Context, text string) error {
 // sendMessage gives the agent its next message, and with it what it was to be told before.
 func (t *conversation) sendMessage(text string) error {
 	if text = strings.TrimSpace(text); text != "" {
-		t.kept = append(t.kept, text)
+		t.unsent = append(t.unsent, text)
 	}
-	text, t.kept = strings.Join(t.kept, "\n"), nil
+	text, t.unsent = strings.Join(t.unsent, "\n"), nil
 	t.view.echo(text)
 	if t.busy++; t.busy == 1 {
-		t.since = t.view.now()
+		t.busySince = t.view.now()
 	}
 	return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Next{Next: &symbiov1.NextMessage{Text: text}}})
 }
@@ -167,7 +167,7 @@ func (t *conversation) sendMessage(text string) error {
 // steer says something to the turn in flight.
 func (t *conversation) steer(text string) error {
 	text = strings.TrimSpace(text)
-	t.steered = append(t.steered, text)
+	t.pendingSteering = append(t.pendingSteering, text)
 	return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Steer{Steer: &symbiov1.SteerMessage{Text: text}}})
 }
 
@@ -186,7 +186,7 @@ func (t *conversation) receipt(e event.Event) error {
 	if err != nil {
 		return err
 	}
-	i := slices.Index(t.steered, r.Text)
+	i := slices.Index(t.pendingSteering, r.Text)
 	if i < 0 && e.Type == "receipt" {
 		return nil
 	}
@@ -194,7 +194,7 @@ func (t *conversation) receipt(e event.Event) error {
 		return t.view.event(e) // said elsewhere, or to another agent
 	}
 	if r.Outcome != "kept" { // else it has an event when it is delivered
-		t.steered = slices.Delete(t.steered, i, i+1)
+		t.pendingSteering = slices.Delete(t.pendingSteering, i, i+1)
 	}
 	text := visible.TruncateRunes(firstLine(r.Text), 60)
 	switch {
@@ -203,7 +203,7 @@ func (t *conversation) receipt(e event.Event) error {
 	case r.Outcome == "kept" && t.options.Keep:
 		t.view.note("goes with the next message: " + text)
 	case t.options.Keep:
-		t.kept = append(t.kept, r.Text)
+		t.unsent = append(t.unsent, r.Text)
 		t.view.note("not delivered, kept for your next message (Enter sends it): " + text)
 	default:
 		t.view.note("not delivered: " + text)
@@ -217,13 +217,13 @@ func (t *conversation) question(ctx context.Context, e event.Event) error {
 		return err
 	}
 	t.resume()
-	return t.unanswered(ctx)
+	return t.denyUnanswered(ctx)
 }
 
-// ask shows a question. What was being typed is no answer to it.
-func (t *conversation) ask(q event.Fields) {
+// showQuestion shows a question. What was being typed is no answer to it.
+func (t *conversation) showQuestion(q event.Fields) {
 	if t.editor != nil && len(t.editor.Text) > 0 {
-		t.draft = t.editor.Take()
+		t.draft = t.editor.Clear()
 	}
 	t.view.question(q, t.editor != nil)
 }
@@ -235,15 +235,15 @@ func (t *conversation) resume() {
 	}
 	if t.draft != "" && len(t.editor.Text) == 0 {
 		t.editor.Text = []rune(t.draft)
-		t.editor.At = len(t.editor.Text)
+		t.editor.Cursor = len(t.editor.Text)
 	}
 	t.draft = ""
 	t.view.release()
 }
 
-// unanswered denies what nobody is left to answer.
-func (t *conversation) unanswered(ctx context.Context) error {
-	for t.ended && t.editor == nil && len(t.questions.open) > 0 {
+// denyUnanswered denies what nobody is left to answer.
+func (t *conversation) denyUnanswered(ctx context.Context) error {
+	for t.inputEnded && t.editor == nil && len(t.questions.open) > 0 {
 		if err := t.questions.answer(ctx, ""); err != nil {
 			return err
 		}

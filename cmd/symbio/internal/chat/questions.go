@@ -21,7 +21,7 @@ type questions struct {
 	client symbiov1.ControlClient
 	open   []event.Fields
 	// ask shows a question, tell what became of it.
-	ask    func(q event.Fields)
+	show    func(q event.Fields)
 	notify func(text string)
 }
 
@@ -36,7 +36,7 @@ func (s *questions) event(e event.Event) error {
 	}
 	if e.Type == "approval" {
 		if s.open = append(s.open, q); len(s.open) == 1 {
-			s.ask(q)
+			s.show(q)
 		}
 		return nil
 	}
@@ -54,18 +54,18 @@ func (s *questions) event(e event.Event) error {
 func (s *questions) remove(i int) {
 	s.open = slices.Delete(s.open, i, i+1)
 	if i == 0 && len(s.open) > 0 {
-		s.ask(s.open[0])
+		s.show(s.open[0])
 	}
 }
 
 // answer answers the question that is put.
 func (s *questions) answer(ctx context.Context, line string) error {
 	q := s.open[0]
-	said := strings.ToLower(strings.TrimSpace(line))
+	reply := strings.ToLower(strings.TrimSpace(line))
 	r := &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest, By: "terminal"}
-	r.Always = said == "a" || said == "always"
-	r.Lasting = len(q.Rules) > 0 && (said == "l" || said == "lasting")
-	r.Allow = r.Always || r.Lasting || said == "y" || said == "yes"
+	r.Always = reply == "a" || reply == "always"
+	r.Lasting = len(q.Rules) > 0 && (reply == "l" || reply == "lasting")
+	r.Allow = r.Always || r.Lasting || reply == "y" || reply == "yes"
 	_, err := s.client.Answer(ctx, r)
 	if status.Code(err) == codes.NotFound { // in this very moment
 		s.notify(answeredElsewhere)

@@ -17,40 +17,40 @@ type screen struct {
 	Columns func() int
 	Color   bool
 	// still: the terminal cannot move its cursor. Prose is written as it comes, and there is no row to type in.
-	still bool
+	dumb bool
 
-	gap    bool   // what comes next is set off by an empty line
-	part   string // the unfinished row of prose
-	bottom string // the row below, already cut to fit; "" = none
+	blankBefore    bool   // what comes next is set off by an empty line
+	partialRow   string // the unfinished row of prose
+	inputRow string // the row below, already cut to fit; "" = none
 	cursor int    // the column in it
-	drawn  int    // how many of the two are on the terminal
+	drawnRows  int    // how many of the two are on the terminal
 	err    error  // the first of writing
 }
 
 // prose adds to the text that streams. It may end anywhere.
 func (s *screen) prose(text string) {
 	text = printableLines(text)
-	if s.still {
+	if s.dumb {
 		s.write(text)
-		s.part += text
-		s.part = s.part[strings.LastIndexByte(s.part, '\n')+1:]
+		s.partialRow += text
+		s.partialRow = s.partialRow[strings.LastIndexByte(s.partialRow, '\n')+1:]
 		return
 	}
 	columns := s.Columns()
 	var done strings.Builder
 	for i, line := range strings.Split(text, "\n") {
 		if i > 0 {
-			done.WriteString(strings.TrimRight(s.part, " ") + "\n")
-			s.part = ""
+			done.WriteString(strings.TrimRight(s.partialRow, " ") + "\n")
+			s.partialRow = ""
 		}
-		s.part += line
+		s.partialRow += line
 		for {
-			row, rest := terminal.BreakRow(s.part, columns)
+			row, rest := terminal.BreakRow(s.partialRow, columns)
 			if rest == "" {
 				break
 			}
 			done.WriteString(strings.TrimRight(row, " ") + "\n")
-			s.part = rest
+			s.partialRow = rest
 		}
 	}
 	s.draw(done.String())
@@ -58,12 +58,12 @@ func (s *screen) prose(text string) {
 
 // finish ends the row of prose, if one is unfinished.
 func (s *screen) finish() {
-	if s.part == "" {
+	if s.partialRow == "" {
 		return
 	}
-	part := s.part
-	s.part = ""
-	if s.still {
+	part := s.partialRow
+	s.partialRow = ""
+	if s.dumb {
 		s.write("\n")
 		return
 	}
@@ -82,14 +82,14 @@ const (
 func (s *screen) lines(look, text string) {
 	s.finish()
 	var b strings.Builder
-	if s.gap {
+	if s.blankBefore {
 		b.WriteString("\n")
-		s.gap = false
+		s.blankBefore = false
 	}
 	for _, row := range terminal.Rows(text, s.Columns()) {
 		b.WriteString(s.styled(look, row) + "\n")
 	}
-	if s.still {
+	if s.dumb {
 		s.write(b.String())
 		return
 	}
@@ -105,32 +105,32 @@ func (s *screen) styled(look, text string) string {
 
 // setInput sets the row for what is typed; it must fit. "" takes it away.
 func (s *screen) setInput(row string, cursor int) {
-	if s.still || row == s.bottom && cursor == s.cursor {
+	if s.dumb || row == s.inputRow && cursor == s.cursor {
 		return
 	}
-	s.bottom, s.cursor = row, cursor
+	s.inputRow, s.cursor = row, cursor
 	s.draw("")
 }
 
 // draw writes whole lines above the rows that change, and these anew.
 func (s *screen) draw(done string) {
 	var b strings.Builder
-	if s.drawn > 1 {
-		fmt.Fprintf(&b, "\x1b[%dA", s.drawn-1)
+	if s.drawnRows > 1 {
+		fmt.Fprintf(&b, "\x1b[%dA", s.drawnRows-1)
 	}
-	if s.drawn > 0 {
+	if s.drawnRows > 0 {
 		b.WriteString("\r\x1b[J")
 	}
-	b.WriteString(done + strings.TrimRight(s.part, " "))
-	s.drawn = 0
-	if s.part != "" {
-		s.drawn++
+	b.WriteString(done + strings.TrimRight(s.partialRow, " "))
+	s.drawnRows = 0
+	if s.partialRow != "" {
+		s.drawnRows++
 	}
-	if s.bottom != "" {
-		if s.drawn++; s.drawn > 1 {
+	if s.inputRow != "" {
+		if s.drawnRows++; s.drawnRows > 1 {
 			b.WriteString("\n")
 		}
-		b.WriteString(s.bottom + "\r")
+		b.WriteString(s.inputRow + "\r")
 		if s.cursor > 0 {
 			fmt.Fprintf(&b, "\x1b[%dC", s.cursor)
 		}
@@ -158,8 +158,8 @@ func printableLines(text string) string {
 // styledLine writes one line that is cut and dressed already.
 func (s *screen) styledLine(line string) {
 	s.finish()
-	s.gap = false
-	if s.still {
+	s.blankBefore = false
+	if s.dumb {
 		s.write(line + "\n")
 		return
 	}
@@ -180,5 +180,5 @@ func NewScreen(env *command.Env) *screen {
 		return nil
 	}
 	dumb := env.Getenv("TERM") == "dumb"
-	return &screen{w: w, Columns: func() int { return terminal.Columns(w) }, Color: env.Getenv("NO_COLOR") == "" && !dumb, still: dumb}
+	return &screen{w: w, Columns: func() int { return terminal.Columns(w) }, Color: env.Getenv("NO_COLOR") == "" && !dumb, dumb: dumb}
 }

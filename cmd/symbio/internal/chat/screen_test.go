@@ -124,9 +124,9 @@ func TestAScreenShowsAllThatIsSaidInItsOrderAndTheRowThatIsTypedBelow(t *testing
 				s.setInput("", 0)
 			}
 			rows := g.lines()
-			if s.bottom != "" {
-				if last := rows[len(rows)-1]; last != strings.TrimRight(s.bottom, " ") || g.row != len(rows)-1 || g.column != s.cursor {
-					t.Fatalf("the last row is %q with the cursor in row %d at %d, want %q at %d", last, g.row, g.column, s.bottom, s.cursor)
+			if s.inputRow != "" {
+				if last := rows[len(rows)-1]; last != strings.TrimRight(s.inputRow, " ") || g.row != len(rows)-1 || g.column != s.cursor {
+					t.Fatalf("the last row is %q with the cursor in row %d at %d, want %q at %d", last, g.row, g.column, s.inputRow, s.cursor)
 				}
 				rows = rows[:len(rows)-1]
 			}
@@ -142,7 +142,7 @@ func TestAScreenShowsAllThatIsSaidInItsOrderAndTheRowThatIsTypedBelow(t *testing
 
 func TestATerminalThatCannotMoveItsCursorGetsTextAlone(t *testing.T) {
 	var b strings.Builder
-	s := &screen{w: &b, Columns: func() int { return 20 }, still: true}
+	s := &screen{w: &b, Columns: func() int { return 20 }, dumb: true}
 	s.prose("a sentence that is ")
 	s.setInput("> typed", 2)
 	s.prose("longer than a row")

@@ -9,35 +9,35 @@ import (
 
 // SpentText says in one line what a tree of agents has used.
 func SpentText(s budget.Spent) string {
-	return Counted(s.Agents+1, "agent") + " · " + price(s) + " · " + took(time.Duration(s.Wall*float64(time.Second)))
+	return Plural(s.Agents+1, "agent") + " · " + usageText(s) + " · " + durationText(time.Duration(s.Wall*float64(time.Second)))
 }
 
-// spentAfter says what one agent has used in its time; s may be nil.
-func spentAfter(s *budget.Spent, d time.Duration) string {
+// usageAndTime says what one agent has used in its time; s may be nil.
+func usageAndTime(s *budget.Spent, d time.Duration) string {
 	if s == nil {
-		return took(d)
+		return durationText(d)
 	}
-	return price(*s) + " · " + took(d)
+	return usageText(*s) + " · " + durationText(d)
 }
 
-func price(s budget.Spent) string {
-	text := Counted(s.ModelCalls, "model call") + " · " + Rounded(s.Tokens) + " tokens"
+func usageText(s budget.Spent) string {
+	text := Plural(s.ModelCalls, "model call") + " · " + RoundedCount(s.Tokens) + " tokens"
 	if s.Cost > 0 {
 		text += fmt.Sprintf(" · $%.*f", decimals(s.Cost), s.Cost)
 	}
 	return text
 }
 
-// Counted is a number of things in words: "1 skill", "2 skills".
-func Counted(n int, what string) string {
+// Plural is a number of things in words: "1 skill", "2 skills".
+func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Rounded is a large number as people say it.
-func Rounded(n int64) string {
+// RoundedCount is a large number as people say it.
+func RoundedCount(n int64) string {
 	switch {
 	case n < 10_000:
 		return fmt.Sprint(n)

@@ -22,9 +22,9 @@ type transcriptView struct {
 	prose   bool // the terminal is where the answer goes
 	root    string
 	agents  map[string]*agentRow
-	spoken  string         // by the first agent in its latest turn
+	turnText  string         // by the first agent in its latest turn
 	turn    int            // which that is
-	held    []string       // lines of sub-agents, while the first one is in the middle of a sentence
+	heldLines    []string       // lines of sub-agents, while the first one is in the middle of a sentence
 	running []*runningCall // calls that have not ended, the latest last
 }
 
@@ -43,11 +43,11 @@ type runningCall struct {
 	began       time.Time
 }
 
-// maxHeld is how many lines of sub-agents wait for the end of a sentence.
-const maxHeld = 50
+// maxHeldLines is how many lines of sub-agents wait for the end of a sentence.
+const maxHeldLines = 50
 
-// maxRunning bounds the calls that are remembered: of more, the oldest end without a line.
-const maxRunning = 1000
+// maxRunningCalls bounds the calls that are remembered: of more, the oldest end without a line.
+const maxRunningCalls = 1000
 
 func newTranscriptView(s *screen, prose bool) *transcriptView {
 	return &transcriptView{screen: s, prose: prose, agents: map[string]*agentRow{}}
@@ -55,81 +55,81 @@ func newTranscriptView(s *screen, prose bool) *transcriptView {
 
 // event shows one event.
 func (s *transcriptView) event(e event.Event) {
-	h, _ := e.Fields() // what cannot be read is shown without
-	who := s.agent(e, h)
+	f, _ := e.Fields() // what cannot be read is shown without
+	row := s.agent(e, f)
 	switch e.Type {
 	case "task":
-		if who.began = e.Time; who.depth > 0 {
-			s.agentLine(who, StyleBold, h.Text)
+		if row.began = e.Time; row.depth > 0 {
+			s.agentLine(row, StyleBold, f.Text)
 		}
 	case "text":
-		s.text(who, h)
+		s.text(row, f)
 	case "tool_call":
-		s.begin(e, h)
+		s.beginCall(e, f)
 	case "progress":
-		if d := s.find(e.Agent, h.Call); d != nil {
-			d.progress = progressText(h)
+		if d := s.findCall(e.Agent, f.Call); d != nil {
+			d.progress = progressText(f)
 		}
 	case "tool_result":
-		s.end(e, who, h)
+		s.endCall(e, row, f)
 	case "turn":
-		if who.depth == 0 {
+		if row.depth == 0 {
 			s.screen.finish()
 			s.release()
 		}
 	case "done":
-		if who.depth > 0 {
-			s.agentLine(who, styleDim, "is done  "+spentAfter(h.Spent, e.Time.Sub(who.began)))
+		if row.depth > 0 {
+			s.agentLine(row, styleDim, "is done  "+usageAndTime(f.Spent, e.Time.Sub(row.began)))
 		}
 	case "failed":
-		if who.depth > 0 {
-			s.agentLine(who, styleBad, "failed: "+h.Why+"  "+spentAfter(h.Spent, e.Time.Sub(who.began)))
+		if row.depth > 0 {
+			s.agentLine(row, styleBad, "failed: "+f.Why+"  "+usageAndTime(f.Spent, e.Time.Sub(row.began)))
 		}
 	default:
-		s.aside(e, who, h)
+		s.notice(e, row, f)
 	}
 }
 
 // textOnly shows only what the first agent says.
 func (s *transcriptView) textOnly(e event.Event) {
-	h, _ := e.Fields() // what cannot be read is shown without
-	who := s.agent(e, h)
+	f, _ := e.Fields() // what cannot be read is shown without
+	row := s.agent(e, f)
 	switch {
-	case who.depth > 0 || e.Agent == "":
+	case row.depth > 0 || e.Agent == "":
 	case e.Type == "text":
-		s.text(who, h)
+		s.text(row, f)
 	default:
 		s.screen.finish()
 	}
 }
 
-// aside shows what is neither text nor a tool.
-func (s *transcriptView) aside(e event.Event, who *agentRow, h event.Fields) {
+// notice shows what is neither text nor a tool.
+func (s *transcriptView) notice(e event.Event, row *agentRow, f event.Fields) {
 	switch e.Type {
 	case "retry":
-		s.agentLine(who, styleDim, fmt.Sprintf("%s is asked in %.3gs, because %s", cmp.Or(h.Next, "the model"), h.Wait, h.Why))
+		s.agentLine(row, styleDim, fmt.Sprintf("%s is asked in %.3gs, because %s", cmp.Or(f.Next, "the model"), f.Wait, f.Why))
 	case "skill":
-		s.agentLine(who, styleDim, "takes the skill "+h.Text)
+		s.agentLine(row, styleDim, "takes the skill "+f.Text)
 	case "notice", "warning":
-		s.agentLine(who, stylePlain, cmp.Or(h.Text, h.Why))
+		s.agentLine(row, stylePlain, cmp.Or(f.Text, f.Why))
 	case "compacted":
-		s.agentLine(who, styleDim, "makes room in the model's context: "+h.Text)
+		s.agentLine(row, styleDim, "makes room in the model's context: "+f.Text)
 	case "steered":
-		s.agentLine(who, styleDim, h.Outcome+", from elsewhere: "+h.Text)
+		s.agentLine(row, styleDim, f.Outcome+", from elsewhere: "+f.Text)
 	case "gap":
-		s.agentLine(who, styleDim, fmt.Sprintf("%d events are not shown: there were too many at once", h.Missed))
+		s.agentLine(row, styleDim, fmt.Sprintf("%d events are not shown: there were too many at once", f.Missed))
 	}
 }
 
 // agent is whose event it is. The first one that is seen is the first agent.
-func (s *transcriptView) agent(e event.Event, h event.Fields) *agentRow {
+func (s *transcriptView) agent(e event.Event, f event.Fields) *agentRow {
 	if e.Agent == "" {
 		return &agentRow{}
 	}
 	a := s.agents[e.Agent]
 	if a == nil {
 		a = &agentRow{began: e.Time}
-		if p := s.agents[h.Parent]; p != nil {
+		if p := s.agents[f.Parent]; p != nil {
 			a.depth = p.depth + 1
 		}
 		if s.root == "" {
@@ -137,43 +137,43 @@ func (s *transcriptView) agent(e event.Event, h event.Fields) *agentRow {
 		}
 		s.agents[e.Agent] = a
 	}
-	a.name = cmp.Or(h.Name, a.name)
+	a.name = cmp.Or(f.Name, a.name)
 	return a
 }
 
 // text adds prose; what sub-agents say is for their parents.
-func (s *transcriptView) text(who *agentRow, h event.Fields) {
-	if who.depth > 0 {
+func (s *transcriptView) text(row *agentRow, f event.Fields) {
+	if row.depth > 0 {
 		return
 	}
-	if h.Turn != s.turn {
-		s.turn, s.spoken = h.Turn, ""
+	if f.Turn != s.turn {
+		s.turn, s.turnText = f.Turn, ""
 	}
-	text := h.Text
-	if s.spoken == "" {
+	text := f.Text
+	if s.turnText == "" {
 		text = strings.TrimLeft(text, "\n")
 	}
-	s.spoken += text
+	s.turnText += text
 	if s.prose {
 		s.screen.prose(text)
 	}
-	if s.screen.part == "" {
+	if s.screen.partialRow == "" {
 		s.release()
 	}
 }
 
-func (s *transcriptView) begin(e event.Event, h event.Fields) {
+func (s *transcriptView) beginCall(e event.Event, f event.Fields) {
 	if e.Agent == s.root {
 		s.screen.finish()
 		s.release()
 	}
-	if len(s.running) >= maxRunning {
-		s.running = slices.Delete(s.running, 0, maxRunning/2)
+	if len(s.running) >= maxRunningCalls {
+		s.running = slices.Delete(s.running, 0, maxRunningCalls/2)
 	}
-	s.running = append(s.running, &runningCall{agent: e.Agent, call: h.Call, what: strings.TrimSpace(h.Tool + " " + ArgSummary(h.Args)), began: e.Time})
+	s.running = append(s.running, &runningCall{agent: e.Agent, call: f.Call, what: strings.TrimSpace(f.Tool + " " + ArgSummary(f.Args)), began: e.Time})
 }
 
-func (s *transcriptView) find(agent, call string) *runningCall {
+func (s *transcriptView) findCall(agent, call string) *runningCall {
 	for _, d := range s.running {
 		if d.agent == agent && d.call == call {
 			return d
@@ -182,35 +182,35 @@ func (s *transcriptView) find(agent, call string) *runningCall {
 	return nil
 }
 
-// end shows a call that has ended: what, what came of it, how long it took.
-func (s *transcriptView) end(e event.Event, who *agentRow, h event.Fields) {
-	what, time := h.Tool, ""
-	if d := s.find(e.Agent, h.Call); d != nil {
-		what, time = d.what, took(e.Time.Sub(d.began))
+// endCall shows a call that has ended: what, what came of it, how long it took.
+func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
+	what, time := f.Tool, ""
+	if d := s.findCall(e.Agent, f.Call); d != nil {
+		what, time = d.what, durationText(e.Time.Sub(d.began))
 		s.running = slices.DeleteFunc(s.running, func(o *runningCall) bool { return o == d })
 	}
-	look, came := styleDim, outcome(h.Text)
-	if h.Failed {
-		look, came = styleBad, "failed: "+firstLine(h.Text)
+	look, came := styleDim, resultSummary(f.Text)
+	if f.Failed {
+		look, came = styleBad, "failed: "+firstLine(f.Text)
 	}
-	room := s.screen.Columns() - 1 - terminal.Width(prefix(who)+time) - 4
+	room := s.screen.Columns() - 1 - terminal.Width(prefix(row)+time) - 4
 	what = terminal.Clip(what, max(room-terminal.Width(came), room/2))
-	s.agentLine(who, look, strings.TrimRight(what+"  "+terminal.Clip(came, room-terminal.Width(what))+"  "+time, " "))
+	s.agentLine(row, look, strings.TrimRight(what+"  "+terminal.Clip(came, room-terminal.Width(what))+"  "+time, " "))
 }
 
 // prefix is what stands before a line about an agent.
-func prefix(who *agentRow) string {
-	if who.depth == 0 {
+func prefix(row *agentRow) string {
+	if row.depth == 0 {
 		return "  "
 	}
-	return strings.Repeat("  ", who.depth+1) + terminal.Clip(terminal.Printable(who.name), 24) + "  "
+	return strings.Repeat("  ", row.depth+1) + terminal.Clip(terminal.Printable(row.name), 24) + "  "
 }
 
 // agentLine shows a line about an agent: at once, or when the first one has ended its sentence.
-func (s *transcriptView) agentLine(who *agentRow, look, text string) {
-	line := s.screen.styled(look, terminal.Fit(prefix(who)+text, s.screen.Columns()))
-	if who.depth > 0 && s.screen.part != "" && len(s.held) < maxHeld {
-		s.held = append(s.held, line)
+func (s *transcriptView) agentLine(row *agentRow, look, text string) {
+	line := s.screen.styled(look, terminal.Fit(prefix(row)+text, s.screen.Columns()))
+	if row.depth > 0 && s.screen.partialRow != "" && len(s.heldLines) < maxHeldLines {
+		s.heldLines = append(s.heldLines, line)
 		return
 	}
 	s.release()
@@ -219,8 +219,8 @@ func (s *transcriptView) agentLine(who *agentRow, look, text string) {
 
 // release shows the lines that were held back.
 func (s *transcriptView) release() {
-	held := s.held
-	s.held = nil
+	held := s.heldLines
+	s.heldLines = nil
 	for _, line := range held {
 		s.screen.styledLine(line)
 	}
@@ -250,10 +250,10 @@ func (s *transcriptView) finish(text string) {
 	s.screen.finish()
 	s.release()
 	s.running, s.turn = nil, 0
-	if s.prose && text != "" && strings.TrimSpace(text) != strings.TrimSpace(s.spoken) {
+	if s.prose && text != "" && strings.TrimSpace(text) != strings.TrimSpace(s.turnText) {
 		s.screen.lines(stylePlain, text)
 	}
-	s.spoken = ""
+	s.turnText = ""
 }
 
 // argSummaryKeys are the arguments that say most of a call, the best first.
@@ -273,8 +273,8 @@ func ArgSummary(args json.RawMessage) string {
 	return visible.TruncateRunes(strings.Trim(command.PlainJSON(args), "{}"), 80)
 }
 
-// outcome is a result in a few words.
-func outcome(text string) string {
+// resultSummary is a result in a few words.
+func resultSummary(text string) string {
 	text = strings.TrimSpace(text)
 	if n := strings.Count(text, "\n") + 1; n > 1 {
 		return fmt.Sprintf("%d lines", n)
@@ -290,15 +290,15 @@ func firstLine(text string) string {
 	return terminal.Printable(line)
 }
 
-func progressText(h event.Fields) string {
-	if h.Total > 0 {
-		return fmt.Sprintf("%.0f%% %s", 100*h.Done/h.Total, terminal.Printable(h.Text))
+func progressText(f event.Fields) string {
+	if f.Total > 0 {
+		return fmt.Sprintf("%.0f%% %s", 100*f.Done/f.Total, terminal.Printable(f.Text))
 	}
-	return terminal.Printable(h.Text)
+	return terminal.Printable(f.Text)
 }
 
-// took is a duration as people say it.
-func took(d time.Duration) string {
+// durationText is a duration as people say it.
+func durationText(d time.Duration) string {
 	switch {
 	case d < 0:
 		return ""

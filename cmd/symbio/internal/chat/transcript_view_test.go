@@ -77,7 +77,7 @@ func TestAnAnswerThatWasNotStreamedIsShownAtTheEnd(t *testing.T) {
 			t.Errorf("with the result %q shown is %q, want %q", text, got, want)
 		}
 	}
-	if s, got := played(60, false, said); got != "" || s.spoken != "the answer\n" {
+	if s, got := played(60, false, said); got != "" || s.turnText != "the answer\n" {
 		t.Errorf("where the answer goes elsewhere, shown is %q", got)
 	}
 }

@@ -18,12 +18,12 @@ type view struct {
 	screen         *screen // the terminal that is written to; nil = none
 	transcriptView *transcriptView
 	pretty         bool          // events are shown on the screen, too
-	wait           bool          // a question stands there, and nothing is put below it
-	held           []event.Event // what happened meanwhile
+	paused           bool          // a question stands there, and nothing is put below it
+	heldEvents           []event.Event // what happened meanwhile
 }
 
-// maxWaiting is how many events wait for the answer to a question; more are shown below it.
-const maxWaiting = 1000
+// maxHeldEvents is how many events wait for the answer to a question; more are shown below it.
+const maxHeldEvents = 1000
 
 func newView(env *command.Env) *view {
 	s := &view{env: env, pretty: env.ErrIsTerminal, screen: NewScreen(env)}
@@ -48,8 +48,8 @@ func (s *view) event(e event.Event) error {
 	switch {
 	case s.env.JSON:
 		return s.env.PrintLine(e)
-	case s.wait && len(s.held) < maxWaiting:
-		s.held = append(s.held, e)
+	case s.paused && len(s.heldEvents) < maxHeldEvents:
+		s.heldEvents = append(s.heldEvents, e)
 		return nil
 	case s.screen != nil && s.pretty:
 		s.transcriptView.event(e)
@@ -85,7 +85,7 @@ func (s *view) result(e event.Event) (r event.Fields, err error) {
 		s.transcriptView.finish(r.Text)
 	}
 	if !s.env.OutIsTerminal && r.Text != "" {
-		err = s.env.PrintAnswer([]byte(r.Text))
+		err = s.env.PrintPayload([]byte(r.Text))
 	}
 	if r.Spent != nil {
 		s.note(SpentText(*r.Spent))
@@ -96,7 +96,7 @@ func (s *view) result(e event.Event) (r event.Fields, err error) {
 // gap sets off what comes next.
 func (s *view) gap() {
 	if s.screen != nil {
-		s.screen.gap = true
+		s.screen.blankBefore = true
 	}
 }
 
@@ -131,7 +131,7 @@ func (s *view) printTranscript(e event.Event) error {
 
 // question shows what a person is to decide; row: the answer is typed in a row of its own.
 func (s *view) question(q event.Fields, row bool) {
-	s.wait = true
+	s.paused = true
 	if !row {
 		if s.screen != nil {
 			s.screen.finish()
@@ -145,9 +145,9 @@ func (s *view) question(q event.Fields, row bool) {
 
 // release shows what happened while a question stood there.
 func (s *view) release() {
-	s.wait = false
-	held := s.held
-	s.held = nil
+	s.paused = false
+	held := s.heldEvents
+	s.heldEvents = nil
 	for _, e := range held {
 		_ = s.event(e) // writing to a screen keeps its error
 	}
@@ -155,7 +155,7 @@ func (s *view) release() {
 
 // echo shows what was typed, once its row is empty again.
 func (s *view) echo(text string) {
-	if s.screen != nil && !s.screen.still {
+	if s.screen != nil && !s.screen.dumb {
 		s.screen.lines(StyleBold, "> "+text)
 	}
 }

@@ -70,7 +70,7 @@ func TestNothingIsShownBelowAQuestionUntilItIsAnswered(t *testing.T) {
 func TestOwnSteeringIsNotFromElsewhere(t *testing.T) {
 	for _, order := range [][]string{{"receipt:kept", "steered:delivered"}, {"steered:delivered", "receipt:delivered"}} {
 		a, stdout, stderr := onTerminals(true, true)
-		c := &conversation{env: a, options: Options{Keep: true}, view: newView(a), steered: []string{"stop that"}}
+		c := &conversation{env: a, options: Options{Keep: true}, view: newView(a), pendingSteering: []string{"stop that"}}
 		for _, o := range order {
 			kind, outcome, _ := strings.Cut(o, ":")
 			data := []byte(`{"text": "stop that", "outcome": "` + outcome + `"}`)
@@ -78,8 +78,8 @@ func TestOwnSteeringIsNotFromElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := stdout.String() + stderr.String(); strings.Contains(got, "elsewhere") || strings.Count(got, "delivered: stop that") != 1 || len(c.steered) > 0 {
-			t.Errorf("%v shows %q; left %v", order, got, c.steered)
+		if got := stdout.String() + stderr.String(); strings.Contains(got, "elsewhere") || strings.Count(got, "delivered: stop that") != 1 || len(c.pendingSteering) > 0 {
+			t.Errorf("%v shows %q; left %v", order, got, c.pendingSteering)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // Main runs one command and returns the exit status.
 func Main(ctx context.Context, args []string) int {
-	env := command.OfProcess()
+	env := command.NewEnv()
 	env.Models = map[string]llm.Model{demo.ModelName: demo.Model()}
 	root := root(env)
 	root.SetArgs(args)
@@ -55,7 +55,7 @@ func root(env *command.Env) *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			c.Args, c.RunE = command.NoArgs, command.NeedsCommand
+			c.Args, c.RunE = command.NoArgs, command.RequireSubcommand
 		}
 	}
 	return root

@@ -29,7 +29,7 @@ func cmdAgents(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "agents",
 		Args: command.NoArgs,
-		RunE: command.NeedsCommand,
+		RunE: command.RequireSubcommand,
 	}
 	cmd.AddCommand(cmdAgentsList(env), cmdAgentsShow(env), cmdAgentsValidate(env))
 	cmd.AddCommand(command.NodeFlag(env, cmdAgentsInspect(env))...)
@@ -286,7 +286,7 @@ func validateAgents(ctx context.Context, env *command.Env, opts node.Config, arg
 			return err
 		}
 	}
-	counted := chat.Counted(len(files), "definition")
+	counted := chat.Plural(len(files), "definition")
 	if bad > 0 {
 		return fmt.Errorf("%d of %s not ok", bad, counted)
 	}

@@ -22,7 +22,7 @@ func cmdApprovals(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "approvals",
 		Args: command.NoArgs,
-		RunE: command.NeedsCommand,
+		RunE: command.RequireSubcommand,
 	}
 	cmd.AddCommand(cmdApprovalsList(env), cmdApprovalsShow(env), cmdApprovalsAllow(env), cmdApprovalsDeny(env), cmdApprovalsRules(env), cmdApprovalsForget(env))
 	return cmd
@@ -38,7 +38,7 @@ func cmdApprovalsList(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			unseen(env, reply.GetProblems())
+			printApprovalProblems(env, reply.GetProblems())
 			return command.PrintList(env, reply.GetApprovals(), []string{"ID", "NODE", "WHO", "TOOL", "ARGS", "LEFT", "WHY"}, approvalRow)
 		}),
 	}
@@ -46,8 +46,8 @@ func cmdApprovalsList(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// unseen says which nodes did not show what waits there: a line for each reason.
-func unseen(env *command.Env, problems []*symbiov1.ApprovalsProblem) {
+// printApprovalProblems says which nodes did not show what waits there: a line for each reason.
+func printApprovalProblems(env *command.Env, problems []*symbiov1.ApprovalsProblem) {
 	nodes := map[string][]string{}
 	for _, p := range problems {
 		nodes[p.GetWhy()] = append(nodes[p.GetWhy()], p.GetNodeName())
@@ -87,21 +87,21 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 				return err
 			}
 			if len(reply.GetApprovals()) == 0 {
-				unseen(env, reply.GetProblems())
+				printApprovalProblems(env, reply.GetProblems())
 				return command.NotFound(fmt.Errorf("no approval %q waits; it was answered, or nobody did in time, or its task has ended", args[0]))
 			}
 			p := reply.GetApprovals()[0]
 			if env.JSON {
 				return env.PrintJSON(p)
 			}
-			_, err = fmt.Fprintf(env.Out, "%s on node %s wants to use %s, for another %s\n%s\n  %s\n%s", command.Chain(p.GetName(), p.GetFor()), terminal.Printable(p.GetNodeName()), visible.Escape(p.GetTool()), timeLeft(p), command.CallText(approvalArgs(p)), visible.Escape(p.GetWhy()), lasting(p.GetRules()))
+			_, err = fmt.Fprintf(env.Out, "%s on node %s wants to use %s, for another %s\n%s\n  %s\n%s", command.Chain(p.GetName(), p.GetFor()), terminal.Printable(p.GetNodeName()), visible.Escape(p.GetTool()), timeLeft(p), command.CallText(approvalArgs(p)), visible.Escape(p.GetWhy()), lastingRulesText(p.GetRules()))
 			return err
 		}),
 	}
 }
 
-// lasting says what an answer that lasts would keep.
-func lasting(rules []string) string {
+// lastingRulesText says what an answer that lasts would keep.
+func lastingRulesText(rules []string) string {
 	var b strings.Builder
 	for _, r := range rules {
 		fmt.Fprintf(&b, "  --lasting would keep: %s\n", visible.Escape(r))
@@ -114,7 +114,7 @@ func cmdApprovalsAllow(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "allow ID",
 		Args: command.ExactArgs(1),
-		RunE: answer(env, &r, true),
+		RunE: answerApproval(env, &r, true),
 	}
 	cmd.Flags().BoolVar(&r.Always, "always", false, "for exactly this call from now on, while the agent lives")
 	cmd.Flags().BoolVar(&r.Lasting, "lasting", false, "from now on, also after a restart")
@@ -126,15 +126,15 @@ func cmdApprovalsDeny(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "deny ID",
 		Args: command.ExactArgs(1),
-		RunE: answer(env, &r, false),
+		RunE: answerApproval(env, &r, false),
 	}
 	cmd.Flags().BoolVar(&r.Always, "always", false, "for exactly this call from now on, while the agent lives")
 	return cmd
 }
 
-// answer answers one decision, and says which: the id holds a part of the digest of what was shown, so it is
+// answerApproval answers one decision, and says which: the id holds a part of the digest of what was shown, so it is
 // that one or none.
-func answer(env *command.Env, r *symbiov1.AnswerRequest, allow bool) func(*cobra.Command, []string) error {
+func answerApproval(env *command.Env, r *symbiov1.AnswerRequest, allow bool) func(*cobra.Command, []string) error {
 	return env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
 		if r.Always && r.Lasting {
 			return command.Usage(errors.New("--always is for the session and --lasting from now on: give one of them"))

@@ -19,15 +19,15 @@ func cmdAudit(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "audit",
 		Args: command.NoArgs,
-		RunE: command.NeedsCommand,
+		RunE: command.RequireSubcommand,
 	}
 	cmd.AddCommand(cmdAuditVerify(env), cmdAuditShow(env))
 	return cmd
 }
 
-// record is the node that --node names, or the only one that has a record, and where that lies; of the copy in a folder
+// findRecord is the node that --node names, or the only one that has a record, and where that lies; of the copy in a folder
 // that args name the node is not known.
-func record(env *command.Env, args []string) (state statedir.Dir, name, dir string, err error) {
+func findRecord(env *command.Env, args []string) (state statedir.Dir, name, dir string, err error) {
 	if len(args) > 0 {
 		return state, "", args[0], nil
 	}
@@ -44,8 +44,8 @@ func record(env *command.Env, args []string) (state statedir.Dir, name, dir stri
 	return state, "", "", command.Usage(fmt.Errorf("several nodes have a record: choose one with --node %s", strings.Join(names, ", --node ")))
 }
 
-// none makes of a folder that is not there an answer for people.
-func none(dir string, err error) error {
+// noRecord makes of a folder that is not there an answer for people.
+func noRecord(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return command.NotFound(fmt.Errorf("no record in %s: no agent has run there yet, or another node has it (--node NAME)", dir))
 	}
@@ -58,7 +58,7 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 		Use:  "verify [FOLDER]",
 		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			state, name, dir, err := record(env, args)
+			state, name, dir, err := findRecord(env, args)
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 			}
 			r, err := audit.Verify(cmd.Context(), dir, nil, points...)
 			if err != nil {
-				return none(dir, err)
+				return noRecord(dir, err)
 			}
 			if name != "" && c.Hash == "" && r.Last > 0 {
 				return fmt.Errorf("the record has no checkpoint (%s), so that an end that was cut off would not show: it was taken away, or the node has not run since this version; the %d decisions that are there hold together", state.Node(name).Checkpoint(), r.Records)
@@ -87,7 +87,7 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 					Checkpoint uint64 `json:"checkpoint"` // the record up to which none is missing
 				}{r, c.Seq})
 			}
-			_, err = fmt.Fprintf(env.Out, "%d decisions in %d files, none changed%s\nlast hash %s\n", r.Records, r.Files, verifiedHow(r, c), r.Head)
+			_, err = fmt.Fprintf(env.Out, "%d decisions in %d files, none changed%s\nlast hash %s\n", r.Records, r.Files, verifySummary(r, c), r.Head)
 			return err
 		},
 	}
@@ -95,8 +95,8 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// verifiedHow says what of the record was held against what.
-func verifiedHow(r audit.Report, c audit.Checkpoint) string {
+// verifySummary says what of the record was held against what.
+func verifySummary(r audit.Report, c audit.Checkpoint) string {
 	how := ""
 	if r.First > 1 {
 		how = fmt.Sprintf(", from record %d on: older files are gone", r.First)
@@ -121,7 +121,7 @@ func cmdAuditShow(env *command.Env) *cobra.Command {
 		Use:  "show [FOLDER]",
 		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, _, dir, err := record(env, args)
+			_, _, dir, err := findRecord(env, args)
 			if err != nil {
 				return err
 			}
@@ -138,7 +138,7 @@ func cmdAuditShow(env *command.Env) *cobra.Command {
 				}
 				return printEntry(env, e)
 			})
-			return none(dir, err)
+			return noRecord(dir, err)
 		},
 	}
 	cmd.Flags().DurationVar(&since, "since", 0, "begin with what was decided this long ago, such as 24h")

@@ -53,7 +53,7 @@ func capabilityRow(c *symbiov1.OfferedCapability) []string {
 		idempotent = "yes"
 	}
 	description, _, _ := strings.Cut(c.GetCapability().GetDescription(), "\n")
-	return []string{c.GetCapability().GetName(), placeOf(c), stateOf(c), idempotent, visible.TruncateRunes(description, 80)}
+	return []string{c.GetCapability().GetName(), nodeText(c), availabilityText(c), idempotent, visible.TruncateRunes(description, 80)}
 }
 
 func toCapability(c *symbiov1.OfferedCapability) capabilityJSON {

@@ -8,7 +8,7 @@ import (
 )
 
 func cmdChat(env *command.Env) *cobra.Command {
-	f := runFlags{manner: chat.Options{Keep: true, Greeting: "/help says what may be typed; Ctrl-C breaks an answer off, Ctrl-D leaves"}}
+	f := runFlags{options: chat.Options{Keep: true, Greeting: "/help says what may be typed; Ctrl-C breaks an answer off, Ctrl-D leaves"}}
 	cmd := &cobra.Command{
 		Use:  "chat",
 		Args: command.NoArgs,

@@ -29,7 +29,7 @@ func cmdConfig(env *command.Env) *cobra.Command {
 
 // clusterListen puts in where a node of a cluster listens, if the configuration does not say.
 func clusterListen(env *command.Env, file string, c *config.Config, from config.Origins) error {
-	if _, told := from["node.listen"]; told {
+	if _, isSet := from["node.listen"]; isSet {
 		return nil
 	}
 	state, name, err := env.LocalNode(file)

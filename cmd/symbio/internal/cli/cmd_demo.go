@@ -19,7 +19,7 @@ func cmdDemo(env *command.Env) *cobra.Command {
 		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if o.Dir, err = surveyed(args); err != nil {
+			if o.Dir, err = surveyDir(args); err != nil {
 				return err
 			}
 			if o.Report != "" {
@@ -50,8 +50,8 @@ func cmdDemo(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// surveyed is the directory to survey, absolute and without symbolic links.
-func surveyed(args []string) (string, error) {
+// surveyDir is the directory to survey, absolute and without symbolic links.
+func surveyDir(args []string) (string, error) {
 	dir := strings.Join(args, "")
 	if dir == "" {
 		dir = "."

@@ -17,7 +17,7 @@ func cmdDoctor(env *command.Env) *cobra.Command {
 		Use:  "doctor",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			world, err := world(cmd.Context(), env, file)
+			world, err := newWorld(cmd.Context(), env, file)
 			if err != nil {
 				return err
 			}
@@ -28,7 +28,7 @@ func cmdDoctor(env *command.Env) *cobra.Command {
 			if err := printFindings(env, found); err != nil {
 				return err
 			}
-			if n := count(found, doctor.Fail); n > 0 {
+			if n := countStatus(found, doctor.Fail); n > 0 {
 				return fmt.Errorf("%d of %d checks failed", n, len(found))
 			}
 			return nil
@@ -38,8 +38,8 @@ func cmdDoctor(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// world is this machine with the nodes that run on it. A configuration that is wrong is a finding, not an end.
-func world(ctx context.Context, env *command.Env, file string) (*doctor.World, error) {
+// newWorld is this machine with the nodes that run on it. A configuration that is wrong is a finding, not an end.
+func newWorld(ctx context.Context, env *command.Env, file string) (*doctor.World, error) {
 	c, _, bad := env.LoadConfig(file)
 	if bad != nil {
 		c = config.Default()
@@ -56,7 +56,7 @@ func world(ctx context.Context, env *command.Env, file string) (*doctor.World, e
 	return w, nil
 }
 
-func count(found []doctor.Finding, s doctor.Status) (n int) {
+func countStatus(found []doctor.Finding, s doctor.Status) (n int) {
 	for _, f := range found {
 		if f.Status == s {
 			n++
@@ -80,5 +80,5 @@ func printFindings(env *command.Env, found []doctor.Finding) error {
 			}
 		}
 	}
-	return env.Printf("\n%d in order, %d to look at, %d failed\n", count(found, doctor.OK), count(found, doctor.Warn), count(found, doctor.Fail))
+	return env.Printf("\n%d in order, %d to look at, %d failed\n", countStatus(found, doctor.OK), countStatus(found, doctor.Warn), countStatus(found, doctor.Fail))
 }

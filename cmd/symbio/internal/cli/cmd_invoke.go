@@ -44,9 +44,9 @@ func cmdInvoke(env *command.Env) *cobra.Command {
 				return err
 			}
 			if env.JSON {
-				return env.PrintJSON(invokedOf(reply))
+				return env.PrintJSON(toInvokeResult(reply))
 			}
-			return env.PrintAnswer(reply.GetData())
+			return env.PrintPayload(reply.GetData())
 		}),
 	}
 	cmd.Flags().StringVar(&on, "on", "", "the member or node that is to do it, by id or name")
@@ -55,16 +55,16 @@ func cmdInvoke(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// invoked is a capability's result.
-type invoked struct {
+// invokeResultJSON is a capability's result.
+type invokeResultJSON struct {
 	Type     string          `json:"type,omitempty"` // in a stream
 	Result   json.RawMessage `json:"result"`
 	Node     string          `json:"node"`
 	NodeName string          `json:"node_name"`
 }
 
-func invokedOf(r *symbiov1.CallReply) invoked {
-	return invoked{Result: command.AsJSON(r.GetData()), Node: r.GetNode(), NodeName: r.GetNodeName()}
+func toInvokeResult(r *symbiov1.CallReply) invokeResultJSON {
+	return invokeResultJSON{Result: command.PayloadJSON(r.GetData()), Node: r.GetNode(), NodeName: r.GetNodeName()}
 }
 
 // invokeStream invokes a capability and shows what is heard of it until it is done.
@@ -73,7 +73,7 @@ func invokeStream(ctx context.Context, env *command.Env, client symbiov1.Control
 	if err != nil {
 		return err
 	}
-	show := &callShow{env: env}
+	show := &streamPrinter{env: env}
 	for {
 		e, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -93,8 +93,8 @@ func invokeStream(ctx context.Context, env *command.Env, client symbiov1.Control
 	}
 }
 
-// callShow shows the events of one call.
-type callShow struct {
+// streamPrinter shows the events of one call.
+type streamPrinter struct {
 	env *command.Env
 	// printed is the end of the output so far: as much as a result could repeat.
 	printed []byte
@@ -103,7 +103,7 @@ type callShow struct {
 // maxPrinted is how many bytes of the output are remembered; no result has more.
 const maxPrinted = 4 << 20
 
-func (s *callShow) text(e *symbiov1.CallEvent) error {
+func (s *streamPrinter) text(e *symbiov1.CallEvent) error {
 	switch {
 	case e.GetReply() != nil:
 		return s.result(e.GetReply().GetData())
@@ -113,7 +113,7 @@ func (s *callShow) text(e *symbiov1.CallEvent) error {
 		if len(s.printed) > 2*maxPrinted {
 			s.printed = append([]byte(nil), s.printed[len(s.printed)-maxPrinted:]...)
 		}
-		_, err := s.env.Out.Write(shown(s.env, data))
+		_, err := s.env.Out.Write(terminalText(s.env, data))
 		return err
 	}
 	p := e.GetProgress()
@@ -129,18 +129,18 @@ func (s *callShow) text(e *symbiov1.CallEvent) error {
 }
 
 // result prints the result, unless it is what was printed last.
-func (s *callShow) result(data []byte) error {
+func (s *streamPrinter) result(data []byte) error {
 	if err := s.lineBreak(); err != nil {
 		return err
 	}
 	if text := bytes.TrimSpace(plainText(data)); len(s.printed) > 0 && bytes.HasSuffix(bytes.TrimSpace(s.printed), text) {
 		return nil
 	}
-	return s.env.PrintAnswer(data)
+	return s.env.PrintPayload(data)
 }
 
 // lineBreak ends the line that output ended in the middle of.
-func (s *callShow) lineBreak() error {
+func (s *streamPrinter) lineBreak() error {
 	if n := len(s.printed); n == 0 || s.printed[n-1] == '\n' {
 		return nil
 	}
@@ -157,8 +157,8 @@ func plainText(data []byte) []byte {
 	return data
 }
 
-// shown is text of another node as a terminal may have it; a file or a pipe gets it as it is.
-func shown(env *command.Env, data []byte) []byte {
+// terminalText is text of another node as a terminal may have it; a file or a pipe gets it as it is.
+func terminalText(env *command.Env, data []byte) []byte {
 	if !env.OutIsTerminal {
 		return data
 	}
@@ -170,10 +170,10 @@ func shown(env *command.Env, data []byte) []byte {
 	}, data)
 }
 
-func (s *callShow) json(e *symbiov1.CallEvent) error {
+func (s *streamPrinter) json(e *symbiov1.CallEvent) error {
 	switch {
 	case e.GetReply() != nil:
-		out := invokedOf(e.GetReply())
+		out := toInvokeResult(e.GetReply())
 		out.Type = "result"
 		return s.env.PrintLine(out)
 	case e.GetChunk() != nil:

@@ -37,7 +37,7 @@ func TestAStreamedResultIsPrintedOnce(t *testing.T) {
 		"an event of later days": {[]*symbiov1.CallEvent{{}, said(nil, "", "1")}, false, "1\n", ""},
 	} {
 		var out, err bytes.Buffer
-		s := &callShow{env: &command.Env{Out: &out, Err: &err, OutIsTerminal: tt.terminal}}
+		s := &streamPrinter{env: &command.Env{Out: &out, Err: &err, OutIsTerminal: tt.terminal}}
 		for _, e := range tt.events {
 			if err := s.text(e); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -51,7 +51,7 @@ func TestAStreamedResultIsPrintedOnce(t *testing.T) {
 
 func TestAStreamIsLinesOfJSON(t *testing.T) {
 	var out bytes.Buffer
-	s := &callShow{env: &command.Env{Out: &out}}
+	s := &streamPrinter{env: &command.Env{Out: &out}}
 	for _, e := range []*symbiov1.CallEvent{
 		said(&symbiov1.Progress{Message: "half", Done: 1, Total: 2}, "", ""), said(nil, "a<b\n", ""), said(nil, "\xff\x00", ""), {}, said(nil, "", "3"),
 	} {

@@ -22,7 +22,7 @@ func cmdMCP(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "mcp",
 		Args: command.NoArgs,
-		RunE: command.NeedsCommand,
+		RunE: command.RequireSubcommand,
 	}
 	cmd.AddCommand(cmdMCPList(env), cmdMCPTools(env), cmdMCPCall(env), cmdMCPTrust(env))
 	return cmd
@@ -189,7 +189,7 @@ func cmdMCPCall(env *command.Env) *cobra.Command {
 				if why := t.Doubt(); why != "" {
 					env.Notef("note: %s", why)
 				}
-				answer, err := t.Call(ctx, call.Args, func(p community.Progress) { tellProgress(env, p) })
+				answer, err := t.Call(ctx, call.Args, func(p community.Progress) { printProgress(env, p) })
 				if err != nil {
 					return mcpError(err)
 				}
@@ -201,7 +201,7 @@ func cmdMCPCall(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-func tellProgress(env *command.Env, p community.Progress) {
+func printProgress(env *command.Env, p community.Progress) {
 	text := terminal.Printable(p.Message)
 	if p.Total > 0 {
 		text = fmt.Sprintf("%g of %g %s", p.Done, p.Total, text)
@@ -299,7 +299,7 @@ func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, re
 		return command.Denied(fmt.Errorf("the SHA-256 of %s is %s, not %s: it is not trusted", terminal.Printable(s.Name), s.Hash, terminal.Printable(hash)))
 	}
 	if hash == "" {
-		if err := askMCP(ctx, env, *s); err != nil {
+		if err := confirmMCP(ctx, env, *s); err != nil {
 			return err
 		}
 	}
@@ -309,8 +309,8 @@ func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, re
 	return env.Printf("%s is trusted\n", s.Name)
 }
 
-// askMCP shows an entry and asks the person.
-func askMCP(ctx context.Context, env *command.Env, s mcp.Server) error {
+// confirmMCP shows an entry and asks the person.
+func confirmMCP(ctx context.Context, env *command.Env, s mcp.Server) error {
 	fmt.Fprintf(env.Out, "%s (%s:%d)\n", terminal.Printable(s.Name), terminal.Printable(s.File), s.Line)
 	for _, line := range strings.Split(s.Text, "\n") {
 		fmt.Fprintln(env.Out, "  "+terminal.Printable(line))
@@ -319,7 +319,7 @@ func askMCP(ctx context.Context, env *command.Env, s mcp.Server) error {
 	if !env.InIsTerminal {
 		return command.Usage(fmt.Errorf("there is nobody to ask here\nTo trust exactly this: symbio mcp trust %s --hash %s", mcp.ServerPart(s.Name), s.Hash))
 	}
-	if yes, err := env.YesOrNo()(ctx, "May this be started here, when an agent needs it?"); !yes {
+	if yes, err := env.Confirmer()(ctx, "May this be started here, when an agent needs it?"); !yes {
 		return command.Denied(errors.Join(errors.New("not trusted"), err))
 	}
 	return nil

@@ -41,25 +41,25 @@ func cmdMembers(env *command.Env) *cobra.Command {
 
 func memberRow(m *symbiov1.LocatedMember) []string {
 	return []string{
-		m.GetId(), m.GetName(), placeOf(m), strings.Join(m.GetAccepts(), ","), strings.Join(m.GetProvides(), ","), stateOf(m),
+		m.GetId(), m.GetName(), nodeText(m), strings.Join(m.GetAccepts(), ","), strings.Join(m.GetProvides(), ","), availabilityText(m),
 	}
 }
 
-// located is what one node says of something on a node.
-type located interface {
+// nodeResource is what one node says of something on a node.
+type nodeResource interface {
 	GetNodeName() string
 	GetLocal() bool
 	GetAvailable() bool
 }
 
-func placeOf(l located) string {
+func nodeText(l nodeResource) string {
 	if l.GetLocal() {
 		return l.GetNodeName() + " (here)"
 	}
 	return l.GetNodeName()
 }
 
-func stateOf(l located) string {
+func availabilityText(l nodeResource) string {
 	if l.GetAvailable() {
 		return "available"
 	}

@@ -14,8 +14,8 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// askModels is how long the providers may take to list what they have.
-const askModels = 10 * time.Second
+// listModelsTimeout is how long the providers may take to list what they have.
+const listModelsTimeout = 10 * time.Second
 
 // modelJSON is a model that can be named, or why a provider has none; the names are a contract.
 type modelJSON struct {
@@ -43,7 +43,7 @@ func cmdModels(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all = append(listedModels(cmd.Context(), opts), all...)
+			all = append(providerModels(cmd.Context(), opts), all...)
 			if !env.JSON {
 				env.Notef("the configured model is %s", c.Model)
 			}
@@ -56,13 +56,13 @@ func cmdModels(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// listedModels are those of the providers.
-func listedModels(ctx context.Context, o node.Config) (all []modelJSON) {
+// providerModels are those of the providers.
+func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
 	from := o.Providers()
 	web := models.WebClient()
 	defer web.CloseIdleConnections()
 	from.HTTP = web
-	ctx, stop := context.WithTimeout(ctx, askModels)
+	ctx, stop := context.WithTimeout(ctx, listModelsTimeout)
 	defer stop()
 	for _, l := range from.List(ctx) {
 		if l.Err != nil {

@@ -25,7 +25,7 @@ func cmdPermissions(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "permissions",
 		Args: command.NoArgs,
-		RunE: command.NeedsCommand,
+		RunE: command.RequireSubcommand,
 	}
 	cmd.AddCommand(cmdPermissionsCheck(env), cmdPermissionsTest(env))
 	return cmd
@@ -167,12 +167,12 @@ func cmdPermissionsTest(env *command.Env) *cobra.Command {
 			}
 			tally := &tally{env: env, world: world, all: all}
 			for _, file := range files {
-				if err = tally.file(cmd.Context(), file); err != nil {
+				if err = tally.judgeFile(cmd.Context(), file); err != nil {
 					err = fmt.Errorf("%s: %w", file, err)
 					break
 				}
 			}
-			return errors.Join(err, world.Close(), tally.end(err))
+			return errors.Join(err, world.Close(), tally.printTotals(err))
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "print the cases that are as expected, too")
@@ -188,7 +188,7 @@ type tally struct {
 	judged, differ, elsewhere int
 }
 
-func (t *tally) file(ctx context.Context, name string) error {
+func (t *tally) judgeFile(ctx context.Context, name string) error {
 	var from io.Reader = t.env.In
 	if name != "-" {
 		f, err := os.Open(name)
@@ -243,7 +243,7 @@ func (t *tally) print(c cases.Case, r cases.Result) error {
 	return err
 }
 
-func (t *tally) end(broken error) error {
+func (t *tally) printTotals(broken error) error {
 	if broken != nil {
 		return nil
 	}

@@ -31,8 +31,8 @@ type runFlags struct {
 	req    symbiov1.RunRequest
 	budget string
 	node   nodeFlags
-	record recording
-	manner chat.Options
+	record recordFlags
+	options chat.Options
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -57,7 +57,7 @@ func cmdRun(env *command.Env) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.manner.Keep, "continue", false, "stay in the conversation after the answer: on a terminal until you leave, else until standard input ends")
+	cmd.Flags().BoolVar(&f.options.Keep, "continue", false, "stay in the conversation after the answer: on a terminal until you leave, else until standard input ends")
 	return cmd
 }
 
@@ -89,26 +89,26 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		if env.Node != "" {
 			return command.Usage(fmt.Errorf("--%s has no effect on node %s, which is running; leave out --%s, or --node for a node of its own", own, env.Node, own))
 		}
-		return runAlone(ctx, env, f)
+		return runOwnNode(ctx, env, f)
 	}
-	if err := env.CheckHere(ctx); env.Node != "" && err != nil {
+	if err := env.CheckWorkspace(ctx); env.Node != "" && err != nil {
 		return err
 	}
-	client, conn, err := env.DialHere(ctx)
-	if errors.Is(err, command.ErrNoNode) || errors.Is(err, command.ErrNotHere) {
-		return runAlone(ctx, env, f)
+	client, conn, err := env.DialWorkspace(ctx)
+	if errors.Is(err, command.ErrNoNode) || errors.Is(err, command.ErrOtherWorkspace) {
+		return runOwnNode(ctx, env, f)
 	}
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	work, signals, giveBack := chat.Interrupts(ctx)
-	defer giveBack()
-	return chat.Converse(work, env, client, &f.req, f.manner, signals)
+	work, signals, stopSignals := chat.Interrupts(ctx)
+	defer stopSignals()
+	return chat.Converse(work, env, client, &f.req, f.options, signals)
 }
 
-// runAlone starts a node in this process, holds the conversation on it, and stops it.
-func runAlone(ctx context.Context, env *command.Env, f *runFlags) error {
+// runOwnNode starts a node in this process, holds the conversation on it, and stops it.
+func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	c, from, err := env.LoadConfig(f.node.config)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func runAlone(ctx context.Context, env *command.Env, f *runFlags) error {
 		return err
 	}
 	defer log.Close()
-	if err := besideRunning(env, &opts, f.node); err != nil {
+	if err := avoidNodeConflicts(env, &opts, f.node); err != nil {
 		return err
 	}
 	if err := f.record.open(&opts); err != nil {
@@ -133,15 +133,15 @@ func runAlone(ctx context.Context, env *command.Env, f *runFlags) error {
 	if err != nil {
 		return errors.Join(err, reportRecording(env, opts, f.record))
 	}
-	work, signals, giveBack := chat.Interrupts(ctx)
-	defer giveBack()
+	work, signals, stopSignals := chat.Interrupts(ctx)
+	defer stopSignals()
 	nodeCtx, stop := context.WithCancel(work)
 	defer stop()
-	begun := context.AfterFunc(ctx, stop) // a Ctrl-C before there is anything to break off
+	started := context.AfterFunc(ctx, stop) // a Ctrl-C before there is anything to break off
 	var g errgroup.Group
 	g.Go(func() error { return n.Run(nodeCtx) })
 	var taskErr error
-	if r, ok := <-n.Ready(); ok && begun() {
+	if r, ok := <-n.Ready(); ok && started() {
 		env.Node = r.Name
 		taskErr = runOn(work, env, f, signals)
 	}
@@ -149,9 +149,9 @@ func runAlone(ctx context.Context, env *command.Env, f *runFlags) error {
 	return errors.Join(taskErr, g.Wait(), reportRecording(env, opts, f.record))
 }
 
-// besideRunning says that other nodes are running, and gives the node of one conversation a name and a port that they
+// avoidNodeConflicts says that other nodes are running, and gives the node of one conversation a name and a port that they
 // do not have, where no flag asks for some.
-func besideRunning(env *command.Env, o *node.Config, f nodeFlags) error {
+func avoidNodeConflicts(env *command.Env, o *node.Config, f nodeFlags) error {
 	running, err := o.State.Running()
 	if err != nil || len(running) == 0 {
 		return err
@@ -172,20 +172,20 @@ func runOn(ctx context.Context, env *command.Env, f *runFlags, signals <-chan os
 	if err != nil {
 		return err
 	}
-	return errors.Join(chat.Converse(ctx, env, client, &f.req, f.manner, signals), conn.Close())
+	return errors.Join(chat.Converse(ctx, env, client, &f.req, f.options, signals), conn.Close())
 }
 
-// recording are the flags that record the exchanges with models' servers, or answer from them.
-type recording struct{ record, replay string }
+// recordFlags are the flags that record the exchanges with models' servers, or answer from them.
+type recordFlags struct{ record, replay string }
 
-func (r *recording) add(cmd *cobra.Command) {
+func (r *recordFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&r.record, "record", "", "write the exchanges with the model's server to a directory of its own; answers then come in one piece; on a node of its own")
 	cmd.Flags().StringVar(&r.replay, "replay", "", "answer from such a directory, without network and key; tools act all the same")
 	cmd.MarkFlagsMutuallyExclusive("record", "replay")
 }
 
 // open puts them into a node's options.
-func (r recording) open(o *node.Config) (err error) {
+func (r recordFlags) open(o *node.Config) (err error) {
 	keys := o.Providers()
 	switch {
 	case r.record != "":
@@ -197,7 +197,7 @@ func (r recording) open(o *node.Config) (err error) {
 }
 
 // reportRecording says what came of it, once the node has ended.
-func reportRecording(env *command.Env, o node.Config, r recording) error {
+func reportRecording(env *command.Env, o node.Config, r recordFlags) error {
 	switch {
 	case o.Record != nil:
 		written, err := o.Record.Close()

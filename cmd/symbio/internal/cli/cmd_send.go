@@ -37,9 +37,9 @@ func cmdSend(env *command.Env) *cobra.Command {
 				return nil
 			}
 			if env.JSON {
-				return env.PrintJSON(map[string]json.RawMessage{"reply": command.AsJSON(reply.GetData())})
+				return env.PrintJSON(map[string]json.RawMessage{"reply": command.PayloadJSON(reply.GetData())})
 			}
-			return env.PrintAnswer(reply.GetData())
+			return env.PrintPayload(reply.GetData())
 		}),
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long to wait for the answer")

@@ -15,7 +15,7 @@ func cmdSpawn(env *command.Env) *cobra.Command {
 		Use:  "spawn AGENT",
 		Args: command.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, conn, err := env.DialHere(cmd.Context())
+			client, conn, err := env.DialWorkspace(cmd.Context())
 			if err != nil {
 				return err
 			}

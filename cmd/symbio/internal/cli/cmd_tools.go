@@ -26,7 +26,7 @@ func cmdTools(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "tools",
 		Args: command.NoArgs,
-		RunE: command.NeedsCommand,
+		RunE: command.RequireSubcommand,
 	}
 	cmd.AddCommand(cmdToolsList(env), cmdToolsCall(env))
 	return cmd
@@ -91,8 +91,8 @@ func listTools(env *command.Env, specs []llm.ToolSpec) error {
 	})
 }
 
-// calledJSON is what came of a call in the output; the names are a contract.
-type calledJSON struct {
+// toolResultJSON is what came of a call in the output; the names are a contract.
+type toolResultJSON struct {
 	Text    string `json:"text"`
 	IsError bool   `json:"is_error"`
 	Denied  bool   `json:"denied"`
@@ -109,11 +109,11 @@ func cmdToolsCall(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text, err := argsOf(env, append(args, "")[1])
+			text, err := readArgs(env, append(args, "")[1])
 			if err != nil {
 				return err
 			}
-			rules, err := parsedRules(allow)
+			rules, err := parseRules(allow)
 			if err != nil {
 				return err
 			}
@@ -127,8 +127,8 @@ func cmdToolsCall(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// argsOf reads the arguments of a call.
-func argsOf(env *command.Env, text string) (json.RawMessage, error) {
+// readArgs reads the arguments of a call.
+func readArgs(env *command.Env, text string) (json.RawMessage, error) {
 	if text == "-" {
 		data, err := io.ReadAll(env.In)
 		if err != nil {
@@ -145,7 +145,7 @@ func argsOf(env *command.Env, text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-func parsedRules(texts []string) (rules []permission.Rule, err error) {
+func parseRules(texts []string) (rules []permission.Rule, err error) {
 	for _, text := range texts {
 		r, err := permission.ParseRule(text)
 		if err != nil {
@@ -168,14 +168,14 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 		case agent.EventDecision:
 			refused = e.Approved != nil && !*e.Approved
 		case agent.EventProgress:
-			tellProgress(env, community.Progress{Message: e.Text, Done: e.Done, Total: e.Total})
+			printProgress(env, community.Progress{Message: e.Text, Done: e.Done, Total: e.Total})
 		}
 	}
 	look := ctx
 	if strings.HasPrefix(call.Name, "mcp__") {
 		look = node.WithServers(ctx)
 	}
-	has, err := o.Agent(look, d, allow, asker(env))
+	has, err := o.Agent(look, d, allow, approver(env))
 	if err != nil {
 		return err
 	}
@@ -186,12 +186,12 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 		return command.Usage(fmt.Errorf("%s is for an agent that lives; give one a task: symbio run", call.Name))
 	}
 	result := has.Tools.Run(ctx, []llm.ToolCall{call})[0]
-	return printCalled(env, result, refused)
+	return printToolResult(env, result, refused)
 }
 
-func printCalled(env *command.Env, r llm.ToolResult, refused bool) error {
+func printToolResult(env *command.Env, r llm.ToolResult, refused bool) error {
 	if env.JSON {
-		if err := env.PrintJSON(calledJSON{r.Text, r.IsError, refused}); err != nil {
+		if err := env.PrintJSON(toolResultJSON{r.Text, r.IsError, refused}); err != nil {
 			return err
 		}
 	} else if !refused {
@@ -208,12 +208,12 @@ func printCalled(env *command.Env, r llm.ToolResult, refused bool) error {
 	return nil
 }
 
-// asker asks the person at the terminal; nil when there is none.
-func asker(env *command.Env) func(context.Context, agent.ApprovalRequest) tool.Answer {
+// approver asks the person at the terminal; nil when there is none.
+func approver(env *command.Env) func(context.Context, agent.ApprovalRequest) tool.Answer {
 	if !env.InIsTerminal {
 		return nil
 	}
-	ask := env.YesOrNo()
+	ask := env.Confirmer()
 	return func(ctx context.Context, d agent.ApprovalRequest) tool.Answer {
 		args, err := json.Marshal(d.Shown())
 		if err != nil {

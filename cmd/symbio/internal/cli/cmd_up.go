@@ -51,7 +51,7 @@ func (f *nodeFlags) apply(c *config.Config, from config.Origins) {
 		c.Node.Listen = f.listen
 		from.Set("node.listen", "flag --listen")
 	}
-	if _, said := from["node.listen"]; !said {
+	if _, isSet := from["node.listen"]; !isSet {
 		c.Node.Listen = "" // the node's cluster decides
 	}
 	if f.workspace != "" {
@@ -192,13 +192,13 @@ func watchNode(env *command.Env, e event.Event) {
 		}
 		return
 	}
-	if notable[e.Type] {
+	if notableEvents[e.Type] {
 		fmt.Fprintln(env.Err, e.Time.Local().Format("15:04:05"), command.EventLine(e))
 	}
 }
 
-// notable are the events that somebody who runs a node wants to see as they come.
-var notable = map[string]bool{
+// notableEvents are the events that somebody who runs a node wants to see as they come.
+var notableEvents = map[string]bool{
 	"node": true, "joined": true, "left": true, "became available": true, "became unavailable": true,
 	"task": true, "done": true, "failed": true, "refused": true, "gap": true, "warning": true, "reloaded": true,
 }

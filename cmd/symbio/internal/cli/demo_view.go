@@ -22,18 +22,18 @@ type demoView struct {
 	columns     int       // of the terminal; 0 = there is none
 	color       bool
 	parts, done int
-	first       string                // the agent that was given the task
+	rootAgent       string                // the agent that was given the task
 	agents      map[string]*demoAgent // by id
 	asked       map[string]bool       // agent and tool that were to be asked about
 	granted     map[string][]string   // by agent, what skills grant it
-	latest      string                // the line before
+	lastLine      string                // the line before
 	err         error
 }
 
 // demoAgent is an agent of the tour.
 type demoAgent struct {
-	home   string // its node
-	helper bool   // it is somebody's sub-agent
+	node   string // its node
+	isSubagent bool   // it is somebody's sub-agent
 	calls  int    // of tools
 }
 
@@ -57,24 +57,24 @@ func (t *demoView) event(e event.Event) {
 		t.begin = e.Time
 	}
 	line := terminal.Printable(t.line(e))
-	if line == "" || line == t.latest {
+	if line == "" || line == t.lastLine {
 		return
 	}
-	t.latest = line
+	t.lastLine = line
 	head := fmt.Sprintf("%6.3f %-7s %s | ", max(0, e.Time.Sub(t.begin).Seconds()), t.progress(), terminal.Printable(e.Node))
-	fmt.Fprintln(t.env.Err, t.laid(head, line))
+	fmt.Fprintln(t.env.Err, t.layOut(head, line))
 }
 
-// laid is a line as it is written: on a terminal what matters is bold and whole, in several rows if need be, and all else
+// layOut is a line as it is written: on a terminal what matters is bold and whole, in several rows if need be, and all else
 // fits one.
-func (t *demoView) laid(head, line string) string {
+func (t *demoView) layOut(head, line string) string {
 	room := t.columns - terminal.Width(head)
 	switch {
 	case t.columns == 0:
 		return head + visible.TruncateRunes(line, 200)
 	case room < 30:
 		return head + line
-	case !matters(line):
+	case !isHighlight(line):
 		return head + terminal.Clip(line, room-1)
 	}
 	all := terminal.Rows(line, room-1)
@@ -85,8 +85,8 @@ func (t *demoView) laid(head, line string) string {
 	return head + strings.Join(all, "\n"+strings.Repeat(" ", terminal.Width(head)))
 }
 
-// matters says whether a line begins with a word in capitals.
-func matters(line string) bool {
+// isHighlight says whether a line begins with a word in capitals.
+func isHighlight(line string) bool {
 	word, _, found := strings.Cut(line, ":")
 	return found && word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsUpper(r) && r != ' ' })
 }
@@ -107,12 +107,12 @@ func (t *demoView) agent(e event.Event, f event.Fields) *demoAgent {
 		t.agents[e.Agent] = a
 	}
 	if e.Type == "joined" {
-		a.home = f.On
+		a.node = f.On
 	}
-	if e.Type == "task" && t.first == "" {
-		t.first = e.Agent
+	if e.Type == "task" && t.rootAgent == "" {
+		t.rootAgent = e.Agent
 	}
-	a.helper = t.first != "" && e.Agent != t.first
+	a.isSubagent = t.rootAgent != "" && e.Agent != t.rootAgent
 	return a
 }
 
@@ -122,7 +122,7 @@ func (t *demoView) line(e event.Event) string {
 	if err != nil {
 		return ""
 	}
-	who := t.agent(e, f)
+	a := t.agent(e, f)
 	switch e.Type {
 	case "note":
 		return f.Text
@@ -132,9 +132,9 @@ func (t *demoView) line(e event.Event) string {
 		}
 		return fmt.Sprintf("node %s %s: %s", f.Name, f.State, f.Why)
 	case "joined", "updated", "left":
-		return t.member(e, f, who)
+		return t.memberLine(e, f, a)
 	case "mcp":
-		return fmt.Sprintf("MCP: the server %s is %s, with %s", f.Server, f.State, chat.Counted(f.Tools, "tool"))
+		return fmt.Sprintf("MCP: the server %s is %s, with %s", f.Server, f.State, chat.Plural(f.Tools, "tool"))
 	case "served":
 		switch f.Capability {
 		case "agents.spawn":
@@ -144,28 +144,28 @@ func (t *demoView) line(e event.Event) string {
 		}
 		return fmt.Sprintf("answers %s for node %s", f.Capability, f.From)
 	case "approval", "answered", "steered", "decision":
-		return t.decided(e, f)
+		return t.decisionLine(e, f)
 	case "catalog", "skill", "skill_granted", "skill_deactivated":
-		return t.skill(e, f, who)
+		return t.skillLine(e, f, a)
 	}
-	return t.work(e, f, who)
+	return t.workLine(e, f, a)
 }
 
-// common begins the names of capabilities that every node has.
-var common = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "approvals.", "node."}
+// commonCapabilities begins the names of capabilities that every node has.
+var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "approvals.", "node."}
 
-// member says who comes and goes. Sub-agents of node a are told of where they are made.
-func (t *demoView) member(e event.Event, f event.Fields, who *demoAgent) string {
+// memberLine says who comes and goes. Sub-agents of node a are told of where they are made.
+func (t *demoView) memberLine(e event.Event, f event.Fields, a *demoAgent) string {
 	verb := map[string]string{"joined": "joins", "left": "leaves"}[e.Type]
 	switch {
-	case f.Local && (verb == "" || who.helper && e.Node == "a"):
-	case f.Local && who.helper && e.Type == "joined":
+	case f.Local && (verb == "" || a.isSubagent && e.Node == "a"):
+	case f.Local && a.isSubagent && e.Type == "joined":
 		return fmt.Sprintf("LENT: %s lives on this node, a sub-agent of node a's agent, and ends with it", f.Name)
 	case f.Local:
 		return f.Name + " " + verb
 	case e.Type != "left":
 		provides := slices.DeleteFunc(f.Provides, func(name string) bool {
-			return slices.ContainsFunc(common, func(c string) bool { return strings.HasPrefix(name, c) })
+			return slices.ContainsFunc(commonCapabilities, func(c string) bool { return strings.HasPrefix(name, c) })
 		})
 		if len(provides) > 0 {
 			return fmt.Sprintf("node %s provides %s", f.On, strings.Join(provides, ", "))
@@ -174,11 +174,11 @@ func (t *demoView) member(e event.Event, f event.Fields, who *demoAgent) string 
 	return ""
 }
 
-// work says what agents do: the first one in full, of its sub-agents what becomes of them.
-func (t *demoView) work(e event.Event, f event.Fields, who *demoAgent) string {
+// workLine says what agents do: the first one in full, of its sub-agents what becomes of them.
+func (t *demoView) workLine(e event.Event, f event.Fields, a *demoAgent) string {
 	switch e.Type {
 	case "task":
-		if who.helper && e.Node == "a" {
+		if a.isSubagent && e.Node == "a" {
 			return "" // who spawned it has said so
 		}
 		return fmt.Sprintf("%s begins: %s", f.Name, f.Text)
@@ -186,9 +186,9 @@ func (t *demoView) work(e event.Event, f event.Fields, who *demoAgent) string {
 		t.parts++
 		return fmt.Sprintf("%s spawns a sub-agent: %s", f.Name, f.Text)
 	case "tool_call":
-		who.calls++
+		a.calls++
 		switch {
-		case who.helper, f.Tool == "replicate_agent":
+		case a.isSubagent, f.Tool == "replicate_agent":
 			return ""
 		case f.Tool == "wait_agents":
 			return f.Name + " waits for its sub-agents, which work side by side"
@@ -196,7 +196,7 @@ func (t *demoView) work(e event.Event, f event.Fields, who *demoAgent) string {
 		return strings.TrimSpace(fmt.Sprintf("%s asks for %s %s", f.Name, f.Tool, chat.ArgSummary(f.Args)))
 	case "progress":
 		if f.Tool == "" && f.Parent != "" {
-			return fmt.Sprintf("node %s tells: %s", who.home, f.Text)
+			return fmt.Sprintf("node %s tells: %s", a.node, f.Text)
 		}
 	case "done":
 		if e.Node != "a" {
@@ -205,10 +205,10 @@ func (t *demoView) work(e event.Event, f event.Fields, who *demoAgent) string {
 		where, spent := "", ""
 		if f.Parent != "" {
 			t.done++
-			where = onOtherNode(who.home)
+			where = onOtherNode(a.node)
 		}
 		if f.Spent != nil {
-			spent = fmt.Sprintf(": %s, %s tokens", chat.Counted(f.Spent.ModelCalls, "model call"), chat.Rounded(f.Spent.Tokens))
+			spent = fmt.Sprintf(": %s, %s tokens", chat.Plural(f.Spent.ModelCalls, "model call"), chat.RoundedCount(f.Spent.Tokens))
 		}
 		if f.Parent == "" {
 			spent += ", with all sub-agents"
@@ -227,12 +227,12 @@ func onOtherNode(home string) string {
 	return " on node " + home
 }
 
-// skill says what the first agent and those on the other node take and give back.
-func (t *demoView) skill(e event.Event, f event.Fields, who *demoAgent) string {
-	mute := who.helper && e.Node == "a"
+// skillLine says what the first agent and those on the other node take and give back.
+func (t *demoView) skillLine(e event.Event, f event.Fields, a *demoAgent) string {
+	mute := a.isSubagent && e.Node == "a"
 	switch e.Type {
 	case "catalog":
-		if !who.helper {
+		if !a.isSubagent {
 			return fmt.Sprintf("SKILLS: %s is shown the catalog: %s", f.Name, f.Text)
 		}
 	case "skill_granted":
@@ -249,9 +249,9 @@ func (t *demoView) skill(e event.Event, f event.Fields, who *demoAgent) string {
 	return ""
 }
 
-// decided says what the person is asked and says, what was refused, and the first time that a grant allows what was to be
+// decisionLine says what the person is asked and says, what was refused, and the first time that a grant allows what was to be
 // asked about.
-func (t *demoView) decided(e event.Event, f event.Fields) string {
+func (t *demoView) decisionLine(e event.Event, f event.Fields) string {
 	call := e.Agent + " " + f.Tool
 	switch {
 	case e.Type == "approval":
@@ -293,7 +293,7 @@ func printDemoResult(env *command.Env, r demo.Result) error {
 			r.Members, r.Nodes, r.Subagents, r.Lent, r.RemoteCalls, r.MCPCalls, r.Denied),
 		fmt.Sprintf("Asked: %d; you said yes to %d, no to %d. Added while it worked, and delivered: %d.", r.Approvals.Asked, r.Approvals.Allowed, r.Approvals.Denied, r.Steered),
 		fmt.Sprintf("Skills: shown %s; taken %s; calls that a grant let through unasked: %d; denied all the same: %d; given back: %d; to be asked about again: %d.",
-			strings.Join(r.Skills.Catalog, ", "), chat.Counted(r.Skills.Activations, "time"), r.Skills.Lifted, r.Skills.StillDenied, r.Skills.GivenBack, r.Skills.AskedAgain),
+			strings.Join(r.Skills.Catalog, ", "), chat.Plural(r.Skills.Activations, "time"), r.Skills.Lifted, r.Skills.StillDenied, r.Skills.GivenBack, r.Skills.AskedAgain),
 		"Spent on both nodes: " + chat.SpentText(r.Spent),
 		"The report: " + r.Report,
 	}

@@ -26,7 +26,7 @@ func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "cluster",
 		Args: command.NoArgs,
-		RunE: command.NeedsCommand,
+		RunE: command.RequireSubcommand,
 	}
 	for _, named := range []*cobra.Command{cmdClusterInit(env, &file), cmdClusterToken(env, &file), cmdClusterStatus(env, &file), cmdClusterLeave(env, &file)} {
 		named.Flags().StringVar(&file, "config", "", "the configuration that names the node, as for symbio up")
@@ -68,10 +68,10 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 			if !env.JSON {
 				fmt.Fprintf(env.Out, "cluster %s is made; node %s (%s) is its first\n", id.Authority(), member, id.ID())
 			}
-			if err := tellNode(cmd.Context(), env, state, member, id.Authority(), *file); err != nil {
+			if err := activateCluster(cmd.Context(), env, state, member, id.Authority(), *file); err != nil {
 				return err
 			}
-			return offerToken(cmd.Context(), env, state, member, identity.TokenLife, "", string(id.ID()))
+			return createToken(cmd.Context(), env, state, member, identity.TokenLife, "", string(id.ID()))
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "lan", "what to call the cluster")
@@ -93,7 +93,7 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return offerToken(cmd.Context(), env, state, member, life, role, "")
+			return createToken(cmd.Context(), env, state, member, life, role, "")
 		},
 	}
 	cmd.Flags().DurationVar(&life, "for", identity.TokenLife, "how long it is good")
@@ -101,8 +101,8 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 	return cmd
 }
 
-// offerToken makes a token and prints the line that joins with it.
-func offerToken(ctx context.Context, env *command.Env, state statedir.Dir, member string, life time.Duration, role, id string) error {
+// createToken makes a token and prints the line that joins with it.
+func createToken(ctx context.Context, env *command.Env, state statedir.Dir, member string, life time.Duration, role, id string) error {
 	c, err := state.OpenCluster()
 	if err != nil {
 		return err
@@ -132,8 +132,8 @@ func offerToken(ctx context.Context, env *command.Env, state statedir.Dir, membe
 	return err
 }
 
-// tellNode makes the node of that name, if it runs, one of the cluster, and waits until it is.
-func tellNode(ctx context.Context, env *command.Env, state statedir.Dir, name, cluster, file string) error {
+// activateCluster makes the node of that name, if it runs, one of the cluster, and waits until it is.
+func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, name, cluster, file string) error {
 	running, err := state.Node(name).Reload(ctx)
 	if err != nil {
 		return fmt.Errorf("what was written is kept, but node %s, which is running, could not take it up: %s", name, command.ErrorText(ctx, err))
@@ -158,7 +158,7 @@ func tellNode(ctx context.Context, env *command.Env, state statedir.Dir, name, c
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
-	look := time.NewTicker(restartLook)
+	look := time.NewTicker(restartPollInterval)
 	defer look.Stop()
 	for {
 		s, err := symbiov1.NewControlClient(conn).Status(ctx, &symbiov1.StatusRequest{})
@@ -178,11 +178,11 @@ func tellNode(ctx context.Context, env *command.Env, state statedir.Dir, name, c
 
 const (
 	restartTimeout = 10 * time.Second
-	restartLook    = 50 * time.Millisecond
+	restartPollInterval    = 50 * time.Millisecond
 )
 
-// tellNodes makes every running node read again who was removed.
-func tellNodes(ctx context.Context, env *command.Env, state statedir.Dir) error {
+// reloadNodes makes every running node read again who was removed.
+func reloadNodes(ctx context.Context, env *command.Env, state statedir.Dir) error {
 	names, err := state.Running()
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func cmdClusterStatus(env *command.Env, file *string) *cobra.Command {
 			}
 			s, err := clusterinfo.Look(cmd.Context(), state, name)
 			if err != nil {
-				return noCluster(err)
+				return clusterStatus(err)
 			}
 			if env.JSON {
 				return env.PrintJSON(s)
@@ -223,8 +223,8 @@ func cmdClusterStatus(env *command.Env, file *string) *cobra.Command {
 	}
 }
 
-// noCluster gives the error of a node that is in no cluster its exit status.
-func noCluster(err error) error {
+// clusterStatus gives the error of a node that is in no cluster its exit status.
+func clusterStatus(err error) error {
 	if errors.Is(err, statedir.ErrNoCluster) {
 		return command.NotFound(err)
 	}
@@ -298,8 +298,8 @@ func liveNodes(ctx context.Context, env *command.Env) ([]*symbiov1.Node, error) 
 	return slices.DeleteFunc(reply.GetNodes(), func(n *symbiov1.Node) bool { return n.GetId() == "" }), err
 }
 
-// otherNode finds the node that a person means, which must be of another machine than this one; advice says what else to do.
-func otherNode(ctx context.Context, env *command.Env, state statedir.Dir, what, advice string) (*identity.Cluster, identity.Record, error) {
+// findRemoteNode finds the node that a person means, which must be of another machine than this one; advice says what else to do.
+func findRemoteNode(ctx context.Context, env *command.Env, state statedir.Dir, what, advice string) (*identity.Cluster, identity.Record, error) {
 	c, err := state.OpenCluster()
 	if err != nil {
 		return nil, identity.Record{}, err
@@ -324,7 +324,7 @@ func cmdClusterRemove(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, r, err := otherNode(cmd.Context(), env, state, args[0], "; end it instead")
+			c, r, err := findRemoteNode(cmd.Context(), env, state, args[0], "; end it instead")
 			if err != nil {
 				return err
 			}
@@ -341,7 +341,7 @@ func cmdClusterRemove(env *command.Env) *cobra.Command {
 			if r.Holds {
 				env.Notef("%v", errHolderRemoved)
 			}
-			return errors.Join(err, tellNodes(cmd.Context(), env, state))
+			return errors.Join(err, reloadNodes(cmd.Context(), env, state))
 		},
 	}
 }
@@ -359,7 +359,7 @@ func cmdClusterPromote(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, r, err := otherNode(cmd.Context(), env, state, args[0], " already")
+			_, r, err := findRemoteNode(cmd.Context(), env, state, args[0], " already")
 			if err != nil {
 				return err
 			}
@@ -394,7 +394,7 @@ func cmdClusterLeave(env *command.Env, file *string) *cobra.Command {
 			}
 			cluster, kept, err := state.Node(name).LeaveCluster()
 			if err != nil {
-				return noCluster(err)
+				return clusterStatus(err)
 			}
 			if env.JSON {
 				return env.PrintJSON(map[string]string{"node": name, "cluster": cluster, "kept": kept})

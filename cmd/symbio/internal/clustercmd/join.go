@@ -57,7 +57,7 @@ func Join(env *command.Env) *cobra.Command {
 			} else {
 				fmt.Fprintf(env.Out, "node %s (%s) is a member of cluster %s\n", out.Node, out.ID, out.Cluster)
 			}
-			return tellNode(cmd.Context(), env, state, name, joined.Authority, file)
+			return activateCluster(cmd.Context(), env, state, name, joined.Authority, file)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "host:port on which this node listens for others (default as for symbio cluster init)")

@@ -20,12 +20,12 @@ import (
 // ErrNoNode says that there is no node to talk to.
 var ErrNoNode = Unavailable(errors.New("no node is running on this machine\nStart one with: symbio up"))
 
-// ErrNotHere says that nodes are running, but none works in this directory.
-var ErrNotHere = errors.New("no node works in this directory")
+// ErrOtherWorkspace says that nodes are running, but none works in this directory.
+var ErrOtherWorkspace = errors.New("no node works in this directory")
 
 // Dial connects to the node that --node names, else to the only one; the caller closes the connection.
 func (env *Env) Dial() (symbiov1.ControlClient, *grpc.ClientConn, error) {
-	return env.dialOne(func(string) bool { return true })
+	return env.dialMatching(func(string) bool { return true })
 }
 
 // OnNode returns what a command runs that asks the node of Dial something.
@@ -40,18 +40,18 @@ func (env *Env) OnNode(do func(context.Context, symbiov1.ControlClient, []string
 	}
 }
 
-// DialHere is Dial among the nodes whose agents work in the directory where the command is typed. ErrNotHere: nodes are
+// DialWorkspace is Dial among the nodes whose agents work in the directory where the command is typed. ErrNotHere: nodes are
 // running, but not here.
-func (env *Env) DialHere(ctx context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+func (env *Env) DialWorkspace(ctx context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) {
 	here, err := env.Workspace()
 	if err != nil {
 		return nil, nil, err
 	}
-	return env.dialOne(func(name string) bool { return sameDir(env.workspaceOf(ctx, name), here) })
+	return env.dialMatching(func(name string) bool { return sameDir(env.workspaceOf(ctx, name), here) })
 }
 
-// dialOne connects to the node that --node names, else to the only running one that fits.
-func (env *Env) dialOne(fits func(name string) bool) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+// dialMatching connects to the node that --node names, else to the only running one that fits.
+func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClient, *grpc.ClientConn, error) {
 	if env.Node != "" {
 		return env.dialNode(env.Node)
 	}
@@ -68,7 +68,7 @@ func (env *Env) dialOne(fits func(name string) bool) (symbiov1.ControlClient, *g
 	case len(running) == 0:
 		return nil, nil, ErrNoNode
 	case len(found) == 0:
-		return nil, nil, Usage(fmt.Errorf("%w: the agents of %s work in other directories\nChange there, or name one with --node", ErrNotHere, strings.Join(running, ", ")))
+		return nil, nil, Usage(fmt.Errorf("%w: the agents of %s work in other directories\nChange there, or name one with --node", ErrOtherWorkspace, strings.Join(running, ", ")))
 	case len(found) > 1:
 		return nil, nil, Usage(fmt.Errorf("%d nodes are running here: %s\nSay which with --node NAME", len(found), strings.Join(found, ", ")))
 	}
@@ -91,8 +91,8 @@ func (env *Env) dialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn,
 	return symbiov1.NewControlClient(conn), conn, nil
 }
 
-// CheckHere returns an error when --node names a node whose agents work in another directory than this one.
-func (env *Env) CheckHere(ctx context.Context) error {
+// CheckWorkspace returns an error when --node names a node whose agents work in another directory than this one.
+func (env *Env) CheckWorkspace(ctx context.Context) error {
 	here, err := env.Workspace()
 	if at := env.workspaceOf(ctx, env.Node); err == nil && at != "" && !sameDir(at, here) {
 		err = Usage(fmt.Errorf("node %s works in %s, not here, in %s\nType it there, or leave out --node", env.Node, terminal.Printable(at), terminal.Printable(here)))
@@ -100,8 +100,8 @@ func (env *Env) CheckHere(ctx context.Context) error {
 	return err
 }
 
-// askTimeout is how long a node of this machine has to answer: a healthy one does in milliseconds.
-const askTimeout = 2 * time.Second
+// statusTimeout is how long a node of this machine has to answer: a healthy one does in milliseconds.
+const statusTimeout = 2 * time.Second
 
 // workspaceOf asks a running node where its agents work; "" when it does not say.
 func (env *Env) workspaceOf(ctx context.Context, name string) string {
@@ -110,7 +110,7 @@ func (env *Env) workspaceOf(ctx context.Context, name string) string {
 		return ""
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	s, _ := client.Status(ctx, &symbiov1.StatusRequest{}) // a node that does not answer works nowhere
 	return s.GetWorkspace()

@@ -28,8 +28,8 @@ type Env struct {
 	Models map[string]llm.Model
 }
 
-// OfProcess is the Env of this process.
-func OfProcess() *Env {
+// NewEnv is the Env of this process.
+func NewEnv() *Env {
 	return &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
 		OutIsTerminal: terminal.IsTerminal(os.Stdout), ErrIsTerminal: terminal.IsTerminal(os.Stderr), InIsTerminal: terminal.IsTerminal(os.Stdin),

@@ -93,8 +93,8 @@ func ErrorText(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// NeedsCommand is a group of commands without one: wrong usage, that shows which there are.
-func NeedsCommand(cmd *cobra.Command, _ []string) error {
+// RequireSubcommand is a group of commands without one: wrong usage, that shows which there are.
+func RequireSubcommand(cmd *cobra.Command, _ []string) error {
 	cmd.SetOut(cmd.ErrOrStderr())
 	return errors.Join(cmd.Help(), Usage(fmt.Errorf("which command of %s?", cmd.Name())))
 }

@@ -16,18 +16,18 @@ func EventLine(e event.Event) string {
 	if json.Unmarshal(e.Data, &f) != nil {
 		f = nil
 	}
-	who, _ := f["name"].(string)
-	if who == "" {
-		who = e.Agent
+	name, _ := f["name"].(string)
+	if name == "" {
+		name = e.Agent
 	}
-	parts := []string{terminal.Printable(e.Node), e.Type, terminal.Printable(who)}
-	most := 100
+	parts := []string{terminal.Printable(e.Node), e.Type, terminal.Printable(name)}
+	limit := 100
 	if e.Type == "warning" {
-		most = 400 // what is to be mended is said whole
+		limit = 400 // what is to be mended is said whole
 	}
 	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
 		if v, ok := f[key]; ok && v != "" {
-			parts = append(parts, key+"="+visible.TruncateRunes(terminal.Printable(fmt.Sprint(v)), most))
+			parts = append(parts, key+"="+visible.TruncateRunes(terminal.Printable(fmt.Sprint(v)), limit))
 		}
 	}
 	return strings.Join(parts, " ")

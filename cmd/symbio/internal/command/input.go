@@ -52,9 +52,9 @@ func (in *Input) Next() <-chan string {
 	return in.lines
 }
 
-// YesOrNo returns a function that asks the person at the terminal a question. What is not a yes is a no, and so is the end
+// Confirmer returns a function that asks the person at the terminal a question. What is not a yes is a no, and so is the end
 // of the input; the error is that of ctx.
-func (env *Env) YesOrNo() func(ctx context.Context, question string) (bool, error) {
+func (env *Env) Confirmer() func(ctx context.Context, question string) (bool, error) {
 	in := env.Input()
 	return func(ctx context.Context, question string) (bool, error) {
 		fmt.Fprint(env.Err, question+" [y/N] ")
@@ -68,8 +68,8 @@ func (env *Env) YesOrNo() func(ctx context.Context, question string) (bool, erro
 	}
 }
 
-// Continued joins a line to those before it that ended in a backslash; more: another one follows.
-func Continued(before []string, line string) (text string, more bool) {
+// JoinContinued joins a line to those before it that ended in a backslash; more: another one follows.
+func JoinContinued(before []string, line string) (text string, more bool) {
 	rest, more := strings.CutSuffix(line, `\`)
 	return strings.Join(append(before, rest), "\n"), more
 }

@@ -75,8 +75,8 @@ func printable(args []any) []any {
 	return args
 }
 
-// AsJSON is an answer as it may stand in JSON: as it is when it is JSON, else a string.
-func AsJSON(data []byte) json.RawMessage {
+// PayloadJSON is an answer as it may stand in JSON: as it is when it is JSON, else a string.
+func PayloadJSON(data []byte) json.RawMessage {
 	if json.Valid(data) {
 		return data
 	}
@@ -102,8 +102,8 @@ func PlainJSON(raw json.RawMessage) string {
 	return visible.Escape(strings.TrimSpace(b.String()))
 }
 
-// PrintAnswer prints an answer for a person or a pipe: text as it is, with one line break at its end.
-func (env *Env) PrintAnswer(data []byte) error {
+// PrintPayload prints an answer for a person or a pipe: text as it is, with one line break at its end.
+func (env *Env) PrintPayload(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
 		text = string(data)

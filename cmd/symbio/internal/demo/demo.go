@@ -22,7 +22,7 @@ type Options struct {
 	Show func(event.Event)
 }
 
-// Result is what came of it; the names are a contract.
+// Result is what outcome of it; the names are a contract.
 type Result struct {
 	Type        string    `json:"type"` // result
 	Report      string    `json:"report"`
@@ -58,12 +58,12 @@ type Approvals struct {
 	Denied  int `json:"denied"`
 }
 
-// meeting is how long two nodes on one machine may take to find each other: a hundred times what
+// meetTimeout is how long two nodes on one machine may take to find each other: a hundred times what
 // they need.
-const meeting = 10 * time.Second
+const meetTimeout = 10 * time.Second
 
-// readiness is how long node b may take until it offers what it has: its MCP server has to start.
-const readiness = 30 * time.Second
+// readyTimeout is how long node b may take until it offers what it has: its MCP server has to start.
+const readyTimeout = 30 * time.Second
 
 // Run shows the tour and cleans up after itself; only the report stays.
 func Run(ctx context.Context, o Options) (_ Result, err error) {
@@ -79,29 +79,29 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 		}
 		o.Report = filepath.Join(out, "report.md")
 	}
-	stage, err := prepare(work, o)
+	setup, err := prepare(work, o)
 	if err != nil {
 		return Result{}, fmt.Errorf("preparing the nodes: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	play := newPlay(o.Show)
-	cast, err := stage.enter(ctx, play)
+	observer := newObserver(o.Show)
+	nodes, err := setup.startNodes(ctx, observer)
 	if err != nil {
 		return Result{}, err
 	}
-	came, err := stage.survey(ctx, play)
-	if err := errors.Join(err, cast.leave()); err != nil { // after it, all that they did has been seen
+	outcome, err := setup.survey(ctx, observer)
+	if err := errors.Join(err, nodes.stop()); err != nil { // after it, all that they did has been seen
 		return Result{}, err
 	}
-	result := play.result()
-	result.Report, result.Summary = o.Report, came.Text
-	if came.Spent != nil {
-		result.Spent = *came.Spent
-		result.Subagents = max(result.Subagents, came.Spent.Agents) // of very many not every event is there
+	result := observer.result()
+	result.Report, result.Summary = o.Report, outcome.Text
+	if outcome.Spent != nil {
+		result.Spent = *outcome.Spent
+		result.Subagents = max(result.Subagents, outcome.Spent.Agents) // of very many not every event is there
 	}
 	if _, err := os.Stat(o.Report); err != nil {
-		return Result{}, fmt.Errorf("the survey ended without a report: %s", came.Text)
+		return Result{}, fmt.Errorf("the survey ended without a report: %s", outcome.Text)
 	}
 	return result, nil
 }

@@ -80,8 +80,8 @@ func newConversation(messages []llm.Message) *conversation {
 	return c
 }
 
-// of returns the results of a tool since the task.
-func (c *conversation) of(tool string) (list []result) {
+// resultsOf returns the results of a tool since the task.
+func (c *conversation) resultsOf(tool string) (list []result) {
 	for _, r := range c.results {
 		if r.Name == tool {
 			list = append(list, r)
@@ -159,15 +159,15 @@ func render(s Survey) llm.ToolCall {
 }
 
 var (
-	listed   = regexp.MustCompile(`(?m)^([^#\n].*)/("?)$`)
-	topFiles = regexp.MustCompile(`total\t[1-9][0-9]* file`)
-	unnamed  = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+	listed    = regexp.MustCompile(`(?m)^([^#\n].*)/("?)$`)
+	topFiles  = regexp.MustCompile(`total\t[1-9][0-9]* file`)
+	notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 )
 
 // spawnAll has a sub-agent made for each part of the directory: its directories, and "." for the files at the top. The
 // last part of those for which there is a sub-agent is for one of another node, if one lends any.
 func (c *conversation) spawnAll() (calls []llm.ToolCall) {
-	listing := c.of("Glob")
+	listing := c.resultsOf("Glob")
 	text := listing[len(listing)-1].Text
 	var parts []string
 	if topFiles.MatchString(text) {
@@ -183,16 +183,16 @@ func (c *conversation) spawnAll() (calls []llm.ToolCall) {
 		}
 	}
 	var lenders []struct{ Name string }
-	_ = json.Unmarshal([]byte(c.of("find_members")[0].Text), &lenders) // the tool answers with a sentence when there are none
+	_ = json.Unmarshal([]byte(c.resultsOf("find_members")[0].Text), &lenders) // the tool answers with a sentence when there are none
 	for i, part := range parts {
 		name := "survey-top"
 		if part != "." {
-			name = "survey-" + unnamed.ReplaceAllString(part, "-")
+			name = "survey-" + notInName.ReplaceAllString(part, "-")
 			name = name[:min(len(name), 47)]
 		}
 		task := "Survey the part " + part
 		if i == 0 {
-			task += "\n" + notesWanted // which it may not do
+			task += "\n" + notesRequest // which it may not do
 		}
 		args := object{"reason": "survey " + part, "name": name, "task": task, "tools": []string{"activate_skill", "Read", "Glob", "Grep"}}
 		if len(lenders) > 0 && part != "." && i == min(100, len(parts)-1) {
@@ -206,7 +206,7 @@ func (c *conversation) spawnAll() (calls []llm.ToolCall) {
 // waitForAll waits for the sub-agents, a few in each call, so that no result is cut.
 func (c *conversation) waitForAll() (calls []llm.ToolCall) {
 	var ids []string
-	for _, r := range c.of("replicate_agent") {
+	for _, r := range c.resultsOf("replicate_agent") {
 		var made struct {
 			ID string `json:"agent_id"`
 		}
@@ -227,7 +227,7 @@ func (c *conversation) parts() (list []Part) {
 		Result, Error string
 	}
 	outcomes := map[string]outcome{}
-	for _, r := range c.of("wait_agents") {
+	for _, r := range c.resultsOf("wait_agents") {
 		var answer struct{ Agents []outcome }
 		if json.Unmarshal([]byte(r.Text), &answer) != nil {
 			continue
@@ -236,7 +236,7 @@ func (c *conversation) parts() (list []Part) {
 			outcomes[o.ID] = o
 		}
 	}
-	for _, r := range c.of("replicate_agent") {
+	for _, r := range c.resultsOf("replicate_agent") {
 		var asked struct{ Reason string }
 		var made outcome
 		_, _ = json.Unmarshal(r.args, &asked), json.Unmarshal([]byte(r.Text), &made) // a refusal is no JSON

@@ -11,11 +11,11 @@ import (
 	"symbio/security/visible"
 )
 
-// notesWanted is what the first sub-agent is told besides its part. Its tools do not allow that.
-const notesWanted = "Keep notes in the file notes.md."
+// notesRequest is what the first sub-agent is told besides its part. Its tools do not allow that.
+const notesRequest = "Keep notes in the file notes.md."
 
-// telling are the files that may say what a part is, with those of the part itself.
-const telling = "{README,README.*,Readme.*,readme.*,doc.go,SKILL.md,main.*,index.*,__init__.py,lib.rs,package.json," +
+// summaryFiles are the files that may say what a part is, with those of the part itself.
+const summaryFiles = "{README,README.*,Readme.*,readme.*,doc.go,SKILL.md,main.*,index.*,__init__.py,lib.rs,package.json," +
 	"*.md,*.go,*.proto,*.py,*.c,*.h,*.rs,*.js,*.ts,*.sh}"
 
 // surveyPart is the next turn of the agent that was given a part.
@@ -24,15 +24,15 @@ func (c *conversation) surveyPart(part string) turn {
 	case c.turns == 0:
 		return turn{Calls: c.countPart(part)}
 	case c.turns == 1 && slices.ContainsFunc(c.last, func(r result) bool { return topFiles.MatchString(r.Text) }):
-		return turn{Calls: []llm.ToolCall{call("Read", object{"file_path": c.mostTelling(), "limit": 40})}}
+		return turn{Calls: []llm.ToolCall{call("Read", object{"file_path": c.bestSummaryFile(), "limit": 40})}}
 	}
 	return turn{Text: encode(c.describe(part))}
 }
 
 func (c *conversation) countPart(part string) []llm.ToolCall {
-	glob, pattern := "", "{,*/,*/*/}"+telling
+	glob, pattern := "", "{,*/,*/*/}"+summaryFiles
 	if part == "." {
-		glob, pattern = "./*", telling
+		glob, pattern = "./*", summaryFiles
 	}
 	count := func(more object) llm.ToolCall {
 		more["path"], more["glob"], more["output_mode"] = part, glob, "count"
@@ -45,25 +45,25 @@ func (c *conversation) countPart(part string) []llm.ToolCall {
 		count(object{"pattern": "TODO|FIXME", "group_by": "none"}),
 		call("Glob", object{"pattern": pattern, "path": part}),
 	}
-	if strings.Contains(c.task, notesWanted) {
+	if strings.Contains(c.task, notesRequest) {
 		calls = append(calls, call("Write", object{"file_path": "notes.md", "content": "Notes on " + part}))
 	}
 	return calls
 }
 
 var (
-	foundFile = regexp.MustCompile("(?m)^[^#\n\t]+$")
-	telltale  = regexp.MustCompile(`(?i)(^|/)(readme|doc\.go|skill\.md)`)
-	unlikely  = regexp.MustCompile(`_test\.|^\.|/\.`)
+	foundFile  = regexp.MustCompile("(?m)^[^#\n\t]+$")
+	readmeFile = regexp.MustCompile(`(?i)(^|/)(readme|doc\.go|skill\.md)`)
+	unlikely   = regexp.MustCompile(`_test\.|^\.|/\.`)
 )
 
-// mostTelling is the listed file that most likely says what the part is: one near the top, a README before others.
-func (c *conversation) mostTelling() string {
-	listing := c.of("Glob")
+// bestSummaryFile is the listed file that most likely says what the part is: one near the top, a README before others.
+func (c *conversation) bestSummaryFile() string {
+	listing := c.resultsOf("Glob")
 	rank := func(file string) int {
 		n := 10 * strings.Count(file, "/")
 		switch {
-		case telltale.MatchString(file):
+		case readmeFile.MatchString(file):
 			n -= 15
 		case unlikely.MatchString(file):
 			n += 5
@@ -80,7 +80,7 @@ func (c *conversation) mostTelling() string {
 // describe is what the counts and the file that was read say of the part.
 func (c *conversation) describe(part string) Part {
 	p := Part{Part: part}
-	counts := c.of("Grep")
+	counts := c.resultsOf("Grep")
 	if len(counts) < 3 || counts[0].IsError {
 		p.Error = "it was not counted"
 		if len(counts) > 0 {
@@ -98,7 +98,7 @@ func (c *conversation) describe(part string) Part {
 	}
 	_, todos := rows(counts[2].Text)
 	p.Files, p.Lines, p.Todos = total.files, total.lines, todos.lines
-	for _, r := range c.of("Read") {
+	for _, r := range c.resultsOf("Read") {
 		p.What = firstSentence(r.Text)
 	}
 	switch {

@@ -64,7 +64,7 @@ func Render(s Survey) string {
 		fmt.Fprintf(&b, "| %s | %d | %d |\n", cell(k.Kind), k.Files, k.Lines)
 	}
 	b.WriteString("\n## Longest files\n\n| file | lines |\n|---|---:|\n")
-	for _, f := range longest(s.Parts, 10) {
+	for _, f := range longestFiles(s.Parts, 10) {
 		fmt.Fprintf(&b, "| %s | %d |\n", cell(f.File), f.Lines)
 	}
 	find := "    find . -type f -not -path '*/.git/*' -not -path '*/" + deniedFile + "' -not -path '*/" + deniedFile + "/*'"
@@ -101,8 +101,8 @@ func sum(parts []Part) (total Part, kinds []Kind) {
 	return total, kinds
 }
 
-// longest are the n longest files of all parts.
-func longest(parts []Part, n int) []File {
+// longestFiles are the n longest files of all parts.
+func longestFiles(parts []Part, n int) []File {
 	var all []File
 	for _, p := range parts {
 		all = append(all, p.Longest...)

@@ -26,16 +26,16 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, version string) err
 	}, func(_ context.Context, _ *sdk.CallToolRequest, survey Survey) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: Render(survey)}}}, nil, nil
 	})
-	return s.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: ending{out}, MaxLineLength: maxSurvey})
+	return s.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}, MaxLineLength: maxSurvey})
 }
 
-// ending is a writer that need not be closed.
-type ending struct{ io.Writer }
+// nopCloser is a writer that need not be closed.
+type nopCloser struct{ io.Writer }
 
-func (ending) Close() error { return nil }
+func (nopCloser) Close() error { return nil }
 
-// servers is the list of MCP servers of the node that has it: this program.
-func servers(self string) ([]byte, error) {
+// mcpConfig is the list of MCP servers of the node that has it: this program.
+func mcpConfig(self string) ([]byte, error) {
 	type entry = map[string]any
 	return json.Marshal(entry{"mcpServers": entry{serverName: entry{
 		"command": self, "args": []string{"serve-reports"},

@@ -34,7 +34,7 @@ func New(env *command.Env) *cobra.Command {
 			if canPick(env) {
 				return pickSkills(cmd.Context(), env, "")
 			}
-			return command.NeedsCommand(cmd, nil)
+			return command.RequireSubcommand(cmd, nil)
 		},
 	}
 	cmd.AddCommand(command.NodeFlag(env, cmdSkillsList(env), cmdSkillsSearch(env), cmdSkillsSwitch(env, "enable", true), cmdSkillsSwitch(env, "disable", false), cmdSkillsPrompt(env), cmdSkillsFetch(env))...)
@@ -92,7 +92,7 @@ func printLeftOut(env *command.Env, all skillList) {
 		fmt.Fprintln(env.Err, "note: skills are switched off as a whole: skills.enabled is false, from", terminal.Printable(all.from))
 	}
 	for i, p := range all.GetErrors() {
-		if more := len(all.GetErrors()) - i; i == mostLeftOut && more > 1 && env.ErrIsTerminal {
+		if more := len(all.GetErrors()) - i; i == maxLeftOut && more > 1 && env.ErrIsTerminal {
 			env.Notef("left out: %d more; symbio skills validate says why", more)
 			break
 		}
@@ -103,8 +103,8 @@ func printLeftOut(env *command.Env, all skillList) {
 	}
 }
 
-// mostLeftOut is how many reasons a person is shown before what they have asked for.
-const mostLeftOut = 5
+// maxLeftOut is how many reasons a person is shown before what they have asked for.
+const maxLeftOut = 5
 
 // completeSkills offers the names of skills to a shell; paths it completes itself.
 func completeSkills(env *command.Env) cobra.CompletionFunc {
@@ -143,11 +143,11 @@ func listSkills(ctx context.Context, env *command.Env, q skillQuery) (all skillL
 	}
 	if !offline {
 		all, err = nodeSkills(ctx, env, q.reload)
-		if q.reload || !errors.Is(err, command.ErrNoNode) && !errors.Is(err, command.ErrNotHere) {
+		if q.reload || !errors.Is(err, command.ErrNoNode) && !errors.Is(err, command.ErrOtherWorkspace) {
 			return all, err
 		}
 	}
-	here, err := skillsOf(env, q.file, q.dir)
+	here, err := loadSkills(env, q.file, q.dir)
 	if err != nil {
 		return all, err
 	}
@@ -168,7 +168,7 @@ func withOffBy(r *symbiov1.SkillsReply, offBy func(*symbiov1.Skill) string) *sym
 
 // nodeSkills asks the running node of this directory, or of --node. It returns ErrNoNode or ErrNotHere when there is none.
 func nodeSkills(ctx context.Context, env *command.Env, reload bool) (all skillList, err error) {
-	client, conn, err := env.DialHere(ctx)
+	client, conn, err := env.DialWorkspace(ctx)
 	if err != nil {
 		return all, err
 	}
@@ -205,16 +205,16 @@ func disabledBy(off []choice.Choice, s *symbiov1.Skill) string {
 	return ""
 }
 
-// skillsHere is what a node that is started here knows of skills.
-type skillsHere struct {
+// localSkills is what a node that is started here knows of skills.
+type localSkills struct {
 	opts node.Config
 	from config.Origins
 	cfg  skills.Config
 	off  []choice.Choice
 }
 
-// skillsOf says where the skills of a node would be that is started in dir; "" = here.
-func skillsOf(env *command.Env, file, dir string) (h skillsHere, err error) {
+// loadSkills says where the skills of a node would be that is started in dir; "" = here.
+func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 	c, from, err := env.LoadConfig(file)
 	if err != nil {
 		return h, err
@@ -233,11 +233,11 @@ func skillsOf(env *command.Env, file, dir string) (h skillsHere, err error) {
 			return h, err
 		}
 	}
-	return skillsHere{opts, from, there.SkillsConfig(), off}, nil
+	return localSkills{opts, from, there.SkillsConfig(), off}, nil
 }
 
 // offBy says what has switched a skill off.
-func (h skillsHere) offBy(one *symbiov1.Skill) string {
+func (h localSkills) offBy(one *symbiov1.Skill) string {
 	if who := disabledBy(h.off, one); who != "" {
 		return who
 	}
@@ -276,7 +276,7 @@ func cmdSkillsShow(env *command.Env) *cobra.Command {
 		Args:              command.ExactArgs(1),
 		ValidArgsFunction: completeSkills(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			here, err := skillsOf(env, file, "")
+			here, err := loadSkills(env, file, "")
 			if err != nil {
 				return err
 			}
@@ -295,7 +295,7 @@ func cmdSkillsShow(env *command.Env) *cobra.Command {
 }
 
 // state says in words who may take a skill.
-func (h skillsHere) state(s skills.Skill) string {
+func (h localSkills) state(s skills.Skill) string {
 	switch e := h.cfg.Choices.Exposure(s); {
 	case e == skills.Off:
 		return "off: " + h.offBy(&symbiov1.Skill{Name: s.Name, Path: s.Path})
@@ -313,7 +313,7 @@ func (h skillsHere) state(s skills.Skill) string {
 	return "enabled"
 }
 
-func printSkill(env *command.Env, here skillsHere, s skills.Activation) error {
+func printSkill(env *command.Env, here localSkills, s skills.Activation) error {
 	known, from := trustOf(env, s)
 	if env.JSON {
 		return env.PrintJSON(struct {
@@ -334,5 +334,5 @@ func printSkill(env *command.Env, here skillsHere, s skills.Activation) error {
 		fmt.Fprintf(env.Out, "withheld     %s: %s\n", terminal.Printable(w.Rule), terminal.Printable(w.Why))
 	}
 	fmt.Fprintln(env.Out)
-	return env.PrintAnswer([]byte(s.Instructions))
+	return env.PrintPayload([]byte(s.Instructions))
 }

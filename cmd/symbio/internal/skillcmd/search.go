@@ -120,7 +120,7 @@ func skillPrompt(ctx context.Context, env *command.Env, file, dir, form string, 
 		names[i] = skillArg(names[i])
 	}
 	if env.Node == "" {
-		here, err := skillsOf(env, file, dir)
+		here, err := loadSkills(env, file, dir)
 		if err != nil {
 			return nil, err
 		}

@@ -51,7 +51,7 @@ func switchSkills(ctx context.Context, env *command.Env, file string, args []str
 		}
 	}
 	for _, arg := range args {
-		if err := s.flip(skillArg(arg), on); err != nil {
+		if err := s.set(skillArg(arg), on); err != nil {
 			return err
 		}
 	}
@@ -75,12 +75,12 @@ func newSwitch(env *command.Env, all skillList) (*skillSwitch, error) {
 	return &skillSwitch{book: state.SkillsOff(), off: off, all: all.GetSkills(), wanted: map[string]bool{}}, err
 }
 
-func (s *skillSwitch) chosen(key string) bool {
+func (s *skillSwitch) isSwitchedOff(key string) bool {
 	return slices.ContainsFunc(s.off, func(o choice.Choice) bool { return o.Skill == key })
 }
 
-// meant are the skills that an argument names.
-func (s *skillSwitch) meant(arg string) (found []*symbiov1.Skill) {
+// matching are the skills that an argument names.
+func (s *skillSwitch) matching(arg string) (found []*symbiov1.Skill) {
 	for _, k := range s.all {
 		if isSkill(k, arg) {
 			found = append(found, k)
@@ -90,19 +90,19 @@ func (s *skillSwitch) meant(arg string) (found []*symbiov1.Skill) {
 }
 
 func (s *skillSwitch) check(arg string, on bool) error {
-	found := s.meant(arg)
-	if len(found) == 0 && !(on && s.chosen(arg)) {
+	found := s.matching(arg)
+	if len(found) == 0 && !(on && s.isSwitchedOff(arg)) {
 		return command.NotFound(fmt.Errorf("there is no skill %q here; `symbio skills list` shows those that are", terminal.Printable(arg)))
 	}
-	if on && len(found) == 1 && arg != found[0].GetName() && s.chosen(found[0].GetName()) {
+	if on && len(found) == 1 && arg != found[0].GetName() && s.isSwitchedOff(found[0].GetName()) {
 		return command.Usage(fmt.Errorf("%s is off by its name, which holds for every skill of that name\nSwitch them all on with: symbio skills enable %s", terminal.Printable(arg), terminal.Printable(found[0].GetName())))
 	}
 	return nil
 }
 
-// flip switches the skills that an argument names on or off.
-func (s *skillSwitch) flip(arg string, on bool) error {
-	found := s.meant(arg)
+// set switches the skills that an argument names on or off.
+func (s *skillSwitch) set(arg string, on bool) error {
+	found := s.matching(arg)
 	for _, k := range found {
 		s.wanted[k.GetPath()] = on
 	}
@@ -115,7 +115,7 @@ func (s *skillSwitch) flip(arg string, on bool) error {
 	keys := []string{arg}
 	for _, k := range found {
 		keys = append(keys, k.GetPath())
-		if len(s.meant(k.GetName())) == 1 { // from the list, where the row is all that there is of the name
+		if len(s.matching(k.GetName())) == 1 { // from the list, where the row is all that there is of the name
 			keys = append(keys, k.GetName())
 		}
 	}
@@ -214,10 +214,10 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 		return env.Printf("Nothing is changed.\n")
 	}
 	for i, r := range p.Rows {
-		if r.On == r.Was {
+		if r.On == r.WasOn {
 			continue
 		}
-		if err := s.flip(all.GetSkills()[i].GetPath(), r.On); err != nil {
+		if err := s.set(all.GetSkills()[i].GetPath(), r.On); err != nil {
 			return err
 		}
 	}
@@ -229,10 +229,10 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 func (s *skillSwitch) picker() *terminal.Picker {
 	p := &terminal.Picker{}
 	for _, k := range s.all {
-		row := terminal.PickerRow{Name: k.GetName(), Scope: k.GetScope(), Text: visible.TruncateRunes(k.GetDescription(), 200), On: k.GetEnabled(), Was: k.GetEnabled()}
+		row := terminal.PickerRow{Name: k.GetName(), Scope: k.GetScope(), Text: visible.TruncateRunes(k.GetDescription(), 200), On: k.GetEnabled(), WasOn: k.GetEnabled()}
 		switch {
 		case k.GetEnabled():
-		case s.chosen(k.GetName()) && len(s.meant(k.GetName())) > 1:
+		case s.isSwitchedOff(k.GetName()) && len(s.matching(k.GetName())) > 1:
 			row.Locked = "by its name, with others: symbio skills enable " + k.GetName()
 		case disabledBy(s.off, k) == "":
 			row.Locked = k.GetOffBy()

@@ -40,7 +40,7 @@ func cmdSkillsTrust(env *command.Env) *cobra.Command {
 			case revoke:
 				return revokeTrust(cmd.Context(), env, args[0])
 			}
-			here, err := skillsOf(env, file, "")
+			here, err := loadSkills(env, file, "")
 			if err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (
 	if !env.InIsTerminal {
 		return nil, false, command.Usage(fmt.Errorf("there is nobody to ask here\nTo trust exactly this: symbio skills trust %s --hash %s", cmp.Or(p.Hash, terminal.Printable(p.Name)), p.HashToTrust()))
 	}
-	ask := env.YesOrNo()
+	ask := env.Confirmer()
 	if p.Scope != skills.ScopePeer {
 		yes, err = ask(context.Background(), "May the skill grant these to the agents that take it?")
 		return p.Grants, yes, err

@@ -85,7 +85,7 @@ func printScanNotes(ctx context.Context, env *command.Env, dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil
 	}
-	if here, err := skillsOf(env, "", ""); err == nil {
+	if here, err := loadSkills(env, "", ""); err == nil {
 		if i := slices.IndexFunc(here.cfg.Roots, func(r skills.Root) bool { return r.Path == skillArg(dir+string(filepath.Separator)) }); i >= 0 {
 			root = here.cfg.Roots[i]
 		}
@@ -127,11 +127,11 @@ func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
 type skillCheck struct {
 	env      *command.Env
 	all, bad int
-	told     time.Time
+	lastProgress     time.Time
 	showing  bool
 }
 
-func (c *skillCheck) counted() string { return chat.Counted(c.all, "skill") }
+func (c *skillCheck) counted() string { return chat.Plural(c.all, "skill") }
 
 func (c *skillCheck) report(r skills.Report) error {
 	c.all++
@@ -141,8 +141,8 @@ func (c *skillCheck) report(r skills.Report) error {
 	if err := printReport(c.env, r); err != nil {
 		return err
 	}
-	if now := time.Now(); c.env.ErrIsTerminal && !c.env.OutIsTerminal && now.Sub(c.told) > 100*time.Millisecond {
-		c.told, c.showing = now, true
+	if now := time.Now(); c.env.ErrIsTerminal && !c.env.OutIsTerminal && now.Sub(c.lastProgress) > 100*time.Millisecond {
+		c.lastProgress, c.showing = now, true
 		fmt.Fprintf(c.env.Err, "\r%s, %d not ok  %s\x1b[K", c.counted(), c.bad, visible.TruncateRunes(terminal.Printable(r.Path), 60))
 	}
 	return nil

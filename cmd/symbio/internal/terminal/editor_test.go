@@ -24,19 +24,19 @@ func TestALineIsEditedByTheUsualKeys(t *testing.T) {
 	} {
 		e := &Editor{}
 		for _, key := range parseKeys([]byte(c.keys)) {
-			if did := e.Press(key); did != editOn {
+			if did := e.Press(key); did != editContinue {
 				t.Errorf("%q: a key did %d", c.keys, did)
 			}
 		}
-		if got := string(e.Text[:e.At]) + "|" + string(e.Text[e.At:]); got != c.want {
+		if got := string(e.Text[:e.Cursor]) + "|" + string(e.Text[e.Cursor:]); got != c.want {
 			t.Errorf("%q is %q, want %q", c.keys, got, c.want)
 		}
 	}
 }
 
 func TestKeysThatEndALine(t *testing.T) {
-	for text, want := range map[string]int{"a\r": EditSend, "\r": EditSend, "a\x03": EditStop, "\x04": EditEnd, "\x1b[200~\x03": EditStop, "a\x04": editOn, "\x1b[200~a\r": editOn} {
-		e, got := &Editor{}, editOn
+	for text, want := range map[string]int{"a\r": EditSubmit, "\r": EditSubmit, "a\x03": EditInterrupt, "\x04": EditEOF, "\x1b[200~\x03": EditInterrupt, "a\x04": editContinue, "\x1b[200~a\r": editContinue} {
+		e, got := &Editor{}, editContinue
 		for _, key := range parseKeys([]byte(text)) {
 			got = e.Press(key)
 		}
@@ -60,7 +60,7 @@ func TestTheRowShowsWhereTheCursorIs(t *testing.T) {
 		{"a\nb\tc", 5, "> a↵b c", 7},
 		{"日本語日本語", 6, "> 日本語", 8},
 	} {
-		e := &Editor{Text: []rune(c.text), At: c.at}
+		e := &Editor{Text: []rune(c.text), Cursor: c.at}
 		if row, cursor := e.Row("> ", 10); row != c.row || cursor != c.cursor || Width(row) > 9 {
 			t.Errorf("%q at %d is %q with the cursor at %d, want %q at %d", c.text, c.at, row, cursor, c.row, c.cursor)
 		}
@@ -73,8 +73,8 @@ func FuzzEditor(f *testing.F) {
 		e := &Editor{}
 		for _, key := range parseKeys(data) {
 			e.Press(key)
-			if e.At < 0 || e.At > len(e.Text) {
-				t.Fatalf("the cursor is at %d of %d", e.At, len(e.Text))
+			if e.Cursor < 0 || e.Cursor > len(e.Text) {
+				t.Fatalf("the cursor is at %d of %d", e.Cursor, len(e.Text))
 			}
 		}
 		columns = 4 + max(0, columns)%200

@@ -16,25 +16,25 @@ const (
 	keyDown
 	keyLeft
 	keyRight
-	keyFirst // of the line
-	keyLast
+	keyHome // of the line
+	keyEndOfLine
 	keyPageUp
 	keyPageDown
 	keyEnter
-	keyBreak // a line break within what is typed: Alt-Enter
+	keyLineBreak // a line break within what is typed: Alt-Enter
 	keyEscape
 	keyTab
 	keyBackspace
 	keyDelete
-	keyWord   // away with the word before
-	keyRest   // away with what follows
-	keyClear  // away with what is before
-	keyPaste  // what follows is pasted,
-	keyPasted // until here
-	keyStop   // Ctrl-C
-	keyEnd    // Ctrl-D
+	keyDeleteWord   // away with the word before
+	keyDeleteToEnd   // away with what follows
+	keyDeleteToStart  // away with what is before
+	keyPasteStart  // what follows is pasted,
+	keyPasteEnd // until here
+	keyInterrupt   // Ctrl-C
+	keyEOF    // Ctrl-D
 
-	lastKey = keyEnd
+	lastKey = keyEOF
 )
 
 // parseKeys reads what a terminal sends. What it does not know is nothing.
@@ -44,11 +44,11 @@ func parseKeys(data []byte) (found []rune) {
 		key  rune
 	}{
 		{"\x1b[A", keyUp}, {"\x1bOA", keyUp}, {"\x1b[B", keyDown}, {"\x1bOB", keyDown}, {"\x1b[5~", keyPageUp}, {"\x1b[6~", keyPageDown},
-		{"\x1b\r", keyBreak}, {"\x1b\n", keyBreak}, {"\r", keyEnter}, {"\n", keyEnter}, {"\t", keyTab}, {"\x7f", keyBackspace}, {"\b", keyBackspace},
-		{"\x03", keyStop}, {"\x04", keyEnd}, {"\x10", keyUp}, {"\x0e", keyDown}, {"\x15", keyClear},
+		{"\x1b\r", keyLineBreak}, {"\x1b\n", keyLineBreak}, {"\r", keyEnter}, {"\n", keyEnter}, {"\t", keyTab}, {"\x7f", keyBackspace}, {"\b", keyBackspace},
+		{"\x03", keyInterrupt}, {"\x04", keyEOF}, {"\x10", keyUp}, {"\x0e", keyDown}, {"\x15", keyDeleteToStart},
 		{"\x1b[D", keyLeft}, {"\x1bOD", keyLeft}, {"\x02", keyLeft}, {"\x1b[C", keyRight}, {"\x1bOC", keyRight}, {"\x06", keyRight},
-		{"\x1b[H", keyFirst}, {"\x1bOH", keyFirst}, {"\x1b[1~", keyFirst}, {"\x01", keyFirst}, {"\x1b[F", keyLast}, {"\x1bOF", keyLast}, {"\x1b[4~", keyLast}, {"\x05", keyLast},
-		{"\x1b[3~", keyDelete}, {"\x17", keyWord}, {"\x0b", keyRest}, {"\x1b[200~", keyPaste}, {"\x1b[201~", keyPasted},
+		{"\x1b[H", keyHome}, {"\x1bOH", keyHome}, {"\x1b[1~", keyHome}, {"\x01", keyHome}, {"\x1b[F", keyEndOfLine}, {"\x1bOF", keyEndOfLine}, {"\x1b[4~", keyEndOfLine}, {"\x05", keyEndOfLine},
+		{"\x1b[3~", keyDelete}, {"\x17", keyDeleteWord}, {"\x0b", keyDeleteToEnd}, {"\x1b[200~", keyPasteStart}, {"\x1b[201~", keyPasteEnd},
 	}
 next:
 	for len(data) > 0 {
@@ -95,7 +95,7 @@ func escapeLength(data []byte) int {
 type KeyReader struct {
 	In      *os.File
 	pending []byte // the beginning of something
-	quick   int    // reads in a row that ended without waiting
+	emptyReads   int    // reads in a row that ended without waiting
 }
 
 // Next are the keys that were typed, none when there were none for a tick. io.EOF: the terminal is gone.
@@ -104,9 +104,9 @@ func (t *KeyReader) Next() ([]rune, error) {
 	began := time.Now()
 	n, err := t.In.Read(buf[:])
 	if n == 0 && (err == nil || errors.Is(err, io.EOF)) { // a tick, or the end
-		if time.Since(began) > tick/4 {
-			t.quick = 0
-		} else if t.quick++; t.quick > 10 {
+		if time.Since(began) > readTimeout/4 {
+			t.emptyReads = 0
+		} else if t.emptyReads++; t.emptyReads > 10 {
 			return nil, io.EOF
 		}
 		found := parseKeys(t.pending)
@@ -116,7 +116,7 @@ func (t *KeyReader) Next() ([]rune, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.quick = 0
+	t.emptyReads = 0
 	data := append(t.pending, buf[:n]...)
 	t.pending = nil
 	if i := unfinished(data); i >= 0 {
@@ -128,7 +128,7 @@ func (t *KeyReader) Next() ([]rune, error) {
 // unfinished is where something begins at the end of data that more may belong to; -1 = nowhere. It waits a
 // tick at most.
 func unfinished(data []byte) int {
-	for i := max(0, len(data)-longestKey); i < len(data); i++ {
+	for i := max(0, len(data)-maxKeyBytes); i < len(data); i++ {
 		rest := data[i:]
 		switch {
 		case rest[0] == 0x1b && openEscape(rest):
@@ -140,8 +140,8 @@ func unfinished(data []byte) int {
 	return -1
 }
 
-// longestKey is more bytes than any key sends that is known here.
-const longestKey = 8
+// maxKeyBytes is more bytes than any key sends that is known here.
+const maxKeyBytes = 8
 
 // openEscape says whether a sequence has begun and not ended.
 func openEscape(data []byte) bool {

@@ -18,26 +18,26 @@ type Picker struct {
 	Rows    []PickerRow
 	filter  string
 	scope   string // "" = all
-	at, top int    // among those that fit
+	cursor, top int    // among those that fit
 	note    string
 }
 
 // PickerRow is one skill. A row that is locked is off by what this list does not change.
 type PickerRow struct {
 	Name, Scope, Text string
-	On, Was           bool
+	On, WasOn           bool
 	Locked            string
 }
 
 // What comes of a key.
 const (
-	pickOn = iota
-	pickKeep
-	pickLeave
+	pickContinue = iota
+	pickConfirm
+	pickCancel
 )
 
-// fits are the rows, by index, that the filter and the scope leave.
-func (p *Picker) fits() (found []int) {
+// matching are the rows, by index, that the filter and the scope leave.
+func (p *Picker) matching() (found []int) {
 	words := strings.Fields(strings.ToLower(p.filter))
 	for i, r := range p.Rows {
 		text := strings.ToLower(r.Name + " " + r.Text)
@@ -51,48 +51,48 @@ func (p *Picker) fits() (found []int) {
 // press takes one key; page is how many rows are shown.
 func (p *Picker) press(key rune, page int) int {
 	p.note = ""
-	found := p.fits()
+	found := p.matching()
 	switch key {
 	case keyUp:
-		p.at--
+		p.cursor--
 	case keyDown:
-		p.at++
+		p.cursor++
 	case keyPageUp:
-		p.at -= page
+		p.cursor -= page
 	case keyPageDown:
-		p.at += page
+		p.cursor += page
 	case keyEnter:
-		return pickKeep
-	case keyStop, keyEnd:
-		return pickLeave
+		return pickConfirm
+	case keyInterrupt, keyEOF:
+		return pickCancel
 	case keyEscape:
 		if p.filter == "" && p.scope == "" {
-			return pickLeave
+			return pickCancel
 		}
-		p.filter, p.scope, p.at = "", "", 0
-	case keyClear:
-		p.filter, p.at = "", 0
+		p.filter, p.scope, p.cursor = "", "", 0
+	case keyDeleteToStart:
+		p.filter, p.cursor = "", 0
 	case keyTab:
-		p.scope, p.at = p.nextScope(), 0
+		p.scope, p.cursor = p.nextScope(), 0
 	case keyBackspace:
 		_, n := utf8.DecodeLastRuneInString(p.filter)
-		p.filter, p.at = p.filter[:len(p.filter)-n], 0
+		p.filter, p.cursor = p.filter[:len(p.filter)-n], 0
 	case ' ':
-		p.flip(found)
+		p.toggle(found)
 	default:
 		if text := Printable(string(key)); text != "" && len(p.filter) < 100 {
-			p.filter, p.at = p.filter+text, 0
+			p.filter, p.cursor = p.filter+text, 0
 		}
 	}
-	p.at = max(0, min(p.at, len(p.fits())-1))
-	return pickOn
+	p.cursor = max(0, min(p.cursor, len(p.matching())-1))
+	return pickContinue
 }
 
-func (p *Picker) flip(found []int) {
+func (p *Picker) toggle(found []int) {
 	if len(found) == 0 {
 		return
 	}
-	r := &p.Rows[found[p.at]]
+	r := &p.Rows[found[p.cursor]]
 	if r.Locked != "" {
 		p.note = "stays off: " + r.Locked
 		return
@@ -114,23 +114,23 @@ func (p *Picker) nextScope() string {
 // Changed is how many rows are not as they were.
 func (p *Picker) Changed() (n int) {
 	for _, r := range p.Rows {
-		if r.On != r.Was {
+		if r.On != r.WasOn {
 			n++
 		}
 	}
 	return n
 }
 
-// frame is how many lines there are besides the rows.
-const frame = 4
+// frameLines is how many lines there are besides the rows.
+const frameLines = 4
 
 // view is what a terminal of that size shows, a line each.
 func (p *Picker) view(columns, lines int, color bool) []string {
-	found := p.fits()
-	page := max(1, lines-frame)
-	p.top = max(0, min(p.top, p.at, len(found)-page))
-	if p.at >= p.top+page {
-		p.top = p.at - page + 1
+	found := p.matching()
+	page := max(1, lines-frameLines)
+	p.top = max(0, min(p.top, p.cursor, len(found)-page))
+	if p.cursor >= p.top+page {
+		p.top = p.cursor - page + 1
 	}
 	scope := p.scope
 	if scope == "" {
@@ -138,7 +138,7 @@ func (p *Picker) view(columns, lines int, color bool) []string {
 	}
 	out := []string{Fit("Skills: "+p.filter+"_", columns), Fit(fmt.Sprintf("%d of %d, %s, %d changed", len(found), len(p.Rows), scope, p.Changed()), columns)}
 	for i := p.top; i < min(len(found), p.top+page); i++ {
-		out = append(out, p.line(p.Rows[found[i]], i == p.at, columns, color))
+		out = append(out, p.line(p.Rows[found[i]], i == p.cursor, columns, color))
 	}
 	if len(found) == 0 {
 		out = append(out, "  nothing fits")
@@ -154,7 +154,7 @@ func (p *Picker) line(r PickerRow, here bool, columns int, color bool) string {
 	if here {
 		pointer = "> "
 	}
-	if r.On != r.Was {
+	if r.On != r.WasOn {
 		star = "*"
 	}
 	text := Fit(fmt.Sprintf("%s[%s]%s %s %s %s", pointer, mark, star, pad(r.Name, 28), pad(r.Scope, 8), r.Text), columns)
@@ -189,7 +189,7 @@ func (p *Picker) Show(ctx context.Context, in *os.File, out io.Writer, color boo
 	typed := KeyReader{In: in}
 	for {
 		columns, lines := size(in)
-		if screen := screenOf(p.view(columns, lines, color)); !bytes.Equal(screen, shown) {
+		if screen := screenBytes(p.view(columns, lines, color)); !bytes.Equal(screen, shown) {
 			shown = screen
 			if _, err := out.Write(screen); err != nil {
 				return false, err
@@ -206,18 +206,18 @@ func (p *Picker) Show(ctx context.Context, in *os.File, out io.Writer, color boo
 			return false, err
 		}
 		for _, key := range pressed {
-			switch p.press(key, max(1, lines-frame)) {
-			case pickKeep:
+			switch p.press(key, max(1, lines-frameLines)) {
+			case pickConfirm:
 				return true, nil
-			case pickLeave:
+			case pickCancel:
 				return false, nil
 			}
 		}
 	}
 }
 
-// screenOf writes lines from the upper left corner, and takes away what was there.
-func screenOf(lines []string) []byte {
+// screenBytes writes lines from the upper left corner, and takes away what was there.
+func screenBytes(lines []string) []byte {
 	var b bytes.Buffer
 	b.WriteString("\x1b[H")
 	for i, line := range lines {

@@ -15,13 +15,13 @@ func TestKeysAreWhatTerminalsSend(t *testing.T) {
 		"\x1b[A\x1b[B":        {keyUp, keyDown},
 		"\x1bOA":              {keyUp},
 		"\x1b[1;5C x":         {' ', 'x'}, // an unknown one is nothing
-		"\x1b[200~p\x1b[201~": {keyPaste, 'p', keyPasted},
+		"\x1b[200~p\x1b[201~": {keyPasteStart, 'p', keyPasteEnd},
 		"\x1b[99~p":           {'p'},
 		"\x1ba":               nil,
 		"\x1b[":               nil,
 		"ä日":                  {'ä', '日'},
 		"\xff\x00\x07":        nil,
-		"\x7f\r\t\x03":        {keyBackspace, keyEnter, keyTab, keyStop},
+		"\x7f\r\t\x03":        {keyBackspace, keyEnter, keyTab, keyInterrupt},
 		"\uE000":              nil, // no keyboard sends what stands for keys here
 	} {
 		if got := parseKeys([]byte(text)); !slices.Equal(got, want) {
@@ -41,7 +41,7 @@ func TestWhatBeginsAtTheEndOfAReadWaits(t *testing.T) {
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte("\x1b[1;5Cab\x1b"), 40, 10)
 	f.Fuzz(func(t *testing.T, data []byte, columns, lines int) {
-		p := &Picker{Rows: []PickerRow{{Name: "a", Scope: "user", On: true, Was: true, Text: "日本\x1b[2J"}, {Name: "b", Scope: "project", Locked: "x"}}}
+		p := &Picker{Rows: []PickerRow{{Name: "a", Scope: "user", On: true, WasOn: true, Text: "日本\x1b[2J"}, {Name: "b", Scope: "project", Locked: "x"}}}
 		for _, k := range parseKeys(data) {
 			p.press(k, 5)
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const tick = 100 * time.Millisecond
+const readTimeout = 100 * time.Millisecond
 
 // IsTerminal says whether a person reads or types there.
 func IsTerminal(f *os.File) bool {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tick is how long a read of a raw terminal waits: below what a person notices, when the window has another
+// readTimeout is how long a read of a raw terminal waits: below what a person notices, when the window has another
 // size or a signal ends the program.
-const tick = 100 * time.Millisecond
+const readTimeout = 100 * time.Millisecond
 
 // IsTerminal says whether a person reads or types there.
 func IsTerminal(f *os.File) bool { return CanRaw(f) }
@@ -39,7 +39,7 @@ func MakeRaw(f *os.File) (restore func() error, err error) {
 	raw := *before
 	raw.Iflag &^= unix.BRKINT | unix.ICRNL | unix.INLCR | unix.IGNCR | unix.INPCK | unix.ISTRIP | unix.IXON
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.IEXTEN | unix.ISIG
-	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 0, uint8(tick/(100*time.Millisecond)) // in tenths of a second
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 0, uint8(readTimeout/(100*time.Millisecond)) // in tenths of a second
 	if err := unix.IoctlSetTermios(fd, setTermios, &raw); err != nil {
 		return nil, err
 	}

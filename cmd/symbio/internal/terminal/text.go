@@ -108,25 +108,25 @@ func Align(all [][]string, columns int) string {
 			widths[i] = max(widths[i], Width(c))
 		}
 	}
-	need := func(most int) (n int) {
+	need := func(limit int) (n int) {
 		for _, w := range widths {
-			n += min(w, most) + columnGap
+			n += min(w, limit) + columnGap
 		}
 		return n - columnGap
 	}
 	for len(widths) > 1 && need(minColumn) >= columns {
 		widths = widths[:len(widths)-1]
 	}
-	most := slices.Max(widths)
-	for most > 1 && need(most) >= columns {
-		most--
+	limit := slices.Max(widths)
+	for limit > 1 && need(limit) >= columns {
+		limit--
 	}
 	var b strings.Builder
 	for _, row := range all {
 		wrapped := make([][]string, len(widths))
 		height := 1
 		for i, c := range Cells(row)[:min(len(row), len(widths))] {
-			wrapped[i] = Rows(c, min(widths[i], most)+1)
+			wrapped[i] = Rows(c, min(widths[i], limit)+1)
 			height = max(height, len(wrapped[i]))
 		}
 		for y := range height {
@@ -135,7 +135,7 @@ func Align(all [][]string, columns int) string {
 				if y < len(cell) {
 					line += cell[y]
 				}
-				end += min(widths[i], most) + columnGap
+				end += min(widths[i], limit) + columnGap
 				line += strings.Repeat(" ", end-Width(line))
 			}
 			b.WriteString(strings.TrimRight(line, " ") + "\n")

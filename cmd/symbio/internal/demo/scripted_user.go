@@ -18,31 +18,31 @@ import (
 // remark is what the person of the tour says in the middle of the survey.
 const remark = "Also say which part is the largest."
 
-// glance is how often the person looks for questions. A question is answered at the second look, so that the events of
+// approvalPollInterval is how often the person looks for questions. A question is answered at the second look, so that the events of
 // node a have shown it by then.
-const glance = 100 * time.Millisecond
+const approvalPollInterval = 100 * time.Millisecond
 
-// person gives node a the task, follows it, and answers what is asked, as a user at a terminal would.
-type person struct {
-	report string // the one file that may be written
-	play   *play
-	client symbiov1.ControlClient
-	stream symbiov1.Control_ConverseClient
-	seen   map[string]bool // questions, by id
-	said   bool            // the remark
-	taken  bool            // the remark waits for the agent's next turn, or is done with
-	result event.Fields    // of the survey
+// scriptedUser gives node a the task, follows it, and answers what is asked, as a user at a terminal would.
+type scriptedUser struct {
+	report         string // the one file that may be written
+	observer       *observer
+	client         symbiov1.ControlClient
+	stream         symbiov1.Control_ConverseClient
+	seen           map[string]bool // questions, by id
+	remarkSent     bool            // the remark
+	remarkAccepted bool            // the remark waits for the agent's next turn, or is done with
+	result         event.Fields    // of the survey
 }
 
 // survey gives node a the task and waits for its end, and for that of all that worked on it.
-func (s stage) survey(ctx context.Context, p *play) (event.Fields, error) {
+func (s setup) survey(ctx context.Context, p *observer) (event.Fields, error) {
 	conn, err := s.state.Node("a").Dial()
 	if err != nil {
 		return event.Fields{}, err
 	}
 	defer conn.Close()
 	g, ctx := errgroup.WithContext(ctx)
-	self := &person{report: s.options.Report, play: p, client: symbiov1.NewControlClient(conn), seen: map[string]bool{}}
+	self := &scriptedUser{report: s.options.Report, observer: p, client: symbiov1.NewControlClient(conn), seen: map[string]bool{}}
 	if self.stream, err = self.client.Converse(ctx); err != nil {
 		return event.Fields{}, err
 	}
@@ -70,7 +70,7 @@ func (s stage) survey(ctx context.Context, p *play) (event.Fields, error) {
 }
 
 // send sends a request to node a. When node a takes nothing more, receive returns the reason.
-func (p *person) send(r *symbiov1.ConverseRequest) error {
+func (p *scriptedUser) send(r *symbiov1.ConverseRequest) error {
 	if err := p.stream.Send(r); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -78,7 +78,7 @@ func (p *person) send(r *symbiov1.ConverseRequest) error {
 }
 
 // receive passes on the events of the conversation until its end.
-func (p *person) receive(ctx context.Context, to chan<- event.Event) error {
+func (p *scriptedUser) receive(ctx context.Context, to chan<- event.Event) error {
 	defer close(to)
 	for {
 		e, err := control.Receive(p.stream.Recv)
@@ -97,8 +97,8 @@ func (p *person) receive(ctx context.Context, to chan<- event.Event) error {
 }
 
 // follow handles events and questions until the conversation is over.
-func (p *person) follow(ctx context.Context, events <-chan event.Event) error {
-	look := time.NewTicker(glance)
+func (p *scriptedUser) follow(ctx context.Context, events <-chan event.Event) error {
+	look := time.NewTicker(approvalPollInterval)
 	defer look.Stop()
 	for {
 		var err error
@@ -109,7 +109,7 @@ func (p *person) follow(ctx context.Context, events <-chan event.Event) error {
 			}
 			err = p.event(e)
 		case <-look.C:
-			err = p.look(ctx)
+			err = p.pollApprovals(ctx)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -119,16 +119,16 @@ func (p *person) follow(ctx context.Context, events <-chan event.Event) error {
 	}
 }
 
-func (p *person) event(e event.Event) error {
+func (p *scriptedUser) event(e event.Event) error {
 	f, err := e.Fields()
 	if err != nil {
 		return err
 	}
 	switch e.Type {
 	case "transcript":
-		p.taken = p.taken || f.PendingSteering > 0
+		p.remarkAccepted = p.remarkAccepted || f.PendingSteering > 0
 	case "receipt": // whatever became of the remark, it waits no longer
-		p.taken = true
+		p.remarkAccepted = true
 	case "result":
 		p.result = f
 		return p.stream.CloseSend()
@@ -136,9 +136,9 @@ func (p *person) event(e event.Event) error {
 	return nil // node a's own output shows it
 }
 
-// look answers the questions that wait. The first one is a good moment to say something more; it is answered when the
+// pollApprovals answers the questions that wait. The first one is a good moment to say something more; it is answered when the
 // remark is sure to be before the agent's next turn.
-func (p *person) look(ctx context.Context) error {
+func (p *scriptedUser) pollApprovals(ctx context.Context) error {
 	r, err := p.client.Approvals(ctx, &symbiov1.ApprovalsRequest{Here: true})
 	if err != nil {
 		return err
@@ -147,11 +147,11 @@ func (p *person) look(ctx context.Context) error {
 		switch {
 		case !p.seen[q.GetId()]:
 			p.seen[q.GetId()] = true
-		case !p.said:
-			p.said = true
-			p.play.note("a", "YOU ADD: "+remark)
+		case !p.remarkSent:
+			p.remarkSent = true
+			p.observer.note("a", "YOU ADD: "+remark)
 			err = p.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Steer{Steer: &symbiov1.SteerMessage{Text: remark}}})
-		case !p.taken:
+		case !p.remarkAccepted:
 			err = p.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Transcript{Transcript: &symbiov1.AskTranscript{}}})
 		default:
 			err = p.answer(ctx, q)
@@ -164,7 +164,7 @@ func (p *person) look(ctx context.Context) error {
 }
 
 // answer allows the report to be written, and nothing else.
-func (p *person) answer(ctx context.Context, q *symbiov1.Approval) error {
+func (p *scriptedUser) answer(ctx context.Context, q *symbiov1.Approval) error {
 	var args struct {
 		File string `json:"file_path"`
 	}

@@ -11,8 +11,8 @@ import (
 	"symbio/agent/event"
 )
 
-// play counts the events of both nodes and shows them.
-type play struct {
+// observer counts the events of both nodes and shows them.
+type observer struct {
 	show  func(event.Event)
 	met   chan struct{} // closed when a knows b
 	ready chan struct{} // closed when a knows that b renders reports and lends agents
@@ -26,8 +26,8 @@ type play struct {
 	skills   skillCalls        // guarded by mu
 }
 
-func newPlay(show func(event.Event)) *play {
-	return &play{
+func newObserver(show func(event.Event)) *observer {
+	return &observer{
 		show: show, met: make(chan struct{}), ready: make(chan struct{}), counts: Result{Type: "result", Skills: Skills{Catalog: []string{}}},
 		members: map[string]string{}, spawned: map[string]string{}, provided: map[string]bool{}, nodes: map[string]bool{},
 		skills: skillCalls{granted: map[string]bool{}, asked: map[string]bool{}, lifted: map[string]bool{}},
@@ -45,8 +45,8 @@ func wait(ctx context.Context, what <-chan struct{}, limit time.Duration) bool {
 	return false
 }
 
-// see counts an event and shows it.
-func (p *play) see(e event.Event) {
+// observe counts an event and shows it.
+func (p *observer) observe(e event.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nodes[e.Node] = true
@@ -58,7 +58,7 @@ func (p *play) see(e event.Event) {
 }
 
 // count counts an event. The caller holds mu.
-func (p *play) count(e event.Event, d event.Fields) {
+func (p *observer) count(e event.Event, d event.Fields) {
 	c := &p.counts
 	switch e.Type {
 	case "joined", "updated":
@@ -92,7 +92,7 @@ func (p *play) count(e event.Event, d event.Fields) {
 }
 
 // member notes who lives where, and what a knows of b. The caller holds mu.
-func (p *play) member(e event.Event, d event.Fields) {
+func (p *observer) member(e event.Event, d event.Fields) {
 	switch {
 	case d.Local:
 		p.members[e.Agent] = e.Node
@@ -121,13 +121,13 @@ func closeOnce(c chan struct{}) {
 }
 
 // note shows something that the nodes themselves do not say.
-func (p *play) note(who, text string) {
+func (p *observer) note(who, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.show(event.Event{Time: time.Now().UTC(), Type: "note", Node: who, Data: json.RawMessage(encode(object{"text": text}))})
 }
 
-func (p *play) result() Result {
+func (p *observer) result() Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.counts

@@ -19,9 +19,9 @@ import (
 //go:embed surveyor.md
 var surveyor []byte
 
-// stage is the directory in which the tour's two nodes live, apart from the user's own nodes: they
+// setup is the directory in which the tour's two nodes live, apart from the user's own nodes: they
 // have a state directory, and with it an authority, of their own.
-type stage struct {
+type setup struct {
 	options Options
 	dir     string
 	state   statedir.Dir
@@ -34,8 +34,8 @@ const (
 )
 
 // prepare writes what the nodes are: a has the surveyor, b lends one and renders reports.
-func prepare(dir string, o Options) (stage, error) {
-	s := stage{options: o, dir: dir, state: statedir.Dir(filepath.Join(dir, "symbio"))}
+func prepare(dir string, o Options) (setup, error) {
+	s := setup{options: o, dir: dir, state: statedir.Dir(filepath.Join(dir, "symbio"))}
 	agents := filepath.Join(dir, "agents")
 	if err := os.Mkdir(agents, 0o700); err != nil {
 		return s, err
@@ -48,7 +48,7 @@ func prepare(dir string, o Options) (stage, error) {
 	if err != nil {
 		return s, err
 	}
-	mcp, err := servers(o.Self)
+	mcp, err := mcpConfig(o.Self)
 	if err != nil {
 		return s, err
 	}
@@ -61,7 +61,7 @@ func prepare(dir string, o Options) (stage, error) {
 }
 
 // model is what answers on both nodes.
-func (s stage) model() string {
+func (s setup) model() string {
 	return cmp.Or(s.options.Model, "func:"+ModelName)
 }
 
@@ -71,7 +71,7 @@ const deniedFile = ".env"
 // nodeA allows its agents to work with each other, to take skills, and to look into the parts. Looking around at the top
 // is asked about until a skill grants it, and so is writing the report. What stands under deny no skill lifts. What a
 // skill grants counts on its own node alone: a sub-agent on the other one has it there, and is held to these rules, too.
-func (s stage) nodeA(agents string) map[string]any {
+func (s setup) nodeA(agents string) map[string]any {
 	return map[string]any{
 		"node":        map[string]any{"name": "a"},
 		"skills":      map[string]any{"discover": false, "tools": skill.Names()}, // the tour is the same, whatever skills the directory brings
@@ -99,7 +99,7 @@ const (
 
 // nodeB runs an MCP server, of which it offers the one tool to other nodes, and lends them its surveyor for a part, with
 // what the skill grants and no more.
-func (s stage) nodeB(agents string) map[string]any {
+func (s setup) nodeB(agents string) map[string]any {
 	return map[string]any{
 		"node":        map[string]any{"name": "b"},
 		"skills":      map[string]any{"discover": false, "tools": skill.Names()},
@@ -115,40 +115,40 @@ func (s stage) nodeB(agents string) map[string]any {
 	}
 }
 
-// enter starts both nodes and returns when a knows what b offers.
-func (s stage) enter(ctx context.Context, p *play) (c cast, err error) {
+// startNodes starts both nodes and returns when a knows what b offers.
+func (s setup) startNodes(ctx context.Context, p *observer) (c nodeProcesses, err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.leave())
+			err = errors.Join(err, c.stop())
 		}
 	}()
-	b, err := s.start(ctx, p, "b")
+	b, err := s.startNode(ctx, p, "b")
 	if err != nil {
 		return nil, err
 	}
-	c = cast{b}
-	a, err := s.start(ctx, p, "a")
+	c = nodeProcesses{b}
+	a, err := s.startNode(ctx, p, "a")
 	if err != nil {
 		return c, err
 	}
-	c = cast{b, a}
-	if !wait(ctx, p.met, meeting) && ctx.Err() == nil {
+	c = nodeProcesses{b, a}
+	if !wait(ctx, p.met, meetTimeout) && ctx.Err() == nil {
 		// No multicast on this machine's loopback: go on with the address in hand.
 		p.note("a", fmt.Sprintf("no answer by mDNS on this machine; a is told b's address, %s", b.ready.Listen))
-		c = cast{b}
-		if err := a.leave(); err != nil {
+		c = nodeProcesses{b}
+		if err := a.stop(); err != nil {
 			return c, err
 		}
-		if a, err = s.start(ctx, p, "a", "--peer", b.ready.Listen); err != nil {
+		if a, err = s.startNode(ctx, p, "a", "--peer", b.ready.Listen); err != nil {
 			return c, err
 		}
-		c = cast{b, a}
-		if !wait(ctx, p.met, meeting) && ctx.Err() == nil {
+		c = nodeProcesses{b, a}
+		if !wait(ctx, p.met, meetTimeout) && ctx.Err() == nil {
 			return c, errors.New("node a did not reach node b, neither by mDNS nor by its address")
 		}
 	}
-	if !wait(ctx, p.ready, readiness) && ctx.Err() == nil {
-		return c, fmt.Errorf("node b did not offer %s and %s within %v", renderCapability, lendCapability, readiness)
+	if !wait(ctx, p.ready, readyTimeout) && ctx.Err() == nil {
+		return c, fmt.Errorf("node b did not offer %s and %s within %v", renderCapability, lendCapability, readyTimeout)
 	}
 	return c, ctx.Err()
 }

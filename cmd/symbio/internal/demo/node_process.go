@@ -22,40 +22,40 @@ import (
 const (
 	startTimeout = 15 * time.Second // for a process that only has to make a key and open a port
 	maxLine      = 8 << 20          // bytes of one event
-	keptErrors   = 4 << 10          // bytes of what a node says before it fails
+	maxStderr    = 4 << 10          // bytes of what a node says before it fails
 )
 
-// player is a node in a process of its own.
-type player struct {
+// nodeProcess is a node in a process of its own.
+type nodeProcess struct {
 	name   string
 	cmd    *exec.Cmd
-	ready  ready
-	stop   context.CancelFunc
+	ready  readyLine
+	cancel context.CancelFunc
 	reader errgroup.Group
 	errs   tail
 }
 
-// ready is the first line that `symbio up --json` prints.
-type ready struct {
+// readyLine is the first line that `symbio up --json` prints.
+type readyLine struct {
 	Type, Name, ID, Listen string
 }
 
-// cast are the nodes that play.
-type cast []*player
+// nodeProcesses are the nodes that play.
+type nodeProcesses []*nodeProcess
 
-// leave ends the nodes as Ctrl-C does and waits for them.
-func (c cast) leave() error {
+// stop ends the nodes as Ctrl-C does and waits for them.
+func (c nodeProcesses) stop() error {
 	var g errgroup.Group
 	for _, p := range c {
-		g.Go(p.leave)
+		g.Go(p.stop)
 	}
 	return g.Wait()
 }
 
-// start runs `symbio up` and returns when the node is ready.
-func (s stage) start(ctx context.Context, p *play, name string, args ...string) (*player, error) {
+// startNode runs `symbio up` and returns when the node is ready.
+func (s setup) startNode(ctx context.Context, p *observer, name string, args ...string) (*nodeProcess, error) {
 	ctx, stop := context.WithCancel(ctx)
-	out := &player{name: name, stop: stop, errs: tail{max: keptErrors}}
+	out := &nodeProcess{name: name, cancel: stop, errs: tail{max: maxStderr}}
 	out.cmd = exec.CommandContext(ctx, s.options.Self, append([]string{"up", "--json", "--config", filepath.Join(s.dir, name+".yaml")}, args...)...)
 	out.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
 	out.cmd.Stderr = &out.errs
@@ -70,19 +70,19 @@ func (s stage) start(ctx context.Context, p *play, name string, args ...string) 
 		stop()
 		return nil, err
 	}
-	first := make(chan ready, 1)
-	out.reader.Go(func() error { return out.read(pipe, p, first) })
+	first := make(chan readyLine, 1)
+	out.reader.Go(func() error { return out.readEvents(pipe, p, first) })
 	select {
 	case r, ok := <-first:
 		if ok {
 			out.ready = r
 			return out, nil
 		}
-		return nil, fmt.Errorf("node %s did not start: %w", name, out.leave())
+		return nil, fmt.Errorf("node %s did not start: %w", name, out.stop())
 	case <-time.After(startTimeout):
-		return nil, errors.Join(fmt.Errorf("node %s was not ready after %s", name, startTimeout), out.leave())
+		return nil, errors.Join(fmt.Errorf("node %s was not ready after %s", name, startTimeout), out.stop())
 	case <-ctx.Done():
-		return nil, errors.Join(ctx.Err(), out.leave())
+		return nil, errors.Join(ctx.Err(), out.stop())
 	}
 }
 
@@ -94,14 +94,14 @@ func interrupt(p *os.Process) error {
 	return p.Signal(os.Interrupt)
 }
 
-// read passes a node's events on until it prints no more.
-func (p *player) read(from io.Reader, to *play, first chan<- ready) error {
+// readEvents passes a node's events on until it prints no more.
+func (p *nodeProcess) readEvents(from io.Reader, to *observer, first chan<- readyLine) error {
 	defer close(first)
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxLine)
 	for n := 0; lines.Scan(); n++ {
 		if n == 0 {
-			var r ready
+			var r readyLine
 			if err := json.Unmarshal(lines.Bytes(), &r); err != nil || r.Type != "ready" {
 				return fmt.Errorf("node %s said %q", p.name, lines.Text())
 			}
@@ -113,14 +113,14 @@ func (p *player) read(from io.Reader, to *play, first chan<- ready) error {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return fmt.Errorf("an event of node %s: %w", p.name, err)
 		}
-		to.see(e)
+		to.observe(e)
 	}
 	return lines.Err()
 }
 
-// leave ends the node and waits for it. What it said before it failed is in the error.
-func (p *player) leave() error {
-	p.stop()
+// stop ends the node and waits for it. What it said before it failed is in the error.
+func (p *nodeProcess) stop() error {
+	p.cancel()
 	readErr := p.reader.Wait()
 	err := p.cmd.Wait()
 	if err != nil && (errors.Is(err, context.Canceled) || runtime.GOOS == "windows") {
