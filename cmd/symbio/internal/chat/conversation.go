@@ -17,68 +17,92 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// Options says how a conversation is held.
+// Options say how a conversation is held.
 type Options struct {
-	// Keep: the conversation goes on when all messages are answered.
+	// Keep leaves the conversation open when all messages are answered: until the person leaves, or
+	// standard input ends.
 	Keep bool
-	// Greeting is shown first, to a person.
+	// Greeting is shown first, to a person only.
 	Greeting string
 }
 
-// conversation is a conversation at this terminal, or through pipes. One goroutine has all of it; others only bring events,
-// keys and lines.
+// conversation is the state of one conversation. Only the goroutine of run uses it after Converse
+// has set it up, so there is no lock.
 type conversation struct {
-	env       *command.Env
-	options   Options
-	signals   <-chan os.Signal // see Interrupts
+	env     *command.Env
+	options Options
+	// signals are the signals that ask it to stop; see Interrupts.
+	signals   <-chan os.Signal
 	view      *view
 	stream    symbiov1.Control_ConverseClient
 	questions questions
 
-	editor     *terminal.Editor // nil = whole lines are read
-	input      *command.Input   // them
-	foreground bool             // see readsAhead
-	partial    []string         // lines that ended in a backslash
-	draft      string           // what was being typed when a question came
-	inputEnded      bool             // nothing more is typed
-	prompted      bool             // the prompt for a line is there
+	// editor is the line that is being typed; nil where whole lines are read from input instead.
+	editor *terminal.Editor
+	input  *command.Input // them
+	// foreground is true when input may be read before it is asked for; see readsAhead.
+	foreground bool
+	// partial holds the lines of an unfinished message, each of which ended in a backslash.
+	partial []string
+	// draft is the text that was being typed when a question arrived. It comes back after the
+	// answer.
+	draft string
+	// inputEnded is true after the end of standard input, or Ctrl-D.
+	inputEnded bool
+	// prompted is true while the prompt for a line stands on the terminal.
+	prompted bool
 
-	busy      int       // messages that are not answered
-	busySince     time.Time // when the first of them began
-	unsent      []string  // steering that was given back
-	pendingSteering   []string  // what was said to turns in flight, until that is told of
-	interrupted   bool      // Ctrl-C, and nothing since
-	closing   bool      // all is said
-	deadline  *time.Timer
-	turnErr    error // of an answer that is none
-	agentErr error // why nothing more can be said
+	// busy is the number of messages without an answer, busySince the start of the first of them.
+	busy      int
+	busySince time.Time // when the first of them began
+	// unsent holds steering that came back undelivered; it goes with the next message.
+	unsent []string
+	// pendingSteering holds the texts sent to the turn in flight whose receipt has not come.
+	pendingSteering []string
+	// interrupted is true after one Ctrl-C, until the next input. A second Ctrl-C leaves.
+	interrupted bool
+	// closing is true after closeSend: no more messages are sent.
+	closing  bool
+	deadline *time.Timer
+	// turnErr is the error of the last turn that failed, which Converse returns at the end.
+	turnErr error
+	// agentErr is set when the agent has ended, so that no message can be answered any more.
+	agentErr error
 }
 
-// readsAhead says whether what is typed may be read before it is asked for: a person is there, and the shell has not put the
-// command into the background.
+// readsAhead reports whether input may be read before it is asked for: a person types at the
+// terminal, and the shell has not put the command into the background, where a read would stop the
+// process.
 func readsAhead(env *command.Env) bool {
 	in, ok := env.In.(*os.File)
 	return env.InIsTerminal && !env.JSON && (!ok || terminal.InForeground(in))
 }
 
-// isInteractive reports whether a person types at a terminal and reads the output there.
+// isInteractive reports whether a person types at a terminal and text for people is printed.
 func (t *conversation) isInteractive() bool { return t.env.InIsTerminal && !t.env.JSON }
 
-// closeTimeout is how long a conversation may take to end when it was told to end now: the node gives the same to
-// agents that are terminated.
+// closeTimeout is how long a conversation may take to end after it was asked to stop. It equals the
+// time that a node gives agents that are terminated.
 const closeTimeout = 5 * time.Second
 
-// errInterrupted says that a person broke it off.
+// errInterrupted is returned when a signal or Ctrl-C broke the conversation off.
 var errInterrupted = errors.New("interrupted")
 
-// Converse gives an agent its first message, if there is one, and shows what happens until the conversation is over.
+// Converse opens a conversation on the node of client, gives the agent the task of req if it has
+// one, and shows events until the conversation is over. It blocks.
+//
+// It returns nil when all turns were answered, errInterrupted after a stop by the person or a
+// signal, and else the error of the last failed turn or of the connection. The terminal is restored
+// before it returns. signals come from Interrupts.
 func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.RunRequest, o Options, signals <-chan os.Signal) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
 	restore := func() error { return nil }
 	defer func() {
 		cancel()
-		err = errors.Join(err, g.Wait(), restore()) // in this order: what reads keys waits for them in a raw terminal only
+		// The order matters: the goroutine that reads keys must end before the terminal leaves raw
+		// mode, because a read in the normal mode blocks until a whole line is typed.
+		err = errors.Join(err, g.Wait(), restore())
 	}()
 	stream, err := client.Converse(ctx)
 	if err != nil {
@@ -110,7 +134,8 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	return t.run(ctx, events, over, keys)
 }
 
-// streamError is why a stream takes nothing more.
+// streamError returns why a send failed. gRPC returns io.EOF from Send when the stream has ended;
+// the reason is then in Recv.
 func streamError(stream symbiov1.Control_ConverseClient, err error) error {
 	if errors.Is(err, io.EOF) {
 		if _, err := stream.Recv(); err != nil {
@@ -120,7 +145,8 @@ func streamError(stream symbiov1.Control_ConverseClient, err error) error {
 	return err
 }
 
-// receive hands on events until the stream ends.
+// receive passes the events of the stream on until it ends, and returns the error that ended it:
+// io.EOF at a normal end.
 func receive(ctx context.Context, stream symbiov1.Control_ConverseClient, events chan<- event.Event) error {
 	for {
 		e, err := control.Receive(stream.Recv)
@@ -135,7 +161,7 @@ func receive(ctx context.Context, stream symbiov1.Control_ConverseClient, events
 	}
 }
 
-// run is the life of a conversation.
+// run is the event loop. It returns when the stream has ended, or with the first error.
 func (t *conversation) run(ctx context.Context, events <-chan event.Event, over <-chan error, keys <-chan []rune) error {
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
@@ -168,7 +194,7 @@ func (t *conversation) run(ctx context.Context, events <-chan event.Event, over 
 	}
 }
 
-// streamEnd is what became of a conversation whose stream has ended.
+// streamEnd returns the result of the conversation after its stream has ended with err.
 func (t *conversation) streamEnd(err error) error {
 	t.view.close()
 	switch {
@@ -182,13 +208,15 @@ func (t *conversation) streamEnd(err error) error {
 	return t.turnErr
 }
 
-// event takes one event.
+// event handles one event from the node. Those that belong to the dialogue with the person are
+// handled here, all others are shown.
 func (t *conversation) event(ctx context.Context, e event.Event) error {
 	switch {
 	case e.Type == "result":
 		return t.result(e)
 	case t.closing && t.busy == 0 && e.Type != "receipt":
-		return nil // the result is the last event
+		// The node may send events after the last result; nothing is shown below the answer.
+		return nil
 	case t.isInteractive() && (e.Type == "receipt" || e.Type == "steered"):
 		return t.receipt(e)
 	case t.isInteractive() && e.Type == "transcript":
@@ -199,7 +227,7 @@ func (t *conversation) event(ctx context.Context, e event.Event) error {
 	return t.view.event(e)
 }
 
-// result ends a turn.
+// result handles the end of a turn: it shows the answer and remembers an error.
 func (t *conversation) result(e event.Event) error {
 	r, err := t.view.result(e)
 	if err != nil {
@@ -221,22 +249,24 @@ func (t *conversation) result(e event.Event) error {
 	return nil
 }
 
-// closeWhenDone says that nothing more follows, when that is so.
+// closeWhenDone ends the sending side when no further message can follow.
 func (t *conversation) closeWhenDone() {
 	if t.busy == 0 && (!t.options.Keep || t.inputEnded) || t.agentErr != nil {
 		t.closeSend()
 	}
 }
 
+// closeSend tells the node that no more messages follow. The node then ends the stream, which run
+// notices; an error of CloseSend would only repeat that.
 func (t *conversation) closeSend() {
 	if !t.closing {
 		t.closing = true
-		_ = t.stream.CloseSend() // it says so itself when it has ended
+		_ = t.stream.CloseSend()
 	}
 }
 
-// signal takes what the system sends: Ctrl-C where no keys are read, and the wish that this ends. A script that is
-// interrupted ends, too.
+// signal handles a signal of the system. SIGINT acts as Ctrl-C for a person, and ends a script; the
+// other signals end the conversation.
 func (t *conversation) signal(s os.Signal) error {
 	if s == os.Interrupt && (t.isInteractive() || !t.options.Keep) {
 		return t.stop()
@@ -250,7 +280,8 @@ func (t *conversation) signal(s os.Signal) error {
 	return t.abort()
 }
 
-// abort breaks off what is going on and leaves.
+// abort interrupts the turn in flight, if there is one, and ends the conversation. The deadline
+// bounds how long that may take.
 func (t *conversation) abort() error {
 	t.deadline.Reset(closeTimeout)
 	t.interrupted = true
@@ -263,7 +294,8 @@ func (t *conversation) abort() error {
 	return nil
 }
 
-// stop is Ctrl-C: it breaks an answer off; the second one leaves at once.
+// stop handles Ctrl-C. The first one interrupts the answer, or clears the line when nothing is
+// running; the second one in a row leaves.
 func (t *conversation) stop() error {
 	switch {
 	case t.interrupted:
@@ -284,19 +316,21 @@ func (t *conversation) stop() error {
 	return t.interrupt()
 }
 
-// interrupt breaks off the turn in flight, if nothing else follows for good.
+// interrupt asks the node to break off the turn in flight. When the sending side is closed that is
+// not possible any more, so the conversation ends. io.EOF means that the stream has ended; run
+// reports the reason.
 func (t *conversation) interrupt() error {
 	if t.closing {
 		return errInterrupted
 	}
 	err := t.stream.Send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Interrupt{Interrupt: &symbiov1.Interrupt{}}})
-	if err != nil && !errors.Is(err, io.EOF) { // that it has ended is told elsewhere
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	return nil
 }
 
-// draw shows what is typed, and what is being done.
+// draw updates the input row: the prompt and the typed line, or what the agent is doing.
 func (t *conversation) draw() {
 	s := t.view.screen
 	if s == nil {
@@ -321,6 +355,7 @@ func (t *conversation) draw() {
 	s.setInput(row, cursor)
 }
 
+// hint returns the text that stands in the empty input row.
 func (t *conversation) hint() string {
 	switch {
 	case t.busy > 0 && t.interrupted:
@@ -333,7 +368,8 @@ func (t *conversation) hint() string {
 	return ""
 }
 
-// drawStatus is draw where whole lines are read.
+// drawStatus is draw for a terminal on which whole lines are read. There the terminal itself echoes
+// what is typed, so the row is left to it whenever a person may type.
 func (t *conversation) drawStatus() {
 	s := t.view.screen
 	idle := t.busy == 0 && t.options.Keep && !t.closing && !t.inputEnded

@@ -18,13 +18,18 @@ import (
 	"symbio/security/visible"
 )
 
+// Bracketed paste of xterm: the terminal marks the beginning and the end of pasted text, so that
+// its line breaks do not send messages.
 const (
 	pasteOn  = "\x1b[?2004h" // the terminal marks what is pasted
 	pasteOff = "\x1b[?2004l"
 )
 
-// keyboard reads keys from a terminal that can hand over each: then what is typed has a row of its own. Elsewhere
-// whole lines are read, as the terminal edits them.
+// keyboard starts to read single keys from a terminal in raw mode; then the typed line has a row of
+// its own. Elsewhere keys is nil and whole lines are read, as the terminal edits them.
+//
+// keys is closed when the terminal is gone. The caller must call restore after the goroutines of g
+// have ended.
 func (t *conversation) keyboard(ctx context.Context, g *errgroup.Group) (keys <-chan []rune, restore func() error, err error) {
 	in, ok := t.env.In.(*os.File)
 	s := t.view.screen
@@ -59,7 +64,8 @@ func (t *conversation) keyboard(ctx context.Context, g *errgroup.Group) (keys <-
 	return typed, func() error { s.write(pasteOff); return raw() }, nil
 }
 
-// keys takes keys; none are left when the terminal is gone.
+// keys handles keys from the terminal. ok is false when the terminal is gone, which ends the
+// conversation.
 func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error {
 	if !ok {
 		return t.abort()
@@ -82,8 +88,9 @@ func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error 
 	return nil
 }
 
-// lines is where the next line comes from, nil while none is wanted. Through a pipe it is the next message, so it
-// waits for the answer to the one before; at a terminal it may be for the turn in flight.
+// lines returns the channel of the next line of input, nil while no line is wanted. Through a pipe
+// a line is the next message, so it is read only after the answer to the one before; at a terminal
+// it may steer the turn in flight.
 func (t *conversation) lines() <-chan string {
 	watched := t.foreground && (t.env.OutIsTerminal || t.env.ErrIsTerminal)
 	switch {
@@ -95,7 +102,7 @@ func (t *conversation) lines() <-chan string {
 	return nil
 }
 
-// line takes one line, or the end of them.
+// line handles one line of input; ok is false at the end of the input.
 func (t *conversation) line(ctx context.Context, line string, ok bool) error {
 	t.prompted = false
 	if !ok {
@@ -118,12 +125,15 @@ func (t *conversation) line(ctx context.Context, line string, ok bool) error {
 	return t.submit(ctx, text)
 }
 
-// submit takes what was typed: an answer, a command, or a message.
+// submit handles a complete text: the answer to a question, a command that begins with a slash, or
+// a message. While the agent works a message steers it.
 func (t *conversation) submit(ctx context.Context, text string) error {
 	t.interrupted = false
 	if len(t.questions.open) > 0 {
 		if t.draft != "" && strings.TrimSpace(text) == "" {
-			return nil // meant for what was being typed, not for a question that came just then
+			// Enter was meant for the message that was being typed, not for a question that
+			// appeared just then.
+			return nil
 		}
 		err := t.questions.answer(ctx, text)
 		t.resume()
@@ -151,7 +161,7 @@ func (t *conversation) submit(ctx context.Context, text string) error {
 	return t.sendMessage(text)
 }
 
-// sendMessage gives the agent its next message, and with it what it was to be told before.
+// sendMessage sends the next message, preceded by steering that was not delivered before.
 func (t *conversation) sendMessage(text string) error {
 	if text = strings.TrimSpace(text); text != "" {
 		t.unsent = append(t.unsent, text)
@@ -164,7 +174,7 @@ func (t *conversation) sendMessage(text string) error {
 	return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Next{Next: &symbiov1.NextMessage{Text: text}}})
 }
 
-// steer says something to the turn in flight.
+// steer sends a text to the turn in flight. The node reports in a receipt whether the model got it.
 func (t *conversation) steer(text string) error {
 	text = strings.TrimSpace(text)
 	t.pendingSteering = append(t.pendingSteering, text)
@@ -179,8 +189,9 @@ func (t *conversation) send(r *symbiov1.ConverseRequest) error {
 	return err
 }
 
-// receipt tells what became of what was typed while the agent worked. The agent's own event comes in the order of what
-// it does; the receipt is of what the agent was never given, too. The first of the two is shown.
+// receipt shows what became of a text that was typed while the agent worked. The node sends two
+// events about it: "steered" from the agent, in the order of its work, and "receipt", which also
+// covers texts that the agent never got. The first of the two is shown.
 func (t *conversation) receipt(e event.Event) error {
 	r, err := e.Fields()
 	if err != nil {
@@ -191,7 +202,7 @@ func (t *conversation) receipt(e event.Event) error {
 		return nil
 	}
 	if i < 0 {
-		return t.view.event(e) // said elsewhere, or to another agent
+		return t.view.event(e)
 	}
 	if r.Outcome != "kept" { // else it has an event when it is delivered
 		t.pendingSteering = slices.Delete(t.pendingSteering, i, i+1)
@@ -211,7 +222,7 @@ func (t *conversation) receipt(e event.Event) error {
 	return nil
 }
 
-// question takes what is asked, and what was answered.
+// question handles the events of an approval: the request, and the answer from wherever it came.
 func (t *conversation) question(ctx context.Context, e event.Event) error {
 	if err := t.questions.event(e); err != nil {
 		return err
@@ -220,7 +231,8 @@ func (t *conversation) question(ctx context.Context, e event.Event) error {
 	return t.denyUnanswered(ctx)
 }
 
-// showQuestion shows a question. What was being typed is no answer to it.
+// showQuestion shows an approval request. Text that was being typed is put aside, so that it cannot
+// answer the question by accident.
 func (t *conversation) showQuestion(q event.Fields) {
 	if t.editor != nil && len(t.editor.Text) > 0 {
 		t.draft = t.editor.Clear()
@@ -228,7 +240,8 @@ func (t *conversation) showQuestion(q event.Fields) {
 	t.view.question(q, t.editor != nil)
 }
 
-// resume gives back what was being typed, and shows what happened meanwhile.
+// resume gives the input back after the last question: it restores the draft and shows the events
+// that were held back.
 func (t *conversation) resume() {
 	if len(t.questions.open) > 0 {
 		return
@@ -241,7 +254,8 @@ func (t *conversation) resume() {
 	t.view.release()
 }
 
-// denyUnanswered denies what nobody is left to answer.
+// denyUnanswered denies the open questions after the end of the input, because no answer can come
+// from it.
 func (t *conversation) denyUnanswered(ctx context.Context) error {
 	for t.inputEnded && t.editor == nil && len(t.questions.open) > 0 {
 		if err := t.questions.answer(ctx, ""); err != nil {
@@ -252,7 +266,7 @@ func (t *conversation) denyUnanswered(ctx context.Context) error {
 	return nil
 }
 
-// conversationHelp is what /help says.
+// conversationHelp is the text of /help.
 const conversationHelp = `A line that is typed while the agent works is put to it at the next safe place; otherwise it is the next message.
 Pasted text stays one message; a line that ends in \ goes on in the next one.
   /next TEXT    a message for after this answer
@@ -261,7 +275,8 @@ Pasted text stays one message; a line that ends in \ goes on in the next one.
   /exit         leave; Ctrl-D, or Ctrl-C twice, does, too
   //TEXT        a message that begins with a slash`
 
-// command does what is typed with a slash before it.
+// command runs a command that was typed with a slash; line is without it. An unknown command is
+// reported and sends nothing, so that a typo does not reach the model.
 func (t *conversation) command(line string) error {
 	name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	switch name {

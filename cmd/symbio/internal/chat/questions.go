@@ -15,20 +15,22 @@ import (
 	"symbio/security/visible"
 )
 
-// questions are the decisions that wait for the person at this terminal, of which the first is put. Each may be answered elsewhere meanwhile. Whatever is not
-// a yes is a no.
+// questions are the approval requests that wait for the person at this terminal. Only the first is
+// shown. Each may be answered elsewhere meanwhile (`symbio approvals`, another node). Any text that
+// is not a yes denies.
 type questions struct {
 	client symbiov1.ControlClient
 	open   []event.Fields
-	// ask shows a question, tell what became of it.
-	show    func(q event.Fields)
+	// show displays a question.
+	show func(q event.Fields)
+	// notify displays what became of one.
 	notify func(text string)
 }
 
-// answeredElsewhere is what is told of a question that somebody else was faster to answer.
+// answeredElsewhere is shown when a question was answered before this terminal did.
 const answeredElsewhere = "answered elsewhere"
 
-// event takes what is asked and what has been answered.
+// event adds an approval request, or removes one that was answered elsewhere.
 func (s *questions) event(e event.Event) error {
 	q, err := e.Fields()
 	if err != nil {
@@ -42,7 +44,7 @@ func (s *questions) event(e event.Event) error {
 	}
 	i := slices.IndexFunc(s.open, func(o event.Fields) bool { return o.ID == q.ID })
 	if i < 0 {
-		return nil // it was answered here
+		return nil
 	}
 	if i == 0 {
 		s.notify(answeredElsewhere)
@@ -51,6 +53,7 @@ func (s *questions) event(e event.Event) error {
 	return nil
 }
 
+// remove removes a question and shows the next one if it was the first.
 func (s *questions) remove(i int) {
 	s.open = slices.Delete(s.open, i, i+1)
 	if i == 0 && len(s.open) > 0 {
@@ -58,7 +61,9 @@ func (s *questions) remove(i int) {
 	}
 }
 
-// answer answers the question that is put.
+// answer sends the answer to the first question and removes it. NotFound from the node means that
+// it was answered elsewhere at the same moment, which is no error. The digest in the request ties
+// the answer to what was shown: the node refuses it when the call has changed.
 func (s *questions) answer(ctx context.Context, line string) error {
 	q := s.open[0]
 	reply := strings.ToLower(strings.TrimSpace(line))
@@ -67,7 +72,7 @@ func (s *questions) answer(ctx context.Context, line string) error {
 	r.Lasting = len(q.Rules) > 0 && (reply == "l" || reply == "lasting")
 	r.Allow = r.Always || r.Lasting || reply == "y" || reply == "yes"
 	_, err := s.client.Answer(ctx, r)
-	if status.Code(err) == codes.NotFound { // in this very moment
+	if status.Code(err) == codes.NotFound {
 		s.notify(answeredElsewhere)
 		err = nil
 	}
@@ -75,12 +80,14 @@ func (s *questions) answer(ctx context.Context, line string) error {
 	return err
 }
 
-// questionText is all that a person decides by.
+// questionText returns everything that a person needs for the decision: the agent and its
+// requesters, the tool, the arguments, and why it needs approval.
 func questionText(q event.Fields) string {
 	return fmt.Sprintf("%s wants to use %s\n%s\n  %s", command.Chain(q.Name, q.For), visible.Escape(q.Tool), command.CallText(q.Args), visible.Escape(q.Why))
 }
 
-// choices say what may be answered, and what an answer that lasts would keep.
+// choices returns the prompt with the possible answers, and the rules that a lasting answer would
+// keep.
 func choices(q event.Fields) string {
 	if len(q.Rules) == 0 {
 		return "Allow it? [y = once, a = always this call while the agent lives, N] "

@@ -31,7 +31,7 @@ func asked(t *testing.T, d *desk, ids ...string) (*questions, *[]string) {
 	var shown []string
 	q := &questions{
 		client: d,
-		show:    func(q event.Fields) { shown = append(shown, q.ID+": "+questionText(q)+"\n"+choices(q)) },
+		show:   func(q event.Fields) { shown = append(shown, q.ID+": "+questionText(q)+"\n"+choices(q)) },
 		notify: func(text string) { shown = append(shown, text) },
 	}
 	for _, id := range ids {

@@ -9,25 +9,33 @@ import (
 	"symbio/cmd/symbio/internal/terminal"
 )
 
-// screen is a terminal that is written from above to below, as ever, and of which the last two rows may change: the
-// row of prose that is not finished, and below it one for what a person types. Nothing else is moved or written over,
-// so that what has been shown can be scrolled and copied. One goroutine uses it.
+// screen writes to a terminal from top to bottom and redraws only the last two rows: the unfinished
+// row of prose, and below it the input row. Nothing above them is moved or overwritten, so that all
+// output can be scrolled and copied. It is for one goroutine.
 type screen struct {
 	w       io.Writer
 	Columns func() int
 	Color   bool
-	// still: the terminal cannot move its cursor. Prose is written as it comes, and there is no row to type in.
+	// dumb is true when the terminal cannot move its cursor (TERM=dumb). Prose is then written as
+	// it comes, and there is no input row.
 	dumb bool
 
-	blankBefore    bool   // what comes next is set off by an empty line
-	partialRow   string // the unfinished row of prose
-	inputRow string // the row below, already cut to fit; "" = none
-	cursor int    // the column in it
-	drawnRows  int    // how many of the two are on the terminal
-	err    error  // the first of writing
+	// blankBefore asks for an empty line before the next output.
+	blankBefore bool
+	// partialRow is the unfinished row of prose.
+	partialRow string
+	// inputRow is the row below it, cut to fit; "" if there is none. cursor is the column of the
+	// cursor in it.
+	inputRow string
+	cursor   int // the column in it
+	// drawnRows is how many of the two rows are on the terminal now: 0 to 2.
+	drawnRows int
+	// err is the first error of writing. Later output is dropped.
+	err error
 }
 
-// prose adds to the text that streams. It may end anywhere.
+// prose appends streamed text, which may end anywhere. Complete rows are written for good; the last
+// one stays redrawable.
 func (s *screen) prose(text string) {
 	text = printableLines(text)
 	if s.dumb {
@@ -56,7 +64,7 @@ func (s *screen) prose(text string) {
 	s.draw(done.String())
 }
 
-// finish ends the row of prose, if one is unfinished.
+// finish ends an unfinished row of prose.
 func (s *screen) finish() {
 	if s.partialRow == "" {
 		return
@@ -70,7 +78,7 @@ func (s *screen) finish() {
 	s.draw(strings.TrimRight(part, " ") + "\n")
 }
 
-// The looks of a line.
+// The styles of a line: parameters of the escape sequence SGR.
 const (
 	stylePlain = ""
 	styleDim   = "2"
@@ -78,7 +86,7 @@ const (
 	StyleBold  = "1"
 )
 
-// lines writes text of several lines whole.
+// lines writes text of several lines, wrapped to the terminal, above the input row.
 func (s *screen) lines(look, text string) {
 	s.finish()
 	var b strings.Builder
@@ -96,6 +104,7 @@ func (s *screen) lines(look, text string) {
 	s.draw(b.String())
 }
 
+// styled returns text in a style, unchanged when the terminal shows no colors.
 func (s *screen) styled(look, text string) string {
 	if !s.Color || look == stylePlain || text == "" {
 		return text
@@ -103,7 +112,7 @@ func (s *screen) styled(look, text string) string {
 	return "\x1b[" + look + "m" + text + "\x1b[0m"
 }
 
-// setInput sets the row for what is typed; it must fit. "" takes it away.
+// setInput replaces the input row, which must fit the terminal; "" removes it.
 func (s *screen) setInput(row string, cursor int) {
 	if s.dumb || row == s.inputRow && cursor == s.cursor {
 		return
@@ -112,7 +121,8 @@ func (s *screen) setInput(row string, cursor int) {
 	s.draw("")
 }
 
-// draw writes whole lines above the rows that change, and these anew.
+// draw writes complete lines above the two redrawable rows, and these again below. All goes out in
+// one write, which avoids flicker.
 func (s *screen) draw(done string) {
 	var b strings.Builder
 	if s.drawnRows > 1 {
@@ -138,6 +148,7 @@ func (s *screen) draw(done string) {
 	s.write(b.String())
 }
 
+// write writes text as it is and keeps the first error.
 func (s *screen) write(text string) {
 	if s.err != nil || text == "" {
 		return
@@ -145,7 +156,7 @@ func (s *screen) write(text string) {
 	_, s.err = io.WriteString(s.w, text)
 }
 
-// printableLines is text of several lines without anything that could move a cursor.
+// printableLines makes text of several lines safe for a terminal; tabs are four spaces.
 func printableLines(text string) string {
 	text = strings.ReplaceAll(text, "\t", "    ")
 	lines := strings.Split(text, "\n")
@@ -155,7 +166,7 @@ func printableLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// styledLine writes one line that is cut and dressed already.
+// styledLine writes one line that is already cut and styled.
 func (s *screen) styledLine(line string) {
 	s.finish()
 	s.blankBefore = false
@@ -166,7 +177,9 @@ func (s *screen) styledLine(line string) {
 	s.draw(line + "\n")
 }
 
-// NewScreen returns the terminal on which a person reads, standard output if it is one; nil = there is none.
+// NewScreen returns the terminal on which a person reads: standard output if it is one, else
+// standard error; nil if neither is, and with --json. Colors are off with NO_COLOR set and on a
+// dumb terminal.
 func NewScreen(env *command.Env) *screen {
 	var w io.Writer
 	switch {

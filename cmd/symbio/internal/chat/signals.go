@@ -7,15 +7,17 @@ import (
 	"syscall"
 )
 
-// Interrupts are the signals that ask a conversation to stop, or to end. The context it returns does not end with the
-// first of them, as that of other commands does: an answer can be broken off and the conversation go on. stop gives
-// them back.
+// Interrupts returns a context that does not end with ctx, and a channel of the signals that ask a
+// conversation to stop: SIGINT, SIGTERM and, unless it is ignored as under nohup, SIGHUP. Other
+// commands end with the first signal; a conversation instead breaks the answer off and may go on.
+// The caller must call stop, which unregisters the channel.
 func Interrupts(ctx context.Context) (work context.Context, signals <-chan os.Signal, stop func()) {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		ends = append(ends, syscall.SIGHUP)
 	}
-	got := make(chan os.Signal, 4) // more than are looked at
+	// signal.Notify drops signals that find the channel full; a conversation looks at two at most.
+	got := make(chan os.Signal, 4)
 	signal.Notify(got, ends...)
 	return context.WithoutCancel(ctx), got, func() { signal.Stop(got) }
 }

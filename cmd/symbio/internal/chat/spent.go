@@ -7,12 +7,13 @@ import (
 	"symbio/agent/budget"
 )
 
-// SpentText says in one line what a tree of agents has used.
+// SpentText returns in one line what a tree of agents has used: agents, model calls, tokens, cost
+// and time.
 func SpentText(s budget.Spent) string {
 	return Plural(s.Agents+1, "agent") + " · " + usageText(s) + " · " + durationText(time.Duration(s.Wall*float64(time.Second)))
 }
 
-// usageAndTime says what one agent has used in its time; s may be nil.
+// usageAndTime returns what one agent has used in the time d; s may be nil.
 func usageAndTime(s *budget.Spent, d time.Duration) string {
 	if s == nil {
 		return durationText(d)
@@ -20,6 +21,8 @@ func usageAndTime(s *budget.Spent, d time.Duration) string {
 	return usageText(*s) + " · " + durationText(d)
 }
 
+// usageText returns model calls, tokens, and the cost if there is one. The cost is in the currency
+// of the configured prices, shown as dollars.
 func usageText(s budget.Spent) string {
 	text := Plural(s.ModelCalls, "model call") + " · " + RoundedCount(s.Tokens) + " tokens"
 	if s.Cost > 0 {
@@ -28,7 +31,7 @@ func usageText(s budget.Spent) string {
 	return text
 }
 
-// Plural is a number of things in words: "1 skill", "2 skills".
+// Plural returns a number of things: "1 skill", "2 skills". what must form its plural with "s".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -36,7 +39,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// RoundedCount is a large number as people say it.
+// RoundedCount returns a number in at most five characters: 9999, 10k, 12M.
 func RoundedCount(n int64) string {
 	switch {
 	case n < 10_000:
@@ -47,7 +50,7 @@ func RoundedCount(n int64) string {
 	return fmt.Sprintf("%dM", n/1_000_000)
 }
 
-// decimals are as many as say something of a small amount.
+// decimals returns how many decimal places a cost needs to be readable.
 func decimals(cost float64) int {
 	if cost < 0.01 {
 		return 4

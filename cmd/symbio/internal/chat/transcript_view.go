@@ -15,47 +15,55 @@ import (
 	"symbio/security/visible"
 )
 
-// transcriptView makes of a conversation's events what a person at a terminal sees: the first agent's text as prose, each call
-// of a tool as one short line when it has ended, and those of sub-agents below their names.
+// transcriptView shows the events of a conversation at a terminal: the text of the first agent as
+// prose, each tool call as one short line when it has ended, and those of sub-agents indented below
+// their names. It is for one goroutine.
 type transcriptView struct {
-	screen  *screen
-	prose   bool // the terminal is where the answer goes
-	root    string
-	agents  map[string]*agentRow
-	turnText  string         // by the first agent in its latest turn
-	turn    int            // which that is
-	heldLines    []string       // lines of sub-agents, while the first one is in the middle of a sentence
-	running []*runningCall // calls that have not ended, the latest last
+	screen *screen
+	// prose is true when the answer is to be shown on this terminal, too.
+	prose bool
+	// root is the id of the first agent of the conversation.
+	root   string
+	agents map[string]*agentRow
+	// turnText is what the first agent has said in its latest turn, whose number is turn.
+	turnText string
+	turn     int // which that is
+	// heldLines are lines about sub-agents that wait until the first agent has finished its line.
+	heldLines []string
+	// running are the calls that have not ended, the latest last.
+	running []*runningCall
 }
 
-// agentRow is one agent of the tree.
+// agentRow is one agent of the tree; depth is 0 for the first one.
 type agentRow struct {
 	name  string
 	depth int
 	began time.Time
 }
 
-// runningCall is a call of a tool that has not ended.
+// runningCall is a tool call that has not ended.
 type runningCall struct {
 	agent, call string
-	what        string // the tool and its telling argument
-	progress    string
-	began       time.Time
+	// what is the tool and its most telling argument.
+	what     string
+	progress string
+	began    time.Time
 }
 
-// maxHeldLines is how many lines of sub-agents wait for the end of a sentence.
+// maxHeldLines bounds heldLines; more lines are shown at once.
 const maxHeldLines = 50
 
-// maxRunningCalls bounds the calls that are remembered: of more, the oldest end without a line.
+// maxRunningCalls bounds the calls that are remembered. When there are more, the oldest half is
+// forgotten and ends without a line.
 const maxRunningCalls = 1000
 
 func newTranscriptView(s *screen, prose bool) *transcriptView {
 	return &transcriptView{screen: s, prose: prose, agents: map[string]*agentRow{}}
 }
 
-// event shows one event.
+// event shows one event. An event whose fields cannot be decoded is shown without them.
 func (s *transcriptView) event(e event.Event) {
-	f, _ := e.Fields() // what cannot be read is shown without
+	f, _ := e.Fields()
 	row := s.agent(e, f)
 	switch e.Type {
 	case "task":
@@ -90,9 +98,10 @@ func (s *transcriptView) event(e event.Event) {
 	}
 }
 
-// textOnly shows only what the first agent says.
+// textOnly shows only the text of the first agent, for a terminal that gets the answer but not the
+// events.
 func (s *transcriptView) textOnly(e event.Event) {
-	f, _ := e.Fields() // what cannot be read is shown without
+	f, _ := e.Fields()
 	row := s.agent(e, f)
 	switch {
 	case row.depth > 0 || e.Agent == "":
@@ -103,7 +112,7 @@ func (s *transcriptView) textOnly(e event.Event) {
 	}
 }
 
-// notice shows what is neither text nor a tool.
+// notice shows events that are neither text nor a tool call. Unknown types are ignored.
 func (s *transcriptView) notice(e event.Event, row *agentRow, f event.Fields) {
 	switch e.Type {
 	case "retry":
@@ -121,7 +130,8 @@ func (s *transcriptView) notice(e event.Event, row *agentRow, f event.Fields) {
 	}
 }
 
-// agent is whose event it is. The first one that is seen is the first agent.
+// agent returns the row of the agent of an event, and creates it at the first event. The first
+// agent that is seen is the root; the depth of others follows from the parent in the event.
 func (s *transcriptView) agent(e event.Event, f event.Fields) *agentRow {
 	if e.Agent == "" {
 		return &agentRow{}
@@ -141,7 +151,7 @@ func (s *transcriptView) agent(e event.Event, f event.Fields) *agentRow {
 	return a
 }
 
-// text adds prose; what sub-agents say is for their parents.
+// text shows a piece of streamed text. Text of sub-agents is for their parents, not for the person.
 func (s *transcriptView) text(row *agentRow, f event.Fields) {
 	if row.depth > 0 {
 		return
@@ -162,6 +172,8 @@ func (s *transcriptView) text(row *agentRow, f event.Fields) {
 	}
 }
 
+// beginCall remembers a tool call. Its line is printed when it ends, so that each call takes one
+// line.
 func (s *transcriptView) beginCall(e event.Event, f event.Fields) {
 	if e.Agent == s.root {
 		s.screen.finish()
@@ -173,6 +185,7 @@ func (s *transcriptView) beginCall(e event.Event, f event.Fields) {
 	s.running = append(s.running, &runningCall{agent: e.Agent, call: f.Call, what: strings.TrimSpace(f.Tool + " " + ArgSummary(f.Args)), began: e.Time})
 }
 
+// findCall returns a running call by the ids of its agent and the call; nil if there is none.
 func (s *transcriptView) findCall(agent, call string) *runningCall {
 	for _, d := range s.running {
 		if d.agent == agent && d.call == call {
@@ -182,7 +195,8 @@ func (s *transcriptView) findCall(agent, call string) *runningCall {
 	return nil
 }
 
-// endCall shows a call that has ended: what, what came of it, how long it took.
+// endCall shows a call that has ended: the tool, the result in a few words, and how long it took.
+// The row is cut to the terminal; the result gets at most half of it when the call is long.
 func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
 	what, time := f.Tool, ""
 	if d := s.findCall(e.Agent, f.Call); d != nil {
@@ -198,7 +212,7 @@ func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
 	s.agentLine(row, look, strings.TrimRight(what+"  "+terminal.Clip(came, room-terminal.Width(what))+"  "+time, " "))
 }
 
-// prefix is what stands before a line about an agent.
+// prefix returns the indentation of a line about an agent and, for a sub-agent, its name.
 func prefix(row *agentRow) string {
 	if row.depth == 0 {
 		return "  "
@@ -206,7 +220,8 @@ func prefix(row *agentRow) string {
 	return strings.Repeat("  ", row.depth+1) + terminal.Clip(terminal.Printable(row.name), 24) + "  "
 }
 
-// agentLine shows a line about an agent: at once, or when the first one has ended its sentence.
+// agentLine shows a line about an agent. A line about a sub-agent waits while the first agent is in
+// the middle of a line.
 func (s *transcriptView) agentLine(row *agentRow, look, text string) {
 	line := s.screen.styled(look, terminal.Fit(prefix(row)+text, s.screen.Columns()))
 	if row.depth > 0 && s.screen.partialRow != "" && len(s.heldLines) < maxHeldLines {
@@ -226,7 +241,8 @@ func (s *transcriptView) release() {
 	}
 }
 
-// status says what happens now, for the row in which nothing is typed.
+// status returns what is happening now and for how long, for the empty input row. since is when the
+// current message began.
 func (s *transcriptView) status(now, since time.Time) string {
 	text := "working"
 	if n := len(s.running); n > 0 {
@@ -245,7 +261,7 @@ func (s *transcriptView) status(now, since time.Time) string {
 	return text
 }
 
-// finish ends a turn: with the answer, when it is not what was said last.
+// finish ends a turn. The answer is shown when it differs from the text that was streamed.
 func (s *transcriptView) finish(text string) {
 	s.screen.finish()
 	s.release()
@@ -256,10 +272,11 @@ func (s *transcriptView) finish(text string) {
 	s.turnText = ""
 }
 
-// argSummaryKeys are the arguments that say most of a call, the best first.
+// argSummaryKeys are the arguments of our tools that describe a call best, the best first.
 var argSummaryKeys = [...]string{"command", "pattern", "query", "url", "file_path", "path", "skillName", "capability", "task", "text", "message", "member", "name", "reason"}
 
-// ArgSummary is the argument that says most of a call.
+// ArgSummary returns the most telling argument of a tool call on one line: the first of
+// argSummaryKeys that is there, else all arguments, cut to 80 characters.
 func ArgSummary(args json.RawMessage) string {
 	var of map[string]any
 	if json.Unmarshal(args, &of) != nil || len(of) == 0 {
@@ -273,7 +290,7 @@ func ArgSummary(args json.RawMessage) string {
 	return visible.TruncateRunes(strings.Trim(command.PlainJSON(args), "{}"), 80)
 }
 
-// resultSummary is a result in a few words.
+// resultSummary returns a tool's result on one line: the number of lines if there are several.
 func resultSummary(text string) string {
 	text = strings.TrimSpace(text)
 	if n := strings.Count(text, "\n") + 1; n > 1 {
@@ -282,6 +299,7 @@ func resultSummary(text string) string {
 	return terminal.Printable(text)
 }
 
+// firstLine returns the first line of text, safe to print, with "…" if there are more.
 func firstLine(text string) string {
 	line, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if strings.TrimSpace(rest) != "" {
@@ -290,6 +308,7 @@ func firstLine(text string) string {
 	return terminal.Printable(line)
 }
 
+// progressText returns progress in words, with a percentage when the total is known.
 func progressText(f event.Fields) string {
 	if f.Total > 0 {
 		return fmt.Sprintf("%.0f%% %s", 100*f.Done/f.Total, terminal.Printable(f.Text))
@@ -297,7 +316,8 @@ func progressText(f event.Fields) string {
 	return terminal.Printable(f.Text)
 }
 
-// durationText is a duration as people say it.
+// durationText returns a duration rounded for people; "" for a negative one, which clocks of two
+// machines can give.
 func durationText(d time.Duration) string {
 	switch {
 	case d < 0:

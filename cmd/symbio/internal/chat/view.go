@@ -11,18 +11,25 @@ import (
 	"symbio/security/visible"
 )
 
-// view is how a conversation is shown: as JSON, an event per line; on a terminal as a scene; and through pipes with the
-// answer alone on standard output and a line per event on standard error.
+// view shows a conversation in one of three ways: with --json one event per line; on a terminal
+// through a transcriptView; and through pipes the answer on standard output and one line per event
+// on standard error. It is for one goroutine.
 type view struct {
-	env            *command.Env
-	screen         *screen // the terminal that is written to; nil = none
+	env *command.Env
+	// screen is the terminal that is written to; nil if there is none.
+	screen         *screen
 	transcriptView *transcriptView
-	pretty         bool          // events are shown on the screen, too
-	paused           bool          // a question stands there, and nothing is put below it
-	heldEvents           []event.Event // what happened meanwhile
+	// pretty is true when standard error is a terminal: then events are shown on the screen, not
+	// only the answer.
+	pretty bool
+	// paused is true while a question is shown. Events wait in heldEvents, so that nothing is
+	// written below the question.
+	paused     bool
+	heldEvents []event.Event // what happened meanwhile
 }
 
-// maxHeldEvents is how many events wait for the answer to a question; more are shown below it.
+// maxHeldEvents bounds the events that wait for the answer to a question. Later ones are shown at
+// once.
 const maxHeldEvents = 1000
 
 func newView(env *command.Env) *view {
@@ -35,7 +42,7 @@ func newView(env *command.Env) *view {
 
 func (s *view) now() time.Time { return time.Now() }
 
-// err is why nothing more can be shown.
+// err returns the error that prevents further output; nil if there is none.
 func (s *view) err() error {
 	if s.screen == nil {
 		return nil
@@ -64,7 +71,7 @@ func (s *view) event(e event.Event) error {
 	return err
 }
 
-// problem says what a result tells that is not "done".
+// problem returns the error text of a result whose status is not "done".
 func problem(r event.Fields) string {
 	if r.Status == "interrupted" {
 		return "the task was interrupted"
@@ -72,7 +79,7 @@ func problem(r event.Fields) string {
 	return "the task " + r.Status + ": " + terminal.Printable(r.Error)
 }
 
-// result shows the end of a turn.
+// result shows the end of a turn: the answer, if it was not streamed, and what was spent.
 func (s *view) result(e event.Event) (r event.Fields, err error) {
 	if r, err = e.Fields(); err != nil {
 		return r, err
@@ -93,14 +100,14 @@ func (s *view) result(e event.Event) (r event.Fields, err error) {
 	return r, err
 }
 
-// gap sets off what comes next.
+// gap separates what is shown next by an empty line.
 func (s *view) gap() {
 	if s.screen != nil {
 		s.screen.blankBefore = true
 	}
 }
 
-// printTranscript shows what an agent remembers.
+// printTranscript shows what the agent remembers, for /transcript.
 func (s *view) printTranscript(e event.Event) error {
 	t, err := e.Fields()
 	if err != nil {
@@ -129,10 +136,11 @@ func (s *view) printTranscript(e event.Event) error {
 	return nil
 }
 
-// question shows what a person is to decide; row: the answer is typed in a row of its own.
-func (s *view) question(q event.Fields, row bool) {
+// question shows an approval request. editor is true when the answer is typed into a row of its
+// own; else a prompt is printed and the answer follows it on the same line.
+func (s *view) question(q event.Fields, editor bool) {
 	s.paused = true
-	if !row {
+	if !editor {
 		if s.screen != nil {
 			s.screen.finish()
 		}
@@ -143,24 +151,26 @@ func (s *view) question(q event.Fields, row bool) {
 	s.screen.lines(stylePlain, strings.TrimSpace(choices(q)))
 }
 
-// release shows what happened while a question stood there.
+// release shows the events that were held back during a question. The screen keeps the first error
+// of writing; view.err returns it.
 func (s *view) release() {
 	s.paused = false
 	held := s.heldEvents
 	s.heldEvents = nil
 	for _, e := range held {
-		_ = s.event(e) // writing to a screen keeps its error
+		_ = s.event(e)
 	}
 }
 
-// echo shows what was typed, once its row is empty again.
+// echo shows the text that was typed, after its row has been cleared.
 func (s *view) echo(text string) {
 	if s.screen != nil && !s.screen.dumb {
 		s.screen.lines(StyleBold, "> "+text)
 	}
 }
 
-// message says something to the person, note in passing, bad of something that went wrong.
+// message shows a text of several lines to the person; note is for remarks, problem for errors.
+// With --json they show nothing.
 func (s *view) message(text string) { s.print(stylePlain, text) }
 func (s *view) note(text string)    { s.print(styleDim, "  "+text) }
 func (s *view) problem(text string) { s.print(styleBad, text) }
@@ -175,7 +185,7 @@ func (s *view) print(look, text string) {
 	}
 }
 
-// close takes away what is not to stay.
+// close removes the input row and finishes the last line.
 func (s *view) close() {
 	if s.screen != nil {
 		s.screen.setInput("", 0)

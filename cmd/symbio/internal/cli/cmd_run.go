@@ -28,10 +28,10 @@ import (
 
 // runFlags are the flags of the commands that talk with an agent.
 type runFlags struct {
-	req    symbiov1.RunRequest
-	budget string
-	node   nodeFlags
-	record recordFlags
+	req     symbiov1.RunRequest
+	budget  string
+	node    nodeFlags
+	record  recordFlags
 	options chat.Options
 }
 

@@ -22,19 +22,19 @@ type demoView struct {
 	columns     int       // of the terminal; 0 = there is none
 	color       bool
 	parts, done int
-	rootAgent       string                // the agent that was given the task
+	rootAgent   string                // the agent that was given the task
 	agents      map[string]*demoAgent // by id
 	asked       map[string]bool       // agent and tool that were to be asked about
 	granted     map[string][]string   // by agent, what skills grant it
-	lastLine      string                // the line before
+	lastLine    string                // the line before
 	err         error
 }
 
 // demoAgent is an agent of the tour.
 type demoAgent struct {
-	node   string // its node
+	node       string // its node
 	isSubagent bool   // it is somebody's sub-agent
-	calls  int    // of tools
+	calls      int    // of tools
 }
 
 func newDemoView(a *command.Env) *demoView {

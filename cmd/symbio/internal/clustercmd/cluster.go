@@ -177,8 +177,8 @@ func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, 
 }
 
 const (
-	restartTimeout = 10 * time.Second
-	restartPollInterval    = 50 * time.Millisecond
+	restartTimeout      = 10 * time.Second
+	restartPollInterval = 50 * time.Millisecond
 )
 
 // reloadNodes makes every running node read again who was removed.

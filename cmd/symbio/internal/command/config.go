@@ -12,9 +12,12 @@ import (
 	statedir "symbio/agent/node/state"
 )
 
-// LoadConfig reads the configuration file that a flag names, else the user's own. A symbio.yaml that
-// merely lies in the current directory is not read: a repository must not be able to grant anything
-// (security: D12).
+// LoadConfig reads the configuration file that a flag names, else the user's own, and returns it
+// with the origin of each value. Without a file of the user's it returns the defaults.
+//
+// A symbio.yaml in the current directory is not read without --config: a repository that somebody
+// cloned must not be able to grant permissions (security: D12). A note on standard error says so.
+// An mcp.json beside a file that --config names is used when the file names no other.
 func (env *Env) LoadConfig(file string) (config.Config, config.Origins, error) {
 	if file != "" {
 		c, from, err := config.Load(file)
@@ -45,7 +48,8 @@ func (env *Env) LoadConfig(file string) (config.Config, config.Origins, error) {
 	return c, from, nil
 }
 
-// UserConfig is the path of the user's own configuration file.
+// UserConfig returns the path of the user's own configuration file, which need not exist:
+// $XDG_CONFIG_HOME/symbio/symbio.yaml, or ~/.config/symbio/symbio.yaml.
 func (env *Env) UserConfig() (string, error) {
 	if dir := env.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "symbio", "symbio.yaml"), nil
@@ -54,18 +58,21 @@ func (env *Env) UserConfig() (string, error) {
 	return filepath.Join(home, ".config", "symbio", "symbio.yaml"), err
 }
 
-// Workspace is the directory in which agents of a node that is started here would work.
+// Workspace returns the directory in which the agents of a node that is started here would work:
+// the configured one, else the current directory.
 func (env *Env) Workspace() (string, error) {
 	own, err := env.UserConfig()
 	if err != nil {
 		return "", err
 	}
-	c, _, _ := config.Load(own) // a file that cannot be read is an error when it is used
+	// An unreadable file is reported by the command that uses its values.
+	c, _, _ := config.Load(own)
 	opts, err := env.NodeOptions(c)
 	return opts.Workspace(), err
 }
 
-// NodeOptions is everything of this process that a node needs.
+// NodeOptions returns the configuration of a node: the settings c, and what comes from this process
+// (home directory, environment, version, models).
 func (env *Env) NodeOptions(c config.Config) (node.Config, error) {
 	home, err := env.home()
 	if err != nil {
@@ -74,8 +81,10 @@ func (env *Env) NodeOptions(c config.Config) (node.Config, error) {
 	return node.Config{Settings: c, Home: home, Getenv: env.Getenv, Version: Version().Version, Models: env.Models}.WithDefaults()
 }
 
-// LocalNode returns where this user's nodes keep their state, and the name of the one that a command is about which needs none
-// to run: that of --node, else the configured one, else this machine's, as `symbio up` chooses it.
+// LocalNode returns the state directory of this user's nodes, and the name of the node that a
+// command is about. The node need not run. The name is that of --node, else the configured one,
+// else the name of this machine, as `symbio up` chooses it. --node together with a configuration
+// file is a usage error.
 func (env *Env) LocalNode(file string) (state statedir.Dir, name string, err error) {
 	if env.Node != "" && file != "" {
 		return state, "", Usage(errors.New("--node and --config both name the node; leave one out"))

@@ -17,18 +17,22 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// ErrNoNode says that there is no node to talk to.
+// ErrNoNode is returned by Dial and DialWorkspace when no node of this user is running on this
+// machine. Its exit status is 5.
 var ErrNoNode = Unavailable(errors.New("no node is running on this machine\nStart one with: symbio up"))
 
-// ErrOtherWorkspace says that nodes are running, but none works in this directory.
+// ErrOtherWorkspace is returned by DialWorkspace when nodes are running, but the agents of none of
+// them work in the current directory.
 var ErrOtherWorkspace = errors.New("no node works in this directory")
 
-// Dial connects to the node that --node names, else to the only one; the caller closes the connection.
+// Dial connects to the control socket of the node that --node names, else to the only running one.
+// The caller must close the connection. It returns ErrNoNode when no node is running, and a usage
+// error when there are several to choose from.
 func (env *Env) Dial() (symbiov1.ControlClient, *grpc.ClientConn, error) {
 	return env.dialMatching(func(string) bool { return true })
 }
 
-// OnNode returns what a command runs that asks the node of Dial something.
+// OnNode returns a cobra RunE that connects as Dial does, calls do, and closes the connection.
 func (env *Env) OnNode(do func(context.Context, symbiov1.ControlClient, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		client, conn, err := env.Dial()
@@ -40,8 +44,9 @@ func (env *Env) OnNode(do func(context.Context, symbiov1.ControlClient, []string
 	}
 }
 
-// DialWorkspace is Dial among the nodes whose agents work in the directory where the command is typed. ErrNotHere: nodes are
-// running, but not here.
+// DialWorkspace is Dial among the nodes whose agents work in the current directory, because a
+// command acts on the directory in which it is typed. It returns ErrOtherWorkspace when only nodes
+// of other directories are running.
 func (env *Env) DialWorkspace(ctx context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) {
 	here, err := env.Workspace()
 	if err != nil {
@@ -50,7 +55,8 @@ func (env *Env) DialWorkspace(ctx context.Context) (symbiov1.ControlClient, *grp
 	return env.dialMatching(func(name string) bool { return sameDir(env.workspaceOf(ctx, name), here) })
 }
 
-// dialMatching connects to the node that --node names, else to the only running one that fits.
+// dialMatching connects to the node that --node names, else to the only running node for which fits
+// returns true. fits is not asked about a node that --node names.
 func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClient, *grpc.ClientConn, error) {
 	if env.Node != "" {
 		return env.dialNode(env.Node)
@@ -75,7 +81,8 @@ func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClien
 	return env.dialNode(found[0])
 }
 
-// dialNode connects to the node of that name; the caller closes the connection.
+// dialNode connects to the node of that name. A missing socket means that the node is not running;
+// the error then says how to start it. The caller must close the connection.
 func (env *Env) dialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn, error) {
 	state, err := env.State()
 	if err != nil {
@@ -91,7 +98,8 @@ func (env *Env) dialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn,
 	return symbiov1.NewControlClient(conn), conn, nil
 }
 
-// CheckWorkspace returns an error when --node names a node whose agents work in another directory than this one.
+// CheckWorkspace returns a usage error when --node names a node whose agents work in a directory
+// other than the current one. A node that does not report its directory passes.
 func (env *Env) CheckWorkspace(ctx context.Context) error {
 	here, err := env.Workspace()
 	if at := env.workspaceOf(ctx, env.Node); err == nil && at != "" && !sameDir(at, here) {
@@ -100,10 +108,12 @@ func (env *Env) CheckWorkspace(ctx context.Context) error {
 	return err
 }
 
-// statusTimeout is how long a node of this machine has to answer: a healthy one does in milliseconds.
+// statusTimeout is how long a node of this machine has to report its status. A healthy one needs
+// milliseconds; a hanging one must not block every command of the user.
 const statusTimeout = 2 * time.Second
 
-// workspaceOf asks a running node where its agents work; "" when it does not say.
+// workspaceOf returns the directory in which the agents of a running node work. It is "" when the
+// node does not answer within statusTimeout, which matches no directory.
 func (env *Env) workspaceOf(ctx context.Context, name string) string {
 	client, conn, err := env.dialNode(name)
 	if err != nil {
@@ -112,17 +122,19 @@ func (env *Env) workspaceOf(ctx context.Context, name string) string {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	s, _ := client.Status(ctx, &symbiov1.StatusRequest{}) // a node that does not answer works nowhere
+	s, _ := client.Status(ctx, &symbiov1.StatusRequest{})
 	return s.GetWorkspace()
 }
 
+// sameDir reports whether two paths lead to the same directory, whatever links are in them.
 func sameDir(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// NodeFlag gives commands that act on a running node the flag --node, which names it. To the others the flag is unknown.
+// NodeFlag adds the flag --node to commands that act on a running node, and returns them. The other
+// commands do not get it: there it would have no effect, and an unknown flag is an error.
 func NodeFlag(env *Env, commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
 		c.PersistentFlags().StringVar(&env.Node, "node", "", "which of this machine's nodes to talk to (default: the only one)")

@@ -11,24 +11,31 @@ import (
 	"symbio/cmd/symbio/internal/terminal"
 )
 
-// Env is what a command works with: the streams, the environment and the global flags.
+// Env is what a command works with: the streams, the environment and the global flags. Its fields
+// are set before a command runs and not changed afterwards, except Node, which runOwnNode sets to
+// the name of the node that it started.
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// Getenv reads the environment; only this package does.
+	// Getenv reads an environment variable. Commands read the environment only through it, so that
+	// a test can give them another one.
 	Getenv func(string) string
-	// OutIsTerminal, ErrIsTerminal, InIsTerminal: whether a person reads and types.
+	// OutIsTerminal, ErrIsTerminal and InIsTerminal report whether the stream is a terminal, which
+	// means that a person reads the output or types the input. Colors, progress rows and questions
+	// depend on them.
 	OutIsTerminal, ErrIsTerminal, InIsTerminal bool
 
-	// JSON is --json: what is printed is for a script.
+	// JSON is the flag --json: standard output is for a script. Then there is no text for people on
+	// it.
 	JSON bool
-	// Node is --node: the running node to talk to; "" = the only one.
+	// Node is the flag --node: the name of the running node to talk to; "" means the only one.
 	Node string
-	// Models are models of this program, by the names that a configuration gives them.
+	// Models are language models that are Go functions of this program, by the name that a
+	// configuration gives them after "func:". The tour uses one.
 	Models map[string]llm.Model
 }
 
-// NewEnv is the Env of this process.
+// NewEnv returns the Env of this process: its standard streams and its environment.
 func NewEnv() *Env {
 	return &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
@@ -36,14 +43,16 @@ func NewEnv() *Env {
 	}
 }
 
-// State is where this user's nodes keep what lasts: $XDG_STATE_HOME/symbio, or what the system has
-// in its place.
+// State returns the directory in which this user's nodes keep keys, certificates, conversations and
+// sockets: $XDG_STATE_HOME/symbio, or the system's default for it. The directory need not exist
+// yet.
 func (env *Env) State() (statedir.Dir, error) {
 	home, err := env.home()
 	return statedir.Default(home, env.Getenv), err
 }
 
-// home is the user's home directory, also where no variable names it.
+// home returns the user's home directory: $HOME, or the entry in the user database when the
+// variable is missing, as it is for some services.
 func (env *Env) home() (string, error) {
 	if dir := env.Getenv("HOME"); filepath.IsAbs(dir) {
 		return dir, nil

@@ -12,7 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The exit statuses, a contract with scripts.
+// The exit statuses. They are a contract with scripts, see the command line's documentation: 0
+// done, 1 failed, 2 wrong usage, 3 denied, 4 not found, 5 unavailable or timed out.
 const (
 	exitDone = iota
 	exitFailed
@@ -22,7 +23,7 @@ const (
 	exitUnavailable
 )
 
-// statusError is an error that knows its exit status.
+// statusError is an error with the exit status that the process ends with.
 type statusError struct {
 	status int
 	err    error
@@ -31,17 +32,21 @@ type statusError struct {
 func (e *statusError) Error() string { return e.err.Error() }
 func (e *statusError) Unwrap() error { return e.err }
 
-// Denied, Usage, NotFound and Unavailable give an error its exit status.
+// Denied, Usage, NotFound and Unavailable wrap an error so that the process ends with the exit
+// status for that kind of failure. An error that none of them wraps has the status of its gRPC
+// code, or 1.
 func Denied(err error) error      { return &statusError{exitDenied, err} }
 func Usage(err error) error       { return &statusError{exitUsage, err} }
 func NotFound(err error) error    { return &statusError{exitNotFound, err} }
 func Unavailable(err error) error { return &statusError{exitUnavailable, err} }
 
-// Exit prints an error for people and returns the exit status.
+// Exit prints err for people on standard error and returns the exit status of the process. A nil
+// error is status 0 and prints nothing. After wrong usage it also prints how to get help for cmd.
 func Exit(ctx context.Context, env *Env, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return exitDone
 	}
+	// cobra has no type for this error, only its text.
 	if strings.HasPrefix(err.Error(), "unknown command") {
 		err = Usage(err)
 	}
@@ -55,7 +60,8 @@ func Exit(ctx context.Context, env *Env, cmd *cobra.Command, err error) int {
 	return code
 }
 
-// exitStatus maps an error, a node's answer included, to the contract's numbers.
+// exitStatus maps an error to an exit status. A status that a command gave it counts first, then
+// the standard errors, then the gRPC code of a node's reply.
 func exitStatus(err error) int {
 	var own *statusError
 	if errors.As(err, &own) {
@@ -81,7 +87,8 @@ func exitStatus(err error) int {
 	}
 }
 
-// ErrorText is an error without the wrapping that means nothing to people.
+// ErrorText returns the text of err for people: "interrupted" when ctx was cancelled by a signal,
+// the message alone of a gRPC status (without "rpc error: code = …"), and err.Error() otherwise.
 func ErrorText(ctx context.Context, err error) string {
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled) {
 		return "interrupted"
@@ -93,32 +100,35 @@ func ErrorText(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// RequireSubcommand is a group of commands without one: wrong usage, that shows which there are.
+// RequireSubcommand is the RunE of a command that only groups others, such as `symbio skills`. It
+// prints the help, so that the commands can be seen, and returns a usage error.
 func RequireSubcommand(cmd *cobra.Command, _ []string) error {
 	cmd.SetOut(cmd.ErrOrStderr())
 	return errors.Join(cmd.Help(), Usage(fmt.Errorf("which command of %s?", cmd.Name())))
 }
 
-// NoArgs wants no arguments. Like those below it checks the number of arguments; a wrong one is wrong usage.
+// NoArgs, ExactArgs, RangeArgs and MinArgs check the number of arguments as the functions of cobra
+// do. A wrong number is wrong usage, with exit status 2.
 func NoArgs(cmd *cobra.Command, args []string) error { return wrapUsage(cobra.NoArgs(cmd, args)) }
 
-// ExactArgs wants n arguments.
+// ExactArgs requires exactly n arguments.
 func ExactArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error { return wrapUsage(cobra.ExactArgs(n)(cmd, args)) }
 }
 
-// RangeArgs wants low to high arguments.
+// RangeArgs requires at least low and at most high arguments.
 func RangeArgs(low, high int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		return wrapUsage(cobra.RangeArgs(low, high)(cmd, args))
 	}
 }
 
-// MinArgs wants n arguments or more.
+// MinArgs requires n arguments or more.
 func MinArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error { return wrapUsage(cobra.MinimumNArgs(n)(cmd, args)) }
 }
 
+// wrapUsage is Usage for an error that may be nil.
 func wrapUsage(err error) error {
 	if err == nil {
 		return nil

@@ -10,7 +10,9 @@ import (
 	"symbio/security/visible"
 )
 
-// EventLine says an event in a line.
+// EventLine returns an event as one line for people: the node, the type, the agent, and the
+// best-known fields as key=value. It is safe to print on a terminal. Scripts use --json instead;
+// this format is no contract.
 func EventLine(e event.Event) string {
 	var f map[string]any
 	if json.Unmarshal(e.Data, &f) != nil {
@@ -21,9 +23,11 @@ func EventLine(e event.Event) string {
 		name = e.Agent
 	}
 	parts := []string{terminal.Printable(e.Node), e.Type, terminal.Printable(name)}
+	// 100 characters keep a line readable; of a warning all is shown, because it says how to fix
+	// the problem.
 	limit := 100
 	if e.Type == "warning" {
-		limit = 400 // what is to be mended is said whole
+		limit = 400
 	}
 	for _, key := range []string{"state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
 		if v, ok := f[key]; ok && v != "" {

@@ -13,19 +13,26 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxLine bounds a line of standard input, in bytes: more than a task may have.
+// maxLine bounds a line of standard input, in bytes. It is larger than the largest task that a node
+// accepts, so that the node reports the limit and not the scanner.
 const maxLine = 1 << 20
 
-// Input is standard input, line by line. It is read when a caller waits for a line, and not before: what is typed
-// ahead stays for the programs that follow.
+// Input is standard input, read line by line. It is read only while a caller waits for a line, so
+// that text which is typed ahead stays for the program that runs after this one.
 type Input struct {
-	lines chan string // closed at the end
+	// lines has no buffer: the reader stops at each line until a caller takes it. It is closed at
+	// the end of the input.
+	lines chan string
 	start func()
-	Err   error // why it ended; read after lines is closed
+	// Err is the error that ended the input, nil at a normal end. It may be read only after the
+	// channel of Next is closed, which orders the write before the read.
+	Err error
 }
 
-// Input returns standard input. A read of a terminal cannot be interrupted: a read without a waiting caller
-// ends with the process.
+// Input returns standard input as lines. Reading starts with the first call of Next.
+//
+// The reading goroutine is not stopped: a read of a terminal cannot be interrupted, so a pending
+// read ends with the process.
 func (env *Env) Input() *Input {
 	in := &Input{lines: make(chan string)}
 	var reader errgroup.Group
@@ -46,14 +53,17 @@ func (env *Env) Input() *Input {
 	return in
 }
 
-// Next is the channel of the next line.
+// Next returns the channel on which the next line arrives, and starts the reader if it has not been
+// started. The channel is closed at the end of the input or after an error; see Err.
 func (in *Input) Next() <-chan string {
 	in.start()
 	return in.lines
 }
 
-// Confirmer returns a function that asks the person at the terminal a question. What is not a yes is a no, and so is the end
-// of the input; the error is that of ctx.
+// Confirmer returns a function that asks the person at the terminal a yes-or-no question. "y" and
+// "yes" are a yes; any other line and the end of the input are a no. The function blocks until
+// there is a line, and returns an error only when ctx ends. It must not be called by two goroutines
+// at once, because they would share the input.
 func (env *Env) Confirmer() func(ctx context.Context, question string) (bool, error) {
 	in := env.Input()
 	return func(ctx context.Context, question string) (bool, error) {
@@ -68,13 +78,15 @@ func (env *Env) Confirmer() func(ctx context.Context, question string) (bool, er
 	}
 }
 
-// JoinContinued joins a line to those before it that ended in a backslash; more: another one follows.
+// JoinContinued joins line to the lines in before, which ended in a backslash. more is true when
+// line ends in a backslash, too: then the text is not complete and the next line belongs to it.
 func JoinContinued(before []string, line string) (text string, more bool) {
 	rest, more := strings.CutSuffix(line, `\`)
 	return strings.Join(append(before, rest), "\n"), more
 }
 
-// Text is an argument of that name, or standard input for "-".
+// Text returns the text argument of a command, called name in the error: args joined, or the whole
+// of standard input when it is "-". Blank text is wrong usage.
 func (env *Env) Text(name string, args []string) (string, error) {
 	text := strings.Join(args, "")
 	if text == "-" {
@@ -90,8 +102,8 @@ func (env *Env) Text(name string, args []string) (string, error) {
 	return text, nil
 }
 
-// Payload is a command's DATA argument as JSON: JSON as it stands, other text as a JSON string, "-"
-// the whole of standard input.
+// Payload returns the DATA argument of a command as JSON. Valid JSON is passed through, other text
+// becomes a JSON string, "" becomes null, and "-" reads the whole of standard input.
 func (env *Env) Payload(arg string) ([]byte, error) {
 	data := []byte(arg)
 	if arg == "-" {

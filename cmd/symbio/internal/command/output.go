@@ -11,7 +11,8 @@ import (
 	"symbio/security/visible"
 )
 
-// PrintJSON prints one value, for a person with line breaks, for a script on one line.
+// PrintJSON prints one value as JSON to standard output: indented on a terminal, on one line
+// elsewhere. <, > and & are not escaped.
 func (env *Env) PrintJSON(v any) error {
 	enc := json.NewEncoder(env.Out)
 	enc.SetEscapeHTML(false)
@@ -21,15 +22,15 @@ func (env *Env) PrintJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// PrintLine prints one value of a stream, always on one line.
+// PrintLine prints one value of a stream as JSON, always on one line.
 func (env *Env) PrintLine(v any) error {
 	enc := json.NewEncoder(env.Out)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
-// Table prints rows: aligned and under a heading for a person, separated by tabs and without a
-// heading for a script.
+// Table prints rows to standard output. On a terminal the columns are aligned under the heading and
+// fit its width; elsewhere they are separated by tabs, without a heading, and nothing is cut.
 func (env *Env) Table(heading []string, rows [][]string) error {
 	if !env.OutIsTerminal {
 		for _, row := range rows {
@@ -43,10 +44,11 @@ func (env *Env) Table(heading []string, rows [][]string) error {
 	return err
 }
 
-// PrintList prints all: for a script as one list of JSON, for a person as a table with a row for each.
+// PrintList prints all elements: with --json as one JSON array, which is [] and not null when there
+// are none, else as a table with one row for each.
 func PrintList[T any](env *Env, all []T, heading []string, row func(T) []string) error {
 	if env.JSON {
-		return env.PrintJSON(append([]T{}, all...)) // an empty list, not null
+		return env.PrintJSON(append([]T{}, all...))
 	}
 	rows := make([][]string, len(all))
 	for i, one := range all {
@@ -55,17 +57,20 @@ func PrintList[T any](env *Env, all []T, heading []string, row func(T) []string)
 	return env.Table(heading, rows)
 }
 
-// Printf prints to standard output. Strings among args cannot move a terminal's cursor.
+// Printf prints to standard output. String arguments are made safe for a terminal: they cannot move
+// the cursor or change colors. The format is trusted.
 func (env *Env) Printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(env.Out, format, printable(args)...)
 	return err
 }
 
-// Notef prints a line to standard error. Strings among args cannot move a terminal's cursor.
+// Notef prints one line to standard error, with the same safety as Printf.
 func (env *Env) Notef(format string, args ...any) {
 	fmt.Fprintf(env.Err, format+"\n", printable(args)...)
 }
 
+// printable makes the string arguments safe for a terminal. Other types, such as errors, stay as
+// they are.
 func printable(args []any) []any {
 	for i, a := range args {
 		if s, ok := a.(string); ok {
@@ -75,7 +80,8 @@ func printable(args []any) []any {
 	return args
 }
 
-// PayloadJSON is an answer as it may stand in JSON: as it is when it is JSON, else a string.
+// PayloadJSON returns a reply's payload as JSON for the output: unchanged when it is JSON, else as
+// a JSON string.
 func PayloadJSON(data []byte) json.RawMessage {
 	if json.Valid(data) {
 		return data
@@ -87,13 +93,14 @@ func PayloadJSON(data []byte) json.RawMessage {
 	return quoted
 }
 
-// PlainJSON is JSON on one line for people who decide by it: < > & as they are, and what cannot be seen as
-// its escape.
+// PlainJSON returns JSON on one line for a person who has to decide about it: <, > and & are not
+// escaped, numbers keep all digits, and invisible characters are shown as escapes, so that they
+// cannot hide a part of the call.
 func PlainJSON(raw json.RawMessage) string {
 	var v any
 	var b strings.Builder
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // as they are, however long
+	d.UseNumber()
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if !json.Valid(raw) || d.Decode(&v) != nil || e.Encode(v) != nil {
@@ -102,7 +109,8 @@ func PlainJSON(raw json.RawMessage) string {
 	return visible.Escape(strings.TrimSpace(b.String()))
 }
 
-// PrintPayload prints an answer for a person or a pipe: text as it is, with one line break at its end.
+// PrintPayload prints the payload of a reply: a JSON string as its text, anything else as it is,
+// with one line break at the end.
 func (env *Env) PrintPayload(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
@@ -111,7 +119,8 @@ func (env *Env) PrintPayload(data []byte) error {
 	return env.PrintText(text)
 }
 
-// PrintText prints text of several lines, with one line break at its end.
+// PrintText prints text of several lines with one line break at the end. On a terminal each line is
+// made safe; a file or a pipe gets the text unchanged.
 func (env *Env) PrintText(text string) error {
 	if env.OutIsTerminal {
 		lines := strings.Split(text, "\n")
@@ -124,7 +133,8 @@ func (env *Env) PrintText(text string) error {
 	return err
 }
 
-// Chain returns a name and the requesters that it acts for, as NAME <- REQUESTER <- …, fit for a terminal.
+// Chain returns the name of an agent and the requesters on whose behalf it acts, as "NAME <-
+// REQUESTER <- …", safe for a terminal.
 func Chain(name string, behalf []string) string {
 	for _, n := range behalf {
 		name += " <- " + n
@@ -132,7 +142,9 @@ func Chain(name string, behalf []string) string {
 	return visible.Escape(name)
 }
 
-// CallText shows the arguments of a call: a command line by line, anything else as JSON.
+// CallText returns the arguments of a tool call for a person who has to decide about it, indented
+// by two columns. The command of a shell call is shown line by line; other arguments are shown as
+// JSON.
 func CallText(args json.RawMessage) string {
 	var of map[string]any
 	if json.Unmarshal(args, &of) != nil {
@@ -149,7 +161,7 @@ func CallText(args json.RawMessage) string {
 	return strings.Join(out, "\n")
 }
 
-// Map returns the results of f for all elements of list.
+// Map returns the results of f for all elements of list, in their order. The result is never nil.
 func Map[From, To any](list []From, f func(From) To) []To {
 	out := make([]To, len(list))
 	for i, one := range list {

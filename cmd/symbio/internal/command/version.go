@@ -6,15 +6,17 @@ import (
 	"symbio/agent/node"
 )
 
-// VersionInfo is what a build knows of itself; the names are a contract.
+// VersionInfo describes a build. The JSON names are a contract.
 type VersionInfo struct {
-	Version  string `json:"version"`
-	Commit   string `json:"commit"`
-	Go       string `json:"go"`
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+	// Protocol is the version range of the wire protocol that this build speaks to other nodes.
 	Protocol string `json:"protocol"`
 }
 
-// Version is what the build noted of itself.
+// Version returns what the Go toolchain recorded in this binary. A build outside of a module or a
+// repository has "devel" and "unknown". A commit with uncommitted changes ends in "+changes".
 func Version() VersionInfo {
 	v := VersionInfo{Version: "devel", Commit: "unknown", Protocol: node.Protocol}
 	info, ok := debug.ReadBuildInfo()

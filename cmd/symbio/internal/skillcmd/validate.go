@@ -125,10 +125,10 @@ func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
 
 // skillCheck prints verdicts, and how far it is to a person who does not see them.
 type skillCheck struct {
-	env      *command.Env
-	all, bad int
-	lastProgress     time.Time
-	showing  bool
+	env          *command.Env
+	all, bad     int
+	lastProgress time.Time
+	showing      bool
 }
 
 func (c *skillCheck) counted() string { return chat.Plural(c.all, "skill") }

@@ -7,25 +7,34 @@ import (
 	"symbio/security/visible"
 )
 
-// Editor is the line that a person types. It knows no terminal: keys go in, a row comes out.
+// Editor is the line that a person types. Keys go in through Press, the visible row comes out of
+// Row. The zero value is an empty line. It is for one goroutine.
 type Editor struct {
-	Text    []rune
-	Cursor      int // where the cursor stands in it
+	Text []rune
+	// Cursor is the position in Text, in characters.
+	Cursor int
+	// pasting is true between keyPasteStart and keyPasteEnd: then Enter is a part of the text.
 	pasting bool
 }
 
-// What comes of a key.
+// What the caller of Press does next.
 const (
-	editContinue   = iota
-	EditSubmit // the line is whole
-	EditInterrupt // Ctrl-C
-	EditEOF  // Ctrl-D in an empty line
+	editContinue = iota
+	// EditSubmit: the line is complete.
+	EditSubmit
+	// EditInterrupt: Ctrl-C was pressed.
+	EditInterrupt
+	// EditEOF: Ctrl-D was pressed in an empty line.
+	EditEOF
 )
 
-// maxEditorRunes bounds a line, in characters: what is larger than a task may be belongs into a file.
+// maxEditorRunes bounds the line, in characters, so that pasting cannot fill the memory. Larger
+// inputs belong into a file.
 const maxEditorRunes = 256 << 10
 
-// Press takes one key. A line break is part of the line when it is pasted, behind a backslash, or typed with Alt.
+// Press handles one key and returns what the caller does next. Enter completes the line, unless the
+// text is being pasted or the character before it is a backslash, which it replaces by a line
+// break. Alt-Enter is always a line break.
 func (e *Editor) Press(key rune) int {
 	if e.pasting {
 		return e.paste(key)
@@ -54,6 +63,8 @@ func (e *Editor) Press(key rune) int {
 	return editContinue
 }
 
+// paste handles one key of pasted text. Only Ctrl-C ends it early, for a terminal that never sends
+// the end marker.
 func (e *Editor) paste(key rune) int {
 	switch key {
 	case keyPasteEnd:
@@ -63,7 +74,7 @@ func (e *Editor) paste(key rune) int {
 	case keyTab:
 		e.insert('\t')
 	case keyInterrupt:
-		e.pasting = false // whoever sees no end of it
+		e.pasting = false
 		return EditInterrupt
 	default:
 		e.insert(key)
@@ -71,7 +82,7 @@ func (e *Editor) paste(key rune) int {
 	return editContinue
 }
 
-// change moves the cursor, or takes away, or puts in.
+// change handles the keys that move the cursor, delete text or insert a character.
 func (e *Editor) change(key rune) {
 	switch key {
 	case keyLeft:
@@ -98,6 +109,8 @@ func (e *Editor) change(key rune) {
 	}
 }
 
+// insert inserts one character at the cursor. Key codes and characters over maxEditorRunes are
+// ignored.
 func (e *Editor) insert(r rune) {
 	if r >= keyUp && r <= lastKey || len(e.Text) >= maxEditorRunes {
 		return
@@ -106,6 +119,7 @@ func (e *Editor) insert(r rune) {
 	e.Cursor++
 }
 
+// cut removes the characters from index from up to to; indexes outside of the text are clamped.
 func (e *Editor) cut(from, to int) {
 	from, to = max(0, from), min(len(e.Text), to)
 	if from < to {
@@ -114,15 +128,15 @@ func (e *Editor) cut(from, to int) {
 	}
 }
 
-// Clear returns what was typed, and begins a new line.
+// Clear returns the text and starts an empty line.
 func (e *Editor) Clear() string {
 	text := string(e.Text)
 	e.Text, e.Cursor, e.pasting = nil, 0, false
 	return text
 }
 
-// Row is the line behind a prompt in a terminal of so many columns, and the column of the cursor. What does not fit
-// is to the left and to the right of it.
+// Row returns the prompt and the part of the line around the cursor that fits a terminal of so many
+// columns, and the column of the cursor. The text scrolls sideways; it never takes a second row.
 func (e *Editor) Row(prompt string, columns int) (text string, cursor int) {
 	prompt = Fit(prompt, max(3, columns-6))
 	room := max(1, columns-1-Width(prompt))
@@ -138,7 +152,8 @@ func (e *Editor) Row(prompt string, columns int) (text string, cursor int) {
 	return prompt + Fit(b.String(), room+1), Width(prompt) + before
 }
 
-// displayRune is a character that takes room: a break in the line, and what cannot be seen, too.
+// displayRune returns how a character is shown in the row: a line break as an arrow, an invisible
+// character as a space, so that each takes a column and the cursor stands where it seems to.
 func displayRune(r rune) rune {
 	switch {
 	case r == '\n':

@@ -10,35 +10,45 @@ import (
 	"unicode/utf8"
 )
 
-// The keys that are no text.
+// The keys that are no text. They are numbered from U+E000, in the private use area of Unicode,
+// which no keyboard sends, so that keys and text fit into one slice of runes.
 const (
 	keyUp = iota + 0xE000 // of the private use area, which no keyboard has
 	keyDown
 	keyLeft
 	keyRight
-	keyHome // of the line
+	// keyHome and keyEndOfLine move to the ends of the line.
+	keyHome
 	keyEndOfLine
 	keyPageUp
 	keyPageDown
 	keyEnter
-	keyLineBreak // a line break within what is typed: Alt-Enter
+	// keyLineBreak puts a line break into the text: Alt-Enter.
+	keyLineBreak
 	keyEscape
 	keyTab
 	keyBackspace
 	keyDelete
-	keyDeleteWord   // away with the word before
+	// keyDeleteWord, keyDeleteToEnd and keyDeleteToStart are Ctrl-W, Ctrl-K and Ctrl-U.
+	keyDeleteWord
 	keyDeleteToEnd   // away with what follows
-	keyDeleteToStart  // away with what is before
-	keyPasteStart  // what follows is pasted,
+	keyDeleteToStart // away with what is before
+	// keyPasteStart and keyPasteEnd enclose pasted text, when bracketed paste is switched on.
+	keyPasteStart
 	keyPasteEnd // until here
-	keyInterrupt   // Ctrl-C
-	keyEOF    // Ctrl-D
+	// keyInterrupt is Ctrl-C, which a raw terminal sends as a byte and not as a signal.
+	keyInterrupt
+	// keyEOF is Ctrl-D.
+	keyEOF
 
 	lastKey = keyEOF
 )
 
-// parseKeys reads what a terminal sends. What it does not know is nothing.
+// parseKeys returns the keys and characters in what a terminal sent. Unknown escape sequences and
+// invalid UTF-8 are dropped. data must not end in the middle of a sequence; see unfinished.
 func parseKeys(data []byte) (found []rune) {
+	// CSI and SS3 sequences of xterm, the Linux console, macOS and the BSDs, and the control keys
+	// that readline users know. Order matters: a sequence must stand before its own prefix.
 	sequences := []struct {
 		text string
 		key  rune
@@ -75,7 +85,9 @@ next:
 	return found
 }
 
-// escapeLength is how long an unknown sequence is that begins with an escape; 1 = it is the key alone.
+// escapeLength returns the number of bytes of an unknown sequence that begins with an escape; 1
+// means that it is the key Escape alone. A CSI sequence ends with a byte from 0x40 to 0x7e
+// (ECMA-48).
 func escapeLength(data []byte) int {
 	if len(data) < 2 {
 		return 1
@@ -91,24 +103,33 @@ func escapeLength(data []byte) int {
 	return len(data)
 }
 
-// KeyReader reads keys from a terminal that gives up reading after tick.
+// KeyReader reads keys from a terminal in raw mode, where a read returns after readTimeout at the
+// latest; see MakeRaw. It is for one goroutine.
 type KeyReader struct {
-	In      *os.File
-	pending []byte // the beginning of something
-	emptyReads   int    // reads in a row that ended without waiting
+	// In is the terminal.
+	In *os.File
+	// pending holds the first bytes of a sequence or character whose rest has not arrived.
+	pending []byte
+	// emptyReads counts reads in a row that returned nothing without waiting.
+	emptyReads int
 }
 
-// Next are the keys that were typed, none when there were none for a tick. io.EOF: the terminal is gone.
+// Next returns the keys that were typed; none after readTimeout without a key. It returns io.EOF
+// when the terminal is gone.
 func (t *KeyReader) Next() ([]rune, error) {
 	var buf [256]byte
 	began := time.Now()
 	n, err := t.In.Read(buf[:])
-	if n == 0 && (err == nil || errors.Is(err, io.EOF)) { // a tick, or the end
+	// Go reports an empty read of a raw terminal as io.EOF, whether it timed out or the terminal
+	// was closed. A closed one returns at once, again and again: 10 quick reads in a row are the
+	// end.
+	if n == 0 && (err == nil || errors.Is(err, io.EOF)) {
 		if time.Since(began) > readTimeout/4 {
 			t.emptyReads = 0
 		} else if t.emptyReads++; t.emptyReads > 10 {
 			return nil, io.EOF
 		}
+		// Nothing followed for a whole timeout, so the bytes are complete: an Escape is the key.
 		found := parseKeys(t.pending)
 		t.pending = nil
 		return found, nil
@@ -125,8 +146,8 @@ func (t *KeyReader) Next() ([]rune, error) {
 	return parseKeys(data), nil
 }
 
-// unfinished is where something begins at the end of data that more may belong to; -1 = nowhere. It waits a
-// tick at most.
+// unfinished returns the index at which an incomplete sequence or character begins at the end of
+// data; -1 if all is complete. The caller keeps those bytes for the next read.
 func unfinished(data []byte) int {
 	for i := max(0, len(data)-maxKeyBytes); i < len(data); i++ {
 		rest := data[i:]
@@ -140,10 +161,11 @@ func unfinished(data []byte) int {
 	return -1
 }
 
-// maxKeyBytes is more bytes than any key sends that is known here.
+// maxKeyBytes is larger than any sequence or character that parseKeys knows, in bytes. Only the end
+// of the data has to be searched.
 const maxKeyBytes = 8
 
-// openEscape says whether a sequence has begun and not ended.
+// openEscape reports whether a sequence has begun and not ended.
 func openEscape(data []byte) bool {
 	if len(data) == 1 {
 		return true
@@ -159,6 +181,8 @@ func openEscape(data []byte) bool {
 	return true
 }
 
+// runeLength returns the number of bytes of a UTF-8 character by its first byte, which must be at
+// least 0xc0.
 func runeLength(first byte) int {
 	switch {
 	case first >= 0xf0:

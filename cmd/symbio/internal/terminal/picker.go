@@ -12,31 +12,40 @@ import (
 	"unicode/utf8"
 )
 
-// Picker is a list to look through and to switch on and off. It knows neither a terminal nor a disk: keys go
-// in, lines come out.
+// Picker is a list to look through and to switch entries on and off. Keys go in, lines come out; it
+// writes nothing to a disk. The caller reads the result from Rows after Show.
 type Picker struct {
-	Rows    []PickerRow
-	filter  string
-	scope   string // "" = all
-	cursor, top int    // among those that fit
-	note    string
+	// Rows are all entries, in their order. Show changes their On fields.
+	Rows []PickerRow
+	// filter holds the words that a row must contain to be shown.
+	filter string
+	// scope limits the list to rows of one scope; "" shows all.
+	scope string
+	// cursor and top are positions among the rows that match: the selected row, and the first one
+	// on the screen.
+	cursor, top int
+	// note is a message below the list, until the next key.
+	note string
 }
 
-// PickerRow is one skill. A row that is locked is off by what this list does not change.
+// PickerRow is one entry.
 type PickerRow struct {
 	Name, Scope, Text string
-	On, WasOn           bool
-	Locked            string
+	// On is the current choice, WasOn the one before Show.
+	On, WasOn bool
+	// Locked, if not "", says why the row cannot be switched here: something else keeps it off.
+	Locked string
 }
 
-// What comes of a key.
+// What the caller of press does next: read another key, keep the changes, or drop them.
 const (
 	pickContinue = iota
 	pickConfirm
 	pickCancel
 )
 
-// matching are the rows, by index, that the filter and the scope leave.
+// matching returns the indexes of the rows that match the filter and the scope. All words of the
+// filter must occur in the name or the text, in any order and case.
 func (p *Picker) matching() (found []int) {
 	words := strings.Fields(strings.ToLower(p.filter))
 	for i, r := range p.Rows {
@@ -48,7 +57,8 @@ func (p *Picker) matching() (found []int) {
 	return found
 }
 
-// press takes one key; page is how many rows are shown.
+// press handles one key and returns what to do next. page is the number of rows on the screen, for
+// the page keys. Escape clears the filter first, and leaves only an unfiltered list.
 func (p *Picker) press(key rune, page int) int {
 	p.note = ""
 	found := p.matching()
@@ -80,6 +90,7 @@ func (p *Picker) press(key rune, page int) int {
 	case ' ':
 		p.toggle(found)
 	default:
+		// 100 bytes: a longer filter would fill the row and match nothing.
 		if text := Printable(string(key)); text != "" && len(p.filter) < 100 {
 			p.filter, p.cursor = p.filter+text, 0
 		}
@@ -88,6 +99,8 @@ func (p *Picker) press(key rune, page int) int {
 	return pickContinue
 }
 
+// toggle switches the selected row. found are the rows that match. A locked row stays as it is, and
+// the note says why.
 func (p *Picker) toggle(found []int) {
 	if len(found) == 0 {
 		return
@@ -100,7 +113,8 @@ func (p *Picker) toggle(found []int) {
 	r.On = !r.On
 }
 
-// nextScope goes round through all and the scopes that there are.
+// nextScope returns the scope after the current one: all, then each scope of the rows in order,
+// then all again.
 func (p *Picker) nextScope() string {
 	round := []string{""}
 	for _, r := range p.Rows {
@@ -111,7 +125,7 @@ func (p *Picker) nextScope() string {
 	return round[(slices.Index(round, p.scope)+1)%len(round)]
 }
 
-// Changed is how many rows are not as they were.
+// Changed returns how many rows differ from what they were before Show.
 func (p *Picker) Changed() (n int) {
 	for _, r := range p.Rows {
 		if r.On != r.WasOn {
@@ -121,10 +135,11 @@ func (p *Picker) Changed() (n int) {
 	return n
 }
 
-// frameLines is how many lines there are besides the rows.
+// frameLines is the number of lines around the rows: two above, two below.
 const frameLines = 4
 
-// view is what a terminal of that size shows, a line each.
+// view returns the lines for a terminal of that size, and scrolls so that the selected row is
+// visible.
 func (p *Picker) view(columns, lines int, color bool) []string {
 	found := p.matching()
 	page := max(1, lines-frameLines)
@@ -146,6 +161,7 @@ func (p *Picker) view(columns, lines int, color bool) []string {
 	return append(out, Fit(p.note, columns), Fit("type: filter  space: on/off  tab: scope  enter: keep  esc: back  ctrl-c: leave", columns))
 }
 
+// line returns one row: "> " before the selected one, "[x]" for on, "*" for changed.
 func (p *Picker) line(r PickerRow, here bool, columns int, color bool) string {
 	mark, pointer, star := " ", "  ", " "
 	if r.On {
@@ -164,6 +180,8 @@ func (p *Picker) line(r PickerRow, here bool, columns int, color bool) string {
 	return text
 }
 
+// pad cuts text to so many columns or fills it up with spaces. It counts columns and not
+// characters, because wide characters take two.
 func pad(text string, columns int) string {
 	text = Fit(text, columns+1)
 	used := 0
@@ -173,14 +191,17 @@ func pad(text string, columns int) string {
 	return text + strings.Repeat(" ", max(0, columns-used))
 }
 
-// Show shows the list until a person keeps or leaves what they chose, ctx ends or the terminal is gone. It leaves the
-// terminal as it was.
+// Show shows the list until the person confirms (keep is true) or leaves, ctx ends, or the terminal
+// is gone. It blocks, uses the alternate screen, and restores the terminal before it returns. in
+// must be a terminal; MakeRaw fails for anything else.
 func (p *Picker) Show(ctx context.Context, in *os.File, out io.Writer, color bool) (keep bool, err error) {
 	restore, err := MakeRaw(in)
 	if err != nil {
 		return false, fmt.Errorf("the terminal: %w", err)
 	}
-	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // a screen of its own, without a cursor
+	// Switch to the alternate screen and hide the cursor: what was on the screen is back
+	// afterwards.
+	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l")
 	defer func() {
 		fmt.Fprint(out, "\x1b[?25h\x1b[?1049l")
 		err = errors.Join(err, restore())
@@ -189,6 +210,8 @@ func (p *Picker) Show(ctx context.Context, in *os.File, out io.Writer, color boo
 	typed := KeyReader{In: in}
 	for {
 		columns, lines := size(in)
+		// KeyReader returns at least every readTimeout, so a new window size is noticed without a
+		// signal.
 		if screen := screenBytes(p.view(columns, lines, color)); !bytes.Equal(screen, shown) {
 			shown = screen
 			if _, err := out.Write(screen); err != nil {
@@ -216,7 +239,8 @@ func (p *Picker) Show(ctx context.Context, in *os.File, out io.Writer, color boo
 	}
 }
 
-// screenBytes writes lines from the upper left corner, and takes away what was there.
+// screenBytes returns the bytes that write lines from the upper left corner and erase what was
+// there before. It overwrites instead of clearing first, which would flicker.
 func screenBytes(lines []string) []byte {
 	var b bytes.Buffer
 	b.WriteString("\x1b[H")

@@ -8,24 +8,26 @@ import (
 	"time"
 )
 
+// readTimeout is not used here, because KeyReader needs a raw terminal; keys.go refers to it.
 const readTimeout = 100 * time.Millisecond
 
-// IsTerminal says whether a person reads or types there.
+// IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// CanRaw: there is no list to choose from here, and no row to type in: the commands take names and lines.
+// CanRaw returns false: raw mode is not implemented for this system. Commands read names and whole
+// lines instead.
 func CanRaw(*os.File) bool { return false }
 
-// InForeground: there is no job control here.
+// InForeground returns true: this system has no job control.
 func InForeground(*os.File) bool { return true }
 
-// MakeRaw fails here.
+// MakeRaw always fails; see CanRaw.
 func MakeRaw(*os.File) (restore func() error, err error) {
 	return nil, errors.New("keys cannot be read one by one on this system")
 }
 
-// size is the usual one here.
+// size returns the usual size: the real one cannot be asked for.
 func size(*os.File) (columns, lines int) { return defaultColumns, defaultLines }

@@ -9,27 +9,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readTimeout is how long a read of a raw terminal waits: below what a person notices, when the window has another
-// size or a signal ends the program.
+// readTimeout is how long a read of a raw terminal waits for a key. It is short enough that a
+// person does not notice when the window changes its size or a signal ends the program. VTIME
+// counts tenths of a second, so it cannot be shorter.
 const readTimeout = 100 * time.Millisecond
 
-// IsTerminal says whether a person reads or types there.
+// IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return CanRaw(f) }
 
-// CanRaw says whether a file is a terminal that can hand over each key.
+// CanRaw reports whether f is a terminal that can hand over single keys; see MakeRaw.
 func CanRaw(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
 	return err == nil
 }
 
-// InForeground says whether a shell lets this process read the terminal. One in the background would be stopped when it
-// tried, or when it changed the terminal's settings. Without a shell's job control everybody is in front.
+// InForeground reports whether this process may read the terminal f. The kernel stops a process in
+// the background of a shell's job control when it reads the terminal (SIGTTIN) or changes its
+// settings (SIGTTOU). Without job control every process is in the foreground.
 func InForeground(f *os.File) bool {
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	return err != nil || group == unix.Getpgrp()
 }
 
-// MakeRaw has a terminal hand over each key as it is typed, and return from reads after a tick without one.
+// MakeRaw switches a terminal to raw mode: each key is handed over as it is typed, without echo and
+// without signals for Ctrl-C, and a read returns after readTimeout without a key. Output is still
+// processed. The caller must call restore.
 func MakeRaw(f *os.File) (restore func() error, err error) {
 	fd := int(f.Fd())
 	before, err := unix.IoctlGetTermios(fd, getTermios)

@@ -11,13 +11,14 @@ import (
 	"symbio/security/visible"
 )
 
-// size of a terminal that does not say it.
+// The size of a terminal that does not report one, and of a pipe.
 const (
 	defaultColumns = 80
 	defaultLines   = 24
 )
 
-// Columns is how wide a terminal is.
+// Columns returns the width of the terminal w; defaultColumns if w is no terminal. It asks each
+// time, because the window can change.
 func Columns(w io.Writer) int {
 	columns := defaultColumns
 	if f, ok := w.(*os.File); ok {
@@ -26,7 +27,8 @@ func Columns(w io.Writer) int {
 	return columns
 }
 
-// runeWidth is how many columns of a terminal a character takes.
+// runeWidth returns how many columns a character takes: two for East Asian wide characters, else
+// one.
 func runeWidth(r rune) int {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianWide, width.EastAsianFullwidth:
@@ -35,8 +37,8 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// Fit is text that cannot move a cursor, cut to so many columns. The last one stays free: some terminals
-// begin a new line when it is written.
+// Fit returns text made safe and cut to fewer than columns columns. The last column stays free,
+// because some terminals wrap when it is written.
 func Fit(text string, columns int) string {
 	text = Printable(text)
 	used := 0
@@ -48,7 +50,7 @@ func Fit(text string, columns int) string {
 	return text
 }
 
-// Width is how many columns text takes.
+// Width returns how many columns text takes.
 func Width(text string) (n int) {
 	for _, r := range text {
 		n += runeWidth(r)
@@ -56,8 +58,8 @@ func Width(text string) (n int) {
 	return n
 }
 
-// Rows is text of several lines that cannot move a cursor, in rows of a terminal of so many columns: broken at
-// spaces, where there are some.
+// Rows breaks text of several lines into rows of fewer than columns columns, at spaces where there
+// are some. The rows are safe to print; tabs are four spaces.
 func Rows(text string, columns int) (all []string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		line = Printable(strings.ReplaceAll(line, "\t", "    "))
@@ -72,8 +74,9 @@ func Rows(text string, columns int) (all []string) {
 	return all
 }
 
-// BreakRow is the beginning of a line that fits into one row, but for spaces at its end, and the rest. The last column
-// stays free, as in fit.
+// BreakRow splits a line into a first row of fewer than columns columns and the rest, which is ""
+// when all fits. It breaks at the last space that fits, or within a word that is longer than the
+// row.
 func BreakRow(line string, columns int) (row, rest string) {
 	used, space := 0, -1
 	for i, r := range line {
@@ -93,14 +96,16 @@ func BreakRow(line string, columns int) (row, rest string) {
 	return line, ""
 }
 
-// The columns of a table are columnGap apart. To fit a terminal none is made narrower than minColumn: then one is dropped.
+// The columns of a table are columnGap apart. No column is made narrower than minColumn; a table
+// that is still too wide loses its last columns.
 const (
 	columnGap = 2
 	minColumn = 10
 )
 
-// Align lays a table out for a terminal of so many columns: it wraps the widest columns by words, and leaves out the
-// last ones for which there is no room.
+// Align returns a table laid out for a terminal of so many columns. The first row is the heading.
+// The widest columns are wrapped, all to the same limit; the last columns are left out when they do
+// not fit.
 func Align(all [][]string, columns int) string {
 	widths := make([]int, len(all[0]))
 	for _, row := range all {
@@ -108,6 +113,7 @@ func Align(all [][]string, columns int) string {
 			widths[i] = max(widths[i], Width(c))
 		}
 	}
+	// need returns the width of the table when no column is wider than limit.
 	need := func(limit int) (n int) {
 		for _, w := range widths {
 			n += min(w, limit) + columnGap
@@ -144,7 +150,8 @@ func Align(all [][]string, columns int) string {
 	return b.String()
 }
 
-// Cells is a row of a table as it is printed: what is empty is a dash.
+// Cells returns the cells of a row as they are printed: safe, and "-" for an empty one, so that
+// columns can be told apart by scripts.
 func Cells(row []string) []string {
 	out := make([]string, len(row))
 	for i, c := range row {
@@ -155,10 +162,11 @@ func Cells(row []string) []string {
 	return out
 }
 
-// Printable is text from elsewhere with everything removed that could move a terminal's cursor.
+// Printable returns foreign text on one line, without characters that could move the cursor or
+// change colors.
 func Printable(s string) string { return visible.Line(s, 0) }
 
-// Clip is text cut to so many columns.
+// Clip returns text made safe and cut to so many columns, with "…" where something was cut.
 func Clip(text string, columns int) string {
 	if text = Printable(text); Width(text) <= columns {
 		return text
