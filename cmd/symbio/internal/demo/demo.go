@@ -12,60 +12,77 @@ import (
 	"symbio/agent/event"
 )
 
-// Options say what is shown, and to whom.
+// Options say what the tour surveys, with which model, and where its events go.
 type Options struct {
-	Dir    string // the directory to survey, absolute
-	Report string // where the report goes; "" = in a directory for temporary files
-	Model  string // "" = the Go function of this package
-	Self   string // this program's executable
-	// Show gets every event of both nodes, one at a time.
+	// Dir is the absolute path of the directory to survey, without symbolic links.
+	Dir string
+	// Report is the path of the report; "" means a new directory for temporary files.
+	Report string
+	// Model is a model as --model takes it; "" means the Go function of this package.
+	Model string
+	// Self is the path of this program's executable, which the tour starts as its nodes.
+	Self string
+	// Show gets every event of both nodes, one call at a time.
 	Show func(event.Event)
 }
 
-// Result is what outcome of it; the names are a contract.
+// Result is what the tour counted. The JSON names are a contract.
 type Result struct {
-	Type        string    `json:"type"` // result
-	Report      string    `json:"report"`
-	Members     int       `json:"members"`
-	Nodes       int       `json:"nodes"`
-	Subagents   int       `json:"subagents"`
-	RemoteCalls int       `json:"remote_calls"`
-	Denied      int       `json:"denied"`
-	Skills      Skills    `json:"skills"`
-	Lent        int       `json:"lent"`      // sub-agents that lived on the other node
-	MCPCalls    int       `json:"mcp_calls"` // of the MCP server's tool, for the other node
-	Approvals   Approvals `json:"approvals"`
-	Steered     int       `json:"steered"` // what was said meanwhile, and delivered to the model
-	// Spent is what the agents have used on both nodes, as the first of them has it in its account.
+	// Type is always "result".
+	Type        string `json:"type"`
+	Report      string `json:"report"`
+	Members     int    `json:"members"`
+	Nodes       int    `json:"nodes"`
+	Subagents   int    `json:"subagents"`
+	RemoteCalls int    `json:"remote_calls"`
+	Denied      int    `json:"denied"`
+	Skills      Skills `json:"skills"`
+	// Lent counts sub-agents that lived on the other node.
+	Lent int `json:"lent"`
+	// MCPCalls counts calls of the MCP server's tool for the other node.
+	MCPCalls  int       `json:"mcp_calls"`
+	Approvals Approvals `json:"approvals"`
+	// Steered counts remarks that were delivered to the model while it worked.
+	Steered int `json:"steered"`
+	// Spent is what the agents used on both nodes, as the account of the first agent has it.
 	Spent   budget.Spent `json:"spent"`
 	Summary string       `json:"summary"`
 }
 
-// Skills is what the tour showed of skills, counted; the names are a contract.
+// Skills counts what the tour showed of skills. The JSON names are a contract.
 type Skills struct {
-	Catalog     []string `json:"catalog"`      // names that models were shown
-	Activations int      `json:"activations"`  // how often an agent took one
-	Lifted      int      `json:"lifted"`       // calls that were to be asked about, and that a grant allowed then
-	StillDenied int      `json:"still_denied"` // calls of a granted tool that a rule denied
-	GivenBack   int      `json:"given_back"`   // skills that an agent gave back
-	AskedAgain  int      `json:"asked_again"`  // calls that had been allowed by a grant, and after it were to be asked about
+	// Catalog has the names that models were shown.
+	Catalog []string `json:"catalog"`
+	// Activations counts how often an agent activated a skill.
+	Activations int `json:"activations"`
+	// Lifted counts calls that needed approval before a skill allowed them.
+	Lifted int `json:"lifted"`
+	// StillDenied counts calls of a tool that a skill allowed and a rule denied.
+	StillDenied int `json:"still_denied"`
+	// GivenBack counts skills that an agent deactivated.
+	GivenBack int `json:"given_back"`
+	// AskedAgain counts calls that needed approval again after their skill was deactivated.
+	AskedAgain int `json:"asked_again"`
 }
 
-// Approvals are the decisions that were put to the person, counted.
+// Approvals counts the decisions that the scripted user was asked for.
 type Approvals struct {
 	Asked   int `json:"asked"`
 	Allowed int `json:"allowed"`
 	Denied  int `json:"denied"`
 }
 
-// meetTimeout is how long two nodes on one machine may take to find each other: a hundred times what
-// they need.
+// meetTimeout is how long two nodes on one machine may take to find each other. It is a hundred
+// times what they usually need, so that only a network without multicast exceeds it.
 const meetTimeout = 10 * time.Second
 
-// readyTimeout is how long node b may take until it offers what it has: its MCP server has to start.
+// readyTimeout is how long node b may take to offer its capabilities: its MCP server has to start
+// first.
 const readyTimeout = 30 * time.Second
 
-// Run shows the tour and cleans up after itself; only the report stays.
+// Run runs the tour and removes everything but the report. It blocks until both nodes have ended.
+// The error says which part failed; when ctx ends, the nodes are stopped and the error is that of
+// ctx.
 func Run(ctx context.Context, o Options) (_ Result, err error) {
 	work, err := os.MkdirTemp("", "symbio-demo-")
 	if err != nil {
@@ -91,14 +108,18 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 		return Result{}, err
 	}
 	outcome, err := setup.survey(ctx, observer)
-	if err := errors.Join(err, nodes.stop()); err != nil { // after it, all that they did has been seen
+	// After stop has returned, the observer has seen all events of the nodes, so the counts are
+	// final.
+	if err := errors.Join(err, nodes.stop()); err != nil {
 		return Result{}, err
 	}
 	result := observer.result()
 	result.Report, result.Summary = o.Report, outcome.Text
 	if outcome.Spent != nil {
 		result.Spent = *outcome.Spent
-		result.Subagents = max(result.Subagents, outcome.Spent.Agents) // of very many not every event is there
+		// The stream of events drops some when there are very many at once; the account of the
+		// agent does not.
+		result.Subagents = max(result.Subagents, outcome.Spent.Agents)
 	}
 	if _, err := os.Stat(o.Report); err != nil {
 		return Result{}, fmt.Errorf("the survey ended without a report: %s", outcome.Text)

@@ -1,7 +1,8 @@
-// Package demo is the two-minute tour: two nodes, each a process of its own, one community, and a
-// real task on real input. It is a user of the program like any other: it writes configuration
-// files, starts `symbio up` twice, and gives one of the nodes a task.
+// Package demo is the two-minute tour: two nodes, each a process of its own, and a real task on
+// real input. It is a user of the program like any other: it writes configuration files (setup.go),
+// starts `symbio up` twice (node_process.go), gives one of the nodes a task and answers its
+// questions (scripted_user.go), and counts what the nodes report (observer.go).
 //
-// The model is a Go function, see Model, unless another is named. Parts, numbers and text all come from the directory
-// that is surveyed.
+// The model is a Go function, see Model, unless Options name another. Nothing in it is prepared:
+// parts, numbers and text come from the directory that is surveyed, through the tools.
 package demo

@@ -11,16 +11,20 @@ import (
 	"symbio/agent/llm"
 )
 
-// ModelName is the name under which the nodes of the tour know its model: the specification is "func:survey".
+// ModelName is the name under which the nodes of the tour know their model: configurations name it
+// "func:survey".
 const ModelName = "survey"
 
-// Model is the model of the tour: a Go function that does with tools what a language model would do. It remembers nothing,
-// and takes parts, numbers and text from the results of the tools. The surveyor and its sub-agents share it.
+// Model returns the model of the tour: a Go function that uses tools as a language model would. It
+// has no state; each answer follows from the messages of the request. The surveyor and its
+// sub-agents share it.
 func Model() llm.Model { return llm.Func(answer) }
 
-// turn is an answer of the model.
+// turn is one answer of the model: text, calls of tools, or both.
 type turn = llm.Message
 
+// answer returns the next turn. The first line of the task says whether it is for the whole
+// directory or for a part.
 func answer(_ context.Context, r llm.Request) (llm.Response, error) {
 	c := newConversation(r.Messages)
 	var message turn
@@ -34,27 +38,32 @@ func answer(_ context.Context, r llm.Request) (llm.Response, error) {
 	return llm.Response{Message: message, Usage: llm.EstimateUsage(r, message)}, nil
 }
 
+// The tasks that the model understands. They must match what survey and spawnAll write.
 var (
 	surveyTask = regexp.MustCompile(`^Survey the directory (.+) and write the report to (.+)$`)
 	partTask   = regexp.MustCompile(`(?m)^Survey the part ([^\n]+)`)
 )
 
-// conversation is what the model was given, from the message that began the task.
+// conversation is what the request holds, from the message that began the task.
 type conversation struct {
-	task    string
-	remarks []string // user messages that came while the model worked
-	turns   int      // answers of the model since the task
-	results []result // since the task
+	task string
+	// remarks are user messages that came while the model worked.
+	remarks []string
+	// turns counts the answers of the model since the task began.
+	turns int
+	// results are all results of tools since the task began; last are those of the latest message.
+	results []result
 	last    []result // in the last message with results
 }
 
-// result is the result of a call, with the call's arguments.
+// result is the result of a call, together with the arguments of the call.
 type result struct {
 	llm.ToolResult
 	args json.RawMessage
 }
 
-// newConversation reads the messages. A user message behind results of tools is a remark and begins no task.
+// newConversation reads the messages of a request. A user message that follows results of tools is
+// a remark; any other one begins a new task.
 func newConversation(messages []llm.Message) *conversation {
 	c := &conversation{}
 	args := map[string]json.RawMessage{}
@@ -80,7 +89,7 @@ func newConversation(messages []llm.Message) *conversation {
 	return c
 }
 
-// resultsOf returns the results of a tool since the task.
+// resultsOf returns the results of a tool since the task began.
 func (c *conversation) resultsOf(tool string) (list []result) {
 	for _, r := range c.results {
 		if r.Name == tool {
@@ -90,17 +99,18 @@ func (c *conversation) resultsOf(tool string) (list []result) {
 	return list
 }
 
-// after reports whether the last results include one of that tool with this text in it.
+// after reports whether the latest results include one of that tool that contains text.
 func (c *conversation) after(tool, text string) bool {
 	return slices.ContainsFunc(c.last, func(r result) bool { return r.Name == tool && strings.Contains(r.Text, text) })
 }
 
-// call is a call of a tool.
+// call returns a call of a tool.
 func call(tool string, args any) llm.ToolCall {
 	return llm.ToolCall{Name: tool, Args: json.RawMessage(encode(args))}
 }
 
-// encode writes v as JSON. It serves strings, numbers and the types of a survey, which can always be written.
+// encode returns v as JSON. It is used for strings, numbers and the types of a survey, which can
+// always be encoded.
 func encode(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -112,7 +122,8 @@ func encode(v any) string {
 // object is the arguments of a call.
 type object = map[string]any
 
-// survey is the next turn of the agent that was given the whole directory.
+// survey returns the next turn of the agent that surveys the whole directory. Each case follows
+// from the number of turns and the latest results.
 func (c *conversation) survey(dir, report string) turn {
 	listAll := call("Glob", object{"pattern": "*"})
 	skill := object{"skillName": "survey-directory"}
@@ -164,8 +175,8 @@ var (
 	notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 )
 
-// spawnAll has a sub-agent made for each part of the directory: its directories, and "." for the files at the top. The
-// last part of those for which there is a sub-agent is for one of another node, if one lends any.
+// spawnAll returns the calls that spawn a sub-agent for each part: each directory at the top, and
+// "." for the files there. The last part goes to a sub-agent on another node, if one lends agents.
 func (c *conversation) spawnAll() (calls []llm.ToolCall) {
 	listing := c.resultsOf("Glob")
 	text := listing[len(listing)-1].Text
@@ -203,7 +214,8 @@ func (c *conversation) spawnAll() (calls []llm.ToolCall) {
 	return calls
 }
 
-// waitForAll waits for the sub-agents, a few in each call, so that no result is cut.
+// waitForAll returns the calls that wait for the sub-agents: four in each, because the tool cuts
+// results that are longer.
 func (c *conversation) waitForAll() (calls []llm.ToolCall) {
 	var ids []string
 	for _, r := range c.resultsOf("replicate_agent") {
@@ -220,7 +232,7 @@ func (c *conversation) waitForAll() (calls []llm.ToolCall) {
 	return calls
 }
 
-// parts are the results of the sub-agents. A part without a result has an error.
+// parts returns the results of all sub-agents. A part whose agent failed has an error.
 func (c *conversation) parts() (list []Part) {
 	type outcome struct {
 		ID            string `json:"agent_id"`
@@ -256,9 +268,10 @@ func (c *conversation) parts() (list []Part) {
 	return list
 }
 
+// aboutSize finds the one question that the model can answer: which part is the largest.
 var aboutSize = regexp.MustCompile(`(?i)largest|biggest`)
 
-// note answers what a person asked for while the survey was made, as far as this model knows how.
+// note returns the answer to the remarks of the person, as far as the model knows one; else "".
 func (c *conversation) note() string {
 	var largest Part
 	for _, p := range c.parts() {
@@ -272,6 +285,7 @@ func (c *conversation) note() string {
 	return fmt.Sprintf("The largest part is %s, with %d lines.", largest.Part, largest.Lines)
 }
 
+// summary returns the final answer of the survey.
 func (c *conversation) summary(dir string) string {
 	parts := c.parts()
 	total, _ := sum(parts)

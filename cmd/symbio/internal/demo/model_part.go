@@ -11,14 +11,17 @@ import (
 	"symbio/security/visible"
 )
 
-// notesRequest is what the first sub-agent is told besides its part. Its tools do not allow that.
+// notesRequest is given to the first sub-agent besides its part. Its tools do not allow writing, so
+// the tour shows a denial.
 const notesRequest = "Keep notes in the file notes.md."
 
-// summaryFiles are the files that may say what a part is, with those of the part itself.
+// summaryFiles is a glob of the files that may say in a sentence what a part is for. Sources come
+// last, because their first comment often does.
 const summaryFiles = "{README,README.*,Readme.*,readme.*,doc.go,SKILL.md,main.*,index.*,__init__.py,lib.rs,package.json," +
 	"*.md,*.go,*.proto,*.py,*.c,*.h,*.rs,*.js,*.ts,*.sh}"
 
-// surveyPart is the next turn of the agent that was given a part.
+// surveyPart returns the next turn of the agent that surveys one part: count, read the best file,
+// describe.
 func (c *conversation) surveyPart(part string) turn {
 	switch {
 	case c.turns == 0:
@@ -29,6 +32,8 @@ func (c *conversation) surveyPart(part string) turn {
 	return turn{Text: encode(c.describe(part))}
 }
 
+// countPart returns the calls that count the lines of a part by kind, by file, and with TODO, and
+// look for a file that describes it.
 func (c *conversation) countPart(part string) []llm.ToolCall {
 	glob, pattern := "", "{,*/,*/*/}"+summaryFiles
 	if part == "." {
@@ -57,7 +62,8 @@ var (
 	unlikely   = regexp.MustCompile(`_test\.|^\.|/\.`)
 )
 
-// bestSummaryFile is the listed file that most likely says what the part is: one near the top, a README before others.
+// bestSummaryFile returns the listed file that most likely says what the part is for: near the top,
+// and a README before others; tests and hidden files last.
 func (c *conversation) bestSummaryFile() string {
 	listing := c.resultsOf("Glob")
 	rank := func(file string) int {
@@ -77,7 +83,8 @@ func (c *conversation) bestSummaryFile() string {
 	return slices.MinFunc(files, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-// describe is what the counts and the file that was read say of the part.
+// describe returns the part from the counts and the file that was read. A failed count gives a part
+// with an error.
 func (c *conversation) describe(part string) Part {
 	p := Part{Part: part}
 	counts := c.resultsOf("Grep")
@@ -111,13 +118,14 @@ func (c *conversation) describe(part string) Part {
 	return p
 }
 
-// row is a row of a count by Grep: a name, files with a match, lines with a match, matches.
+// row is one row of a count by the tool Grep: a name, and the files and lines with a match.
 type row struct {
 	name         string
 	files, lines int
 }
 
-// rows are the rows of a count, and its total.
+// rows returns the rows of a count and its total. Lines that are no rows, such as notes of the
+// tool, are skipped.
 func rows(text string) (list []row, total row) {
 	for line := range strings.Lines(text) {
 		columns := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
@@ -139,12 +147,15 @@ func rows(text string) (list []row, total row) {
 
 var (
 	lineNumber = regexp.MustCompile(`^\s*[0-9]+\t`)
-	marks      = regexp.MustCompile("^[\\s/*#<>!\"'=;%-]+|[*_`\\[\\]]|<[^>]*>|[\\s*>-]+$") // of comments and headings
+	// marks are what comments, headings and HTML put around a sentence.
+	marks = regexp.MustCompile("^[\\s/*#<>!\"'=;%-]+|[*_`\\[\\]]|<[^>]*>|[\\s*>-]+$")
+	// noSentence finds lines that do not describe anything: licences, badges, imports, code, links.
 	noSentence = regexp.MustCompile(`(?i)copyright|licen[cs]e|spdx|badge|^import|^from |[{}]$|://`)
 )
 
-// firstSentence is the first line of at least four words in what Read gave that is no licence, without the marks of
-// comments and headings.
+// firstSentence returns the first line of at least four words in the output of Read that describes
+// something, without the marks of comments and headings, cut to 160 characters; "" if there is
+// none.
 func firstSentence(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(marks.ReplaceAllString(lineNumber.ReplaceAllString(strings.TrimRight(line, "\r\n"), ""), ""))

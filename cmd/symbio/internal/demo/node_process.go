@@ -20,17 +20,23 @@ import (
 )
 
 const (
-	startTimeout = 15 * time.Second // for a process that only has to make a key and open a port
-	maxLine      = 8 << 20          // bytes of one event
-	maxStderr    = 4 << 10          // bytes of what a node says before it fails
+	// startTimeout is how long a node may take until it is ready. It only has to make a key and
+	// open a port, but a loaded machine may be slow.
+	startTimeout = 15 * time.Second
+	// maxLine bounds one event, in bytes: twice the largest message between nodes.
+	maxLine = 8 << 20
+	// maxStderr is how many of the last bytes of a node's standard error are kept for an error.
+	maxStderr = 4 << 10
 )
 
-// nodeProcess is a node in a process of its own.
+// nodeProcess is a node that runs as a process of its own: `symbio up --json`.
 type nodeProcess struct {
-	name   string
-	cmd    *exec.Cmd
-	ready  readyLine
+	name  string
+	cmd   *exec.Cmd
+	ready readyLine
+	// cancel interrupts the process.
 	cancel context.CancelFunc
+	// reader runs readEvents.
 	reader errgroup.Group
 	errs   tail
 }
@@ -40,10 +46,10 @@ type readyLine struct {
 	Type, Name, ID, Listen string
 }
 
-// nodeProcesses are the nodes that play.
+// nodeProcesses are the nodes that run.
 type nodeProcesses []*nodeProcess
 
-// stop ends the nodes as Ctrl-C does and waits for them.
+// stop ends all nodes at once, as Ctrl-C does, and waits for them. It returns the first error.
 func (c nodeProcesses) stop() error {
 	var g errgroup.Group
 	for _, p := range c {
@@ -52,7 +58,8 @@ func (c nodeProcesses) stop() error {
 	return g.Wait()
 }
 
-// startNode runs `symbio up` and returns when the node is ready.
+// startNode starts `symbio up` for the node of that name and returns when it is ready. A node that
+// fails or takes longer than startTimeout is stopped, and its standard error is in the error.
 func (s setup) startNode(ctx context.Context, p *observer, name string, args ...string) (*nodeProcess, error) {
 	ctx, stop := context.WithCancel(ctx)
 	out := &nodeProcess{name: name, cancel: stop, errs: tail{max: maxStderr}}
@@ -60,6 +67,8 @@ func (s setup) startNode(ctx context.Context, p *observer, name string, args ...
 	out.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
 	out.cmd.Stderr = &out.errs
 	out.cmd.Cancel = func() error { return interrupt(out.cmd.Process) }
+	// A node ends within 5 seconds of an interrupt; 2 more are for a busy machine. After that it is
+	// killed.
 	out.cmd.WaitDelay = 7 * time.Second
 	pipe, err := out.cmd.StdoutPipe()
 	if err != nil {
@@ -86,7 +95,8 @@ func (s setup) startNode(ctx context.Context, p *observer, name string, args ...
 	}
 }
 
-// interrupt asks a process to end as Ctrl-C does, where the system can.
+// interrupt asks a process to end as Ctrl-C does. Windows has no such signal between processes, so
+// there it is killed.
 func interrupt(p *os.Process) error {
 	if runtime.GOOS == "windows" {
 		return p.Kill()
@@ -94,7 +104,8 @@ func interrupt(p *os.Process) error {
 	return p.Signal(os.Interrupt)
 }
 
-// readEvents passes a node's events on until it prints no more.
+// readEvents reads the output of the node until it ends: the ready line goes to first, events go to
+// the observer. It closes first, so that a node that ends early is noticed.
 func (p *nodeProcess) readEvents(from io.Reader, to *observer, first chan<- readyLine) error {
 	defer close(first)
 	lines := bufio.NewScanner(from)
@@ -118,7 +129,8 @@ func (p *nodeProcess) readEvents(from io.Reader, to *observer, first chan<- read
 	return lines.Err()
 }
 
-// stop ends the node and waits for it. What it said before it failed is in the error.
+// stop ends the node and waits for it and for the end of its events. If the node failed, the end of
+// its standard error is in the error.
 func (p *nodeProcess) stop() error {
 	p.cancel()
 	readErr := p.reader.Wait()
@@ -132,7 +144,7 @@ func (p *nodeProcess) stop() error {
 	return errors.Join(err, readErr)
 }
 
-// tail keeps the last bytes written to it.
+// tail is a writer that keeps only the last max bytes.
 type tail struct {
 	max  int
 	kept []byte

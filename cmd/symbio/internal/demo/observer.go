@@ -11,19 +11,29 @@ import (
 	"symbio/agent/event"
 )
 
-// observer counts the events of both nodes and shows them.
+// observer counts the events of both nodes and shows them. Its methods may be called by several
+// goroutines: each node has one that reads its events.
 type observer struct {
-	show  func(event.Event)
-	met   chan struct{} // closed when a knows b
-	ready chan struct{} // closed when a knows that b renders reports and lends agents
+	// show is called with mu held, so that it gets one event at a time.
+	show func(event.Event)
+	// met is closed when node a knows node b.
+	met chan struct{}
+	// ready is closed when node a knows that b renders reports and lends agents.
+	ready chan struct{}
 
-	mu       sync.Mutex
-	counts   Result            // guarded by mu
-	members  map[string]string // the node of each, "" = not known; guarded by mu
-	spawned  map[string]string // sub-agents, by the node that has them made; guarded by mu
-	nodes    map[string]bool   // guarded by mu
-	provided map[string]bool   // the capabilities that a knows of b; guarded by mu
-	skills   skillCalls        // guarded by mu
+	// mu guards the fields below.
+	mu sync.Mutex
+	// counts is the result so far.
+	counts Result
+	// members has the node of each member, "" while it is not known.
+	members map[string]string
+	// spawned has for each sub-agent the node on which its parent lives.
+	spawned map[string]string
+	// nodes are the nodes that reported anything.
+	nodes map[string]bool
+	// provided are the capabilities of b that a knows.
+	provided map[string]bool
+	skills   skillCalls // guarded by mu
 }
 
 func newObserver(show func(event.Event)) *observer {
@@ -34,7 +44,7 @@ func newObserver(show func(event.Event)) *observer {
 	}
 }
 
-// wait waits for met or ready.
+// wait blocks until the channel is closed and returns true; false after limit or the end of ctx.
 func wait(ctx context.Context, what <-chan struct{}, limit time.Duration) bool {
 	select {
 	case <-what:
@@ -45,7 +55,7 @@ func wait(ctx context.Context, what <-chan struct{}, limit time.Duration) bool {
 	return false
 }
 
-// observe counts an event and shows it.
+// observe counts an event and shows it. It is safe for concurrent use.
 func (p *observer) observe(e event.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +72,7 @@ func (p *observer) count(e event.Event, d event.Fields) {
 	c := &p.counts
 	switch e.Type {
 	case "joined", "updated":
-		p.member(e, d)
+		p.memberEvent(e, d)
 	case "spawned":
 		p.spawned[d.Member] = e.Node
 	case "served":
@@ -91,8 +101,8 @@ func (p *observer) count(e event.Event, d event.Fields) {
 	}
 }
 
-// member notes who lives where, and what a knows of b. The caller holds mu.
-func (p *observer) member(e event.Event, d event.Fields) {
+// memberEvent records where a member lives, and what a knows of b. The caller holds mu.
+func (p *observer) memberEvent(e event.Event, d event.Fields) {
 	switch {
 	case d.Local:
 		p.members[e.Agent] = e.Node
@@ -112,6 +122,8 @@ func (p *observer) member(e event.Event, d event.Fields) {
 	}
 }
 
+// closeOnce closes a channel that may be closed already. The caller holds mu; without it two
+// goroutines could both find it open.
 func closeOnce(c chan struct{}) {
 	select {
 	case <-c:
@@ -120,13 +132,14 @@ func closeOnce(c chan struct{}) {
 	}
 }
 
-// note shows something that the nodes themselves do not say.
+// note shows a remark of the tour itself as an event of the node.
 func (p *observer) note(who, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.show(event.Event{Time: time.Now().UTC(), Type: "note", Node: who, Data: json.RawMessage(encode(object{"text": text}))})
 }
 
+// result returns the counts. A sub-agent counts as lent when its node is not its parent's.
 func (p *observer) result() Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,13 +153,19 @@ func (p *observer) result() Result {
 	return r
 }
 
-// skillCalls follows calls that skills grant. A call is known by its agent and tool.
+// skillCalls follows the calls that skills allow, to tell whether a skill changed the verdict. The
+// keys are "AGENT TOOL".
 type skillCalls struct {
-	granted map[string]bool // a skill grants it now
-	asked   map[string]bool // it was to be asked about
-	lifted  map[string]bool // it was to be asked about, and a grant allowed it
+	// granted: a skill allows it now.
+	granted map[string]bool
+	// asked: it needed approval before.
+	asked map[string]bool
+	// lifted: it needed approval before, and a skill allowed it later.
+	lifted map[string]bool
 }
 
+// count adds an event to the counts. The order of the cases of a decision matters: a call that
+// needs approval after a skill allowed it is counted as asked again, not as new.
 func (s *skillCalls) count(c *Skills, e event.Event, d event.Fields) {
 	switch e.Type {
 	case "catalog":

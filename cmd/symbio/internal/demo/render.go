@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Survey is what node a asks node b to render.
+// Survey is the input of the capability report.render: what node a asks node b to render.
 type Survey struct {
 	Dir   string `json:"dir" jsonschema:"the directory"`
 	Parts []Part `json:"parts" jsonschema:"one for each part of it"`
-	// Note is what else the report is to say.
+	// Note is an additional sentence of the report.
 	Note string `json:"note,omitempty" jsonschema:"what else the report is to say, in a sentence or two"`
 }
 
@@ -24,24 +24,25 @@ type Part struct {
 	Kinds   []Kind `json:"kinds,omitempty"`
 	Todos   int    `json:"todos,omitempty" jsonschema:"lines with TODO or FIXME"`
 	Longest []File `json:"longest,omitempty"`
-	// Error is why there are no figures.
+	// Error says why there are no figures; "" if there are.
 	Error string `json:"error,omitempty" jsonschema:"why there are no figures"`
 }
 
-// Kind is the files of one ending.
+// Kind counts the files with one extension.
 type Kind struct {
 	Kind  string `json:"kind"`
 	Files int    `json:"files"`
 	Lines int    `json:"lines"`
 }
 
-// File is one file and its length.
+// File is one file and its number of lines.
 type File struct {
 	File  string `json:"file"`
 	Lines int    `json:"lines"`
 }
 
-// Render writes a survey as Markdown. It is what the capability report.render does.
+// Render returns the survey as Markdown. It sorts s.Parts. The report ends with shell commands that
+// check its totals.
 func Render(s Survey) string {
 	slices.SortFunc(s.Parts, func(a, b Part) int { return strings.Compare(a.Part, b.Part) })
 	total, kinds := sum(s.Parts)
@@ -82,7 +83,8 @@ the surveyed directory:
 	return b.String()
 }
 
-// sum adds up all parts, and the kinds of files over all parts, the most lines first.
+// sum returns the totals of all parts, and the kinds of files over all parts, those with the most
+// lines first.
 func sum(parts []Part) (total Part, kinds []Kind) {
 	by := map[string]Kind{}
 	for _, p := range parts {
@@ -101,7 +103,7 @@ func sum(parts []Part) (total Part, kinds []Kind) {
 	return total, kinds
 }
 
-// longestFiles are the n longest files of all parts.
+// longestFiles returns the n longest files of all parts.
 func longestFiles(parts []Part, n int) []File {
 	var all []File
 	for _, p := range parts {
@@ -111,9 +113,11 @@ func longestFiles(parts []Part, n int) []File {
 	return all[:min(n, len(all))]
 }
 
-// cell is text as it may stand in a table: on one line, without anything that would end the cell.
+// cell returns text that can stand in a table of Markdown: on one line, without characters that end
+// the cell or begin HTML. File names come from the surveyed directory and are not trusted.
 func cell(s string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ", "<", "&lt;").Replace(s)
 }
 
+// inline returns text as inline code of Markdown.
 func inline(s string) string { return "`" + strings.NewReplacer("`", "'", "\n", " ").Replace(s) + "`" }

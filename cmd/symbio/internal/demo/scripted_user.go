@@ -15,26 +15,34 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// remark is what the person of the tour says in the middle of the survey.
+// remark is what the scripted user adds while the agent works.
 const remark = "Also say which part is the largest."
 
-// approvalPollInterval is how often the person looks for questions. A question is answered at the second look, so that the events of
-// node a have shown it by then.
+// approvalPollInterval is how often the scripted user looks for questions. Each question is
+// answered at the second look, so that the output of node a has shown it before the answer.
 const approvalPollInterval = 100 * time.Millisecond
 
-// scriptedUser gives node a the task, follows it, and answers what is asked, as a user at a terminal would.
+// scriptedUser gives node a the task, follows the conversation, and answers what is asked, as a
+// person at a terminal would. It uses the same control API as `symbio run`.
 type scriptedUser struct {
-	report         string // the one file that may be written
-	observer       *observer
-	client         symbiov1.ControlClient
-	stream         symbiov1.Control_ConverseClient
-	seen           map[string]bool // questions, by id
-	remarkSent     bool            // the remark
-	remarkAccepted bool            // the remark waits for the agent's next turn, or is done with
-	result         event.Fields    // of the survey
+	// report is the one file that may be written.
+	report   string
+	observer *observer
+	client   symbiov1.ControlClient
+	stream   symbiov1.Control_ConverseClient
+	// seen has the ids of questions of earlier looks.
+	seen map[string]bool
+	// remarkSent is true once the remark has been sent.
+	remarkSent bool
+	// remarkAccepted is true once the remark waits for the agent's next turn, or has been dealt
+	// with. Only then the question is answered, so that the remark is in the next turn for sure.
+	remarkAccepted bool
+	// result is the event that ended the task.
+	result event.Fields
 }
 
-// survey gives node a the task and waits for its end, and for that of all that worked on it.
+// survey gives node a the task, waits for its end, and returns the result. The task may also end as
+// "failed" or "interrupted", which is an error.
 func (s setup) survey(ctx context.Context, p *observer) (event.Fields, error) {
 	conn, err := s.state.Node("a").Dial()
 	if err != nil {
@@ -69,7 +77,8 @@ func (s setup) survey(ctx context.Context, p *observer) (event.Fields, error) {
 	}
 }
 
-// send sends a request to node a. When node a takes nothing more, receive returns the reason.
+// send sends a request to node a. io.EOF means that the node has ended the stream; receive returns
+// the reason.
 func (p *scriptedUser) send(r *symbiov1.ConverseRequest) error {
 	if err := p.stream.Send(r); err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -77,7 +86,7 @@ func (p *scriptedUser) send(r *symbiov1.ConverseRequest) error {
 	return nil
 }
 
-// receive passes on the events of the conversation until its end.
+// receive passes the events of the conversation on until its end.
 func (p *scriptedUser) receive(ctx context.Context, to chan<- event.Event) error {
 	defer close(to)
 	for {
@@ -119,6 +128,7 @@ func (p *scriptedUser) follow(ctx context.Context, events <-chan event.Event) er
 	}
 }
 
+// event handles one event. Most are ignored here, because node a's own output shows them.
 func (p *scriptedUser) event(e event.Event) error {
 	f, err := e.Fields()
 	if err != nil {
@@ -136,8 +146,9 @@ func (p *scriptedUser) event(e event.Event) error {
 	return nil // node a's own output shows it
 }
 
-// pollApprovals answers the questions that wait. The first one is a good moment to say something more; it is answered when the
-// remark is sure to be before the agent's next turn.
+// pollApprovals handles the questions that wait: a new one is only noted; at the second look the
+// remark is sent, because the agent waits just then; when the remark is accepted, the question is
+// answered.
 func (p *scriptedUser) pollApprovals(ctx context.Context) error {
 	r, err := p.client.Approvals(ctx, &symbiov1.ApprovalsRequest{Here: true})
 	if err != nil {
@@ -163,7 +174,7 @@ func (p *scriptedUser) pollApprovals(ctx context.Context) error {
 	return nil
 }
 
-// answer allows the report to be written, and nothing else.
+// answer allows a call that writes the report, and denies every other one.
 func (p *scriptedUser) answer(ctx context.Context, q *symbiov1.Approval) error {
 	var args struct {
 		File string `json:"file_path"`

@@ -14,11 +14,12 @@ const (
 	renderTool = "render"
 )
 
-// maxSurvey bounds what the server reads at a time, in bytes: more than a node's largest message.
+// maxSurvey bounds one message to the server, in bytes. It is larger than the largest message
+// between nodes, so that any survey that arrives can be rendered.
 const maxSurvey = 16 << 20
 
-// Serve is an MCP server with one tool, render, over in and out, as MCP's stdio transport has it. It returns when in ends
-// or ctx does.
+// Serve runs an MCP server with the one tool render on in and out, as the stdio transport of MCP
+// has it. It blocks until in ends, then it returns nil, or until ctx does.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, version string) error {
 	s := sdk.NewServer(&sdk.Implementation{Name: serverName, Version: version}, nil)
 	sdk.AddTool(s, &sdk.Tool{
@@ -29,12 +30,14 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, version string) err
 	return s.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}, MaxLineLength: maxSurvey})
 }
 
-// nopCloser is a writer that need not be closed.
+// nopCloser gives a writer the Close method that the transport needs. Standard output is not
+// closed.
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// mcpConfig is the list of MCP servers of the node that has it: this program.
+// mcpConfig returns the mcp.json of node b. It starts this program itself with the hidden command
+// serve-reports, without a sandbox, because the tour has to work where the system offers none.
 func mcpConfig(self string) ([]byte, error) {
 	type entry = map[string]any
 	return json.Marshal(entry{"mcpServers": entry{serverName: entry{

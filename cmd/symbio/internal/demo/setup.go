@@ -16,11 +16,13 @@ import (
 	"symbio/agent/tool/skill"
 )
 
+// surveyor is the definition of the agent that both nodes have.
+//
 //go:embed surveyor.md
 var surveyor []byte
 
-// setup is the directory in which the tour's two nodes live, apart from the user's own nodes: they
-// have a state directory, and with it an authority, of their own.
+// setup is the directory of the tour's two nodes. They have a state directory, and with it an
+// authority, of their own, so that they neither see nor change the user's nodes.
 type setup struct {
 	options Options
 	dir     string
@@ -33,7 +35,8 @@ const (
 	lendCapability   = lending.Capability
 )
 
-// prepare writes what the nodes are: a has the surveyor, b lends one and renders reports.
+// prepare writes the configuration of both nodes into dir: a has the surveyor, b lends one and
+// renders reports.
 func prepare(dir string, o Options) (setup, error) {
 	s := setup{options: o, dir: dir, state: statedir.Dir(filepath.Join(dir, "symbio"))}
 	agents := filepath.Join(dir, "agents")
@@ -60,22 +63,28 @@ func prepare(dir string, o Options) (setup, error) {
 	return s, nil
 }
 
-// model is what answers on both nodes.
+// model returns the model of both nodes as a configuration names it.
 func (s setup) model() string {
 	return cmp.Or(s.options.Model, "func:"+ModelName)
 }
 
-// deniedFile is the name of the files that no agent of the tour may read.
+// deniedFile is the name of the files that a rule denies to all agents of the tour: it shows that a
+// skill cannot lift a denial.
 const deniedFile = ".env"
 
-// nodeA allows its agents to work with each other, to take skills, and to look into the parts. Looking around at the top
-// is asked about until a skill grants it, and so is writing the report. What stands under deny no skill lifts. What a
-// skill grants counts on its own node alone: a sub-agent on the other one has it there, and is held to these rules, too.
+// nodeA returns the configuration of node a. Its agents may work with each other, activate skills
+// and read the parts. Looking around at the top needs approval until a skill allows it; writing the
+// report needs it always. No skill lifts what stands under deny.
+//
+// The permissions of a skill count only on the node where it is active. A sub-agent on the other
+// node activates it there, and is held to these rules, too.
 func (s setup) nodeA(agents string) map[string]any {
 	return map[string]any{
-		"node":        map[string]any{"name": "a"},
-		"skills":      map[string]any{"discover": false, "tools": skill.Names()}, // the tour is the same, whatever skills the directory brings
-		"mcp":         map[string]any{"enabled": false},                          // nor what servers the user has
+		"node": map[string]any{"name": "a"},
+		// The tour must not depend on skills in the surveyed directory, nor on the user's MCP
+		// servers.
+		"skills":      map[string]any{"discover": false, "tools": skill.Names()},
+		"mcp":         map[string]any{"enabled": false},
 		"workspace":   s.options.Dir,
 		"agents":      agents,
 		"model":       s.model(),
@@ -90,15 +99,17 @@ func (s setup) nodeA(agents string) map[string]any {
 	}
 }
 
-// The budget of the tour, over both nodes. Parts that there is no sub-agent for are in the report as not surveyed.
+// The budget of the tour, over both nodes. Parts beyond maxParts are in the report as not surveyed.
+// Each part takes a few model calls; a part of a large directory takes some 20,000 tokens, and more
+// are reserved before an answer than it uses in the end.
 const (
 	maxParts  = 128
-	maxCalls  = 1000       // each part takes a few
-	maxTokens = 10_000_000 // a part of a large directory takes some 20,000, and is given more ahead of its answer
+	maxCalls  = 1000
+	maxTokens = 10_000_000
 )
 
-// nodeB runs an MCP server, of which it offers the one tool to other nodes, and lends them its surveyor for a part, with
-// what the skill grants and no more.
+// nodeB returns the configuration of node b. It runs an MCP server and offers its one tool as a
+// capability, and lends its surveyor for one part with the permissions of the skill and no others.
 func (s setup) nodeB(agents string) map[string]any {
 	return map[string]any{
 		"node":        map[string]any{"name": "b"},
@@ -115,7 +126,8 @@ func (s setup) nodeB(agents string) map[string]any {
 	}
 }
 
-// startNodes starts both nodes and returns when a knows what b offers.
+// startNodes starts both nodes and returns when node a knows what node b offers. When mDNS does not
+// work on this machine, a is started again with the address of b. After an error no node runs.
 func (s setup) startNodes(ctx context.Context, p *observer) (c nodeProcesses, err error) {
 	defer func() {
 		if err != nil {
@@ -133,7 +145,7 @@ func (s setup) startNodes(ctx context.Context, p *observer) (c nodeProcesses, er
 	}
 	c = nodeProcesses{b, a}
 	if !wait(ctx, p.met, meetTimeout) && ctx.Err() == nil {
-		// No multicast on this machine's loopback: go on with the address in hand.
+		// There is no multicast on the loopback interface of this machine.
 		p.note("a", fmt.Sprintf("no answer by mDNS on this machine; a is told b's address, %s", b.ready.Listen))
 		c = nodeProcesses{b}
 		if err := a.stop(); err != nil {
