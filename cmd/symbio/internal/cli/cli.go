@@ -12,7 +12,8 @@ import (
 	"symbio/cmd/symbio/internal/skillcmd"
 )
 
-// Main runs one command and returns the exit status.
+// Main runs the command of args (without the program's name) until it ends or ctx does, prints its
+// error, and returns the exit status of the process.
 func Main(ctx context.Context, args []string) int {
 	env := command.NewEnv()
 	env.Models = map[string]llm.Model{demo.ModelName: demo.Model()}
@@ -28,6 +29,8 @@ func Main(ctx context.Context, args []string) int {
 	return command.Exit(ctx, env, cmd, err)
 }
 
+// root returns the command symbio with all commands below it. Only those that act on a running node
+// get the flag --node.
 func root(env *command.Env) *cobra.Command {
 	var own bool
 	root := &cobra.Command{
@@ -52,6 +55,8 @@ func root(env *command.Env) *cobra.Command {
 	root.AddCommand(
 		cmdDemo(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdMCP(env), cmdTools(env), cmdPermissions(env), cmdVersion(env), cmdServeReports(env),
 	)
+	// cobra adds the command completion only when it runs. It is added here already, so that its
+	// usage errors have exit status 2 like those of other commands.
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {

@@ -25,6 +25,8 @@ import (
 	"symbio/skills"
 )
 
+// cmdAgents returns the command agents, which groups the commands for agent definitions. They need
+// no running node.
 func cmdAgents(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "agents",
@@ -36,6 +38,8 @@ func cmdAgents(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// cmdAgentsList returns the command agents list. Definitions with errors are reported on standard
+// error and left out.
 func cmdAgentsList(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -58,6 +62,8 @@ func cmdAgentsList(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// agentOptions returns the configuration of a node that would be started here with the
+// configuration file; file may be "".
 func agentOptions(env *command.Env, file string) (node.Config, error) {
 	c, _, err := env.LoadConfig(file)
 	if err != nil {
@@ -66,7 +72,8 @@ func agentOptions(env *command.Env, file string) (node.Config, error) {
 	return env.NodeOptions(c)
 }
 
-// printProblems says what is left out. None is not there without a word.
+// printProblems prints each line of an error to standard error, so that no definition is missing
+// without a reason.
 func printProblems(env *command.Env, problems error) {
 	if problems == nil {
 		return
@@ -76,6 +83,8 @@ func printProblems(env *command.Env, problems error) {
 	}
 }
 
+// listAgents prints definitions in the order of their names. offered has the capabilities by the
+// agent that serves them.
 func listAgents(env *command.Env, all map[string]definition.Definition, offered map[string][]string) error {
 	list := command.Map(slices.Sorted(maps.Keys(all)), func(name string) agentinfo.Summary { return agentinfo.Summarize(all[name], offered) })
 	return command.PrintList(env, list, []string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"}, func(d agentinfo.Summary) []string {
@@ -84,7 +93,8 @@ func listAgents(env *command.Env, all map[string]definition.Definition, offered 
 	})
 }
 
-// withInspection does something with what agents here would have.
+// withInspection calls do with the agents that a node started here would have, and releases what
+// that opened.
 func withInspection(ctx context.Context, env *command.Env, opts node.Config, do func(*node.Inspection) error) (err error) {
 	o, err := opts.Inspect(ctx)
 	if err != nil {
@@ -94,7 +104,8 @@ func withInspection(ctx context.Context, env *command.Env, opts node.Config, do 
 	return do(o)
 }
 
-// completeAgents offers the names of definitions to a shell.
+// completeAgents returns a function that completes the names of definitions in a shell. It stays
+// silent on errors.
 func completeAgents(env *command.Env) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		opts, err := agentOptions(env, "")
@@ -111,6 +122,8 @@ func completeAgents(env *command.Env) cobra.CompletionFunc {
 	}
 }
 
+// cmdAgentsShow returns the command agents show. With --mcp the MCP servers are started to list
+// their tools, and stopped at the end.
 func cmdAgentsShow(env *command.Env) *cobra.Command {
 	var file string
 	var servers bool
@@ -148,7 +161,8 @@ func cmdAgentsShow(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// agentText is what a person reads: a line for each thing, and the rules below.
+// agentText returns a definition for a person: a line for each property, and the rules below. Each
+// block of rules must allow a call.
 func agentText(s *agentinfo.Agent) string {
 	var b strings.Builder
 	line := func(key, value string) {
@@ -185,6 +199,7 @@ func agentText(s *agentinfo.Agent) string {
 	return b.String()
 }
 
+// thinkingText returns the thinking budget; "" means that the provider's default holds.
 func thinkingText(tokens int) string {
 	switch {
 	case tokens < 0:
@@ -195,6 +210,7 @@ func thinkingText(tokens int) string {
 	return ""
 }
 
+// limitsText returns the limits of an agent and its sub-agents in one line.
 func limitsText(l agentinfo.Limits) string {
 	text := fmt.Sprintf("%d sub-agents, %d deep, %d a minute; for a task %s, %d calls of models, %d tokens", l.Agents, l.Depth, l.SpawnsPerMinute, time.Duration(l.Wall*float64(time.Second)), l.ModelCalls, l.Tokens)
 	if l.Cost > 0 {
@@ -203,6 +219,7 @@ func limitsText(l agentinfo.Limits) string {
 	return text
 }
 
+// sandboxText returns what the commands of an agent may do, in one line.
 func sandboxText(h agentinfo.Sandbox) string {
 	if h.Off {
 		return "off, by the node's configuration"
@@ -217,6 +234,7 @@ func sandboxText(h agentinfo.Sandbox) string {
 	return text + fmt.Sprintf("; %gs of CPU, files of %s, memory %s", h.CPU, bytesText(h.FileSize), bytesText(h.Memory))
 }
 
+// bytesText returns a number of bytes with a binary unit.
 func bytesText(n int64) string {
 	for _, unit := range []struct {
 		name string
@@ -229,7 +247,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// definitionJSON is a verdict on a definition in the output; the names are a contract.
+// definitionJSON is the verdict on one definition. The JSON names are a contract.
 type definitionJSON struct {
 	Path     string               `json:"path"`
 	Name     string               `json:"name"`
@@ -237,6 +255,8 @@ type definitionJSON struct {
 	Problems []definition.Problem `json:"problems"`
 }
 
+// cmdAgentsValidate returns the command agents validate. Its exit status is 1 if any definition has
+// an error, and 4 if a path does not exist.
 func cmdAgentsValidate(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -296,7 +316,8 @@ func validateAgents(ctx context.Context, env *command.Env, opts node.Config, arg
 	return nil
 }
 
-// definitionFiles are the files that the arguments mean, each once.
+// definitionFiles returns the definition files of the arguments, each once: a file as it is, of a
+// directory all *.md in it.
 func definitionFiles(args []string) (files []string, err error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
@@ -329,6 +350,8 @@ func definitionFiles(args []string) (files []string, err error) {
 	return files, nil
 }
 
+// printVerdict prints the problems of one definition, PATH:LINE: MESSAGE, or one JSON object with
+// --json.
 func printVerdict(env *command.Env, file string, d definition.Definition, problems []definition.Problem) error {
 	if env.JSON {
 		return env.PrintLine(definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0, Problems: append([]definition.Problem{}, problems...)})

@@ -15,6 +15,8 @@ import (
 	"symbio/security/audit"
 )
 
+// cmdAudit returns the command audit, which groups the commands for the record of decisions. They
+// read files and need no running node.
 func cmdAudit(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "audit",
@@ -25,8 +27,9 @@ func cmdAudit(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// findRecord is the node that --node names, or the only one that has a record, and where that lies; of the copy in a folder
-// that args name the node is not known.
+// findRecord returns the node whose record is meant, its name, and the folder of the record. That
+// is the folder in args, a copy whose node is not known (name is ""), else the node that --node
+// names, else the only node that has a record.
 func findRecord(env *command.Env, args []string) (state statedir.Dir, name, dir string, err error) {
 	if len(args) > 0 {
 		return state, "", args[0], nil
@@ -44,7 +47,7 @@ func findRecord(env *command.Env, args []string) (state statedir.Dir, name, dir 
 	return state, "", "", command.Usage(fmt.Errorf("several nodes have a record: choose one with --node %s", strings.Join(names, ", --node ")))
 }
 
-// noRecord makes of a folder that is not there an answer for people.
+// noRecord turns the error of a missing folder into one that says what to do, with exit status 4.
 func noRecord(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return command.NotFound(fmt.Errorf("no record in %s: no agent has run there yet, or another node has it (--node NAME)", dir))
@@ -52,6 +55,8 @@ func noRecord(dir string, err error) error {
 	return err
 }
 
+// cmdAuditVerify returns the command audit verify. It checks the chain of hashes and that nothing
+// is missing up to the checkpoint; its exit status is 1 if something was changed.
 func cmdAuditVerify(env *command.Env) *cobra.Command {
 	var noted string
 	cmd := &cobra.Command{
@@ -64,7 +69,9 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 			}
 			var c audit.Checkpoint
 			var points []audit.Point
-			if name != "" { // read first: the record may grow meanwhile
+			// The checkpoint is read before the record, because a running node may append to the
+			// record meanwhile: a later checkpoint could name an entry that was not read.
+			if name != "" {
 				if c, err = state.Node(name).ReadCheckpoint(); err == nil {
 					points = append(points, audit.Point{Seq: c.Seq, Hash: c.Hash})
 				} else if !errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +102,7 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// verifySummary says what of the record was held against what.
+// verifySummary returns how much of the record was checked against what, for people.
 func verifySummary(r audit.Report, c audit.Checkpoint) string {
 	how := ""
 	if r.First > 1 {
@@ -114,6 +121,8 @@ func verifySummary(r audit.Report, c audit.Checkpoint) string {
 		c.Seq, c.Time.Local().Format(time.DateTime), r.Last-c.Seq)
 }
 
+// cmdAuditShow returns the command audit show. It verifies while it reads, so a changed record is
+// an error there, too.
 func cmdAuditShow(env *command.Env) *cobra.Command {
 	var since time.Duration
 	var agent, verdict string
@@ -147,6 +156,7 @@ func cmdAuditShow(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// printEntry prints one decision as columns separated by tabs.
 func printEntry(env *command.Env, e audit.Entry) error {
 	what, who := "ran", command.Chain(e.Name, e.For)
 	if e.Kind == audit.KindInbound {

@@ -7,6 +7,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 )
 
+// cmdChat returns the command chat: run without a first task, which stays in the conversation.
 func cmdChat(env *command.Env) *cobra.Command {
 	f := runFlags{options: chat.Options{Keep: true, Greeting: "/help says what may be typed; Ctrl-C breaks an answer off, Ctrl-D leaves"}}
 	cmd := &cobra.Command{

@@ -12,6 +12,8 @@ import (
 	"symbio/cmd/symbio/internal/demo"
 )
 
+// cmdDemo returns the command demo, the two-minute tour. Events go to standard error as they come,
+// the result to standard output.
 func cmdDemo(env *command.Env) *cobra.Command {
 	var o demo.Options
 	cmd := &cobra.Command{
@@ -50,7 +52,8 @@ func cmdDemo(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// surveyDir is the directory to survey, absolute and without symbolic links.
+// surveyDir returns the directory to survey, absolute and without symbolic links: the rules of the
+// tour are about real paths.
 func surveyDir(args []string) (string, error) {
 	dir := strings.Join(args, "")
 	if dir == "" {

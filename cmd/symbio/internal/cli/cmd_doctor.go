@@ -11,6 +11,8 @@ import (
 	"symbio/cmd/symbio/internal/command"
 )
 
+// cmdDoctor returns the command doctor, which checks this machine and its nodes. Its exit status is
+// 1 if a check fails; a warning is no failure.
 func cmdDoctor(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -38,7 +40,8 @@ func cmdDoctor(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// newWorld is this machine with the nodes that run on it. A configuration that is wrong is a finding, not an end.
+// newWorld returns what the checks look at: this machine, with the nodes that run on it. A wrong
+// configuration is a finding of the checks, which then use the defaults.
 func newWorld(ctx context.Context, env *command.Env, file string) (*doctor.World, error) {
 	c, _, bad := env.LoadConfig(file)
 	if bad != nil {
@@ -56,6 +59,7 @@ func newWorld(ctx context.Context, env *command.Env, file string) (*doctor.World
 	return w, nil
 }
 
+// countStatus counts the findings with status s.
 func countStatus(found []doctor.Finding, s doctor.Status) (n int) {
 	for _, f := range found {
 		if f.Status == s {
@@ -65,7 +69,8 @@ func countStatus(found []doctor.Finding, s doctor.Status) (n int) {
 	return n
 }
 
-// printFindings prints a line for each finding, and for a person its remedy on a line below.
+// printFindings prints one line for each finding. On a terminal the fix stands on a line below it,
+// and a summary at the end.
 func printFindings(env *command.Env, found []doctor.Finding) error {
 	if env.JSON || !env.OutIsTerminal {
 		return command.PrintList(env, found, nil, func(f doctor.Finding) []string { return []string{string(f.Status), f.Check, f.Detail, f.Fix} })

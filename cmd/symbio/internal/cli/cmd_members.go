@@ -12,6 +12,8 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
+// cmdMembers returns the command members. With --watch it prints the members and then each change
+// until it is interrupted.
 func cmdMembers(env *command.Env) *cobra.Command {
 	var req symbiov1.MembersRequest
 	var watch bool
@@ -39,19 +41,21 @@ func cmdMembers(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// memberRow returns the columns of one member.
 func memberRow(m *symbiov1.LocatedMember) []string {
 	return []string{
 		m.GetId(), m.GetName(), nodeText(m), strings.Join(m.GetAccepts(), ","), strings.Join(m.GetProvides(), ","), availabilityText(m),
 	}
 }
 
-// nodeResource is what one node says of something on a node.
+// nodeResource is a message about something on a node: a member or an offered capability.
 type nodeResource interface {
 	GetNodeName() string
 	GetLocal() bool
 	GetAvailable() bool
 }
 
+// nodeText returns the name of the node, and whether it is the one that was asked.
 func nodeText(l nodeResource) string {
 	if l.GetLocal() {
 		return l.GetNodeName() + " (here)"
@@ -59,6 +63,7 @@ func nodeText(l nodeResource) string {
 	return l.GetNodeName()
 }
 
+// availabilityText returns whether the node can be reached now.
 func availabilityText(l nodeResource) string {
 	if l.GetAvailable() {
 		return "available"
@@ -66,6 +71,7 @@ func availabilityText(l nodeResource) string {
 	return "unavailable"
 }
 
+// watchMembers prints changes until the stream ends or ctx does; an interrupt is no error.
 func watchMembers(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.MembersRequest) error {
 	stream, err := client.WatchMembers(ctx, req)
 	if err != nil {
@@ -87,6 +93,8 @@ func watchMembers(ctx context.Context, env *command.Env, client symbiov1.Control
 	}
 }
 
+// printChange prints a change: all members at the start, one later. The columns are separated by
+// tabs on a terminal, too, because a stream cannot be aligned.
 func printChange(env *command.Env, c *symbiov1.MemberChange) error {
 	rows := [][]string{}
 	for _, m := range c.GetMembers() {

@@ -14,17 +14,23 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// listModelsTimeout is how long the providers may take to list what they have.
+// listModelsTimeout is how long the providers may take to list their models, all at once.
 const listModelsTimeout = 10 * time.Second
 
-// modelJSON is a model that can be named, or why a provider has none; the names are a contract.
+// modelJSON is a model that can be named, or the reason why a provider has none. The JSON names are
+// a contract.
 type modelJSON struct {
-	Model    string `json:"model"` // as --model takes it; "" = none
+	// Model is the name as --model takes it; "" if there is none.
+	Model    string `json:"model"`
 	Provider string `json:"provider"`
-	From     string `json:"from"` // what sets it up: a variable, an address, a node's name
-	Why      string `json:"why"`  // why there is none, and what to do
+	// From is where it is set up: a variable, an address, or the name of a node.
+	From string `json:"from"`
+	// Why says why there is none and what to do.
+	Why string `json:"why"`
 }
 
+// cmdModels returns the command models. A provider that cannot be asked is a row with the reason,
+// not an error.
 func cmdModels(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -56,7 +62,8 @@ func cmdModels(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// providerModels are those of the providers.
+// providerModels returns the models that the configured providers list. It asks them over the
+// network.
 func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
 	from := o.Providers()
 	web := models.WebClient()
@@ -75,7 +82,8 @@ func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
 	return all
 }
 
-// peerModels are those that other nodes offer, if one is running here to ask.
+// peerModels returns the models that other nodes offer. Only a running node knows them, so without
+// one there is a single row that says so.
 func peerModels(ctx context.Context, env *command.Env) (all []modelJSON, err error) {
 	client, conn, err := env.Dial()
 	if errors.Is(err, command.ErrNoNode) {

@@ -26,15 +26,18 @@ import (
 	"symbio/security/visible"
 )
 
-// runFlags are the flags of the commands that talk with an agent.
+// runFlags are the flags of run and chat.
 type runFlags struct {
-	req     symbiov1.RunRequest
+	// req is the request to the node, filled by flags and arguments.
+	req symbiov1.RunRequest
+	// budget is the text of --budget; see parseBudget.
 	budget  string
 	node    nodeFlags
 	record  recordFlags
 	options chat.Options
 }
 
+// add registers the flags with cmd.
 func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.req.Agent, "agent", "", "the agent's definition (default: general)")
 	cmd.Flags().StringVar(&f.req.Model, "model", "", "auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME or scripted:FILE; a,b asks b when a fails (default: the configured one)")
@@ -44,6 +47,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.record.add(cmd)
 }
 
+// cmdRun returns the command run, which gives one task to an agent. Its exit status is 1 when the
+// task fails, and 0 when it is done.
 func cmdRun(env *command.Env) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
@@ -61,7 +66,8 @@ func cmdRun(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// ownNodeFlag returns the first given flag that only a node which is yet to start can follow; "" if there is none.
+// ownNodeFlag returns the name of the first given flag that configures a node which this command
+// starts; "" if none was given. Such a flag has no effect on a node that is running.
 func ownNodeFlag(flags *pflag.FlagSet) string {
 	for _, name := range []string{"config", "name", "listen", "workspace", "peer", "no-mdns", "log-level", "log-format", "record", "replay"} {
 		if flags.Changed(name) {
@@ -71,8 +77,9 @@ func ownNodeFlag(flags *pflag.FlagSet) string {
 	return ""
 }
 
-// run holds a conversation with an agent of the running node, or of one of its own.
-// The agent works in the directory in which the command is typed.
+// run holds a conversation with an agent, on the node that runs in the current directory or, when
+// there is none, on a node of its own. A flag of ownNodeFlag asks for a node of its own. The agent
+// works in the directory in which the command is typed.
 func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSet) (err error) {
 	if f.req.Budget, err = parseBudget(f.budget); err != nil {
 		return command.Usage(err)
@@ -83,7 +90,9 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		return err
 	}
 	c := config.Config{Model: config.Models(f.req.Model)}
-	c.Resolve(dir) // a running node may have been started elsewhere
+	// A running node may have been started in another directory, so a relative path of
+	// scripted:FILE is resolved here.
+	c.Resolve(dir)
 	f.req.Model = string(c.Model)
 	if own := ownNodeFlag(flags); own != "" {
 		if env.Node != "" {
@@ -107,7 +116,8 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	return chat.Converse(work, env, client, &f.req, f.options, signals)
 }
 
-// runOwnNode starts a node in this process, holds the conversation on it, and stops it.
+// runOwnNode starts a node in this process, holds the conversation on it, and stops it. The errors
+// of the conversation, of the node and of the recording are joined.
 func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	c, from, err := env.LoadConfig(f.node.config)
 	if err != nil {
@@ -137,7 +147,9 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	defer stopSignals()
 	nodeCtx, stop := context.WithCancel(work)
 	defer stop()
-	started := context.AfterFunc(ctx, stop) // a Ctrl-C before there is anything to break off
+	// Until the node is ready there is no answer to break off, so a Ctrl-C stops the node. Once it
+	// is ready, started() unregisters that, and the conversation handles Ctrl-C.
+	started := context.AfterFunc(ctx, stop)
 	var g errgroup.Group
 	g.Go(func() error { return n.Run(nodeCtx) })
 	var taskErr error
@@ -149,8 +161,8 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	return errors.Join(taskErr, g.Wait(), reportRecording(env, opts, f.record))
 }
 
-// avoidNodeConflicts says that other nodes are running, and gives the node of one conversation a name and a port that they
-// do not have, where no flag asks for some.
+// avoidNodeConflicts gives the node of one conversation a name and a port that no running node has,
+// unless flags set them, and prints a note that the running nodes are not used.
 func avoidNodeConflicts(env *command.Env, o *node.Config, f nodeFlags) error {
 	running, err := o.State.Running()
 	if err != nil || len(running) == 0 {
@@ -175,16 +187,19 @@ func runOn(ctx context.Context, env *command.Env, f *runFlags, signals <-chan os
 	return errors.Join(chat.Converse(ctx, env, client, &f.req, f.options, signals), conn.Close())
 }
 
-// recordFlags are the flags that record the exchanges with models' servers, or answer from them.
+// recordFlags are the flags that record the exchanges with the servers of models, or answer from
+// such a recording.
 type recordFlags struct{ record, replay string }
 
+// add registers the flags with cmd.
 func (r *recordFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&r.record, "record", "", "write the exchanges with the model's server to a directory of its own; answers then come in one piece; on a node of its own")
 	cmd.Flags().StringVar(&r.replay, "replay", "", "answer from such a directory, without network and key; tools act all the same")
 	cmd.MarkFlagsMutuallyExclusive("record", "replay")
 }
 
-// open puts them into a node's options.
+// open puts a recorder or a player into the configuration of a node. The API keys are given to it
+// so that they are removed from what is written.
 func (r recordFlags) open(o *node.Config) (err error) {
 	keys := o.Providers()
 	switch {
@@ -196,7 +211,8 @@ func (r recordFlags) open(o *node.Config) (err error) {
 	return err
 }
 
-// reportRecording says what came of it, once the node has ended.
+// reportRecording closes the recording after the node has ended, and says what was recorded or left
+// over. A recording without any exchange is an error.
 func reportRecording(env *command.Env, o node.Config, r recordFlags) error {
 	switch {
 	case o.Record != nil:
@@ -216,9 +232,11 @@ func reportRecording(env *command.Env, o node.Config, r recordFlags) error {
 	return nil
 }
 
+// budgetHelp is the help of --budget.
 const budgetHelp = "limits of each task, its sub-agents included, such as agents=4,depth=1,spawns_per_minute=10,wall=5m,model_calls=100,tokens=500000,cost=0.5 (cost: by the configured prices)"
 
-// parseBudget reads "agents=4,wall=5m".
+// parseBudget parses the limits of a task, such as "agents=4,wall=5m". An empty text gives a Budget
+// without limits of its own. The error names the limit and what it takes.
 func parseBudget(text string) (*symbiov1.Budget, error) {
 	b := &symbiov1.Budget{}
 	if text == "" {

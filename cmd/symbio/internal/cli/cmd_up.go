@@ -21,7 +21,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 )
 
-// nodeFlags are the flags of the commands that run a node.
+// nodeFlags are the flags of the commands that can run a node: up, run and chat.
 type nodeFlags struct {
 	config, name, listen, workspace string
 	peers                           []string
@@ -30,6 +30,7 @@ type nodeFlags struct {
 	logFormat                       string
 }
 
+// add registers the flags with cmd.
 func (f *nodeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration file (default: symbio/symbio.yaml in your configuration directory)")
 	cmd.Flags().StringVar(&f.name, "name", "", "what to call the node (default: this machine's name)")
@@ -41,7 +42,8 @@ func (f *nodeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.logFormat, "log-format", "text", "how it is logged: text or json")
 }
 
-// apply lays the flags over the configuration.
+// apply puts the flags that were given over the configuration, and records them as the origin of
+// the values. Peers are added to the configured ones.
 func (f *nodeFlags) apply(c *config.Config, from config.Origins) {
 	if f.name != "" {
 		c.Node.Name = f.name
@@ -52,7 +54,9 @@ func (f *nodeFlags) apply(c *config.Config, from config.Origins) {
 		from.Set("node.listen", "flag --listen")
 	}
 	if _, isSet := from["node.listen"]; !isSet {
-		c.Node.Listen = "" // the node's cluster decides
+		// Nothing says where to listen, so the node decides: the address that its cluster was set
+		// up with, else loopback.
+		c.Node.Listen = ""
 	}
 	if f.workspace != "" {
 		c.Workspace = f.workspace
@@ -68,8 +72,10 @@ func (f *nodeFlags) apply(c *config.Config, from config.Origins) {
 	}
 }
 
-// openLog gives a node its Logger: to standard error, which a conversation on a terminal keeps for itself unless
-// --log-level asks, and to the configured file. The caller closes the file.
+// openLog opens the log of a node and sets it in to. It goes to standard error and to the
+// configured file; a conversation on a terminal keeps standard error for itself unless --log-level
+// asks for a log. Under systemd the lines have the prefixes of the journal. The caller must close
+// file.
 func openLog(env *command.Env, f nodeFlags, to *node.Config, conversation bool) (file io.Closer, err error) {
 	o := nodelog.Options{Level: f.logLevel, Format: f.logFormat, Stream: env.Err, File: to.Settings.Log.File, MaxSize: to.Settings.Log.Max}
 	o.Journal = !env.ErrIsTerminal && env.Getenv("JOURNAL_STREAM") != ""
@@ -82,6 +88,7 @@ func openLog(env *command.Env, f nodeFlags, to *node.Config, conversation bool) 
 	return file, err
 }
 
+// cmdUp returns the command up, which runs a node until the command is interrupted.
 func cmdUp(env *command.Env) *cobra.Command {
 	var flags nodeFlags
 	cmd := &cobra.Command{
@@ -102,6 +109,7 @@ func cmdUp(env *command.Env) *cobra.Command {
 				return err
 			}
 			defer log.Close()
+			// Read is called at each reload, so that the flags stay in force over the file.
 			opts.Read = func() (config.Config, error) {
 				c, from, err := env.LoadConfig(flags.config)
 				if err == nil {
@@ -114,7 +122,9 @@ func cmdUp(env *command.Env) *cobra.Command {
 				return err
 			}
 			hup := make(chan os.Signal, 1)
-			if !env.OutIsTerminal { // closing that ends the node
+			// On a terminal SIGHUP means that it was closed, which ends the node; elsewhere it asks
+			// for a reload, as of other daemons.
+			if !env.OutIsTerminal {
 				signal.Reset(syscall.SIGHUP)
 				signal.Notify(hup, syscall.SIGHUP)
 			}
@@ -125,15 +135,18 @@ func cmdUp(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// runNode runs a node until ctx ends, and shows first that it is ready, then what happens on it. At a signal of hup the node
-// reads its rules anew.
+// runNode runs a node until ctx ends. It prints one line when the node is ready, then the events. A
+// signal on hup makes the node read its configuration again.
 func runNode(ctx context.Context, env *command.Env, n *node.Node, hup <-chan os.Signal) error {
+	// Subscribe before the node runs, so that no event is missed.
 	events := n.Events().Subscribe(time.Time{})
 	defer events.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return n.Run(ctx) })
 	g.Go(func() error {
-		var pending <-chan struct{} // nil until the node is ready
+		// pending stays nil, and its case blocked, until the ready line is printed: that line is
+		// the first one.
+		var pending <-chan struct{}
 		for running := true; running; {
 			select {
 			case r, ok := <-n.Ready():
@@ -145,7 +158,8 @@ func runNode(ctx context.Context, env *command.Env, n *node.Node, hup <-chan os.
 				}
 				pending = events.Ready()
 			case <-hup:
-				_, _, _ = n.Reload() // the log and the events say what came of it
+				// The result is in the log and in the events.
+				_, _, _ = n.Reload()
 			case <-pending:
 			}
 			for pending != nil {
@@ -161,7 +175,7 @@ func runNode(ctx context.Context, env *command.Env, n *node.Node, hup <-chan os.
 	return g.Wait()
 }
 
-// readyJSON is the first line of `symbio up --json`.
+// readyJSON is the first line of `symbio up --json`. The names are a contract.
 type readyJSON struct {
 	Type   string `json:"type"`
 	Name   string `json:"name"`
@@ -171,6 +185,8 @@ type readyJSON struct {
 	PID    int    `json:"pid"`
 }
 
+// printReady prints the ready line. For a person it adds a note when the node is outside of the
+// cluster that this machine holds the authority of.
 func printReady(env *command.Env, r node.Info) error {
 	if env.JSON {
 		return env.PrintLine(readyJSON{"ready", r.Name, string(r.ID), r.Listen, r.Socket, os.Getpid()})
@@ -184,11 +200,12 @@ func printReady(env *command.Env, r node.Info) error {
 	return err
 }
 
-// watchNode shows a node's events while it runs: all of them as JSON, the notable ones to a person.
+// watchNode shows an event of the node: every event with --json, the notable ones to a person.
 func watchNode(env *command.Env, e event.Event) {
 	if env.JSON {
 		if err := env.PrintLine(e); err != nil {
-			return // whoever read the events is gone; the node goes on
+			// The reader of the output has ended. The node goes on without it.
+			return
 		}
 		return
 	}
@@ -197,7 +214,8 @@ func watchNode(env *command.Env, e event.Event) {
 	}
 }
 
-// notableEvents are the events that somebody who runs a node wants to see as they come.
+// notableEvents are the types of events that are shown to a person who runs a node. `symbio events`
+// shows all.
 var notableEvents = map[string]bool{
 	"node": true, "joined": true, "left": true, "became available": true, "became unavailable": true,
 	"task": true, "done": true, "failed": true, "refused": true, "gap": true, "warning": true, "reloaded": true,

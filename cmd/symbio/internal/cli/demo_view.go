@@ -15,28 +15,40 @@ import (
 	"symbio/security/visible"
 )
 
-// demoView shows the events of the demo's nodes, and how far the survey is.
+// demoView shows the events of the tour's nodes, one line each, with how much of the survey is
+// done. With --json it prints the events. It is called by one goroutine at a time.
 type demoView struct {
-	env         *command.Env
-	begin       time.Time // of the first event
-	columns     int       // of the terminal; 0 = there is none
+	env *command.Env
+	// begin is the time of the first event.
+	begin time.Time
+	// columns is the width of the terminal; 0 if there is none.
+	columns     int
 	color       bool
 	parts, done int
-	rootAgent   string                // the agent that was given the task
-	agents      map[string]*demoAgent // by id
-	asked       map[string]bool       // agent and tool that were to be asked about
-	granted     map[string][]string   // by agent, what skills grant it
-	lastLine    string                // the line before
-	err         error
+	// rootAgent is the id of the agent that was given the task.
+	rootAgent string
+	// agents are all agents by id.
+	agents map[string]*demoAgent
+	// asked has "AGENT TOOL" of calls that needed approval.
+	asked map[string]bool
+	// granted has for each agent the rules that skills gave it.
+	granted map[string][]string
+	// lastLine is the line before, which is not repeated.
+	lastLine string
+	err      error
 }
 
 // demoAgent is an agent of the tour.
 type demoAgent struct {
-	node       string // its node
-	isSubagent bool   // it is somebody's sub-agent
-	calls      int    // of tools
+	// node is the node on which it lives.
+	node string
+	// isSubagent is true for all but the root agent.
+	isSubagent bool
+	// calls counts its tool calls.
+	calls int
 }
 
+// newDemoView returns a view on standard error.
 func newDemoView(a *command.Env) *demoView {
 	t := &demoView{env: a, agents: map[string]*demoAgent{}, asked: map[string]bool{}, granted: map[string][]string{}}
 	if s := chat.NewScreen(a); s != nil && a.ErrIsTerminal {
@@ -65,8 +77,8 @@ func (t *demoView) event(e event.Event) {
 	fmt.Fprintln(t.env.Err, t.layOut(head, line))
 }
 
-// layOut is a line as it is written: on a terminal what matters is bold and whole, in several rows if need be, and all else
-// fits one.
+// layOut returns a line as it is written. On a terminal a highlight is bold and wraps over several
+// rows; any other line is cut to one row. Elsewhere lines are cut to 200 characters.
 func (t *demoView) layOut(head, line string) string {
 	room := t.columns - terminal.Width(head)
 	switch {
@@ -85,13 +97,14 @@ func (t *demoView) layOut(head, line string) string {
 	return head + strings.Join(all, "\n"+strings.Repeat(" ", terminal.Width(head)))
 }
 
-// isHighlight says whether a line begins with a word in capitals.
+// isHighlight reports whether a line begins with a word in capitals and a colon, such as
+// "REFUSED:". Those lines show what the tour is about.
 func isHighlight(line string) bool {
 	word, _, found := strings.Cut(line, ":")
 	return found && word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsUpper(r) && r != ' ' })
 }
 
-// progress is how many of the parts are done, once it is known how many there are.
+// progress returns "DONE/PARTS" once the number of parts is known.
 func (t *demoView) progress() string {
 	if t.parts == 0 {
 		return ""
@@ -99,7 +112,7 @@ func (t *demoView) progress() string {
 	return fmt.Sprintf("%d/%d", t.done, t.parts)
 }
 
-// agent is whose event it is.
+// agent returns the agent of an event, and creates it at the first event.
 func (t *demoView) agent(e event.Event, f event.Fields) *demoAgent {
 	a := t.agents[e.Agent]
 	if a == nil {
@@ -116,7 +129,7 @@ func (t *demoView) agent(e event.Event, f event.Fields) *demoAgent {
 	return a
 }
 
-// line says an event in words; "" for one that is only noise here.
+// line returns an event in words; "" for an event that is not worth a line.
 func (t *demoView) line(e event.Event) string {
 	f, err := e.Fields()
 	if err != nil {
@@ -151,10 +164,11 @@ func (t *demoView) line(e event.Event) string {
 	return t.workLine(e, f, a)
 }
 
-// commonCapabilities begins the names of capabilities that every node has.
+// commonCapabilities are prefixes of capabilities that every node has, which are not listed.
 var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "approvals.", "node."}
 
-// memberLine says who comes and goes. Sub-agents of node a are told of where they are made.
+// memberLine describes members that come, change and go. Sub-agents of node a are left out: their
+// spawning has a line.
 func (t *demoView) memberLine(e event.Event, f event.Fields, a *demoAgent) string {
 	verb := map[string]string{"joined": "joins", "left": "leaves"}[e.Type]
 	switch {
@@ -174,12 +188,13 @@ func (t *demoView) memberLine(e event.Event, f event.Fields, a *demoAgent) strin
 	return ""
 }
 
-// workLine says what agents do: the first one in full, of its sub-agents what becomes of them.
+// workLine describes what agents do: the root agent in full, of sub-agents only the end.
 func (t *demoView) workLine(e event.Event, f event.Fields, a *demoAgent) string {
 	switch e.Type {
 	case "task":
 		if a.isSubagent && e.Node == "a" {
-			return "" // who spawned it has said so
+			// The line of its spawning has said it.
+			return ""
 		}
 		return fmt.Sprintf("%s begins: %s", f.Name, f.Text)
 	case "spawned":
@@ -220,6 +235,7 @@ func (t *demoView) workLine(e event.Event, f event.Fields, a *demoAgent) string 
 	return ""
 }
 
+// onOtherNode returns " on node NAME" for a node other than a.
 func onOtherNode(home string) string {
 	if home == "" || home == "a" {
 		return ""
@@ -227,7 +243,7 @@ func onOtherNode(home string) string {
 	return " on node " + home
 }
 
-// skillLine says what the first agent and those on the other node take and give back.
+// skillLine describes the skills that the root agent and agents on node b activate and deactivate.
 func (t *demoView) skillLine(e event.Event, f event.Fields, a *demoAgent) string {
 	mute := a.isSubagent && e.Node == "a"
 	switch e.Type {
@@ -249,8 +265,8 @@ func (t *demoView) skillLine(e event.Event, f event.Fields, a *demoAgent) string
 	return ""
 }
 
-// decisionLine says what the person is asked and says, what was refused, and the first time that a grant allows what was to be
-// asked about.
+// decisionLine describes approvals, refusals, and the first call that a skill allows although it
+// needed approval before.
 func (t *demoView) decisionLine(e event.Event, f event.Fields) string {
 	call := e.Agent + " " + f.Tool
 	switch {
@@ -282,10 +298,11 @@ func (t *demoView) decisionLine(e event.Event, f event.Fields) string {
 	return ""
 }
 
-// maxSummaryRows is how much of the summary is printed, so that a terminal of 24 rows shows all that the tour came to.
+// maxSummaryRows limits each paragraph of the result on a terminal, so that all of it fits 24 rows.
 const maxSummaryRows = 6
 
-// printDemoResult prints what the tour came to.
+// printDemoResult prints the result of the tour for people. On a terminal all but the path of the
+// report is wrapped.
 func printDemoResult(env *command.Env, r demo.Result) error {
 	lines := []string{
 		strings.TrimSpace(r.Summary), "",
@@ -298,7 +315,7 @@ func printDemoResult(env *command.Env, r demo.Result) error {
 		"The report: " + r.Report,
 	}
 	if s := chat.NewScreen(env); s != nil && env.OutIsTerminal {
-		for i, line := range lines[:len(lines)-1] { // a path is not broken
+		for i, line := range lines[:len(lines)-1] {
 			shown := terminal.Rows(line, s.Columns()-1)
 			if len(shown) > maxSummaryRows {
 				shown = append(shown[:maxSummaryRows], "… the report has the rest")

@@ -9,13 +9,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// help has the texts of --help, a file for each command of symbio with those below it. A text begins with "# COMMAND" and a
-// line that says what the command does; what follows "Examples:" are examples.
+// help holds the texts of --help: a file for each command of symbio, with those of the commands
+// below it. A text begins with "# COMMAND" and a line that says what the command does (Short); the
+// paragraphs after it are Long, and what follows "Examples:" are the examples. They are files so
+// that they can be read and wrapped as text.
 //
 //go:embed help
 var help embed.FS
 
-// helpTexts returns the texts by the command.
+// helpTexts returns the texts by the path of the command, such as "symbio skills list".
 func helpTexts() (map[string]string, error) {
 	files, err := fs.Glob(help, "help/*.txt")
 	if err != nil {
@@ -35,7 +37,8 @@ func helpTexts() (map[string]string, error) {
 	return texts, nil
 }
 
-// addHelp gives root and every command below it its texts.
+// addHelp sets the texts of root and of every command below it. A command without a text is an
+// error.
 func addHelp(root *cobra.Command) error {
 	texts, err := helpTexts()
 	if err != nil {
@@ -44,6 +47,8 @@ func addHelp(root *cobra.Command) error {
 	return addTexts(root, texts)
 }
 
+// addTexts sets the texts of c and of the commands below it. Commands of cobra itself (completion,
+// help) bring their own Short.
 func addTexts(c *cobra.Command, texts map[string]string) error {
 	if text, ok := texts[c.CommandPath()]; ok {
 		text, c.Example, _ = strings.Cut(text, "\n\nExamples:\n")
@@ -59,7 +64,8 @@ func addTexts(c *cobra.Command, texts map[string]string) error {
 	return nil
 }
 
-// helpOnDemand has the texts read when they are shown, or when a shell completes a command: most runs need none.
+// helpOnDemand makes the texts available when help is shown or a shell completes a command. Reading
+// them takes longer than most commands, which need none of them.
 func helpOnDemand(root *cobra.Command, args []string) error {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return addHelp(root)
