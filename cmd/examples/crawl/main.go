@@ -12,7 +12,7 @@ import (
 	"symbio/agent/step"
 )
 
-// web is pages with their links. Two of them link back.
+// web has the links of each page. Two of them link back, which would be a loop without the memory.
 var web = map[string][]string{
 	"home":  {"tides", "moon", "sun"},
 	"tides": {"moon", "sun", "home"},
@@ -20,16 +20,19 @@ var web = map[string][]string{
 	"sun":   {"eclipse", "nowhere"},
 }
 
-// crawler reads a page and those it links to, and gives their names. Seen belongs to whoever began.
+// crawler reads a page and the pages that it links to, and returns their names. All crawlers share
+// seen and failed, which belong to the first one.
 type crawler struct {
 	seen   step.Relay[step.Set[string]]
 	failed step.Relay[[]string]
-	reads  *atomic.Int64
+	// reads counts pages that were read, not links.
+	reads *atomic.Int64
 }
 
 func (c crawler) Run(ctx context.Context, page string) ([]string, error) {
+	// Insert is atomic: of several crawlers that arrive at once, only one reads the page.
 	if !step.Insert(c.seen, page) {
-		return nil, nil // of several that come here at once, one goes on
+		return nil, nil
 	}
 	c.reads.Add(1)
 	if page == "nowhere" {
@@ -39,6 +42,7 @@ func (c crawler) Run(ctx context.Context, page string) ([]string, error) {
 		step.Append(c.failed, fmt.Sprintf("%s: %v", page, err))
 		return nil, nil
 	}, c)
+	// Four links are followed at a time. A page that fails is recorded and does not end the crawl.
 	below, err := step.Map(4, forgiving).Run(ctx, web[page])
 	return append(slices.Concat(below...), page), err
 }

@@ -13,11 +13,12 @@ import (
 	"symbio/agent/step"
 )
 
-// parrot is a model that says what it was asked, and a secret.
+// parrot is a model that repeats the question and leaks a secret.
 type parrot struct{}
 
 func (parrot) Name() string { return "parrot" }
 
+// Stream yields one chunk; a real model yields many.
 func (parrot) Stream(_ context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		asked := r.Messages[len(r.Messages)-1].Text
@@ -25,7 +26,8 @@ func (parrot) Stream(_ context.Context, r llm.Request) iter.Seq2[llm.Chunk, erro
 	}
 }
 
-// entrance lets questions in, tidied.
+// entrance is the gate in front of the model: it trims the question, and blocks one that is empty
+// or too long.
 func entrance(question string) (string, error) {
 	question = strings.TrimSpace(question)
 	switch {
@@ -37,7 +39,7 @@ func entrance(question string) (string, error) {
 	return question, nil
 }
 
-// exit lets no secrets out.
+// exit is the gate behind the model: it removes secrets from the answer.
 func exit(answer string) (string, error) {
 	before, _, found := strings.Cut(answer, " My key is ")
 	if found {

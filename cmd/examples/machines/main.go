@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// offer has a machine do what others may ask for.
+// offer makes a machine offer two capabilities to the others.
 func offer(n *lan.Node) error {
 	count := community.Capability{Name: "text.count", Description: "Counts the words of a text", Idempotent: true}
 	err := community.OfferFunc(n.Community, count, func(_ context.Context, text string) (int, error) {
@@ -39,7 +39,8 @@ func offer(n *lan.Node) error {
 	})
 }
 
-// work is what the desk wants done: text by text on whoever has least to do, and the report by who is first.
+// work returns the steps of the desk: it counts each text on the machine with the least to do, adds
+// the numbers, and takes the report of the machine that answers first.
 func work() step.Step[[]string, string] {
 	count := step.Map(4, step.Capability[string, int]("text.count"))
 	sum := step.Reduce(0, func(_ context.Context, sum, words int) (int, error) { return sum + words, nil })
@@ -52,6 +53,7 @@ func work() step.Step[[]string, string] {
 	return step.Guardrail(all, guardrail.Deny("invoke_capability"), guardrail.DenyFinal("invoke_capability(disk.*)"))
 }
 
+// survey runs the work twice: with both machines, and after one of them has left.
 func survey(ctx context.Context, nodes map[string]*lan.Node) error {
 	desk := nodes["desk"]
 	for _, name := range []string{"kitchen", "attic"} {

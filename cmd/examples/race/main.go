@@ -1,4 +1,4 @@
-// Command race asks three models the same and takes the first answer. The models are functions here, so that no key is
+// Command race asks three models the same and delay the first answer. The models are functions here, so that no key is
 // needed: one is down, one is slow, one is quick.
 package main
 
@@ -12,46 +12,47 @@ import (
 	"symbio/agent/step"
 )
 
-// delayedModel is a model that says its name after a while, or fails.
+// delayedModel is a model that answers with its name after a while, or fails.
 type delayedModel struct {
 	name  string
-	takes time.Duration
+	delay time.Duration
 	err   error
 }
 
 func (a delayedModel) Name() string { return a.name }
 
+// Stream waits for delay or the end of ctx and yields one chunk.
 func (a delayedModel) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		select {
 		case <-ctx.Done():
 			fmt.Println(a.name, "was cancelled")
 			yield(llm.Chunk{}, ctx.Err())
-		case <-time.After(a.takes):
+		case <-time.After(a.delay):
 			yield(llm.Chunk{Text: "this is " + a.name, Stop: llm.StopEnd}, a.err)
 		}
 	}
 }
 
-// askModel is a step that asks one model.
+// askModel returns a step that asks one model.
 func askModel(m llm.Model) step.Step[string, string] {
 	return step.With(step.Session{Model: m}, step.GenerateText(func(q string) string { return q }))
 }
 
 func main() {
 	down := delayedModel{name: "down", err: &llm.Error{Model: "down", Err: llm.ErrUnavailable}}
-	slow := delayedModel{name: "slow", takes: time.Hour}
-	quick := delayedModel{name: "quick", takes: time.Millisecond}
+	slow := delayedModel{name: "slow", delay: time.Hour}
+	quick := delayedModel{name: "quick", delay: time.Millisecond}
 	ctx := context.Background()
 
 	// The first success wins. The others are cancelled, and have ended when Run returns.
 	fmt.Println(step.Race(askModel(down), askModel(slow), askModel(quick)).Run(ctx, "who is there?"))
 
-	// When nobody succeeds in time it fails at once.
+	// When no model answers in time, the timeout is the error.
 	_, err := step.Timeout(20*time.Millisecond, step.Race(askModel(down), askModel(slow))).Run(ctx, "who is there?")
 	fmt.Println(err)
 
-	// When all fail, the error has the reasons of all.
+	// When all fail, the error joins their reasons.
 	_, err = step.Race(askModel(down), askModel(down)).Run(ctx, "who is there?")
 	fmt.Println(err)
 }

@@ -1,9 +1,9 @@
-// Package lan gives an example a few real nodes: each with its own key and certificate, on the loopback interface, over
-// gRPC and mutual TLS, all in one process.
+// Package lan starts a few real nodes for an example: each has its own key and certificate, and
+// they talk over gRPC and mutual TLS on the loopback interface, all in one process.
 //
-// The one idea: an example says what the nodes do, and not how they are made. They know each other's addresses, so
-// nothing is announced or searched. All nodes of the example may call each other. When Run returns nothing is left, on
-// the disk neither.
+// An example says what nodes do, not how they are made. The nodes know each other's addresses, so
+// there is no discovery. All of them may call each other. When Run returns, nothing is left on the
+// disk.
 package lan
 
 import (
@@ -22,19 +22,19 @@ import (
 	"symbio/transport/grpcpeer"
 )
 
-// Node is one node of the example.
+// Node is one node of an example.
 type Node struct {
 	*community.Community
 	ID community.NodeID
-	// Stop has it leave, and waits for it; it may be called again.
+	// Stop makes the node leave and waits until it has. Further calls return at once.
 	Stop func()
 
 	network *grpcpeer.Network
 	err     error
 }
 
-// Run starts a node for each name, waits until they see each other, and has work done with them. It returns when all
-// have ended; the error is work's, or what a node ended with.
+// Run starts a node for each name, waits until all see each other, calls work, and stops them. It
+// returns the error of work, or of a node that failed.
 func Run(ctx context.Context, work func(ctx context.Context, nodes map[string]*Node) error, names ...string) (err error) {
 	dir, err := os.MkdirTemp("", "symbio-example-")
 	if err != nil {
@@ -69,6 +69,7 @@ func Run(ctx context.Context, work func(ctx context.Context, nodes map[string]*N
 	return work(ctx, nodes)
 }
 
+// start makes the key and certificate of one node and runs it in a goroutine, which Stop waits for.
 func start(ctx context.Context, authority *identity.Authority, dir, name string) (*Node, error) {
 	key, err := identity.LoadOrCreateKey(filepath.Join(dir, "key.pem"))
 	if err != nil {
@@ -85,14 +86,15 @@ func start(ctx context.Context, authority *identity.Authority, dir, name string)
 	ctx, stop := context.WithCancel(ctx)
 	n := &Node{ID: self.ID(), network: network}
 	n.Community = community.New(community.Config{Node: n.ID, Name: name, Network: network,
-		Authorize: func(community.Peer, community.Call) error { return nil }}) // whoever has a certificate of this example
+		Authorize: func(community.Peer, community.Call) error { return nil }})
 	var running sync.WaitGroup
 	running.Go(func() { n.err = n.Community.Run(ctx) })
 	n.Stop = func() { stop(); running.Wait() }
 	return n, nil
 }
 
-// meet tells a node where the others are, and waits until it sees them.
+// meet tells a node the addresses of the others, and waits until it sees them. It subscribes first,
+// so that no change is missed.
 func (n *Node) meet(ctx context.Context, all map[string]*Node) error {
 	changes := n.Subscribe()
 	defer changes.Close()
@@ -114,11 +116,12 @@ func (n *Node) meet(ctx context.Context, all map[string]*Node) error {
 	return nil
 }
 
+// sees reports whether the node with that id is available.
 func (n *Node) sees(id community.NodeID) bool {
 	return slices.ContainsFunc(n.Members(), func(m community.Member) bool { return m.ID == community.MemberID(id) && m.Available })
 }
 
-// Provided waits until a node sees that many others provide a capability.
+// Provided waits until at least by members provide a capability.
 func (n *Node) Provided(ctx context.Context, capability string, by int) error {
 	changes := n.Subscribe()
 	defer changes.Close()

@@ -279,6 +279,8 @@ func cmdAgentsValidate(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// validateAgents checks each definition and prints its verdict as it is reached. Names of tools,
+// skills, models and MCP servers are checked against what a node started here would have.
 func validateAgents(ctx context.Context, env *command.Env, opts node.Config, args []string) error {
 	files, err := definitionFiles(args)
 	if err != nil {

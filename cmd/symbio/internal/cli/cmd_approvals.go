@@ -18,6 +18,8 @@ import (
 	"symbio/security/visible"
 )
 
+// cmdApprovals returns the command approvals, which groups the commands for decisions that wait for
+// a person.
 func cmdApprovals(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "approvals",
@@ -28,6 +30,8 @@ func cmdApprovals(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// cmdApprovalsList returns the command approvals list. It shows what waits on all nodes that let
+// this one see it.
 func cmdApprovalsList(env *command.Env) *cobra.Command {
 	var here bool
 	cmd := &cobra.Command{
@@ -46,7 +50,7 @@ func cmdApprovalsList(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// printApprovalProblems says which nodes did not show what waits there: a line for each reason.
+// printApprovalProblems prints which nodes did not show what waits there, one line for each reason.
 func printApprovalProblems(env *command.Env, problems []*symbiov1.ApprovalsProblem) {
 	nodes := map[string][]string{}
 	for _, p := range problems {
@@ -57,11 +61,14 @@ func printApprovalProblems(env *command.Env, problems []*symbiov1.ApprovalsProbl
 	}
 }
 
+// approvalRow returns the columns of one decision. Everything that another node can choose is
+// escaped.
 func approvalRow(p *symbiov1.Approval) []string {
 	return []string{p.GetId(), p.GetNodeName(), command.Chain(p.GetName(), p.GetFor()), visible.Escape(p.GetTool()), command.PlainJSON(approvalArgs(p)), timeLeft(p), visible.Escape(p.GetWhy())}
 }
 
-// approvalArgs returns the arguments of the call; null when they are too long to be shown.
+// approvalArgs returns the arguments of the call; null when the node left them out because they are
+// too long.
 func approvalArgs(p *symbiov1.Approval) json.RawMessage {
 	if len(p.GetArgs()) == 0 {
 		return json.RawMessage("null")
@@ -69,7 +76,7 @@ func approvalArgs(p *symbiov1.Approval) json.RawMessage {
 	return p.GetArgs()
 }
 
-// timeLeft returns the time until the node makes the decision; "" when there is no deadline.
+// timeLeft returns the time until the node denies the call by itself; "" when there is no deadline.
 func timeLeft(p *symbiov1.Approval) string {
 	if p.GetDeadline().GetSeconds() <= 0 {
 		return ""
@@ -77,6 +84,8 @@ func timeLeft(p *symbiov1.Approval) string {
 	return time.Until(p.GetDeadline().AsTime()).Round(time.Second).String()
 }
 
+// cmdApprovalsShow returns the command approvals show, which prints all that a person needs for the
+// decision.
 func cmdApprovalsShow(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "show ID",
@@ -100,7 +109,7 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 	}
 }
 
-// lastingRulesText says what an answer that lasts would keep.
+// lastingRulesText returns the rules that an answer with --lasting would keep, a line each.
 func lastingRulesText(rules []string) string {
 	var b strings.Builder
 	for _, r := range rules {
@@ -109,6 +118,7 @@ func lastingRulesText(rules []string) string {
 	return b.String()
 }
 
+// cmdApprovalsAllow returns the command approvals allow.
 func cmdApprovalsAllow(env *command.Env) *cobra.Command {
 	var r symbiov1.AnswerRequest
 	cmd := &cobra.Command{
@@ -121,6 +131,7 @@ func cmdApprovalsAllow(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// cmdApprovalsDeny returns the command approvals deny.
 func cmdApprovalsDeny(env *command.Env) *cobra.Command {
 	var r symbiov1.AnswerRequest
 	cmd := &cobra.Command{
@@ -132,8 +143,8 @@ func cmdApprovalsDeny(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// answerApproval answers one decision, and says which: the id holds a part of the digest of what was shown, so it is
-// that one or none.
+// answerApproval returns a RunE that answers one decision. No digest is sent: the id contains a
+// part of it, so the answer is about the call that was shown or about none.
 func answerApproval(env *command.Env, r *symbiov1.AnswerRequest, allow bool) func(*cobra.Command, []string) error {
 	return env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
 		if r.Always && r.Lasting {
@@ -156,6 +167,8 @@ func answerApproval(env *command.Env, r *symbiov1.AnswerRequest, allow bool) fun
 	})
 }
 
+// cmdApprovalsRules returns the command approvals rules, which lists the calls that are allowed for
+// good.
 func cmdApprovalsRules(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "rules",
@@ -170,6 +183,7 @@ func cmdApprovalsRules(env *command.Env) *cobra.Command {
 	}
 }
 
+// ruleRow returns the columns of one rule, and why it is not in force if it is not.
 func ruleRow(r *symbiov1.LastingRule) []string {
 	counts := "in force"
 	if !r.GetInForce() {
@@ -179,6 +193,7 @@ func ruleRow(r *symbiov1.LastingRule) []string {
 	return []string{r.GetId(), visible.Escape(r.GetRule()), visible.Escape(r.GetDir()), since, r.GetBy(), counts}
 }
 
+// cmdApprovalsForget returns the command approvals forget, which removes one of those rules.
 func cmdApprovalsForget(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "forget ID",

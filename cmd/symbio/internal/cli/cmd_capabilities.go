@@ -12,7 +12,7 @@ import (
 	"symbio/security/visible"
 )
 
-// capabilityJSON is a capability in the output; the names are a contract. A schema that is null takes
+// capabilityJSON is one capability. The JSON names are a contract. A schema that is null accepts
 // anything.
 type capabilityJSON struct {
 	Name        string          `json:"name"`
@@ -26,6 +26,7 @@ type capabilityJSON struct {
 	Output      json.RawMessage `json:"output"`
 }
 
+// cmdCapabilities returns the command capabilities.
 func cmdCapabilities(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "capabilities [NAME]",
@@ -47,6 +48,7 @@ func cmdCapabilities(env *command.Env) *cobra.Command {
 	}
 }
 
+// capabilityRow returns the columns of one capability, with the first line of its description.
 func capabilityRow(c *symbiov1.OfferedCapability) []string {
 	idempotent := "no"
 	if c.GetCapability().GetIdempotent() {
@@ -56,6 +58,7 @@ func capabilityRow(c *symbiov1.OfferedCapability) []string {
 	return []string{c.GetCapability().GetName(), nodeText(c), availabilityText(c), idempotent, visible.TruncateRunes(description, 80)}
 }
 
+// toCapability returns a capability as it stands in the output.
 func toCapability(c *symbiov1.OfferedCapability) capabilityJSON {
 	p := c.GetCapability()
 	return capabilityJSON{
@@ -64,7 +67,7 @@ func toCapability(c *symbiov1.OfferedCapability) capabilityJSON {
 	}
 }
 
-// orNull is a schema as it may stand in the output.
+// orNull returns a schema, or null if there is none.
 func orNull(schema []byte) json.RawMessage {
 	if len(schema) == 0 {
 		return json.RawMessage("null")

@@ -7,6 +7,8 @@ import (
 	"symbio/cmd/symbio/internal/command"
 )
 
+// cmdConfig returns the command config, which prints every value of the configuration in force with
+// its origin.
 func cmdConfig(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -27,7 +29,8 @@ func cmdConfig(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// clusterListen puts in where a node of a cluster listens, if the configuration does not say.
+// clusterListen sets the address on which a node of a cluster listens, if the configuration does
+// not: `symbio config` shows the address that the node will use.
 func clusterListen(env *command.Env, file string, c *config.Config, from config.Origins) error {
 	if _, isSet := from["node.listen"]; isSet {
 		return nil
@@ -45,6 +48,7 @@ func clusterListen(env *command.Env, file string, c *config.Config, from config.
 	return nil
 }
 
+// printConfig prints the values in the order of their keys.
 func printConfig(env *command.Env, c config.Config, from config.Origins) error {
 	values, err := c.Values(from)
 	if err != nil {

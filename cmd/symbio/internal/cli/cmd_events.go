@@ -18,6 +18,8 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
+// cmdEvents returns the command events, which prints the events of a node until it is interrupted.
+// --since starts with past events that the node still has in memory.
 func cmdEvents(env *command.Env) *cobra.Command {
 	var since time.Duration
 	var agent string
@@ -51,7 +53,7 @@ func cmdEvents(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// printEvent prints an event as JSON, or as one line for a person.
+// printEvent prints an event as JSON, or as one line for people.
 func printEvent(env *command.Env, e event.Event) error {
 	if env.JSON {
 		return env.PrintLine(e)
@@ -60,7 +62,8 @@ func printEvent(env *command.Env, e event.Event) error {
 	return err
 }
 
-// endOfStream is the error of a stream without an end of its own: nil when this process ended it.
+// endOfStream returns the error of a stream that has no end of its own: nil when this process ended
+// it or the node closed it, else err.
 func endOfStream(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) || ctx.Err() != nil && status.Code(err) == codes.Canceled {
 		return nil

@@ -20,6 +20,8 @@ import (
 	"symbio/security/visible"
 )
 
+// cmdInvoke returns the command invoke, which calls a capability of another node. It passes the
+// variables TRACEPARENT and TRACESTATE on, so that the call is part of the caller's trace.
 func cmdInvoke(env *command.Env) *cobra.Command {
 	var timeout time.Duration
 	var on string
@@ -55,19 +57,22 @@ func cmdInvoke(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// invokeResultJSON is a capability's result.
+// invokeResultJSON is the result of a capability. The JSON names are a contract.
 type invokeResultJSON struct {
-	Type     string          `json:"type,omitempty"` // in a stream
+	// Type is "result" in a stream, else missing.
+	Type     string          `json:"type,omitempty"`
 	Result   json.RawMessage `json:"result"`
 	Node     string          `json:"node"`
 	NodeName string          `json:"node_name"`
 }
 
+// toInvokeResult returns a reply as it stands in the output.
 func toInvokeResult(r *symbiov1.CallReply) invokeResultJSON {
 	return invokeResultJSON{Result: command.PayloadJSON(r.GetData()), Node: r.GetNode(), NodeName: r.GetNodeName()}
 }
 
-// invokeStream invokes a capability and shows what is heard of it until it is done.
+// invokeStream calls a capability and prints progress and output as they come, until the result. A
+// stream without a result is an error.
 func invokeStream(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.CallRequest) error {
 	stream, err := client.CallStream(ctx, req)
 	if err != nil {
@@ -93,16 +98,18 @@ func invokeStream(ctx context.Context, env *command.Env, client symbiov1.Control
 	}
 }
 
-// streamPrinter shows the events of one call.
+// streamPrinter prints the events of one call.
 type streamPrinter struct {
 	env *command.Env
-	// printed is the end of the output so far: as much as a result could repeat.
+	// printed holds the end of the output so far, at most 2*maxPrinted bytes: enough to tell
+	// whether the result repeats it.
 	printed []byte
 }
 
-// maxPrinted is how many bytes of the output are remembered; no result has more.
+// maxPrinted is the largest result of a capability, in bytes.
 const maxPrinted = 4 << 20
 
+// text prints an event for people: output to standard output, progress to standard error.
 func (s *streamPrinter) text(e *symbiov1.CallEvent) error {
 	switch {
 	case e.GetReply() != nil:
@@ -118,7 +125,8 @@ func (s *streamPrinter) text(e *symbiov1.CallEvent) error {
 	}
 	p := e.GetProgress()
 	if p == nil {
-		return nil // of a later version
+		// An event of a type that a later version added.
+		return nil
 	}
 	line := terminal.Printable(p.GetMessage())
 	if p.GetTotal() > 0 && !strings.Contains(line, "%") {
@@ -128,7 +136,8 @@ func (s *streamPrinter) text(e *symbiov1.CallEvent) error {
 	return err
 }
 
-// result prints the result, unless it is what was printed last.
+// result prints the result, unless it repeats what was printed last. Many capabilities stream their
+// output and then return all of it.
 func (s *streamPrinter) result(data []byte) error {
 	if err := s.lineBreak(); err != nil {
 		return err
@@ -139,7 +148,7 @@ func (s *streamPrinter) result(data []byte) error {
 	return s.env.PrintPayload(data)
 }
 
-// lineBreak ends the line that output ended in the middle of.
+// lineBreak ends a line that the output left unfinished.
 func (s *streamPrinter) lineBreak() error {
 	if n := len(s.printed); n == 0 || s.printed[n-1] == '\n' {
 		return nil
@@ -148,7 +157,7 @@ func (s *streamPrinter) lineBreak() error {
 	return err
 }
 
-// plainText is an answer's text: that of a JSON string, else as it is.
+// plainText returns the text of a payload: that of a JSON string, else the payload itself.
 func plainText(data []byte) []byte {
 	var text string
 	if json.Unmarshal(data, &text) == nil {
@@ -157,7 +166,8 @@ func plainText(data []byte) []byte {
 	return data
 }
 
-// terminalText is text of another node as a terminal may have it; a file or a pipe gets it as it is.
+// terminalText removes from another node's output what could control the terminal. A file or a pipe
+// gets all bytes.
 func terminalText(env *command.Env, data []byte) []byte {
 	if !env.OutIsTerminal {
 		return data
@@ -170,6 +180,7 @@ func terminalText(env *command.Env, data []byte) []byte {
 	}, data)
 }
 
+// json prints an event as one JSON object.
 func (s *streamPrinter) json(e *symbiov1.CallEvent) error {
 	switch {
 	case e.GetReply() != nil:
@@ -192,6 +203,9 @@ func (s *streamPrinter) json(e *symbiov1.CallEvent) error {
 	return nil
 }
 
+// progressLine and outputLine are lines of `symbio invoke --stream --json`. The names are a
+// contract. Total is missing while it is not known; Missed counts events that were dropped before
+// this one because the reader was too slow.
 type progressLine struct {
 	Type    string  `json:"type"`
 	Message string  `json:"message"`
@@ -200,6 +214,7 @@ type progressLine struct {
 	Missed  uint64  `json:"missed,omitempty"`
 }
 
+// outputLine is a part of the output: Text if it is UTF-8, else Base64.
 type outputLine struct {
 	Type        string `json:"type"`
 	Text        string `json:"text,omitempty"`

@@ -18,6 +18,8 @@ import (
 	"symbio/security/visible"
 )
 
+// cmdMCP returns the command mcp, which groups the commands for MCP servers. They use servers of
+// their own process and need no running node.
 func cmdMCP(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "mcp",
@@ -28,7 +30,8 @@ func cmdMCP(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// withMCP does something with the servers that a node here would have, and ends them.
+// withMCP calls do with the MCP servers that a node started here would have, and stops those that
+// do started.
 func withMCP(ctx context.Context, env *command.Env, file string, do func(context.Context, *mcp.Manager) error) error {
 	opts, err := agentOptions(env, file)
 	if err != nil {
@@ -46,7 +49,7 @@ func withMCP(ctx context.Context, env *command.Env, file string, do func(context
 	return do(ctx, m.Manager)
 }
 
-// mcpServerJSON is a server in the output; the names are a contract.
+// mcpServerJSON is one server. The JSON names are a contract.
 type mcpServerJSON struct {
 	Name    string   `json:"name"`
 	Prefix  string   `json:"prefix"`
@@ -62,6 +65,8 @@ type mcpServerJSON struct {
 	Notes   []string `json:"notes,omitempty"`
 }
 
+// cmdMCPList returns the command mcp list. With --start every server is started, and the exit
+// status is 1 if one fails.
 func cmdMCPList(env *command.Env) *cobra.Command {
 	var file string
 	var start bool
@@ -92,6 +97,7 @@ func cmdMCPList(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// listMCP prints servers, and the notes about their entries on standard error.
 func listMCP(env *command.Env, all []mcp.Status) error {
 	for _, s := range all {
 		for _, note := range s.Notes {
@@ -101,6 +107,7 @@ func listMCP(env *command.Env, all []mcp.Status) error {
 	return command.PrintList(env, command.Map(all, serverOf), []string{"NAME", "TYPE", "STATE", "TOOLS", "RULE", "AT", "WHY"}, mcpServerJSON.row)
 }
 
+// serverOf returns a server as it stands in the output.
 func serverOf(s mcp.Status) mcpServerJSON {
 	target := s.Server.URL
 	if s.Server.Type == mcp.Stdio {
@@ -111,6 +118,7 @@ func serverOf(s mcp.Status) mcpServerJSON {
 	}
 }
 
+// row returns the columns of one server. The number of tools is known only of one that is ready.
 func (s mcpServerJSON) row() []string {
 	tools := ""
 	if s.State == string(mcp.Ready) {
@@ -132,6 +140,8 @@ type mcpToolJSON struct {
 	Changed bool `json:"changed"`
 }
 
+// cmdMCPTools returns the command mcp tools. Servers that fail are noted on standard error; the
+// command fails only if none has any tool.
 func cmdMCPTools(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -157,6 +167,7 @@ func cmdMCPTools(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// listMCPTools prints tools, and marks those that changed since they were first listed.
 func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
 	list := command.Map(tools, func(t *mcp.Tool) mcpToolJSON {
 		spec := t.Spec()
@@ -171,6 +182,8 @@ func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
 	})
 }
 
+// cmdMCPCall returns the command mcp call. No rule is checked, because the person calls the tool,
+// not an agent. An interrupt cancels the call on the server.
 func cmdMCPCall(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -201,6 +214,7 @@ func cmdMCPCall(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// printProgress prints the progress of a call on standard error.
 func printProgress(env *command.Env, p community.Progress) {
 	text := terminal.Printable(p.Message)
 	if p.Total > 0 {
@@ -211,6 +225,7 @@ func printProgress(env *command.Env, p community.Progress) {
 	env.Notef("progress: %s", text)
 }
 
+// printMCP prints the answer of a tool, and returns an error if the tool reports one.
 func printMCP(env *command.Env, answer mcp.Answer) error {
 	var err error
 	if env.JSON {
@@ -224,7 +239,8 @@ func printMCP(env *command.Env, answer mcp.Answer) error {
 	return err
 }
 
-// mcpError gives an error of a server its exit status.
+// mcpError gives an error of the servers its exit status: 4 for an unknown server or tool, 5 for a
+// server that cannot be used.
 func mcpError(err error) error {
 	switch {
 	case errors.Is(err, mcp.ErrUnknown):
@@ -235,6 +251,8 @@ func mcpError(err error) error {
 	return err
 }
 
+// cmdMCPTrust returns the command mcp trust. It trusts one entry of a project's list by its hash,
+// so that a changed entry is asked about again.
 func cmdMCPTrust(env *command.Env) *cobra.Command {
 	var revoke, tools bool
 	var hash, file string
@@ -256,6 +274,7 @@ func cmdMCPTrust(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// acceptTools accepts the descriptions of a server's tools as they are now.
 func acceptTools(ctx context.Context, env *command.Env, file, server string) error {
 	return withMCP(ctx, env, file, func(ctx context.Context, m *mcp.Manager) error {
 		tools, err := m.ToolsOf(ctx, server)
@@ -269,6 +288,8 @@ func acceptTools(ctx context.Context, env *command.Env, file, server string) err
 	})
 }
 
+// trustMCP trusts the entry of that name after a yes or by its hash, or revokes the trust. Only
+// servers of a project need it: those in the user's own file are the user's choice.
 func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, revoke bool) error {
 	opts, err := agentOptions(env, file)
 	if err != nil {
@@ -309,7 +330,8 @@ func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, re
 	return env.Printf("%s is trusted\n", s.Name)
 }
 
-// confirmMCP shows an entry and asks the person.
+// confirmMCP shows an entry and asks the person. Without a terminal it is a usage error that says
+// how a script can trust it.
 func confirmMCP(ctx context.Context, env *command.Env, s mcp.Server) error {
 	fmt.Fprintf(env.Out, "%s (%s:%d)\n", terminal.Printable(s.Name), terminal.Printable(s.File), s.Line)
 	for _, line := range strings.Split(s.Text, "\n") {

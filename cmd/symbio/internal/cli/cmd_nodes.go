@@ -12,6 +12,7 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
+// cmdNodes returns the command nodes.
 func cmdNodes(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "nodes",
@@ -27,6 +28,7 @@ func cmdNodes(env *command.Env) *cobra.Command {
 	}
 }
 
+// nodeRow returns the columns of one node; the round-trip time is empty until it is measured.
 func nodeRow(n *symbiov1.Node) []string {
 	rtt := ""
 	if n.GetRttMs() > 0 {

@@ -21,6 +21,8 @@ import (
 	"symbio/security/sandbox"
 )
 
+// cmdPermissions returns the command permissions, which groups the commands that explain and test
+// rules. They need no running node.
 func cmdPermissions(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "permissions",
@@ -31,24 +33,26 @@ func cmdPermissions(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// verdictJSON is a verdict in the output; the names are a contract.
+// verdictJSON is the verdict on a call. The JSON names are a contract.
 type verdictJSON struct {
 	Verdict string `json:"verdict"`
 	Stage   string `json:"stage"`
 	Rule    string `json:"rule"`
 	Source  string `json:"source"`
 	Why     string `json:"why"`
-	// At is where the rule stands: FILE:LINE:COLUMN or "preset NAME".
+	// At is where the rule stands: FILE:LINE:COLUMN, or "preset NAME".
 	At string `json:"at"`
-	// Change is what would give another verdict: rules to add, and what they give. Never says why none can.
+	// Change has the rules to add for another verdict, and Gives that verdict. Wider says what else
+	// they would allow. Never says why no rule can change the verdict.
 	Change []permission.Change `json:"change"`
 	Gives  string              `json:"gives"`
 	Wider  string              `json:"wider,omitempty"`
 	Never  string              `json:"never,omitempty"`
-	// Kept is how commands are kept from denied files.
+	// Kept says how a command is prevented from reading files that a rule denies.
 	Kept string `json:"kept,omitempty"`
 }
 
+// verdictOf returns an explanation as it stands in the output.
 func verdictOf(e permission.Explanation) verdictJSON {
 	v := e.Verdict
 	out := verdictJSON{Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Why: v.Why, At: e.At, Change: append([]permission.Change{}, e.Changes...), Wider: e.Wider, Never: e.Never}
@@ -58,6 +62,8 @@ func verdictOf(e permission.Explanation) verdictJSON {
 	return out
 }
 
+// cmdPermissionsCheck returns the command permissions check, which explains the verdict on one call
+// without running it. Its exit status is 0 whatever the verdict is.
 func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 	var file, rules string
 	cmd := &cobra.Command{
@@ -76,6 +82,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// Preparing a sandbox is slow, and only calls with denied files need one.
 			box := sync.OnceValue(func() *sandbox.Box { return opts.Holds(cmd.Context()) })
 			call.Kept = func(d *permission.Denied) bool { _, kept := opts.Kept(box(), d); return kept }
 			e := permission.Chain{{Name: "check", Policy: policy}}.Explain(call)
@@ -107,7 +114,8 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// toolCall reads the arguments as the call of a tool would have them.
+// toolCall returns the call of a tool with the arguments in text, in the current directory. text is
+// a JSON object, "" for none, or "-" for standard input; anything else is wrong usage.
 func toolCall(env *command.Env, name, text string) (permission.Call, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -129,7 +137,7 @@ func toolCall(env *command.Env, name, text string) (permission.Call, error) {
 	return call, nil
 }
 
-// policyOf is the policy of a file of rules, or the configured one.
+// policyOf returns the policy of the rules in file, else that of the configuration.
 func policyOf(env *command.Env, config, file string) (permission.Policy, error) {
 	if file == "" {
 		c, _, err := env.LoadConfig(config)
@@ -155,6 +163,8 @@ func policyOf(env *command.Env, config, file string) (permission.Policy, error) 
 	return policy, nil
 }
 
+// cmdPermissionsTest returns the command permissions test. Its exit status is 1 if any case has
+// another verdict than the expected one.
 func cmdPermissionsTest(env *command.Env) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
@@ -179,7 +189,8 @@ func cmdPermissionsTest(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// tally judges files of cases and counts.
+// tally judges files of cases and counts the results. Cases for other operating systems are skipped
+// and counted apart.
 type tally struct {
 	env   *command.Env
 	world *cases.World
@@ -188,6 +199,7 @@ type tally struct {
 	judged, differ, elsewhere int
 }
 
+// judgeFile judges all cases of a file; "-" is standard input.
 func (t *tally) judgeFile(ctx context.Context, name string) error {
 	var from io.Reader = t.env.In
 	if name != "-" {
@@ -211,7 +223,7 @@ func (t *tally) judgeFile(ctx context.Context, name string) error {
 			continue
 		}
 		r, err := t.world.Judge(c)
-		if err != nil { // the others can still be judged
+		if err != nil {
 			r = cases.Result{ID: c.ID, Expect: c.Expect, Why: "It cannot be judged: " + config.Plain(err)}
 		}
 		if err := t.print(c, r); err != nil {
@@ -221,6 +233,7 @@ func (t *tally) judgeFile(ctx context.Context, name string) error {
 	return nil
 }
 
+// print counts a result and prints it if it differs, or always with --all.
 func (t *tally) print(c cases.Case, r cases.Result) error {
 	t.judged++
 	if !r.OK {
@@ -243,6 +256,8 @@ func (t *tally) print(c cases.Case, r cases.Result) error {
 	return err
 }
 
+// printTotals prints the totals, and returns an error if a case differed. After an earlier error it
+// prints nothing.
 func (t *tally) printTotals(broken error) error {
 	if broken != nil {
 		return nil

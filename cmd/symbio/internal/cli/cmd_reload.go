@@ -11,6 +11,9 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
+// cmdReload returns the command reload. It prints which keys took effect, and on standard error
+// those that need a restart. A mistake in the file is an error, and the old configuration stays in
+// force.
 func cmdReload(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "reload",

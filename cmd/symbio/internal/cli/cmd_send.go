@@ -12,10 +12,11 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// defaultTimeout is how long a call waits that was given no --timeout: long enough for an agent's
-// task on a slow model.
+// defaultTimeout is how long a call waits without --timeout. It is long enough for an agent's task
+// on a slow model.
 const defaultTimeout = 5 * time.Minute
 
+// cmdSend returns the command send, which sends a perception to a member and prints the reply.
 func cmdSend(env *command.Env) *cobra.Command {
 	var timeout time.Duration
 	var noReply bool

@@ -10,7 +10,8 @@ import (
 	"symbio/cmd/symbio/internal/demo"
 )
 
-// cmdServeReports is the MCP server that the tour's node b runs.
+// cmdServeReports returns the hidden command serve-reports, the MCP server that node b of the tour
+// starts.
 func cmdServeReports(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:    "serve-reports",

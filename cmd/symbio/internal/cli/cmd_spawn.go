@@ -9,6 +9,7 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
+// cmdSpawn returns the command spawn, which starts an agent on the node of the current directory.
 func cmdSpawn(env *command.Env) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
@@ -31,6 +32,8 @@ func cmdSpawn(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// cmdTerminate returns the command terminate, which ends an agent and its sub-agents. Only agents
+// of the node itself can be terminated.
 func cmdTerminate(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "terminate MEMBER",
@@ -45,6 +48,7 @@ func cmdTerminate(env *command.Env) *cobra.Command {
 	}
 }
 
+// printMember prints a member and what was done with it.
 func printMember(env *command.Env, m *symbiov1.LocatedMember, done string) error {
 	if env.JSON {
 		return env.PrintJSON(m)

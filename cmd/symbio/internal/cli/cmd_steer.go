@@ -13,6 +13,9 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
+// cmdSteer returns the command steer, which gives a text to an agent while it works. It waits until
+// the text is delivered. Its exit status is 1 if the text came back undelivered, and 5 after
+// --timeout.
 func cmdSteer(env *command.Env) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -39,6 +42,7 @@ func cmdSteer(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// printReceipt prints what became of the text, and returns an error if it was not delivered.
 func printReceipt(env *command.Env, r *symbiov1.SteerReply) (err error) {
 	returned := r.GetOutcome() == "returned"
 	if env.JSON {

@@ -22,6 +22,8 @@ import (
 	"symbio/security/visible"
 )
 
+// cmdTools returns the command tools, which groups the commands for the tools of agents. They need
+// no running node.
 func cmdTools(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "tools",
@@ -32,24 +34,26 @@ func cmdTools(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// toolFlags are those of both commands.
+// toolFlags are the flags of both commands.
 type toolFlags struct {
 	config, agent string
 }
 
+// add registers the flags with cmd.
 func (f *toolFlags) add(a *command.Env, cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration file")
 	cmd.Flags().StringVar(&f.agent, "agent", "general", "the definition of the agent")
 	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents(a)) // the flag is there
 }
 
-// toolJSON is a tool in the output; the names are a contract.
+// toolJSON is one tool. The JSON names are a contract.
 type toolJSON struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Input       json.RawMessage `json:"input"`
 }
 
+// cmdToolsList returns the command tools list.
 func cmdToolsList(env *command.Env) *cobra.Command {
 	var flags toolFlags
 	var servers bool
@@ -83,6 +87,7 @@ func cmdToolsList(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// listTools prints tools, with the first line of their descriptions for people.
 func listTools(env *command.Env, specs []llm.ToolSpec) error {
 	list := command.Map(specs, func(s llm.ToolSpec) toolJSON { return toolJSON{s.Name, s.Description, s.Schema} })
 	return command.PrintList(env, list, []string{"NAME", "DESCRIPTION"}, func(t toolJSON) []string {
@@ -91,13 +96,15 @@ func listTools(env *command.Env, specs []llm.ToolSpec) error {
 	})
 }
 
-// toolResultJSON is what came of a call in the output; the names are a contract.
+// toolResultJSON is the result of a call. The JSON names are a contract.
 type toolResultJSON struct {
 	Text    string `json:"text"`
 	IsError bool   `json:"is_error"`
 	Denied  bool   `json:"denied"`
 }
 
+// cmdToolsCall returns the command tools call, which runs one tool with the permissions and the
+// sandbox of an agent. Its exit status is 3 if the call is denied, and 1 if the tool fails.
 func cmdToolsCall(env *command.Env) *cobra.Command {
 	var flags toolFlags
 	var allow []string
@@ -127,7 +134,8 @@ func cmdToolsCall(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// readArgs reads the arguments of a call.
+// readArgs returns the arguments of a call: text, or standard input for "-". They must be a JSON
+// object; anything else is wrong usage.
 func readArgs(env *command.Env, text string) (json.RawMessage, error) {
 	if text == "-" {
 		data, err := io.ReadAll(env.In)
@@ -145,6 +153,7 @@ func readArgs(env *command.Env, text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
+// parseRules parses the rules of --yes-to. A wrong one is wrong usage.
 func parseRules(texts []string) (rules []permission.Rule, err error) {
 	for _, text := range texts {
 		r, err := permission.ParseRule(text)
@@ -156,7 +165,8 @@ func parseRules(texts []string) (rules []permission.Rule, err error) {
 	return rules, nil
 }
 
-// callTool makes a call and shows what came of it.
+// callTool calls one tool as the agent of that definition would, and prints the result. allow are
+// additional rules for this call.
 func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name string, allow []permission.Rule, call llm.ToolCall) error {
 	d, err := o.Definition(name)
 	if err != nil {
@@ -171,6 +181,7 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 			printProgress(env, community.Progress{Message: e.Text, Done: e.Done, Total: e.Total})
 		}
 	}
+	// Only a tool of an MCP server needs the servers to be started.
 	look := ctx
 	if strings.HasPrefix(call.Name, "mcp__") {
 		look = node.WithServers(ctx)
@@ -189,6 +200,7 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 	return printToolResult(env, result, refused)
 }
 
+// printToolResult prints a result. refused says that a rule or the person denied the call.
 func printToolResult(env *command.Env, r llm.ToolResult, refused bool) error {
 	if env.JSON {
 		if err := env.PrintJSON(toolResultJSON{r.Text, r.IsError, refused}); err != nil {
@@ -208,7 +220,8 @@ func printToolResult(env *command.Env, r llm.ToolResult, refused bool) error {
 	return nil
 }
 
-// approver asks the person at the terminal; nil when there is none.
+// approver returns a function that asks the person at the terminal about a call; nil without a
+// terminal, so that calls which need approval are denied.
 func approver(env *command.Env) func(context.Context, agent.ApprovalRequest) tool.Answer {
 	if !env.InIsTerminal {
 		return nil

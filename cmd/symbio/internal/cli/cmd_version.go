@@ -6,6 +6,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 )
 
+// cmdVersion returns the command version. `symbio --version` prints the same.
 func cmdVersion(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "version",
@@ -14,6 +15,7 @@ func cmdVersion(env *command.Env) *cobra.Command {
 	}
 }
 
+// printVersion prints what this build knows of itself.
 func printVersion(env *command.Env) error {
 	v := command.Version()
 	if env.JSON {

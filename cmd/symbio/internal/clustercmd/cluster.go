@@ -28,6 +28,8 @@ func New(env *command.Env) *cobra.Command {
 		Args: command.NoArgs,
 		RunE: command.RequireSubcommand,
 	}
+	// These commands are about a node that need not run, so they name it by its configuration; the
+	// others ask a running node.
 	for _, named := range []*cobra.Command{cmdClusterInit(env, &file), cmdClusterToken(env, &file), cmdClusterStatus(env, &file), cmdClusterLeave(env, &file)} {
 		named.Flags().StringVar(&file, "config", "", "the configuration that names the node, as for symbio up")
 		cmd.AddCommand(named)
@@ -36,7 +38,7 @@ func New(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// tokenJSON is a token in the output; the names are a contract.
+// tokenJSON is a token as it is printed. The JSON names are a contract.
 type tokenJSON struct {
 	Cluster string    `json:"cluster"`
 	Tag     string    `json:"tag"`
@@ -48,6 +50,9 @@ type tokenJSON struct {
 	Expires time.Time `json:"expires"`
 }
 
+// cmdClusterInit returns the command cluster init. It makes the authority and the certificate of
+// this node, and prints the line that joins another machine. A node that runs here becomes a node
+// of the cluster.
 func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 	var name, listen string
 	cmd := &cobra.Command{
@@ -59,7 +64,9 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 				return err
 			}
 			if c, from, err := env.LoadConfig(*file); err == nil && listen == "" && from["node.listen"] != "" {
-				listen = c.Node.Listen // where the node will listen, whatever it is told here
+				// The node will listen where its configuration says, so the token must name that
+				// address.
+				listen = c.Node.Listen
 			}
 			id, err := state.Node(member).InitCluster(name, listen)
 			if err != nil {
@@ -79,6 +86,7 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 	return cmd
 }
 
+// cmdClusterToken returns the command cluster token, which works only where the authority is held.
 func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 	var life time.Duration
 	var role string
@@ -101,7 +109,9 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 	return cmd
 }
 
-// createToken makes a token and prints the line that joins with it.
+// createToken makes a token that lets one node join within life, and prints the line that joins
+// with it. Only the line is on standard output, so that a script can pass it on. id is that of the
+// first node, "" for later tokens.
 func createToken(ctx context.Context, env *command.Env, state statedir.Dir, member string, life time.Duration, role, id string) error {
 	c, err := state.OpenCluster()
 	if err != nil {
@@ -132,7 +142,9 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 	return err
 }
 
-// activateCluster makes the node of that name, if it runs, one of the cluster, and waits until it is.
+// activateCluster makes the node of that name, if it runs, take up its new certificate, and waits
+// until it reports the cluster. If it does not run, it prints how to start it. An error says that
+// the files are written all the same.
 func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, name, cluster, file string) error {
 	running, err := state.Node(name).Reload(ctx)
 	if err != nil {
@@ -176,12 +188,15 @@ func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, 
 	}
 }
 
+// A node that takes up a cluster restarts within a second; restartTimeout allows for a busy
+// machine. Its status is asked for every restartPollInterval.
 const (
 	restartTimeout      = 10 * time.Second
 	restartPollInterval = 50 * time.Millisecond
 )
 
-// reloadNodes makes every running node read again who was removed.
+// reloadNodes makes every running node of this machine read the list of removed nodes again. Nodes
+// that fail are named in the error; the list is written all the same.
 func reloadNodes(ctx context.Context, env *command.Env, state statedir.Dir) error {
 	names, err := state.Running()
 	if err != nil {
@@ -202,6 +217,8 @@ func reloadNodes(ctx context.Context, env *command.Env, state statedir.Dir) erro
 	return nil
 }
 
+// cmdClusterStatus returns the command cluster status. It reads the state directory and asks the
+// running node, if there is one, for what only that knows.
 func cmdClusterStatus(env *command.Env, file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:  "status",
@@ -223,7 +240,7 @@ func cmdClusterStatus(env *command.Env, file *string) *cobra.Command {
 	}
 }
 
-// clusterStatus gives the error of a node that is in no cluster its exit status.
+// clusterStatus gives the error of a node that is in no cluster the exit status 4.
 func clusterStatus(err error) error {
 	if errors.Is(err, statedir.ErrNoCluster) {
 		return command.NotFound(err)
@@ -231,6 +248,7 @@ func clusterStatus(err error) error {
 	return err
 }
 
+// clusterRows returns the status as rows of a table; problems have rows only when there are some.
 func clusterRows(s clusterinfo.Status) [][]string {
 	var authority []string
 	if s.Authority {
@@ -257,6 +275,8 @@ func clusterRows(s clusterinfo.Status) [][]string {
 	return rows
 }
 
+// cmdClusterNodes returns the command cluster nodes. Where the authority is held it lists all nodes
+// that ever joined; elsewhere those that the running node knows.
 func cmdClusterNodes(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "nodes",
@@ -276,6 +296,7 @@ func cmdClusterNodes(env *command.Env) *cobra.Command {
 	}
 }
 
+// clusterNodeRow returns the columns of one node.
 func clusterNodeRow(n clusterinfo.Node) []string {
 	expires, authority := "", ""
 	if !n.Expires.IsZero() {
@@ -287,7 +308,8 @@ func clusterNodeRow(n clusterinfo.Node) []string {
 	return []string{n.ID, n.Name, n.Role, n.State, expires, authority}
 }
 
-// liveNodes are the nodes that the running node knows by their id.
+// liveNodes returns the nodes that the running node knows by their id. An address without an id has
+// not proved who it is.
 func liveNodes(ctx context.Context, env *command.Env) ([]*symbiov1.Node, error) {
 	client, conn, err := env.Dial()
 	if err != nil {
@@ -298,7 +320,8 @@ func liveNodes(ctx context.Context, env *command.Env) ([]*symbiov1.Node, error) 
 	return slices.DeleteFunc(reply.GetNodes(), func(n *symbiov1.Node) bool { return n.GetId() == "" }), err
 }
 
-// findRemoteNode finds the node that a person means, which must be of another machine than this one; advice says what else to do.
+// findRemoteNode returns the cluster and the node that what names, by id, beginning of an id, or
+// name. A node of this machine is an error, to which advice adds what to do instead.
 func findRemoteNode(ctx context.Context, env *command.Env, state statedir.Dir, what, advice string) (*identity.Cluster, identity.Record, error) {
 	c, err := state.OpenCluster()
 	if err != nil {
@@ -315,6 +338,8 @@ func findRemoteNode(ctx context.Context, env *command.Env, state statedir.Dir, w
 	return c, r, err
 }
 
+// cmdClusterRemove returns the command cluster remove. The removal is written first and then
+// announced, so that it holds even if no node runs.
 func cmdClusterRemove(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "remove NODE",
@@ -346,10 +371,13 @@ func cmdClusterRemove(env *command.Env) *cobra.Command {
 	}
 }
 
-// errHolderRemoved is said when a node that holds the authority was removed.
+// errHolderRemoved is printed when the removed node holds the authority. Removing it does not take
+// the key back.
 var errHolderRemoved = errors.New("it holds the authority's key, which this does not take back: with it that machine can let in nodes under other ids; " +
 	"if somebody else may have it, make a new cluster")
 
+// cmdClusterPromote returns the command cluster promote, which sends the authority's key to a
+// connected node. The running node does that, over its encrypted connection.
 func cmdClusterPromote(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "promote NODE",
@@ -383,6 +411,8 @@ func cmdClusterPromote(env *command.Env) *cobra.Command {
 	}
 }
 
+// cmdClusterLeave returns the command cluster leave, for a node that is not running. The old key
+// and certificate are kept beside the new ones.
 func cmdClusterLeave(env *command.Env, file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:  "leave",

@@ -13,7 +13,7 @@ import (
 	"symbio/security/identity"
 )
 
-// joinJSON is what a join has made; the names are a contract.
+// joinJSON is the result of a join. The JSON names are a contract.
 type joinJSON struct {
 	Cluster string    `json:"cluster"`
 	Node    string    `json:"node"`
@@ -22,7 +22,8 @@ type joinJSON struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Join returns the command `symbio join`.
+// Join returns the command `symbio join`. Its exit status is 3 when the cluster refuses the token,
+// and 5 when the address cannot be reached.
 func Join(env *command.Env) *cobra.Command {
 	var listen, file string
 	var ifNeeded bool
@@ -66,7 +67,8 @@ func Join(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// joinStatus gives a refused join the exit status of what it is: denied, or nobody there.
+// joinStatus gives the error of a join its exit status: denied if the cluster refused, unavailable
+// if it did not answer.
 func joinStatus(err error) error {
 	for _, refusal := range []error{
 		identity.ErrTokenUsed, identity.ErrTokenExpired, identity.ErrTokenUnknown, identity.ErrRemoved, identity.ErrWrongCluster,

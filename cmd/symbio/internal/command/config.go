@@ -15,9 +15,9 @@ import (
 // LoadConfig reads the configuration file that a flag names, else the user's own, and returns it
 // with the origin of each value. Without a file of the user's it returns the defaults.
 //
-// A symbio.yaml in the current directory is not read without --config: a repository that somebody
-// cloned must not be able to grant permissions (security: D12). A note on standard error says so.
-// An mcp.json beside a file that --config names is used when the file names no other.
+// A symbio.yaml in the current directory is not read without --config: a cloned repository
+// must not be able to grant permissions (security: D12). A note on standard error says so. An
+// mcp.json beside a file that --config names is used when the file names no other.
 func (env *Env) LoadConfig(file string) (config.Config, config.Origins, error) {
 	if file != "" {
 		c, from, err := config.Load(file)

@@ -17,6 +17,9 @@ import (
 	"symbio/skills/trust"
 )
 
+// cmdSkillsFetch returns the command skills fetch. Without an argument it lists fetched skills,
+// with NODE those that the node shares, and with NODE/NAME it fetches one. A fetched skill is not
+// used before it is trusted.
 func cmdSkillsFetch(env *command.Env) *cobra.Command {
 	var remove, hash string
 	cmd := &cobra.Command{
@@ -48,7 +51,8 @@ func cmdSkillsFetch(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// peerCall invokes capabilities of one node through the running node; from is who has answered.
+// peerCall returns a function that invokes capabilities of one node through the running node. It
+// sets from to the node that answered.
 func peerCall(env *command.Env, client symbiov1.ControlClient, on string, from *symbiov1.CallReply) share.Call {
 	return func(ctx context.Context, capability string, input []byte) ([]byte, error) {
 		reply, err := client.Call(ctx, &symbiov1.CallRequest{Capability: capability, On: on, Data: input, ContentType: "application/json"})
@@ -60,6 +64,7 @@ func peerCall(env *command.Env, client symbiov1.ControlClient, on string, from *
 	}
 }
 
+// listShared prints the skills that another node shares.
 func listShared(ctx context.Context, env *command.Env, on string) error {
 	client, conn, err := env.Dial()
 	if err != nil {
@@ -75,6 +80,8 @@ func listShared(ctx context.Context, env *command.Env, on string) error {
 	})
 }
 
+// fetchSkill fetches one skill and stores it under the hash of all its files. With hash it is
+// stored only if that is its hash.
 func fetchSkill(ctx context.Context, env *command.Env, on, name, hash string) error {
 	client, conn, err := env.Dial()
 	if err != nil {
@@ -101,12 +108,14 @@ func fetchSkill(ctx context.Context, env *command.Env, on, name, hash string) er
 		o.Name, o.NodeName, o.Node, o.Files, o.Bytes, o.Hash, o.Hash)
 }
 
-// fetchedJSON is a fetched skill in the output.
+// fetchedJSON is a fetched skill. The JSON names are a contract.
 type fetchedJSON struct {
 	share.Origin
 	Trust trust.State `json:"trust"`
 }
 
+// listFetched prints the fetched skills. One that cannot be read is listed as a proposal, with a
+// note.
 func listFetched(env *command.Env) error {
 	state, err := env.State()
 	if err != nil {
@@ -135,6 +144,8 @@ func listFetched(env *command.Env) error {
 	})
 }
 
+// removeFetched deletes a fetched skill and every trust in it, and makes running nodes look at
+// their skills again. hash is that of all its files.
 func removeFetched(ctx context.Context, env *command.Env, hash string) error {
 	state, err := env.State()
 	if err != nil {

@@ -25,7 +25,8 @@ import (
 	"symbio/skills/trust"
 )
 
-// New returns the command `symbio skills` with all commands below it.
+// New returns the command `symbio skills` with all commands below it. On a terminal it opens the
+// list in which skills are switched on and off.
 func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "skills",
@@ -42,11 +43,13 @@ func New(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// isSkill says whether an argument means the skill: its name, its path, or its directory.
+// isSkill reports whether an argument names the skill: by its name, the path of its SKILL.md, or
+// its directory.
 func isSkill(s *symbiov1.Skill, arg string) bool {
 	return arg == s.GetName() || arg == s.GetPath() || arg+string(filepath.Separator)+"SKILL.md" == s.GetPath()
 }
 
+// cmdSkillsList returns the command skills list.
 func cmdSkillsList(env *command.Env) *cobra.Command {
 	var file, dir string
 	var reload bool
@@ -76,6 +79,8 @@ func cmdSkillsList(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// skillRow returns the columns of one skill. Its state is off, active (an agent has it now) or
+// enabled.
 func skillRow(s *symbiov1.Skill) []string {
 	state := "enabled"
 	switch {
@@ -87,6 +92,8 @@ func skillRow(s *symbiov1.Skill) []string {
 	return []string{s.GetName(), s.GetScope(), state, s.GetPath(), visible.TruncateRunes(s.GetDescription(), 100), s.GetOffBy()}
 }
 
+// printLeftOut prints on standard error which skills were left out and why, and other notes. On a
+// terminal at most maxLeftOut are shown.
 func printLeftOut(env *command.Env, all skillList) {
 	if all.disabled {
 		fmt.Fprintln(env.Err, "note: skills are switched off as a whole: skills.enabled is false, from", terminal.Printable(all.from))
@@ -103,10 +110,11 @@ func printLeftOut(env *command.Env, all skillList) {
 	}
 }
 
-// maxLeftOut is how many reasons a person is shown before what they have asked for.
+// maxLeftOut is how many problems a person is shown before the list that they asked for.
 const maxLeftOut = 5
 
-// completeSkills offers the names of skills to a shell; paths it completes itself.
+// completeSkills returns a function that completes the names of skills in a shell. The shell itself
+// completes paths. It stays silent on errors.
 func completeSkills(env *command.Env) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		all, err := listSkills(cmd.Context(), env, skillQuery{})
@@ -122,20 +130,28 @@ func completeSkills(env *command.Env) cobra.CompletionFunc {
 	}
 }
 
-// skillQuery says which skills are meant.
+// skillQuery says which skills to list.
 type skillQuery struct {
-	file   string // configuration, when no node is running
-	dir    string // of that directory, whatever is running; "" = of the node, else of this directory
+	// file is a configuration file; it excludes asking a running node.
+	file string
+	// dir is a directory whose skills are scanned; it excludes asking a running node. "" means the
+	// current one.
+	dir string
+	// reload makes the running node scan again first.
 	reload bool
 }
 
-// skillList are skills of a node, or of a directory.
+// skillList is a list of skills, and whether the configuration switches all of them off.
 type skillList struct {
 	*symbiov1.SkillsReply
-	disabled bool   // the configuration has no skills at all
-	from     string // where it says so
+	// disabled: skills.enabled is false.
+	disabled bool
+	// from is where the configuration says so.
+	from string
 }
 
+// listSkills returns the skills of the running node of this directory. Without one, or when the
+// query names a file or a directory, it scans the disk as a node started here would.
 func listSkills(ctx context.Context, env *command.Env, q skillQuery) (all skillList, err error) {
 	offline := q.dir != "" || q.file != ""
 	if offline && (env.Node != "" || q.reload) {
@@ -156,7 +172,7 @@ func listSkills(ctx context.Context, env *command.Env, q skillQuery) (all skillL
 	return all, err
 }
 
-// withOffBy adds what has switched a skill off.
+// withOffBy sets for each skill that is off what switched it off.
 func withOffBy(r *symbiov1.SkillsReply, offBy func(*symbiov1.Skill) string) *symbiov1.SkillsReply {
 	for _, s := range r.GetSkills() {
 		if !s.GetEnabled() {
@@ -166,7 +182,8 @@ func withOffBy(r *symbiov1.SkillsReply, offBy func(*symbiov1.Skill) string) *sym
 	return r
 }
 
-// nodeSkills asks the running node of this directory, or of --node. It returns ErrNoNode or ErrNotHere when there is none.
+// nodeSkills asks the running node of this directory, or that of --node. It returns ErrNoNode or
+// ErrOtherWorkspace when there is none.
 func nodeSkills(ctx context.Context, env *command.Env, reload bool) (all skillList, err error) {
 	client, conn, err := env.DialWorkspace(ctx)
 	if err != nil {
@@ -182,7 +199,8 @@ func nodeSkills(ctx context.Context, env *command.Env, reload bool) (all skillLi
 	return all, err
 }
 
-// switchedOff lists what `symbio skills disable` has switched off. What cannot be read is mentioned.
+// switchedOff returns what `symbio skills disable` has switched off. Unreadable entries are noted
+// and left out.
 func switchedOff(env *command.Env) ([]choice.Choice, error) {
 	state, err := env.State()
 	if err != nil {
@@ -195,7 +213,7 @@ func switchedOff(env *command.Env) ([]choice.Choice, error) {
 	return off, nil
 }
 
-// disabledBy says which of the choices switches a skill off; "" when none does.
+// disabledBy returns which choice switches a skill off; "" if none does.
 func disabledBy(off []choice.Choice, s *symbiov1.Skill) string {
 	for _, o := range off {
 		if isSkill(s, o.Skill) {
@@ -205,7 +223,7 @@ func disabledBy(off []choice.Choice, s *symbiov1.Skill) string {
 	return ""
 }
 
-// localSkills is what a node that is started here knows of skills.
+// localSkills is what a node that is started here would know of skills.
 type localSkills struct {
 	opts node.Config
 	from config.Origins
@@ -213,7 +231,8 @@ type localSkills struct {
 	off  []choice.Choice
 }
 
-// loadSkills says where the skills of a node would be that is started in dir; "" = here.
+// loadSkills returns what a node with the configuration file would know of the skills of dir; "" is
+// the current directory. It scans nothing yet.
 func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 	c, from, err := env.LoadConfig(file)
 	if err != nil {
@@ -236,7 +255,8 @@ func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 	return localSkills{opts, from, there.SkillsConfig(), off}, nil
 }
 
-// offBy says what has switched a skill off.
+// offBy returns what switches a skill off: a choice of the user, or a key of the configuration with
+// its origin.
 func (h localSkills) offBy(one *symbiov1.Skill) string {
 	if who := disabledBy(h.off, one); who != "" {
 		return who
@@ -253,7 +273,8 @@ func (h localSkills) offBy(one *symbiov1.Skill) string {
 	return "the configuration"
 }
 
-// existingDir is a directory's absolute path.
+// existingDir returns the absolute path of a directory. A missing one has exit status 4, a file
+// exit status 2.
 func existingDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -269,6 +290,7 @@ func existingDir(dir string) (string, error) {
 	return abs, nil
 }
 
+// cmdSkillsShow returns the command skills show. It shows skills that are off, too.
 func cmdSkillsShow(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -294,7 +316,7 @@ func cmdSkillsShow(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// state says in words who may take a skill.
+// state returns in words who can use a skill: models, people, both or neither.
 func (h localSkills) state(s skills.Skill) string {
 	switch e := h.cfg.Choices.Exposure(s); {
 	case e == skills.Off:
@@ -313,6 +335,8 @@ func (h localSkills) state(s skills.Skill) string {
 	return "enabled"
 }
 
+// printSkill prints a skill with its instructions, and the rules that it grants and asks for in
+// vain.
 func printSkill(env *command.Env, here localSkills, s skills.Activation) error {
 	known, from := trustOf(env, s)
 	if env.JSON {

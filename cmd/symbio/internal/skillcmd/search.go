@@ -18,8 +18,10 @@ import (
 	"symbio/skills/format"
 )
 
+// scopes are the values of --scope. "repo" is accepted for "project", as in other tools.
 var scopes = []string{string(skills.ScopeProject), string(skills.ScopeUser), string(skills.ScopeConfig), string(skills.ScopeBundled), string(skills.ScopePeer)}
 
+// cmdSkillsSearch returns the command skills search. Its exit status is 4 when nothing is found.
 func cmdSkillsSearch(env *command.Env) *cobra.Command {
 	var file, scope string
 	var limit int
@@ -36,7 +38,8 @@ func cmdSkillsSearch(env *command.Env) *cobra.Command {
 			case scope != "" && scope != "repo" && !slices.Contains(scopes, scope):
 				return command.Usage(fmt.Errorf("--scope %q is none of %s", scope, strings.Join(scopes, ", ")))
 			}
-			if _, err := os.Stat(query); err == nil { // else a / is a part of the words
+			// A query that is a path finds the skill there; else a slash is a part of the words.
+			if _, err := os.Stat(query); err == nil {
 				query = skillArg(query)
 			}
 			all, err := listSkills(cmd.Context(), env, skillQuery{file: file})
@@ -52,6 +55,7 @@ func cmdSkillsSearch(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// searchSkills prints the best matches of a query, as the tool skill_search would find them.
 func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 	byPath := map[string]*symbiov1.Skill{}
 	var catalog skills.Catalog
@@ -89,6 +93,8 @@ func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 	return err
 }
 
+// cmdSkillsPrompt returns the command skills prompt, which prints what a system prompt would say of
+// skills.
 func cmdSkillsPrompt(env *command.Env) *cobra.Command {
 	var file, form, dir string
 	cmd := &cobra.Command{
@@ -111,7 +117,8 @@ func cmdSkillsPrompt(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// skillPrompt asks the node that --node names, or says what a node started here would show.
+// skillPrompt returns the text from the node that --node names, else from the skills of a node that
+// is started here.
 func skillPrompt(ctx context.Context, env *command.Env, file, dir, form string, names []string) (*symbiov1.SkillPromptReply, error) {
 	if form != "" && form != string(skills.AvailableSkills) && form != string(skills.SkillsContext) {
 		return nil, command.Usage(fmt.Errorf("--format %q is neither %s nor %s", form, skills.AvailableSkills, skills.SkillsContext))
@@ -137,6 +144,8 @@ func skillPrompt(ctx context.Context, env *command.Env, file, dir, form string, 
 	return client.SkillPrompt(ctx, &symbiov1.SkillPromptRequest{Format: form, Names: names})
 }
 
+// printPrompt prints the text, and on standard error what was shortened or left out for lack of
+// room.
 func printPrompt(env *command.Env, r *symbiov1.SkillPromptReply) error {
 	for note := range strings.Lines(r.GetNotes()) {
 		env.Notef("note: %s", strings.TrimSuffix(note, "\n"))

@@ -18,7 +18,7 @@ import (
 	"symbio/skills/choice"
 )
 
-// cmdSkillsSwitch is skills enable and skills disable.
+// cmdSkillsSwitch returns the command skills enable (on is true) or skills disable.
 func cmdSkillsSwitch(env *command.Env, name string, on bool) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -30,6 +30,8 @@ func cmdSkillsSwitch(env *command.Env, name string, on bool) *cobra.Command {
 	return cmd
 }
 
+// switchSkills switches the skills of args on or off, or opens the list when there are none and a
+// person is there.
 func switchSkills(ctx context.Context, env *command.Env, file string, args []string, on bool) error {
 	if len(args) == 0 {
 		if !canPick(env) {
@@ -45,7 +47,8 @@ func switchSkills(ctx context.Context, env *command.Env, file string, args []str
 	if err != nil {
 		return err
 	}
-	for _, arg := range args { // all of them, before anything is changed
+	// All arguments are checked before anything is written, so that a mistake changes nothing.
+	for _, arg := range args {
 		if err := s.check(skillArg(arg), on); err != nil {
 			return err
 		}
@@ -58,14 +61,17 @@ func switchSkills(ctx context.Context, env *command.Env, file string, args []str
 	return reportSwitched(ctx, env, file, s.wanted)
 }
 
-// skillSwitch writes what a person chooses of the skills that they see.
+// skillSwitch writes the choices of a person. A choice is a name, which holds for every skill of
+// that name, or a path.
 type skillSwitch struct {
-	book   choice.Book
-	off    []choice.Choice
-	all    []*symbiov1.Skill
-	wanted map[string]bool // what was switched, by path, and whether on
+	book choice.Book
+	off  []choice.Choice
+	all  []*symbiov1.Skill
+	// wanted has the skills that were switched, by path, and whether on.
+	wanted map[string]bool
 }
 
+// newSwitch returns a skillSwitch for the skills in all.
 func newSwitch(env *command.Env, all skillList) (*skillSwitch, error) {
 	state, err := env.State()
 	if err != nil {
@@ -75,11 +81,12 @@ func newSwitch(env *command.Env, all skillList) (*skillSwitch, error) {
 	return &skillSwitch{book: state.SkillsOff(), off: off, all: all.GetSkills(), wanted: map[string]bool{}}, err
 }
 
+// isSwitchedOff reports whether the user has switched that name or path off.
 func (s *skillSwitch) isSwitchedOff(key string) bool {
 	return slices.ContainsFunc(s.off, func(o choice.Choice) bool { return o.Skill == key })
 }
 
-// matching are the skills that an argument names.
+// matching returns the skills that an argument names.
 func (s *skillSwitch) matching(arg string) (found []*symbiov1.Skill) {
 	for _, k := range s.all {
 		if isSkill(k, arg) {
@@ -89,6 +96,8 @@ func (s *skillSwitch) matching(arg string) (found []*symbiov1.Skill) {
 	return found
 }
 
+// check returns an error if set would have no effect: there is no such skill, or it is off by its
+// name and was named by its path.
 func (s *skillSwitch) check(arg string, on bool) error {
 	found := s.matching(arg)
 	if len(found) == 0 && !(on && s.isSwitchedOff(arg)) {
@@ -100,7 +109,8 @@ func (s *skillSwitch) check(arg string, on bool) error {
 	return nil
 }
 
-// set switches the skills that an argument names on or off.
+// set switches the skills that an argument names on or off. Switching on removes all choices that
+// keep them off.
 func (s *skillSwitch) set(arg string, on bool) error {
 	found := s.matching(arg)
 	for _, k := range found {
@@ -116,6 +126,7 @@ func (s *skillSwitch) set(arg string, on bool) error {
 	for _, k := range found {
 		keys = append(keys, k.GetPath())
 		if len(s.matching(k.GetName())) == 1 { // from the list, where the row is all that there is of the name
+			// From the list a row stands for the name, too, when no other skill has it.
 			keys = append(keys, k.GetName())
 		}
 	}
@@ -127,7 +138,8 @@ func (s *skillSwitch) set(arg string, on bool) error {
 	return nil
 }
 
-// reportSwitched has the running nodes take a change up, and says what has come of it.
+// reportSwitched makes the running nodes take the change up and prints the new states. A skill that
+// stays off is an error that says why.
 func reportSwitched(ctx context.Context, env *command.Env, file string, wanted map[string]bool) error {
 	nodes := rescan(ctx, env)
 	all, err := listSkills(ctx, env, skillQuery{file: file})
@@ -160,6 +172,7 @@ func reportSwitched(ctx context.Context, env *command.Env, file string, wanted m
 	return err
 }
 
+// printSwitched prints the new state of each skill, and which nodes have taken it up.
 func printSwitched(env *command.Env, now []*symbiov1.Skill, nodes []string) error {
 	for _, s := range now {
 		state := "on"
@@ -180,13 +193,15 @@ func printSwitched(env *command.Env, now []*symbiov1.Skill, nodes []string) erro
 	return nil
 }
 
-// canPick says whether a person is there to choose from a list.
+// canPick reports whether a person is there to choose from a list: input and output are a terminal
+// with raw mode.
 func canPick(env *command.Env) bool {
 	in, ok := env.In.(*os.File)
 	return ok && !env.JSON && env.InIsTerminal && env.OutIsTerminal && env.Getenv("TERM") != "dumb" && terminal.CanRaw(in)
 }
 
-// pickSkills lets a person look through the skills and switch them on and off.
+// pickSkills lets a person look through the skills and switch them on and off. Nothing is written
+// before the list is confirmed.
 func pickSkills(ctx context.Context, env *command.Env, file string) error {
 	all, err := listSkills(ctx, env, skillQuery{file: file})
 	if err != nil {
@@ -224,8 +239,8 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 	return reportSwitched(ctx, env, file, s.wanted)
 }
 
-// picker is the list of the skills that are here. What a choice by name has switched off, or a configuration,
-// this list does not switch on: it would be more than the row that was seen.
+// picker returns the list. A skill that a configuration or a choice by name keeps off is locked:
+// switching it on would change more than the selected row.
 func (s *skillSwitch) picker() *terminal.Picker {
 	p := &terminal.Picker{}
 	for _, k := range s.all {

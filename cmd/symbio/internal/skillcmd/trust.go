@@ -22,6 +22,7 @@ import (
 	"symbio/skills/trust"
 )
 
+// cmdSkillsTrust returns the command skills trust. A no has exit status 3.
 func cmdSkillsTrust(env *command.Env) *cobra.Command {
 	var list, revoke, grants bool
 	var hash, file string
@@ -55,6 +56,8 @@ func cmdSkillsTrust(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// trustSkill shows what a skill asks for and records the trust after a yes, or at once if hash is
+// its hash. With --json and no hash it only prints, so that a script can look first.
 func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, hash string, grants bool) error {
 	state, err := env.State()
 	if err != nil {
@@ -96,7 +99,9 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 	return env.Printf("%s is trusted with: %s\n", p.Name, orNone(rules))
 }
 
-// decideTrust asks the person, unless a script has said which hash it trusts.
+// decideTrust returns the rules to grant and whether the skill is trusted. scripted means that
+// --hash matched. A person is asked two questions about a fetched skill: whether it may be used,
+// and whether it may grant rules.
 func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (rules []string, yes bool, err error) {
 	if scripted {
 		if p.Scope != skills.ScopePeer || grants {
@@ -122,7 +127,7 @@ func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (
 	return rules, true, err
 }
 
-// trustedJSON is a record in the output; the names are a contract.
+// trustedJSON is a record of trust. The JSON names are a contract.
 type trustedJSON struct {
 	Name   string    `json:"name"`
 	Path   string    `json:"path"`
@@ -133,10 +138,12 @@ type trustedJSON struct {
 	Time   time.Time `json:"time"`
 }
 
+// trustedOf returns a record as it stands in the output.
 func trustedOf(r trust.Record) trustedJSON {
 	return trustedJSON{r.Name, r.Dir, r.Hash, r.Tree, r.Node, r.Rules, r.Time}
 }
 
+// listTrusted prints all records of trust.
 func listTrusted(env *command.Env) error {
 	state, err := env.State()
 	if err != nil {
@@ -155,7 +162,8 @@ func listTrusted(env *command.Env) error {
 	})
 }
 
-// revokeTrust forgets every record that the argument names.
+// revokeTrust removes every record that the argument names: by name, path or hash. An agent that
+// uses the skill now keeps its rules until it ends.
 func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 	state, err := env.State()
 	if err != nil {
@@ -188,8 +196,8 @@ func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 	return listErr
 }
 
-// rescan has this user's running nodes look at their skills again, and names those that have. A node that
-// cannot will at its next start.
+// rescan makes this user's running nodes look at their skills again, and returns the names of those
+// that did. An error is only noted: the node will see the change when it starts again.
 func rescan(ctx context.Context, env *command.Env) (done []string) {
 	state, err := env.State()
 	if err != nil {
@@ -214,7 +222,7 @@ func rescan(ctx context.Context, env *command.Env) (done []string) {
 	return done
 }
 
-// skillArg is a name as it is, and a path as the catalog writes it.
+// skillArg returns an argument as the catalog writes it: a name unchanged, a path absolute.
 func skillArg(arg string) string {
 	if !strings.ContainsRune(arg, filepath.Separator) {
 		return arg
@@ -225,6 +233,8 @@ func skillArg(arg string) string {
 	return arg
 }
 
+// printProposed prints what a skill asks for. Invisible characters are escaped, so that they cannot
+// hide a rule.
 func printProposed(env *command.Env, p proposal.Proposal) {
 	line := func(key, value string) { fmt.Fprintf(env.Out, "%-13s%s\n", key, visible.Escape(value)) }
 	line("name", p.Name)
@@ -256,6 +266,7 @@ func printProposed(env *command.Env, p proposal.Proposal) {
 	fmt.Fprintln(env.Out)
 }
 
+// orNone returns rules in one line.
 func orNone(rules []string) string {
 	if len(rules) == 0 {
 		return "no rules"
@@ -263,7 +274,8 @@ func orNone(rules []string) string {
 	return visible.Escape(strings.Join(rules, " "))
 }
 
-// trustOf is what is known of the trust in a skill that was activated to be shown.
+// trustOf returns what is known of the trust in a skill, and where it was fetched from. Errors are
+// noted: the skill is shown all the same.
 func trustOf(env *command.Env, s skills.Activation) (trust.State, share.Origin) {
 	state, err := env.State()
 	if err != nil {
@@ -276,12 +288,12 @@ func trustOf(env *command.Env, s skills.Activation) (trust.State, share.Origin) 
 	}
 	var from share.Origin
 	if s.Skill.Scope == skills.ScopePeer {
-		from, _ = keeper.Store.Find(filepath.Base(filepath.Dir(s.Skill.Dir))) // else it is shown without
+		from, _ = keeper.Store.Find(filepath.Base(filepath.Dir(s.Skill.Dir)))
 	}
 	return known, from
 }
 
-// trustLine says what a state of trust means, and where a fetched skill came from.
+// trustLine returns what a state of trust means, and where a fetched skill came from.
 func trustLine(known trust.State, from share.Origin) string {
 	text := map[trust.State]string{
 		trust.Grants:   "not needed: its scope grants",

@@ -19,6 +19,8 @@ import (
 	"symbio/skills/format"
 )
 
+// cmdSkillsValidate returns the command skills validate. Its exit status is 1 if any skill has an
+// error, and 4 if a directory does not exist.
 func cmdSkillsValidate(env *command.Env) *cobra.Command {
 	var name string
 	var strict, lenient bool
@@ -47,6 +49,7 @@ func cmdSkillsValidate(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// validateSkills checks all skills in dirs and prints each verdict as it is reached.
 func validateSkills(ctx context.Context, env *command.Env, dirs []string, level format.Level) error {
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err != nil {
@@ -78,8 +81,9 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 	return nil
 }
 
-// printScanNotes says what a node would notice that has its skills in dir: links that it does not follow, limits,
-// equal names. In one of this project's own directories it follows fewer links than elsewhere.
+// printScanNotes prints what a node would note of dir as a whole: links that it does not follow,
+// limits, equal names. A directory that is one of this project's own is scanned with its own scope,
+// because there fewer links are followed.
 func printScanNotes(ctx context.Context, env *command.Env, dir string) error {
 	root := skills.Root{Path: dir, Scope: skills.ScopeConfig}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -97,8 +101,8 @@ func printScanNotes(ctx context.Context, env *command.Env, dir string) error {
 	return err
 }
 
-// coveredBy finds the directory among dirs that holds dirs[i], so that no file has two verdicts. Of equal
-// ones the first counts.
+// coveredBy returns the directory among dirs that contains dirs[i], so that no file gets two
+// verdicts. Of equal directories the first one counts.
 func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
 	inner, err := filepath.EvalSymlinks(dir)
 	if err == nil {
@@ -123,7 +127,8 @@ func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
 	return "", false
 }
 
-// skillCheck prints verdicts, and how far it is to a person who does not see them.
+// skillCheck prints verdicts and counts them. When the verdicts go to a file or a pipe, it shows
+// the progress to a person on standard error.
 type skillCheck struct {
 	env          *command.Env
 	all, bad     int
@@ -131,8 +136,10 @@ type skillCheck struct {
 	showing      bool
 }
 
+// counted returns how many skills were checked.
 func (c *skillCheck) counted() string { return chat.Plural(c.all, "skill") }
 
+// report prints one verdict.
 func (c *skillCheck) report(r skills.Report) error {
 	c.all++
 	if !r.OK {
@@ -141,6 +148,7 @@ func (c *skillCheck) report(r skills.Report) error {
 	if err := printReport(c.env, r); err != nil {
 		return err
 	}
+	// Ten times a second is often enough to see, and does not slow the check down.
 	if now := time.Now(); c.env.ErrIsTerminal && !c.env.OutIsTerminal && now.Sub(c.lastProgress) > 100*time.Millisecond {
 		c.lastProgress, c.showing = now, true
 		fmt.Fprintf(c.env.Err, "\r%s, %d not ok  %s\x1b[K", c.counted(), c.bad, visible.TruncateRunes(terminal.Printable(r.Path), 60))
@@ -148,7 +156,7 @@ func (c *skillCheck) report(r skills.Report) error {
 	return nil
 }
 
-// clear takes the line about how far it is away.
+// clear removes the progress line.
 func (c *skillCheck) clear() {
 	if c.showing {
 		fmt.Fprint(c.env.Err, "\r\x1b[K")
@@ -156,6 +164,7 @@ func (c *skillCheck) clear() {
 	}
 }
 
+// printReport prints the verdict on one skill and its diagnostics.
 func printReport(env *command.Env, r skills.Report) error {
 	if env.JSON {
 		return env.PrintLine(r)
