@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"symbio/security/visible"
 )
 
 // A schema can come from another node, and the JSON schema library has no limits of its own. A schema that
@@ -137,7 +139,7 @@ func shortenSchemaError(text string) string {
 	}
 	const head, tail = 60, 120
 	if len(text) > head+tail+len(" … ") {
-		text = strings.ToValidUTF8(text[:head], "") + " … " + strings.ToValidUTF8(text[len(text)-tail:], "")
+		text = visible.Prefix(text, head) + " … " + visible.Suffix(text, tail)
 	}
 	return printable(place) + text
 }

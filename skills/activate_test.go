@@ -345,7 +345,7 @@ func TestEveryChangeIsAnEvent(t *testing.T) {
 		"skill_activated ann one model0", "skill_granted ann one Read0", "skill_refused ann one 1 not all that it asks for is granted",
 		"skill_reloaded ann one model0", "skill_granted ann one Grep0",
 		"catalog_changed   0 scanned",
-		`skill_refused ann none model0 no such skill: "none"`,
+		`skill_refused ann none model0 no such skill: "none"; did you mean "one"?`,
 		"skill_deactivated ann one Grep0 given back",
 		"skill_activated ann one model0", "skill_granted ann one Grep0",
 		"skill_deactivated ann one Grep0 the agent ended",

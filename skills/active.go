@@ -166,7 +166,7 @@ func (s *activeSkills) load(lib *library, w ActivateRequest) (listed Skill, fres
 		return Skill{}, loadResult{}, err
 	}
 	if w.Path != "" && w.Path != listed.Path && w.Path != listed.Dir {
-		return Skill{}, loadResult{}, notFound(w.Path, "")
+		return Skill{}, loadResult{}, fmt.Errorf("%w: %q", ErrNotFound, w.Path)
 	}
 	if why := listed.checkInitiator(w.By); why != nil {
 		return listed, loadResult{}, fmt.Errorf("activate %s: %w", listed.Name, why)

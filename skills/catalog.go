@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/visible"
 	"symbio/skills/format"
 )
 
@@ -62,18 +63,15 @@ func (c Catalog) Err() error {
 }
 
 // Find returns the skill with that exact name, or the skill whose SKILL.md or directory has that path. ErrNotFound
-// suggests a skill that differs only by case. ErrAmbiguous lists the paths to choose from.
+// suggests the skill whose name is nearest. ErrAmbiguous lists the paths to choose from.
 func (c Catalog) Find(nameOrPath string) (Skill, error) {
 	var named []Skill
-	var similar string
 	for _, s := range c.Skills {
 		switch {
 		case nameOrPath == s.Path, nameOrPath == s.Dir:
 			return s, nil
 		case nameOrPath == s.Name:
 			named = append(named, s)
-		case strings.EqualFold(nameOrPath, s.Name):
-			similar = s.Name
 		}
 	}
 	named = ownBeforePeers(named)
@@ -81,7 +79,7 @@ func (c Catalog) Find(nameOrPath string) (Skill, error) {
 	case 1:
 		return named[0], nil
 	case 0:
-		return Skill{}, notFound(nameOrPath, similar)
+		return Skill{}, c.notFound(nameOrPath)
 	}
 	paths := make([]string, len(named))
 	for i, s := range named {
@@ -100,12 +98,13 @@ func ownBeforePeers(named []Skill) []Skill {
 	return own
 }
 
-// notFound returns ErrNotFound with the name and, if similar is not "", a suggestion.
-func notFound(name, similar string) error {
-	if similar != "" {
-		return fmt.Errorf("%w: %q; did you mean %q?", ErrNotFound, name, similar)
+// notFound returns ErrNotFound with the name, and with the name of a skill that was probably meant.
+func (c Catalog) notFound(name string) error {
+	names := make([]string, len(c.Skills))
+	for i, s := range c.Skills {
+		names[i] = s.Name
 	}
-	return fmt.Errorf("%w: %q", ErrNotFound, name)
+	return fmt.Errorf("%w: %q%s", ErrNotFound, name, visible.Suggest(name, names))
 }
 
 // catalogBuilder collects the skills of a catalog. The first skill with an id wins: roots are searched in the

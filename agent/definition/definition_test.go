@@ -122,8 +122,8 @@ func TestADefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"no front matter":    {[]byte("You review."), "line 1: want ---"},
-		"not ended":          {[]byte("---\nname: a\n"), "line 1: no second ---"},
+		"no front matter":    {[]byte("You review."), "line 1: the first line must be ---"},
+		"not ended":          {[]byte("---\nname: a\n"), "line 1: the front matter has no closing ---"},
 		"nothing":            {[]byte("---\n---\n"), `line 1: name ""`},
 		"no YAML":            {[]byte("---\nname: a\ndescription: 'd\n---\n"), "line "},
 		"a quote at the end": {[]byte("---\nname: \"a\n---\n"), "line 2: found unexpected end of stream"},
@@ -247,7 +247,7 @@ func TestOneBadDefinitionDoesNotHideTheOthers(t *testing.T) {
 	for _, p := range definition.Problems(err) {
 		got = append(got, strings.TrimPrefix(p.Error(), dir+string(filepath.Separator)))
 	}
-	want := []string{"bad.md:1: want ---, the start of the front matter", `other.md:3: name "elsewhere" differs from the file's name, other.md`, "x.md:1: not a file of up to 256 KiB"}
+	want := []string{"bad.md:1: the first line must be --- and start the front matter", `other.md:3: name "elsewhere" differs from the file's name, other.md`, "x.md:1: not a file of up to 256 KiB"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"symbio/security/visible"
 )
 
 // reader reads YAML mappings, and collects everything that is wrong with them.
@@ -32,24 +34,6 @@ func (r *reader) addProblem(line int, format string, args ...any) {
 func (r *reader) sortedProblems() []Problem {
 	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return r.problems
-}
-
-// splitFrontMatter splits a text into what stands between its first two --- lines, with the first of them, and the rest.
-func splitFrontMatter(text []byte) (front, body []byte, err error) {
-	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
-	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	rest, ok := bytes.CutPrefix(text, []byte("---\n"))
-	if !ok {
-		return nil, nil, errors.New("want ---, the start of the front matter")
-	}
-	if body, ok = bytes.CutPrefix(rest, []byte("---\n")); ok {
-		return nil, body, nil
-	}
-	between, body, ok := bytes.Cut(append(slices.Clip(rest), '\n'), []byte("\n---\n"))
-	if !ok {
-		return nil, nil, errors.New("no second ---, the end of the front matter")
-	}
-	return append([]byte("---\n"), between...), body, nil
 }
 
 // root returns the mapping of the front matter; nil with problems, or when it is empty.
@@ -258,7 +242,7 @@ func (r *reader) number(name string, least int, to *int) func(pair) {
 func (r *reader) word(name string, of []string, to *string) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil || !slices.Contains(of, *to) {
-			r.addProblem(p.value.Line, "%s %q: it is one of %s%s", name, p.value.Value, strings.Join(of, ", "), suggestNearest(p.value.Value, of))
+			r.addProblem(p.value.Line, "%s %q: it is one of %s%s", name, p.value.Value, strings.Join(of, ", "), visible.Suggest(p.value.Value, of))
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"symbio/agent/tool"
+	"symbio/security/visible"
+	"symbio/skills/format"
 )
 
 // parser reads a definition.
@@ -28,7 +30,7 @@ func (k Known) parse(text []byte, file string) (Definition, []Problem) {
 		f.addProblem(1, "larger than %d KiB", maxDefinition>>10)
 		return Definition{}, f.sortedProblems()
 	}
-	head, body, err := splitFrontMatter(text)
+	head, body, err := format.SplitFrontMatter(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")))
 	if err != nil {
 		f.addProblem(1, "%s", err)
 		return Definition{}, f.sortedProblems()
@@ -139,7 +141,7 @@ func (f *parser) suggestProvider(spec string) string {
 			all = append(all, one)
 		}
 	}
-	return suggestNearest(begin, all)
+	return visible.Suggest(begin, all)
 }
 
 const (
@@ -185,7 +187,7 @@ func (f *parser) tool(one item) string {
 	case strings.HasPrefix(name, MCPPrefix):
 		f.server(one)
 	case !toolName.MatchString(name):
-		f.addProblem(one.line, "tools: %q is no name of a tool%s", name, suggestNearest(name, f.known.Tools))
+		f.addProblem(one.line, "tools: %q is no name of a tool%s", name, visible.Suggest(name, f.known.Tools))
 	case f.known.Tools != nil && !slices.Contains(f.known.Tools, name):
 		for _, known := range f.known.Tools {
 			if strings.EqualFold(known, name) {

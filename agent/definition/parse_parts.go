@@ -12,6 +12,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/security/permission"
+	"symbio/security/visible"
 )
 
 // sandbox reads a Sandbox; a word alone is its preset.
@@ -167,7 +168,7 @@ func (f *parser) preset(name string, to *string) func(pair) {
 			return
 		}
 		if _, err := permission.Preset(*to); err != nil {
-			f.addProblem(p.value.Line, "%s: %s%s", name, err, suggestNearest(*to, permission.PresetNames()))
+			f.addProblem(p.value.Line, "%s: %s%s", name, err, visible.Suggest(*to, permission.PresetNames()))
 		}
 	}
 }

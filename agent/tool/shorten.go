@@ -3,7 +3,6 @@ package tool
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"symbio/security/visible"
 )
@@ -17,12 +16,9 @@ func Shorten(text string, most int) string {
 		return text
 	}
 	// Two thirds at the beginning: what a text is about stands there, its sums at the end.
-	head, tail := visible.Prefix(text, most*2/3), len(text)-most/3
-	for tail < len(text) && !utf8.RuneStart(text[tail]) {
-		tail++
-	}
-	note := fmt.Sprintf("\n[%d of %d bytes are cut out here. To see them, ask for less at a time: a narrower pattern or path, or offset and limit.]\n", tail-len(head), len(text))
-	return head + note + text[tail:]
+	head, tail := visible.Prefix(text, most*2/3), visible.Suffix(text, most/3)
+	note := fmt.Sprintf("\n[%d of %d bytes are cut out here. To see them, ask for less at a time: a narrower pattern or path, or offset and limit.]\n", len(text)-len(tail)-len(head), len(text))
+	return head + note + tail
 }
 
 // Readable is text of strangers, such as pages and what commands print, as a model may be given it: valid

@@ -3,7 +3,6 @@ package mdns
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -74,12 +73,9 @@ func Port() (v4, v6 error) {
 // returns how long that took, or why it did not happen before ctx ended. Of cfg only Loopback, Allow, Deny and Logger
 // count: the service is one that no node looks for, and what is announced leads nowhere.
 func SelfTest(ctx context.Context, cfg Config) (time.Duration, error) {
-	var salt [20]byte
-	if _, err := rand.Read(salt[:]); err != nil {
-		return 0, err
-	}
-	id := hex.EncodeToString(salt[:16])
-	cfg.Service = "_syt" + hex.EncodeToString(salt[16:]) + "._tcp"
+	salt := rand.Text()
+	id := fmt.Sprintf("%x", salt[:16]) // 32 hex digits, as the ids of nodes are
+	cfg.Service = "_syt" + strings.ToLower(salt[16:24]) + "._tcp"
 	cfg.Tag, cfg.Protocol = "", ""
 	cfg.Node, cfg.Port = id, 9 // the discard service: nobody is there
 	speaks := New(cfg)

@@ -4,7 +4,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"strings"
 	"time"
 
@@ -23,9 +22,7 @@ type Run struct {
 
 // NewRun begins a run, now.
 func (i *Identity) NewRun() *Run {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return &Run{identity: i, instance: hex.EncodeToString(b[:]), started: time.Now()}
+	return &Run{identity: i, instance: rand.Text(), started: time.Now()}
 }
 
 // Mark says that this run goes on at this instant, signed by the node's key.

@@ -61,7 +61,7 @@ func WriteBehalf(c Chain) ([]byte, error) {
 		seen[digest] = true
 		p := l.Policy
 		rules += len(p.FinalDeny) + len(p.Deny) + len(p.Override) + len(p.Allow)
-		out.Links = append(out.Links, behalfLink{strings.ToValidUTF8(l.Name[:min(len(l.Name), longestName-32)], ""), texts(p.FinalDeny), texts(p.Deny), texts(p.Override), texts(p.Allow), p.Default})
+		out.Links = append(out.Links, behalfLink{strings.ToValidUTF8(visible.Prefix(l.Name, longestName-32), ""), texts(p.FinalDeny), texts(p.Deny), texts(p.Override), texts(p.Allow), p.Default})
 	}
 	switch {
 	case len(out.Links) == 0:

@@ -12,10 +12,9 @@
 package standing
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,6 +24,7 @@ import (
 	"unicode/utf8"
 
 	"symbio/security/permission"
+	"symbio/security/visible"
 )
 
 // MostEntries is how many a Book holds: more than anybody looks through when they ask what is allowed.
@@ -78,7 +78,7 @@ func (b *Book) Keep(granted []permission.Granted, scope, dir, shown, by string) 
 	defer b.mu.Unlock()
 	entries := slices.Clone(b.entries)
 	for _, g := range granted {
-		e := Entry{ID: b.free(entries), Call: g.Call, Shown: cut(shown), Dir: dir, Scope: scope, Since: time.Now().UTC().Truncate(time.Second), By: by}
+		e := Entry{ID: b.free(entries), Call: g.Call, Shown: visible.Truncate(strings.ToValidUTF8(shown, "?"), longestShown), Dir: dir, Scope: scope, Since: time.Now().UTC().Truncate(time.Second), By: by}
 		same := func(o Entry) bool { return o.Call == e.Call && o.Dir == e.Dir && o.Scope == e.Scope }
 		if slices.ContainsFunc(entries, same) {
 			continue
@@ -145,9 +145,7 @@ func (b *Book) Granted(scope, dir string) []permission.Granted {
 // free draws an id that no entry has.
 func (b *Book) free(entries []Entry) string {
 	for {
-		var raw [3]byte
-		rand.Read(raw[:])
-		id := hex.EncodeToString(raw[:])
+		id := fmt.Sprintf("%06x", rand.N(1<<24)) // short, because people type it; it is no secret
 		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.ID == id }) {
 			return id
 		}
@@ -176,12 +174,4 @@ func (e *Entry) check() error {
 		return bad("its call is none")
 	}
 	return nil
-}
-
-// cut keeps the beginning of a text, and says so.
-func cut(s string) string {
-	if len(s) <= longestShown {
-		return strings.ToValidUTF8(s, "?")
-	}
-	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:longestShown], ""), len(s))
 }

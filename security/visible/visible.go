@@ -52,6 +52,15 @@ func Prefix[T string | []byte](s T, max int) T {
 	return s[:max]
 }
 
+// Suffix returns the end of s: at most max bytes, not a part of a character.
+func Suffix(s string, max int) string {
+	at := len(s) - min(max, len(s))
+	for at < len(s) && !utf8.RuneStart(s[at]) {
+		at++
+	}
+	return s[at:]
+}
+
 // Truncate returns s, or its first max bytes and an ellipsis when it is longer.
 func Truncate(s string, max int) string {
 	if len(s) <= max {

@@ -56,3 +56,34 @@ func TestTextIsCutBetweenCharacters(t *testing.T) {
 		}
 	}
 }
+
+func TestSuffixIsCutBetweenCharacters(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		max  int
+		want string
+	}{{"", 3, ""}, {"abc", 3, "abc"}, {"abcd", 3, "bcd"}, {"üü", 3, "ü"}, {"a🙂", 3, ""}, {"ab", 0, ""}} {
+		if got := visible.Suffix(c.text, c.max); got != c.want {
+			t.Errorf("Suffix(%q, %d) = %q, want %q", c.text, c.max, got, c.want)
+		}
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	known := []string{"Write", "Read", "WebFetch", "openai"}
+	for name, want := range map[string]string{
+		"Wriet":   `; did you mean "Write"?`, // two letters swapped
+		"read":    `; did you mean "Read"?`,
+		"opanai":  `; did you mean "openai"?`,
+		"Web":     `; did you mean "WebFetch"?`, // the only one that begins so
+		"deploys": "",
+		"":        "",
+	} {
+		if got := visible.Suggest(name, known); got != want {
+			t.Errorf("Suggest(%q) = %q, want %q", name, got, want)
+		}
+	}
+	if got := visible.Suggest("anything", nil); got != "" {
+		t.Errorf("without names: %q", got)
+	}
+}

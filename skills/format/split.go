@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
@@ -62,6 +63,18 @@ func split(data []byte, more bool, level Level) (h splitFile, need bool) {
 	}
 	h.front, h.body = rest[:end], rest[after:]
 	return h, false
+}
+
+// SplitFrontMatter returns the front matter of a file, with the opening --- line, so that YAML counts the file's lines, and
+// the text behind the closing one. It reads as Strict does. The error says which of the two lines is missing.
+func SplitFrontMatter(data []byte) (front, body []byte, err error) {
+	h, _ := split(data, false, Strict)
+	for _, d := range h.diags {
+		if d.Severity == Error {
+			return nil, nil, errors.New(d.Message)
+		}
+	}
+	return append([]byte("---\n"), h.front...), h.body, nil
 }
 
 // closer finds the line that ends the front matter: the first --- at the start of a line, else, if allowed, the

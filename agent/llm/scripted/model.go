@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"symbio/agent/llm"
+	"symbio/security/visible"
 )
 
 // pieces is how many chunks a text is streamed in, so that readers must join them.
@@ -145,7 +146,7 @@ func (s *scene) String() string {
 func quote(text string) string {
 	const most = 160
 	if len(text) > most {
-		return fmt.Sprintf("%q… (%d bytes)", strings.ToValidUTF8(text[:most], ""), len(text))
+		return fmt.Sprintf("%q… (%d bytes)", visible.Prefix(text, most), len(text))
 	}
 	return strconv.Quote(text)
 }

@@ -1,0 +1,54 @@
+package visible
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Suggest returns the end of a message about an unknown name: `; did you mean "Write"?` with the name of known that has the
+// fewest different letters, regardless of case, or the only one that begins with name. It returns "" if no name is near.
+func Suggest(name string, known []string) string {
+	best, least := "", 2+len(name)/3 // more different letters than that are another word
+	for _, k := range slices.Sorted(slices.Values(known)) {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(k), least); d < least {
+			best, least = k, d
+		}
+	}
+	if best == "" && len(name) > 2 {
+		longer := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !strings.HasPrefix(k, name) })
+		if len(longer) == 1 {
+			best = longer[0]
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// editDistance counts the letters to insert, delete, replace or swap with the next to make b of a, up to limit
+// (the Damerau-Levenshtein distance of adjacent swaps). It keeps three rows of the table, not all of it.
+func editDistance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next[0] = i + 1
+		for j := range len(b) {
+			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+1)
+			if a[i] == b[j] {
+				next[j+1] = min(next[j+1], row[j])
+			}
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row, next = row, next, before
+	}
+	return min(row[len(b)], limit)
+}
