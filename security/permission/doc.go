@@ -2,7 +2,7 @@
 // I/O but the resolution of paths.
 //
 // The one idea: allow needs certainty, deny needs only possibility. A zero Policy, an empty Chain,
-// a zero Inbound and a rule that cannot be read all deny, and where a deny rule might apply but
+// and a rule that cannot be read all deny, and where a deny rule might apply but
 // nobody can tell, the answer is Ask.
 //
 // A Chain is judged link by link, each link in six stages: final deny, session memory, override,

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 )
 
 // rules reads a policy written as "list: rule; rule | list: …", for tables.
@@ -146,7 +147,7 @@ func TestZeroValuesDeny(t *testing.T) {
 		"a zero rule to deny":  judged(permission.Policy{Default: permission.Allow, Deny: make([]permission.Rule, 1)}, c),
 		"a zero rule to allow": judged(permission.Policy{Allow: make([]permission.Rule, 1)}, c),
 		"an unknown default":   judged(permission.Policy{Default: permission.Action(7)}, c),
-		"a zero Inbound":       permission.Inbound{}.Judge(permission.Principal{Node: "ab", Authority: "local"}, permission.KindInvoke, "x"),
+		"zero authorize.Rules": authorize.Rules{}.Judge(authorize.Principal{Node: "ab", Authority: "local"}, authorize.KindInvoke, "x"),
 	} {
 		if v.Action != permission.Deny || v.Why == "" {
 			t.Errorf("%s: got %+v, want deny and why", name, v)

@@ -15,14 +15,14 @@ import (
 	"symbio/agent/tool"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 )
 
 // The capabilities by which people at other nodes see and answer what waits here. Who may is for authorize to
-// say, and only these names say it (permission.OwnersPrefix).
+// say, and only these names say it (authorize.OwnersPrefix).
 const (
-	approvalsList   = permission.OwnersPrefix + "list"
-	approvalsAnswer = permission.OwnersPrefix + "answer"
+	approvalsList   = authorize.OwnersPrefix + "list"
+	approvalsAnswer = authorize.OwnersPrefix + "answer"
 )
 
 const (
@@ -148,7 +148,7 @@ func (d *Desk) unseen(err error) string {
 		if why := community.Explanation(err); why != "" {
 			return why
 		}
-		return fmt.Sprintf("it does not let this node see or answer what waits there; in its configuration that is authorize: [{from: %q, invoke: [%q]}]", d.cfg.Node, permission.OwnersPrefix+"*")
+		return fmt.Sprintf("it does not let this node see or answer what waits there; in its configuration that is authorize: [{from: %q, invoke: [%q]}]", d.cfg.Node, authorize.OwnersPrefix+"*")
 	}
 	return err.Error()
 }

@@ -15,6 +15,7 @@ import (
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 	"symbio/transport/memory"
 )
 
@@ -33,23 +34,23 @@ type pair struct {
 	stop        [2]context.CancelFunc
 }
 
-func newPair(t *testing.T, authorize ...permission.InboundRule) *pair {
+func newPair(t *testing.T, list ...authorize.Rule) *pair {
 	p := &pair{t: t, hub: memory.NewHub(memory.Config{})}
 	p.here, p.stop[0] = p.node("aa", "here")
-	p.there, p.stop[1] = p.node("bb", "there", authorize...)
+	p.there, p.stop[1] = p.node("bb", "there", list...)
 	time.Sleep(3 * time.Second) // they have found each other
 	return p
 }
 
-func (p *pair) node(id, name string, authorize ...permission.InboundRule) (place, context.CancelFunc) {
+func (p *pair) node(id, name string, list ...authorize.Rule) (place, context.CancelFunc) {
 	p.t.Helper()
-	rules, err := permission.NewInbound(authorize)
+	rules, err := authorize.New(list)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	n := place{id: community.NodeID(strings.Repeat(id, 16))}
 	n.community = community.New(community.Config{Node: n.id, Name: name, Network: p.hub.Node(n.id, name), Authorize: func(from community.Peer, c community.Call) error {
-		if v := rules.Judge(permission.Principal{Node: string(from.ID)}, permission.KindInvoke, c.Capability); v.Action != permission.Allow {
+		if v := rules.Judge(authorize.Principal{Node: string(from.ID)}, authorize.KindInvoke, c.Capability); v.Action != permission.Allow {
 			return errors.New(v.Why)
 		}
 		return nil
@@ -102,8 +103,8 @@ func (p *pair) raw(capability, data string, requester ...string) (community.Repl
 }
 
 var (
-	mayAnswer = permission.InboundRule{From: strings.Repeat("aa", 16), Invoke: []string{"approvals.*"}}
-	mayAll    = permission.InboundRule{From: "*", Invoke: []string{"*", "a*"}}
+	mayAnswer = authorize.Rule{From: strings.Repeat("aa", 16), Invoke: []string{"approvals.*"}}
+	mayAll    = authorize.Rule{From: "*", Invoke: []string{"*", "a*"}}
 	args      = map[string]any{"file_path": "a<b>\u202e", "content": "\x00\n"}
 )
 

@@ -12,7 +12,7 @@ import (
 	"symbio/agent/tool/security"
 	"symbio/discovery/dns"
 	"symbio/discovery/static"
-	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 )
 
 // capabilityName is what a capability may be called; the prefix agent.perception. is the wire's own.
@@ -28,7 +28,7 @@ func (c Config) Check() error {
 		switch {
 		case len(p.Name) > 64 || !capabilityName.MatchString(p.Name):
 			bad("%s: the name is up to 64 letters, digits, _ and -, in parts separated by dots", where)
-		case strings.HasPrefix(p.Name, permission.OwnersPrefix), strings.HasPrefix(p.Name, permission.AgentsPrefix) && p.Name != lending.Capability:
+		case strings.HasPrefix(p.Name, authorize.OwnersPrefix), strings.HasPrefix(p.Name, authorize.AgentsPrefix) && p.Name != lending.Capability:
 			prefix, _, _ := strings.Cut(p.Name, ".")
 			bad("%s: names that begin with %s. are the node's own", where, prefix)
 		case names[p.Name]:
@@ -77,7 +77,7 @@ func (c Config) Check() error {
 	if _, err := c.Permissions.Policy(); err != nil {
 		bad("permissions: %w", err)
 	}
-	if _, err := permission.NewInbound(c.Authorize); err != nil {
+	if _, err := authorize.New(c.Authorize); err != nil {
 		bad("authorize: %w", err)
 	}
 	for _, key := range numbersNot(c.Budget, func(n float64) bool { return n >= 0 }) {

@@ -19,32 +19,33 @@ import (
 	"symbio/agent/tool/security"
 	"symbio/security/identity"
 	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 )
 
 // Config is everything that can be configured; architecture, "Configuration", describes the keys.
 type Config struct {
-	Node         Node                     `yaml:"node"`
-	Discovery    Discovery                `yaml:"discovery"`
-	Agents       string                   `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
-	Model        Models                   `yaml:"model"`
-	Providers    Providers                `yaml:"providers"`
-	Prices       llm.Prices               `yaml:"prices"`      // by model, for a million tokens
-	Windows      Windows                  `yaml:"windows"`     // by model, in tokens; others = 128,000
-	Workspace    string                   `yaml:"workspace"`   // where agents work; "" = where the node was started
-	Directories  []string                 `yaml:"directories"` // more directories whose files agents may be allowed to use
-	Capabilities []Capability             `yaml:"capabilities"`
-	Authorize    []permission.InboundRule `yaml:"authorize"`
-	Security     string                   `yaml:"security"` // a preset of permissions and sandbox together; see WithSecurity
-	Permissions  permission.Config        `yaml:"permissions"`
-	Approvals    Approvals                `yaml:"approvals"`
-	Sandbox      Sandbox                  `yaml:"sandbox"`
-	Skills       Skills                   `yaml:"skills"`
-	MCP          MCP                      `yaml:"mcp"`
-	Budget       budget.Limits            `yaml:"budget"`
-	Limits       Limits                   `yaml:"limits"`
-	Tools        Tools                    `yaml:"tools"`
-	Web          Web                      `yaml:"web"`
-	Log          Log                      `yaml:"log"`
+	Node         Node              `yaml:"node"`
+	Discovery    Discovery         `yaml:"discovery"`
+	Agents       string            `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
+	Model        Models            `yaml:"model"`
+	Providers    Providers         `yaml:"providers"`
+	Prices       llm.Prices        `yaml:"prices"`      // by model, for a million tokens
+	Windows      Windows           `yaml:"windows"`     // by model, in tokens; others = 128,000
+	Workspace    string            `yaml:"workspace"`   // where agents work; "" = where the node was started
+	Directories  []string          `yaml:"directories"` // more directories whose files agents may be allowed to use
+	Capabilities []Capability      `yaml:"capabilities"`
+	Authorize    []authorize.Rule  `yaml:"authorize"`
+	Security     string            `yaml:"security"` // a preset of permissions and sandbox together; see WithSecurity
+	Permissions  permission.Config `yaml:"permissions"`
+	Approvals    Approvals         `yaml:"approvals"`
+	Sandbox      Sandbox           `yaml:"sandbox"`
+	Skills       Skills            `yaml:"skills"`
+	MCP          MCP               `yaml:"mcp"`
+	Budget       budget.Limits     `yaml:"budget"`
+	Limits       Limits            `yaml:"limits"`
+	Tools        Tools             `yaml:"tools"`
+	Web          Web               `yaml:"web"`
+	Log          Log               `yaml:"log"`
 }
 
 // Log is the file of a node's log; "" = standard error alone. At Max MiB it is put aside, and the three latest are kept.
@@ -170,7 +171,7 @@ func Default() Config {
 		Node:        Node{Listen: "127.0.0.1:0"},
 		Discovery:   Discovery{MDNS: true},
 		Model:       "auto",
-		Authorize:   []permission.InboundRule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
+		Authorize:   []authorize.Rule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
 		Skills:      defaultSkills(),
 		MCP:         defaultMCP(),

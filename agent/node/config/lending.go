@@ -11,6 +11,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/lending"
 	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 )
 
 // Lending is what a capability says that lends agents of this node to agents of others: those spawn them here, under
@@ -78,13 +79,13 @@ func (c Capability) checkLending() error {
 
 // Authorizes reports whether the rules let some other node invoke a capability: one that a rule names.
 func (c Config) Authorizes(capability string) bool {
-	in, err := permission.NewInbound(c.Authorize)
-	return err == nil && slices.ContainsFunc(c.Authorize, func(r permission.InboundRule) bool {
-		p := permission.Principal{Node: cmp.Or(strings.ReplaceAll(r.From, "*", ""), "0"), Authority: r.From}
+	in, err := authorize.New(c.Authorize)
+	return err == nil && slices.ContainsFunc(c.Authorize, func(r authorize.Rule) bool {
+		p := authorize.Principal{Node: cmp.Or(strings.ReplaceAll(r.From, "*", ""), "0"), Authority: r.From}
 		p.Role, _ = strings.CutPrefix(r.From, "role/")
 		if cluster, ok := strings.CutPrefix(r.From, "cluster/"); ok {
 			p.Authority = cluster
 		}
-		return in.Judge(p, permission.KindInvoke, capability).Action == permission.Allow
+		return in.Judge(p, authorize.KindInvoke, capability).Action == permission.Allow
 	})
 }

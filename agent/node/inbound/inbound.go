@@ -18,13 +18,14 @@ import (
 	"symbio/community"
 	"symbio/security/audit"
 	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 )
 
 // Config sets up an Authorizer.
 type Config struct {
 	Node community.NodeID
 	// Rules are those in force now.
-	Rules func() permission.Inbound
+	Rules func() authorize.Rules
 	// Peer finds a connected node; as community.Community.Peer.
 	Peer func(community.NodeID) (community.Peer, bool)
 	// Lent says whether a member is lent to a node. Default: none is.
@@ -86,12 +87,12 @@ type decisionEvent struct {
 
 // Authorize decides by the rules whether a call of another node is answered; the error says why not.
 func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
-	kind, name := permission.KindInvoke, c.Capability
+	kind, name := authorize.KindInvoke, c.Capability
 	if perception, ok := strings.CutPrefix(name, community.PerceptionPrefix); ok {
-		kind, name = permission.KindSend, perception
+		kind, name = authorize.KindSend, perception
 	}
 	v := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), kind, name)
-	if kind == permission.KindSend {
+	if kind == authorize.KindSend {
 		v = a.ofBorrower(v, from, c)
 	}
 	if err := a.record(from, c, kind, name, v); err != nil {
@@ -110,8 +111,8 @@ func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 // principals are the caller, as its certificate proves it, and the other nodes on whose behalf it says
 // to call. Of those only an id is said; who vouches for them is known while they are connected here, and
 // otherwise no authority does. A requester that is no node, such as a user, is not judged, nor is this node itself.
-func (a *Authorizer) principals(from community.Peer, requester []string) []permission.Principal {
-	chain := []permission.Principal{{Node: string(from.ID), Authority: from.Authority, Role: from.Role}}
+func (a *Authorizer) principals(from community.Peer, requester []string) []authorize.Principal {
+	chain := []authorize.Principal{{Node: string(from.ID), Authority: from.Authority, Role: from.Role}}
 	seen := map[string]bool{string(from.ID): true, string(a.cfg.Node): true}
 	for _, r := range requester {
 		id, _, _ := strings.Cut(r, "/") // NODE or NODE/MEMBER
@@ -119,7 +120,7 @@ func (a *Authorizer) principals(from community.Peer, requester []string) []permi
 			continue
 		}
 		seen[id] = true
-		p := permission.Principal{Node: id}
+		p := authorize.Principal{Node: id}
 		if known, ok := a.cfg.Peer(community.NodeID(id)); ok {
 			p.Authority, p.Role = known.Authority, known.Role
 		}
@@ -136,14 +137,14 @@ func (a *Authorizer) ofBorrower(v permission.Verdict, from community.Peer, c com
 	if v.Action == permission.Allow || v.Stage != permission.StageDefault || a.cfg.Lent == nil || len(c.Requester) == 0 || !a.cfg.Lent(from.ID, c.Member) {
 		return v
 	}
-	if rest := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), permission.KindInvoke, lending.Capability); rest.Action != permission.Allow {
+	if rest := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), authorize.KindInvoke, lending.Capability); rest.Action != permission.Allow {
 		return v // one of the requesters may not spawn here
 	}
 	return permission.Verdict{Action: permission.Allow, Stage: permission.StageAllow, Source: "authorize", Rule: "invoke " + lending.Capability, Why: "The agent is lent to that node."}
 }
 
 // record records the decision about a call before anything of it is done.
-func (a *Authorizer) record(from community.Peer, c community.Call, kind permission.CallKind, name string, v permission.Verdict) error {
+func (a *Authorizer) record(from community.Peer, c community.Call, kind authorize.Kind, name string, v permission.Verdict) error {
 	in := audit.Inbound{
 		Peer: string(from.ID), Name: from.Name, Verb: string(kind), What: name, Member: string(c.Member),
 		Allowed: v.Action == permission.Allow, Stage: string(v.Stage), Rule: v.Rule, Why: v.Why,

@@ -8,7 +8,7 @@ import (
 	"symbio/agent/event"
 	"symbio/community"
 	"symbio/security/audit"
-	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 )
 
 // BenchmarkAuthorize is the decision about a call of another node, recorded. Its floor is the decision without a
@@ -20,11 +20,11 @@ func BenchmarkAuthorize(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer log.Close()
-	rules, err := permission.NewInbound([]permission.InboundRule{{From: "local", Invoke: []string{"*"}}})
+	rules, err := authorize.New([]authorize.Rule{{From: "local", Invoke: []string{"*"}}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	n := New(Config{Node: self, Rules: func() permission.Inbound { return rules }, Peer: noPeer, Append: log.Append, Events: event.NewStream("a")})
+	n := New(Config{Node: self, Rules: func() authorize.Rules { return rules }, Peer: noPeer, Append: log.Append, Events: event.NewStream("a")})
 	from := community.Peer{ID: caller, Authority: "local"}
 	call := community.Call{Capability: "text.count", Requester: []string{string(caller), string(caller) + "/" + strings.Repeat("cd", 16)}}
 	b.ReportAllocs()
@@ -39,7 +39,7 @@ func BenchmarkAuthorize(b *testing.B) {
 		took += time.Since(begun)
 		begun = time.Now()
 		for range 100 {
-			n.cfg.Rules().JudgeChain(n.principals(from, call.Requester), permission.KindInvoke, call.Capability)
+			n.cfg.Rules().JudgeChain(n.principals(from, call.Requester), authorize.KindInvoke, call.Capability)
 		}
 		least += time.Since(begun)
 	}

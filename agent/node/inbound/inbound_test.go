@@ -12,13 +12,13 @@ import (
 	"symbio/agent/event"
 	"symbio/community"
 	"symbio/security/audit"
-	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 )
 
 // heard is a node that takes text.* from anybody, and its record.
 func heard(t *testing.T) (*Authorizer, string) {
 	t.Helper()
-	in, err := permission.NewInbound([]permission.InboundRule{{From: "*", Invoke: []string{"text.*"}, Send: []string{"task"}}})
+	in, err := authorize.New([]authorize.Rule{{From: "*", Invoke: []string{"text.*"}, Send: []string{"task"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func heard(t *testing.T) (*Authorizer, string) {
 	}
 	t.Cleanup(func() { log.Close() })
 	self := nodeNamed("aa")
-	n := New(Config{Node: self, Rules: func() permission.Inbound { return in }, Peer: noPeer, Append: log.Append, Events: event.NewStream("a")})
+	n := New(Config{Node: self, Rules: func() authorize.Rules { return in }, Peer: noPeer, Append: log.Append, Events: event.NewStream("a")})
 	return n, dir
 }
 

@@ -7,7 +7,7 @@ import (
 	"symbio/agent/event"
 	"symbio/community"
 	"symbio/security/audit"
-	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -16,7 +16,7 @@ func nodeNamed(s string) community.NodeID { return community.NodeID(strings.Repe
 
 func TestEveryNodeOnWhoseBehalfACallIsHasToBeHeard(t *testing.T) {
 	self, caller, friend, guest, unknown := nodeNamed("aa"), nodeNamed("bb"), nodeNamed("cc"), nodeNamed("dd"), nodeNamed("ee")
-	in, err := permission.NewInbound([]permission.InboundRule{
+	in, err := authorize.New([]authorize.Rule{
 		{From: "local", Invoke: []string{"*"}}, {From: "cluster/home", Invoke: []string{"text.*"}},
 	})
 	if err != nil {
@@ -24,13 +24,13 @@ func TestEveryNodeOnWhoseBehalfACallIsHasToBeHeard(t *testing.T) {
 	}
 	peers := map[community.NodeID]community.Peer{friend: {ID: friend, Authority: "local"}, guest: {ID: guest, Authority: "home", Role: "worker"}}
 	n := New(Config{
-		Node: self, Rules: func() permission.Inbound { return in }, Append: func(audit.Entry) error { return nil }, Events: event.NewStream("a"),
+		Node: self, Rules: func() authorize.Rules { return in }, Append: func(audit.Entry) error { return nil }, Events: event.NewStream("a"),
 		Peer: func(id community.NodeID) (community.Peer, bool) { p, ok := peers[id]; return p, ok },
 	})
 	from := community.Peer{ID: caller, Authority: "local"}
 
 	got := n.principals(from, []string{string(caller), "user", string(guest) + "/" + string(unknown), string(guest), string(self) + "/x", string(unknown)})
-	want := []permission.Principal{
+	want := []authorize.Principal{
 		{Node: string(caller), Authority: "local"}, {Node: string(guest), Authority: "home", Role: "worker"}, {Node: string(unknown)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -17,6 +17,7 @@ import (
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 	"symbio/security/standing"
 )
 
@@ -48,7 +49,7 @@ type inForce struct {
 	config  config.Config // permissions and authorize are in force; the rest is as it was read with them
 	policy  permission.Policy
 	scope   string // the digest of policy
-	inbound permission.Inbound
+	inbound authorize.Rules
 }
 
 // New returns the rules of the configuration that the node starts with.
@@ -73,7 +74,7 @@ func (r *Rules) take(c config.Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("permissions: %w", err)
 	}
-	if next.inbound, err = permission.NewInbound(c.Authorize); err != nil {
+	if next.inbound, err = authorize.New(c.Authorize); err != nil {
 		return fmt.Errorf("authorize: %w", err)
 	}
 	next.scope = next.policy.Digest()
@@ -83,7 +84,7 @@ func (r *Rules) take(c config.Config) (err error) {
 
 // forPeople keeps agents from answering approvals, here or elsewhere, whatever else the policy allows.
 func forPeople(p permission.Policy) (permission.Policy, error) {
-	never, err := permission.ParseRule("invoke_capability(" + permission.OwnersPrefix + "*)")
+	never, err := permission.ParseRule("invoke_capability(" + authorize.OwnersPrefix + "*)")
 	p.FinalDeny = append(slices.Clone(p.FinalDeny), never)
 	return p, err
 }
@@ -92,7 +93,7 @@ func forPeople(p permission.Policy) (permission.Policy, error) {
 func (r *Rules) Policy() permission.Policy { return r.inForce.Load().policy }
 
 // Inbound is what it allows other nodes now.
-func (r *Rules) Inbound() permission.Inbound { return r.inForce.Load().inbound }
+func (r *Rules) Inbound() authorize.Rules { return r.inForce.Load().inbound }
 
 // Denied are the files that it denies now.
 func (r *Rules) Denied() *permission.Denied { return r.Policy().Denied(r.cfg.Dir) }

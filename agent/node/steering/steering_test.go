@@ -17,6 +17,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/security/permission/authorize"
 	"symbio/transport/memory"
 )
 
@@ -38,13 +39,13 @@ type workshop struct {
 	running     sync.WaitGroup
 }
 
-// newWorkshop starts them; authorize are the rules of there.
-func newWorkshop(t *testing.T, authorize ...permission.InboundRule) *workshop {
+// newWorkshop starts both nodes; list has the rules of there.
+func newWorkshop(t *testing.T, list ...authorize.Rule) *workshop {
 	w := &workshop{t: t}
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	t.Cleanup(stop)
-	rules, err := permission.NewInbound(authorize)
+	rules, err := authorize.New(list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func newWorkshop(t *testing.T, authorize ...permission.InboundRule) *workshop {
 	for id, n := range map[string]*place{"aa": &w.here, "bb": &w.there} {
 		n.id = community.NodeID(strings.Repeat(id, 16))
 		n.community = community.New(community.Config{Node: n.id, Name: id, Network: hub.Node(n.id, id), Authorize: func(from community.Peer, c community.Call) error {
-			if v := rules.Judge(permission.Principal{Node: string(from.ID)}, permission.KindInvoke, c.Capability); v.Action != permission.Allow {
+			if v := rules.Judge(authorize.Principal{Node: string(from.ID)}, authorize.KindInvoke, c.Capability); v.Action != permission.Allow {
 				return errors.New(v.Why)
 			}
 			return nil
@@ -121,7 +122,7 @@ func TestInspectNamesThePartsOfTheLastRequestWhereItIsAllowed(t *testing.T) {
 	}{{"allowed", "agents.inspect", nil}, {"another capability is", "agents.state", community.ErrDenied}, {"all others are", "*", community.ErrDenied}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorkshop(t, permission.InboundRule{From: strings.Repeat("aa", 16), Invoke: []string{c.allowed}})
+				w := newWorkshop(t, authorize.Rule{From: strings.Repeat("aa", 16), Invoke: []string{c.allowed}})
 				defer w.end()
 				done := w.work("go")
 				r, err := w.raw(agentsInspect, `{"member":"`+string(w.agent.ID)+`"}`)
@@ -166,7 +167,7 @@ func TestInspectShortensTheLongestTexts(t *testing.T) {
 	})
 }
 
-var maySteer = permission.InboundRule{From: strings.Repeat("aa", 16), Invoke: []string{"agents.*"}}
+var maySteer = authorize.Rule{From: strings.Repeat("aa", 16), Invoke: []string{"agents.*"}}
 
 func TestAnAgentIsReachedFromItsNodeAndFromAnother(t *testing.T) {
 	for _, far := range []bool{false, true} {
@@ -242,7 +243,7 @@ func TestATranscriptThatIsTooLongIsSentWithoutItsBeginning(t *testing.T) {
 
 func TestOnlyANodeThatMayReachesAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorkshop(t, permission.InboundRule{From: strings.Repeat("aa", 16), Invoke: []string{"agents.state"}})
+		w := newWorkshop(t, authorize.Rule{From: strings.Repeat("aa", 16), Invoke: []string{"agents.state"}})
 		defer w.end()
 		done := w.work("go")
 		_, err := w.here.Steer(t.Context(), w.agent.ID, "stop")
