@@ -124,7 +124,7 @@ func (c *inboundCall) begin() error {
 			return c.refuse(RefusedUndecided, err)
 		}
 		if !c.allowDenial(c.caller) {
-			return c.refuse(RefusedRate, Explain(ErrBusy, fmt.Sprintf("%s refuses up to %v calls of this node a second (limits.rate), %d at once, and these were more", c.cfg.Name, c.cfg.RefusalRate, c.cfg.RefusalBurst)))
+			return c.refuse(RefusedRate, Explain(ErrBusy, fmt.Sprintf("%s refuses up to %v calls of this node a second (limits.refusal_rate), %d at once, and these were more", c.cfg.Name, c.cfg.RefusalRate, c.cfg.RefusalBurst)))
 		}
 		c.refuse(RefusedDenied, err)
 		return ErrDenied

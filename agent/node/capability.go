@@ -29,7 +29,7 @@ func (p *parts) offerAll() error {
 		switch {
 		case c.MCP != "":
 			continue
-		case c.Lends():
+		case c.LendsAgents():
 			err = p.offerLending(c)
 		default:
 			err = p.offerConfigured(c)
@@ -65,7 +65,7 @@ func (p *parts) offerConfigured(c config.Capability) (err error) {
 			return err
 		}
 	case c.Agent == "":
-		command := p.runner.Command(c, cmp.Or(p.cfg.Settings.Limits.Depth, community.MaxDepth))
+		command := p.runner.Command(c, cmp.Or(p.cfg.Settings.Limits.JSONDepth, community.MaxDepth))
 		provide = func(ctx context.Context, s community.Signal) (community.Reply, error) {
 			answer, err := command.Answer(ctx, s.Data)
 			return community.Reply{Data: answer, ContentType: "application/json"}, err
@@ -138,7 +138,7 @@ func asJSON(r community.Reply) community.Reply {
 
 // offerLending lends agents of this node to those of others, as far as authorize lets them.
 func (p *parts) offerLending(c config.Capability) error {
-	cfg := c.Lender(p.cfg.Settings.Budget)
+	cfg := c.LenderConfig(p.cfg.Settings.Budget)
 	for _, name := range c.Agents {
 		def, err := p.definition(name)
 		if err != nil {
@@ -160,8 +160,8 @@ func (p *parts) offerLending(c config.Capability) error {
 // lendingTime is how long calls of other nodes may last that are leases.
 func lendingTime(c config.Config) (longest time.Duration) {
 	for _, p := range c.Capabilities {
-		if p.Lends() {
-			longest = max(longest, lending.NewLender(p.Lender(c.Budget)).Life())
+		if p.LendsAgents() {
+			longest = max(longest, lending.NewLender(p.LenderConfig(c.Budget)).Life())
 		}
 	}
 	return longest

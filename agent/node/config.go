@@ -143,7 +143,7 @@ func (c Config) Kept(held *sandbox.Box, d *permission.Denied) (how string, bySys
 	}
 	p, err := c.Settings.Sandbox.Policy(c.Workspace(), c.Home)
 	gaps := held.Gaps(tool.Denying(p, d).Files)
-	if err != nil || c.Settings.Sandbox.Off() {
+	if err != nil || c.Settings.Sandbox.IsOff() {
 		gaps = []string{cmp.Or(err, errors.New("the sandbox is switched off")).Error()}
 	}
 	if len(gaps) > 0 {
@@ -155,7 +155,7 @@ func (c Config) Kept(held *sandbox.Box, d *permission.Denied) (how string, bySys
 // servers says where the MCP servers of the node are.
 func (c Config) servers(r *exec.Runner) mcpservers.Config {
 	return mcpservers.Config{
-		MCP: c.Settings.MCP, Workspace: c.Workspace(), Writable: append(c.Settings.Sandbox.Writes(c.Home), c.Settings.Directories...), Home: c.Home, Getenv: c.Getenv,
+		MCP: c.Settings.MCP, Workspace: c.Workspace(), Writable: append(c.Settings.Sandbox.WritablePaths(c.Home), c.Settings.Directories...), Home: c.Home, Getenv: c.Getenv,
 		State: c.State, Runner: r, Version: c.Version, Logger: c.Logger,
 	}
 }
@@ -175,14 +175,14 @@ func (c Config) Lending() (string, error) {
 		return "", err
 	}
 	for _, p := range c.Settings.Capabilities {
-		if !p.Lends() {
+		if !p.LendsAgents() {
 			continue
 		}
 		for _, name := range p.Agents {
 			_, problem := FindDefinition(all, name)
 			err = errors.Join(err, problem)
 		}
-		cfg := p.Lender(c.Settings.Budget)
+		cfg := p.LenderConfig(c.Settings.Budget)
 		return fmt.Sprintf("other nodes may spawn %s here, as far as authorize lets them: %d at a time, %d of one node, each for up to %v",
 			strings.Join(p.Agents, ", "), cfg.Max, cfg.PerNode, cfg.Life), err
 	}

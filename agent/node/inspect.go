@@ -154,7 +154,7 @@ func (i *Inspection) Sandbox(d definition.Definition) (p sandbox.Policy, off boo
 		return p, false, err
 	}
 	p, err = d.Sandbox.Constrain(p, i.cfg.Workspace())
-	return p, s.Off() && d.Sandbox.IsZero(), err
+	return p, s.IsOff() && d.Sandbox.IsZero(), err
 }
 
 // Definition finds a definition by its name; "" is general.

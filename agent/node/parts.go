@@ -127,8 +127,8 @@ func (p *parts) join() (err error) {
 	p.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: c.Logger})
 	p.community = community.New(community.Config{
 		Node: p.id, Name: p.name, System: p.system, Network: p.network, Authorize: p.inbound.Authorize, OnRefused: p.report.refused, OnUndelivered: p.report.undelivered, OnLeftOut: p.report.leftOut, Logger: c.Logger,
-		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Partial, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
-		RefusalRate: rate.Limit(l.Rate), RefusalBurst: l.Burst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.Depth, MaxCall: l.Call, Drain: drain,
+		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Stream, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
+		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
 	})
 	p.report.community = p.community
 	p.approvals = approvals.New(approvals.Config{
@@ -169,7 +169,7 @@ func (p *parts) openTools() (err error) {
 	})
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Skills: p.skills, SkillUse: c.skillUse(), Trust: c.trustSkill, Granted: p.rules.Granted,
-		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Settings.Windows.Of, More: p.servers.Tools,
+		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Settings.ContextWindows.Of, More: p.servers.Tools,
 		Definition: p.definition, Model: p.models.Open, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Logger: c.Logger,
 	})
 	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
@@ -325,8 +325,8 @@ func peerLimits(c config.Config) grpcpeer.Limits {
 	return grpcpeer.Limits{
 		Message:     cmp.Or(l.Message, 1<<20) + 64<<10,
 		Streams:     uint32(max(128, l.NodeCalls)), // so that the community says busy, not gRPC
-		MaxDeadline: max(30*time.Minute, l.Call, lendingTime(c)),
-		Connections: l.Connections, PerNode: l.PerNode, Handshakes: l.Handshakes,
-		HandshakeRate: l.HandshakeRate, HandshakeBurst: l.HandshakeBurst, Joins: l.Joins, Grace: l.Grace,
+		MaxDeadline: max(30*time.Minute, l.CallTimeout, lendingTime(c)),
+		Connections: l.Connections, PerNode: l.NodeConnections, Handshakes: l.Handshakes,
+		HandshakeRate: l.HandshakeRate, HandshakeBurst: l.HandshakeBurst, Joins: l.JoinsPerMinute, Grace: l.CertificateGrace,
 	}
 }

@@ -18,7 +18,7 @@ const sharing = 4
 // shareSkills offers the skills of this node to other nodes, if its configuration says so.
 func (p *parts) shareSkills() error {
 	shared := p.cfg.Settings.Skills.Share
-	if p.skills == nil || !shared.Any() {
+	if p.skills == nil || !shared.IsEnabled() {
 		return nil
 	}
 	server := share.NewServer(share.Config{Catalog: p.skills.Catalog, All: shared.All, Names: shared.Names, MaxMessage: p.cfg.Settings.Limits.Message})

@@ -27,7 +27,7 @@ func (i *Identity) Overdue() error {
 	until := i.NotAfter().UTC().Format(time.RFC3339)
 	switch {
 	case i.Expired():
-		return fmt.Errorf("this node's certificate in cluster %s ended at %s; start a node that holds the authority: it renews this one for %.0f days, unless limits.grace there says otherwise; after that, symbio cluster leave, then join",
+		return fmt.Errorf("this node's certificate in cluster %s ended at %s; start a node that holds the authority: it renews this one for %.0f days, unless limits.certificate_grace there says otherwise; after that, symbio cluster leave, then join",
 			i.authority.name, until, Grace.Hours()/24)
 	case i.Cluster() == nil && i.Due():
 		return fmt.Errorf("this node's certificate in cluster %s ends at %s, and no node that holds the authority has renewed it; start one before then, or mend the network to it", i.authority.name, until)

@@ -15,59 +15,61 @@ import (
 	"symbio/security/permission/authorize"
 )
 
-// capabilityName is what a capability may be called; the prefix agent.perception. is the wire's own.
+// capabilityName matches the names that a capability may have: the names that the wire protocol allows.
 var capabilityName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
-// Check returns everything that is wrong with c, joined.
+// Check returns all mistakes of c that can be found without the machine, joined; each names its key. Files, commands and
+// models need not exist: those are checked when the node starts, and by `symbio doctor`.
 func (c Config) Check() error {
 	var wrong []error
+	// bad reports one mistake. The checks of all parts get it, so that one run reports every mistake.
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	names := map[string]bool{}
 	for i, p := range c.Capabilities {
 		where := fmt.Sprintf("capabilities[%d] %q", i, p.Name)
 		switch {
 		case len(p.Name) > 64 || !capabilityName.MatchString(p.Name):
-			bad("%s: the name is up to 64 letters, digits, _ and -, in parts separated by dots", where)
+			bad("%s: name: write up to 64 letters, digits, _ and -, in parts separated by dots, such as text.count", where)
 		case strings.HasPrefix(p.Name, authorize.OwnersPrefix), strings.HasPrefix(p.Name, authorize.AgentsPrefix) && p.Name != lending.Capability:
 			prefix, _, _ := strings.Cut(p.Name, ".")
-			bad("%s: names that begin with %s. are the node's own", where, prefix)
+			bad("%s: name: names that begin with %s. are reserved for the node; choose another", where, prefix)
 		case names[p.Name]:
-			bad("%s: that name is there twice", where)
+			bad("%s: name: an earlier capability has this name; names are unique", where)
 		case p.checkLending() != nil:
 			bad("%s: %w", where, p.checkLending())
-		case ways(len(p.Exec) > 0, p.Agent != "", p.MCP != "", p.Model != "", p.Lends()) != 1:
-			bad("%s: give it either exec, agent, mcp or model", where)
+		case countTrue(len(p.Exec) > 0, p.Agent != "", p.MCP != "", p.Model != "", p.LendsAgents()) != 1:
+			bad("%s: write exactly one of exec, agent, mcp and model", where)
 		case p.MCP != "" && !mcpTool.MatchString(p.MCP):
-			bad("%s: mcp is SERVER/TOOL", where)
-		case p.Model != "" && p.checkOffered() != nil:
-			bad("%s: %w", where, p.checkOffered())
+			bad("%s: mcp: write SERVER/TOOL, such as files/search_files", where)
+		case p.Model != "" && p.checkModel() != nil:
+			bad("%s: %w", where, p.checkModel())
 		case p.Timeout < 0:
-			bad("%s: the timeout is negative", where)
+			bad("%s: timeout is negative; write 0 for the default", where)
 		case p.Progress && len(p.Exec) == 0:
-			bad("%s: progress is for exec; what an agent, an MCP server or a model does is always told to who listens", where)
+			bad("%s: progress is for exec only; the progress of agents, MCP servers and models is always sent", where)
 		case p.Concurrency < 0:
-			bad("%s: the concurrency is negative", where)
+			bad("%s: concurrency is negative; write 0 for the default", where)
 		case p.Sandbox != nil && p.MCP != "":
-			bad("%s: sandbox is for exec; what holds an MCP server stands beside it in its file", where)
+			bad("%s: sandbox is for exec only; write the sandbox of an MCP server in mcp.json", where)
 		case p.Sandbox != nil && len(p.Exec) == 0:
-			bad("%s: sandbox is for exec; what an agent runs is held as all commands of agents are", where)
+			bad("%s: sandbox is for exec only; the commands of agents have the sandbox of the node", where)
 		case p.Sandbox != nil:
-			p.Sandbox.checkOwn(func(format string, args ...any) { bad("%s: "+format, append([]any{where}, args...)...) })
+			p.Sandbox.checkCapability(func(format string, args ...any) { bad("%s: "+format, append([]any{where}, args...)...) })
 		}
 		names[p.Name] = true
 	}
 	if c.Approvals.Timeout <= 0 {
-		bad("approvals.timeout: want how long a decision waits for a person, such as 10m")
+		bad("approvals.timeout has to be above 0: write how long a call waits for a decision, such as 10m")
 	}
-	if c.Log.Max <= 0 {
-		bad("log.max: want the size in MiB at which a new file is begun, such as 10")
+	if c.Log.MaxSize <= 0 {
+		bad("log.max_size has to be above 0: write the size in MiB at which the log file is rotated, such as 10")
 	}
 	if _, err := security.Preset(c.Security); err != nil && c.Security != "" {
 		bad("security: %w", err)
 	}
 	c.Sandbox.check(bad)
 	c.Tools.check(bad)
-	c.Windows.check(bad)
+	c.ContextWindows.check(bad)
 	c.Web.check(bad)
 	c.Discovery.check(bad)
 	c.checkModels(bad)
@@ -80,26 +82,27 @@ func (c Config) Check() error {
 	if _, err := authorize.New(c.Authorize); err != nil {
 		bad("authorize: %w", err)
 	}
-	for _, key := range numbersNot(c.Budget, func(n float64) bool { return n >= 0 }) {
+	for _, key := range invalidNumbers(c.Budget, func(n float64) bool { return n >= 0 }) {
 		bad("budget.%s is negative", key)
 	}
 	return errors.Join(append(wrong, c.Limits.check())...)
 }
 
-// ways counts how many of them are used.
-func ways(used ...bool) (n int) {
-	for _, u := range used {
-		if u {
+// countTrue returns how many of the conditions are true.
+func countTrue(conditions ...bool) (n int) {
+	for _, c := range conditions {
+		if c {
 			n++
 		}
 	}
 	return n
 }
 
-// numbersNot returns the keys of the numbers in a struct that are not right. What is not a number is not right either.
-func numbersNot(of any, right func(float64) bool) (keys []string) {
+// invalidNumbers returns the keys of the numeric fields of a struct for which valid is false. valid gets NaN for the YAML
+// value .nan, and must be false for it: a comparison such as n >= 0 is.
+func invalidNumbers(of any, valid func(float64) bool) (keys []string) {
 	for field, v := range reflect.ValueOf(of).Fields() {
-		if !v.CanInt() && !v.CanFloat() || v.CanInt() && right(float64(v.Int())) || v.CanFloat() && right(v.Float()) {
+		if !v.CanInt() && !v.CanFloat() || v.CanInt() && valid(float64(v.Int())) || v.CanFloat() && valid(v.Float()) {
 			continue
 		}
 		keys = append(keys, field.Tag.Get("yaml"))
@@ -107,20 +110,23 @@ func numbersNot(of any, right func(float64) bool) (keys []string) {
 	return keys
 }
 
-// maxMessage is what an event of the catalog, the largest message between nodes, leaves room for.
+// maxMessage is the largest value of limits.message, in bytes. The transport's frames are sized for a catalog update, the
+// largest message between nodes; a larger payload would not fit.
 const maxMessage = 4 << 20
 
+// check requires positive numbers: a limit of 0 would refuse every call, which no reader of "0" expects.
 func (l Limits) check() error {
 	var wrong []error
-	for _, key := range numbersNot(l, func(n float64) bool { return n > 0 }) {
+	for _, key := range invalidNumbers(l, func(n float64) bool { return n > 0 }) {
 		wrong = append(wrong, fmt.Errorf("limits.%s has to be above 0", key))
 	}
 	if l.Message > maxMessage {
-		wrong = append(wrong, fmt.Errorf("limits.message: at most %d bytes; more belongs in a file", maxMessage))
+		wrong = append(wrong, fmt.Errorf("limits.message: at most %d bytes; send larger data as a file", maxMessage))
 	}
 	return errors.Join(wrong...)
 }
 
+// check lets the sources of discovery validate their own settings, so that the rules are in one place.
 func (d Discovery) check(bad func(string, ...any)) {
 	if _, err := static.New(static.Config{Peers: d.Peers}); err != nil {
 		bad("discovery.peers: %w", err)
@@ -131,7 +137,7 @@ func (d Discovery) check(bad func(string, ...any)) {
 	for key, patterns := range map[string][]string{"allow": d.Interfaces.Allow, "deny": d.Interfaces.Deny} {
 		for _, p := range patterns {
 			if _, err := path.Match(p, ""); err != nil || p == "" {
-				bad("discovery.interfaces.%s: %q is no pattern for the names of interfaces, such as eth0 or docker*", key, p)
+				bad("discovery.interfaces.%s: %q is not a pattern for names of interfaces; write one such as eth0 or docker*", key, p)
 			}
 		}
 	}

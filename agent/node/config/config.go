@@ -22,77 +22,80 @@ import (
 	"symbio/security/permission/authorize"
 )
 
-// Config is everything that can be configured; architecture, "Configuration", describes the keys.
+// Config is a whole configuration file. reference.yaml describes each key; a test compares the two. Default returns the
+// values of a file with no keys. A Config is plain data: copy it before you change it in another goroutine.
 type Config struct {
-	Node         Node              `yaml:"node"`
-	Discovery    Discovery         `yaml:"discovery"`
-	Agents       string            `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
-	Model        Models            `yaml:"model"`
-	Providers    Providers         `yaml:"providers"`
-	Prices       llm.Prices        `yaml:"prices"`      // by model, for a million tokens
-	Windows      Windows           `yaml:"windows"`     // by model, in tokens; others = 128,000
-	Workspace    string            `yaml:"workspace"`   // where agents work; "" = where the node was started
-	Directories  []string          `yaml:"directories"` // more directories whose files agents may be allowed to use
-	Capabilities []Capability      `yaml:"capabilities"`
-	Authorize    []authorize.Rule  `yaml:"authorize"`
-	Security     string            `yaml:"security"` // a preset of permissions and sandbox together; see WithSecurity
-	Permissions  permission.Config `yaml:"permissions"`
-	Approvals    Approvals         `yaml:"approvals"`
-	Sandbox      Sandbox           `yaml:"sandbox"`
-	Skills       Skills            `yaml:"skills"`
-	MCP          MCP               `yaml:"mcp"`
-	Budget       budget.Limits     `yaml:"budget"`
-	Limits       Limits            `yaml:"limits"`
-	Tools        Tools             `yaml:"tools"`
-	Web          Web               `yaml:"web"`
-	Log          Log               `yaml:"log"`
+	Node           Node              `yaml:"node"`
+	Discovery      Discovery         `yaml:"discovery"`
+	Agents         string            `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
+	Model          Models            `yaml:"model"`
+	Providers      Providers         `yaml:"providers"`
+	Prices         llm.Prices        `yaml:"prices"`          // by model, for a million tokens
+	ContextWindows ContextWindows    `yaml:"context_windows"` // by model, in tokens; others = 128,000
+	Workspace      string            `yaml:"workspace"`       // where agents work; "" = the working directory of the node's start
+	Directories    []string          `yaml:"directories"`     // more directories whose files rules can allow to agents
+	Capabilities   []Capability      `yaml:"capabilities"`
+	Authorize      []authorize.Rule  `yaml:"authorize"`
+	Security       string            `yaml:"security"` // a preset of permissions and sandbox together; see WithSecurity
+	Permissions    permission.Config `yaml:"permissions"`
+	Approvals      Approvals         `yaml:"approvals"`
+	Sandbox        Sandbox           `yaml:"sandbox"`
+	Skills         Skills            `yaml:"skills"`
+	MCP            MCP               `yaml:"mcp"`
+	Budget         budget.Limits     `yaml:"budget"`
+	Limits         Limits            `yaml:"limits"`
+	Tools          Tools             `yaml:"tools"`
+	Web            Web               `yaml:"web"`
+	Log            Log               `yaml:"log"`
 }
 
-// Log is the file of a node's log; "" = standard error alone. At Max MiB it is put aside, and the three latest are kept.
+// Log configures the log file.
 type Log struct {
-	File string `yaml:"file"`
-	Max  int    `yaml:"max"`
+	File string `yaml:"file"` // "" = standard error only
+	// MaxSize is the size in MiB at which the file is rotated. The three latest files are kept.
+	MaxSize int `yaml:"max_size"`
 }
 
-// Approvals say how a person is asked.
+// Approvals says how long calls wait for a person's decision, and which agents may wait at all.
 type Approvals struct {
-	// Timeout is how long a decision waits for a person; then it is a denial.
+	// Timeout is how long a call waits for a decision. After it the call is denied.
 	Timeout time.Duration `yaml:"timeout"`
-	// Unattended lets the agents wait, too, that nobody watches from a terminal (symbio spawn, and agents that
-	// serve a capability), for `symbio approvals`. Without it they are denied at once what has to be asked.
+	// Unattended lets agents without a terminal (symbio spawn, and agents behind a capability) wait for a decision by
+	// `symbio approvals`. Without it, a call of theirs that needs a decision is denied at once.
 	Unattended bool `yaml:"unattended"`
 }
 
-// Limits bound what other nodes can make this one do. What is over one is refused at once; `symbio
-// nodes --json` counts it.
+// Limits bound what other nodes can make this node do. A call over a limit is refused at once, and `symbio nodes --json`
+// counts the refusals. All values must be above 0.
 type Limits struct {
-	Message      int           `yaml:"message"`      // bytes of a payload
-	Partial      int           `yaml:"partial"`      // bytes of one call's output ahead of its answer
-	NodeCalls    int           `yaml:"node_calls"`   // of all nodes at a time, fairly shared
-	AgentCalls   int           `yaml:"agent_calls"`  // of all nodes to one agent at a time
-	Rate         float64       `yaml:"rate"`         // refused calls a second of one node, in the long run
-	Burst        int           `yaml:"burst"`        // refused calls of one node at once, before the rate counts
-	PeerMembers  int           `yaml:"peer_members"` // that are taken of one node
-	Capabilities int           `yaml:"capabilities"` // that are taken of one node, and that this one offers
-	Depth        int           `yaml:"depth"`        // of nested JSON
-	Call         time.Duration `yaml:"call"`         // how long a call may take
-	Mailbox      int           `yaml:"mailbox"`      // signals that wait for one agent
-	Agents       int           `yaml:"agents"`       // that live here
-	Connections  int           `yaml:"connections"`  // open at a time, proven or not
-	PerNode      int           `yaml:"per_node"`     // of them of one node
-	Handshakes   int           `yaml:"handshakes"`   // connections that are proving themselves at a time
+	Message         int           `yaml:"message"`          // bytes of one message
+	Stream          int           `yaml:"stream"`           // bytes of output that one call streams before its result
+	NodeCalls       int           `yaml:"node_calls"`       // concurrent calls of all nodes together; each node gets a fair share
+	AgentCalls      int           `yaml:"agent_calls"`      // concurrent calls of all nodes to one agent
+	RefusalRate     float64       `yaml:"refusal_rate"`     // refused calls of one node per second, sustained
+	RefusalBurst    int           `yaml:"refusal_burst"`    // refused calls of one node before RefusalRate applies
+	PeerMembers     int           `yaml:"peer_members"`     // members accepted from one node
+	Capabilities    int           `yaml:"capabilities"`     // capabilities accepted from one node, and offered by this node
+	JSONDepth       int           `yaml:"json_depth"`       // levels of nested JSON
+	CallTimeout     time.Duration `yaml:"call_timeout"`     // duration of one call
+	Mailbox         int           `yaml:"mailbox"`          // signals queued for one agent
+	Agents          int           `yaml:"agents"`           // agents on this node
+	Connections     int           `yaml:"connections"`      // open connections, authenticated or not
+	NodeConnections int           `yaml:"node_connections"` // open connections of one node
+	Handshakes      int           `yaml:"handshakes"`       // concurrent TLS handshakes
 
-	HandshakeRate  float64 `yaml:"handshake_rate"`  // connections of one address that prove nothing, a second, in the long run
-	HandshakeBurst int     `yaml:"handshake_burst"` // of them at once, before the rate counts
-	Joins          int     `yaml:"joins"`           // tries of one address to join the cluster, a minute
+	HandshakeRate  float64 `yaml:"handshake_rate"`   // failed handshakes of one address per second, sustained
+	HandshakeBurst int     `yaml:"handshake_burst"`  // failed handshakes of one address before HandshakeRate applies
+	JoinsPerMinute int     `yaml:"joins_per_minute"` // attempts of one address to join the cluster
 
-	Grace time.Duration `yaml:"grace"` // after its end in which a certificate is renewed, where the authority is
+	// CertificateGrace is how long after its expiry a certificate is still renewed by a node that holds the authority.
+	CertificateGrace time.Duration `yaml:"certificate_grace"`
 }
 
 // Node says what the node is called and where it listens.
 type Node struct {
 	Name   string `yaml:"name"`   // "" = the machine's name, numbered if taken
-	Listen string `yaml:"listen"` // host:port; "" = loopback, any port; in a cluster, what init or join was told
+	Listen string `yaml:"listen"` // host:port; "" = loopback with any port, or in a cluster the address of init or join
 }
 
 // Discovery says how other nodes are found.
@@ -103,41 +106,43 @@ type Discovery struct {
 	Interfaces Interfaces `yaml:"interfaces"`
 }
 
-// Interfaces chooses among the LAN's network interfaces by name, with patterns as in path.Match. An
-// empty Allow allows all, and Deny wins. It is for mDNS; loopback is not the LAN's.
+// Interfaces selects the network interfaces that mDNS uses, by name, with patterns as in path.Match. An empty Allow
+// allows all, and Deny wins over Allow. Loopback is never used.
 type Interfaces struct {
 	Allow []string `yaml:"allow"`
 	Deny  []string `yaml:"deny"`
 }
 
-// Capability is something that the node offers to other nodes: a command, an agent or a model.
+// Capability is an operation that this node offers to other nodes. Exactly one of Exec, Agent, MCP, Model and
+// Lending.Agents says what answers the calls.
 type Capability struct {
 	Name        string        `yaml:"name"`
 	Description string        `yaml:"description"`
-	Exec        []string      `yaml:"exec"`          // JSON on standard input, JSON on standard output
+	Exec        []string      `yaml:"exec"`          // a command: JSON on standard input, JSON on standard output
 	Agent       string        `yaml:"agent"`         // the name of a definition
 	MCP         string        `yaml:"mcp,omitempty"` // SERVER/TOOL of an MCP server
-	Model       Models        `yaml:"model"`         // of this node, for others: with the name model.chat
-	Input       any           `yaml:"input"`
-	Output      any           `yaml:"output"`
-	Idempotent  bool          `yaml:"idempotent"`
-	Timeout     time.Duration `yaml:"timeout"`     // 0 = a minute for commands, the budget's for agents
-	Concurrency int           `yaml:"concurrency"` // calls at a time; 0 = 16
-	// Progress lets callers read what a command writes to standard error, line by line. Otherwise nobody
-	// but this node's log does: it may name paths, or worse.
+	Model       Models        `yaml:"model"`         // a model of this node, under the name model.chat
+	Input       any           `yaml:"input"`         // JSON schema of the arguments
+	Output      any           `yaml:"output"`        // JSON schema of the result
+	Idempotent  bool          `yaml:"idempotent"`    // a caller may repeat a call whose result was lost
+	Timeout     time.Duration `yaml:"timeout"`       // 0 = a minute for commands, the budget's for agents
+	Concurrency int           `yaml:"concurrency"`   // concurrent calls; 0 = 16
+	// Progress sends callers what the command writes to standard error, line by line. It is off by default, because
+	// such lines may contain paths or secrets; this node's log has them in any case.
 	Progress bool `yaml:"progress"`
-	// Sandbox is what holds a command, where it is not what holds all commands of this node. With a preset it stands
-	// by itself, which may be more or less than the node's; without one, what it names takes the place of the node's.
+	// Sandbox restricts the command of Exec. With a preset it replaces the node's sandbox, and may be weaker or
+	// stronger; without one, the keys that it has replace those of the node's sandbox.
 	Sandbox *Sandbox `yaml:"sandbox,omitempty"`
-	// Lending is how agents are lent, with the name agents.spawn.
+	// Lending is used by the capability agents.spawn only.
 	Lending `yaml:",inline"`
 }
 
-// Concurrency is how many calls of a capability are served at a time, unless it says otherwise: each is a process or an agent
-// with a model.
+// Concurrency is the default number of concurrent calls of one capability. It is small because each call is a process, or
+// an agent with a model.
 const Concurrency = 16
 
-// Schemas returns the JSON schemas of what the capability takes and gives; nil = none is configured.
+// Schemas returns the JSON schemas of the arguments and of the result. A schema that is not configured is nil. An error
+// names the key whose value has no JSON form, such as a mapping with numbers as keys.
 func (c Capability) Schemas() (input, output json.RawMessage, err error) {
 	encode := func(key string, v any) (text json.RawMessage) {
 		if v != nil && err == nil {
@@ -150,12 +155,12 @@ func (c Capability) Schemas() (input, output json.RawMessage, err error) {
 	return encode("input", c.Input), encode("output", c.Output), err
 }
 
-// Skills says where skills are looked for, beside the standard places.
+// Skills says where skills are searched, how they are read, and how agents use them.
 type Skills struct {
 	Enabled  bool     `yaml:"enabled"`
-	Discover bool     `yaml:"discover"` // look in the standard places
-	Dirs     []string `yaml:"dirs"`
-	// Share says which skills of this node's disk other nodes may fetch, as far as authorize lets them.
+	Discover bool     `yaml:"discover"` // search the standard directories
+	Dirs     []string `yaml:"dirs"`     // more directories
+	// Share selects the skills of this node's disk that other nodes may fetch. Rules under authorize apply as well.
 	Share Share `yaml:"share"`
 	// WideGrants lets skills ask for every command (Bash) and every tool (*).
 	WideGrants bool `yaml:"wide_grants"`
@@ -164,8 +169,8 @@ type Skills struct {
 	SkillReading `yaml:",inline"`
 }
 
-// Default is the configuration of a node that was told nothing: loopback only, what would be asked
-// is asked, and other nodes of the same user may call.
+// Default returns the configuration of a node without a configuration file. It is safe: the node listens on loopback only,
+// a person decides on risky calls, and only nodes of the same user may call.
 func Default() Config {
 	return Config{
 		Node:        Node{Listen: "127.0.0.1:0"},
@@ -176,20 +181,21 @@ func Default() Config {
 		Skills:      defaultSkills(),
 		MCP:         defaultMCP(),
 		Sandbox:     Sandbox{Preset: "standard"},
-		Approvals:   Approvals{Timeout: 10 * time.Minute}, // somebody comes back from a coffee
+		Approvals:   Approvals{Timeout: 10 * time.Minute}, // a coffee break
 		Tools:       Tools{SearchAbove: 40},
-		Log:         Log{Max: 10},
+		Log:         Log{MaxSize: 10},
 		Budget:      budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000},
 		// The numbers and their reasons are those of community.Config, actor.Config and grpcpeer.Limits.
 		Limits: Limits{
-			Message: 1 << 20, Partial: 16 << 20, NodeCalls: 256, AgentCalls: 64, Rate: 50, Burst: 100, PeerMembers: 1024, Capabilities: 256, Depth: 64, Call: 5 * time.Minute,
-			Mailbox: 1024, Agents: 10_000, Connections: 256, PerNode: 4, Handshakes: 32,
-			HandshakeRate: 5, HandshakeBurst: 20, Joins: 10, Grace: identity.Grace,
+			Message: 1 << 20, Stream: 16 << 20, NodeCalls: 256, AgentCalls: 64, RefusalRate: 50, RefusalBurst: 100, PeerMembers: 1024, Capabilities: 256, JSONDepth: 64, CallTimeout: 5 * time.Minute,
+			Mailbox: 1024, Agents: 10_000, Connections: 256, NodeConnections: 4, Handshakes: 32,
+			HandshakeRate: 5, HandshakeBurst: 20, JoinsPerMinute: 10, CertificateGrace: identity.Grace,
 		},
 	}
 }
 
-// WithSecurity returns the configuration with the presets of permissions and sandbox that a preset of package security sets.
+// WithSecurity returns c with the two presets, of permissions and of the sandbox, that the named security preset stands
+// for. An unknown name is an error that lists the known ones; then c is returned as it was.
 func (c Config) WithSecurity(name string) (Config, error) {
 	s, err := security.Preset(name)
 	if err != nil {
@@ -199,10 +205,11 @@ func (c Config) WithSecurity(name string) (Config, error) {
 	return c, nil
 }
 
-// maxFile bounds a configuration file, in bytes.
+// maxFile bounds a configuration file, in bytes: 1 MiB. A larger file is a mistake, such as a wrong path.
 const maxFile = 1 << 20
 
-// Load reads a file over the defaults. from says where each value came from.
+// Load reads a file over the defaults, checks it, and makes its paths absolute. from says where each value came from. The
+// error names the file, and the line as far as it is known; it wraps fs.ErrNotExist if there is no such file.
 func Load(file string) (c Config, from Origins, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -224,10 +231,11 @@ func Load(file string) (c Config, from Origins, err error) {
 	return c, from, err
 }
 
-// Resolve makes the paths of a file in dir absolute; ~ is the home directory. A command without a slash is looked up in PATH.
+// Resolve makes relative paths absolute: they start in dir, the directory of the configuration file. A leading ~ is the home
+// directory. A command without a slash stays as it is, because it is looked up in PATH.
 func (c *Config) Resolve(dir string) {
 	home, _ := os.UserHomeDir()
-	at := func(path *string) {
+	makeAbsolute := func(path *string) {
 		if rest, ok := strings.CutPrefix(*path, "~"); ok && home != "" && (rest == "" || rest[0] == '/') {
 			*path = filepath.Join(home, rest)
 		}
@@ -235,43 +243,47 @@ func (c *Config) Resolve(dir string) {
 			*path = filepath.Join(dir, *path)
 		}
 	}
-	c.Model.resolve(at)
-	at(&c.Agents)
-	at(&c.Workspace)
-	at(&c.MCP.File)
-	at(&c.Log.File)
+	c.Model.resolve(makeAbsolute)
+	makeAbsolute(&c.Agents)
+	makeAbsolute(&c.Workspace)
+	makeAbsolute(&c.MCP.File)
+	makeAbsolute(&c.Log.File)
 	for i := range c.Skills.Dirs {
-		at(&c.Skills.Dirs[i])
+		makeAbsolute(&c.Skills.Dirs[i])
 	}
-	c.Skills.resolve(at)
+	c.Skills.resolve(makeAbsolute)
 	for i := range c.Directories {
-		at(&c.Directories[i])
+		makeAbsolute(&c.Directories[i])
 	}
 	for i, p := range c.Capabilities {
-		c.Capabilities[i].Model.resolve(at)
+		c.Capabilities[i].Model.resolve(makeAbsolute)
 		if len(p.Exec) > 0 && strings.ContainsRune(p.Exec[0], '/') {
-			at(&p.Exec[0])
+			makeAbsolute(&p.Exec[0])
 		}
 	}
 }
 
-// Parse reads a file's text over the defaults and checks what can be checked without the machine.
+// Parse reads a file's text over the defaults and calls Check. It does not touch the disk: file is used in messages and
+// origins only. Unknown keys, keys with an earlier name and a second YAML document are errors.
 func Parse(file string, text []byte) (Config, Origins, error) {
 	c := Default()
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return Config{}, nil, fmt.Errorf("%s: %s", file, Plain(err))
+		return Config{}, nil, fmt.Errorf("%s: %s", file, PlainError(err))
 	}
 	from := Origins{}
 	from.read(file, "", &doc)
+	if err := from.checkRenamed(); err != nil {
+		return Config{}, nil, err
+	}
 	if _, ok := from["authorize"]; ok {
-		c.Authorize = nil // what is written replaces the default, it does not add to it
+		c.Authorize = nil // the decoder would write into the default's slice; a file's rules replace the default ones
 	}
 	c = c.readSecurity(&doc, from)
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return Config{}, nil, fmt.Errorf("%s: %s", file, Plain(err))
+		return Config{}, nil, fmt.Errorf("%s: %s", file, PlainError(err))
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Config{}, nil, fmt.Errorf("%s: more than one YAML document", file)
@@ -283,11 +295,11 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	return c, from, nil
 }
 
-// readSecurity applies the key security, before the others are read: what they say themselves stands. What is wrong with it
-// is for Check.
+// readSecurity applies the key security before the other keys are decoded, so that permissions.preset and sandbox.preset of
+// the same file win over it. It ignores an unknown preset, because Check reports it.
 func (c Config) readSecurity(doc *yaml.Node, from Origins) Config {
 	var keys struct{ Security string }
-	_ = doc.Decode(&keys) // the mistakes of other keys are found when they are read
+	_ = doc.Decode(&keys) // Parse decodes the whole document again and reports the errors
 	next, err := c.WithSecurity(keys.Security)
 	if err != nil {
 		return c
@@ -300,24 +312,20 @@ func (c Config) readSecurity(doc *yaml.Node, from Origins) Config {
 	return next
 }
 
-var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+// unknownKey and goType match the parts of a yaml.v3 error that name Go types, which a reader of the file does not know.
+var (
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	goType     = regexp.MustCompile(`(?:config|permission|agent|cases|time)\.[A-Za-z]+|\[\](?:config|permission|cases)\.[A-Za-z]+`)
+)
 
-// Plain puts the errors of a YAML decoder into the words of the file, on one line, without the names of Go
-// types.
-func Plain(err error) string {
+// PlainError returns the message of a YAML decoder's error on one line, without the names of Go types. Several mistakes are
+// joined with semicolons.
+func PlainError(err error) string {
 	text := err.Error()
 	var typed *yaml.TypeError
 	if errors.As(err, &typed) {
-		text = ""
-		for i, e := range typed.Errors {
-			if i > 0 {
-				text += "; "
-			}
-			text += e
-		}
+		text = strings.Join(typed.Errors, "; ")
 	}
 	text = unknownKey.ReplaceAllString(text, "unknown key $1")
 	return goType.ReplaceAllString(text, "a different kind of value")
 }
-
-var goType = regexp.MustCompile(`(?:config|permission|agent|cases|time)\.[A-Za-z]+|\[\](?:config|permission|cases)\.[A-Za-z]+`)

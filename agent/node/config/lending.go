@@ -14,70 +14,72 @@ import (
 	"symbio/security/permission/authorize"
 )
 
-// Lending is what a capability says that lends agents of this node to agents of others: those spawn them here, under
-// this node's rules and their own, and with them they end. Nothing is lent that is not named.
+// Lending has the keys of the capability agents.spawn, with which agents of other nodes spawn agents on this node. A lent
+// agent runs under the rules of both nodes and ends with its parent. Only the listed definitions can be spawned.
 type Lending struct {
 	Agents []string `yaml:"agents,omitempty"` // the names of definitions
-	// PerNode is how many of them one node may have at a time; 0 = 4. How many there may be in all is concurrency, 0 = 8.
+	// PerNode is the number of concurrent lent agents of one node; 0 = 4. The capability's Concurrency, 0 = 8, bounds
+	// those of all nodes together.
 	PerNode int `yaml:"per_node,omitempty"`
-	// Budget is what each of them, with all that it spawns, may use at most, where that is less than the node's budget.
-	// It gets no more than the share that its parent gives.
+	// Budget is the most that each lent agent may use together with its descendants. The node's budget and the share that
+	// the parent assigns apply as well; the smallest number wins.
 	Budget *budget.Limits `yaml:"budget,omitempty"`
 }
 
-// Each lent agent is one with a model and perhaps sub-agents: a node has room for a few, and for more than one
-// borrower.
+// The defaults of a capability that lends agents. They are small, because each lent agent has a model and may spawn others;
+// half of the places for one node leaves room for a second borrower.
 const (
-	lentInAll   = 8
-	lentPerNode = 4
-	lentLife    = 30 * time.Minute // where nothing says how long a task may take
+	defaultLentAgents   = 8
+	defaultLentPerNode  = 4
+	defaultLentLifetime = 30 * time.Minute // if neither the capability nor the budget limits a task's duration
 )
 
-// Lends reports whether the capability lends agents.
-func (c Capability) Lends() bool { return len(c.Agents) > 0 }
+// LendsAgents reports whether the capability lends agents.
+func (c Capability) LendsAgents() bool { return len(c.Agents) > 0 }
 
-// Lender is how the capability lends agents, of a node with that budget.
-func (c Capability) Lender(own budget.Limits) lending.LenderConfig {
+// LenderConfig returns how the capability lends agents on a node with the budget own. Call it only if LendsAgents is true.
+func (c Capability) LenderConfig(own budget.Limits) lending.LenderConfig {
 	limits := own
 	if c.Budget != nil {
 		limits = own.Within(*c.Budget)
 	}
-	most := cmp.Or(c.Concurrency, lentInAll)
+	maxAgents := cmp.Or(c.Concurrency, defaultLentAgents)
 	return lending.LenderConfig{
-		Limits: limits, Max: most, PerNode: min(cmp.Or(c.PerNode, lentPerNode), most),
-		Life: cmp.Or(c.Timeout, limits.Wall, lentLife),
+		Limits: limits, Max: maxAgents, PerNode: min(cmp.Or(c.PerNode, defaultLentPerNode), maxAgents),
+		Life: cmp.Or(c.Timeout, limits.Wall, defaultLentLifetime),
 	}
 }
 
-// checkLending says what is wrong with a capability that lends agents, or seems to.
+// checkLending returns the first mistake in the keys of Lending, nil for a capability that uses none of them.
 func (c Capability) checkLending() error {
 	named := c.Name == lending.Capability
 	switch {
-	case named && !c.Lends():
-		return errors.New("agents.spawn needs agents: the names of the definitions that other nodes may spawn here")
-	case !c.Lends() && (c.PerNode != 0 || c.Budget != nil):
-		return errors.New("per_node and budget are for agents.spawn")
-	case !c.Lends():
+	case named && !c.LendsAgents():
+		return errors.New("agents: list the names of the definitions that other nodes may spawn here")
+	case !c.LendsAgents() && (c.PerNode != 0 || c.Budget != nil):
+		return errors.New("per_node and budget are for the capability agents.spawn only")
+	case !c.LendsAgents():
 		return nil
 	case !named:
-		return fmt.Errorf("agents are lent under the name %s, so that other nodes know what it takes; one agent for one call is agent: NAME", lending.Capability)
+		return fmt.Errorf("agents is for the capability %s only; for one agent that answers one call write agent: NAME", lending.Capability)
 	case c.Input != nil || c.Output != nil || c.Idempotent:
-		return fmt.Errorf("what %s takes and gives is known; leave out input, output and idempotent", lending.Capability)
+		return fmt.Errorf("the schemas of %s are fixed; leave out input, output and idempotent", lending.Capability)
 	case c.PerNode < 0:
 		return errors.New("per_node is negative")
 	}
 	for i, name := range c.Agents {
 		if name == "" || slices.Contains(c.Agents[:i], name) {
-			return fmt.Errorf("agents: %q is there twice, or empty", name)
+			return fmt.Errorf("agents: %q is empty or listed twice", name)
 		}
 	}
 	if b := c.Budget; b != nil && (min(b.Depth, b.Agents, b.SpawnsPerMinute, b.ModelCalls) < 0 || b.Tokens < 0 || b.Wall < 0 || !(b.Cost >= 0)) {
-		return errors.New("a number of the budget is negative")
+		return errors.New("budget: a number is negative")
 	}
 	return nil
 }
 
-// Authorizes reports whether the rules let some other node invoke a capability: one that a rule names.
+// Authorizes reports whether some rule of authorize allows any other node to invoke a capability. It tries, for each rule,
+// a caller that matches the rule's from.
 func (c Config) Authorizes(capability string) bool {
 	in, err := authorize.New(c.Authorize)
 	return err == nil && slices.ContainsFunc(c.Authorize, func(r authorize.Rule) bool {

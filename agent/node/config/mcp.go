@@ -10,36 +10,37 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// MCP says which MCP servers agents have.
+// MCP configures the MCP servers whose tools agents can call.
 type MCP struct {
 	Enabled bool `yaml:"enabled"`
-	// File is the user's own list of servers; "" = mcp.json beside the configuration: that of --config if it has one
-	// beside it, else the user's.
+	// File is the user's list of servers. "" = mcp.json in the directory of the --config file if there is one, else in the
+	// user's configuration directory.
 	File string `yaml:"file"`
-	// Project has the .mcp.json of the workspace read, too. What stands there is not started before a person has
-	// trusted it (symbio mcp trust).
+	// Project adds the servers of the workspace's .mcp.json. A server of that file starts only after a person has trusted it
+	// (symbio mcp trust), because the file may come from a cloned repository.
 	Project bool `yaml:"project"`
-	// Start and Call are how long the start of a server and a call of a tool may take.
-	Start time.Duration `yaml:"start"`
-	Call  time.Duration `yaml:"call"`
+	// StartTimeout bounds the start of a server, CallTimeout one call of a tool.
+	StartTimeout time.Duration `yaml:"start_timeout"`
+	CallTimeout  time.Duration `yaml:"call_timeout"`
 }
 
-// defaultMCP has the times of mcp.Config.
+// defaultMCP returns the defaults. The timeouts are those of mcp.Config, which says why.
 func defaultMCP() MCP {
-	return MCP{Enabled: true, Project: true, Start: 30 * time.Second, Call: 5 * time.Minute}
+	return MCP{Enabled: true, Project: true, StartTimeout: 30 * time.Second, CallTimeout: 5 * time.Minute}
 }
 
 func (m MCP) check(bad func(string, ...any)) {
-	if m.Start <= 0 || m.Call <= 0 {
-		bad("mcp.start and mcp.call have to be above 0")
+	if m.StartTimeout <= 0 || m.CallTimeout <= 0 {
+		bad("mcp.start_timeout and mcp.call_timeout have to be above 0; write a duration such as 30s")
 	}
 }
 
-// mcpTool is SERVER/TOOL: what a capability may be.
+// mcpTool matches SERVER/TOOL, the form of a capability's mcp.
 var mcpTool = regexp.MustCompile(`^[^/]+/.+$`)
 
-// OwnSandbox reads what holds one command, from a text of YAML or JSON; with nothing in it, it is nil.
-func OwnSandbox(text []byte) (*Sandbox, error) {
+// ParseSandbox reads the sandbox of one command from YAML or JSON, as it stands beside a server in mcp.json. It returns nil
+// for an empty text, and an error that joins all mistakes.
+func ParseSandbox(text []byte) (*Sandbox, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil
 	}
@@ -47,9 +48,9 @@ func OwnSandbox(text []byte) (*Sandbox, error) {
 	dec.KnownFields(true)
 	s := new(Sandbox)
 	if err := dec.Decode(s); err != nil {
-		return nil, errors.New("sandbox: " + Plain(err))
+		return nil, errors.New("sandbox: " + PlainError(err))
 	}
 	var wrong []error
-	s.checkOwn(func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) })
+	s.checkCapability(func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) })
 	return s, errors.Join(wrong...)
 }

@@ -10,11 +10,12 @@ import (
 	"symbio/agent/llm/provider"
 )
 
-// Models are one model or several: the next is asked when one fails. In a file they are a text or a list, here a text
-// with commas between them, as provider.ParseList reads it.
+// Models is a list of models in order of preference: when one fails, the next is tried. In a file it is a string or a list
+// of strings; here the names are joined by commas, as provider.ParseList reads them.
 type Models string
 
-// UnmarshalYAML reads a text or a list of texts.
+// UnmarshalYAML reads a string or a list of strings. It checks the names of a list, because an error can still name the
+// line here; Config.Check checks those of a string.
 func (m *Models) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.SequenceNode {
 		return n.Decode((*string)(m))
@@ -35,14 +36,14 @@ func (m *Models) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// check says what is wrong.
+// check returns an error for the first name that is not a model.
 func (m Models) check() error {
 	_, err := provider.ParseList(string(m))
 	return err
 }
 
-// resolve makes the paths of scripts absolute.
-func (m *Models) resolve(at func(*string)) {
+// resolve calls makeAbsolute with the path of each scripted model. The other models have no path.
+func (m *Models) resolve(makeAbsolute func(*string)) {
 	specs, err := provider.ParseList(string(*m))
 	if err != nil || *m == "" {
 		return
@@ -50,20 +51,21 @@ func (m *Models) resolve(at func(*string)) {
 	var list []string
 	for _, s := range specs {
 		if s.Provider == "scripted" {
-			at(&s.Name)
+			makeAbsolute(&s.Name)
 		}
 		list = append(list, s.String())
 	}
 	*m = Models(strings.Join(list, ","))
 }
 
-// checkOffered says what is wrong with a capability that offers a model.
-func (c Capability) checkOffered() error {
+// checkModel returns the first mistake of a capability that offers a model. Its name and schemas are fixed, because the
+// provider peer:NODE/MODEL of other nodes calls it by them.
+func (c Capability) checkModel() error {
 	if c.Name != chat.Capability {
-		return fmt.Errorf("a model is offered under the name %s, so that other nodes know what it takes", chat.Capability)
+		return fmt.Errorf("name: write %s; other nodes find models by this name", chat.Capability)
 	}
 	if c.Input != nil || c.Output != nil {
-		return fmt.Errorf("what %s takes and gives is known; leave out input and output", chat.Capability)
+		return fmt.Errorf("the schemas of %s are fixed; leave out input and output", chat.Capability)
 	}
 	specs, err := provider.ParseList(string(c.Model))
 	if err != nil {
@@ -71,28 +73,29 @@ func (c Capability) checkOffered() error {
 	}
 	for _, s := range specs {
 		if s.Provider == "peer" {
-			return fmt.Errorf("%s is another node's to offer", s)
+			return fmt.Errorf("model: %s is a model of another node; offer one of this node", s)
 		}
 	}
 	return nil
 }
 
-// Providers say where models are. Their keys are in the environment, and in no file.
+// Providers says where models are reached. API keys are read from the environment only, so that no file contains them.
 type Providers struct {
 	OpenAI struct {
-		BaseURL string `yaml:"base_url"` // OPENAI_BASE_URL comes first
+		BaseURL string `yaml:"base_url"` // OPENAI_BASE_URL wins
 	} `yaml:"openai"`
 	Anthropic struct {
-		BaseURL   string `yaml:"base_url"`   // ANTHROPIC_BASE_URL comes first
-		MaxTokens int    `yaml:"max_tokens"` // of an answer; 0 = 16384
-		Thinking  int    `yaml:"thinking"`   // tokens to think before an answer; 0 = none
+		BaseURL   string `yaml:"base_url"`   // ANTHROPIC_BASE_URL wins
+		MaxTokens int    `yaml:"max_tokens"` // of one answer; 0 = 16384
+		Thinking  int    `yaml:"thinking"`   // tokens of thinking before an answer; 0 = none
 	} `yaml:"anthropic"`
-	// WithoutImages are models that are told of pictures in words: names as in prices.
+	// WithoutImages are models that cannot read images and get a description instead; names as in Prices.
 	WithoutImages []string `yaml:"without_images"`
 }
 
-// Into puts what is configured into what the environment offers.
-func (c Config) Into(p *provider.Config) {
+// ApplyProviders copies the configured providers into p. Values that p has from the environment win, so that one shell can
+// use another server without a change of the file.
+func (c Config) ApplyProviders(p *provider.Config) {
 	if p.OpenAIURL == "" {
 		p.OpenAIURL = c.Providers.OpenAI.BaseURL
 	}
@@ -103,6 +106,7 @@ func (c Config) Into(p *provider.Config) {
 	p.Prices, p.Blind = c.Prices, c.Providers.WithoutImages
 }
 
+// checkModels reports the mistakes of model, prices and providers.
 func (c Config) checkModels(bad func(string, ...any)) {
 	if err := c.Model.check(); err != nil {
 		bad("model: %w", err)
@@ -112,10 +116,10 @@ func (c Config) checkModels(bad func(string, ...any)) {
 	}
 	for _, name := range c.Providers.WithoutImages {
 		if i := strings.Index(name, "*"); i >= 0 && i < len(name)-1 || name == "" {
-			bad("providers.without_images: %q: the name of a model, or the beginning of one and *", name)
+			bad("providers.without_images: %q: write the name of a model, or the beginning of one followed by *", name)
 		}
 	}
 	if a := c.Providers.Anthropic; a.MaxTokens < 0 || a.Thinking < 0 {
-		bad("providers.anthropic: a number of tokens is negative")
+		bad("providers.anthropic: max_tokens or thinking is negative")
 	}
 }

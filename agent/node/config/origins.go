@@ -2,19 +2,45 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
 
-// Origins says of each configured key, such as node.name or capabilities.0.exec, where it was set.
-// A key that is not there has its default.
+// Origins maps each configured key, such as node.name or capabilities.0.exec, to the place where it was set: "FILE:LINE" or
+// the argument of Set. A key without an entry has its default. It is a map: do not use it from several goroutines.
 type Origins map[string]string
 
-// Set notes that a key was set by something else than a file, such as "flag --name".
+// Set records that a key was set by something other than a file, such as "flag --name".
 func (o Origins) Set(key, where string) { o[key] = where }
 
+// renamed has the keys that were renamed, with their new names. A file with an old name is refused rather than read: two names
+// for one value would need a rule for files with both. Remove an entry a year after its release.
+var renamed = [][2]string{
+	{"windows", "context_windows"}, {"log.max", "log.max_size"}, {"mcp.start", "mcp.start_timeout"}, {"mcp.call", "mcp.call_timeout"},
+	{"limits.partial", "limits.stream"}, {"limits.rate", "limits.refusal_rate"}, {"limits.burst", "limits.refusal_burst"},
+	{"limits.depth", "limits.json_depth"}, {"limits.call", "limits.call_timeout"}, {"limits.per_node", "limits.node_connections"},
+	{"limits.joins", "limits.joins_per_minute"}, {"limits.grace", "limits.certificate_grace"},
+}
+
+// checkRenamed returns an error for each key of the file that has a new name.
+func (o Origins) checkRenamed() error {
+	var wrong []error
+	for _, r := range renamed {
+		for key, at := range o {
+			if key == r[0] || strings.HasPrefix(key, r[0]+".") {
+				wrong = append(wrong, fmt.Errorf("%s: the key %s is now called %s; rename it", at, r[0], r[1]))
+				break
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// read records the line of every value at or below n, whose key is key.
 func (o Origins) read(file, key string, n *yaml.Node) {
 	if key != "" && n.Kind != yaml.MappingNode { // the keys of a mapping each have an origin of their own
 		o[key] = fmt.Sprintf("%s:%d", file, n.Line)
@@ -35,14 +61,15 @@ func (o Origins) read(file, key string, n *yaml.Node) {
 	}
 }
 
-// Value is one value in force.
+// Value is one value in force and the place where it was set.
 type Value struct {
 	Key   string `json:"key"`
 	Value any    `json:"value"`
 	From  string `json:"from"`
 }
 
-// Values lists every value in force in the order of the file format, with where it came from.
+// Values returns every value in force, in the order of the file format. Lists of scalars are one value; other lists have one
+// value for each key of each element, such as capabilities.0.name.
 func (c Config) Values(from Origins) ([]Value, error) {
 	var n yaml.Node
 	if err := n.Encode(c); err != nil {
@@ -60,7 +87,7 @@ func (c Config) Values(from Origins) ([]Value, error) {
 	return all, err
 }
 
-// Of is the origin of a key, or of the nearest key above it that has one.
+// Of returns the origin of a key, else that of the nearest key above it that has one, else "default".
 func (o Origins) Of(key string) string {
 	for {
 		if where, ok := o[key]; ok {
@@ -77,6 +104,7 @@ func (o Origins) Of(key string) string {
 	}
 }
 
+// leaves calls visit with every value below n, in the order of the document. It stops at the first error and returns it.
 func leaves(key string, n *yaml.Node, visit func(string, *yaml.Node) error) error {
 	switch {
 	case n.Kind == yaml.MappingNode && len(n.Content) > 0:
@@ -98,7 +126,7 @@ func leaves(key string, n *yaml.Node, visit func(string, *yaml.Node) error) erro
 	}
 }
 
-// String is the value as a line of output shows it.
+// String returns the value for one line of output: a string as it is, anything else as JSON.
 func (v Value) String() string {
 	if s, ok := v.Value.(string); ok && s != "" {
 		return s
@@ -110,6 +138,7 @@ func (v Value) String() string {
 	return string(text)
 }
 
+// join appends name to a key.
 func join(key, name string) string {
 	if key == "" {
 		return name

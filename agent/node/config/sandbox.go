@@ -10,31 +10,31 @@ import (
 	"symbio/security/secret"
 )
 
-// Sandbox says what the commands may do that agents run and that capabilities are, and that the operating system holds
-// them to it. It is the user's own choice: no project, skill, model or other node changes it (security.md 3.7).
+// Sandbox says what commands may do: those that agents run and those that answer calls of capabilities. The operating system
+// enforces it. Only the user's own configuration sets it; a project, skill, model or other node cannot (security.md 3.7).
 type Sandbox struct {
-	// Preset is standard (the workspace is written, a network of the command's own), restrictive (nothing is
-	// written, no network, no further programs), permissive (the machine's network, all files that the user
-	// may write) or off (no sandbox at all).
+	// Preset is standard (may write to the workspace, has a network of its own), restrictive (writes nothing, no network,
+	// no subprocesses), permissive (the machine's network, all files that the user may write) or off (no sandbox).
 	Preset string `yaml:"preset,omitempty"`
-	// Network is none, local (a network of the command's own) or full; "" = the preset's.
+	// Network is none, local (a network of its own, with loopback only) or full; "" = the preset's.
 	Network string `yaml:"network,omitempty"`
 	// Write are directories that commands may write besides the workspace.
 	Write []string `yaml:"write,omitempty"`
-	// Hide are files and directories that commands do not see, beside those in which programs keep keys and passwords
-	// (package secret) and what nodes keep.
+	// Hide are files and directories that commands cannot see. The places where programs keep keys and passwords (package
+	// secret) and the state of nodes are always hidden.
 	Hide []string `yaml:"hide,omitempty"`
-	// Show are those of them that commands see all the same, each by its name or that of a directory above it.
+	// Show are hidden places that commands can see nevertheless, by their path or that of a directory above.
 	Show []string `yaml:"show,omitempty"`
-	// Sockets are Unix sockets of the machine, such as /var/run/docker.sock, to which commands connect; to no others.
+	// Sockets are the Unix sockets, such as /var/run/docker.sock, to which commands may connect.
 	Sockets []string `yaml:"sockets,omitempty"`
-	// Levels are those that may be used, of native, bwrap and landlock; without the key all of them. With none
-	// no command runs.
+	// Levels are the mechanisms that may be used, of native, bwrap and landlock. Without the key all may be used; with an
+	// empty list no command can run.
 	Levels []string `yaml:"levels,omitempty"`
-	// Env are variables of the node's environment that commands may see.
+	// Env are names of variables of the node's environment that commands get in addition to the preset's.
 	Env []string `yaml:"env,omitempty"`
 }
 
+// check reports the mistakes in the sandbox of a node.
 func (s Sandbox) check(bad func(string, ...any)) {
 	if !slices.Contains(sandbox.Presets(), s.Preset) {
 		bad("sandbox.preset %q: write one of %v", s.Preset, sandbox.Presets())
@@ -44,44 +44,48 @@ func (s Sandbox) check(bad func(string, ...any)) {
 			bad("sandbox.levels %q: write native, bwrap or landlock", l)
 		}
 	}
-	s.checkRest(bad)
+	s.checkCommon(bad)
 }
 
-// checkOwn is check for the sandbox of one capability.
-func (s Sandbox) checkOwn(bad func(string, ...any)) {
+// checkCapability reports the mistakes in the sandbox of one capability or MCP server. There levels and hide are not
+// allowed: levels describes the machine, and hide protects against every command.
+func (s Sandbox) checkCapability(bad func(string, ...any)) {
 	if s.Preset != "" && !slices.Contains(sandbox.Presets(), s.Preset) {
 		bad("sandbox.preset %q: write one of %v", s.Preset, sandbox.Presets())
 	}
 	if s.Levels != nil {
-		bad("sandbox.levels is what this machine is to use, and stands in the sandbox of the node alone")
+		bad("sandbox.levels is for the whole node; write it under the top-level key sandbox")
 	}
 	if s.Hide != nil {
-		bad("sandbox.hide stands in the sandbox of the node alone: hidden is hidden, but from what has it under show")
+		bad("sandbox.hide is for the whole node; write it under the top-level key sandbox, and use show here for exceptions")
 	}
-	s.checkRest(bad)
+	s.checkCommon(bad)
 }
 
-func (s Sandbox) checkRest(bad func(string, ...any)) {
+// checkCommon reports mistakes in the keys that both kinds of sandbox have.
+func (s Sandbox) checkCommon(bad func(string, ...any)) {
 	if _, ok := networks[s.Network]; !ok {
 		bad("sandbox.network %q: write none, local or full", s.Network)
 	}
 	for key, paths := range map[string][]string{"write": s.Write, "hide": s.Hide, "show": s.Show, "sockets": s.Sockets} {
 		for _, path := range paths {
 			if !filepath.IsAbs(path) && path != "~" && !strings.HasPrefix(path, "~/") {
-				bad("sandbox.%s %q: it is no absolute path, and does not begin with ~/", key, path)
+				bad("sandbox.%s %q: write an absolute path, or one that begins with ~/", key, path)
 			}
 		}
 	}
 	for _, path := range s.Show {
 		below := strings.TrimPrefix(filepath.ToSlash(filepath.Clean(path)), "~/")
 		if place := secret.In(below); place != "" && len(place) != len(below) {
-			bad("sandbox.show %q: it lies in ~/%s, which is shown as a whole or not at all", path, place)
+			bad("sandbox.show %q: it is inside ~/%s; write that directory, because it can only be shown as a whole", path, place)
 		}
 	}
 }
 
-// Over is the sandbox of a capability, where s is the node's.
-func (s Sandbox) Over(own *Sandbox) Sandbox {
+// Override returns the sandbox of one capability on a node with the sandbox s. own is the capability's; nil means that it has
+// the node's. With a preset, own replaces s except for Levels and Hide, which protect the machine; without one, the keys
+// that own has replace those of s.
+func (s Sandbox) Override(own *Sandbox) Sandbox {
 	if own == nil {
 		return s
 	}
@@ -101,15 +105,17 @@ func (s Sandbox) Over(own *Sandbox) Sandbox {
 	return s
 }
 
+// networks maps the words of the key network to package sandbox. "" is the preset's network.
 var networks = map[string]sandbox.Network{"": 0, "none": sandbox.NetworkNone, "local": sandbox.NetworkLocal, "full": sandbox.NetworkFull}
 
+// levels maps the words of the key levels to package sandbox.
 var levels = map[string]sandbox.Level{"native": sandbox.Native, "bwrap": sandbox.Bwrap, "landlock": sandbox.Landlock}
 
-// Off says that commands are not held at all.
-func (s Sandbox) Off() bool { return s.Preset == "off" }
+// IsOff reports whether commands run without a sandbox.
+func (s Sandbox) IsOff() bool { return s.Preset == "off" }
 
-// Allowed are the sandbox's levels that may be used for what is held: nil is all of them.
-func (s Sandbox) Allowed() []sandbox.Level {
+// AllowedLevels returns the mechanisms that may be used. nil means all; an empty list means none.
+func (s Sandbox) AllowedLevels() []sandbox.Level {
 	if s.Levels == nil {
 		return nil
 	}
@@ -120,9 +126,10 @@ func (s Sandbox) Allowed() []sandbox.Level {
 	return allowed
 }
 
-// Hidden are the paths of Hide, absolute. home is what ~ means.
-func (s Sandbox) Hidden(home string) []string { return expand(home, s.Hide) }
+// HiddenPaths returns the paths of Hide. home replaces a leading ~.
+func (s Sandbox) HiddenPaths(home string) []string { return expand(home, s.Hide) }
 
+// expand replaces a leading ~ of each path by home. It returns a new list.
 func expand(home string, paths []string) (all []string) {
 	for _, p := range paths {
 		if rest, ok := strings.CutPrefix(p, "~"); ok {
@@ -133,10 +140,11 @@ func expand(home string, paths []string) (all []string) {
 	return all
 }
 
-// Writes are the directories beside the workspace that commands may write.
-func (s Sandbox) Writes(home string) []string { return expand(home, s.Write) }
+// WritablePaths returns the directories that commands may write in addition to the workspace. home replaces a leading ~.
+func (s Sandbox) WritablePaths(home string) []string { return expand(home, s.Write) }
 
-// Policy is what commands may do in a workspace. home is what ~ means.
+// Policy returns what a command in workspace may do, for package sandbox. home replaces a leading ~. An unknown preset and a
+// writable path that package sandbox refuses are errors; Check finds the first, only the machine the second.
 func (s Sandbox) Policy(workspace, home string) (sandbox.Policy, error) {
 	p, err := sandbox.Preset(s.Preset, workspace)
 	if err != nil {

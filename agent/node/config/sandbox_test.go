@@ -35,8 +35,8 @@ func TestASandboxIsWhatItsConfigurationSays(t *testing.T) {
 		}
 		slices.Sort(p.Files.Write)
 		slices.Sort(c.write)
-		if !slices.Equal(p.Files.Write, c.write) || p.Network != c.network || cfg.Sandbox.Off() != c.off {
-			t.Errorf("%s: writes %v, network %v, levels %v", name, p.Files.Write, p.Network, cfg.Sandbox.Allowed())
+		if !slices.Equal(p.Files.Write, c.write) || p.Network != c.network || cfg.Sandbox.IsOff() != c.off {
+			t.Errorf("%s: writes %v, network %v, levels %v", name, p.Files.Write, p.Network, cfg.Sandbox.AllowedLevels())
 		}
 	}
 	for text, want := range map[string]string{
@@ -73,20 +73,20 @@ func TestACapabilityHasASandboxOfItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", own, err)
 		}
-		s := cfg.Sandbox.Over(cfg.Capabilities[0].Sandbox)
+		s := cfg.Sandbox.Override(cfg.Capabilities[0].Sandbox)
 		p, err := s.Policy(work, "/h")
 		if err != nil {
 			t.Fatalf("%s: %v", own, err)
 		}
 		expected := strings.Fields(places.Replace(strings.NewReplacer("[", " ", "]", " ").Replace(want)))
-		got := slices.Concat([]string{p.Network.String()}, p.Files.Write, p.Env, p.Files.Show, p.Files.Sockets, []string{strconv.FormatBool(s.Off())})
+		got := slices.Concat([]string{p.Network.String()}, p.Files.Write, p.Env, p.Files.Show, p.Files.Sockets, []string{strconv.FormatBool(s.IsOff())})
 		slices.Sort(got)
 		slices.Sort(expected)
 		if !slices.Equal(got, expected) {
 			t.Errorf("%s: got %q, want %q", own, got, expected)
 		}
-		if !slices.Equal(s.Hidden("/h"), []string{"/h/mine"}) || len(s.Allowed()) != 1 {
-			t.Errorf("%s: hides %v at the levels %v; these are the node's", own, s.Hidden("/h"), s.Allowed())
+		if !slices.Equal(s.HiddenPaths("/h"), []string{"/h/mine"}) || len(s.AllowedLevels()) != 1 {
+			t.Errorf("%s: hides %v at the levels %v; these are the node's", own, s.HiddenPaths("/h"), s.AllowedLevels())
 		}
 	}
 	for own, want := range map[string]string{
@@ -97,7 +97,7 @@ func TestACapabilityHasASandboxOfItsOwn(t *testing.T) {
 		"exec: [x], sandbox: {sockets: [x]}":      "sandbox.sockets \"x\"",
 		"exec: [x], sandbox: {show: [x]}":         "sandbox.show \"x\"",
 		"exec: [x], sandbox: {show: [~ann/x]}":    "sandbox.show \"~ann/x\"",
-		"exec: [x], sandbox: {show: [~/.ssh/id]}": "lies in ~/.ssh",
+		"exec: [x], sandbox: {show: [~/.ssh/id]}": "is inside ~/.ssh",
 		"exec: [x], sandbox: {nets: full}":        "unknown key nets",
 		"agent: x, sandbox: {preset: off}":        "sandbox is for exec",
 	} {

@@ -6,14 +6,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Share is true for all, or a list of names. The zero Share is nothing.
+// Share selects skills: all, those with the given names, or none. The zero value is none.
 type Share struct {
 	All   bool
 	Names []string
 }
 
-// Any reports whether anything is shared.
-func (s Share) Any() bool { return s.All || len(s.Names) > 0 }
+// IsEnabled reports whether any skill is selected.
+func (s Share) IsEnabled() bool { return s.All || len(s.Names) > 0 }
 
 // UnmarshalYAML reads true, false or a list of names.
 func (s *Share) UnmarshalYAML(n *yaml.Node) error {
@@ -24,10 +24,10 @@ func (s *Share) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
 		return n.Decode(&s.All)
 	}
-	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: skills.share is true, false or a list of skills' names", n.Line)}}
+	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: skills.share: write true, false or a list of names of skills", n.Line)}}
 }
 
-// MarshalYAML writes what UnmarshalYAML reads.
+// MarshalYAML writes the form that UnmarshalYAML reads.
 func (s Share) MarshalYAML() (any, error) {
 	if s.Names != nil {
 		return s.Names, nil

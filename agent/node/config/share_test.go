@@ -11,11 +11,11 @@ import (
 func TestSkillsAreSharedByAWordOrByName(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "{false []} false", "skills: {share: true}": "{true []} true", "skills: {share: false}": "{false []} false",
-		"skills: {share: [a, b]}": "{false [a b]} true", "skills: {share: []}": "{false []} false", "skills: {share: yes please}": "line 1: skills.share is",
-		"skills:\n  share: {a: b}": "line 2: skills.share is", "skills: {share: [[a]]}": "line 1",
+		"skills: {share: [a, b]}": "{false [a b]} true", "skills: {share: []}": "{false []} false", "skills: {share: yes please}": "line 1: skills.share: write",
+		"skills:\n  share: {a: b}": "line 2: skills.share: write", "skills: {share: [[a]]}": "line 1",
 	} {
 		c, from, err := config.Parse("f", []byte(text))
-		got := fmt.Sprint(c.Skills.Share, c.Skills.Share.Any())
+		got := fmt.Sprint(c.Skills.Share, c.Skills.Share.IsEnabled())
 		if err != nil {
 			got = err.Error()
 		}

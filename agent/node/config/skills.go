@@ -8,63 +8,64 @@ import (
 	"symbio/skills"
 )
 
-// SkillUse says which skills there are for whom, and how models are told of them.
+// SkillUse says which skills agents can activate, and how models learn about them.
 type SkillUse struct {
-	// Disabled and Overrides name skills, or paths of theirs, and who may take them.
+	// Choices has disabled and overrides: who may activate a skill. The keys are names or paths of skills.
 	skills.Choices `yaml:",inline"`
-	// Tools are those that agents have for skills.
+	// Tools are the tools for skills that agents have.
 	Tools   []string      `yaml:"tools"`
 	Initial SkillsInitial `yaml:"initial"`
 	Search  SkillsSearch  `yaml:"search"`
-	// MaxActive is how many skills an agent may have at a time.
+	// MaxActive is the number of skills that one agent may have active at once.
 	MaxActive int `yaml:"max_active"`
-	// GrantTTL is how long what a skill grants lasts: session or turn.
+	// GrantTTL says how long the permissions granted by a skill last: session or turn.
 	GrantTTL skills.GrantTTL `yaml:"grant_ttl"`
-	// OnUnknown is what comes of a definition that names a skill which there is not: warn or error.
+	// OnUnknown says what happens when a definition names a skill that does not exist: warn or error.
 	OnUnknown string `yaml:"on_unknown"`
-	// StrictScan keeps a node from starting when a skill is in disorder. Otherwise that skill is left out.
+	// StrictScan makes an invalid skill an error at the start of the node. Otherwise the skill is left out with a warning.
 	StrictScan bool `yaml:"strict_scan"`
-	// Duplicates is what a name means that several skills have: ambiguous or precedence.
+	// Duplicates says which skill a name means that several skills have: ambiguous (none) or precedence (the nearest).
 	Duplicates skills.Duplicates `yaml:"duplicates"`
-	// IncludeFrontMatter gives models a SKILL.md whole.
+	// IncludeFrontMatter shows models the front matter of a SKILL.md, too.
 	IncludeFrontMatter bool `yaml:"include_front_matter"`
 }
 
-// SkillsInitial bounds what of the catalog goes into a system prompt.
+// SkillsInitial bounds the part of the catalog that stands in a system prompt. Models find the rest with skill_search.
 type SkillsInitial struct {
 	Format     skills.PromptFormat `yaml:"format"` // available_skills or skills_context
 	MaxEntries int                 `yaml:"max_entries"`
 	MaxBytes   int                 `yaml:"max_bytes"`
 }
 
-// SkillsSearch bounds what skill_search returns.
+// SkillsSearch bounds the results of the tool skill_search.
 type SkillsSearch struct {
 	DefaultLimit int `yaml:"default_limit"`
 	MaxLimit     int `yaml:"max_limit"`
 }
 
-// mostFound is what package skills returns of a search at most.
-const mostFound = 50
+// maxSearchResults is the largest skills.search.max_limit: package skills returns no more results of one search.
+const maxSearchResults = 50
 
-// defaultSkills are the numbers of package skills, which gives their reasons.
+// defaultSkills returns the defaults. The numbers are those of package skills, which says why.
 func defaultSkills() Skills {
 	return Skills{Enabled: true, Discover: true, SkillUse: SkillUse{
 		Tools: skill.Default(), Initial: SkillsInitial{Format: skills.AvailableSkills, MaxEntries: 200, MaxBytes: 32 << 10},
-		Search: SkillsSearch{DefaultLimit: 8, MaxLimit: mostFound}, MaxActive: 16, GrantTTL: skills.GrantSession, OnUnknown: "warn", Duplicates: skills.DuplicatesAmbiguous,
+		Search: SkillsSearch{DefaultLimit: 8, MaxLimit: maxSearchResults}, MaxActive: 16, GrantTTL: skills.GrantSession, OnUnknown: "warn", Duplicates: skills.DuplicatesAmbiguous,
 	}, SkillReading: SkillReading{MaxDepth: 6, MaxDirectories: 2000, MaxEntries: 20_000, MaxSkills: 20_000}}
 }
 
-// resolve makes the paths among the choices absolute. A name holds no slash.
-func (s *SkillUse) resolve(at func(*string)) {
+// resolve calls makeAbsolute with each key of the choices that is a path. Paths contain a slash, names do not; a key that
+// begins with "bundled:" names a skill inside the program.
+func (s *SkillUse) resolve(makeAbsolute func(*string)) {
 	for i := range s.Disabled {
 		if strings.ContainsRune(s.Disabled[i], '/') && !strings.HasPrefix(s.Disabled[i], "bundled:") {
-			at(&s.Disabled[i])
+			makeAbsolute(&s.Disabled[i])
 		}
 	}
 	overrides := map[string]skills.Exposure{}
 	for name, e := range s.Overrides {
 		if strings.ContainsRune(name, '/') && !strings.HasPrefix(name, "bundled:") {
-			at(&name)
+			makeAbsolute(&name)
 		}
 		overrides[name] = e
 	}
@@ -73,6 +74,7 @@ func (s *SkillUse) resolve(at func(*string)) {
 	}
 }
 
+// check reports unknown words and numbers below 1.
 func (s SkillUse) check(bad func(string, ...any)) {
 	if err := s.Choices.Check(); err != nil {
 		bad("skills.%w", err)
@@ -104,7 +106,7 @@ func (s SkillUse) check(bad func(string, ...any)) {
 			bad("skills.%s has to be above 0", n.key)
 		}
 	}
-	if s.Search.MaxLimit > mostFound {
-		bad("skills.search.max_limit: at most %d", mostFound)
+	if s.Search.MaxLimit > maxSearchResults {
+		bad("skills.search.max_limit: at most %d", maxSearchResults)
 	}
 }

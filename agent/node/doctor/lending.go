@@ -11,7 +11,7 @@ import (
 // lendsAgents says whether agents of other nodes may have agents spawned here, which is worth knowing.
 func lendsAgents(_ context.Context, w *World) []Finding {
 	c := w.Options.Settings
-	if !slices.ContainsFunc(c.Capabilities, config.Capability.Lends) {
+	if !slices.ContainsFunc(c.Capabilities, config.Capability.LendsAgents) {
 		return []Finding{ok("no agent of another node can spawn agents here: nothing offers " + lending.Capability)}
 	}
 	how, err := w.Options.Lending()

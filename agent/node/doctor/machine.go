@@ -168,7 +168,7 @@ func workspace(_ context.Context, w *World) (out []Finding) {
 
 func commandSandbox(ctx context.Context, w *World) []Finding {
 	out := []Finding{w.level(ctx)}
-	if w.Options.Settings.Sandbox.Off() {
+	if w.Options.Settings.Sandbox.IsOff() {
 		out = append(out, warn("if that is not meant, take sandbox: {preset: off} out of the configuration", "the configuration switches the sandbox off: commands run with all that this user may do"))
 	}
 	if rules, err := w.Options.Settings.Permissions.Policy(); err == nil {

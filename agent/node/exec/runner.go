@@ -60,12 +60,12 @@ func New(cfg Config) *Runner {
 			return b, nil
 		})
 	}
-	return &Runner{cfg, probe(cfg.Sandbox.Allowed()), probe([]sandbox.Level{sandbox.Off})}
+	return &Runner{cfg, probe(cfg.Sandbox.AllowedLevels()), probe([]sandbox.Level{sandbox.Off})}
 }
 
 // Probing is how to find out what a machine holds for a node with that sandbox, where only nodes read hide.
 func Probing(s config.Sandbox, home string, hide []string) sandbox.Config {
-	return sandbox.Config{Levels: s.Allowed(), Home: home, Hide: append(hide[:len(hide):len(hide)], s.Hidden(home)...)}
+	return sandbox.Config{Levels: s.AllowedLevels(), Home: home, Hide: append(hide[:len(hide):len(hide)], s.HiddenPaths(home)...)}
 }
 
 // settled returns the box that probe made, and probes again, at most once a minute, while it is not sure of its level.
@@ -87,14 +87,14 @@ func settled(probe func() (*sandbox.Box, error)) func() (*sandbox.Box, error) {
 
 // Box is what runs commands under a sandbox. strict holds them also where the user has switched that sandbox off.
 func (r *Runner) Box(s config.Sandbox, strict bool) (*sandbox.Box, error) {
-	if s.Off() && !strict {
+	if s.IsOff() && !strict {
 		return r.free()
 	}
 	return r.held()
 }
 
 // Over is the sandbox of a capability or server with one of its own, which may be nil.
-func (r *Runner) Over(own *config.Sandbox) config.Sandbox { return r.cfg.Sandbox.Over(own) }
+func (r *Runner) Over(own *config.Sandbox) config.Sandbox { return r.cfg.Sandbox.Override(own) }
 
 // Policy is what a command under a sandbox may do now: without the files that the rules deny.
 func (r *Runner) Policy(s config.Sandbox) (sandbox.Policy, error) {
@@ -124,7 +124,7 @@ type Refusal struct {
 func (r *Runner) Refusals(all []config.Capability, held func() (*sandbox.Box, error)) (refused []Refusal, err error) {
 	for _, c := range all {
 		s := r.Over(c.Sandbox)
-		if len(c.Exec) == 0 || s.Off() {
+		if len(c.Exec) == 0 || s.IsOff() {
 			continue
 		}
 		policy, err := r.Policy(s)

@@ -87,7 +87,7 @@ func (c Config) read() (servers []mcp.Server, notes []string, unread, err error)
 			return nil, notes, nil, fmt.Errorf("the MCP servers: %w", err)
 		}
 		for _, s := range own {
-			if _, err := config.OwnSandbox(s.Sandbox); err != nil && s.Problem == "" {
+			if _, err := config.ParseSandbox(s.Sandbox); err != nil && s.Problem == "" {
 				s.Problem = err.Error()
 			}
 			servers = append(servers, s)
@@ -126,9 +126,9 @@ func Open(c Config) (*Servers, error) {
 	book := c.State.MCP()
 	s.Notes, s.Manager = notes, mcp.New(mcp.Config{
 		Servers: servers, Trusted: book.Trusted, Pins: book, Version: c.Version, Report: c.Report, Logger: c.Logger,
-		StartTimeout: c.MCP.Start, CallTimeout: c.MCP.Call,
+		StartTimeout: c.MCP.StartTimeout, CallTimeout: c.MCP.CallTimeout,
 		Box: func(s mcp.Server) (mcp.Box, error) {
-			own, err := config.OwnSandbox(s.Sandbox)
+			own, err := config.ParseSandbox(s.Sandbox)
 			if err != nil {
 				return mcp.Box{}, err
 			}

@@ -79,7 +79,7 @@ func (m *Models) Open(ctx context.Context, name string) (llm.Model, error) {
 // Providers are where a node with this configuration and environment looks for models. Other nodes are not among them.
 func Providers(c config.Config, getenv func(string) string, funcs map[string]llm.Model) provider.Config {
 	from := provider.FromEnv(getenv)
-	c.Into(&from)
+	c.ApplyProviders(&from)
 	from.Funcs = funcs
 	return from
 }

@@ -212,7 +212,7 @@ func (t *tally) judgeFile(ctx context.Context, name string) error {
 	}
 	list, err := cases.Read(from)
 	if err != nil {
-		return errors.New(config.Plain(err))
+		return errors.New(config.PlainError(err))
 	}
 	for _, c := range list {
 		if ctx.Err() != nil {
@@ -223,8 +223,8 @@ func (t *tally) judgeFile(ctx context.Context, name string) error {
 			continue
 		}
 		r, err := t.world.Judge(c)
-		if err != nil {
-			r = cases.Result{ID: c.ID, Expect: c.Expect, Why: "It cannot be judged: " + config.Plain(err)}
+		if err != nil { // the others can still be judged
+			r = cases.Result{ID: c.ID, Expect: c.Expect, Why: "It cannot be judged: " + config.PlainError(err)}
 		}
 		if err := t.print(c, r); err != nil {
 			return err

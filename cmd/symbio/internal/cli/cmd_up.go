@@ -77,7 +77,7 @@ func (f *nodeFlags) apply(c *config.Config, from config.Origins) {
 // asks for a log. Under systemd the lines have the prefixes of the journal. The caller must close
 // file.
 func openLog(env *command.Env, f nodeFlags, to *node.Config, conversation bool) (file io.Closer, err error) {
-	o := nodelog.Options{Level: f.logLevel, Format: f.logFormat, Stream: env.Err, File: to.Settings.Log.File, MaxSize: to.Settings.Log.Max}
+	o := nodelog.Options{Level: f.logLevel, Format: f.logFormat, Stream: env.Err, File: to.Settings.Log.File, MaxSize: to.Settings.Log.MaxSize}
 	o.Journal = !env.ErrIsTerminal && env.Getenv("JOURNAL_STREAM") != ""
 	if env.ErrIsTerminal && conversation && f.logLevel == slog.LevelWarn {
 		o.Stream = nil

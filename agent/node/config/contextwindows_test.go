@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheWindowOfAModelIsTheOneThatNamesItBest(t *testing.T) {
-	c, _, err := config.Parse("symbio.yaml", []byte("windows: {'openai:*': 200000, 'openai:gpt-x*': 400000, 'openai:gpt-x-mini': 100000, '*': 32000}\n"))
+	c, _, err := config.Parse("symbio.yaml", []byte("context_windows: {'openai:*': 200000, 'openai:gpt-x*': 400000, 'openai:gpt-x-mini': 100000, '*': 32000}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -16,14 +16,14 @@ func TestTheWindowOfAModelIsTheOneThatNamesItBest(t *testing.T) {
 		"openai:gpt-x": 400000, "openai:gpt-x-mini": 100000, "openai:gpt-x-mini-2": 400000, "openai:o": 200000, "anthropic:c": 32000,
 		"openai:gpt-x,anthropic:c": 32000, "": 32000,
 	} {
-		if got := c.Windows.Of(model); got != want {
+		if got := c.ContextWindows.Of(model); got != want {
 			t.Errorf("%q: %d, want %d", model, got, want)
 		}
 	}
-	if got := config.Windows(nil).Of("x"); got != 0 {
+	if got := config.ContextWindows(nil).Of("x"); got != 0 {
 		t.Errorf("nothing said: %d", got)
 	}
-	for text, want := range map[string]string{"windows: {x: 100}": "less than", "windows: {'a*b': 100000}": "the beginning of one", "windows: {x: many}": "line 1"} {
+	for text, want := range map[string]string{"context_windows: {x: 100}": "less than", "context_windows: {'a*b': 100000}": "the beginning of one", "context_windows: {x: many}": "line 1"} {
 		c, _, err := config.Parse("symbio.yaml", []byte(text))
 		if err == nil {
 			err = c.Check()

@@ -1,0 +1,41 @@
+package config
+
+import (
+	"path/filepath"
+
+	"symbio/skills/format"
+)
+
+// SkillReading says which files are found as skills and how strictly they are parsed.
+type SkillReading struct {
+	Level        format.Level `yaml:"level"`         // strict, standard or lenient
+	UnicodeNames bool         `yaml:"unicode_names"` // names with letters of any script, not only a-z
+	// Markers are names of files and directories that mark the root of a repository. Skills of the directories between the
+	// workspace and that root are the repository's own. An empty list means .symbio, .git and .jj.
+	Markers []string `yaml:"markers"`
+	// The limits of the search below one directory of skills. A directory that was configured by mistake, such as a home
+	// directory, must not delay the start of a node.
+	MaxDepth       int `yaml:"max_depth"`       // levels below the directory
+	MaxDirectories int `yaml:"max_directories"` // directories without a skill
+	MaxEntries     int `yaml:"max_entries"`     // files and directories read
+	MaxSkills      int `yaml:"max_skills"`      // skills found
+}
+
+// Policy returns the rules for reading a SKILL.md.
+func (s SkillReading) Policy() format.Policy {
+	return format.Policy{Level: s.Level, UnicodeNames: s.UnicodeNames}
+}
+
+// check reports limits below 1 and markers that are paths.
+func (s SkillReading) check(bad func(format string, args ...any)) {
+	for key, n := range map[string]int{"max_depth": s.MaxDepth, "max_directories": s.MaxDirectories, "max_entries": s.MaxEntries, "max_skills": s.MaxSkills} {
+		if n < 1 {
+			bad("skills.%s has to be above 0", key)
+		}
+	}
+	for _, m := range s.Markers {
+		if m == "" || filepath.Base(m) != m || m == "." || m == ".." {
+			bad("skills.markers: %q is not the name of a file or directory; write one without slashes, such as .git", m)
+		}
+	}
+}
