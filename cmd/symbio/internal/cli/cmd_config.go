@@ -25,8 +25,27 @@ func cmdConfig(env *command.Env) *cobra.Command {
 			return printConfig(env, c, from)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "the file to read")
+	cmd.Flags().StringVar(&file, "config", "", "configuration file (default: symbio/symbio.yaml in your configuration directory)")
+	cmd.AddCommand(cmdConfigReference(env))
 	return cmd
+}
+
+// cmdConfigReference describes the file format. It needs neither a file nor a node.
+func cmdConfigReference(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:  "reference",
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			keys, err := config.Reference()
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(keys)
+			}
+			return config.WriteReference(env.Out, keys)
+		},
+	}
 }
 
 // clusterListen sets the address on which a node of a cluster listens, if the configuration does
