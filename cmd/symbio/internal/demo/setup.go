@@ -80,27 +80,16 @@ const deniedFile = ".env"
 // node activates it there, and is held to these rules, too.
 func (s setup) nodeA(agents string) map[string]any {
 	return map[string]any{
-<<<<<<< HEAD:cmd/symbio/internal/demo/setup.go
 		"node": map[string]any{"name": "a"},
 		// The tour must not depend on skills in the surveyed directory, nor on the user's MCP
 		// servers.
-		"skills":      map[string]any{"discover": false, "tools": skill.Names()},
-		"mcp":         map[string]any{"enabled": false},
-		"workspace":   s.options.Dir,
-		"agents":      agents,
-		"model":       s.model(),
-		"windows":     map[string]any{"func": 10 * maxTokens}, // the function reads all
-		"directories": []string{filepath.Dir(s.options.Report)},
-=======
-		"node":            map[string]any{"name": "a"},
-		"skills":          map[string]any{"discover": false, "tools": skill.Names()}, // the tour is the same, whatever skills the directory brings
-		"mcp":             map[string]any{"enabled": false},                          // nor what servers the user has
+		"skills":          map[string]any{"discover": false, "tools": skill.Names()},
+		"mcp":             map[string]any{"enabled": false},
 		"workspace":       s.options.Dir,
 		"agents":          agents,
 		"model":           s.model(),
 		"context_windows": map[string]any{"func": 10 * maxTokens}, // the function reads all
 		"directories":     []string{filepath.Dir(s.options.Report)},
->>>>>>> 7f2ed7e (symbio config reference: every key with type, default, unit, example and one sentence; docs/configuration.md has the same text):cmd/symbio/internal/demo/stage.go
 		"permissions": map[string]any{
 			"preset": "none",
 			"allow":  append(skill.Names(), "Read(./*/**)", "Glob(./*/**)", "Grep(./*/**)", "find_members", "replicate_agent", "invoke_capability("+renderCapability+")", "invoke_capability("+lendCapability+")"),
