@@ -62,7 +62,7 @@ func (c Config) Check() error {
 		bad("approvals.timeout has to be above 0: write how long a call waits for a decision, such as 10m")
 	}
 	if c.Log.MaxSize <= 0 {
-		bad("log.max_size has to be above 0: write the size in MiB at which the log file is rotated, such as 10")
+		bad("log.max has to be above 0: write the size in MiB at which the log file is rotated, such as 10")
 	}
 	if _, err := security.Preset(c.Security); err != nil && c.Security != "" {
 		bad("security: %w", err)

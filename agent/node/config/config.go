@@ -53,7 +53,7 @@ type Config struct {
 type Log struct {
 	File string `yaml:"file"` // "" = standard error only
 	// MaxSize is the size in MiB at which the file is rotated. The three latest files are kept.
-	MaxSize int `yaml:"max_size"`
+	MaxSize int `yaml:"max"`
 }
 
 // Approvals says how long calls wait for a person's decision, and which agents may wait at all.

@@ -20,7 +20,7 @@ func (o Origins) Set(key, where string) { o[key] = where }
 // renamed has the keys that were renamed, with their new names. A file with an old name is refused rather than read: two names
 // for one value would need a rule for files with both. Remove an entry a year after its release.
 var renamed = [][2]string{
-	{"windows", "context_windows"}, {"log.max", "log.max_size"}, {"mcp.start", "mcp.start_timeout"}, {"mcp.call", "mcp.call_timeout"},
+	{"windows", "context_windows"}, {"mcp.start", "mcp.start_timeout"}, {"mcp.call", "mcp.call_timeout"},
 	{"limits.partial", "limits.stream"}, {"limits.rate", "limits.refusal_rate"}, {"limits.burst", "limits.refusal_burst"},
 	{"limits.depth", "limits.json_depth"}, {"limits.call", "limits.call_timeout"}, {"limits.per_node", "limits.node_connections"},
 	{"limits.joins", "limits.joins_per_minute"}, {"limits.grace", "limits.certificate_grace"},
