@@ -1,0 +1,38 @@
+// Command hello runs a node that counts words for the other nodes. It finds them, and they find it, as with symbio up.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+
+	"symbio/agent/node"
+	"symbio/community"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, node.Config{})
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run offers text.count to the other nodes until ctx ends. The zero Config is that of symbio up without a file.
+func run(ctx context.Context, cfg node.Config) error {
+	n, err := node.New(cfg)
+	if err != nil {
+		return err
+	}
+	count := community.Capability{Name: "text.count", Description: "Counts the words of a text"}
+	err = node.Offer(n, count, func(_ context.Context, text string) (int, error) {
+		return len(strings.Fields(text)), nil
+	})
+	if err != nil {
+		return err
+	}
+	return n.Run(ctx)
+}
