@@ -6,31 +6,24 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"os"
 
 	"symbio/agent"
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/agent/node/state"
 	"symbio/community"
 )
 
 // Middleware around the making of the system prompt and around each request of the model.
 func Example_middleware() {
-	dir, err := os.MkdirTemp("", "sy")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
 	settings := config.Default()
 	settings.Model = "func:last"
 	last := llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) { // says the end of its system prompt
 		return llm.Response{Message: llm.Message{Text: r.System[len(r.System)-len("Answer in French."):]}}, nil
 	})
 
-	n, err := node.New(node.Config{Settings: settings, State: state.Dir(dir), Dir: dir, Models: map[string]llm.Model{"last": last}, Middleware: agent.Middleware{
+	cfg := node.Config{Settings: settings, Models: map[string]llm.Model{"last": last}, Middleware: agent.Middleware{
 		Context: []agent.ContextMiddleware{func(ctx context.Context, _ community.Member, next func(context.Context) ([]conversation.Part, error)) ([]conversation.Part, error) {
 			parts, err := next(ctx)
 			return append(parts, conversation.Part{Name: "language", Text: "\n\nAnswer in French."}), err
@@ -39,17 +32,11 @@ func Example_middleware() {
 			fmt.Println("the model is asked:", r.Messages[len(r.Messages)-1].Text)
 			return next(ctx, r)
 		}},
-	}})
-	if err != nil {
-		panic(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	<-n.Ready()
-	fmt.Println(n.Ask(ctx, "general", "Hello?"))
-	stop()
-	fmt.Println(<-ended)
+	}}
+	fmt.Println(node.Run(context.Background(), cfg, func(ctx context.Context, n *node.Node) error {
+		fmt.Println(n.Ask(ctx, "general", "Hello?"))
+		return nil
+	}))
 	// Output:
 	// the model is asked: Hello?
 	// Answer in French. <nil>

@@ -110,6 +110,31 @@ func (n *Node) assemble() error {
 	return nil
 }
 
+// Run makes a node, calls do when it can be used, and stops it when do returns. If the node stops by itself, the context of do
+// ends. The errors of the node and of do are joined.
+func Run(ctx context.Context, cfg Config, do func(context.Context, *Node) error) (err error) {
+	n, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	var nodeErr error
+	done.Go(func() {
+		defer stop()
+		nodeErr = n.Run(ctx)
+	})
+	defer func() {
+		stop()
+		done.Wait()
+		err = errors.Join(err, nodeErr)
+	}()
+	if _, ok := <-n.Ready(); !ok { // it could not start
+		return nil
+	}
+	return do(ctx, n)
+}
+
 // Run runs the node until ctx ends, and then stops it within stopTimeout. It may be called once.
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer close(n.ready)
