@@ -44,26 +44,3 @@ func ExampleConversation_Inspect() {
 	// system instructions 1 15 5
 	// history user 1 10 11
 }
-
-func ExampleConversation_Replace() {
-	model := func(name string) llm.Model {
-		return llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
-			text := fmt.Sprintf("%s, %s, %d messages", name, r.System, len(r.Messages))
-			return llm.Response{Message: llm.Message{Text: text}}, nil
-		})
-	}
-	c := conversation.New(conversation.Config{Model: model("large"), Instructions: "at length",
-		NewSession: func(s conversation.Session) conversation.Session {
-			s.Model, s.Instructions = model("small"), "in brief"
-			return s
-		}})
-	first, err := c.Send(context.Background(), "Read all of it.")
-	fmt.Println(first.Text, err)
-	fmt.Println(c.Replace([]llm.Message{{Role: llm.User, Text: "What was read."}, {Role: llm.Assistant, Text: "Yes."}}))
-	second, err := c.Send(context.Background(), "Go on.")
-	fmt.Println(second.Text, err)
-	// Output:
-	// large, at length, 1 messages <nil>
-	// <nil>
-	// small, in brief, 3 messages <nil>
-}

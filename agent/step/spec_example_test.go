@@ -7,12 +7,25 @@ import (
 	"strings"
 	"time"
 
+	"symbio/agent/conversation"
 	"symbio/agent/step"
+	"symbio/agent/tool"
 	"symbio/agent/tool/guardrail"
 	"symbio/security/sandbox"
 )
 
 // The examples of the spec that example_test.go does not have.
+
+func ExampleSession() {
+	session := step.Reader(step.Session{}) // GenerateText reads it, too
+	myStep := step.Func(func(ctx context.Context, in string) (string, error) {
+		c := conversation.New(conversation.Config{Model: session(ctx).Model})
+		reply, err := c.Send(ctx, in)
+		return reply.Text, err
+	})
+	fmt.Println(step.With(step.Session{Model: echo}, myStep).Run(context.Background(), "Hello"))
+	// Output: about Hello <nil>
+}
 
 func ExampleGenerateText() {
 	textPipeline := step.Pipeline(
@@ -64,6 +77,17 @@ func ExampleGate() {
 	//  blocked: blocked
 }
 
+// A step of steps: what goes in and what comes out pass a gate.
+func ExamplePipeline_gates() {
+	secure := step.Pipeline(
+		step.Gate(func(in string) (string, error) { return strings.ReplaceAll(in, "<", ""), nil }),
+		step.GenerateText(func(q string) string { return q }),
+		step.Gate(func(out string) (string, error) { return strings.ReplaceAll(out, "sk-123", "***"), nil }),
+	)
+	fmt.Println(step.With(step.Session{Model: echo}, secure).Run(context.Background(), "<sk-123"))
+	// Output: about *** <nil>
+}
+
 const (
 	sessionStarted step.EventName = "sessionStarted"
 	sessionEnded   step.EventName = "sessionEnded"
@@ -103,6 +127,14 @@ func ExampleValue() {
 	// false <nil>
 }
 
+func ExampleWith_several() {
+	report := step.Func(func(ctx context.Context, _ string) (string, error) {
+		return fmt.Sprint(step.Value[*shelf](ctx).books, step.Value[crawlerConfig](ctx).Depth), nil
+	})
+	fmt.Println(step.With(&shelf{books: []string{"tides"}}, step.With(crawlerConfig{Depth: 5}, report)).Run(context.Background(), ""))
+	// Output: [tides] 5 <nil>
+}
+
 // A type of another package as a value of the context.
 func ExampleReader() {
 	policy := step.Reader(sandbox.Policy{Network: sandbox.NetworkNone})
@@ -113,6 +145,32 @@ func ExampleReader() {
 	// Output:
 	// none <nil>
 	// full <nil>
+}
+
+// The sandbox of a guardrail reaches the tools that run commands inside it.
+func ExampleGuardrail_sandbox() {
+	run := step.Func(func(ctx context.Context, _ string) (sandbox.Network, error) {
+		return tool.Held(ctx, sandbox.Permissive()).Network, nil
+	})
+	fmt.Println(step.Guardrail(run, guardrail.Sandbox(sandbox.Restrictive())).Run(context.Background(), ""))
+	// Output: none <nil>
+}
+
+func ExampleGuardrail_rules() {
+	fetchUserData, pipeline, cleanup := step.Empty[string](), step.Empty[string](), step.Empty[string]()
+	fetchUserData = step.Guardrail(fetchUserData,
+		guardrail.Allow("Read"),
+		guardrail.Deny("Bash(rm:*)"),
+		guardrail.Sandbox(sandbox.Restrictive()))
+	pipeline = step.Guardrail(pipeline,
+		guardrail.DenyFinal("Bash(rm -rf:*)"), // no step inside lifts it
+		guardrail.DenyFinal("Bash(sudo:*)"),
+		guardrail.Deny("Bash(rm:*)")) // a step inside may lift it
+	cleanup = step.Guardrail(cleanup,
+		guardrail.Override("Bash(rm *.tmp)"), // lifts a plain Deny around it
+		guardrail.Override("Bash(rm -rf *)")) // does not lift a DenyFinal
+	fmt.Println(step.Pipeline(fetchUserData, pipeline, cleanup).Run(context.Background(), "done"))
+	// Output: done <nil>
 }
 
 func ExampleGuardrail_presets() {

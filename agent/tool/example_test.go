@@ -11,6 +11,18 @@ import (
 	"symbio/security/permission"
 )
 
+type myInput struct {
+	Field string `json:"field" jsonschema:"What it is about."`
+}
+
+func ExampleNew() {
+	myTool := tool.New(tool.Spec{Name: "my_tool", Description: "What it does."}, func(_ context.Context, in myInput) tool.Result {
+		return tool.Result{Text: "about " + in.Field}
+	})
+	fmt.Println(myTool.Spec().Name, string(myTool.Spec().Schema))
+	// Output: my_tool {"type":"object","properties":{"field":{"type":"string","description":"What it is about."}},"required":["field"],"additionalProperties":false}
+}
+
 func ExampleSet() {
 	type args struct {
 		Text string `json:"text" jsonschema:"What to write large."`
