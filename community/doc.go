@@ -31,7 +31,7 @@
 //
 // # The spec's names
 //
-// The system is specified for Swift. Most public names are the same here (Community, Member, Step, Pipeline, Gate, Race,
+// The system is specified for Swift; spec_examples_test.go lists where its examples are in Go. Most public names are the same here (Community, Member, Step, Pipeline, Gate, Race,
 // Memory, Relay, EventBus, Conversation). These are called otherwise:
 //
 //	spec                             here                              why
@@ -80,6 +80,7 @@
 //	SecurityConfiguration            security.Config                   with the presets Standard, Development, Restrictive, ReadOnly
 //	withSecurity                     Order.WithSecurity, builtin.New   the rules are the agent's, the sandbox is its tools'
 //	CLIPermissionHandler             security.Terminal                 a Handler is a function
+//	CodingConfiguration              node.Config, node.Run             a node has the model, tools, rules and skills of its agents
 //	enableSessionMemory              Config.SessionMemory
 //	SandboxExecutor.Configuration    sandbox.Policy                    enforced on Linux too
 package community

@@ -49,3 +49,35 @@ func Example() {
 	// granted: [Read by skill:greet]
 	// granted: []
 }
+
+// gitSkills is a registry with one skill, and its end.
+func gitSkills() (*skills.Registry, func()) {
+	sys := actor.NewSystem(actor.Config{})
+	registry, err := skills.NewRegistry(sys, skills.Config{Bundled: fstest.MapFS{
+		"git-workflow/SKILL.md": {Data: []byte("---\nname: git-workflow\ndescription: Works with git.\nallowed-tools: Bash(git:*) Read\n---\nCommit often.\n")},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	return registry, func() { _ = sys.Shutdown(context.Background()) }
+}
+
+func ExampleRegistry_Activate() {
+	registry, stop := gitSkills()
+	defer stop()
+	skill, err := registry.Activate(context.Background(), skills.ActivateRequest{Agent: "ann", Name: "git-workflow"})
+	fmt.Printf("%q %v %v\n", skill.Instructions, registry.Granted("ann"), err)
+	// Output: "Commit often.\n" [Bash(git:*) by skill:git-workflow Read by skill:git-workflow] <nil>
+}
+
+func ExampleRegistry_Granted() {
+	registry, stop := gitSkills()
+	defer stop()
+	_, err := registry.Activate(context.Background(), skills.ActivateRequest{Agent: "ann", Name: "git-workflow"})
+	fmt.Println(registry.Granted("ann"), err)
+	err = registry.Deactivate(context.Background(), "ann", "git-workflow")
+	fmt.Println(registry.Granted("ann"), err)
+	// Output:
+	// [Bash(git:*) by skill:git-workflow Read by skill:git-workflow] <nil>
+	// [] <nil>
+}

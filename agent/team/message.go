@@ -51,7 +51,7 @@ func (t *Team) message(ctx context.Context, args messageArgs) tool.Result {
 	if err != nil {
 		return errorResult(fmt.Errorf("%s was not given the task: %w", c.Member.Name, err))
 	}
-	return jsonResult(map[string]any{"agent_id": c.Member.ID, "name": c.Member.Name, "outcome": "started", "note": c.Member.Name + " works on it as a new task; wait_agents has its result."})
+	return tool.JSON(map[string]any{"agent_id": c.Member.ID, "name": c.Member.Name, "outcome": "started", "note": c.Member.Name + " works on it as a new task; wait_agents has its result."})
 }
 
 // MaxText bounds a task and a steering text, in bytes. A longer text belongs in a file.
@@ -115,5 +115,5 @@ func (t *Team) steer(ctx context.Context, c *Child, text string) tool.Result {
 	case <-wait.C:
 	case <-ctx.Done():
 	}
-	return jsonResult(reply)
+	return tool.JSON(reply)
 }

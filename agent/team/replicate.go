@@ -115,7 +115,7 @@ func replicateResult(made []replicate.Spawned, count int, working bool, problem 
 	if problem != nil {
 		reply.Problem = fmt.Sprintf("%d of %d: %v", len(made), count, problem)
 	}
-	return jsonResult(reply)
+	return tool.JSON(reply)
 }
 
 // numberName appends a number to the name of one of several sub-agents, so that the model can tell them apart.

@@ -44,5 +44,5 @@ func (t *Team) stop(ctx context.Context, args stopArgs) tool.Result {
 	for _, c := range some {
 		reply.Stopped = append(reply.Stopped, t.inspect(c, maxResult/len(some)))
 	}
-	return jsonResult(reply)
+	return tool.JSON(reply)
 }

@@ -2,7 +2,6 @@ package team
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -211,15 +210,6 @@ func (c *Child) perception() string {
 		return usual
 	}
 	return c.Member.Accepts[0]
-}
-
-// jsonResult returns v as JSON, as the result of a tool.
-func jsonResult(v any) tool.Result {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return errorResult(err)
-	}
-	return tool.Result{Text: string(text)}
 }
 
 func errorResult(err error) tool.Result { return tool.Result{Text: err.Error(), IsError: true} }

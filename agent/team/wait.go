@@ -60,7 +60,7 @@ func (t *Team) wait(ctx context.Context, args waitArgs) tool.Result {
 	for _, c := range some {
 		reply.Agents = append(reply.Agents, t.inspect(c, maxResult/len(some)))
 	}
-	return jsonResult(reply)
+	return tool.JSON(reply)
 }
 
 // awaited returns the sub-agents that a call waits for: the named ones, else all whose results the model has not read.

@@ -52,3 +52,12 @@ type Result struct {
 	// takes no images is told in words that they are there: what matters about them belongs into the text too.
 	Images []llm.Image
 }
+
+// JSON returns v as JSON, as the result of a tool.
+func JSON(v any) Result {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return Result{Text: err.Error(), IsError: true}
+	}
+	return Result{Text: string(text)}
+}

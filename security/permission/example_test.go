@@ -3,6 +3,8 @@ package permission_test
 import (
 	"fmt"
 
+	"gopkg.in/yaml.v3"
+
 	"symbio/security/permission"
 )
 
@@ -31,4 +33,23 @@ func ExampleChain() {
 	// Read allow by parent: The rule Read allows this.
 	// Read deny by child: The rule Read(*.key) denies this.
 	// Write deny by parent: The rule Edit denies this for good.
+}
+
+func ExampleConfig() {
+	config := permission.Config{
+		Preset:        "none", // the rules below, and no others
+		Allow:         permission.Rules("Read", "Bash(git:*)"),
+		Deny:          permission.Rules("Bash(rm -rf:*)"), // a child's override lifts it
+		FinalDeny:     permission.Rules("Bash(sudo:*)"),   // nothing lifts it
+		Default:       "ask",
+		SessionMemory: new(true),
+	}
+	var file permission.Config
+	err := yaml.Unmarshal([]byte("allow: [Read, Glob]"), &file)
+	fmt.Println(len(file.Allow), err)
+	policy, err := config.Merge(file).Policy()
+	fmt.Println(policy.Allow, policy.Default, err)
+	// Output:
+	// 2 <nil>
+	// [Read Bash(git:*) Glob] ask <nil>
 }

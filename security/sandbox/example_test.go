@@ -38,3 +38,15 @@ func ExampleMeet() {
 	fmt.Println(p.Files.Write, p.Network, p.Subprocess)
 	// Output: [/w/docs] local false
 }
+
+func ExamplePolicy() {
+	files, err := sandbox.WorkingDirectoryOnly(os.TempDir())
+	custom := sandbox.Policy{
+		Network:    sandbox.NetworkLocal, // NetworkNone, NetworkFull
+		Files:      files,                // ReadOnly, Custom
+		Subprocess: true,
+	}
+	standard, missing := sandbox.Standard(os.TempDir())
+	fmt.Println(custom.Network, standard.Network, sandbox.Restrictive().Network, err, missing)
+	// Output: local local none <nil> <nil>
+}

@@ -47,3 +47,18 @@ func Example() {
 	// Created a.txt: 5 bytes, 0 lines.
 	// there is no tool "Raed"
 }
+
+func ExampleNew() {
+	work, err := builtin.New(builtin.Config{Dir: os.TempDir()})
+	if err != nil {
+		panic(err)
+	}
+	defer work.Close()
+	read, err := tool.Named(work.Tools(), "Read")
+	fmt.Println(len(work.Tools()), read[0].Spec().Name, err)
+	preset, err := tool.Named(work.Tools(), "preset:read_only")
+	fmt.Println(len(preset), err)
+	// Output:
+	// 9 Read <nil>
+	// 3 <nil>
+}

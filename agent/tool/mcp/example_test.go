@@ -10,7 +10,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"symbio/agent/tool"
 	"symbio/agent/tool/mcp"
+	"symbio/security/permission"
 )
 
 // weather is an MCP server with one tool.
@@ -22,33 +24,37 @@ func weather() *httptest.Server {
 	return httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: true}))
 }
 
-func ExampleLoad() {
+// weatherFile writes a file that names the server. The caller must call stop.
+func weatherFile() (file, url string, stop func()) {
 	there := weather()
-	defer there.Close()
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, ".mcp.json")
+	file = filepath.Join(dir, ".mcp.json")
 	if err := os.WriteFile(file, []byte(`{"mcpServers": {"weather": {"url": "`+there.URL+`"}}}`), 0o600); err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
+	return file, there.URL, func() { there.Close(); _ = os.RemoveAll(dir) }
+}
 
-	servers, err := mcp.Load(file, mcp.Config{})
+// The servers of a file, and one that the program names itself.
+func ExampleLoad() {
+	file, url, stop := weatherFile()
+	defer stop()
+	servers, err := mcp.Load(file, mcp.Config{Servers: []mcp.Server{{Name: "github", Type: mcp.HTTP, URL: url}}})
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
 	defer servers.Close()
 	tools, err := servers.AllTools(context.Background())
-	for _, t := range tools {
-		fmt.Println(t.Spec().Name)
-	}
-	fmt.Println(err)
+	fmt.Println(tool.NewSet(tool.SetConfig{}, tools...).Names(), err)
+	one, err := servers.ToolsOf(context.Background(), "github")
+	fmt.Println(one[0].Spec().Name, err)
+	policy, err := permission.Config{Preset: "none", Allow: permission.Rules("mcp__github__*")}.Policy()
+	fmt.Println(policy.Allow, err)
 	// Output:
-	// mcp__weather__forecast
-	// <nil>
+	// [mcp__github__forecast mcp__weather__forecast] <nil>
+	// mcp__github__forecast <nil>
+	// [mcp__github__*] <nil>
 }

@@ -149,11 +149,7 @@ func (p peers) find(_ context.Context, a findArgs) tool.Result {
 		}
 		list = append(list, one)
 	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return failed(err)
-	}
-	return tool.Result{Text: string(text)}
+	return tool.JSON(list)
 }
 
 // usable are the capabilities that the agent may invoke, or may if a person says so.

@@ -3,10 +3,8 @@ package replicate_test
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
-	"symbio/actor"
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
@@ -15,8 +13,14 @@ import (
 	"symbio/security/permission"
 )
 
-// worker is an agent written in Go that can make more of its kind.
-type worker struct{ community *community.Community }
+// spawning is a model that calls replicate_agent, and then says what it answered.
+var spawning = llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+	if last := r.Messages[len(r.Messages)-1]; last.Role == llm.Tool {
+		return llm.Response{Message: llm.Message{Text: "spawned: " + last.Results[0].Text}}, nil
+	}
+	call := llm.ToolCall{ID: "1", Name: replicate.Name, Args: llm.Args(`{"reason":"many files","name":"helper"}`)}
+	return llm.Response{Message: llm.Message{Calls: []llm.ToolCall{call}}, Stop: llm.StopTools}, nil
+})
 
 func (worker) Perceptions() []string { return []string{"work"} }
 
@@ -24,29 +28,27 @@ func (worker) Receive(_ context.Context, s community.Signal) (community.Reply, e
 	return community.Reply{Data: s.Data}, nil
 }
 
+// worker is an agent written in Go that can make more of its kind.
+type worker struct{ community *community.Community }
+
 func (w worker) Replicate(ctx context.Context, r community.Replica) (community.Member, error) {
 	return w.community.Spawn(ctx, cmp.Or(r.Name, "worker"), func(community.Member) (community.Agent, error) { return w, nil })
 }
 
 // A model spawns a helper of an agent that is written in Go.
 func ExampleTool() {
-	system := actor.NewSystem(actor.Config{})
-	c := community.New(community.Config{System: system})
-	model := llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
-		if last := r.Messages[len(r.Messages)-1]; last.Role == llm.Tool {
-			return llm.Response{Message: llm.Message{Text: "spawned: " + last.Results[0].Text}}, nil
-		}
-		call := llm.ToolCall{ID: "1", Name: replicate.Name, Args: json.RawMessage(`{"reason":"many files","name":"helper"}`)}
-		return llm.Response{Message: llm.Message{Calls: []llm.ToolCall{call}}, Stop: llm.StopTools}, nil
+	c := community.New(community.Config{})
+	guard := permission.Chain{{Policy: permission.Permissive()}}
+	session := conversation.New(conversation.Config{
+		Model: spawning,
+		Tools: tool.NewSet(tool.SetConfig{Guard: guard}, replicate.Tool(worker{c})),
+		Instructions: "You can spawn helper agents when tasks are complex.\n" +
+			"Use replicate_agent when you have many TODOs or parallelizable work.",
 	})
-	guard := permission.Chain{{Policy: permission.Policy{Default: permission.Allow}}}
-	tools := tool.NewSet(tool.SetConfig{Guard: guard}, replicate.Tool(worker{c}))
-	reply, err := conversation.New(conversation.Config{Model: model, Tools: tools}).Send(context.Background(), "Look at all files.")
+	reply, err := session.Send(context.Background(), "Look at all files.")
 	fmt.Println(len(reply.Text) > 0, err)
-	for _, m := range c.Members() {
-		if m.Name == "helper" {
-			fmt.Println(m.Name, m.Accepts)
-		}
+	for _, m := range c.WhoCanReceive("work") {
+		fmt.Println(m.Name, m.Accepts)
 	}
 	// Output:
 	// true <nil>

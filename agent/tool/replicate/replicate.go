@@ -7,7 +7,6 @@ package replicate
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	_ "embed"
@@ -45,13 +44,9 @@ func Tool(agent community.Replicator) tool.Tool {
 		if err != nil {
 			return tool.Result{Text: fmt.Sprintf("no agent was spawned: %v", err), IsError: true}
 		}
-		text, err := json.Marshal(struct {
+		return tool.JSON(struct {
 			Success bool `json:"success"`
 			Spawned
 		}{true, SpawnedAs(m)})
-		if err != nil {
-			return tool.Result{Text: err.Error(), IsError: true}
-		}
-		return tool.Result{Text: string(text)}
 	})
 }
