@@ -17,9 +17,13 @@ var shown = regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)(?:/([^`
 
 // A page that says which test shows what is of no use when they are gone.
 func TestThePageOfFailuresNamesTestsThatExist(t *testing.T) {
-	page, err := os.ReadFile("design/failures.md")
-	if err != nil {
-		t.Fatal(err)
+	var page []byte
+	for _, name := range []string{"failures", "invariants", "attacks"} {
+		text, err := os.ReadFile("design/" + name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page = append(page, text...)
 	}
 	folders := map[string]*tests{}
 	for i, line := range strings.Split(string(page), "\n") {

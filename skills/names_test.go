@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// TestEveryOperationOfTheSpecsExistsHere holds the table of community/design/0015: each name in its last column is
+// TestEveryOperationOfTheSpecsExistsHere holds the table of community/design/skill-operations.md: each name in its last column is
 // one of a Go package.
 func TestEveryOperationOfTheSpecsExistsHere(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "community", "design", "0015-one-registry-of-skills.md"))
+	text, err := os.ReadFile(filepath.Join("..", "community", "design", "skill-operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
