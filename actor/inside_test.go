@@ -17,7 +17,7 @@ func TestAGateNeverLetsInMoreThanItsLimit(t *testing.T) {
 		var rivals sync.WaitGroup
 		for range 4 {
 			rivals.Go(func() {
-				for g.enter() == nil {
+				for g.acquire() == nil {
 					in.Add(1)
 				}
 			})
@@ -32,20 +32,20 @@ func TestAGateNeverLetsInMoreThanItsLimit(t *testing.T) {
 func TestAClosedGateOnlyEmpties(t *testing.T) {
 	g := gate{limit: 2}
 	for range 2 {
-		if err := g.enter(); err != nil {
+		if err := g.acquire(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !g.close() || g.close() {
 		t.Error("want the first close to be the one that closed, and only it")
 	}
-	if err := g.enter(); err != ErrStopped {
+	if err := g.acquire(); err != ErrStopped {
 		t.Errorf("enter: got %v, want ErrStopped rather than ErrBusy", err)
 	}
-	if left := g.leave(); left != 1 || g.empty() {
+	if left := g.release(); left != 1 || g.empty() {
 		t.Errorf("got %d left, empty %v; want 1, false", left, g.empty())
 	}
-	if left := g.leave(); left != 0 || !g.empty() || !g.closed() {
+	if left := g.release(); left != 0 || !g.empty() || !g.closed() {
 		t.Errorf("got %d left, empty %v, closed %v; want 0, true, true", left, g.empty(), g.closed())
 	}
 }

@@ -20,8 +20,8 @@ const (
 	gateMax    = gateClosed - 1
 )
 
-// enter counts a call in, or says why not.
-func (g *gate) enter() error {
+// acquire counts a call in, or says why not.
+func (g *gate) acquire() error {
 	for {
 		w := g.word.Load()
 		if w&gateClosed != 0 {
@@ -36,8 +36,8 @@ func (g *gate) enter() error {
 	}
 }
 
-// leave counts a call out; it returns how many are left.
-func (g *gate) leave() (left uint32) { return g.word.Add(^uint32(0)) &^ gateClosed }
+// release counts a call out; it returns how many are left.
+func (g *gate) release() (left uint32) { return g.word.Add(^uint32(0)) &^ gateClosed }
 
 // close reports whether it was this call that closed the gate.
 func (g *gate) close() bool { return g.word.Or(gateClosed)&gateClosed == 0 }
@@ -73,7 +73,7 @@ func (m *mailbox) RegisterHandlers(actor proto.MessageInvoker, d proto.Dispatche
 // PostUserMessage runs on the sender's goroutine.
 func (m *mailbox) PostUserMessage(msg any) {
 	if c, ok := msg.(*call); ok {
-		if c.refused = m.ref.gate.enter(); c.refused != nil {
+		if c.refused = m.ref.gate.acquire(); c.refused != nil {
 			return
 		}
 	}
@@ -91,7 +91,7 @@ func (i *invoker) InvokeUserMessage(msg any) {
 		return
 	}
 	r := i.ref
-	left := r.gate.leave()
+	left := r.gate.release()
 	switch {
 	case r.gate.closed():
 		c.finish(nil, ErrStopped)

@@ -67,10 +67,10 @@ type origin struct {
 
 // record is a candidate and what its sources last said.
 type record struct {
-	node  string
-	said  map[origin]Sighting
-	addrs []netip.AddrPort // as last reported
-	names []string         // of its sources, as last reported
+	node      string
+	sightings map[origin]Sighting
+	addrs     []netip.AddrPort // as last reported
+	names     []string         // of its sources, as last reported
 }
 
 // event is what a source's goroutine hands to Run: a sighting, or that the source ended.
@@ -147,7 +147,7 @@ func (r *Roster) Failed(key string) {
 	r.mu.Lock()
 	var ask []func()
 	if rec := r.known[key]; rec != nil {
-		for o := range rec.said {
+		for o := range rec.sightings {
 			if s, ok := r.sources[o.source].(Reconfirmer); ok {
 				ask = append(ask, func() { s.Reconfirm(o.key) })
 			}
@@ -215,10 +215,10 @@ func (r *Roster) foreign(s Sighting) bool {
 func (r *Roster) withdraw(from origin, key string) []Candidate {
 	rec := r.known[key]
 	delete(r.seen, from)
-	delete(rec.said, from)
+	delete(rec.sightings, from)
 	r.held[from.source]--
 	r.full = false
-	if len(rec.said) == 0 {
+	if len(rec.sightings) == 0 {
 		delete(r.known, key)
 		return []Candidate{{Key: key, Node: rec.node, Gone: true}}
 	}
@@ -236,10 +236,10 @@ func (r *Roster) add(from origin, key string, s Sighting) []Candidate {
 	}
 	rec := r.known[key]
 	if rec == nil {
-		rec = &record{node: s.Node, said: map[origin]Sighting{}}
+		rec = &record{node: s.Node, sightings: map[origin]Sighting{}}
 		r.known[key] = rec
 	}
-	rec.said[from] = s
+	rec.sightings[from] = s
 	return r.changes(key, rec)
 }
 
@@ -273,8 +273,8 @@ func (r *Roster) names(from []origin) (out []string) {
 
 // origins returns where the record's sightings come from, the better source first.
 func (rec *record) origins() []origin {
-	from := make([]origin, 0, len(rec.said))
-	for o := range rec.said {
+	from := make([]origin, 0, len(rec.sightings))
+	for o := range rec.sightings {
 		from = append(from, o)
 	}
 	slices.SortFunc(from, func(a, b origin) int {
@@ -289,7 +289,7 @@ func (rec *record) merged(from []origin) []netip.AddrPort {
 	var out []netip.AddrPort
 	for turn := range MaxAddrs {
 		for _, o := range from {
-			addrs := rec.said[o].Addrs
+			addrs := rec.sightings[o].Addrs
 			if turn < len(addrs) && !slices.Contains(out, addrs[turn]) && len(out) < MaxAddrs {
 				out = append(out, addrs[turn])
 			}

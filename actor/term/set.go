@@ -11,7 +11,7 @@ import (
 type Set struct {
 	mu    sync.Mutex
 	first *Term       // guarded by mu
-	over  bool        // guarded by mu
+	ended bool        // guarded by mu
 	timer *time.Timer // made by the first Term with a deadline; guarded by mu
 	due   time.Time   // when timer fires, zero if it does not; guarded by mu
 }
@@ -24,7 +24,7 @@ func (s *Set) Begin(parent context.Context, within time.Duration) *Term {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
+	if s.ended {
 		t.err = context.Canceled
 		return t
 	}
@@ -91,7 +91,7 @@ func (s *Set) sweep() {
 		t = after
 	}
 	s.due = time.Time{}
-	if !next.IsZero() && !s.over {
+	if !next.IsZero() && !s.ended {
 		s.arm(next)
 	}
 	s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Set) End(cause error) {
 		all = append(all, s.first)
 		s.unlink(s.first)
 	}
-	s.over = true
+	s.ended = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}

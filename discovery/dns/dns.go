@@ -184,7 +184,7 @@ func (s *Source) look(ctx context.Context, report func(discovery.Sighting)) {
 		if ctx.Err() != nil {
 			return
 		}
-		for _, sg := range s.take(a) {
+		for _, sg := range s.update(a) {
 			if ctx.Err() != nil {
 				return
 			}
@@ -193,8 +193,8 @@ func (s *Source) look(ctx context.Context, report func(discovery.Sighting)) {
 	}
 }
 
-// take takes in an answer and returns what is news in it.
-func (s *Source) take(a answer) []discovery.Sighting {
+// update takes in an answer and returns what is news in it.
+func (s *Source) update(a answer) []discovery.Sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note(a)

@@ -68,7 +68,7 @@ type browser struct {
 	shares   map[netip.Addr]int
 	due      time.Time // when tick must be called; never late, sometimes early
 	askAt    time.Time
-	asked    int // queries since the last kick
+	queries  int // queries since the last kick
 	interval time.Duration
 	shared   time.Time // the last query whose answers everybody hears
 	refused  int       // peers not taken in because of a limit
@@ -86,7 +86,7 @@ type peer struct {
 	suspect    string      // why it may be gone; "" = it is not suspected
 	deaf       time.Time   // until then what is said of it is not believed
 	asks       []time.Time // when to ask for it while it is suspected
-	told       discovery.Sighting
+	reported   discovery.Sighting
 	everReport bool
 }
 
@@ -105,7 +105,7 @@ func newBrowser(me self, send func(query), report func(discovery.Sighting), rand
 // kick asks again from the shortest interval on, after a random part of spread.
 func (b *browser) kick(now time.Time, spread time.Duration) {
 	b.askAt = now.Add(b.random(spread))
-	b.asked = 0
+	b.queries = 0
 	b.interval = firstInterval
 	b.want(b.askAt)
 }
@@ -124,8 +124,8 @@ func (b *browser) tick(now time.Time) {
 	}
 	b.due = time.Time{}
 	if !b.askAt.IsZero() && !b.askAt.After(now) {
-		b.askAll(now, b.asked < unicastFirst)
-		b.asked++
+		b.askAll(now, b.queries < unicastFirst)
+		b.queries++
 		b.askAt = now.Add(b.interval)
 		longest := min(maxInterval, max(longInterval, time.Duration(len(b.peers))*perPeer))
 		b.interval = min(2*b.interval, longest)
@@ -230,7 +230,7 @@ func (b *browser) alive(now time.Time, c *claim, in packet) {
 	if in.unicast {
 		why = whyAnswered
 	}
-	b.tell(p, why)
+	b.reportChange(p, why)
 }
 
 // placesOf returns where a claim may be dialled: the address the packet came from, then what it names.
@@ -288,14 +288,14 @@ func (p *peer) move(places []place, replace bool) {
 	}
 }
 
-// tell reports a peer if something about it changed.
-func (b *browser) tell(p *peer, why string) {
+// reportChange reports a peer if something about it changed.
+func (b *browser) reportChange(p *peer, why string) {
 	s := discovery.Sighting{Source: name, Key: p.id, Node: p.id, Tag: p.tag, Protocol: p.protocol, Addrs: p.addrs(), Why: why}
-	same := s.Tag == p.told.Tag && s.Protocol == p.told.Protocol && slices.Equal(s.Addrs, p.told.Addrs)
+	same := s.Tag == p.reported.Tag && s.Protocol == p.reported.Protocol && slices.Equal(s.Addrs, p.reported.Addrs)
 	if p.everReport && same {
 		return
 	}
-	p.told, p.everReport = s, true
+	p.reported, p.everReport = s, true
 	s.Addrs = slices.Clone(s.Addrs)
 	b.report(s)
 }

@@ -384,7 +384,7 @@ func FuzzPacket(f *testing.F) {
 		s.announce(noon, b.view.used)
 		s.receive(noon, in)
 		for _, q := range in.msg.Question {
-			b.me.asked(q)
+			b.me.matches(q)
 		}
 		for _, s := range b.said {
 			if !nodeID.MatchString(s.Node) || s.Tag != "" && !plain.MatchString(s.Tag) || len(s.Addrs) == 0 || len(s.Addrs) > discovery.MaxAddrs {

@@ -74,7 +74,7 @@ func (l *loop) run(ctx context.Context) {
 			l.look()
 			l.overload()
 		case <-l.src.wake:
-			l.asked(time.Now())
+			l.handleRequests(time.Now())
 		}
 	}
 	l.goodbye()
@@ -98,8 +98,8 @@ func (l *loop) next() time.Time {
 	return next
 }
 
-func (l *loop) asked(now time.Time) {
-	nodes, refresh := l.src.take()
+func (l *loop) handleRequests(now time.Time) {
+	nodes, refresh := l.src.drainRequests()
 	for _, n := range nodes {
 		l.browser.reconfirm(now, n)
 	}
@@ -193,14 +193,14 @@ func (l *loop) deliver(g *gate, in packet) {
 	if !in.msg.Response {
 		mine := 0
 		for _, q := range in.msg.Question {
-			if l.me.asked(q) {
+			if l.me.matches(q) {
 				mine++
 			}
 		}
 		if mine == 0 {
 			return
 		}
-		g.hear(in.iface.Index, mine)
+		g.addQuestions(in.iface.Index, mine)
 		if in.iface.Index == 0 {
 			return
 		}

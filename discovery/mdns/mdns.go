@@ -60,12 +60,12 @@ type Source struct {
 	random func(time.Duration) time.Duration
 	slept  func() bool // whether the machine slept since the last call
 
-	wake chan struct{} // capacity 1: there is something in asked
+	wake chan struct{} // capacity 1: a request waits (reconfirm, refresh)
 
-	mu      sync.Mutex
-	asked   map[string]bool // guarded by mu; ids to reconfirm
-	refresh bool            // guarded by mu
-	health  error           // guarded by mu
+	mu        sync.Mutex
+	reconfirm map[string]bool // guarded by mu; ids to reconfirm
+	refresh   bool            // guarded by mu
+	health    error           // guarded by mu
 }
 
 var (
@@ -88,7 +88,7 @@ func New(cfg Config) *Source {
 	}
 	return &Source{
 		cfg: cfg, net: system{}, random: below, slept: sleepWatch(clock()),
-		wake: make(chan struct{}, 1), asked: map[string]bool{},
+		wake: make(chan struct{}, 1), reconfirm: map[string]bool{},
 	}
 }
 
@@ -137,11 +137,11 @@ func (s *Source) Health() error {
 // Reconfirm asks for a node again. It is reported gone after 2.5 seconds without an answer.
 func (s *Source) Reconfirm(node string) {
 	s.mu.Lock()
-	if len(s.asked) < maxPeers {
-		s.asked[node] = true
+	if len(s.reconfirm) < maxPeers {
+		s.reconfirm[node] = true
 	}
 	s.mu.Unlock()
-	s.rouse()
+	s.notifyLoop()
 }
 
 // Refresh asks who is there now, and again and again at growing intervals.
@@ -149,24 +149,24 @@ func (s *Source) Refresh() {
 	s.mu.Lock()
 	s.refresh = true
 	s.mu.Unlock()
-	s.rouse()
+	s.notifyLoop()
 }
 
-func (s *Source) rouse() {
+func (s *Source) notifyLoop() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it will look anyway
 	}
 }
 
-// take returns what was asked of the source since the last call.
-func (s *Source) take() (nodes []string, refresh bool) {
+// drainRequests returns what was asked of the source since the last call.
+func (s *Source) drainRequests() (nodes []string, refresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for n := range s.asked {
+	for n := range s.reconfirm {
 		nodes = append(nodes, n)
 	}
-	clear(s.asked)
+	clear(s.reconfirm)
 	refresh, s.refresh = s.refresh, false
 	return nodes, refresh
 }

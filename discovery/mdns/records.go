@@ -118,8 +118,8 @@ func (me self) answers(q dns.Question, rrs []dns.RR) []dns.RR {
 	return out
 }
 
-// asked says whether a question is for one of our records.
-func (me self) asked(q dns.Question) bool {
+// matches says whether a question is for one of our records.
+func (me self) matches(q dns.Question) bool {
 	someAddrs := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} // of either family
 	return len(me.answers(q, me.records(someAddrs, recordTTL, false))) > 0
 }

@@ -19,36 +19,36 @@ const (
 // speaker decides when this node speaks by multicast on which interface: at the start and after each change, when
 // somebody asks, and when somebody said goodbye in its name. It is a pure state machine like browser.
 type speaker struct {
-	me     self
-	random func(time.Duration) time.Duration
-	voices map[int]*voice // by interface index
+	me        self
+	random    func(time.Duration) time.Duration
+	schedules map[int]*schedule // by interface index
 }
 
-// voice is one interface.
-type voice struct {
+// schedule is one interface.
+type schedule struct {
 	due      []time.Time // sorted
 	last     time.Time   // when it last spoke
 	defended time.Time
 }
 
 func newSpeaker(me self, random func(time.Duration) time.Duration) *speaker {
-	return &speaker{me: me, random: random, voices: map[int]*voice{}}
+	return &speaker{me: me, random: random, schedules: map[int]*schedule{}}
 }
 
 // announce begins on these interfaces and forgets all others.
 func (s *speaker) announce(now time.Time, ifaces []iface) {
-	clear(s.voices)
+	clear(s.schedules)
 	if s.me.port == 0 {
 		return
 	}
 	for _, i := range ifaces {
-		s.voices[i.Index] = &voice{due: []time.Time{now, now.Add(announceAgain)}}
+		s.schedules[i.Index] = &schedule{due: []time.Time{now, now.Add(announceAgain)}}
 	}
 }
 
 // receive takes in a packet: a question may be answered, a goodbye in our name contradicted.
 func (s *speaker) receive(now time.Time, in packet) {
-	v := s.voices[in.iface.Index]
+	v := s.schedules[in.iface.Index]
 	if v == nil {
 		return
 	}
@@ -56,7 +56,7 @@ func (s *speaker) receive(now time.Time, in packet) {
 		s.defend(now, v, in.msg)
 		return
 	}
-	shared := func(q dns.Question) bool { return q.Qclass&topBit == 0 && s.me.asked(q) }
+	shared := func(q dns.Question) bool { return q.Qclass&topBit == 0 && s.me.matches(q) }
 	if !slices.ContainsFunc(in.msg.Question, shared) || s.known(in.msg.Answer) {
 		return
 	}
@@ -67,7 +67,7 @@ func (s *speaker) receive(now time.Time, in packet) {
 
 // defend announces this node again when somebody took leave for it, late enough that the neighbours listen again. Their
 // own asking back would do, but all of them would ask.
-func (s *speaker) defend(now time.Time, v *voice, m *dns.Msg) {
+func (s *speaker) defend(now time.Time, v *schedule, m *dns.Msg) {
 	if now.Sub(v.defended) < defendGap {
 		return
 	}
@@ -88,7 +88,7 @@ func (s *speaker) known(answers []dns.RR) bool {
 	})
 }
 
-func (v *voice) add(t time.Time) {
+func (v *schedule) add(t time.Time) {
 	v.due = append(v.due, t)
 	slices.SortFunc(v.due, time.Time.Compare)
 }
@@ -96,7 +96,7 @@ func (v *voice) add(t time.Time) {
 // tick returns the interfaces to speak on now.
 func (s *speaker) tick(now time.Time) []int {
 	var out []int
-	for index, v := range s.voices {
+	for index, v := range s.schedules {
 		if len(v.due) == 0 || v.due[0].After(now) {
 			continue
 		}
@@ -112,7 +112,7 @@ func (s *speaker) tick(now time.Time) []int {
 // next is when tick must be called; zero for never.
 func (s *speaker) next() time.Time {
 	var t time.Time
-	for _, v := range s.voices {
+	for _, v := range s.schedules {
 		if len(v.due) > 0 && (t.IsZero() || v.due[0].Before(t)) {
 			t = v.due[0]
 		}

@@ -30,16 +30,16 @@ type zone struct {
 	gate   *gate // nil: every question is one to answer
 	index  int   // of the interface
 
-	over   chan struct{} // closed by retire
-	mu     sync.Mutex
-	closed bool // guarded by mu
-	calls  sync.WaitGroup
+	retired chan struct{} // closed by retire
+	mu      sync.Mutex
+	closed  bool // guarded by mu
+	calls   sync.WaitGroup
 }
 
 func newZone(me self, i iface, g *gate) *zone {
 	return &zone{
 		me: me, addrs: i.addrs(), index: i.Index, gate: g,
-		bucket: rate.NewLimiter(answersPerSecond, answersBurst), over: make(chan struct{}),
+		bucket: rate.NewLimiter(answersPerSecond, answersBurst), retired: make(chan struct{}),
 	}
 }
 
@@ -52,18 +52,18 @@ func (z *zone) open(i iface) *zone {
 
 // Records returns what is to be answered to q, which may be nothing. It may wait for a moment.
 func (z *zone) Records(q dns.Question) []dns.RR {
-	if !z.enter() {
+	if !z.acquire() {
 		return nil
 	}
 	defer z.calls.Done()
 	out := z.me.answers(q, z.me.records(z.addrs, recordTTL, false))
-	if len(out) == 0 || z.gate != nil && !z.gate.passes(z.index, z.over) || !z.bucket.Allow() {
+	if len(out) == 0 || z.gate != nil && !z.gate.allow(z.index, z.retired) || !z.bucket.Allow() {
 		return nil
 	}
 	return out
 }
 
-func (z *zone) enter() bool {
+func (z *zone) acquire() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if !z.closed {
@@ -77,7 +77,7 @@ func (z *zone) retire() {
 	z.mu.Lock()
 	if !z.closed {
 		z.closed = true
-		close(z.over)
+		close(z.retired)
 	}
 	z.mu.Unlock()
 	z.calls.Wait()
@@ -90,42 +90,42 @@ func (z *zone) retire() {
 type gate struct {
 	closed atomic.Bool // nothing passes: the loop answers by itself
 
-	mu    sync.Mutex
-	heard map[int]heard // guarded by mu; by interface index, 0 for questions from elsewhere
-	news  chan struct{} // guarded by mu; closed and replaced when a question is heard
+	mu        sync.Mutex
+	questions map[int]questionCount // guarded by mu; by interface index, 0 for questions from elsewhere
+	changed   chan struct{}         // guarded by mu; closed and replaced when a question is heard
 }
 
-// heard counts questions that no zone has answered yet.
-type heard struct {
+// questionCount counts questions that no zone has answered yet.
+type questionCount struct {
 	questions int
 	last      time.Time
 }
 
-func newGate() *gate { return &gate{heard: map[int]heard{}, news: make(chan struct{})} }
+func newGate() *gate { return &gate{questions: map[int]questionCount{}, changed: make(chan struct{})} }
 
-// hear notes that questions for our records came over the interface; 0 stands for one we do not answer.
-func (g *gate) hear(index, questions int) {
+// addQuestions notes that questions for our records came over the interface; 0 stands for one we do not answer.
+func (g *gate) addQuestions(index, questions int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	h := g.heard[index]
+	h := g.questions[index]
 	if time.Since(h.last) >= gateWindow {
 		h.questions = 0
 	}
-	g.heard[index] = heard{h.questions + questions, time.Now()}
-	close(g.news)
-	g.news = make(chan struct{})
+	g.questions[index] = questionCount{h.questions + questions, time.Now()}
+	close(g.changed)
+	g.changed = make(chan struct{})
 }
 
-// passes says whether a question is one that a neighbour on the interface asked, waiting for the listener if it is
+// allow says whether a question is one that a neighbour on the interface asked, waiting for the listener if it is
 // late. Each question heard lets one pass.
-func (g *gate) passes(index int, over <-chan struct{}) bool {
+func (g *gate) allow(index int, over <-chan struct{}) bool {
 	if g.closed.Load() {
 		return false
 	}
 	late := time.NewTimer(gateWait)
 	defer late.Stop()
 	for {
-		near, elsewhere, news := g.take(index)
+		near, elsewhere, news := g.acquire(index)
 		if near || elsewhere {
 			return near
 		}
@@ -139,17 +139,17 @@ func (g *gate) passes(index int, over <-chan struct{}) bool {
 	}
 }
 
-func (g *gate) take(index int) (near, elsewhere bool, news <-chan struct{}) {
+func (g *gate) acquire(index int) (near, elsewhere bool, news <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i, h := range g.heard {
+	for i, h := range g.questions {
 		switch age := time.Since(h.last); {
 		case i == index && h.questions > 0 && age < gateWindow:
 			near = true
-			g.heard[i] = heard{h.questions - 1, h.last}
+			g.questions[i] = questionCount{h.questions - 1, h.last}
 		case i != index && age < gateOther:
 			elsewhere = true
 		}
 	}
-	return near, elsewhere, g.news
+	return near, elsewhere, g.changed
 }

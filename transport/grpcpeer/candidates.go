@@ -269,7 +269,7 @@ func (n *candidates) adopt(k *candidate, l *link) *link {
 // hold gives the node its lease and keeps it until the link ends. It returns how long to rest then.
 func (n *candidates) hold(k *candidate, l *link) pause {
 	l.closeIfRemoved(n.cfg.Identity.Revocations()) // guard may have looked just before it could see this link
-	n.records.tell(Event{Kind: Connected, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr})
+	n.records.add(Event{Kind: Connected, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr})
 	err := n.stay(l)
 	state, kind, p := StateUnavailable, Lost, pause{least: firstBackOff, length: jitter(firstBackOff)}
 	switch {
@@ -288,7 +288,7 @@ func (n *candidates) hold(k *candidate, l *link) pause {
 	if n.search.Err() != nil {
 		return p // this node ends, not that one
 	}
-	n.records.tell(Event{Kind: kind, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr, Why: err.Error()})
+	n.records.add(Event{Kind: kind, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr, Why: err.Error()})
 	return p
 }
 
@@ -351,7 +351,7 @@ func (n *candidates) failed(k *candidate, t target, err error) pause {
 	e := Event{Kind: kind, Node: k.status.ID, Name: k.status.Name, Key: k.key, Addr: k.status.Addr, Why: err.Error()}
 	n.mu.Unlock()
 	if n.search.Err() == nil && !k.own {
-		n.records.tell(e)
+		n.records.add(e)
 	}
 	return p
 }

@@ -145,7 +145,7 @@ func (n *dialer) meet(ctx context.Context, w *wire, state tls.ConnectionState, a
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLink(w, handed{state}, who.ID, n.cfg.Limits)
+	l, err := newLink(w, establishedCredentials{state}, who.ID, n.cfg.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (n *dialer) meet(ctx context.Context, w *wire, state tls.ConnectionState, a
 	l.half = leaf.NotAfter.Sub(leaf.NotBefore) / 2
 	l.theirs.extend(leaf.NotAfter)
 	l.ours.extend(shown)
-	l.raw, l.revocations, l.alarmed, l.undelivered = w.raw, n.renewal.addLists, n.twins.alarmed, n.undelivered
+	l.raw, l.revocations, l.onTwin, l.undelivered = w.raw, n.renewal.addLists, n.twins.alarmed, n.undelivered
 	l.introductions = n.introduced.Add
 	l.silence = func() time.Duration { return n.crowd.silence(who.ID, w.raw) }
 	self := n.twins.introduction()

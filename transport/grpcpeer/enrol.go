@@ -50,7 +50,7 @@ func Enrol(ctx context.Context, addr string, token identity.Token, k *identity.K
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLink(conn, handed{state}, "join", Limits{Header: 8 << 10, Message: joinSize})
+	l, err := newLink(conn, establishedCredentials{state}, "join", Limits{Header: 8 << 10, Message: joinSize})
 	if err != nil {
 		return nil, err
 	}
@@ -109,18 +109,18 @@ func joinError(err error) error {
 		}
 		for _, r := range joinTable {
 			if r.reason == info.GetReason() {
-				return &told{r.err, visible.Line(s.Message(), 4*maxName)}
+				return &authorityError{r.err, visible.Line(s.Message(), 4*maxName)}
 			}
 		}
 	}
 	return errors.New(visible.Line(s.Message(), 4*maxName))
 }
 
-// told is an error in the words of the authority.
-type told struct {
+// authorityError is the refusal of a cluster authority: err for errors.Is, words as the authority wrote them.
+type authorityError struct {
 	err   error
 	words string
 }
 
-func (t *told) Error() string { return t.words }
-func (t *told) Unwrap() error { return t.err }
+func (t *authorityError) Error() string { return t.words }
+func (t *authorityError) Unwrap() error { return t.err }

@@ -54,7 +54,7 @@ func desk(t testing.TB) (*server, context.Context) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: proof{who: &caller{Peer: identity.Peer{ID: someNode}}}})
+	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: proof{caller: &caller{Peer: identity.Peer{ID: someNode}}}})
 	n := &local{cfg: cfg, self: id.ID(), run: id.NewRun(), links: newLinks(id.ID()), introduced: introduced.New(id.ID()), search: context.Background()}
 	s := newServer(n, &twins{local: n}, &renewal{local: n}, newCandidates(n, nil))
 	s.Host = c
@@ -127,7 +127,7 @@ func FuzzCatalogEvent(f *testing.F) {
 			return
 		}
 		c := community.New(community.Config{})
-		l := &link{peer: community.Peer{ID: someNode, Name: "n"}, revocations: func(community.NodeID, ...*pb.Revocations) {}, alarmed: func(*pb.Run) {},
+		l := &link{peer: community.Peer{ID: someNode, Name: "n"}, revocations: func(community.NodeID, ...*pb.Revocations) {}, onTwin: func(*pb.Run) {},
 			unlinked: make(chan struct{}, 1), introductions: introduced.New(someID(0)).Add}
 		announced := announcements{link: l, lease: c.Attach(l.peer), members: map[community.MemberID]struct{}{}}
 		_ = announced.apply(&m)
@@ -258,7 +258,7 @@ func FuzzFrame(f *testing.F) {
 		}
 		who, _ := callerOf(ctx)
 		own := &caller{Peer: who.Peer}
-		in := &frames{ctx: peer.NewContext(context.Background(), &peer.Peer{AuthInfo: proof{who: own}}), in: []*pb.Frame{&m}}
+		in := &frames{ctx: peer.NewContext(context.Background(), &peer.Peer{AuthInfo: proof{caller: own}}), in: []*pb.Frame{&m}}
 		_ = s.Link(in)
 		if !reflect.ValueOf(&own.calls).Elem().IsZero() {
 			t.Errorf("after the end %+v is left", &own.calls)

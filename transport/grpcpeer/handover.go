@@ -10,24 +10,24 @@ import (
 type handover struct {
 	addr    net.Addr
 	arrived chan net.Conn
-	shut    chan struct{}
+	closed  chan struct{}
 	close   func()
 }
 
 func newHandover(addr net.Addr) handover {
-	h := handover{addr: addr, arrived: make(chan net.Conn), shut: make(chan struct{})}
-	h.close = sync.OnceFunc(func() { close(h.shut) })
+	h := handover{addr: addr, arrived: make(chan net.Conn), closed: make(chan struct{})}
+	h.close = sync.OnceFunc(func() { close(h.closed) })
 	return h
 }
 
-// hand waits until the server accepts a connection. On an error the connection is still the caller's.
-func (h handover) hand(ctx context.Context, c net.Conn) error {
+// send waits until the server accepts a connection. On an error the connection is still the caller's.
+func (h handover) send(ctx context.Context, c net.Conn) error {
 	select {
 	case h.arrived <- c:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-h.shut:
+	case <-h.closed:
 		return net.ErrClosed
 	}
 }
@@ -36,7 +36,7 @@ func (h handover) Accept() (net.Conn, error) {
 	select {
 	case c := <-h.arrived:
 		return c, nil
-	case <-h.shut:
+	case <-h.closed:
 		return nil, net.ErrClosed
 	}
 }

@@ -14,16 +14,16 @@ type neighbourNews struct {
 	links    *links
 	self     community.NodeID
 	knows    func(community.NodeID) bool // whether discovery names a node
-	who      *caller
+	caller   *caller
 	loopback bool
-	told     *[]acquaintance // nil before the first
+	sent     *[]acquaintance // nil before the first
 	began    time.Time
 	at       time.Time // of the last look
 }
 
 func (s *server) newsFor(who *caller) *neighbourNews {
 	from, _ := netip.ParseAddrPort(who.addr)
-	return &neighbourNews{links: s.links, self: s.self, knows: s.candidates.knows, who: who,
+	return &neighbourNews{links: s.links, self: s.self, knows: s.candidates.knows, caller: who,
 		loopback: from.Addr().Unmap().IsLoopback(), began: time.Now()}
 }
 
@@ -33,11 +33,11 @@ func (w *neighbourNews) due(now time.Time) (events []*pb.CatalogEvent) {
 		return nil
 	}
 	w.at = now
-	if all := w.links.acquaintances(); all != w.told {
+	if all := w.links.acquaintances(); all != w.sent {
 		if i := w.since(*all); i.GetAll() || len(i.GetNodes())+len(i.GetGone()) > 0 {
 			events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Introductions{Introductions: i}})
 		}
-		w.told = all
+		w.sent = all
 	}
 	if w.unlinked(now) {
 		events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Unlinked{Unlinked: &pb.Unlinked{}}})
@@ -47,10 +47,10 @@ func (w *neighbourNews) due(now time.Time) (events []*pb.CatalogEvent) {
 
 // since returns how the acquaintances differ from those that the watcher was told of.
 func (w *neighbourNews) since(now []acquaintance) *pb.Introductions {
-	out := &pb.Introductions{All: w.told == nil}
+	out := &pb.Introductions{All: w.sent == nil}
 	before := map[community.NodeID]netip.AddrPort{}
-	if w.told != nil {
-		for _, a := range *w.told {
+	if w.sent != nil {
+		for _, a := range *w.sent {
 			if w.mayKnow(a) {
 				before[a.id] = a.addr
 			}
@@ -74,16 +74,16 @@ func (w *neighbourNews) since(now []acquaintance) *pb.Introductions {
 // mayKnow reports whether the watcher can use an acquaintance: it is not the watcher itself, and not on this
 // machine's loopback while the watcher is on another machine.
 func (w *neighbourNews) mayKnow(a acquaintance) bool {
-	return a.id != w.who.ID && (w.loopback || !a.addr.Addr().Unmap().IsLoopback())
+	return a.id != w.caller.ID && (w.loopback || !a.addr.Addr().Unmap().IsLoopback())
 }
 
 // unlinked reports whether to tell the watcher that this node cannot call it: at once when there is no address to
 // dial it at, else when dialling has had its time.
 func (w *neighbourNews) unlinked(now time.Time) bool {
-	if w.links.callable(w.who.ID) || w.who.ID == w.self {
+	if w.links.callable(w.caller.ID) || w.caller.ID == w.self {
 		return false
 	}
-	return now.Sub(w.began) >= reverseGrace || w.who.port.Load() == 0 && !w.knows(w.who.ID)
+	return now.Sub(w.began) >= reverseGrace || w.caller.port.Load() == 0 && !w.knows(w.caller.ID)
 }
 
 // called takes the port at which a caller says that it can be dialled: a hint about itself.

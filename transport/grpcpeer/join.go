@@ -32,7 +32,7 @@ var (
 )
 
 // gate serves Join to nodes without a certificate, and Renew to those whose certificate may have ended, on the
-// connections that the doorkeeper hands to it. It is the listener of a gRPC server of its own.
+// connections that admission hands to it. It is the listener of a gRPC server of its own.
 type gate struct {
 	handover
 	self     *identity.Identity
@@ -69,15 +69,15 @@ func newGate(cfg Config, addr net.Addr, r *refusals) *gate {
 	return g
 }
 
-// take hands a connection to the server, or says why not.
-func (g *gate) take(v *visitor) error {
+// accept hands a connection to the server, or says why not.
+func (g *gate) accept(v *visitor) error {
 	select {
 	case g.room <- struct{}{}:
 	default:
 		return errGateFull
 	}
 	in := &guest{Conn: v, leave: sync.OnceFunc(func() { <-g.room })}
-	err := g.hand(context.Background(), in)
+	err := g.send(context.Background(), in)
 	if err != nil {
 		in.leave()
 	}
@@ -91,7 +91,7 @@ type visitor struct {
 }
 
 // shown is the transport credentials of the gate's server: the handshake is done.
-type shown struct{ handed }
+type shown struct{ establishedCredentials }
 
 func (shown) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	g, ok := c.(*guest)
@@ -152,7 +152,7 @@ func certified[R any](ctx context.Context, g *gate, what string, answer func(*id
 	select {
 	case <-wait.C:
 	case <-ctx.Done():
-	case <-g.shut:
+	case <-g.closed:
 	}
 	return reply, joinStatus(err)
 }

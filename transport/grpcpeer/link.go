@@ -29,7 +29,7 @@ type link struct {
 	silence func() time.Duration // how long no byte came from the node
 	// What the node announces goes to these: lists of removed nodes, a twin of this node, introductions.
 	revocations   func(from community.NodeID, lists ...*pb.Revocations)
-	alarmed       func(twin *pb.Run)
+	onTwin        func(twin *pb.Run)
 	introductions func(from community.NodeID, addr string, said *pb.Introductions)
 	undelivered   func(community.DeliveryFailure) // receives sends that failed
 	instance      string                          // of the node's process
@@ -57,7 +57,7 @@ type link struct {
 var errSpent = errors.New("a link is one connection, and this one has ended")
 
 // newLink makes gRPC use a connection whose handshake is done, once.
-func newLink(conn net.Conn, creds handed, node community.NodeID, limits Limits) (*link, error) {
+func newLink(conn net.Conn, creds establishedCredentials, node community.NodeID, limits Limits) (*link, error) {
 	l := &link{conn: conn, limits: limits, ended: make(chan struct{}), unlinked: make(chan struct{}, 1)}
 	var spent atomic.Bool
 	var err error
@@ -227,7 +227,7 @@ func (c *announcements) apply(event *pb.CatalogEvent) error {
 	case *pb.CatalogEvent_Revocations:
 		c.link.revocations(c.link.peer.ID, e.Revocations)
 	case *pb.CatalogEvent_Twin:
-		c.link.alarmed(e.Twin)
+		c.link.onTwin(e.Twin)
 	case *pb.CatalogEvent_Introductions:
 		c.link.introductions(c.link.peer.ID, c.link.peer.Addr, e.Introductions)
 	case *pb.CatalogEvent_Unlinked:

@@ -55,7 +55,7 @@ func New(cfg Config) (*Network, error) {
 	n.life, w.endLife = context.WithCancel(context.Background())
 	n.listener = newDoor(listener, cfg.Limits.Connections, n.refuseConnection)
 	w.gate = newGate(cfg, listener.Addr(), n.refusals)
-	doors := newDoorkeeper(cfg.Identity, cfg.Limits, w.gate, n.refuseConnection)
+	doors := newAdmission(cfg.Identity, cfg.Limits, w.gate, n.refuseConnection)
 
 	twins := &twins{local: n, fatal: w.fatal}
 	w.renewal = &renewal{local: n, crowd: doors.crowd}
@@ -63,11 +63,11 @@ func New(cfg Config) (*Network, error) {
 	w.candidates = newCandidates(n, dial)
 	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newHandover(listener.Addr()), offered: map[community.NodeID]*offered{}}
 	w.candidates.offers = w.reverser.offers
-	doors.reversed = w.reverser.take
+	doors.reversed = w.reverser.accept
 	w.server = newServer(n, twins, w.renewal, w.candidates)
 	dial.undelivered = func(u community.DeliveryFailure) { w.server.Host.ReportUndelivered(u) }
 	twins.alarm = w.server.alarm
-	w.grpc = newGRPC(w.server, doors, &oversized{n.refusals, n.records.tell, cfg.Limits.Message + calls.EnvelopeRoom})
+	w.grpc = newGRPC(w.server, doors, &oversized{n.refusals, n.records.add, cfg.Limits.Message + calls.EnvelopeRoom})
 	return w, nil
 }
 

@@ -150,8 +150,8 @@ func TestNewsAreTheDifference(t *testing.T) {
 		{},
 	}
 	for name, loopback := range map[string]bool{"10.0.0.7:9": false, "127.0.0.1:9": true} {
-		w := &neighbourNews{who: &caller{addr: name}, loopback: loopback}
-		w.who.ID = someID(7)
+		w := &neighbourNews{caller: &caller{addr: name}, loopback: loopback}
+		w.caller.ID = someID(7)
 		has := map[string]string{}
 		for n, roll := range rolls {
 			said := w.since(roll)
@@ -176,7 +176,7 @@ func TestNewsAreTheDifference(t *testing.T) {
 			if fmt.Sprint(has) != fmt.Sprint(want) {
 				t.Errorf("%s, roll %d: it knows %v, want %v", name, n, has, want)
 			}
-			w.told = &roll
+			w.sent = &roll
 		}
 	}
 }

@@ -38,7 +38,7 @@ type record struct {
 	reported time.Time
 }
 
-func (r *records) tell(e Event) {
+func (r *records) add(e Event) {
 	attrs := []any{"node", e.Node, "name", e.Name, "addr", e.Addr}
 	switch e.Kind {
 	case Connected:
@@ -100,7 +100,7 @@ func (r *records) note(key string, e Event) {
 	}
 	r.mu.Unlock()
 	if !again {
-		r.tell(e)
+		r.add(e)
 	}
 }
 

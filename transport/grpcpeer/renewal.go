@@ -84,7 +84,7 @@ func (n *renewal) guard(ctx context.Context) {
 		}
 		if revoked.Has(identity.NodeID(n.self)) && !reported {
 			reported = true
-			n.records.tell(Event{Kind: Refused, Node: n.self, Name: n.cfg.Name, Why: fmt.Sprintf(
+			n.records.add(Event{Kind: Refused, Node: n.self, Name: n.cfg.Name, Why: fmt.Sprintf(
 				"this node itself was removed from cluster %s: no other node talks to it any more", n.cfg.Identity.Authority())})
 		}
 		select {
@@ -190,7 +190,7 @@ func (n *renewal) renewAt(addr netip.AddrPort, expect community.NodeID) error {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return n.cfg.Identity.Explain(err)
 	}
-	l, err := newLink(conn, handed{conn.ConnectionState()}, expect, n.cfg.Limits)
+	l, err := newLink(conn, establishedCredentials{conn.ConnectionState()}, expect, n.cfg.Limits)
 	if err != nil {
 		return err
 	}

@@ -44,9 +44,9 @@ type reverser struct {
 	offered map[community.NodeID]*offered // the newest for each node; guarded by mu
 }
 
-// take makes a connection that its other end opened in order to be called this node's link to it. On an error
+// accept makes a connection that its other end opened in order to be called this node's link to it. On an error
 // the caller closes the connection.
-func (n *reverser) take(conn net.Conn, below *batch, state tls.ConnectionState) error {
+func (n *reverser) accept(conn net.Conn, below *batch, state tls.ConnectionState) error {
 	who, err := identity.PeerOf(state)
 	switch {
 	case err != nil:
@@ -154,7 +154,7 @@ func (n *reverser) serve(ctx context.Context, id community.NodeID, conn *tls.Con
 	if old != nil {
 		old.NetConn().Close()
 	}
-	err := n.accepted.hand(ctx, o)
+	err := n.accepted.send(ctx, o)
 	if err != nil {
 		o.NetConn().Close()
 		o.leave()

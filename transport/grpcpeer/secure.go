@@ -24,12 +24,12 @@ var (
 	errFull    = errors.New("too many connections are open here")
 )
 
-// doorkeeper is the server's transport credentials: a handshake proves who a connection is of, once,
+// admission is the server's transport credentials: a handshake proves who a connection is of, once,
 // and that goes with each of its calls.
 //
 // A connection that was made for joining has no certificate. It is handed to the gate, whose gRPC server
 // knows no service but Join, and never comes to the server that these credentials are of.
-type doorkeeper struct {
+type admission struct {
 	credentials.TransportCredentials
 	room     chan struct{} // handshakes at once
 	failures *rateLimiter  // handshakes that proved nothing, by address
@@ -41,7 +41,7 @@ type doorkeeper struct {
 	reversed func(conn net.Conn, below *batch, state tls.ConnectionState) error
 }
 
-func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Addr, error)) *doorkeeper {
+func newAdmission(id *identity.Identity, l Limits, g *gate, refused func(net.Addr, error)) *admission {
 	server, reversed := id.ServerTLS(), id.ReverseServerTLS()
 	var joining *tls.Config // nil: no node can join here
 	if g != nil {
@@ -56,7 +56,7 @@ func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Ad
 		}
 		return nil, nil
 	}
-	return &doorkeeper{
+	return &admission{
 		TransportCredentials: credentials.NewTLS(server),
 		room:                 make(chan struct{}, l.Handshakes),
 		failures:             newRateLimiter(l.HandshakeRate, l.HandshakeBurst),
@@ -75,7 +75,7 @@ func newDoorkeeper(id *identity.Identity, l Limits, g *gate, refused func(net.Ad
 	}
 }
 
-func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (d *admission) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if o, ok := raw.(*offered); ok {
 		return d.admit(o, o, o.below, o.info())
 	}
@@ -105,7 +105,7 @@ func (d *doorkeeper) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 }
 
 // admit lets in a connection whose other end has proven who it is.
-func (d *doorkeeper) admit(conn, raw net.Conn, below *batch, info credentials.TLSInfo) (net.Conn, credentials.AuthInfo, error) {
+func (d *admission) admit(conn, raw net.Conn, below *batch, info credentials.TLSInfo) (net.Conn, credentials.AuthInfo, error) {
 	p, err := identity.PeerOf(info.State)
 	if err != nil {
 		d.refused(raw.RemoteAddr(), err)
@@ -127,11 +127,11 @@ func (d *doorkeeper) admit(conn, raw net.Conn, below *batch, info credentials.TL
 	}
 	in.term.extend(info.State.VerifiedChains[0][0].NotAfter)
 	who := &caller{Peer: p, addr: raw.RemoteAddr().String(), term: in.term}
-	return in, proof{TLSInfo: info, who: who}, nil
+	return in, proof{TLSInfo: info, caller: who}, nil
 }
 
 // noRoom refuses a connection before its handshake.
-func (d *doorkeeper) noRoom(raw net.Conn, why error) error {
+func (d *admission) noRoom(raw net.Conn, why error) error {
 	d.refused(raw.RemoteAddr(), why)
 	sorry(raw)
 	return why
@@ -139,8 +139,8 @@ func (d *doorkeeper) noRoom(raw net.Conn, why error) error {
 
 // letJoin hands over a connection whose other end has no certificate. Its error ends what gRPC does with
 // the connection here.
-func (d *doorkeeper) letJoin(conn net.Conn, state tls.ConnectionState) error {
-	if err := d.gate.take(&visitor{Conn: conn, state: state}); err != nil {
+func (d *admission) letJoin(conn net.Conn, state tls.ConnectionState) error {
+	if err := d.gate.accept(&visitor{Conn: conn, state: state}); err != nil {
 		d.refused(conn.RemoteAddr(), err)
 		conn.Close()
 		return err
@@ -150,7 +150,7 @@ func (d *doorkeeper) letJoin(conn net.Conn, state tls.ConnectionState) error {
 
 // turn hands over a connection on which this node is to call. Its error ends what gRPC does with the
 // connection here; offering a connection that is not needed is no error of the other node.
-func (d *doorkeeper) turn(conn net.Conn, below *batch, state tls.ConnectionState) error {
+func (d *admission) turn(conn net.Conn, below *batch, state tls.ConnectionState) error {
 	if err := d.reversed(conn, below, state); err != nil {
 		conn.Close()
 		return err
@@ -158,12 +158,12 @@ func (d *doorkeeper) turn(conn net.Conn, below *batch, state tls.ConnectionState
 	return credentials.ErrConnDispatched
 }
 
-func (d *doorkeeper) Clone() credentials.TransportCredentials { c := *d; return &c }
+func (d *admission) Clone() credentials.TransportCredentials { c := *d; return &c }
 
 // proof is the AuthInfo of a connection whose other end is proven.
 type proof struct {
 	credentials.TLSInfo
-	who *caller
+	caller *caller
 }
 
 // callerOf says who a call is from, by the handshake of the connection it came over; never by
@@ -174,26 +174,26 @@ func callerOf(ctx context.Context) (*caller, bool) {
 		return nil, false
 	}
 	proven, ok := p.AuthInfo.(proof)
-	return proven.who, ok && proven.who != nil
+	return proven.caller, ok && proven.caller != nil
 }
 
-// handed is the client's transport credentials: the connection that is handed over has made its TLS
+// establishedCredentials is the client's transport credentials: the connection that is handed over has made its TLS
 // handshake, so that who answers is known before gRPC says a word.
-type handed struct{ state tls.ConnectionState }
+type establishedCredentials struct{ state tls.ConnectionState }
 
-func (h handed) ClientHandshake(_ context.Context, _ string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (h establishedCredentials) ClientHandshake(_ context.Context, _ string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return c, credentials.TLSInfo{State: h.state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}, nil
 }
 
-func (h handed) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (h establishedCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.New("these credentials are for a client")
 }
 
-func (h handed) Info() credentials.ProtocolInfo {
+func (h establishedCredentials) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
-func (h handed) Clone() credentials.TransportCredentials { return h }
+func (h establishedCredentials) Clone() credentials.TransportCredentials { return h }
 
 // OverrideServerName is part of the interface; names were settled in the handshake.
-func (h handed) OverrideServerName(string) error { return nil }
+func (h establishedCredentials) OverrideServerName(string) error { return nil }

@@ -40,7 +40,7 @@ func newServer(n *local, t *twins, r *renewal, c *candidates) *server {
 	}}
 }
 
-func newGRPC(s *server, creds *doorkeeper, sizes *oversized) *grpc.Server {
+func newGRPC(s *server, creds *admission, sizes *oversized) *grpc.Server {
 	cfg, l := s.cfg, s.cfg.Limits
 	g := grpc.NewServer(
 		grpc.Creds(creds),
@@ -65,7 +65,7 @@ func newGRPC(s *server, creds *doorkeeper, sizes *oversized) *grpc.Server {
 	if cfg.Identity.Authority() != identity.Local {
 		pb.RegisterJoinServer(g, &renewDesk{self: cfg.Identity, log: cfg.Logger})
 	}
-	pb.RegisterTrustServer(g, &trustDesk{cfg: cfg, report: s.records.tell})
+	pb.RegisterTrustServer(g, &trustDesk{cfg: cfg, report: s.records.add})
 	return g
 }
 

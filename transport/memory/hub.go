@@ -36,20 +36,20 @@ const missed = 3
 type Hub struct {
 	cfg Config
 
-	mu      sync.Mutex
-	nodes   map[community.NodeID]*Node // those that run, or were killed; guarded by mu
-	apart   map[community.NodeID]int   // which side of the partition, 0 = the main one; guarded by mu
-	sides   int                        // guarded by mu
-	frozen  map[community.NodeID]bool  // guarded by mu
-	shut    map[string]bool            // by name; guarded by mu
-	chance  map[way]*rand.Rand         // guarded by mu
-	alive   []*Node                    // the nodes that live, sorted; nil = to be made anew; guarded by mu
-	came    chan struct{}              // closed and made anew when nodes come or go; guarded by mu
-	changed chan struct{}              // closed and made anew when other things get through; guarded by mu
+	mu       sync.Mutex
+	nodes    map[community.NodeID]*Node // those that run, or were killed; guarded by mu
+	apart    map[community.NodeID]int   // which side of the partition, 0 = the main one; guarded by mu
+	sides    int                        // guarded by mu
+	frozen   map[community.NodeID]bool  // guarded by mu
+	dialOnly map[string]bool            // by name; guarded by mu
+	chance   map[direction]*rand.Rand   // guarded by mu
+	alive    []*Node                    // the nodes that live, sorted; nil = to be made anew; guarded by mu
+	came     chan struct{}              // closed and made anew when nodes come or go; guarded by mu
+	changed  chan struct{}              // closed and made anew when other things get through; guarded by mu
 }
 
-// way is a direction between two nodes, and what is sent there.
-type way struct {
+// direction is a direction between two nodes, and what is sent there.
+type direction struct {
 	a, b community.NodeID
 	what string
 }
@@ -63,14 +63,14 @@ func NewHub(cfg Config) *Hub {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Hub{
-		cfg:     cfg,
-		nodes:   map[community.NodeID]*Node{},
-		apart:   map[community.NodeID]int{},
-		frozen:  map[community.NodeID]bool{},
-		shut:    map[string]bool{},
-		chance:  map[way]*rand.Rand{},
-		came:    make(chan struct{}),
-		changed: make(chan struct{}),
+		cfg:      cfg,
+		nodes:    map[community.NodeID]*Node{},
+		apart:    map[community.NodeID]int{},
+		frozen:   map[community.NodeID]bool{},
+		dialOnly: map[string]bool{},
+		chance:   map[direction]*rand.Rand{},
+		came:     make(chan struct{}),
+		changed:  make(chan struct{}),
 	}
 }
 
@@ -79,9 +79,9 @@ func NewHub(cfg Config) *Hub {
 func (h *Hub) Node(id community.NodeID, name string) *Node {
 	return &Node{
 		hub: h, id: id, name: name,
-		killed: make(chan struct{}),
-		links:  map[community.NodeID]*link{},
-		told:   map[*link]struct{}{},
+		killed:   make(chan struct{}),
+		links:    map[community.NodeID]*link{},
+		watchers: map[*link]struct{}{},
 	}
 }
 
@@ -89,7 +89,7 @@ func (h *Hub) Node(id community.NodeID, name string) *Node {
 // it is never heard of again.
 func (h *Hub) Kill(id community.NodeID) {
 	h.population(func() {
-		if n := h.nodes[id]; n != nil && !n.dead() {
+		if n := h.nodes[id]; n != nil && !n.isKilled() {
 			close(n.killed)
 		}
 	})
@@ -124,22 +124,22 @@ func (h *Hub) Wake(id community.NodeID) {
 // OnlyDialsOut lets nobody reach the nodes of that name, now or later, who is not reached by them first, as a
 // NAT or a firewall would.
 func (h *Hub) OnlyDialsOut(name string) {
-	h.population(func() { h.shut[name] = true })
+	h.population(func() { h.dialOnly[name] = true })
 }
 
-// lets reports whether a node may be reached by another, and when that may change; gone says that it is not
+// canReach reports whether a node may be reached by another, and when that may change; gone says that it is not
 // on the LAN any more.
-func (h *Hub) lets(to, from *Node) (ok, gone bool, changed <-chan struct{}) {
+func (h *Hub) canReach(to, from *Node) (ok, gone bool, changed <-chan struct{}) {
 	h.mu.Lock()
-	shut, gone, changed := h.shut[to.name], h.nodes[to.id] != to || to.dead(), h.came
+	shut, gone, changed := h.dialOnly[to.name], h.nodes[to.id] != to || to.isKilled(), h.came
 	h.mu.Unlock()
 	return !shut || to.reaches(from.id), gone, changed
 }
 
-// reached wakes those who may be let in now that a node has reached another, if anybody only dials out.
-func (h *Hub) reached() {
+// notifyReached wakes those who may be let in now that a node has reached another, if anybody only dials out.
+func (h *Hub) notifyReached() {
 	h.mu.Lock()
-	shut := len(h.shut) > 0
+	shut := len(h.dialOnly) > 0
 	h.mu.Unlock()
 	if shut {
 		h.population(func() {})
@@ -180,7 +180,7 @@ func (h *Hub) all() ([]*Node, <-chan struct{}) {
 	if h.alive == nil {
 		h.alive = make([]*Node, 0, len(h.nodes))
 		for _, n := range h.nodes {
-			if !n.dead() {
+			if !n.isKilled() {
 				h.alive = append(h.alive, n)
 			}
 		}
@@ -203,12 +203,12 @@ func (h *Hub) draw(a, b community.NodeID, what string) (delay time.Duration, los
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.chance[way{a, b, what}]
+	r := h.chance[direction{a, b, what}]
 	if r == nil {
 		sum := fnv.New64a()
 		fmt.Fprint(sum, what, " from ", a, " to ", b)
 		r = rand.New(rand.NewPCG(h.cfg.Seed, sum.Sum64()))
-		h.chance[way{a, b, what}] = r
+		h.chance[direction{a, b, what}] = r
 	}
 	delay = h.cfg.Delay
 	if h.cfg.Jitter > 0 {

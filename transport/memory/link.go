@@ -13,8 +13,8 @@ import (
 // retransmit is how much later something arrives that was lost once.
 const retransmit = 200 * time.Millisecond
 
-// waiting is how many events may be on their way.
-const waiting = 256
+// maxQueued is how many events may be on their way.
+const maxQueued = 256
 
 // link is the stream by which one node watches another.
 type link struct {
@@ -46,8 +46,8 @@ func (h *Hub) link(from, to *Node) *link {
 	return l
 }
 
-// snap breaks the link.
-func (l *link) snap() {
+// disconnect breaks the link.
+func (l *link) disconnect() {
 	l.mu.Lock()
 	l.ended, l.queue = true, nil
 	sub := l.sub
@@ -61,22 +61,22 @@ func (l *link) snap() {
 
 // watch keeps a stream to p until ctx ends or p is gone.
 func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
-	for ctx.Err() == nil && !n.dead() && !p.dead() {
-		if !n.welcome(ctx, p) {
+	for ctx.Err() == nil && !n.isKilled() && !p.isKilled() {
+		if !n.awaitReachable(ctx, p) {
 			return
 		}
 		l := n.hub.link(p, n)
 		if !l.dial(ctx) {
 			continue
 		}
-		if !p.start(l.tell) {
+		if !p.start(l.publish) {
 			return
 		}
 		lease := host.Attach(p.peer())
 		n.mu.Lock()
 		n.links[p.id] = l
 		n.mu.Unlock()
-		n.hub.reached()
+		n.hub.notifyReached()
 		var carrying sync.WaitGroup
 		carrying.Go(l.carry)
 		gone := l.follow(ctx, lease)
@@ -85,7 +85,7 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 			delete(n.links, p.id)
 		}
 		n.mu.Unlock()
-		l.snap()
+		l.disconnect()
 		carrying.Wait()
 		if gone {
 			return
@@ -93,10 +93,10 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 	}
 }
 
-// welcome waits until n may reach p, and reports whether that came to be.
-func (n *Node) welcome(ctx context.Context, p *Node) bool {
+// awaitReachable waits until n may reach p, and reports whether that came to be.
+func (n *Node) awaitReachable(ctx context.Context, p *Node) bool {
 	for {
-		ok, gone, changed := n.hub.lets(p, n)
+		ok, gone, changed := n.hub.canReach(p, n)
 		if ok || gone {
 			return ok && !gone
 		}
@@ -117,9 +117,9 @@ func (n *Node) reaches(id community.NodeID) bool {
 	return n.links[id] != nil
 }
 
-// tell runs on the watched node: it says all there is to know, until that node ends. The node's heart
+// publish runs on the watched node: it says all there is to know, until that node ends. The node's heart
 // beats for all who watch it.
-func (l *link) tell(ctx context.Context, host community.Host) {
+func (l *link) publish(ctx context.Context, host community.Host) {
 	sub := host.SubscribeLocal()
 	defer sub.Close()
 	l.mu.Lock()
@@ -129,28 +129,28 @@ func (l *link) tell(ctx context.Context, host community.Host) {
 	if ended {
 		return
 	}
-	l.from.tells(l, true)
-	defer l.from.tells(l, false)
+	l.from.setWatcher(l, true)
+	defer l.from.setWatcher(l, false)
 	for {
 		ch, err := sub.Next(ctx)
 		if err != nil {
 			break // the link is broken, or the node ends
 		}
-		l.send(event{apply: func(lease *community.Lease) { say(lease, ch) }})
+		l.send(event{apply: func(lease *community.Lease) { applyChange(lease, ch) }})
 	}
-	if ctx.Err() != nil && !l.from.dead() {
+	if ctx.Err() != nil && !l.from.isKilled() {
 		l.send(event{bye: true, apply: func(lease *community.Lease) { lease.Goodbye("the node stops") }})
 	}
 }
 
-// tells begins or ends that the node's heart beats for a link.
-func (n *Node) tells(l *link, now bool) {
+// setWatcher begins or ends that the node's heart beats for a link.
+func (n *Node) setWatcher(l *link, now bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if now {
-		n.told[l] = struct{}{}
+		n.watchers[l] = struct{}{}
 	} else {
-		delete(n.told, l)
+		delete(n.watchers, l)
 	}
 }
 
@@ -166,7 +166,7 @@ func (n *Node) beat(ctx context.Context, _ community.Host) {
 			return
 		}
 		n.mu.Lock()
-		told = slices.AppendSeq(told[:0], maps.Keys(n.told))
+		told = slices.AppendSeq(told[:0], maps.Keys(n.watchers))
 		n.mu.Unlock()
 		for _, l := range told {
 			l.send(event{})
@@ -174,8 +174,8 @@ func (n *Node) beat(ctx context.Context, _ community.Host) {
 	}
 }
 
-// say repeats a change to the lease.
-func say(lease *community.Lease, ch community.Change) {
+// applyChange repeats a change to the lease.
+func applyChange(lease *community.Lease, ch community.Change) {
 	switch ch.Kind {
 	case community.Snapshot, community.Gap:
 		lease.Snapshot(community.Catalog{Members: ch.Members, Capabilities: ch.Capabilities})
@@ -214,7 +214,7 @@ func (l *link) post(e event, delay time.Duration) bool {
 	if l.ended {
 		return true // it is not needed any more
 	}
-	if len(l.queue) >= waiting {
+	if len(l.queue) >= maxQueued {
 		return false
 	}
 	e.arrives = time.Now().Add(delay)
@@ -322,7 +322,7 @@ func (l *link) transit(ctx context.Context, a, b *Node) error {
 	}
 	select {
 	case <-ctx.Done():
-		return lateOr(ctx)
+		return lossError(ctx)
 	case <-l.broken:
 		return errReset
 	}
@@ -341,13 +341,13 @@ func (l *link) pass(ctx context.Context, a, b *Node, delay time.Duration) error 
 	}
 	for {
 		open, changed := l.hub.open(a.id, b.id)
-		if open && !a.dead() && !b.dead() {
+		if open && !a.isKilled() && !b.isKilled() {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return lateOr(ctx)
+			return lossError(ctx)
 		case <-l.broken:
 			return errReset
 		}

@@ -16,12 +16,12 @@ type Node struct {
 	name   string
 	killed chan struct{} // closed by Hub.Kill, under its lock
 
-	mu    sync.Mutex
-	host  community.Host             // set while Run runs; guarded by mu
-	ctx   context.Context            // of what this node does for others; guarded by mu
-	links map[community.NodeID]*link // the streams this node reads; guarded by mu
-	told  map[*link]struct{}         // the streams by which it is watched; guarded by mu
-	group sync.WaitGroup             // all that runs for this node; Add is guarded by mu
+	mu       sync.Mutex
+	host     community.Host             // set while Run runs; guarded by mu
+	ctx      context.Context            // of what this node does for others; guarded by mu
+	links    map[community.NodeID]*link // the streams this node reads; guarded by mu
+	watchers map[*link]struct{}         // the streams by which it is watched; guarded by mu
+	group    sync.WaitGroup             // all that runs for this node; Add is guarded by mu
 }
 
 // Run puts the node on the LAN until ctx ends, and says goodbye then. It fails when a node of the
@@ -44,7 +44,7 @@ func (n *Node) plugIn(ctx context.Context, host community.Host) (err error) {
 	n.host, n.ctx = host, ctx
 	n.mu.Unlock()
 	n.hub.population(func() {
-		if old := n.hub.nodes[n.id]; old != nil && !old.dead() {
+		if old := n.hub.nodes[n.id]; old != nil && !old.isKilled() {
 			err = fmt.Errorf("node %s is on the network already: two nodes cannot have one identity", n.id)
 			return
 		}
@@ -75,7 +75,7 @@ func (n *Node) attend(ctx context.Context, stop func()) {
 		now := make(map[*Node]bool, len(all))
 		for _, p := range all {
 			now[p] = true
-			if p != n && !watched[p] && !n.dead() {
+			if p != n && !watched[p] && !n.isKilled() {
 				n.start(func(_ context.Context, host community.Host) { n.watch(ctx, host, p) })
 			}
 		}
@@ -96,7 +96,7 @@ func (n *Node) attend(ctx context.Context, stop func()) {
 func (n *Node) start(f func(context.Context, community.Host)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.host == nil || n.dead() {
+	if n.host == nil || n.isKilled() {
 		return false
 	}
 	ctx, host := n.ctx, n.host
@@ -104,7 +104,7 @@ func (n *Node) start(f func(context.Context, community.Host)) bool {
 	return true
 }
 
-func (n *Node) dead() bool {
+func (n *Node) isKilled() bool {
 	select {
 	case <-n.killed:
 		return true
@@ -122,7 +122,7 @@ func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.C
 	n.mu.Lock()
 	l := n.links[id]
 	n.mu.Unlock()
-	if l == nil || n.dead() {
+	if l == nil || n.isKilled() {
 		return community.Reply{}, fmt.Errorf("%w: not connected", community.ErrUnavailable)
 	}
 	if err := l.transit(ctx, n, l.from); err != nil {
@@ -202,8 +202,8 @@ var (
 	errSilent = fmt.Errorf("%w: three heartbeats were missed", community.ErrUnavailable)
 )
 
-// lateOr is what a call that was lost on the way ends with.
-func lateOr(ctx context.Context) error {
+// lossError is what a call that was lost on the way ends with.
+func lossError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return errLost
 	}

@@ -8,8 +8,8 @@ import (
 	"symbio/community"
 )
 
-// sendRoom is how many sends may be on their way to one node.
-const sendRoom = 64
+// maxSends is how many sends may be on their way to one node.
+const maxSends = 64
 
 // send is a call without an answer.
 type send struct {
@@ -21,11 +21,11 @@ type send struct {
 type sends struct {
 	queue chan *send // in order
 	mu    sync.Mutex
-	under map[*send]struct{} // not over, at most sendRoom; guarded by mu
+	under map[*send]struct{} // not over, at most maxSends; guarded by mu
 }
 
 func newSends() *sends {
-	return &sends{queue: make(chan *send, sendRoom), under: map[*send]struct{}{}}
+	return &sends{queue: make(chan *send, maxSends), under: map[*send]struct{}{}}
 }
 
 // Tell puts one call on its way. ErrBusy: 64 of them are not over yet.
@@ -33,7 +33,7 @@ func (n *Node) Tell(id community.NodeID, call community.Call) error {
 	n.mu.Lock()
 	l := n.links[id]
 	n.mu.Unlock()
-	if l == nil || n.dead() {
+	if l == nil || n.isKilled() {
 		return fmt.Errorf("%w: not connected", community.ErrUnavailable)
 	}
 	call.Payload = append([]byte(nil), call.Payload...)
@@ -43,7 +43,7 @@ func (n *Node) Tell(id community.NodeID, call community.Call) error {
 	switch {
 	case l.sends.under == nil:
 		return errReset
-	case len(l.sends.under) >= sendRoom:
+	case len(l.sends.under) >= maxSends:
 		return community.ErrBusy
 	}
 	l.sends.under[s] = struct{}{}
@@ -61,7 +61,7 @@ func (l *link) carry() {
 		for {
 			select {
 			case s := <-l.sends.queue:
-				l.hand(ctx, s)
+				l.deliver(ctx, s)
 			case <-ctx.Done():
 				return
 			}
@@ -75,12 +75,12 @@ func (l *link) carry() {
 	l.sends.under = nil
 	l.sends.mu.Unlock()
 	for s := range under {
-		l.over(s, errReset)
+		l.finish(s, errReset)
 	}
 }
 
-// hand brings one send there.
-func (l *link) hand(ctx context.Context, s *send) {
+// deliver brings one send there.
+func (l *link) deliver(ctx context.Context, s *send) {
 	delay, lost := l.hub.draw(l.to.id, l.from.id, streams)
 	if lost {
 		delay += retransmit
@@ -91,18 +91,18 @@ func (l *link) hand(ctx context.Context, s *send) {
 	taken := make(chan struct{})
 	if !l.from.start(func(_ context.Context, host community.Host) {
 		defer close(taken)
-		if err := host.ServeTell(l.to.peer(), s.call, func(err error) { l.over(s, err) }); err != nil {
-			l.over(s, err)
+		if err := host.ServeTell(l.to.peer(), s.call, func(err error) { l.finish(s, err) }); err != nil {
+			l.finish(s, err)
 		}
 	}) {
-		l.over(s, errReset)
+		l.finish(s, errReset)
 		return
 	}
 	<-taken
 }
 
-// over makes room for another send, and reports one that came to nothing.
-func (l *link) over(s *send, err error) {
+// finish makes room for another send, and reports one that came to nothing.
+func (l *link) finish(s *send, err error) {
 	s.once.Do(func() {
 		l.sends.mu.Lock()
 		delete(l.sends.under, s)

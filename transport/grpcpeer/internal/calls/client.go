@@ -208,7 +208,7 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 	case call.Listen != nil:
 		return c.invokeStream(ctx, call)
 	}
-	id, w, alone, err := c.enter()
+	id, w, alone, err := c.register()
 	if err != nil {
 		return community.Reply{}, err
 	}
@@ -250,8 +250,8 @@ func notCanceled(err error) error {
 	return err
 }
 
-// enter counts a call in. alone: no other call is under way, so that nothing sent before it waits either.
-func (c *Client) enter() (id uint64, w chan *pb.Answer, alone bool, err error) {
+// register counts a call in. alone: no other call is under way, so that nothing sent before it waits either.
+func (c *Client) register() (id uint64, w chan *pb.Answer, alone bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

@@ -43,7 +43,7 @@ func (c codec) decode(b []byte, f *pb.Frame) error {
 			f.Calls = append(f.Calls, call)
 			return err
 		case field == frameSends:
-			h := &heldCall{}
+			h := &callMessage{}
 			f.Sends = append(f.Sends, &h.request)
 			return r.request(value, h)
 		case field == frameAnswers:
@@ -69,15 +69,15 @@ func (c codec) decode(b []byte, f *pb.Frame) error {
 	})
 }
 
-// heldCall holds all parts of a call in one object.
-type heldCall struct {
+// callMessage holds all parts of a call in one object.
+type callMessage struct {
 	call     pb.Call
 	request  pb.InvokeRequest
 	deadline durationpb.Duration
 }
 
 func (r *reader) call(b []byte) (*pb.Call, error) {
-	h := &heldCall{}
+	h := &callMessage{}
 	return &h.call, fields(b, func(field protowire.Number, value, raw []byte) error {
 		if field != callRequest || value == nil {
 			return merge(raw, &h.call)
@@ -87,7 +87,7 @@ func (r *reader) call(b []byte) (*pb.Call, error) {
 	})
 }
 
-func (r *reader) request(b []byte, h *heldCall) error {
+func (r *reader) request(b []byte, h *callMessage) error {
 	return r.message(b, &h.request, requestPayload, &h.request.Payload, func(field protowire.Number) error {
 		switch field {
 		case requestDeadline:

@@ -38,13 +38,13 @@ func (s *Server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error
 	if !conn.open(number, out) {
 		return ToStatus(community.ErrBusy)
 	}
-	l := &lane{Server: s, who: who, conn: conn, number: number, out: out, receipts: receipts{out: out},
+	l := &lane{Server: s, caller: who, conn: conn, number: number, out: out, receipts: receipts{out: out},
 		maxReply: min(MessageSize(frame.GetOpen().GetMaxMessage()), s.MaxMessage), calls: map[uint64]*term.Term{}, jobs: make(chan job)}
 	ctx, cancel := context.WithCancel(stream.Context())
 	l.running.Go(out.run)
 	defer l.close(cancel)
 	for {
-		if err := l.take(ctx, frame); err != nil {
+		if err := l.handleFrame(ctx, frame); err != nil {
 			return err
 		}
 		if frame, err = stream.Recv(); err != nil {
@@ -56,7 +56,7 @@ func (s *Server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error
 // lane is the serving side of one Link stream.
 type lane struct {
 	*Server
-	who      Caller
+	caller   Caller
 	conn     *Connection
 	number   int
 	out      *outbox
@@ -92,15 +92,15 @@ func (l *lane) close(cancel context.CancelFunc) {
 	l.running.Wait()
 }
 
-// take begins the calls and sends of a frame, and then cancels. An error ends the lane.
-func (l *lane) take(ctx context.Context, f *pb.Frame) error {
+// handleFrame begins the calls and sends of a frame, and then cancels. An error ends the lane.
+func (l *lane) handleFrame(ctx context.Context, f *pb.Frame) error {
 	for _, c := range f.GetCalls() {
 		if err := l.begin(ctx, c); err != nil {
 			return err
 		}
 	}
 	for _, r := range f.GetSends() {
-		l.takeSend(r)
+		l.handleSend(r)
 	}
 	if len(f.GetCancels()) == 0 {
 		return nil
@@ -187,35 +187,35 @@ func (l *lane) result(j job) (i item) {
 			i = failed(j.id, l.panicked("call panicked", p))
 		}
 	}()
-	reply, err := l.serve(j.ctx, l.who, j.call, l.maxReply, nil)
+	reply, err := l.serve(j.ctx, l.caller, j.call, l.maxReply, nil)
 	if err != nil {
 		return failed(j.id, err)
 	}
 	return item{answer: &pb.Answer{Id: j.id, Payload: reply.Data, ContentType: reply.ContentType}, size: overhead + len(reply.Data) + len(reply.ContentType)}
 }
 
-// takeSend hands a send to the host at once, so that sends stay in order, and does not wait for its end.
-func (l *lane) takeSend(r *pb.InvokeRequest) {
+// handleSend hands a send to the host at once, so that sends stay in order, and does not wait for its end.
+func (l *lane) handleSend(r *pb.InvokeRequest) {
 	member, capability := r.GetMember(), r.GetCapability()
 	over := func(err error) {
 		l.conn.calls.Add(-1)
-		l.receipts.over(member, capability, err)
+		l.receipts.add(member, capability, err)
 	}
 	if l.conn.calls.Add(1) > int64(l.MaxCalls) {
 		over(l.busy())
-	} else if err := l.hand(r, over); err != nil {
+	} else if err := l.deliver(r, over); err != nil {
 		over(err)
 	}
 }
 
-// hand gives a send to the host. A host that panics has not taken it.
-func (l *lane) hand(r *pb.InvokeRequest, over func(error)) (err error) {
+// deliver gives a send to the host. A host that panics has not taken it.
+func (l *lane) deliver(r *pb.InvokeRequest, over func(error)) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = l.panicked("send panicked", p)
 		}
 	}()
-	return l.Host.ServeTell(l.who.From(), callFrom(r), over)
+	return l.Host.ServeTell(l.caller.From(), callFrom(r), over)
 }
 
 // panicked logs a panic and returns the error that the other node gets, which says nothing of it.

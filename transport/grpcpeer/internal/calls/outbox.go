@@ -142,7 +142,7 @@ func (o *outbox) run() {
 		o.mu.Unlock()
 		runtime.Gosched()
 		o.mu.Lock()
-		if o.sending || !o.take(&frame) {
+		if o.sending || !o.fillFrame(&frame) {
 			continue
 		}
 		o.transmit(&frame)
@@ -152,8 +152,8 @@ func (o *outbox) run() {
 	}
 }
 
-// take moves as many items into an empty frame as fit. The caller holds o.mu.
-func (o *outbox) take(f *pb.Frame) bool {
+// fillFrame moves as many items into an empty frame as fit. The caller holds o.mu.
+func (o *outbox) fillFrame(f *pb.Frame) bool {
 	f.Calls, f.Sends, f.Answers, f.Cancels, f.Receipt = f.Calls[:0], f.Sends[:0], f.Answers[:0], f.Cancels[:0], nil
 	n, bytes := 0, 0
 	for _, i := range o.queue {

@@ -20,8 +20,8 @@ type receipts struct {
 	now *pb.Receipt // nil when the last one is on its way; guarded by mu
 }
 
-// over counts the end of a send. It does not block: actors call it.
-func (r *receipts) over(member, capability string, err error) {
+// add counts the end of a send. It does not block: actors call it.
+func (r *receipts) add(member, capability string, err error) {
 	r.mu.Lock()
 	first := r.now == nil
 	if first {
@@ -33,7 +33,7 @@ func (r *receipts) over(member, capability string, err error) {
 	}
 	r.mu.Unlock()
 	if first {
-		r.out.add(item{receipt: r.take, size: overhead})
+		r.out.add(item{receipt: r.drain, size: overhead})
 	}
 }
 
@@ -51,8 +51,8 @@ func (r *receipts) note(member, capability string, f *pb.Failure) {
 	r.now.Undelivered = append(r.now.Undelivered, &pb.Undelivered{Member: member, Capability: capability, Failure: f, Count: 1})
 }
 
-// take returns the receipt when it is sent.
-func (r *receipts) take() *pb.Receipt {
+// drain returns the receipt when it is sent.
+func (r *receipts) drain() *pb.Receipt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now

@@ -73,7 +73,7 @@ func (s *Server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeRep
 	if !ok {
 		return nil, ToStatus(community.ErrDenied)
 	}
-	ctx, cancel := s.bounded(ctx, r)
+	ctx, cancel := s.withDeadline(ctx, r)
 	defer cancel()
 	reply, err := s.serve(ctx, who, r, s.MaxMessage, nil)
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *Server) serve(ctx context.Context, who Caller, r *pb.InvokeRequest, max
 	return reply, nil
 }
 
-// bounded returns a context with the shortest of three deadlines: gRPC's, the request's, and this node's own.
-func (s *Server) bounded(ctx context.Context, r *pb.InvokeRequest) (context.Context, context.CancelFunc) {
+// withDeadline returns a context with the shortest of three deadlines: gRPC's, the request's, and this node's own.
+func (s *Server) withDeadline(ctx context.Context, r *pb.InvokeRequest) (context.Context, context.CancelFunc) {
 	limit := s.deadline(r)
 	// gRPC rounds up to a millisecond, which is not worth a second timer.
 	if at, ok := ctx.Deadline(); ok && time.Until(at) <= limit+time.Millisecond {

@@ -55,7 +55,7 @@ func (s *Server) InvokeStream(r *pb.InvokeRequest, stream grpc.ServerStreamingSe
 	if !ok {
 		return ToStatus(community.ErrDenied)
 	}
-	ctx, cancel := s.bounded(stream.Context(), r)
+	ctx, cancel := s.withDeadline(stream.Context(), r)
 	defer cancel()
 	reply, err := s.serveStream(ctx, who, r, stream)
 	if err != nil {
