@@ -8,13 +8,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// perSecond is how many lines of Proto.Actor a person could read.
-const perSecond = 5
+// maxLinesPerSecond is how many lines of Proto.Actor a person could read.
+const maxLinesPerSecond = 5
 
 // engineLogger returns the logger that Proto.Actor gets: throttled, and with its Info as Debug, since
 // this package logs what a person wants to know itself.
 func engineLogger(l *slog.Logger) *slog.Logger {
-	return slog.New(&engineLog{l.Handler(), rate.NewLimiter(perSecond, perSecond), new(atomic.Int64)}).With("lib", "proto.actor")
+	return slog.New(&engineLog{l.Handler(), rate.NewLimiter(maxLinesPerSecond, maxLinesPerSecond), new(atomic.Int64)}).With("lib", "proto.actor")
 }
 
 type engineLog struct {

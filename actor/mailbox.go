@@ -55,11 +55,11 @@ type mailbox struct {
 	actor proto.MessageInvoker
 }
 
-func newMailbox(s *System) *mailbox { return &mailbox{Mailbox: stockMailbox(), sys: s} }
+func newMailbox(s *System) *mailbox { return &mailbox{Mailbox: newEngineMailbox(), sys: s} }
 
 // stockMailbox: the lock-free one takes 600 bytes less for an idle actor than proto.Unbounded, and is no
 // slower behind our gate.
-var stockMailbox = proto.UnboundedLockfree()
+var newEngineMailbox = proto.UnboundedLockfree()
 
 // RegisterHandlers puts the mailbox between Proto.Actor's mailbox and its actor.
 func (m *mailbox) RegisterHandlers(actor proto.MessageInvoker, d proto.Dispatcher) {
@@ -121,7 +121,7 @@ func (i *invoker) EscalateFailure(reason, msg any) { i.actor.EscalateFailure(rea
 
 // restart makes a new behavior, and only then lets Proto.Actor resume the mailbox.
 func (i *invoker) restart(msg any) {
-	b, err := i.ref.incarnate()
+	b, err := i.ref.newBehavior()
 	if err != nil {
 		i.actor.EscalateFailure(err, msg)
 		return
@@ -144,10 +144,10 @@ func (i *invoker) stopped() {
 	i.Mailbox.PostSystemMessage(&proto.ResumeMailbox{})
 }
 
-// shell is what Proto.Actor takes for the actor. It has no state: each call knows its own.
-type shell struct{}
+// adapter is what Proto.Actor takes for the actor. It has no state: each call knows its own.
+type adapter struct{}
 
-func (shell) Receive(c proto.Context) {
+func (adapter) Receive(c proto.Context) {
 	if call, ok := c.Message().(*call); ok {
 		call.ref.receive(call, func(err error) { c.(proto.MessageInvoker).EscalateFailure(err, nil) })
 	}

@@ -16,15 +16,15 @@ import (
 // Ref is a handle on an actor. It stays valid, and refuses, when the actor has ended; it never reaches
 // another actor that has the same name later. The zero Ref and a nil one refuse with ErrNoActor.
 type Ref struct {
-	sys     *System
-	name    string
-	pid     *proto.PID
-	new     func() (Behavior, error)
-	stopped func(error)
-	born    bool // guarded by sys.mu
+	sys        *System
+	name       string
+	pid        *proto.PID
+	new        func() (Behavior, error)
+	stopped    func(error)
+	registered bool // guarded by sys.mu
 
-	gate gate
-	halt atomic.Pointer[signal] // made by the first Ask, closed when the gate is
+	gate       gate
+	stopSignal atomic.Pointer[signal] // made by the first Ask, closed when the gate is
 
 	// Used by the goroutine that works off the mailbox only, of which there is one at a time.
 	behavior Behavior
@@ -33,10 +33,10 @@ type Ref struct {
 	killed  atomic.Bool
 	current atomic.Pointer[term.Term] // the context of the call in flight
 
-	mu   sync.Mutex
-	over bool          // all is done, and done is closed or will not be made; guarded by mu
-	done chan struct{} // made by the first who waits; guarded by mu
-	fate *fate         // made by the first failure; guarded by mu
+	mu      sync.Mutex
+	over    bool          // all is done, and done is closed or will not be made; guarded by mu
+	done    chan struct{} // made by the first who waits; guarded by mu
+	failure *failureState // made by the first failure; guarded by mu
 }
 
 // signal lets a channel be made by whoever needs it first.
@@ -66,7 +66,7 @@ func (r *Ref) Ask(ctx context.Context, msg any) (any, error) {
 	if c.refused != nil {
 		return nil, c.refused
 	}
-	return c.wait(r.halting())
+	return c.wait(r.stopping())
 }
 
 // Post is Ask for a sender that does not wait. Unless it returns an error, which is ErrBusy, ErrStopped or
@@ -115,25 +115,25 @@ func (r *Ref) close(why error) {
 		return
 	}
 	r.mu.Lock()
-	if r.fate == nil && why != nil {
-		r.fate = &fate{}
+	if r.failure == nil && why != nil {
+		r.failure = &failureState{}
 	}
-	if r.fate != nil {
-		r.fate.why = why
+	if r.failure != nil {
+		r.failure.why = why
 		r.cancelRestart()
 	}
 	r.mu.Unlock()
-	close(r.halting())
+	close(r.stopping())
 	r.sys.root.Stop(r.pid)
 }
 
-// halting returns the channel that close closes.
-func (r *Ref) halting() chan struct{} {
-	if h := r.halt.Load(); h != nil {
+// stopping returns the channel that close closes.
+func (r *Ref) stopping() chan struct{} {
+	if h := r.stopSignal.Load(); h != nil {
 		return h.c
 	}
-	r.halt.CompareAndSwap(nil, &signal{make(chan struct{})})
-	return r.halt.Load().c
+	r.stopSignal.CompareAndSwap(nil, &signal{make(chan struct{})})
+	return r.stopSignal.Load().c
 }
 
 // await returns when the actor has ended, or the cause of ctx.
@@ -164,8 +164,8 @@ func (r *Ref) kill() {
 	}
 }
 
-// incarnate calls New; a panic of it is an error.
-func (r *Ref) incarnate() (b Behavior, err error) {
+// newBehavior calls New; a panic of it is an error.
+func (r *Ref) newBehavior() (b Behavior, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			b, err = nil, &PanicError{r.name, v, debug.Stack()}
@@ -224,12 +224,12 @@ func (r *Ref) finish() {
 	r.behavior = nil
 	r.mu.Lock()
 	var why error
-	if r.fate != nil {
-		why = r.fate.why
+	if r.failure != nil {
+		why = r.failure.why
 	}
 	r.mu.Unlock()
 	r.report(why)
-	r.sys.forget(r)
+	r.sys.remove(r)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = true

@@ -9,8 +9,8 @@ import (
 	"symbio/actor/backoff"
 )
 
-// fate is what an actor needs once it has failed.
-type fate struct {
+// failureState is what an actor needs once it has failed.
+type failureState struct {
 	restart *time.Timer // set while the restart waits for its back-off
 	why     error       // what Props.Stopped is told
 }
@@ -42,8 +42,8 @@ func (r *Ref) failed(err error, past *proto.RestartStatistics, restart func()) {
 		r.mu.Unlock()
 		return // the Stop is in the mailbox already
 	}
-	if r.fate == nil {
-		r.fate = &fate{}
+	if r.failure == nil {
+		r.failure = &failureState{}
 	}
 	if past.NumberOfFailures(cfg.Within) == 0 {
 		past.Reset() // it forgets nothing by itself
@@ -57,11 +57,11 @@ func (r *Ref) failed(err error, past *proto.RestartStatistics, restart func()) {
 	}
 	defer r.mu.Unlock()
 	r.sys.timers.Add(1)
-	r.fate.restart = time.AfterFunc(backoff.Delay(n, cfg.BackOff, cfg.MaxBackOff), func() {
+	r.failure.restart = time.AfterFunc(backoff.Delay(n, cfg.BackOff, cfg.MaxBackOff), func() {
 		defer r.sys.timers.Done()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.fate.restart = nil
+		r.failure.restart = nil
 		if !r.gate.closed() {
 			restart()
 		}
@@ -70,8 +70,8 @@ func (r *Ref) failed(err error, past *proto.RestartStatistics, restart func()) {
 
 // cancelRestart needs r.mu and r.fate.
 func (r *Ref) cancelRestart() {
-	if t := r.fate.restart; t != nil && t.Stop() {
+	if t := r.failure.restart; t != nil && t.Stop() {
 		r.sys.timers.Done()
 	}
-	r.fate.restart = nil
+	r.failure.restart = nil
 }

@@ -98,10 +98,10 @@ type System struct {
 	props  *proto.Props // one for all: a Props of its own would cost each actor 300 bytes
 	shut   sync.Once
 
-	workers *dispatcher
-	running sync.WaitGroup // the goroutines of workers
-	timers  sync.WaitGroup // restarts that wait for their back-off
-	births  sync.WaitGroup // actors between admission and being in place; Add is guarded by mu
+	workers  *dispatcher
+	running  sync.WaitGroup // the goroutines of workers
+	timers   sync.WaitGroup // restarts that wait for their back-off
+	spawning sync.WaitGroup // actors between admission and being in place; Add is guarded by mu
 
 	mu     sync.RWMutex
 	closed bool            // guarded by mu
@@ -124,7 +124,7 @@ func NewSystem(cfg Config) *System {
 		}
 	})
 	s.root = s.engine.Root.Copy().WithGuardian(&supervisor{s})
-	s.props = proto.PropsFromProducer(func() proto.Actor { return shell{} },
+	s.props = proto.PropsFromProducer(func() proto.Actor { return adapter{} },
 		proto.WithMailbox(func() proto.Mailbox { return newMailbox(s) }),
 		proto.WithDispatcher(s.workers))
 	return s
@@ -146,13 +146,13 @@ func (s *System) Spawn(p Props) (*Ref, error) {
 	if err := s.reserve(r); err != nil {
 		return nil, fmt.Errorf("spawn actor %s: %w", r.name, err)
 	}
-	behavior, err := r.incarnate()
+	behavior, err := r.newBehavior()
 	if err == nil {
 		r.behavior = behavior
 		err = s.start(r)
 	}
 	if err != nil {
-		s.forget(r)
+		s.remove(r)
 		return nil, fmt.Errorf("spawn actor %s: %w", r.name, err)
 	}
 	return r, nil
@@ -163,7 +163,7 @@ func (s *System) Lookup(name string) (*Ref, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	r, ok := s.actors[name]
-	if !ok || !r.born {
+	if !ok || !r.registered {
 		return nil, false
 	}
 	return r, true
@@ -197,12 +197,12 @@ func (s *System) close() []*Ref {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.births.Wait()
+	s.spawning.Wait()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	living := make([]*Ref, 0, len(s.actors))
 	for _, r := range s.actors {
-		if r.born {
+		if r.registered {
 			living = append(living, r)
 		}
 	}
@@ -246,14 +246,14 @@ func (s *System) start(r *Ref) error {
 		s.mu.Unlock()
 		return ErrStopped
 	}
-	s.births.Add(1)
+	s.spawning.Add(1)
 	s.mu.Unlock()
-	defer s.births.Done()
+	defer s.spawning.Done()
 	if _, err := s.root.SpawnNamed(s.props, r.name+s.engine.ProcessRegistry.NextID()); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	r.born = true
+	r.registered = true
 	s.mu.Unlock()
 	return nil
 }
@@ -265,7 +265,7 @@ func (s *System) find(id string) *Ref {
 	return s.actors[id[:strings.LastIndexByte(id, '$')]]
 }
 
-func (s *System) forget(r *Ref) {
+func (s *System) remove(r *Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if delete(s.actors, r.name); len(s.actors) == 0 {

@@ -16,7 +16,7 @@ type Config struct {
 	Self string
 	// Here says whether an address is this node's own. Sightings of Self at other addresses are passed on: somebody
 	// with a copy of this node's key may be there. It is called from Run. Default: every address is.
-	Here func(netip.AddrPort) bool
+	IsOwnAddr func(netip.AddrPort) bool
 	// Tag is this node's cluster tag; sightings that claim another one are dropped. A sighting without a tag passes:
 	// not every source can know it. Default "": no filter.
 	Tag string
@@ -51,12 +51,12 @@ type Candidate struct {
 type Roster struct {
 	cfg Config
 
-	mu      sync.Mutex
-	sources []Source           // guarded by mu
-	known   map[string]*record // guarded by mu; by candidate key
-	seen    map[origin]string  // guarded by mu; which candidate a sighting went to
-	held    []int              // guarded by mu; sightings per source
-	full    bool               // guarded by mu; a refusal has been logged
+	mu         sync.Mutex
+	sources    []Source           // guarded by mu
+	known      map[string]*record // guarded by mu; by candidate key
+	seen       map[origin]string  // guarded by mu; which candidate a sighting went to
+	counts     []int              // guarded by mu; sightings per source
+	fullLogged bool               // guarded by mu; a refusal has been logged
 }
 
 // origin is one sighting's place: which source, under which key.
@@ -92,8 +92,8 @@ func NewRoster(cfg Config) *Roster {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Here == nil {
-		cfg.Here = func(netip.AddrPort) bool { return true }
+	if cfg.IsOwnAddr == nil {
+		cfg.IsOwnAddr = func(netip.AddrPort) bool { return true }
 	}
 	if cfg.Status == nil {
 		log := cfg.Logger
@@ -112,7 +112,7 @@ func (r *Roster) Run(ctx context.Context, sources ...Source) error {
 		return errors.New("discovery: this roster has already been run; make a new one")
 	}
 	r.sources = append([]Source{}, sources...)
-	r.held = make([]int, len(sources))
+	r.counts = make([]int, len(sources))
 	r.mu.Unlock()
 
 	events := make(chan event) // unbuffered: a source waits while Report works, and nothing piles up
@@ -188,18 +188,18 @@ func (r *Roster) merge(source int, s Sighting) []Candidate {
 	from := origin{source, s.Key}
 	s.Addrs = usable(s.Addrs)
 	if s.Node != "" && s.Node == r.cfg.Self {
-		s.Addrs = slices.DeleteFunc(s.Addrs, r.cfg.Here)
+		s.Addrs = slices.DeleteFunc(s.Addrs, r.cfg.IsOwnAddr)
 	}
 	key := s.Node
 	if key == "" {
 		key = s.Key
 	}
-	if r.foreign(s) || len(s.Addrs) == 0 {
+	if r.isOtherCluster(s) || len(s.Addrs) == 0 {
 		s.Gone = true
 	}
 	var changed []Candidate
 	if was, ok := r.seen[from]; ok && (s.Gone || was != key) {
-		changed = append(changed, r.withdraw(from, was)...)
+		changed = append(changed, r.remove(from, was)...)
 	}
 	if s.Gone || key == "" {
 		return changed
@@ -207,17 +207,17 @@ func (r *Roster) merge(source int, s Sighting) []Candidate {
 	return append(changed, r.add(from, key, s)...)
 }
 
-// foreign reports whether a sighting is of a node that this node would not talk to.
-func (r *Roster) foreign(s Sighting) bool {
+// isOtherCluster reports whether a sighting is of a node that this node would not talk to.
+func (r *Roster) isOtherCluster(s Sighting) bool {
 	return s.Tag != "" && r.cfg.Tag != "" && s.Tag != r.cfg.Tag
 }
 
-func (r *Roster) withdraw(from origin, key string) []Candidate {
+func (r *Roster) remove(from origin, key string) []Candidate {
 	rec := r.known[key]
 	delete(r.seen, from)
 	delete(rec.sightings, from)
-	r.held[from.source]--
-	r.full = false
+	r.counts[from.source]--
+	r.fullLogged = false
 	if len(rec.sightings) == 0 {
 		delete(r.known, key)
 		return []Candidate{{Key: key, Node: rec.node, Gone: true}}
@@ -227,11 +227,11 @@ func (r *Roster) withdraw(from origin, key string) []Candidate {
 
 func (r *Roster) add(from origin, key string, s Sighting) []Candidate {
 	if _, ok := r.seen[from]; !ok {
-		if r.held[from.source] >= r.cfg.Max/max(1, len(r.sources)) {
-			r.refuse(from.source)
+		if r.counts[from.source] >= r.cfg.Max/max(1, len(r.sources)) {
+			r.logFull(from.source)
 			return nil
 		}
-		r.held[from.source]++
+		r.counts[from.source]++
 		r.seen[from] = key
 	}
 	rec := r.known[key]
@@ -243,9 +243,9 @@ func (r *Roster) add(from origin, key string, s Sighting) []Candidate {
 	return r.changes(key, rec)
 }
 
-func (r *Roster) refuse(source int) {
-	if !r.full {
-		r.full = true
+func (r *Roster) logFull(source int) {
+	if !r.fullLogged {
+		r.fullLogged = true
 		r.cfg.Logger.Warn("too many candidates, new ones are ignored", "source", r.sources[source].Name(), "max", r.cfg.Max)
 	}
 }
@@ -253,7 +253,7 @@ func (r *Roster) refuse(source int) {
 // changes returns the candidate if its addresses or sources are not what was last reported.
 func (r *Roster) changes(key string, rec *record) []Candidate {
 	from := rec.origins()
-	addrs, names := rec.merged(from), r.names(from)
+	addrs, names := rec.mergedAddrs(from), r.names(from)
 	if slices.Equal(addrs, rec.addrs) && slices.Equal(names, rec.names) {
 		return nil
 	}
@@ -283,9 +283,9 @@ func (rec *record) origins() []origin {
 	return from
 }
 
-// merged takes turns: the best address of each source in the order of the sources, then the second best, so that no
+// mergedAddrs takes turns: the best address of each source in the order of the sources, then the second best, so that no
 // source, however many addresses it was made to believe, pushes out those of another.
-func (rec *record) merged(from []origin) []netip.AddrPort {
+func (rec *record) mergedAddrs(from []origin) []netip.AddrPort {
 	var out []netip.AddrPort
 	for turn := range MaxAddrs {
 		for _, o := range from {

@@ -107,7 +107,7 @@ func (p *parts) listen() (err error) {
 		addrs[id] = a.Addr
 	}
 	p.network, err = grpcpeer.New(grpcpeer.Config{
-		Identity: p.self, Listener: p.listener, Name: p.name, Authority: c.State.Cluster(), Met: addrs, Limits: peerLimits(c.Settings), Logger: c.Logger, Report: p.report.node,
+		Identity: p.self, Listener: p.listener, Name: p.name, Authority: c.State.Cluster(), KnownAddrs: addrs, Limits: peerLimits(c.Settings), Logger: c.Logger, Report: p.report.node,
 	})
 	p.report.network = p.network
 	return err
@@ -182,7 +182,7 @@ func (p *parts) discover() error {
 	if err != nil {
 		return err
 	}
-	p.roster = discovery.NewRoster(discovery.Config{Self: string(p.id), Here: here(addr.Port()), Tag: p.self.Tag(), Report: p.network.Sight, Logger: p.cfg.Logger})
+	p.roster = discovery.NewRoster(discovery.Config{Self: string(p.id), IsOwnAddr: here(addr.Port()), Tag: p.self.Tag(), Report: p.network.AddHint, Logger: p.cfg.Logger})
 	p.report.roster = p.roster
 	p.sources, err = sources(p.cfg.Settings.Discovery, string(p.id), p.self.Tag(), addr, p.cfg.Logger)
 	p.sources = append(p.sources, p.network.Introduced()) // the last to be believed

@@ -64,10 +64,10 @@ type Source struct {
 	entries []entry
 	refresh chan struct{}
 
-	mu    sync.Mutex
-	known map[string]*peer // guarded by mu; by key
-	errs  map[string]error // guarded by mu; what is wrong now, by entry
-	full  bool             // guarded by mu; a refusal has been logged
+	mu         sync.Mutex
+	known      map[string]*peer // guarded by mu; by key
+	errs       map[string]error // guarded by mu; what is wrong now, by entry
+	fullLogged bool             // guarded by mu; a refusal has been logged
 }
 
 // peer is who was found, as last reported.
@@ -157,7 +157,7 @@ func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error
 	turn := time.NewTicker(s.cfg.Every)
 	defer turn.Stop()
 	for {
-		s.look(ctx, report)
+		s.lookUpAll(ctx, report)
 		// A failed dial asks for a look-up; many failed dials a second must not ask the name server as often.
 		if !sleep(ctx, min(time.Second, s.cfg.Every)) {
 			return nil
@@ -171,8 +171,8 @@ func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error
 	}
 }
 
-// look looks all names up at once and reports what is new in each answer as it comes.
-func (s *Source) look(ctx context.Context, report func(discovery.Sighting)) {
+// lookUpAll looks all names up at once and reports what is new in each answer as it comes.
+func (s *Source) lookUpAll(ctx context.Context, report func(discovery.Sighting)) {
 	answers := make(chan answer, len(s.entries))
 	var looking sync.WaitGroup
 	defer looking.Wait()
@@ -197,18 +197,18 @@ func (s *Source) look(ctx context.Context, report func(discovery.Sighting)) {
 func (s *Source) update(a answer) []discovery.Sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.note(a)
-	news := s.miss(a) // first, so that who left makes room
+	s.recordError(a)
+	news := s.countMisses(a) // first, so that who left makes room
 	for _, key := range slices.Sorted(maps.Keys(a.found)) {
-		if s.see(key, a.entry.text, a.found[key]) {
+		if s.recordPeer(key, a.entry.text, a.found[key]) {
 			news = append(news, discovery.Sighting{Source: s.Name(), Key: key, Addrs: a.found[key], Why: "looked up"})
 		}
 	}
 	return news
 }
 
-// miss counts whom a whole answer does not list, and returns who is gone by that. The caller holds s.mu.
-func (s *Source) miss(a answer) (gone []discovery.Sighting) {
+// countMisses counts whom a whole answer does not list, and returns who is gone by that. The caller holds s.mu.
+func (s *Source) countMisses(a answer) (gone []discovery.Sighting) {
 	if !a.complete {
 		return nil
 	}
@@ -219,15 +219,15 @@ func (s *Source) miss(a answer) (gone []discovery.Sighting) {
 		}
 		if p.misses++; p.misses >= maxMisses {
 			delete(s.known, key)
-			s.full = false
+			s.fullLogged = false
 			gone = append(gone, discovery.Sighting{Source: s.Name(), Key: key, Gone: true, Why: "no longer listed"})
 		}
 	}
 	return gone
 }
 
-// note keeps what is wrong with an entry, and logs it when that begins. The caller holds s.mu.
-func (s *Source) note(a answer) {
+// recordError keeps what is wrong with an entry, and logs it when that begins. The caller holds s.mu.
+func (s *Source) recordError(a answer) {
 	was := s.errs[a.entry.text]
 	s.errs[a.entry.text] = a.err
 	if a.err != nil && was == nil {
@@ -235,15 +235,15 @@ func (s *Source) note(a answer) {
 	}
 }
 
-// see keeps a peer and says whether it is news. The order of addresses is not: name servers rotate it. The caller holds
+// recordPeer keeps a peer and says whether it is news. The order of addresses is not: name servers rotate it. The caller holds
 // s.mu.
-func (s *Source) see(key, from string, addrs []netip.AddrPort) bool {
+func (s *Source) recordPeer(key, from string, addrs []netip.AddrPort) bool {
 	now := slices.SortedFunc(slices.Values(addrs), netip.AddrPort.Compare)
 	p := s.known[key]
 	if p == nil {
 		if len(s.known) >= maxPeers {
-			if !s.full {
-				s.full = true
+			if !s.fullLogged {
+				s.fullLogged = true
 				s.cfg.Logger.Warn("names list too many peers, the rest is ignored", "name", from, "max", maxPeers)
 			}
 			return false

@@ -32,7 +32,7 @@ func LookUp(ctx context.Context, cfg Config) (peers map[string][]discovery.Sight
 		return nil, nil, err
 	}
 	peers = map[string][]discovery.Sighting{}
-	s.look(ctx, func(sg discovery.Sighting) {
+	s.lookUpAll(ctx, func(sg discovery.Sighting) {
 		s.mu.Lock()
 		name := s.known[sg.Key].entry
 		s.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// crowd is how many peers make a LAN on which not all may answer a question at the same time. About 200 answers
+	// manyPeers is how many peers make a LAN on which not all may answer a question at the same time. About 200 answers
 	// at once fill the buffer that a socket usually has; answers of a thousand nodes that are spread by
 	// answerJitter do not.
-	crowd        = 50
+	manyPeers    = 50
 	answerJitter = 500 * time.Millisecond
 )
 
@@ -22,9 +22,9 @@ type answer struct {
 	to  packet
 }
 
-// crowded says that answers by unicast have to be spread. The library's server cannot do that without being deaf
+// hasManyPeers says that answers by unicast have to be spread. The library's server cannot do that without being deaf
 // meanwhile, so they are given from here then.
-func (l *loop) crowded() bool { return len(l.browser.peers) >= crowd }
+func (l *loop) hasManyPeers() bool { return len(l.browser.peers) >= manyPeers }
 
 // answer answers a question by unicast if it asks for that, or comes from a port of the asker's own (RFC 6762 6.7); what
 // else is asked is answered by multicast. How many answers wait is bounded by how many the zone gives.
@@ -43,27 +43,27 @@ func (l *loop) answer(now time.Time, in packet) {
 		return
 	}
 	at := now
-	if l.crowded() {
+	if l.hasManyPeers() {
 		at = now.Add(l.src.random(answerJitter))
 	}
-	l.later = append(l.later, answer{at, m, in})
-	slices.SortStableFunc(l.later, func(a, b answer) int { return a.at.Compare(b.at) })
+	l.pendingAnswers = append(l.pendingAnswers, answer{at, m, in})
+	slices.SortStableFunc(l.pendingAnswers, func(a, b answer) int { return a.at.Compare(b.at) })
 	l.answerDue(now)
 }
 
 // answerDue gives the answers whose time has come.
 func (l *loop) answerDue(now time.Time) {
-	for len(l.later) > 0 && !l.later[0].at.After(now) {
-		a := l.later[0]
-		l.later = l.later[1:]
+	for len(l.pendingAnswers) > 0 && !l.pendingAnswers[0].at.After(now) {
+		a := l.pendingAnswers[0]
+		l.pendingAnswers = l.pendingAnswers[1:]
 		l.debug("answering", l.link.reply(a.msg, a.to), a.to.iface)
 	}
 }
 
 // answersNext is when answerDue must be called; zero for never.
 func (l *loop) answersNext() time.Time {
-	if len(l.later) == 0 {
+	if len(l.pendingAnswers) == 0 {
 		return time.Time{}
 	}
-	return l.later[0].at
+	return l.pendingAnswers[0].at
 }

@@ -17,10 +17,10 @@ func TestAnswersByUnicastAreSpreadAmongManyNeighbours(t *testing.T) {
 		peers int
 		want  time.Duration // after the question; a packet takes a millisecond
 	}{
-		{eth(2, "lan", "10.0.0.1/24"), crowd - 1, 2 * time.Millisecond},
-		{eth(2, "lan", "10.0.0.1/24"), crowd, 2*time.Millisecond + answerJitter/2},
-		{loopback(), crowd - 1, 2 * time.Millisecond},
-		{loopback(), crowd, 2*time.Millisecond + answerJitter/2},
+		{eth(2, "lan", "10.0.0.1/24"), manyPeers - 1, 2 * time.Millisecond},
+		{eth(2, "lan", "10.0.0.1/24"), manyPeers, 2*time.Millisecond + answerJitter/2},
+		{loopback(), manyPeers - 1, 2 * time.Millisecond},
+		{loopback(), manyPeers, 2*time.Millisecond + answerJitter/2},
 	} {
 		t.Run(fmt.Sprint(c.iface.Name, " ", c.peers), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

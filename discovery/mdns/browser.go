@@ -25,8 +25,8 @@ const (
 	unicastFirst  = 2                // so many first queries ask for unicast answers: nobody else needs those
 
 	goodbyeGrace  = time.Second             // RFC 6762 10.1: a goodbye takes effect after one second
-	goodbyeDeaf   = 250 * time.Millisecond  // answers that were under way when the goodbye came are not believed
-	askBackSpread = 100 * time.Millisecond  // not all neighbours ask back at the same instant
+	goodbyeIgnore = 250 * time.Millisecond  // answers that were under way when the goodbye came are not believed
+	verifySpread  = 100 * time.Millisecond  // not all neighbours ask back at the same instant
 	reconfirmFor  = 2500 * time.Millisecond // a peer that answers neither of two questions in this time is gone
 	reconfirmGap  = time.Second
 )
@@ -64,30 +64,30 @@ type browser struct {
 	report func(discovery.Sighting)
 	random func(time.Duration) time.Duration // below its argument
 
-	peers    map[string]*peer // by claimed node id
-	shares   map[netip.Addr]int
-	due      time.Time // when tick must be called; never late, sometimes early
-	askAt    time.Time
-	queries  int // queries since the last kick
-	interval time.Duration
-	shared   time.Time // the last query whose answers everybody hears
-	refused  int       // peers not taken in because of a limit
+	peers         map[string]*peer // by claimed node id
+	perSender     map[netip.Addr]int
+	due           time.Time // when tick must be called; never late, sometimes early
+	queryAt       time.Time
+	queries       int // queries since the last kick
+	interval      time.Duration
+	lastMulticast time.Time // the last query whose answers everybody hears
+	refused       int       // peers not taken in because of a limit
 }
 
 // peer is one node that announcements claim to be reachable.
 type peer struct {
-	facts
-	sender     netip.Addr // whose share of the limit it takes
-	places     []place
-	ttl        time.Duration
-	jitter     time.Duration
-	expires    time.Time
-	refreshes  int
-	suspect    string      // why it may be gone; "" = it is not suspected
-	deaf       time.Time   // until then what is said of it is not believed
-	asks       []time.Time // when to ask for it while it is suspected
-	reported   discovery.Sighting
-	everReport bool
+	txtData
+	sender      netip.Addr // whose share of the limit it takes
+	places      []place
+	ttl         time.Duration
+	jitter      time.Duration
+	expires     time.Time
+	refreshes   int
+	suspect     string      // why it may be gone; "" = it is not suspected
+	ignoreUntil time.Time   // until then what is said of it is not believed
+	queryTimes  []time.Time // when to ask for it while it is suspected
+	reported    discovery.Sighting
+	hasReported bool
 }
 
 // place is an address a peer may be reached at.
@@ -99,19 +99,19 @@ type place struct {
 }
 
 func newBrowser(me self, send func(query), report func(discovery.Sighting), random func(time.Duration) time.Duration) *browser {
-	return &browser{me: me, send: send, report: report, random: random, peers: map[string]*peer{}, shares: map[netip.Addr]int{}}
+	return &browser{me: me, send: send, report: report, random: random, peers: map[string]*peer{}, perSender: map[netip.Addr]int{}}
 }
 
-// kick asks again from the shortest interval on, after a random part of spread.
-func (b *browser) kick(now time.Time, spread time.Duration) {
-	b.askAt = now.Add(b.random(spread))
+// restartQueries asks again from the shortest interval on, after a random part of spread.
+func (b *browser) restartQueries(now time.Time, spread time.Duration) {
+	b.queryAt = now.Add(b.random(spread))
 	b.queries = 0
 	b.interval = firstInterval
-	b.want(b.askAt)
+	b.scheduleTick(b.queryAt)
 }
 
-// want makes sure that tick is called at t.
-func (b *browser) want(t time.Time) {
+// scheduleTick makes sure that tick is called at t.
+func (b *browser) scheduleTick(t time.Time) {
 	if !t.IsZero() && (b.due.IsZero() || t.Before(b.due)) {
 		b.due = t
 	}
@@ -123,46 +123,46 @@ func (b *browser) tick(now time.Time) {
 		return
 	}
 	b.due = time.Time{}
-	if !b.askAt.IsZero() && !b.askAt.After(now) {
-		b.askAll(now, b.queries < unicastFirst)
+	if !b.queryAt.IsZero() && !b.queryAt.After(now) {
+		b.queryAll(now, b.queries < unicastFirst)
 		b.queries++
-		b.askAt = now.Add(b.interval)
+		b.queryAt = now.Add(b.interval)
 		longest := min(maxInterval, max(longInterval, time.Duration(len(b.peers))*perPeer))
 		b.interval = min(2*b.interval, longest)
 	}
-	b.want(b.askAt)
+	b.scheduleTick(b.queryAt)
 	refresh := false
 	for _, p := range b.peers {
 		switch {
 		case !p.expires.After(now):
 			b.drop(p)
 			continue
-		case len(p.asks) > 0 && !p.asks[0].After(now):
-			p.asks = p.asks[1:]
-			b.askOne(p)
+		case len(p.queryTimes) > 0 && !p.queryTimes[0].After(now):
+			p.queryTimes = p.queryTimes[1:]
+			b.queryPeer(p)
 		case p.suspect == "" && !p.refreshAt().After(now):
 			p.refreshes++
 			refresh = true
 			if p.refreshes > 2 { // the shared answers were lost twice
-				b.askOne(p)
+				b.queryPeer(p)
 			}
 		}
-		b.want(p.due())
+		b.scheduleTick(p.due())
 	}
 	// One query asks for all of them, and everybody hears the answers.
-	if refresh && now.Sub(b.shared) >= time.Second {
-		b.askAll(now, false)
+	if refresh && now.Sub(b.lastMulticast) >= time.Second {
+		b.queryAll(now, false)
 	}
 }
 
-func (b *browser) askAll(now time.Time, unicast bool) {
+func (b *browser) queryAll(now time.Time, unicast bool) {
 	if !unicast {
-		b.shared = now
+		b.lastMulticast = now
 	}
 	b.send(query{b.me.service, dns.TypePTR, unicast})
 }
 
-func (b *browser) askOne(p *peer) {
+func (b *browser) queryPeer(p *peer) {
 	b.send(query{p.id[:instanceLn] + "." + b.me.service, dns.TypeANY, true})
 }
 
@@ -178,8 +178,8 @@ func (p *peer) refreshAt() time.Time {
 
 func (p *peer) due() time.Time {
 	switch {
-	case len(p.asks) > 0:
-		return p.asks[0]
+	case len(p.queryTimes) > 0:
+		return p.queryTimes[0]
 	case p.suspect != "":
 		return p.expires
 	}
@@ -190,24 +190,24 @@ func (p *peer) due() time.Time {
 func (b *browser) receive(now time.Time, in packet) {
 	for _, c := range claims(in.msg, b.me.service) {
 		switch {
-		case b.mine(c) && c.txt.id != b.me.id: // nor is this node another one
+		case b.isOwnName(c) && c.txt.id != b.me.id: // nor is this node another one
 		case c.ttl == 0:
 			b.goodbye(now, c)
-		case c.alive():
-			b.alive(now, c, in)
+		case c.isComplete():
+			b.addAlive(now, c, in)
 		}
 	}
 }
 
-// mine reports whether a claim is in this node's name. It is this node's own when it is about its own addresses;
+// isOwnName reports whether a claim is in this node's name. It is this node's own when it is about its own addresses;
 // else somebody has a copy of its key, or says so.
-func (b *browser) mine(c *claim) bool {
+func (b *browser) isOwnName(c *claim) bool {
 	return b.me.port != 0 && c.instance == b.me.id[:instanceLn]
 }
 
-func (b *browser) alive(now time.Time, c *claim, in packet) {
+func (b *browser) addAlive(now time.Time, c *claim, in packet) {
 	p := b.peers[c.txt.id]
-	if p != nil && now.Before(p.deaf) {
+	if p != nil && now.Before(p.ignoreUntil) {
 		return
 	}
 	places := b.placesOf(now, c, in)
@@ -219,13 +219,13 @@ func (b *browser) alive(now time.Time, c *claim, in packet) {
 			return
 		}
 	}
-	p.facts = c.txt
+	p.txtData = c.txt
 	p.ttl = min(max(time.Duration(c.ttl)*time.Second, minTTL), maxTTL)
 	p.jitter = b.random(p.ttl / 25)
 	p.expires = now.Add(p.ttl)
-	p.refreshes, p.suspect, p.asks, p.deaf = 0, "", nil, time.Time{}
-	p.move(places, c.flush && !in.unicast)
-	b.want(p.due())
+	p.refreshes, p.suspect, p.queryTimes, p.ignoreUntil = 0, "", nil, time.Time{}
+	p.updatePlaces(places, c.flush && !in.unicast)
+	b.scheduleTick(p.due())
 	why := whyAnnounced
 	if in.unicast {
 		why = whyAnswered
@@ -239,7 +239,7 @@ func (b *browser) placesOf(now time.Time, c *claim, in packet) []place {
 	add := func(a netip.Addr, direct bool) {
 		a, ok := dialable(a, in.iface)
 		at := netip.AddrPortFrom(a, c.port)
-		if b.mine(c) && c.port == b.me.port && slices.ContainsFunc(b.view.used, func(i iface) bool { return i.owns(a) }) {
+		if b.isOwnName(c) && c.port == b.me.port && slices.ContainsFunc(b.view.used, func(i iface) bool { return i.owns(a) }) {
 			return
 		}
 		if ok && len(out) < discovery.MaxAddrs && !slices.ContainsFunc(out, func(p place) bool { return p.addr == at }) {
@@ -254,22 +254,22 @@ func (b *browser) placesOf(now time.Time, c *claim, in packet) []place {
 }
 
 // admit makes room for a new peer, or returns nil when a limit is reached: those that are there stay.
-func (b *browser) admit(f facts, sender netip.Addr) *peer {
+func (b *browser) admit(f txtData, sender netip.Addr) *peer {
 	sender = sender.WithZone("")
-	if len(b.peers) >= maxPeers || b.shares[sender] >= maxPerSource {
+	if len(b.peers) >= maxPeers || b.perSender[sender] >= maxPerSource {
 		b.refused++
 		return nil
 	}
-	p := &peer{facts: f, sender: sender}
+	p := &peer{txtData: f, sender: sender}
 	b.peers[f.id] = p
-	b.shares[sender]++
+	b.perSender[sender]++
 	return p
 }
 
-// move takes in new places. An announcement replaces what was known of its interface and address families; an answer,
+// updatePlaces takes in new places. An announcement replaces what was known of its interface and address families; an answer,
 // which may be one of several, only adds. Beyond the limit the places that were not heard of for longest go, so that
 // what somebody else claimed cannot crowd out a peer that still speaks.
-func (p *peer) move(places []place, replace bool) {
+func (p *peer) updatePlaces(places []place, replace bool) {
 	p.places = slices.DeleteFunc(p.places, func(old place) bool {
 		stale := false
 		for i, n := range places {
@@ -292,10 +292,10 @@ func (p *peer) move(places []place, replace bool) {
 func (b *browser) reportChange(p *peer, why string) {
 	s := discovery.Sighting{Source: name, Key: p.id, Node: p.id, Tag: p.tag, Protocol: p.protocol, Addrs: p.addrs(), Why: why}
 	same := s.Tag == p.reported.Tag && s.Protocol == p.reported.Protocol && slices.Equal(s.Addrs, p.reported.Addrs)
-	if p.everReport && same {
+	if p.hasReported && same {
 		return
 	}
-	p.reported, p.everReport = s, true
+	p.reported, p.hasReported = s, true
 	s.Addrs = slices.Clone(s.Addrs)
 	b.report(s)
 }
@@ -337,10 +337,10 @@ func (b *browser) goodbye(now time.Time, c *claim) {
 			return
 		}
 		p.suspect = whyGoodbye
-		p.deaf = now.Add(goodbyeDeaf)
-		p.asks = []time.Time{p.deaf.Add(b.random(askBackSpread))}
+		p.ignoreUntil = now.Add(goodbyeIgnore)
+		p.queryTimes = []time.Time{p.ignoreUntil.Add(b.random(verifySpread))}
 		p.expires = earlier(p.expires, now.Add(goodbyeGrace))
-		b.want(p.due())
+		b.scheduleTick(p.due())
 	}
 	if p := b.peers[c.txt.id]; p != nil {
 		suspect(p)
@@ -360,15 +360,15 @@ func (b *browser) reconfirm(now time.Time, id string) {
 		return
 	}
 	p.suspect = whySilent
-	p.asks = []time.Time{now, now.Add(reconfirmGap)}
+	p.queryTimes = []time.Time{now, now.Add(reconfirmGap)}
 	p.expires = earlier(p.expires, now.Add(reconfirmFor))
-	b.want(p.due())
+	b.scheduleTick(p.due())
 }
 
 func (b *browser) drop(p *peer) {
 	delete(b.peers, p.id)
-	if b.shares[p.sender]--; b.shares[p.sender] <= 0 {
-		delete(b.shares, p.sender)
+	if b.perSender[p.sender]--; b.perSender[p.sender] <= 0 {
+		delete(b.perSender, p.sender)
 	}
 	b.report(discovery.Sighting{
 		Source: name, Key: p.id, Node: p.id, Tag: p.tag, Protocol: p.protocol, Gone: true, Why: cmp.Or(p.suspect, whyExpired),

@@ -13,7 +13,7 @@ func AnnounceAndDie(s *Source) error {
 	}
 	l := newLoop(s, me, nil)
 	defer l.disconnect()
-	l.look()
+	l.checkInterfaces()
 	if l.link == nil {
 		return errors.Join(errors.New("no link"), s.Health())
 	}
@@ -23,7 +23,7 @@ func AnnounceAndDie(s *Source) error {
 
 // Overhear reports the senders of all responses on loopback until stop is called.
 func Overhear(sender func(netip.Addr)) (stop func(), err error) {
-	all, err := machine()
+	all, err := usableInterfaces()
 	if err != nil {
 		return nil, err
 	}

@@ -24,8 +24,8 @@ func (i iface) owns(a netip.Addr) bool {
 	return slices.ContainsFunc(i.prefixes, func(p netip.Prefix) bool { return p.Addr() == a.WithZone("") })
 }
 
-// holds says that a is an address of this interface or of a neighbour on it.
-func (i iface) holds(a netip.Addr) bool {
+// contains says that a is an address of this interface or of a neighbour on it.
+func (i iface) contains(a netip.Addr) bool {
 	return slices.ContainsFunc(i.prefixes, func(p netip.Prefix) bool { return p.Contains(a.WithZone("")) })
 }
 
@@ -50,14 +50,14 @@ func (i iface) own(v6 bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// machine lists the interfaces that are up and have an address.
-func machine() ([]iface, error) {
-	all, err := everything()
-	return slices.DeleteFunc(all, func(i iface) bool { return i.idle() != "" }), err
+// usableInterfaces lists the interfaces that are up and have an address.
+func usableInterfaces() ([]iface, error) {
+	all, err := allInterfaces()
+	return slices.DeleteFunc(all, func(i iface) bool { return i.unusable() != "" }), err
 }
 
-// everything lists all interfaces.
-func everything() ([]iface, error) {
+// allInterfaces lists all interfaces.
+func allInterfaces() ([]iface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func choose(all []iface, loopback bool, allow, deny []string) view {
 		if i.loopback() {
 			loops = append(loops, i)
 			v.loops = append(v.loops, i.Index)
-		} else if i.unfit(allow, deny) == "" {
+		} else if i.excluded(allow, deny) == "" {
 			lan = append(lan, i)
 		}
 	}
@@ -117,8 +117,8 @@ func choose(all []iface, loopback bool, allow, deny []string) view {
 	return v
 }
 
-// idle says why nothing at all can come over an interface; "" if something can.
-func (i iface) idle() string {
+// unusable says why nothing at all can come over an interface; "" if something can.
+func (i iface) unusable() string {
 	switch {
 	case i.Flags&net.FlagUp == 0:
 		return "it is down"
@@ -128,8 +128,8 @@ func (i iface) idle() string {
 	return ""
 }
 
-// unfit says why an interface that is not idle cannot carry multicast to neighbours, or must not; "" if it can.
-func (i iface) unfit(allow, deny []string) string {
+// excluded says why an interface that is not idle cannot carry multicast to neighbours, or must not; "" if it can.
+func (i iface) excluded(allow, deny []string) string {
 	switch {
 	case i.Flags&net.FlagMulticast == 0:
 		return "it does not carry multicast"
@@ -153,7 +153,7 @@ func (i iface) public() bool {
 	for _, p := range i.prefixes {
 		a := p.Addr()
 		switch {
-		case a.IsPrivate() || carrier.Contains(a) || a.Is4() && a.IsLinkLocalUnicast():
+		case a.IsPrivate() || carrierNAT.Contains(a) || a.Is4() && a.IsLinkLocalUnicast():
 			return false
 		case a.Is4():
 			global = true
@@ -162,8 +162,8 @@ func (i iface) public() bool {
 	return global
 }
 
-// carrier are the addresses that providers give to customers behind a NAT (RFC 6598), and VPNs to machines.
-var carrier = netip.MustParsePrefix("100.64.0.0/10")
+// carrierNAT are the addresses that providers give to customers behind a NAT (RFC 6598), and VPNs to machines.
+var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
 
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
@@ -186,8 +186,8 @@ func (v view) fingerprint() string {
 // index is 0 where the system does not tell.
 func (v view) arrived(index int, from netip.Addr) (iface, bool) {
 	for _, i := range v.used {
-		near := i.loopback() || i.holds(from) // whatever comes over loopback was sent by this machine
-		if i.Index == index && near || index == 0 && i.holds(from) && (from.Zone() == "" || from.Zone() == i.Name) {
+		near := i.loopback() || i.contains(from) // whatever comes over loopback was sent by this machine
+		if i.Index == index && near || index == 0 && i.contains(from) && (from.Zone() == "" || from.Zone() == i.Name) {
 			return i, true
 		}
 	}
@@ -212,7 +212,7 @@ func dialable(a netip.Addr, i iface) (netip.Addr, bool) {
 	case a.IsLoopback():
 		return a, i.loopback()
 	case a.IsLinkLocalUnicast() && a.Is6():
-		return a.WithZone(i.Name), i.holds(a)
+		return a.WithZone(i.Name), i.contains(a)
 	}
-	return a, i.holds(a)
+	return a, i.contains(a)
 }

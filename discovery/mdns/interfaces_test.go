@@ -34,7 +34,7 @@ func TestOnlyInterfacesToNeighboursAreUsed(t *testing.T) {
 			i.prefixes = append(i.prefixes, netip.MustParsePrefix(a))
 		}
 		if used := len(choose([]iface{i}, false, c.allow, c.deny).used) == 1; used != c.used {
-			t.Errorf("%s: used %v, want %v (%q)", c.what, used, c.used, i.unfit(c.allow, c.deny))
+			t.Errorf("%s: used %v, want %v (%q)", c.what, used, c.used, i.excluded(c.allow, c.deny))
 		}
 	}
 }

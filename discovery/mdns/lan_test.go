@@ -76,7 +76,7 @@ func (h *host) refuse(err error) {
 	h.taken = err
 }
 
-func (h *host) look() ([]iface, error) {
+func (h *host) interfaces() ([]iface, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.ifaces), nil
@@ -143,9 +143,9 @@ func (c *cable) cut() bool {
 	return !slices.Contains(c.host.lan.links, c)
 }
 
-func (c *cable) trouble() error { return nil }
-func (c *cable) mended() bool   { return false }
-func (c *cable) dead() bool     { return false }
+func (c *cable) degraded() error { return nil }
+func (c *cable) canRecover() bool   { return false }
+func (c *cable) isDead() bool     { return false }
 
 func (c *cable) close() {
 	n := c.host.lan

@@ -24,7 +24,7 @@ const (
 // network is what a Source needs of the machine. Tests give it a LAN in memory.
 type network interface {
 	// look lists the interfaces that are up.
-	look() ([]iface, error)
+	interfaces() ([]iface, error)
 	// open begins to receive on the used interfaces; deliver is called concurrently and does not block.
 	open(v view, deliver func(packet)) (link, error)
 	// serve starts the library's server for one interface.
@@ -38,10 +38,10 @@ type link interface {
 	// reply answers a packet by unicast, on the interface it came over.
 	reply(m *dns.Msg, to packet) error
 	// trouble is what does not work although the rest does, or nil; mended says that it would work now.
-	trouble() error
-	mended() bool
+	degraded() error
+	canRecover() bool
 	// dead says that nothing is received any more.
-	dead() bool
+	isDead() bool
 	// close ends all it started, and waits.
 	close()
 }
@@ -49,7 +49,7 @@ type link interface {
 // system is the real network.
 type system struct{}
 
-func (system) look() ([]iface, error) { return machine() }
+func (system) interfaces() ([]iface, error) { return usableInterfaces() }
 
 // serve starts a server of hashicorp/mdns. Its Shutdown closes the sockets without waiting for the goroutines that
 // read them, at most two: those may still be returning from their read for an instant after stop, but they hold nothing
@@ -73,7 +73,7 @@ func (system) serve(i iface, z *zone) (func(), error) {
 type sockets struct {
 	view    view
 	listen  []*socket
-	ask     []*socket
+	query   []*socket
 	readers sync.WaitGroup
 	alive   atomic.Int32
 	partly  error
@@ -99,11 +99,11 @@ func (system) open(v view, deliver func(packet)) (link, error) {
 	if v4 && l.listen[0].v6 { // without IPv6 nothing is amiss
 		l.partly = fmt.Errorf("mdns: only IPv6 works: receiving on UDP port %d: %w", port, errors.Join(errs...))
 	}
-	for _, s := range append(slices.Clone(l.listen), l.ask...) {
+	for _, s := range append(slices.Clone(l.listen), l.query...) {
 		l.alive.Add(1)
 		l.readers.Go(func() {
 			defer l.alive.Add(-1)
-			l.read(s, slices.Contains(l.ask, s), deliver)
+			l.read(s, slices.Contains(l.query, s), deliver)
 		})
 	}
 	return l, nil
@@ -122,7 +122,7 @@ func (l *sockets) openFamily(v6 bool) error {
 	if err != nil {
 		return errors.Join(err, listen.close())
 	}
-	l.listen, l.ask = append(l.listen, listen), append(l.ask, ask)
+	l.listen, l.query = append(l.listen, listen), append(l.query, ask)
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (l *sockets) send(m *dns.Msg, i iface) error {
 	if err != nil {
 		return err
 	}
-	from := l.ask
+	from := l.query
 	if m.Response {
 		from = l.listen
 	}
@@ -192,9 +192,9 @@ func (l *sockets) reply(m *dns.Msg, to packet) error {
 	return errors.New("no socket of this address family")
 }
 
-func (l *sockets) trouble() error { return l.partly }
+func (l *sockets) degraded() error { return l.partly }
 
-func (l *sockets) mended() bool {
+func (l *sockets) canRecover() bool {
 	if l.partly == nil {
 		return false
 	}
@@ -205,10 +205,10 @@ func (l *sockets) mended() bool {
 	return errors.Join(s.join(l.view.used), s.close()) == nil
 }
 
-func (l *sockets) dead() bool { return l.alive.Load() == 0 }
+func (l *sockets) isDead() bool { return l.alive.Load() == 0 }
 
 func (l *sockets) close() {
-	for _, s := range append(slices.Clone(l.listen), l.ask...) {
+	for _, s := range append(slices.Clone(l.listen), l.query...) {
 		_ = s.close() // nothing is buffered; there is nothing to do about it
 	}
 	l.readers.Wait()

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// lookEvery is how often to look at the interfaces: 0.13 ms of work. Of the five seconds in which neighbours are to
+	// checkEvery is how often to look at the interfaces: 0.13 ms of work. Of the five seconds in which neighbours are to
 	// meet again, a dial of the old address may take two.
-	lookEvery   = time.Second
+	checkEvery  = time.Second
 	firstSpread = 120 * time.Millisecond // before the first query on a LAN: many nodes may start at once
 	goodbyeGap  = 100 * time.Millisecond // between two goodbyes: one may be lost
 
@@ -25,39 +25,39 @@ const (
 
 // loop drives the state machines: it is the only one to touch them, from run.
 type loop struct {
-	src     *Source
-	me      self
-	browser *browser
-	speaker *speaker
-	packets chan packet
-	lost    atomic.Uint64 // packets that found the queue full
+	src       *Source
+	me        self
+	browser   *browser
+	announcer *announcer
+	packets   chan packet
+	lost      atomic.Uint64 // packets that found the queue full
 
 	overloaded bool // it has been said
 
-	view  view
-	seen  string // the fingerprint of view
-	link  link   // nil while there is none
-	gate  *gate  // of the servers
-	zones map[int]*zone
-	stops []func() // end the servers
-	later []answer // sorted by time
+	view           view
+	seen           string          // the fingerprint of view
+	link           link            // nil while there is none
+	filter         *questionFilter // of the servers
+	zones          map[int]*zone
+	stops          []func() // end the servers
+	pendingAnswers []answer // sorted by time
 }
 
 func newLoop(s *Source, me self, report func(discovery.Sighting)) *loop {
 	l := &loop{src: s, me: me, packets: make(chan packet, queueLength)}
-	l.browser = newBrowser(me, l.ask, report, s.random)
-	l.speaker = newSpeaker(me, s.random)
+	l.browser = newBrowser(me, l.sendQuery, report, s.random)
+	l.announcer = newAnnouncer(me, s.random)
 	return l
 }
 
 // run goes on until ctx ends. What is due is done at every turn, so a flood of packets does not delay it.
 func (l *loop) run(ctx context.Context) {
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(checkEvery)
 	defer look.Stop()
 	due := time.NewTimer(0)
 	defer due.Stop()
 	defer l.disconnect()
-	l.look()
+	l.checkInterfaces()
 	for ctx.Err() == nil {
 		l.tick(time.Now())
 		if next := l.next(); !next.IsZero() {
@@ -71,8 +71,8 @@ func (l *loop) run(ctx context.Context) {
 			l.receive(time.Now(), in)
 		case <-due.C:
 		case <-look.C:
-			l.look()
-			l.overload()
+			l.checkInterfaces()
+			l.logOverload()
 		case <-l.src.wake:
 			l.handleRequests(time.Now())
 		}
@@ -81,7 +81,7 @@ func (l *loop) run(ctx context.Context) {
 }
 
 func (l *loop) tick(now time.Time) {
-	for _, index := range l.speaker.tick(now) {
+	for _, index := range l.announcer.tick(now) {
 		l.announce(index, recordTTL)
 	}
 	l.answerDue(now)
@@ -89,7 +89,7 @@ func (l *loop) tick(now time.Time) {
 }
 
 func (l *loop) next() time.Time {
-	next := l.speaker.next()
+	next := l.announcer.next()
 	for _, t := range []time.Time{l.browser.due, l.answersNext()} {
 		if next.IsZero() || !t.IsZero() && t.Before(next) {
 			next = t
@@ -104,32 +104,32 @@ func (l *loop) handleRequests(now time.Time) {
 		l.browser.reconfirm(now, n)
 	}
 	if refresh {
-		l.browser.kick(now, 0)
+		l.browser.restartQueries(now, 0)
 	}
 }
 
 func (l *loop) receive(now time.Time, in packet) {
-	l.speaker.receive(now, in)
+	l.announcer.receive(now, in)
 	if in.msg.Response {
 		l.browser.receive(now, in)
-		if l.gate != nil {
-			l.gate.closed.Store(l.crowded())
+		if l.filter != nil {
+			l.filter.closed.Store(l.hasManyPeers())
 		}
-	} else if in.iface.loopback() || l.crowded() {
+	} else if in.iface.loopback() || l.hasManyPeers() {
 		l.answer(now, in)
 	}
 }
 
-// look looks at the machine's interfaces, and begins anew if they changed, if the machine slept, or if nothing works.
-func (l *loop) look() {
+// checkInterfaces looks at the machine's interfaces, and begins anew if they changed, if the machine slept, or if nothing works.
+func (l *loop) checkInterfaces() {
 	slept := l.src.slept()
-	all, err := l.src.net.look()
+	all, err := l.src.net.interfaces()
 	if err != nil {
 		l.src.setHealth(errors.Join(errors.New("mdns: listing the network interfaces"), err))
 		return
 	}
 	v := choose(all, l.src.cfg.Loopback, l.src.cfg.Allow, l.src.cfg.Deny)
-	if l.link != nil && !l.link.dead() && !l.link.mended() && !slept && v.fingerprint() == l.seen {
+	if l.link != nil && !l.link.isDead() && !l.link.canRecover() && !slept && v.fingerprint() == l.seen {
 		return
 	}
 	l.disconnect()
@@ -138,17 +138,17 @@ func (l *loop) look() {
 
 // connect begins on the interfaces of v: with announcements and first queries.
 func (l *loop) connect(v view) error {
-	g := newGate()
+	g := newQuestionFilter()
 	link, err := l.src.net.open(v, func(in packet) { l.deliver(g, in) })
 	if err != nil {
 		return err
 	}
-	l.link, l.gate, l.view, l.seen, l.browser.view = link, g, v, v.fingerprint(), v
-	g.closed.Store(l.crowded())
-	err = errors.Join(link.trouble(), l.serve(g))
+	l.link, l.filter, l.view, l.seen, l.browser.view = link, g, v, v.fingerprint(), v
+	g.closed.Store(l.hasManyPeers())
+	err = errors.Join(link.degraded(), l.serve(g))
 	now := time.Now()
-	l.speaker.announce(now, v.used)
-	l.browser.kick(now, l.spread())
+	l.announcer.announce(now, v.used)
+	l.browser.restartQueries(now, l.spread())
 	return err
 }
 
@@ -164,7 +164,7 @@ func (l *loop) spread() time.Duration {
 
 // serve answers questions: on loopback from here, so that nobody else can be answered by accident, else by the
 // library's server, which answers at once, until there are so many neighbours that answers have to be spread.
-func (l *loop) serve(g *gate) error {
+func (l *loop) serve(g *questionFilter) error {
 	l.zones = map[int]*zone{}
 	if l.me.port == 0 {
 		return nil
@@ -189,7 +189,7 @@ func (l *loop) serve(g *gate) error {
 
 // deliver takes a packet from a reader. It tells the gate at once of a question for us, because the server has the same
 // packet already.
-func (l *loop) deliver(g *gate, in packet) {
+func (l *loop) deliver(g *questionFilter, in packet) {
 	if !in.msg.Response {
 		mine := 0
 		for _, q := range in.msg.Question {
@@ -212,16 +212,16 @@ func (l *loop) deliver(g *gate, in packet) {
 	}
 }
 
-// overload says once per run that more came than is taken in: a flood should be seen, not fill the log.
-func (l *loop) overload() {
+// logOverload says once per run that more came than is taken in: a flood should be seen, not fill the log.
+func (l *loop) logOverload() {
 	if lost := l.lost.Load(); !l.overloaded && (lost > 0 || l.browser.refused > 0) {
 		l.overloaded = true
 		l.src.cfg.Logger.Warn("more came than discovery takes in", "source", name, "packets_lost", lost, "peers_refused", l.browser.refused)
 	}
 }
 
-// ask sends a query on every interface.
-func (l *loop) ask(q query) {
+// sendQuery sends a query on every interface.
+func (l *loop) sendQuery(q query) {
 	m := &dns.Msg{Question: []dns.Question{{Name: q.name, Qtype: q.kind, Qclass: dns.ClassINET}}}
 	if q.unicast {
 		m.Question[0].Qclass |= topBit
@@ -255,7 +255,7 @@ func (l *loop) goodbye() {
 	if l.link == nil || l.me.port == 0 {
 		return
 	}
-	l.unserve()
+	l.stopAnswering()
 	for n := range 2 {
 		if n > 0 {
 			pause := time.NewTimer(goodbyeGap)
@@ -267,15 +267,15 @@ func (l *loop) goodbye() {
 	}
 }
 
-func (l *loop) unserve() {
+func (l *loop) stopAnswering() {
 	for _, stop := range l.stops {
 		stop()
 	}
-	l.stops, l.zones, l.later = nil, nil, nil
+	l.stops, l.zones, l.pendingAnswers = nil, nil, nil
 }
 
 func (l *loop) disconnect() {
-	l.unserve()
+	l.stopAnswering()
 	if l.link != nil {
 		l.link.close()
 		l.link = nil

@@ -87,29 +87,29 @@ func New(cfg Config) *Source {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Source{
-		cfg: cfg, net: system{}, random: below, slept: sleepWatch(clock()),
+		cfg: cfg, net: system{}, random: randomBelow, slept: sleepWatch(clocks()),
 		wake: make(chan struct{}, 1), reconfirm: map[string]bool{},
 	}
 }
 
-// below returns a random duration below d, and 0 if there is none.
-func below(d time.Duration) time.Duration {
+// randomBelow returns a random duration below d, and 0 if there is none.
+func randomBelow(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
 	}
 	return rand.N(d)
 }
 
-// clock reads both of a machine's clocks: the wall's, which goes on while the machine sleeps, and for how long it has
+// clocks reads both of a machine's clocks: the wall's, which goes on while the machine sleeps, and for how long it has
 // been awake.
-func clock() func() (wall time.Time, awake time.Duration) {
+func clocks() func() (wall time.Time, awake time.Duration) {
 	start := time.Now()
 	return func() (time.Time, time.Duration) { return time.Now().Round(0), time.Since(start) }
 }
 
-// stopped is the time between two looks at the clocks in which this process was stopped, by a debugger or with its
+// minStopped is the time between two looks at the clocks in which this process was stopped, by a debugger or with its
 // container: no machine is so busy that every second look is late by that much.
-const stopped = 5 * lookEvery
+const minStopped = 5 * checkEvery
 
 // sleepWatch returns a function that says whether the machine slept, or this process was stopped, since its last call:
 // the neighbours have given it up meanwhile, and what it knows of them is old.
@@ -120,7 +120,7 @@ func sleepWatch(clock func() (time.Time, time.Duration)) func() bool {
 		before := lastAwake
 		missed := wall.Sub(lastWall) - (awake - before)
 		lastWall, lastAwake = wall, awake
-		return missed > 2*time.Second || awake-before > stopped
+		return missed > 2*time.Second || awake-before > minStopped
 	}
 }
 

@@ -191,7 +191,7 @@ func TestLossDelaysButLosesHardlyAnybody(t *testing.T) {
 		var n lan
 		chance := rand.New(rand.NewPCG(1, 2))
 		n.lose = func(*dns.Msg) bool { return chance.IntN(10) < 3 }
-		n.random = below
+		n.random = randomBelow
 		const size = 10
 		var nodes []*node
 		for i := range size {
@@ -297,7 +297,7 @@ func TestTheSourceGoesOnWhenInterfacesComeAndGo(t *testing.T) {
 			t.Error("health is nil without any interface, want an error")
 		}
 		h.set(eth(4, "lan", "10.0.0.1/24"))
-		time.Sleep(lookEvery + time.Second)
+		time.Sleep(checkEvery + time.Second)
 		one.expect("2 [10.0.0.2:7002]")
 		if err := one.Health(); err != nil {
 			t.Errorf("health is %v with an interface, want nil", err)
@@ -309,7 +309,7 @@ func TestTheSourceGoesOnWhenInterfacesComeAndGo(t *testing.T) {
 			t.Error("health is nil without the port, want an error")
 		}
 		h.refuse(nil) // no interface changes, the port becomes free
-		time.Sleep(lookEvery + time.Second)
+		time.Sleep(checkEvery + time.Second)
 		if err := one.Health(); err != nil {
 			t.Errorf("health is %v with the port, want nil", err)
 		}
@@ -327,7 +327,7 @@ func TestAfterSleepTheSourceBeginsAnew(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		n.count(isQuery)
 		slept.Store(true)
-		time.Sleep(lookEvery + 2*time.Second)
+		time.Sleep(checkEvery + 2*time.Second)
 		synctest.Wait()
 		announcements := func(m *dns.Msg) bool { return m.Response }
 		if got := n.count(announcements); got != 2 {
@@ -369,7 +369,7 @@ func TestAFloodIsSaidOnce(t *testing.T) {
 			for i := range 2 * maxPerSource {
 				n.multicast("lan", netip.MustParseAddrPort("10.0.0.66:5353"), message(announcement(1000+i)))
 			}
-			time.Sleep(lookEvery)
+			time.Sleep(checkEvery)
 		}
 		synctest.Wait()
 		if got := strings.Count(log.String(), "more came than discovery takes in"); got != 1 || strings.Contains(log.String(), "txtvers") {

@@ -136,13 +136,13 @@ type claim struct {
 	port     uint16
 	ttl      uint32 // seconds; 0 = goodbye
 	flush    bool
-	txt      facts
+	txt      txtData
 	hasTXT   bool
 	addrs    []netip.Addr
 }
 
-// alive says that the claim has all that is needed to believe in a node: a goodbye and half an answer do not.
-func (c claim) alive() bool {
+// isComplete says that the claim has all that is needed to believe in a node: a goodbye and half an answer do not.
+func (c claim) isComplete() bool {
 	return c.ttl > 0 && c.port > 0 && c.txt.id != ""
 }
 
@@ -151,7 +151,7 @@ func claims(m *dns.Msg, service string) []*claim {
 	if !m.Response || m.Opcode != dns.OpcodeQuery || m.Rcode != dns.RcodeSuccess || len(m.Answer)+len(m.Extra) > maxRecords {
 		return nil
 	}
-	r := reading{service: service, by: map[string]*claim{}, addrs: map[string][]netip.Addr{}}
+	r := claimReader{service: service, by: map[string]*claim{}, addrs: map[string][]netip.Addr{}}
 	for _, section := range [][]dns.RR{m.Answer, m.Extra} {
 		for _, rr := range section {
 			r.record(rr)
@@ -160,21 +160,21 @@ func claims(m *dns.Msg, service string) []*claim {
 	for _, c := range r.all {
 		c.addrs = r.addrs[c.host]
 		if c.hasTXT && (len(c.txt.id) < instanceLn || c.txt.id[:instanceLn] != c.instance) {
-			c.txt = facts{} // an id that does not fit its instance
+			c.txt = txtData{} // an id that does not fit its instance
 		}
 	}
 	return r.all
 }
 
-// reading is the state of claims.
-type reading struct {
+// claimReader is the state of claims.
+type claimReader struct {
 	service string
 	all     []*claim
 	by      map[string]*claim
 	addrs   map[string][]netip.Addr
 }
 
-func (r *reading) record(rr dns.RR) {
+func (r *claimReader) record(rr dns.RR) {
 	h := rr.Header()
 	switch rr := rr.(type) {
 	case *dns.PTR:
@@ -202,7 +202,7 @@ func (r *reading) record(rr dns.RR) {
 }
 
 // instance returns the claim about a full instance name, or nil if it cannot be one of ours.
-func (r *reading) instance(name string) *claim {
+func (r *claimReader) instance(name string) *claim {
 	label, ok := strings.CutSuffix(dns.CanonicalName(name), "."+r.service)
 	if !ok || len(label) != instanceLn || strings.Trim(label, "0123456789abcdef") != "" {
 		return nil
@@ -216,23 +216,23 @@ func (r *reading) instance(name string) *claim {
 	return c
 }
 
-func (r *reading) addr(h *dns.RR_Header, ip []byte) {
+func (r *claimReader) addr(h *dns.RR_Header, ip []byte) {
 	a, ok := netip.AddrFromSlice(ip)
 	if name := dns.CanonicalName(h.Name); ok && h.Ttl > 0 {
 		r.addrs[name] = append(r.addrs[name], a.Unmap())
 	}
 }
 
-// facts are the values of a TXT record that we use. Nothing else of it is kept: a stranger wrote it.
-type facts struct {
+// txtData are the values of a TXT record that we use. Nothing else of it is kept: a stranger wrote it.
+type txtData struct {
 	id, tag, protocol string
 }
 
 // readTXT reads the strings of a TXT record. Keys that are not known are ignored, of a repeated key the first counts
 // (RFC 6763 6.4), and any offence yields no facts at all.
-func readTXT(pairs []string) facts {
+func readTXT(pairs []string) txtData {
 	if len(pairs) > maxTXTKeys {
-		return facts{}
+		return txtData{}
 	}
 	size := 0
 	got := map[string]string{}
@@ -246,13 +246,13 @@ func readTXT(pairs []string) facts {
 		switch key {
 		case "txtvers", "id", "cl", "pv":
 			if !plain.MatchString(value) {
-				return facts{}
+				return txtData{}
 			}
 			got[key] = value
 		}
 	}
 	if size > maxTXT || got["txtvers"] != "1" || !nodeID.MatchString(got["id"]) {
-		return facts{}
+		return txtData{}
 	}
-	return facts{id: got["id"], tag: got["cl"], protocol: got["pv"]}
+	return txtData{id: got["id"], tag: got["cl"], protocol: got["pv"]}
 }

@@ -120,7 +120,7 @@ func (s *socket) multicast(b []byte, i iface) error {
 func (s *socket) write(b []byte, i iface, to netip.AddrPort) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.through(i); err != nil {
+	if err := s.setInterface(i); err != nil {
 		return err
 	}
 	// On loopback the system would choose the address of another interface as the sender's, which neighbours there
@@ -138,8 +138,8 @@ func (s *socket) write(b []byte, i iface, to netip.AddrPort) error {
 	return err
 }
 
-// through sets the interface of the socket on Windows, where packets cannot carry one.
-func (s *socket) through(i iface) error {
+// setInterface sets the interface of the socket on Windows, where packets cannot carry one.
+func (s *socket) setInterface(i iface) error {
 	switch {
 	case runtime.GOOS != "windows":
 		return nil

@@ -26,7 +26,7 @@ type Interface struct {
 // Survey says which of all this machine's interfaces a Source with cfg would use now, and why not the others. It sends
 // nothing.
 func Survey(cfg Config) ([]Interface, error) {
-	all, err := everything()
+	all, err := allInterfaces()
 	if err != nil {
 		return nil, fmt.Errorf("mdns: listing the network interfaces: %w", err)
 	}
@@ -34,7 +34,7 @@ func Survey(cfg Config) ([]Interface, error) {
 }
 
 func survey(all []iface, cfg Config) []Interface {
-	up := slices.DeleteFunc(slices.Clone(all), func(i iface) bool { return i.idle() != "" })
+	up := slices.DeleteFunc(slices.Clone(all), func(i iface) bool { return i.unusable() != "" })
 	used := choose(up, cfg.Loopback, cfg.Allow, cfg.Deny).used
 	out := make([]Interface, len(all))
 	for n, i := range all {
@@ -42,14 +42,14 @@ func survey(all []iface, cfg Config) []Interface {
 		o.Used = slices.ContainsFunc(used, func(u iface) bool { return u.Index == i.Index })
 		switch {
 		case o.Used:
-		case i.idle() != "":
-			o.Why = i.idle()
+		case i.unusable() != "":
+			o.Why = i.unusable()
 		case i.loopback():
 			o.Why = "only nodes of this machine can be found on it"
 		case cfg.Loopback:
 			o.Why = "the node listens on loopback only"
 		default:
-			o.Why = i.unfit(cfg.Allow, cfg.Deny)
+			o.Why = i.excluded(cfg.Allow, cfg.Deny)
 		}
 		out[n] = o
 	}
@@ -91,7 +91,7 @@ func SelfTest(ctx context.Context, cfg Config) (time.Duration, error) {
 			cancel()
 		}
 	}})
-	if err := roster.Run(ctx, looks, silent{speaks}); err != nil {
+	if err := roster.Run(ctx, looks, muted{speaks}); err != nil {
 		return 0, err
 	}
 	if took > 0 {
@@ -103,9 +103,9 @@ func SelfTest(ctx context.Context, cfg Config) (time.Duration, error) {
 	return 0, fmt.Errorf("mdns: what was announced was not heard within %v", time.Since(begun).Round(10*time.Millisecond))
 }
 
-// silent is a source whose sightings are dropped.
-type silent struct{ *Source }
+// muted is a source whose sightings are dropped.
+type muted struct{ *Source }
 
-func (s silent) Run(ctx context.Context, _ func(discovery.Sighting)) error {
+func (s muted) Run(ctx context.Context, _ func(discovery.Sighting)) error {
 	return s.Source.Run(ctx, func(discovery.Sighting) {})
 }

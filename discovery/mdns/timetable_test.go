@@ -41,14 +41,14 @@ func TestTheTimetableOfQueries(t *testing.T) {
 	} {
 		b := newBench()
 		for i := range peers { // that need no refreshing
-			b.peers[id(1000+i)] = &peer{facts: facts{id: id(1000 + i)}, ttl: maxTTL, expires: noon.Add(1000 * time.Hour)}
+			b.peers[id(1000+i)] = &peer{txtData: txtData{id: id(1000 + i)}, ttl: maxTTL, expires: noon.Add(1000 * time.Hour)}
 		}
-		b.kick(noon, firstSpread)
+		b.restartQueries(noon, firstSpread)
 		until := map[int]time.Duration{0: 1200, 200: 1700, 4000: 8000}[peers] * time.Second
 		if diff := cmp.Diff(want, join(b.run(until))); diff != "" {
 			t.Errorf("with %d peers it asks at (-want +got):\n%s", peers, diff)
 		}
-		b.kick(noon.Add(10_000*time.Second), 0) // it woke up, or somebody asked it to look again
+		b.restartQueries(noon.Add(10_000*time.Second), 0) // it woke up, or somebody asked it to look again
 		if diff := cmp.Diff("all? 10000, all? 10001, all 10003, all 10007", join(b.run(10_010*time.Second))); diff != "" {
 			t.Errorf("asked to look again it asks at (-want +got):\n%s", diff)
 		}

@@ -16,9 +16,9 @@ const (
 	answersPerSecond = 10
 	answersBurst     = 30
 
-	gateWait   = 50 * time.Millisecond  // for our own listener to see the same packet, on a busy machine
-	gateWindow = 200 * time.Millisecond // in which a question heard is one that the server is about to answer
-	gateOther  = 20 * time.Millisecond  // in which a question from elsewhere explains what the server received
+	filterWait      = 50 * time.Millisecond  // for our own listener to see the same packet, on a busy machine
+	filterWindow    = 200 * time.Millisecond // in which a question heard is one that the server is about to answer
+	filterElsewhere = 20 * time.Millisecond  // in which a question from elsewhere explains what the server received
 )
 
 // zone answers questions about this node for one interface; it implements the library's mdns.Zone. It may be called
@@ -27,8 +27,8 @@ type zone struct {
 	me     self
 	addrs  []netip.Addr
 	bucket *rate.Limiter
-	gate   *gate // nil: every question is one to answer
-	index  int   // of the interface
+	filter *questionFilter // nil: every question is one to answer
+	index  int             // of the interface
 
 	retired chan struct{} // closed by retire
 	mu      sync.Mutex
@@ -36,9 +36,9 @@ type zone struct {
 	calls   sync.WaitGroup
 }
 
-func newZone(me self, i iface, g *gate) *zone {
+func newZone(me self, i iface, g *questionFilter) *zone {
 	return &zone{
-		me: me, addrs: i.addrs(), index: i.Index, gate: g,
+		me: me, addrs: i.addrs(), index: i.Index, filter: g,
 		bucket: rate.NewLimiter(answersPerSecond, answersBurst), retired: make(chan struct{}),
 	}
 }
@@ -57,7 +57,7 @@ func (z *zone) Records(q dns.Question) []dns.RR {
 	}
 	defer z.calls.Done()
 	out := z.me.answers(q, z.me.records(z.addrs, recordTTL, false))
-	if len(out) == 0 || z.gate != nil && !z.gate.allow(z.index, z.retired) || !z.bucket.Allow() {
+	if len(out) == 0 || z.filter != nil && !z.filter.allow(z.index, z.retired) || !z.bucket.Allow() {
 		return nil
 	}
 	return out
@@ -83,11 +83,11 @@ func (z *zone) retire() {
 	z.calls.Wait()
 }
 
-// gate tells zones which questions their interface's neighbours really asked. The library's server does not: it
+// questionFilter tells zones which questions their interface's neighbours really asked. The library's server does not: it
 // receives what is sent to port 5353 from anywhere, and on Linux what any interface receives, and its zone sees no
 // sender. Our own listener hears the same multicasts with sender and interface, so a zone answers as many questions as
 // the listener heard on the zone's interface at that time. Safe for concurrent use.
-type gate struct {
+type questionFilter struct {
 	closed atomic.Bool // nothing passes: the loop answers by itself
 
 	mu        sync.Mutex
@@ -101,14 +101,16 @@ type questionCount struct {
 	last      time.Time
 }
 
-func newGate() *gate { return &gate{questions: map[int]questionCount{}, changed: make(chan struct{})} }
+func newQuestionFilter() *questionFilter {
+	return &questionFilter{questions: map[int]questionCount{}, changed: make(chan struct{})}
+}
 
 // addQuestions notes that questions for our records came over the interface; 0 stands for one we do not answer.
-func (g *gate) addQuestions(index, questions int) {
+func (g *questionFilter) addQuestions(index, questions int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	h := g.questions[index]
-	if time.Since(h.last) >= gateWindow {
+	if time.Since(h.last) >= filterWindow {
 		h.questions = 0
 	}
 	g.questions[index] = questionCount{h.questions + questions, time.Now()}
@@ -118,11 +120,11 @@ func (g *gate) addQuestions(index, questions int) {
 
 // allow says whether a question is one that a neighbour on the interface asked, waiting for the listener if it is
 // late. Each question heard lets one pass.
-func (g *gate) allow(index int, over <-chan struct{}) bool {
+func (g *questionFilter) allow(index int, over <-chan struct{}) bool {
 	if g.closed.Load() {
 		return false
 	}
-	late := time.NewTimer(gateWait)
+	late := time.NewTimer(filterWait)
 	defer late.Stop()
 	for {
 		near, elsewhere, news := g.acquire(index)
@@ -139,15 +141,15 @@ func (g *gate) allow(index int, over <-chan struct{}) bool {
 	}
 }
 
-func (g *gate) acquire(index int) (near, elsewhere bool, news <-chan struct{}) {
+func (g *questionFilter) acquire(index int) (near, elsewhere bool, news <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, h := range g.questions {
 		switch age := time.Since(h.last); {
-		case i == index && h.questions > 0 && age < gateWindow:
+		case i == index && h.questions > 0 && age < filterWindow:
 			near = true
 			g.questions[i] = questionCount{h.questions - 1, h.last}
-		case i != index && age < gateOther:
+		case i != index && age < filterElsewhere:
 			elsewhere = true
 		}
 	}

@@ -75,7 +75,7 @@ func TestAZoneAnswersOnlySoOften(t *testing.T) {
 
 func TestARetiredZoneIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		z := newZone(mustSelf(Config{Node: id(2), Port: 7002}), eth(2, "lan", "10.0.0.2/24"), newGate())
+		z := newZone(mustSelf(Config{Node: id(2), Port: 7002}), eth(2, "lan", "10.0.0.2/24"), newQuestionFilter())
 		answered := make(chan int)
 		go func() { answered <- len(z.Records(question("_symbio._tcp.local.", dns.TypePTR))) }()
 		synctest.Wait() // it waits for the listener
@@ -100,14 +100,14 @@ func TestTheGateAnswersOnlyNeighbours(t *testing.T) {
 	}{
 		{"the listener was first", map[time.Duration]int{99 * time.Millisecond: 2}, true, 0},
 		{"the listener is late", map[time.Duration]int{120 * time.Millisecond: 2}, true, 20 * time.Millisecond},
-		{"the listener heard nothing", nil, false, gateWait},
+		{"the listener heard nothing", nil, false, filterWait},
 		{"a stranger asked", map[time.Duration]int{101 * time.Millisecond: 0}, false, time.Millisecond},
 		{"somebody on another interface asked", map[time.Duration]int{99 * time.Millisecond: 3}, false, 0},
 		{"both asked", map[time.Duration]int{98 * time.Millisecond: 2, 99 * time.Millisecond: 0}, true, 0},
-		{"a neighbour asked long ago", map[time.Duration]int{-gateWindow: 2}, false, gateWait},
+		{"a neighbour asked long ago", map[time.Duration]int{-filterWindow: 2}, false, filterWait},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := newGate()
+			g := newQuestionFilter()
 			start := time.Now().Add(time.Second)
 			for at, index := range c.hear {
 				time.AfterFunc(time.Until(start)+at, func() { g.addQuestions(index, 1) })

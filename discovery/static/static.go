@@ -165,7 +165,7 @@ func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error
 	turn := time.NewTicker(s.cfg.Every)
 	defer turn.Stop()
 	for {
-		s.look(ctx, report)
+		s.lookUpAll(ctx, report)
 		// A failed dial asks for a look-up; many failed dials a second must not ask the name server as often.
 		if !sleep(ctx, min(time.Second, s.cfg.Every)) {
 			return nil
@@ -186,8 +186,8 @@ type answer struct {
 	err   error
 }
 
-// look looks all names up at once and reports each as its answer comes.
-func (s *Source) look(ctx context.Context, report func(discovery.Sighting)) {
+// lookUpAll looks all names up at once and reports each as its answer comes.
+func (s *Source) lookUpAll(ctx context.Context, report func(discovery.Sighting)) {
 	answers := make(chan answer, len(s.names))
 	var looking sync.WaitGroup
 	defer looking.Wait()

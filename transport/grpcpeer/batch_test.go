@@ -24,7 +24,7 @@ func (n *notes) Write(p []byte) (int, error) {
 
 type inParts struct {
 	net.Conn
-	below *batch
+	below *batchConn
 }
 
 func (p inParts) Write(all []byte) (int, error) {
@@ -38,9 +38,9 @@ func (p inParts) Write(all []byte) (int, error) {
 
 func TestWhatIsWrittenInPartsGoesTogether(t *testing.T) {
 	n := &notes{}
-	b := newBatch(n)
+	b := newBatchConn(n)
 	for _, s := range []string{"one", "", "two"} {
-		if got, err := b.together(inParts{below: b}, []byte(s)); got != len(s) || err != nil {
+		if got, err := b.writeTLS(inParts{below: b}, []byte(s)); got != len(s) || err != nil {
 			t.Errorf("%q: got %d, %v", s, got, err)
 		}
 	}
@@ -50,11 +50,11 @@ func TestWhatIsWrittenInPartsGoesTogether(t *testing.T) {
 	}
 	long := make([]byte, 5*chunk)
 	n.got = nil
-	if _, err := b.together(inParts{below: b}, long); err != nil || len(n.got) != 3 || len(strings.Join(n.got, "")) != len(long) {
+	if _, err := b.writeTLS(inParts{below: b}, long); err != nil || len(n.got) != 3 || len(strings.Join(n.got, "")) != len(long) {
 		t.Errorf("what is long was written in %d parts, %v", len(n.got), err)
 	}
 	n.fail = errors.New("cut")
-	if got, err := b.together(inParts{below: b}, []byte("four")); got != 0 || err != n.fail {
+	if got, err := b.writeTLS(inParts{below: b}, []byte("four")); got != 0 || err != n.fail {
 		t.Errorf("a broken connection: got %d, %v", got, err)
 	}
 }

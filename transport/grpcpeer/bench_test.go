@@ -176,7 +176,7 @@ func newRig(b *testing.B) *rig {
 	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", c.floors) }
 	r := &rig{child: c, ways: make([]way, 3)}
 	h := l.onLoopback("caller", func(cfg *grpcpeer.Config) { cfg.Limits.Calls = crowded })
-	h.network.Sight(c.hint)
+	h.network.AddHint(c.hint)
 	h.sees("the agent", func([]community.Member) bool { return len(h.WhoCanReceive("work")) == 1 })
 	agent := h.WhoCanReceive("work")[0].ID
 	r.ways[overLink] = way{"link", func(ctx context.Context, payload []byte) (int, error) {
@@ -449,7 +449,7 @@ func BenchmarkTells(b *testing.B) {
 	l := newLAN(b)
 	c := l.child(benchEnv + "=1")
 	h := l.onLoopback("teller", func(cfg *grpcpeer.Config) { cfg.Limits.Calls = crowded })
-	h.network.Sight(c.hint)
+	h.network.AddHint(c.hint)
 	h.sees("the agent", func([]community.Member) bool { return len(h.WhoCanReceive("work")) == 1 })
 	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", c.floors) }
 	stream, err := client(b, l.identity("streaming"), dial).Link(b.Context())

@@ -22,9 +22,9 @@ type candidates struct {
 	*local
 	dialer *dialer
 	// offers opens connections for the node of a link, which cannot dial this one, until ctx ends.
-	offers   func(ctx context.Context, l *link)
-	removed  atomic.Pointer[string] // why this node seems to be removed from its cluster; nil = it does not
-	pursuits sync.WaitGroup         // Add is guarded by mu
+	offers  func(ctx context.Context, l *link)
+	removed atomic.Pointer[string] // why this node seems to be removed from its cluster; nil = it does not
+	loops   sync.WaitGroup         // Add is guarded by mu
 
 	mu    sync.Mutex
 	host  community.Host        // set by begin; guarded by mu
@@ -38,38 +38,38 @@ func newCandidates(n *local, d *dialer) *candidates {
 // candidate is a node that may be there, as discovery says.
 type candidate struct {
 	key     string
-	kick    chan struct{} // capacity 1: something about it has changed
+	changed chan struct{} // capacity 1: something about it has changed
 	dropped chan struct{} // closed when it is gone and was never reached
 
 	// guarded by candidates.mu
-	claimed community.NodeID // "" = unknown
-	addrs   []netip.AddrPort
-	sources []string
-	gone    bool
-	fresh   bool             // its addresses are others than at the last dial
-	proven  community.NodeID // that answered last
-	fails   int              // dials in a row without a link
-	own     bool             // this node itself answered
-	status  NodeStatus
+	claimed      community.NodeID // "" = unknown
+	addrs        []netip.AddrPort
+	sources      []string
+	gone         bool
+	addrsChanged bool             // its addresses are others than at the last dial
+	proven       community.NodeID // that answered last
+	fails        int              // dials in a row without a link
+	isSelf       bool             // this node itself answered
+	status       NodeStatus
 }
 
-// sight takes a hint (Network.Sight).
-func (n *candidates) sight(hint discovery.Candidate) {
+// add takes a hint (Network.AddHint).
+func (n *candidates) add(hint discovery.Candidate) {
 	if hint.Key == "" {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	k := n.byKey[hint.Key]
-	if n.search.Err() != nil || k == nil && (hint.Gone || !n.room()) {
+	if n.search.Err() != nil || k == nil && (hint.Gone || !n.hasRoom()) {
 		return
 	}
 	if k == nil {
-		k = &candidate{key: hint.Key, kick: make(chan struct{}, 1), dropped: make(chan struct{})}
+		k = &candidate{key: hint.Key, changed: make(chan struct{}, 1), dropped: make(chan struct{})}
 		k.status = NodeStatus{State: StateUnavailable, Since: time.Now(), Why: "not dialled yet"}
 		n.byKey[hint.Key] = k
 		if n.host != nil {
-			n.pursuits.Go(func() { n.pursue(k) })
+			n.loops.Go(func() { n.maintain(k) })
 		}
 	}
 	if hint.Gone && k.proven == "" {
@@ -77,22 +77,22 @@ func (n *candidates) sight(hint discovery.Candidate) {
 		return
 	}
 	if k.gone = hint.Gone; !hint.Gone {
-		k.fresh = k.fresh || k.claimed != community.NodeID(hint.Node) || !slices.Equal(k.addrs, hint.Addrs)
+		k.addrsChanged = k.addrsChanged || k.claimed != community.NodeID(hint.Node) || !slices.Equal(k.addrs, hint.Addrs)
 		k.claimed, k.addrs, k.sources = community.NodeID(hint.Node), slices.Clone(hint.Addrs), hint.Sources
 	}
 	select {
-	case k.kick <- struct{}{}:
+	case k.changed <- struct{}{}:
 	default:
 	}
 }
 
-// begin pursues the candidates that were sighted before Run.
-func (n *candidates) begin(host community.Host) {
+// start pursues the candidates that were sighted before Run.
+func (n *candidates) start(host community.Host) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.host = host
 	for _, k := range n.byKey {
-		n.pursuits.Go(func() { n.pursue(k) })
+		n.loops.Go(func() { n.maintain(k) })
 	}
 }
 
@@ -103,20 +103,20 @@ func (n *candidates) stop(endSearch func()) {
 	endSearch()
 }
 
-// start runs f as a pursuit. It is an error before begin and after stop.
-func (n *candidates) start(f func()) error {
+// goLoop runs f as a pursuit. It is an error before begin and after stop.
+func (n *candidates) goLoop(f func()) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.search.Err() != nil || n.host == nil {
 		return errStopping
 	}
-	n.pursuits.Go(f)
+	n.loops.Go(f)
 	return nil
 }
 
-// room reports whether one more candidate may be kept. When all places are taken, a candidate that was dialled
+// hasRoom reports whether one more candidate may be kept. When all places are taken, a candidate that was dialled
 // in vain and never proven makes room. The caller holds n.mu.
-func (n *candidates) room() bool {
+func (n *candidates) hasRoom() bool {
 	if len(n.byKey) < n.cfg.Limits.Candidates {
 		return true
 	}
@@ -137,7 +137,7 @@ func (n *candidates) drop(k *candidate) {
 	close(k.dropped)
 	delete(n.byKey, k.key)
 	select {
-	case k.kick <- struct{}{}:
+	case k.changed <- struct{}{}:
 	default:
 	}
 }
@@ -148,9 +148,9 @@ type target struct {
 	addrs           []netip.AddrPort
 	introduced      bool            // only other nodes name it
 	unproven        bool            // only other nodes or mDNS name it
-	news            <-chan struct{} // of an introduced one: there may be a better hint; else nil
+	better          <-chan struct{} // of an introduced one: there may be a better hint; else nil
 	dropped         <-chan struct{}
-	moved           func(netip.AddrPort) bool
+	isStale         func(netip.AddrPort) bool
 }
 
 // introduced reports whether only other nodes name the candidate, and it never was reached. The caller holds
@@ -178,49 +178,49 @@ func (n *candidates) next(k *candidate) (target, bool) {
 		}
 		return target{}, false
 	}
-	k.fresh = false
+	k.addrsChanged = false
 	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), introduced: k.introduced(), unproven: k.unproven(), dropped: k.dropped,
-		moved: func(a netip.AddrPort) bool { return n.moved(k, a) }}
+		isStale: func(a netip.AddrPort) bool { return n.isStale(k, a) }}
 	if t.introduced {
-		t.news = k.kick
+		t.better = k.changed
 	}
 	return t, true
 }
 
-// moved reports whether no source names that address of the candidate any more.
-func (n *candidates) moved(k *candidate, a netip.AddrPort) bool {
+// isStale reports whether no source names that address of the candidate any more.
+func (n *candidates) isStale(k *candidate, a netip.AddrPort) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !slices.Contains(k.addrs, a)
 }
 
-// pursue dials the candidate, keeps the link while it lasts, and tries again, until the candidate is
+// maintain dials the candidate, keeps the link while it lasts, and tries again, until the candidate is
 // gone or the network ends.
-func (n *candidates) pursue(k *candidate) {
+func (n *candidates) maintain(k *candidate) {
 	for {
 		t, ok := n.next(k)
 		if !ok {
 			return
 		}
 		if l := n.linkOf(t); l != nil {
-			n.await(k, l)
+			n.waitForEnd(k, l)
 			continue
 		}
 		dialled := time.Now()
 		l, err := n.dialer.dial(t)
-		if errors.Is(err, errNews) {
+		if errors.Is(err, errNewHint) {
 			continue
 		}
 		if err != nil {
-			n.rest(k, dialled, n.failed(k, t, err))
+			n.wait(k, dialled, n.recordFailure(k, t, err))
 			continue
 		}
 		if other := n.adopt(k, l); other != nil { // it is connected by another of its addresses
 			l.close()
-			n.await(k, other)
+			n.waitForEnd(k, other)
 			continue
 		}
-		n.rest(k, time.Now(), n.hold(k, l))
+		n.wait(k, time.Now(), n.runLink(k, l))
 	}
 }
 
@@ -234,15 +234,15 @@ func (n *candidates) linkOf(t target) *link {
 	return nil
 }
 
-// await waits until the link, which another candidate holds, has ended, or the candidate is gone.
-func (n *candidates) await(k *candidate, l *link) {
+// waitForEnd waits until the link, which another candidate holds, has ended, or the candidate is gone.
+func (n *candidates) waitForEnd(k *candidate, l *link) {
 	for {
 		select {
 		case <-l.ended:
 			return
 		case <-n.search.Done():
 			return
-		case <-k.kick:
+		case <-k.changed:
 			n.mu.Lock()
 			gone := k.gone
 			n.mu.Unlock()
@@ -266,17 +266,17 @@ func (n *candidates) adopt(k *candidate, l *link) *link {
 	return nil
 }
 
-// hold gives the node its lease and keeps it until the link ends. It returns how long to rest then.
-func (n *candidates) hold(k *candidate, l *link) pause {
+// runLink gives the node its lease and keeps it until the link ends. It returns how long to rest then.
+func (n *candidates) runLink(k *candidate, l *link) pause {
 	l.closeIfRemoved(n.cfg.Identity.Revocations()) // guard may have looked just before it could see this link
 	n.records.add(Event{Kind: Connected, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr})
-	err := n.stay(l)
-	state, kind, p := StateUnavailable, Lost, pause{least: firstBackOff, length: jitter(firstBackOff)}
+	err := n.watchLink(l)
+	state, kind, p := StateUnavailable, Lost, pause{min: firstBackOff, length: jitter(firstBackOff)}
 	switch {
 	case isGoodbye(err):
 		state, kind, p.length = StateLeft, Left, jitter(goodbyePause)
 	case refusalOf(err) != "":
-		state, kind, p.length, p.stubborn = refusalOf(err), Refused, refusedPause, true
+		state, kind, p.length, p.ignoreHints = refusalOf(err), Refused, refusedPause, true
 	}
 	n.mu.Lock()
 	n.links.remove(l.peer.ID)
@@ -284,7 +284,7 @@ func (n *candidates) hold(k *candidate, l *link) pause {
 	status := k.status
 	n.mu.Unlock()
 	close(l.ended)
-	n.records.keep(status)
+	n.records.store(status)
 	if n.search.Err() != nil {
 		return p // this node ends, not that one
 	}
@@ -292,8 +292,8 @@ func (n *candidates) hold(k *candidate, l *link) pause {
 	return p
 }
 
-// stay keeps the link and what goes with it until it ends, and returns why it did.
-func (n *candidates) stay(l *link) error {
+// watchLink keeps the link and what goes with it until it ends, and returns why it did.
+func (n *candidates) watchLink(l *link) error {
 	n.introduced.Connected(l.peer.ID)
 	defer func() { n.introduced.Disconnected(l.peer.ID, l.removed.Load()) }()
 	var offering sync.WaitGroup
@@ -306,10 +306,10 @@ func (n *candidates) stay(l *link) error {
 	return l.watch(n.life, n.host.Attach(l.peer))
 }
 
-// failed records why a dial made no link, and returns how long to rest.
-func (n *candidates) failed(k *candidate, t target, err error) pause {
+// recordFailure records why a dial made no link, and returns how long to rest.
+func (n *candidates) recordFailure(k *candidate, t target, err error) pause {
 	state, kind := StateUnavailable, Unreachable
-	p := pause{least: firstBackOff}
+	p := pause{min: firstBackOff}
 	refusal := refusalOf(err)
 	if errors.Is(err, identity.ErrRejected) && errors.Is(err, identity.ErrRemoved) {
 		why := err.Error()
@@ -317,11 +317,11 @@ func (n *candidates) failed(k *candidate, t target, err error) pause {
 	}
 	n.mu.Lock()
 	k.fails++
-	k.own = errors.Is(err, errSelf)
+	k.isSelf = errors.Is(err, errSelf)
 	switch {
 	case refusal != "":
 		state, kind = refusal, Refused
-		p.length, p.stubborn = refusedPause, true
+		p.length, p.ignoreHints = refusedPause, true
 		if k.unproven() {
 			p.length = backOff(refusedPause, maxRefusedPause, k.fails)
 		}
@@ -333,8 +333,8 @@ func (n *candidates) failed(k *candidate, t target, err error) pause {
 	}
 	if k.claimed == n.self {
 		// Hints do not end this pause early, so that forging this node's name gains few dials.
-		long := backOff(refusedPause, maxOwnPause, k.fails)
-		p = pause{least: long, length: long, stubborn: true}
+		long := backOff(refusedPause, maxSelfPause, k.fails)
+		p = pause{min: long, length: long, ignoreHints: true}
 	}
 	if k.status.State != state {
 		k.status.Since = time.Now()
@@ -350,14 +350,14 @@ func (n *candidates) failed(k *candidate, t target, err error) pause {
 	}
 	e := Event{Kind: kind, Node: k.status.ID, Name: k.status.Name, Key: k.key, Addr: k.status.Addr, Why: err.Error()}
 	n.mu.Unlock()
-	if n.search.Err() == nil && !k.own {
+	if n.search.Err() == nil && !k.isSelf {
 		n.records.add(e)
 	}
 	return p
 }
 
-// maxOwnPause is the longest pause for an address at which this node itself is said to be.
-const maxOwnPause = 10 * time.Minute
+// maxSelfPause is the longest pause for an address at which this node itself is said to be.
+const maxSelfPause = 10 * time.Minute
 
 // backOff returns the pause after a dial that reached no node. The caller holds candidates.mu.
 func (k *candidate) backOff() time.Duration {
@@ -373,13 +373,13 @@ func (k *candidate) backOff() time.Duration {
 
 // pause is how long not to dial a candidate.
 type pause struct {
-	least, length time.Duration
-	stubborn      bool // only a changed address ends it early, not a repeated hint
+	min, length time.Duration
+	ignoreHints bool // only a changed address ends it early, not a repeated hint
 }
 
-// rest waits. A new sighting ends it early, but never before the least time has passed since from, so
+// wait waits. A new sighting ends it early, but never before the least time has passed since from, so
 // that a flood of hints is no flood of dials.
-func (n *candidates) rest(k *candidate, from time.Time, p pause) {
+func (n *candidates) wait(k *candidate, from time.Time, p pause) {
 	over := time.NewTimer(p.length)
 	defer over.Stop()
 	for {
@@ -388,27 +388,27 @@ func (n *candidates) rest(k *candidate, from time.Time, p pause) {
 			return
 		case <-over.C:
 			return
-		case <-k.kick:
+		case <-k.changed:
 			n.mu.Lock()
-			gone, fresh, unproven := k.gone, k.fresh, k.proven == ""
+			gone, fresh, unproven := k.gone, k.addrsChanged, k.proven == ""
 			n.mu.Unlock()
 			switch {
 			case gone && unproven:
 				return
-			case fresh || !gone && !p.stubborn:
-				left := p.least - time.Since(from)
+			case fresh || !gone && !p.ignoreHints:
+				left := p.min - time.Since(from)
 				if left <= 0 {
 					return
 				}
-				p.stubborn = true // one sighting is one dial
+				p.ignoreHints = true // one sighting is one dial
 				over.Reset(left)
 			}
 		}
 	}
 }
 
-// knows reports whether discovery names the node by itself.
-func (n *candidates) knows(id community.NodeID) bool {
+// isDiscovered reports whether discovery names the node by itself.
+func (n *candidates) isDiscovered(id community.NodeID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.byKey[string(id)] != nil
@@ -420,7 +420,7 @@ func (n *candidates) list(listed map[community.NodeID]bool) (out []NodeStatus) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, k := range n.byKey {
-		if listed[k.proven] || listed[k.claimed] || k.own {
+		if listed[k.proven] || listed[k.claimed] || k.isSelf {
 			continue
 		}
 		if k.status.ID != "" {

@@ -37,7 +37,7 @@ type Config struct {
 	// one. Default: this node takes none.
 	Authority string
 	// Met is where nodes could be dialled in an earlier run: hints for the first minutes.
-	Met map[community.NodeID]netip.AddrPort
+	KnownAddrs map[community.NodeID]netip.AddrPort
 	// Limits bound what other nodes can make this one do.
 	Limits Limits
 	// Dial opens the connection to an address. Default: TCP.
@@ -96,8 +96,8 @@ type Limits struct {
 
 // What the failure table of the architecture rests on; changing one changes a promise.
 const (
-	heartbeat = time.Second
-	silence   = 3 * heartbeat // three missed
+	heartbeat      = time.Second
+	silenceTimeout = 3 * heartbeat // three missed
 
 	firstBackOff = 100 * time.Millisecond
 	// maxBackOff leaves a second to connect within the 5 s in which a healed partition is whole.

@@ -16,17 +16,17 @@ import (
 )
 
 var (
-	errNowhere = errors.New("none of its addresses can be reached from here; a node without a cluster identity meets nodes of this machine only")
-	errNews    = errors.New("another hint of it came meanwhile")
-	errSelf    = errors.New("this node itself answers there")
-	errTwin    = errors.New("a node with this node's own identity answers there: was its folder copied? Give one of the two a new key")
+	errNoAddress      = errors.New("none of its addresses can be reached from here; a node without a cluster identity meets nodes of this machine only")
+	errNewHint        = errors.New("another hint of it came meanwhile")
+	errSelf           = errors.New("this node itself answers there")
+	errDuplicateThere = errors.New("a node with this node's own identity answers there: was its folder copied? Give one of the two a new key")
 )
 
 // dialer makes links: it connects, proves who answers, and asks the node to describe itself.
 type dialer struct {
 	*local
-	crowd       *crowd
-	twins       *twins
+	conns       *connTable
+	duplicates  *duplicates
 	renewal     *renewal
 	undelivered func(community.DeliveryFailure)
 	perAddr     addrLimiter
@@ -35,10 +35,10 @@ type dialer struct {
 	unproven, proven, byOthers, configured chan struct{}
 }
 
-func newDialer(n *local, c *crowd, t *twins, r *renewal) *dialer {
+func newDialer(n *local, c *connTable, t *duplicates, r *renewal) *dialer {
 	places := func(n int) chan struct{} { return make(chan struct{}, n) }
 	dials := n.cfg.Limits.Dials
-	return &dialer{local: n, crowd: c, twins: t, renewal: r, perAddr: newAddrLimiter(),
+	return &dialer{local: n, conns: c, duplicates: t, renewal: r, perAddr: newAddrLimiter(),
 		unproven: places(dials), proven: places(dials), byOthers: places(dials), configured: places(16 * dials)}
 }
 
@@ -61,11 +61,11 @@ func (n *dialer) dial(t target) (*link, error) {
 	}
 	addrs := n.reachable(t.addrs)
 	if len(addrs) == 0 {
-		return nil, errNowhere
+		return nil, errNoAddress
 	}
 	var firstErr error
 	for _, a := range addrs {
-		if firstErr != nil && t.moved(a) {
+		if firstErr != nil && t.isStale(a) {
 			continue // each address without a node takes two seconds
 		}
 		l, err := n.dialOne(a, t.claimed)
@@ -96,7 +96,7 @@ func (n *dialer) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, e
 	}
 	ctx, cancel := context.WithTimeout(n.search, handshakeTimeout)
 	defer cancel()
-	l, err := n.greet(ctx, raw, addr, expect)
+	l, err := n.handshake(ctx, raw, addr, expect)
 	if err != nil {
 		raw.Close()
 		if ctx.Err() == context.DeadlineExceeded {
@@ -118,60 +118,60 @@ func (n *local) connect(addr netip.AddrPort) (net.Conn, error) {
 	return raw, nil
 }
 
-// greet makes the TLS handshake and asks the node to describe itself.
-func (n *dialer) greet(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
+// handshake makes the TLS handshake and asks the node to describe itself.
+func (n *dialer) handshake(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
 	shown := n.cfg.Identity.NotAfter() // of the certificate that the handshake shows, or of one before it
-	below := newBatch(raw)
+	below := newBatchConn(raw)
 	conn := tls.Client(below, n.cfg.Identity.ClientTLS(expect))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
 	state := conn.ConnectionState()
-	who, err := identity.PeerOf(state)
+	remote, err := identity.PeerOf(state)
 	if err != nil {
 		return nil, err
 	}
-	if who.ID == n.self && n.isOwn(raw, addr) {
+	if remote.ID == n.self && n.isOwn(raw, addr) {
 		return nil, errSelf
 	}
-	return n.meet(ctx, newWire(conn, below), state, addr, shown)
+	return n.establish(ctx, newLinkConn(conn, below), state, addr, shown)
 }
 
-// meet makes a link of a connection whose handshake is done, and asks the node to describe itself. The
+// establish makes a link of a connection whose handshake is done, and asks the node to describe itself. The
 // address is the one that was dialled; none when the node opened the connection. shown is the end of the
 // certificate that this node has shown.
-func (n *dialer) meet(ctx context.Context, w *wire, state tls.ConnectionState, addr netip.AddrPort, shown time.Time) (*link, error) {
-	who, err := identity.PeerOf(state)
+func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.ConnectionState, addr netip.AddrPort, shown time.Time) (*link, error) {
+	remote, err := identity.PeerOf(state)
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLink(w, establishedCredentials{state}, who.ID, n.cfg.Limits)
+	l, err := newLink(w, establishedCredentials{state}, remote.ID, n.cfg.Limits)
 	if err != nil {
 		return nil, err
 	}
-	l.peer = community.Peer{ID: who.ID, Authority: who.Authority, Role: who.Role, Addr: w.RemoteAddr().String()}
+	l.peer = community.Peer{ID: remote.ID, Authority: remote.Authority, Role: remote.Role, Addr: w.RemoteAddr().String()}
 	if l.addr = addr; addr.IsValid() {
 		l.peer.Addr = addr.String()
 	}
 	leaf := state.VerifiedChains[0][0]
-	l.half = leaf.NotAfter.Sub(leaf.NotBefore) / 2
+	l.halfLife = leaf.NotAfter.Sub(leaf.NotBefore) / 2
 	l.theirs.extend(leaf.NotAfter)
 	l.ours.extend(shown)
-	l.raw, l.revocations, l.onTwin, l.undelivered = w.raw, n.renewal.addLists, n.twins.alarmed, n.undelivered
+	l.raw, l.revocations, l.onDuplicate, l.undelivered = w.raw, n.renewal.addRevocations, n.duplicates.onAlarm, n.undelivered
 	l.introductions = n.introduced.Add
-	l.silence = func() time.Duration { return n.crowd.silence(who.ID, w.raw) }
-	self := n.twins.introduction()
+	l.silence = func() time.Duration { return n.conns.silence(remote.ID, w.raw) }
+	self := n.duplicates.describeRequest()
 	self.Port = n.portAt(w.LocalAddr())
 	if err := l.describe(ctx, self); err != nil {
 		l.close()
 		if refused := w.refusal(); refused != nil {
 			return nil, refused
 		}
-		return nil, n.twins.check(err)
+		return nil, n.duplicates.checkError(err)
 	}
-	if who.ID == n.self { // and it has not said that it is a twin
+	if remote.ID == n.self { // and it has not said that it is a twin
 		l.close()
-		return nil, errTwin
+		return nil, errDuplicateThere
 	}
 	l.since = time.Now()
 	return l, nil
@@ -195,7 +195,7 @@ func refusalOf(err error) State {
 	}
 	for _, wrong := range []error{
 		identity.ErrOtherAuthority, identity.ErrExpired, identity.ErrNotYetValid, identity.ErrWrongNode, identity.ErrNotNode,
-		identity.ErrPlaintext, identity.ErrRejected, identity.ErrRemoved, calls.ErrProtocol, errNowhere, errSelf, errTwin,
+		identity.ErrPlaintext, identity.ErrRejected, identity.ErrRemoved, calls.ErrProtocol, errNoAddress, errSelf, errDuplicateThere,
 	} {
 		if errors.Is(err, wrong) {
 			return StateRefused
@@ -222,10 +222,10 @@ func (n *dialer) acquire(ctx context.Context, t target) (release func(), err err
 	select {
 	case places <- struct{}{}:
 		return func() { <-places }, nil
-	case <-t.news:
-		return nil, errNews
+	case <-t.better:
+		return nil, errNewHint
 	case <-t.dropped:
-		return nil, errNews
+		return nil, errNewHint
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

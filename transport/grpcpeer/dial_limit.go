@@ -49,7 +49,7 @@ func (s *addrLimiter) acquire(ctx context.Context, t target) (release func(), er
 		return func() { <-p.free; leave() }, nil
 	case <-t.dropped:
 		leave()
-		return nil, errNews
+		return nil, errNewHint
 	case <-ctx.Done():
 		leave()
 		return nil, ctx.Err()

@@ -50,7 +50,7 @@ func Enrol(ctx context.Context, addr string, token identity.Token, k *identity.K
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLink(conn, establishedCredentials{state}, "join", Limits{Header: 8 << 10, Message: joinSize})
+	l, err := newLink(conn, establishedCredentials{state}, "join", Limits{Header: 8 << 10, Message: maxJoinMessage})
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +76,11 @@ var joinTable = []struct {
 	{identity.ErrExpired, codes.PermissionDenied, "EXPIRED"},
 	{identity.ErrNotYetValid, codes.FailedPrecondition, "NOT_YET_VALID"},
 	{identity.ErrBadRequest, codes.InvalidArgument, "BAD_REQUEST"},
-	{errTooOften, codes.ResourceExhausted, "TOO_OFTEN"},
+	{errJoinRate, codes.ResourceExhausted, "TOO_OFTEN"},
 	{identity.ErrNoAuthority, codes.FailedPrecondition, "NO_AUTHORITY"},
 	{identity.ErrNotEntrusted, codes.PermissionDenied, "NOT_ENTRUSTED"},
 	{identity.ErrClusterExists, codes.FailedPrecondition, "CLUSTER_EXISTS"},
-	{errTakesNone, codes.FailedPrecondition, "TAKES_NONE"},
+	{errCannotHold, codes.FailedPrecondition, "TAKES_NONE"},
 }
 
 // joinStatus says to the joiner why, for the reasons that are meant for it.

@@ -56,7 +56,7 @@ func desk(t testing.TB) (*server, context.Context) {
 	}
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: proof{caller: &caller{Peer: identity.Peer{ID: someNode}}}})
 	n := &local{cfg: cfg, self: id.ID(), run: id.NewRun(), links: newLinks(id.ID()), introduced: introduced.New(id.ID()), search: context.Background()}
-	s := newServer(n, &twins{local: n}, &renewal{local: n}, newCandidates(n, nil))
+	s := newServer(n, &duplicates{local: n}, &renewal{local: n}, newCandidates(n, nil))
 	s.Host = c
 	return s, ctx
 }
@@ -103,8 +103,8 @@ func FuzzDescribeRequest(f *testing.F) {
 		if _, err := s.Describe(ctx, &m); err != nil {
 			t.Errorf("describe: %v", err)
 		}
-		who, _ := callerOf(ctx)
-		if name := who.From().Name; len(name) > 3*maxName || strings.ContainsAny(name, "\x1b\n\x00") {
+		remote, _ := callerOf(ctx)
+		if name := remote.From().Name; len(name) > 3*maxName || strings.ContainsAny(name, "\x1b\n\x00") {
 			t.Errorf("a caller is called %q", name)
 		}
 	})
@@ -127,7 +127,7 @@ func FuzzCatalogEvent(f *testing.F) {
 			return
 		}
 		c := community.New(community.Config{})
-		l := &link{peer: community.Peer{ID: someNode, Name: "n"}, revocations: func(community.NodeID, ...*pb.Revocations) {}, onTwin: func(*pb.Run) {},
+		l := &link{peer: community.Peer{ID: someNode, Name: "n"}, revocations: func(community.NodeID, ...*pb.Revocations) {}, onDuplicate: func(*pb.Run) {},
 			unlinked: make(chan struct{}, 1), introductions: introduced.New(someID(0)).Add}
 		announced := announcements{link: l, lease: c.Attach(l.peer), members: map[community.MemberID]struct{}{}}
 		_ = announced.apply(&m)
@@ -256,8 +256,8 @@ func FuzzFrame(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		who, _ := callerOf(ctx)
-		own := &caller{Peer: who.Peer}
+		remote, _ := callerOf(ctx)
+		own := &caller{Peer: remote.Peer}
 		in := &frames{ctx: peer.NewContext(context.Background(), &peer.Peer{AuthInfo: proof{caller: own}}), in: []*pb.Frame{&m}}
 		_ = s.Link(in)
 		if !reflect.ValueOf(&own.calls).Elem().IsZero() {

@@ -49,12 +49,12 @@ func TestANodeComesBackAfterItsCertificateEnded(t *testing.T) {
 				}
 				server, friend, s := l.add(seed), l.add("ann"), l.add("bob", func(cfg *grpcpeer.Config) { cfg.Identity = bob })
 				holder, ann, h := server.live(seed), friend.live("ann"), s.live("bob")
-				s.network.Sight(friend.hint()) // first the one that cannot help
+				s.network.AddHint(friend.hint()) // first the one that cannot help
 				time.Sleep(time.Second)
 				if st, ok := h.status(ann.id, grpcpeer.StateUnavailable); !ok || !strings.Contains(st.Why, "certificate has ended") {
 					t.Errorf("ann is %+v, want that bob's own certificate is what is wrong", st)
 				}
-				s.network.Sight(server.hint())
+				s.network.AddHint(server.hint())
 				if c.why != "" {
 					time.Sleep(5 * time.Second)
 					if st, ok := h.status(holder.id, grpcpeer.StateRefused); !ok || !strings.Contains(st.Why, c.why) || !bob.Expired() {

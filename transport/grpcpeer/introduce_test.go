@@ -37,7 +37,7 @@ func (s *station) meets(name string, knows ...*station) *home {
 	s.lan.t.Helper()
 	h := s.live(name)
 	ctx, stop := context.WithCancel(context.Background())
-	roster := discovery.NewRoster(discovery.Config{Self: string(s.id), Report: s.network.Sight})
+	roster := discovery.NewRoster(discovery.Config{Self: string(s.id), Report: s.network.AddHint})
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := roster.Run(ctx, s.network.Introduced()); err != nil {
@@ -46,7 +46,7 @@ func (s *station) meets(name string, knows ...*station) *home {
 	})
 	s.lan.t.Cleanup(func() { stop(); running.Wait() })
 	for _, o := range knows { // as a configured peer: whose it is, nobody knows
-		s.network.Sight(discovery.Candidate{Key: o.addr.String(), Addrs: []netip.AddrPort{o.addr}, Sources: []string{"static"}})
+		s.network.AddHint(discovery.Candidate{Key: o.addr.String(), Addrs: []netip.AddrPort{o.addr}, Sources: []string{"static"}})
 	}
 	return h
 }
@@ -162,7 +162,7 @@ func TestAFalseIntroductionBreaksNoLink(t *testing.T) {
 		eve := l.lies("eve", introducing(func() *pb.Introductions {
 			return &pb.Introductions{All: true, Nodes: []*pb.Introduction{{Id: string(b.id), Addrs: []string{nobody, sa.addr.String()}}}, Gone: []string{string(b.id)}}
 		}))
-		sa.network.Sight(eve.hint())
+		sa.network.AddHint(eve.hint())
 		a.finds(b.id)
 		time.Sleep(10 * time.Minute)
 		if got := seen.count(grpcpeer.Lost) + seen.count(grpcpeer.Left); got != 0 {
@@ -208,7 +208,7 @@ func TestAFloodOfIntroductionsIsBounded(t *testing.T) {
 			}
 			return said
 		}))
-		sa.network.Sight(eve.hint())
+		sa.network.AddHint(eve.hint())
 		time.Sleep(10 * time.Minute)
 		if got := most.Load(); got > 8 {
 			t.Errorf("%d dials at once, want 8 at the most", got)
@@ -222,7 +222,7 @@ func TestAFloodOfIntroductionsIsBounded(t *testing.T) {
 		began := time.Now()
 		hint := sb.hint()
 		hint.Sources = []string{"mdns"}
-		sa.network.Sight(hint)
+		sa.network.AddHint(hint)
 		a.finds(b.id)
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("b was seen after %v, want 1s at the most", took)

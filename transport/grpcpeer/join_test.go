@@ -137,7 +137,7 @@ func TestATokenAndAnAddressMakeANodeAMember(t *testing.T) {
 	at := netip.MustParseAddrPort(addr)
 	hint := hintOf(holder)
 	hint.Addrs = []netip.AddrPort{at}
-	bob.network.Sight(hint)
+	bob.network.AddHint(hint)
 	bob.finds(holder.id)
 }
 
@@ -343,7 +343,7 @@ func (l *lan) assemble(names ...string) map[string]*home {
 	for a, s := range stations {
 		for b, o := range stations {
 			if a != b {
-				s.network.Sight(o.hint())
+				s.network.AddHint(o.hint())
 			}
 		}
 	}
@@ -472,8 +472,8 @@ func TestARunningNodeGetsItsNextCertificate(t *testing.T) {
 		server := l.add(seed)
 		friend, h := ann.live("ann"), s.live("bob")
 		meet := func(a, b *station) {
-			a.network.Sight(b.hint())
-			b.network.Sight(a.hint())
+			a.network.AddHint(b.hint())
+			b.network.AddHint(a.hint())
 		}
 		meet(ann, s)
 		h.finds(friend.id)

@@ -116,8 +116,8 @@ func (l *lan) Join(t *testing.T, name string) Node {
 	l.mu.Unlock()
 	for _, o := range others {
 		if o.id != s.id && !o.isDead() {
-			o.network.Sight(s.hint())
-			s.network.Sight(o.hint())
+			o.network.AddHint(s.hint())
+			s.network.AddHint(o.hint())
 		}
 	}
 	return Node{ID: s.id, Network: s.network}

@@ -43,9 +43,9 @@ func TestANodeThatMovedIsNotLookedForWhereItWas(t *testing.T) {
 			hint.Addrs = append(hint.Addrs, netip.AddrPortFrom(silent, uint16(1+port)))
 		}
 		begun := time.Now()
-		a.network.Sight(hint)
+		a.network.AddHint(hint)
 		time.Sleep(time.Second)
-		a.network.Sight(b.hint())
+		a.network.AddHint(b.hint())
 		home.finds(b.id)
 		if took := time.Since(begun); took > 2100*time.Millisecond {
 			t.Errorf("it was found after %v, want when the dial under way has ended, after 2s", took)
@@ -71,11 +71,11 @@ func TestAnAddressWhereNobodyAnswersDoesNotKeepOthersWaiting(t *testing.T) {
 		b.live("b")
 		for i := range 500 {
 			id := fmt.Sprintf("%032x", i+1)
-			a.network.Sight(discovery.Candidate{Key: id, Node: id, Addrs: []netip.AddrPort{netip.AddrPortFrom(silent, uint16(1000+i))}})
+			a.network.AddHint(discovery.Candidate{Key: id, Node: id, Addrs: []netip.AddrPort{netip.AddrPortFrom(silent, uint16(1000+i))}})
 		}
 		time.Sleep(time.Second)
 		begun := time.Now()
-		a.network.Sight(b.hint())
+		a.network.AddHint(b.hint())
 		home.finds(b.id)
 		if took := time.Since(begun); took > 100*time.Millisecond {
 			t.Errorf("b was found after %v, want at once", took)

@@ -29,7 +29,7 @@ type link struct {
 	silence func() time.Duration // how long no byte came from the node
 	// What the node announces goes to these: lists of removed nodes, a twin of this node, introductions.
 	revocations   func(from community.NodeID, lists ...*pb.Revocations)
-	onTwin        func(twin *pb.Run)
+	onDuplicate   func(twin *pb.Run)
 	introductions func(from community.NodeID, addr string, said *pb.Introductions)
 	undelivered   func(community.DeliveryFailure) // receives sends that failed
 	instance      string                          // of the node's process
@@ -39,7 +39,7 @@ type link struct {
 	// theirs and ours are until when the certificates are good that each end has shown; half is half the
 	// life of the node's.
 	theirs, ours validity
-	half         time.Duration
+	halfLife     time.Duration
 	grpc         *grpc.ClientConn
 	client       pb.PeerClient
 	calls        *calls.Client // made by describe
@@ -54,7 +54,7 @@ type link struct {
 	since        time.Time
 }
 
-var errSpent = errors.New("a link is one connection, and this one has ended")
+var errConnUsed = errors.New("a link is one connection, and this one has ended")
 
 // newLink makes gRPC use a connection whose handshake is done, once.
 func newLink(conn net.Conn, creds establishedCredentials, node community.NodeID, limits Limits) (*link, error) {
@@ -65,7 +65,7 @@ func newLink(conn net.Conn, creds establishedCredentials, node community.NodeID,
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 			if spent.Swap(true) {
-				return nil, errSpent
+				return nil, errConnUsed
 			}
 			return conn, nil
 		}),
@@ -102,7 +102,7 @@ func (l *link) close() {
 }
 
 var (
-	errSilent   = fmt.Errorf("no sign of life for %v", silence)
+	errSilent   = fmt.Errorf("no sign of life for %v", silenceTimeout)
 	errStopping = errors.New("this node stops")
 )
 
@@ -118,14 +118,14 @@ const goodbyeTime = 250 * time.Millisecond
 // watch hands to lease what the node announces, until the link breaks, the node falls silent,
 // breaks the rules or says goodbye, or ctx ends. When it returns the lease is over and the link ended.
 func (l *link) watch(ctx context.Context, lease *community.Lease) error {
-	err := l.follow(ctx, lease)
+	err := l.runWatch(ctx, lease)
 	l.closed.Store(true)
 	lease.Lost(err) // of no effect after a goodbye
 	l.close()
 	return err
 }
 
-func (l *link) follow(parent context.Context, lease *community.Lease) error {
+func (l *link) runWatch(parent context.Context, lease *community.Lease) error {
 	ctx, cancel := context.WithCancel(parent)
 	var silent atomic.Bool
 	var watchdog sync.WaitGroup
@@ -135,19 +135,19 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 	watchdog.Go(func() { silent.Store(l.awaitSilence(ctx)); cancel() })
 	// The community may end the lease, too.
 	defer context.AfterFunc(lease.Valid(), cancel)()
-	late := time.AfterFunc(silence, cancel)
+	late := time.AfterFunc(silenceTimeout, cancel)
 	late.Stop()
 	defer late.Stop()
 	defer context.AfterFunc(l.calls.Broken(), func() { late.Reset(goodbyeTime) })()
 	stream, err := l.client.Watch(ctx, &pb.WatchRequest{}, grpc.MaxCallRecvMsgSize(maxCatalog))
 	if err != nil {
-		return l.ending(parent, &silent, lease)
+		return l.endReason(parent, &silent, lease)
 	}
 	announced := announcements{link: l, lease: lease, members: map[community.MemberID]struct{}{}}
 	for {
 		event, err := stream.Recv()
 		if err != nil {
-			return l.ending(parent, &silent, lease)
+			return l.endReason(parent, &silent, lease)
 		}
 		if err := announced.apply(event); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (l *link) follow(parent context.Context, lease *community.Lease) error {
 // awaitSilence returns true when no byte came from the node for as long as silence. A heartbeat that waits
 // behind a large answer on a slow link is not missed while the answer comes.
 func (l *link) awaitSilence(ctx context.Context) bool {
-	for left := silence; left > 0; left = silence - l.silence() {
+	for left := silenceTimeout; left > 0; left = silenceTimeout - l.silence() {
 		select {
 		case <-time.After(left):
 		case <-ctx.Done():
@@ -169,9 +169,9 @@ func (l *link) awaitSilence(ctx context.Context) bool {
 	return true
 }
 
-// ending returns why a Watch stream ended without a goodbye. The members of a node that was removed do not come
+// endReason returns why a Watch stream ended without a goodbye. The members of a node that was removed do not come
 // back, so that they have left at once.
-func (l *link) ending(ctx context.Context, silent *atomic.Bool, lease *community.Lease) error {
+func (l *link) endReason(ctx context.Context, silent *atomic.Bool, lease *community.Lease) error {
 	switch {
 	case l.removed.Load():
 		bye := goodbye{identity.ErrRemoved.Error()}
@@ -227,7 +227,7 @@ func (c *announcements) apply(event *pb.CatalogEvent) error {
 	case *pb.CatalogEvent_Revocations:
 		c.link.revocations(c.link.peer.ID, e.Revocations)
 	case *pb.CatalogEvent_Twin:
-		c.link.onTwin(e.Twin)
+		c.link.onDuplicate(e.Twin)
 	case *pb.CatalogEvent_Introductions:
 		c.link.introductions(c.link.peer.ID, c.link.peer.Addr, e.Introductions)
 	case *pb.CatalogEvent_Unlinked:
@@ -271,7 +271,7 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 		return incompatible{l.protocol}
 	}
 	l.calls, err = calls.Open(ctx, l.client, calls.ClientConfig{
-		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silence, PeerSends: d.GetMaxSends(),
+		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silenceTimeout, PeerSends: d.GetMaxSends(),
 		Undelivered: func(u community.DeliveryFailure) {
 			u.Node = l.peer.ID
 			l.undelivered(u)

@@ -32,20 +32,20 @@ func listen(cfg Config) (net.Listener, error) {
 	return l, nil
 }
 
-// door is a listener that lets in no more than a number of connections; others are closed at once.
-type door struct {
+// limitListener is a listener that lets in no more than a number of connections; others are closed at once.
+type limitListener struct {
 	net.Listener
-	room    chan struct{}
-	refused func(addr net.Addr, why error)
-	excuses sync.WaitGroup // connections that are told that there is no room
-	telling chan struct{}  // how many at once
+	slots       chan struct{}
+	onRefused   func(addr net.Addr, why error)
+	rejections  sync.WaitGroup // connections that are told that there is no room
+	rejectSlots chan struct{}  // how many at once
 }
 
-func newDoor(l net.Listener, most int, refused func(net.Addr, error)) *door {
-	return &door{Listener: l, room: make(chan struct{}, most), refused: refused, telling: make(chan struct{}, 8)}
+func newLimitListener(l net.Listener, most int, refused func(net.Addr, error)) *limitListener {
+	return &limitListener{Listener: l, slots: make(chan struct{}, most), onRefused: refused, rejectSlots: make(chan struct{}, 8)}
 }
 
-func (d *door) Accept() (net.Conn, error) {
+func (d *limitListener) Accept() (net.Conn, error) {
 	for {
 		c, err := d.Listener.Accept()
 		if err != nil {
@@ -53,22 +53,22 @@ func (d *door) Accept() (net.Conn, error) {
 		}
 		limitUnsent(c)
 		select {
-		case d.room <- struct{}{}:
-			return &guest{Conn: c, leave: sync.OnceFunc(func() { <-d.room })}, nil
+		case d.slots <- struct{}{}:
+			return &slotConn{Conn: c, release: sync.OnceFunc(func() { <-d.slots })}, nil
 		default:
-			d.refused(c.RemoteAddr(), errFull)
-			d.turnAway(c)
+			d.onRefused(c.RemoteAddr(), errListenerFull)
+			d.reject(c)
 		}
 	}
 }
 
-// turnAway closes a connection, and tells it why unless many are being told.
-func (d *door) turnAway(c net.Conn) {
+// reject closes a connection, and tells it why unless many are being told.
+func (d *limitListener) reject(c net.Conn) {
 	select {
-	case d.telling <- struct{}{}:
-		d.excuses.Go(func() {
-			defer func() { <-d.telling }()
-			sorry(c)
+	case d.rejectSlots <- struct{}{}:
+		d.rejections.Go(func() {
+			defer func() { <-d.rejectSlots }()
+			sendNoRoom(c)
 			c.Close()
 		})
 	default:
@@ -76,83 +76,83 @@ func (d *door) turnAway(c net.Conn) {
 	}
 }
 
-// guest is a connection that makes room when it closes.
-type guest struct {
+// slotConn is a connection that makes room when it closes.
+type slotConn struct {
 	net.Conn
-	leave func()
-	term  *validity // nil until it is proven who it is
-	below *batch    // under Conn, if it is TLS
+	release  func()
+	validity *validity  // nil until it is proven who it is
+	raw      *batchConn // under Conn, if it is TLS
 }
 
-func (g *guest) Write(p []byte) (int, error) {
-	if g.below == nil {
+func (g *slotConn) Write(p []byte) (int, error) {
+	if g.raw == nil {
 		return g.Conn.Write(p)
 	}
-	return g.below.together(g.Conn, p)
+	return g.raw.writeTLS(g.Conn, p)
 }
 
-func (g *guest) Close() error {
-	defer g.leave()
+func (g *slotConn) Close() error {
+	defer g.release()
 	return g.Conn.Close()
 }
 
-// cut closes the connection without the goodbye of TLS, which waits up to 5 s for a node that does not
+// abort closes the connection without the goodbye of TLS, which waits up to 5 s for a node that does not
 // read.
-func (g *guest) cut() {
+func (g *slotConn) abort() {
 	if t, ok := g.Conn.(interface{ NetConn() net.Conn }); ok {
 		t.NetConn().Close()
 	}
 	g.Close()
 }
 
-// crowd knows which connections each identity has.
-type crowd struct {
-	max int
-	mu  sync.Mutex
-	of  map[identity.NodeID][]*guest // guarded by mu
+// connTable knows which connections each identity has.
+type connTable struct {
+	max    int
+	mu     sync.Mutex
+	byNode map[identity.NodeID][]*slotConn // guarded by mu
 }
 
 // admit takes one more connection of id, unless it has enough. Closing what it returns makes room.
-func (c *crowd) admit(id identity.NodeID, conn net.Conn, below *batch) (*guest, bool) {
+func (c *connTable) admit(id identity.NodeID, conn net.Conn, below *batchConn) (*slotConn, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.of[id]) >= c.max {
+	if len(c.byNode[id]) >= c.max {
 		return nil, false
 	}
-	g := &guest{Conn: conn, below: below, term: new(validity)}
-	g.leave = sync.OnceFunc(func() {
+	g := &slotConn{Conn: conn, raw: below, validity: new(validity)}
+	g.release = sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.of[id] = slices.DeleteFunc(c.of[id], func(o *guest) bool { return o == g })
-		if len(c.of[id]) == 0 {
-			delete(c.of, id)
+		c.byNode[id] = slices.DeleteFunc(c.byNode[id], func(o *slotConn) bool { return o == g })
+		if len(c.byNode[id]) == 0 {
+			delete(c.byNode, id)
 		}
 	})
-	c.of[id] = append(c.of[id], g)
+	c.byNode[id] = append(c.byNode[id], g)
 	return g, true
 }
 
 // silence is how long no byte came from the node, over link or over a connection that it had open here
 // when link was heard last: they share a network path, on which the bulk of one delays the heartbeats of
 // the other. A newer connection says nothing about link's path.
-func (c *crowd) silence(id identity.NodeID, link *batch) time.Duration {
+func (c *connTable) silence(id identity.NodeID, link *batchConn) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own := link.silence()
 	least := own
-	for _, g := range c.of[id] {
-		if time.Since(g.below.opened) > own {
-			least = min(least, g.below.silence())
+	for _, g := range c.byNode[id] {
+		if time.Since(g.raw.opened) > own {
+			least = min(least, g.raw.silence())
 		}
 	}
 	return least
 }
 
 // all returns the connections that satisfy want.
-func (c *crowd) all(want func(identity.NodeID, *guest) bool) (out []*guest) {
+func (c *connTable) all(want func(identity.NodeID, *slotConn) bool) (out []*slotConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, all := range c.of {
+	for id, all := range c.byNode {
 		for _, g := range all {
 			if want(id, g) {
 				out = append(out, g)
@@ -168,12 +168,12 @@ type caller struct {
 	addr string
 	name atomic.Pointer[string] // as it said in Describe; proves nothing
 	// watches are the Watch streams open over the connection: each costs a subscription.
-	watches atomic.Int32
-	run     atomic.Pointer[pb.Run] // as it said in Describe
-	term    *validity
+	watches  atomic.Int32
+	run      atomic.Pointer[pb.Run] // as it said in Describe
+	validity *validity
 	// recipient is for an authority that the caller is about to send.
 	recipient atomic.Pointer[identity.Recipient]
-	twin      atomic.Pointer[pb.Run] // to be told of
+	duplicate atomic.Pointer[pb.Run] // to be told of
 	port      atomic.Uint32          // at which it can be dialled, as it said in Describe; 0 = none
 	calls     calls.Connection
 }

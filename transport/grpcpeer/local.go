@@ -18,7 +18,7 @@ type local struct {
 	cfg        Config
 	self       community.NodeID
 	run        *identity.Run
-	listener   *door
+	listener   *limitListener
 	links      *links
 	introduced *introduced.Source
 	records    *records
@@ -30,11 +30,11 @@ type local struct {
 
 // refuseConnection counts and reports a connection that came in and was refused.
 func (n *local) refuseConnection(from net.Addr, why error) {
-	var crowded tooMany
-	errors.As(why, &crowded)
-	n.refusals.add(reasonOf(why), crowded.node)
+	var tooMany tooManyConns
+	errors.As(why, &tooMany)
+	n.refusals.add(reasonOf(why), tooMany.node)
 	// Without the port: each try has one of its own.
-	n.records.unproven(hostOf(from), fmt.Sprintf("it connected here and was refused: %v", why))
+	n.records.reportUnproven(hostOf(from), fmt.Sprintf("it connected here and was refused: %v", why))
 }
 
 // backOff returns the pause after so many failures in a row: first, doubled with each further failure up to max,

@@ -18,7 +18,7 @@ import (
 )
 
 // Network connects a community to those of other nodes. Make it with New, give it to a community,
-// whose Run runs it, and hint at nodes with Sight.
+// whose Run runs it, and add hints with AddHint.
 type Network struct {
 	*local
 	candidates *candidates
@@ -26,8 +26,8 @@ type Network struct {
 	reverser   *reverser
 	server     *server
 	grpc       *grpc.Server
-	gate       *gate      // nil unless of a cluster
-	fatal      chan error // ends Run
+	join       *joinServer // nil unless of a cluster
+	fatal      chan error  // ends Run
 	started    atomic.Bool
 
 	endSearch, endLife context.CancelFunc
@@ -46,35 +46,35 @@ func New(cfg Config) (*Network, error) {
 	}
 	id := cfg.Identity.ID()
 	n := &local{cfg: cfg, self: id, run: cfg.Identity.NewRun(), links: newLinks(id), introduced: introduced.New(id), refusals: newRefusals(),
-		records: &records{report: cfg.Report, log: cfg.Logger, of: map[string]*record{}}}
-	for id, addr := range cfg.Met {
+		records: &records{report: cfg.Report, log: cfg.Logger, byKey: map[string]*record{}}}
+	for id, addr := range cfg.KnownAddrs {
 		n.introduced.AddSelf(id, addr, false)
 	}
 	w := &Network{local: n, fatal: make(chan error, 1)}
 	n.search, w.endSearch = context.WithCancel(context.Background())
 	n.life, w.endLife = context.WithCancel(context.Background())
-	n.listener = newDoor(listener, cfg.Limits.Connections, n.refuseConnection)
-	w.gate = newGate(cfg, listener.Addr(), n.refusals)
-	doors := newAdmission(cfg.Identity, cfg.Limits, w.gate, n.refuseConnection)
+	n.listener = newLimitListener(listener, cfg.Limits.Connections, n.refuseConnection)
+	w.join = newJoinServer(cfg, listener.Addr(), n.refusals)
+	admission := newAdmission(cfg.Identity, cfg.Limits, w.join, n.refuseConnection)
 
-	twins := &twins{local: n, fatal: w.fatal}
-	w.renewal = &renewal{local: n, crowd: doors.crowd}
-	dial := newDialer(n, doors.crowd, twins, w.renewal)
+	duplicates := &duplicates{local: n, fatal: w.fatal}
+	w.renewal = &renewal{local: n, conns: admission.conns}
+	dial := newDialer(n, admission.conns, duplicates, w.renewal)
 	w.candidates = newCandidates(n, dial)
-	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newHandover(listener.Addr()), offered: map[community.NodeID]*offered{}}
-	w.candidates.offers = w.reverser.offers
-	doors.reversed = w.reverser.accept
-	w.server = newServer(n, twins, w.renewal, w.candidates)
+	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newConnListener(listener.Addr()), offered: map[community.NodeID]*offered{}}
+	w.candidates.offers = w.reverser.offerLoop
+	admission.onReversed = w.reverser.accept
+	w.server = newServer(n, duplicates, w.renewal, w.candidates)
 	dial.undelivered = func(u community.DeliveryFailure) { w.server.Host.ReportUndelivered(u) }
-	twins.alarm = w.server.alarm
-	w.grpc = newGRPC(w.server, doors, &oversized{n.refusals, n.records.add, cfg.Limits.Message + calls.EnvelopeRoom})
+	duplicates.alarm = w.server.alarmDuplicates
+	w.grpc = newGRPC(w.server, admission, &oversized{n.refusals, n.records.add, cfg.Limits.Message + calls.EnvelopeRoom})
 	return w, nil
 }
 
 // Addr is where other nodes reach this one.
 func (n *Network) Addr() net.Addr { return n.listener.Addr() }
 
-// Run serves host and connects to the nodes that Sight was told of, until ctx ends. Then it says
+// Run serves host and connects to the nodes of its hints (AddHint), until ctx ends. Then it says
 // goodbye to the nodes that watch, lets calls finish for a second, and returns when all it started has ended.
 // It is called once.
 func (n *Network) Run(ctx context.Context, host community.Host) error {
@@ -85,13 +85,13 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	served := make(chan error, 1)
 	var serving sync.WaitGroup
 	serving.Go(func() { served <- n.grpc.Serve(n.listener) })
-	if n.gate != nil {
-		serving.Go(func() { _ = n.gate.grpc.Serve(n.gate) }) // ends when the gate is closed, with nothing to say
+	if n.join != nil {
+		serving.Go(func() { _ = n.join.grpc.Serve(n.join) }) // ends when the gate is closed, with nothing to say
 	}
 	serving.Go(func() { _ = n.grpc.Serve(n.reverser.accepted) }) // ends with the server, with nothing to say
-	serving.Go(func() { n.renewal.guard(n.search) })
+	serving.Go(func() { n.renewal.enforceRemovals(n.search) })
 	serving.Go(func() { n.renewal.run(n.search) })
-	n.candidates.begin(host)
+	n.candidates.start(host)
 
 	var err error
 	select {
@@ -102,17 +102,17 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	}
 	// Every Watch that serves another node says goodbye now, and no more candidates are taken.
 	n.candidates.stop(n.endSearch)
-	if n.gate != nil {
-		n.gate.Close()
-		n.gate.grpc.Stop()
+	if n.join != nil {
+		n.join.Close()
+		n.join.grpc.Stop()
 	}
 	late := time.AfterFunc(drainTime, n.grpc.Stop)
 	n.grpc.GracefulStop()
 	late.Stop()
 	serving.Wait()
-	n.listener.excuses.Wait()
+	n.listener.rejections.Wait()
 	n.endLife()
-	n.candidates.pursuits.Wait()
+	n.candidates.loops.Wait()
 	return err
 }
 
@@ -143,20 +143,20 @@ func (n *Network) Tell(node community.NodeID, call community.Call) error {
 	return l.calls.Tell(call)
 }
 
-// Sight takes a hint that a node may be at some addresses, or is there no more. It returns at once.
+// AddHint takes a hint that a node may be at some addresses, or is there no more. It returns at once.
 // A hint never closes or redirects a connection, and no more than Limits.Candidates are kept. A hint that this
 // node itself is somewhere else is looked into, seldom: another machine may have a copy of its key.
-func (n *Network) Sight(hint discovery.Candidate) { n.candidates.sight(hint) }
+func (n *Network) AddHint(hint discovery.Candidate) { n.candidates.add(hint) }
 
 // Introduced returns the discovery source of the nodes that others have introduced, and of those that have
-// called this one. A discovery.Roster runs it, whose candidates go to Sight.
+// called this one. A discovery.Roster runs it, whose candidates go to AddHint.
 func (n *Network) Introduced() discovery.Source { return n.introduced }
 
 // Refusals returns how many connections and messages of a node were refused here before they came to a
 // community; of this node's own id, of all nodes together.
 func (n *Network) Refusals(node community.NodeID) map[Reason]uint64 {
 	if node == n.self {
-		return n.refusals.all()
+		return n.refusals.totals()
 	}
-	return n.refusals.of(node)
+	return n.refusals.forNode(node)
 }

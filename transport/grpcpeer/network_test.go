@@ -65,8 +65,8 @@ func meet(t *testing.T, l *lan, tune ...func(*grpcpeer.Config)) (a, b *home) {
 	t.Helper()
 	sa, sb := l.add("a", tune...), l.add("b", tune...)
 	a, b = sa.live("a"), sb.live("b")
-	sa.network.Sight(sb.hint())
-	sb.network.Sight(sa.hint())
+	sa.network.AddHint(sb.hint())
+	sb.network.AddHint(sa.hint())
 	a.finds(b.id)
 	b.finds(a.id)
 	return a, b
@@ -147,7 +147,7 @@ func TestANodeThatNeverSaysAnythingIsLost(t *testing.T) {
 		var seen events
 		sa := l.add("a", reporting(&seen))
 		sa.live("a")
-		sa.network.Sight(l.lies("eve", func(id *identity.Identity) *liar { return &liar{describe: honest(id)} }).hint())
+		sa.network.AddHint(l.lies("eve", func(id *identity.Identity) *liar { return &liar{describe: honest(id)} }).hint())
 		time.Sleep(3100 * time.Millisecond)
 		if c, g := seen.count(grpcpeer.Connected), seen.count(grpcpeer.Lost); c != 2 || g != 1 {
 			t.Errorf("connected %d times and lost %d times in 3.1 s, want 2 and 1", c, g)
@@ -201,7 +201,7 @@ func TestAGoodbyeIsHeardAtOnceAndTheNodeMayReturn(t *testing.T) {
 		}
 		sb := l.add("b")
 		sb.live("b")
-		a.network.Sight(sb.hint())
+		a.network.AddHint(sb.hint())
 		a.finds(b.id)
 	})
 }
@@ -226,9 +226,9 @@ func TestANodeHasOneConnectionWhateverAddressesItHas(t *testing.T) {
 		var seen events
 		sa, sb := l.add("a", reporting(&seen)), l.add("b")
 		a, b := sa.live("a"), sb.live("b")
-		sa.network.Sight(sb.hint())
-		sa.network.Sight(discovery.Candidate{Key: "static", Addrs: []netip.AddrPort{sb.addr}})
-		sa.network.Sight(discovery.Candidate{Key: "static 2", Addrs: []netip.AddrPort{{}, sb.addr}})
+		sa.network.AddHint(sb.hint())
+		sa.network.AddHint(discovery.Candidate{Key: "static", Addrs: []netip.AddrPort{sb.addr}})
+		sa.network.AddHint(discovery.Candidate{Key: "static 2", Addrs: []netip.AddrPort{{}, sb.addr}})
 		a.finds(b.id)
 		time.Sleep(time.Hour)
 		if got := seen.count(grpcpeer.Connected); got != 1 {
@@ -239,7 +239,7 @@ func TestANodeHasOneConnectionWhateverAddressesItHas(t *testing.T) {
 			t.Errorf("nodes are %+v, want self and b", nodes)
 		}
 		// When the candidate that holds the connection goes, another one takes over.
-		sa.network.Sight(discovery.Candidate{Key: string(b.id), Node: string(b.id), Gone: true})
+		sa.network.AddHint(discovery.Candidate{Key: string(b.id), Node: string(b.id), Gone: true})
 		time.Sleep(time.Minute)
 		if got := seen.count(grpcpeer.Lost); got != 0 || !available(a.Members(), b.id) {
 			t.Errorf("a forged goodbye of discovery ended the connection")
@@ -254,13 +254,13 @@ func TestAGoneCandidateIsDialledNoMore(t *testing.T) {
 		sa := l.add("a", reporting(&seen))
 		a := sa.live("a")
 		nobody := discovery.Candidate{Key: "nobody", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}}
-		sa.network.Sight(nobody)
+		sa.network.AddHint(nobody)
 		time.Sleep(time.Minute)
 		if got := seen.count(grpcpeer.Unreachable); got < 12 || got > 40 {
 			t.Errorf("%d dials in a minute, want a back-off from 100 ms to 4 s", got)
 		}
 		nobody.Gone = true
-		sa.network.Sight(nobody)
+		sa.network.AddHint(nobody)
 		synctest.Wait()
 		before := seen.count(grpcpeer.Unreachable)
 		time.Sleep(time.Hour)
@@ -280,12 +280,12 @@ func TestANewSightingEndsTheWait(t *testing.T) {
 		a := sa.live("a")
 		later := l.add("b") // its address is known, but it is not there yet
 		close(later.dead)
-		sa.network.Sight(later.hint())
+		sa.network.AddHint(later.hint())
 		time.Sleep(time.Hour)
 		sb := l.add("b")
 		b := sb.live("b")
 		began := time.Now()
-		sa.network.Sight(sb.hint())
+		sa.network.AddHint(sb.hint())
 		a.finds(b.id)
 		if took := time.Since(began); took > 150*time.Millisecond {
 			t.Errorf("it took %v after the new sighting", took)
@@ -306,7 +306,7 @@ func TestAFloodOfHintsIsBounded(t *testing.T) {
 		sa := l.add("a", func(c *grpcpeer.Config) { c.Dial = slow })
 		a := sa.live("a")
 		for i := range 20000 {
-			sa.network.Sight(discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"}, Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+			sa.network.AddHint(discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"}, Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
 		}
 		time.Sleep(10 * time.Second)
 		if got := len(a.network.Nodes()); got > 4097 {
@@ -316,7 +316,7 @@ func TestAFloodOfHintsIsBounded(t *testing.T) {
 			t.Errorf("%d dials at once, want 8", got)
 		}
 		// Those that were dialled in vain make room.
-		sa.network.Sight(discovery.Candidate{Key: "late", Node: "late", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+		sa.network.AddHint(discovery.Candidate{Key: "late", Node: "late", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
 		time.Sleep(time.Minute)
 		if got := len(a.network.Nodes()); got > 4097 {
 			t.Errorf("%d candidates are kept, want 4096 and self", got)
@@ -336,12 +336,12 @@ func TestWithdrawnHintsLeaveTheDialQueue(t *testing.T) {
 		a := sa.live("a")
 		for i := range 2000 {
 			c := discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"}, Addrs: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i)}), 9)}}
-			sa.network.Sight(c)
+			sa.network.AddHint(c)
 			c.Gone = true
 			if i%2 == 0 { // some wait for their turn before they are withdrawn
 				synctest.Wait()
 			}
-			sa.network.Sight(c)
+			sa.network.AddHint(c)
 		}
 		synctest.Wait()
 		if got := len(a.network.Nodes()); got != 1 {
@@ -363,9 +363,9 @@ func TestHintsThatPointElsewhereAreNotDialled(t *testing.T) {
 		})
 		a := sa.live("a")
 		for i, addr := range []string{"192.0.2.7:443", "0.0.0.0:80", "127.0.0.1:0", "[ff02::1]:7946", "[2001:db8::1]:7946"} {
-			sa.network.Sight(discovery.Candidate{Key: fmt.Sprint(i), Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}})
+			sa.network.AddHint(discovery.Candidate{Key: fmt.Sprint(i), Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}})
 		}
-		sa.network.Sight(discovery.Candidate{Key: "bad", Node: "../../etc", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+		sa.network.AddHint(discovery.Candidate{Key: "bad", Node: "../../etc", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
 		time.Sleep(10 * time.Minute)
 		if got := dials.Load(); got != 0 {
 			t.Errorf("%d dials, want none", got)
@@ -418,7 +418,7 @@ func TestWrongNodesAreRefusedWithTheReason(t *testing.T) {
 				var seen events
 				sa := l.add("a", reporting(&seen))
 				a := sa.live("a")
-				sa.network.Sight(c.put(l, sa))
+				sa.network.AddHint(c.put(l, sa))
 				time.Sleep(45 * time.Second)
 				if s, ok := a.status("", c.state); !ok || !strings.Contains(s.Why, c.why) {
 					t.Errorf("nodes are %+v, want one %s with %q", a.network.Nodes(), c.state, c.why)
@@ -445,7 +445,7 @@ func TestAServerThatRefusesTheClientIsUnderstood(t *testing.T) {
 		s := l.servesTLS(id, tls, &liar{describe: honest(id)})
 		sa := l.add("a")
 		a := sa.live("a")
-		sa.network.Sight(s.hint())
+		sa.network.AddHint(s.hint())
 		time.Sleep(time.Second)
 		if st, ok := a.status("", grpcpeer.StateRefused); !ok || !strings.Contains(st.Why, "rejected this node's certificate") {
 			t.Errorf("nodes are %+v, want one refused because it rejected the certificate", a.network.Nodes())
@@ -470,7 +470,7 @@ func TestOnlyTheNodesOwnMembersAreBelieved(t *testing.T) {
 				Capabilities: []*pb.Capability{nil, {}},
 			}}}}}
 		})
-		sa.network.Sight(liar.hint())
+		sa.network.AddHint(liar.hint())
 		time.Sleep(time.Second)
 		all := a.Members()
 		if len(all) != 1 || all[0].ID != community.MemberID(good) {
@@ -492,7 +492,7 @@ func TestANodeThatAnnouncesWithoutEndIsRefused(t *testing.T) {
 			}
 			return lie
 		})
-		sa.network.Sight(liar.hint())
+		sa.network.AddHint(liar.hint())
 		time.Sleep(2 * time.Second)
 		if s, ok := a.status("", grpcpeer.StateRefused); !ok || !strings.Contains(s.Why, "over 16384 members") {
 			t.Errorf("nodes are %+v, want one refused", a.network.Nodes())
@@ -610,8 +610,8 @@ func TestNodesMeetAfterTheirFirstCertificatesEnded(t *testing.T) {
 		sa, sb := l.add("a"), l.add("b")
 		a, b := sa.live("a"), sb.live("b")
 		time.Sleep(20 * 24 * time.Hour)
-		sa.network.Sight(sb.hint())
-		sb.network.Sight(sa.hint())
+		sa.network.AddHint(sb.hint())
+		sb.network.AddHint(sa.hint())
 		a.finds(b.id)
 		b.finds(a.id)
 	})
@@ -648,9 +648,9 @@ func TestANetworkThatOthersReachNeedsACluster(t *testing.T) {
 func TestSightNeverBlocks(t *testing.T) {
 	l := newLAN(t)
 	s := l.add("a")
-	s.network.Sight(discovery.Candidate{})
-	s.network.Sight(discovery.Candidate{Key: "x", Gone: true})
-	s.network.Sight(s.hint())
+	s.network.AddHint(discovery.Candidate{})
+	s.network.AddHint(discovery.Candidate{Key: "x", Gone: true})
+	s.network.AddHint(s.hint())
 	if got := len(s.network.Nodes()); got != 1 {
 		t.Errorf("%d nodes, want self only", got)
 	}

@@ -137,7 +137,7 @@ func TestACallToAKilledProcessFailsAtOnce(t *testing.T) {
 	}
 	l := newLAN(t)
 	a, c := l.onLoopback("a"), l.child()
-	a.network.Sight(c.hint)
+	a.network.AddHint(c.hint)
 	node := community.NodeID(c.hint.Node)
 	a.finds(node)
 	called := make(chan error, 1)
@@ -172,7 +172,7 @@ func TestAFrozenProcessComesBack(t *testing.T) {
 			}
 		}
 	}), l.child()
-	a.network.Sight(c.hint)
+	a.network.AddHint(c.hint)
 	node := community.NodeID(c.hint.Node)
 	a.finds(node)
 	frozen := time.Now()

@@ -19,12 +19,12 @@ import (
 // that are linked, and closes the connections of nodes that were removed or whose certificates have ended.
 type renewal struct {
 	*local
-	crowd *crowd
+	conns *connTable
 }
 
-// addLists takes lists of removed nodes from another node. A list that is not signed by the authority changes
+// addRevocations takes lists of removed nodes from another node. A list that is not signed by the authority changes
 // nothing.
-func (n *renewal) addLists(from community.NodeID, lists ...*pb.Revocations) {
+func (n *renewal) addRevocations(from community.NodeID, lists ...*pb.Revocations) {
 	for _, list := range lists[:min(len(lists), maxLists)] {
 		if _, err := n.cfg.Identity.Revocations().Update(list); err != nil {
 			n.cfg.Logger.Warn("list of removed nodes", "from", from, "err", err)
@@ -35,8 +35,8 @@ func (n *renewal) addLists(from community.NodeID, lists ...*pb.Revocations) {
 // maxLists is how many lists one message may bring: more than a node keeps.
 const maxLists = 16
 
-// listsOf returns the valid lists of removed nodes, the newest apart from the others.
-func listsOf(id *identity.Identity) (newest *pb.Revocations, more []*pb.Revocations) {
+// revocationLists returns the valid lists of removed nodes, the newest apart from the others.
+func revocationLists(id *identity.Identity) (newest *pb.Revocations, more []*pb.Revocations) {
 	all, _ := id.Revocations().Lists()
 	if len(all) == 0 {
 		return nil, nil
@@ -44,15 +44,15 @@ func listsOf(id *identity.Identity) (newest *pb.Revocations, more []*pb.Revocati
 	return all[0], all[1:]
 }
 
-// clusterNews is what one watcher is told of the cluster.
-type clusterNews struct {
+// clusterFeed is what one watcher is told of the cluster.
+type clusterFeed struct {
 	identity *identity.Identity
 	sent     map[string]bool // signatures of lists
 	holds    bool            // this node holds the authority, and the watcher knows
 }
 
-// due returns the events that were not sent before, and a context that ends with the next list.
-func (b *clusterNews) due() (events []*pb.CatalogEvent, changed context.Context) {
+// events returns the events that were not sent before, and a context that ends with the next list.
+func (b *clusterFeed) events() (events []*pb.CatalogEvent, changed context.Context) {
 	lists, changed := b.identity.Revocations().Lists()
 	if !b.holds && b.identity.Cluster() != nil {
 		b.holds = true
@@ -69,15 +69,15 @@ func (b *clusterNews) due() (events []*pb.CatalogEvent, changed context.Context)
 	return events, changed
 }
 
-// guard closes the connections of nodes as they are removed, until ctx ends. Handshakes look at the list
+// enforceRemovals closes the connections of nodes as they are removed, until ctx ends. Handshakes look at the list
 // by themselves.
-func (n *renewal) guard(ctx context.Context) {
+func (n *renewal) enforceRemovals(ctx context.Context) {
 	reported := false
 	for {
 		revoked := n.cfg.Identity.Revocations()
 		_, changed := revoked.Current()
-		for _, g := range n.crowd.all(func(id identity.NodeID, _ *guest) bool { return revoked.Has(id) }) {
-			g.cut()
+		for _, g := range n.conns.all(func(id identity.NodeID, _ *slotConn) bool { return revoked.Has(id) }) {
+			g.abort()
 		}
 		for l := range n.links.all() {
 			l.closeIfRemoved(revoked)
@@ -98,12 +98,12 @@ func (n *renewal) guard(ctx context.Context) {
 // closeIfRemoved ends the link when its node was removed.
 func (l *link) closeIfRemoved(revoked *identity.Revocations) {
 	if revoked.Has(identity.NodeID(l.peer.ID)) && !l.removed.Swap(true) {
-		l.cut()
+		l.abort()
 	}
 }
 
-// cut ends the link at once: its Watch stream fails, and with it the lease and the calls.
-func (l *link) cut() {
+// abort ends the link at once: its Watch stream fails, and with it the lease and the calls.
+func (l *link) abort() {
 	l.closed.Store(true)
 	l.raw.Close()
 }
@@ -169,7 +169,7 @@ func (n *renewal) renewFrom(ctx context.Context, l *link) error {
 	if err != nil {
 		return err
 	}
-	reply, err := pb.NewJoinClient(l.grpc).Renew(ctx, request, grpc.MaxCallRecvMsgSize(joinSize))
+	reply, err := pb.NewJoinClient(l.grpc).Renew(ctx, request, grpc.MaxCallRecvMsgSize(maxJoinMessage))
 	if err != nil {
 		return joinError(err)
 	}

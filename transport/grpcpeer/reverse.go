@@ -38,7 +38,7 @@ type reverser struct {
 	*local
 	dialer     *dialer
 	candidates *candidates
-	accepted   handover // the connections that this node opened in order to be called over them
+	accepted   connListener // the connections that this node opened in order to be called over them
 
 	mu      sync.Mutex
 	offered map[community.NodeID]*offered // the newest for each node; guarded by mu
@@ -46,29 +46,29 @@ type reverser struct {
 
 // accept makes a connection that its other end opened in order to be called this node's link to it. On an error
 // the caller closes the connection.
-func (n *reverser) accept(conn net.Conn, below *batch, state tls.ConnectionState) error {
-	who, err := identity.PeerOf(state)
+func (n *reverser) accept(conn net.Conn, below *batchConn, state tls.ConnectionState) error {
+	remote, err := identity.PeerOf(state)
 	switch {
 	case err != nil:
 		return err
-	case who.ID == n.self:
+	case remote.ID == n.self:
 		return errSelf
-	case !n.links.reserve(who.ID):
+	case !n.links.reserve(remote.ID):
 		return errLinked
 	}
-	if err := n.candidates.start(func() { n.reverse(who.ID, newWire(conn, below), state) }); err != nil {
-		n.links.release(who.ID)
+	if err := n.candidates.goLoop(func() { n.reverse(remote.ID, newLinkConn(conn, below), state) }); err != nil {
+		n.links.release(remote.ID)
 		return err
 	}
 	return nil
 }
 
 // reverse greets the node over the connection that it opened, and keeps the link until it ends.
-func (n *reverser) reverse(id community.NodeID, w *wire, state tls.ConnectionState) {
+func (n *reverser) reverse(id community.NodeID, w *linkConn, state tls.ConnectionState) {
 	ctx, cancel := context.WithTimeout(n.search, handshakeTimeout)
-	l, err := n.dialer.meet(ctx, w, state, netip.AddrPort{}, n.cfg.Identity.NotAfter())
+	l, err := n.dialer.establish(ctx, w, state, netip.AddrPort{}, n.cfg.Identity.NotAfter())
 	cancel()
-	k := &candidate{claimed: id, kick: make(chan struct{}, 1)} // of no hint; it is not dialled
+	k := &candidate{claimed: id, changed: make(chan struct{}, 1)} // of no hint; it is not dialled
 	var other *link
 	if err == nil {
 		other = n.candidates.adopt(k, l)
@@ -83,13 +83,13 @@ func (n *reverser) reverse(id community.NodeID, w *wire, state tls.ConnectionSta
 	case other != nil: // it was dialled meanwhile
 		l.close()
 	default:
-		n.candidates.hold(k, l)
+		n.candidates.runLink(k, l)
 	}
 }
 
-// offers opens a connection for the node of l to call this one over, each time that it says that it has none,
+// offerLoop opens a connection for the node of l to call this one over, each time that it says that it has none,
 // until ctx ends.
-func (n *reverser) offers(ctx context.Context, l *link) {
+func (n *reverser) offerLoop(ctx context.Context, l *link) {
 	tries := 0
 	var last time.Time
 	for {
@@ -128,7 +128,7 @@ func (n *reverser) offer(ctx context.Context, l *link) error {
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", l.addr, err)
 	}
-	below := newBatch(raw)
+	below := newBatchConn(raw)
 	conn := tls.Client(below, n.cfg.Identity.ReverseClientTLS(l.peer.ID))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
@@ -138,9 +138,9 @@ func (n *reverser) offer(ctx context.Context, l *link) error {
 }
 
 // serve hands a connection to the server, and cuts the one that the node had before.
-func (n *reverser) serve(ctx context.Context, id community.NodeID, conn *tls.Conn, below *batch) error {
-	o := &offered{Conn: conn, below: below}
-	o.leave = func() {
+func (n *reverser) serve(ctx context.Context, id community.NodeID, conn *tls.Conn, below *batchConn) error {
+	o := &offered{Conn: conn, raw: below}
+	o.release = func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.offered[id] == o {
@@ -157,7 +157,7 @@ func (n *reverser) serve(ctx context.Context, id community.NodeID, conn *tls.Con
 	err := n.accepted.send(ctx, o)
 	if err != nil {
 		o.NetConn().Close()
-		o.leave()
+		o.release()
 	}
 	return err
 }
@@ -165,12 +165,12 @@ func (n *reverser) serve(ctx context.Context, id community.NodeID, conn *tls.Con
 // offered is a connection that this node opened, whose handshake is done, and over which it serves.
 type offered struct {
 	*tls.Conn
-	below *batch
-	leave func()
+	raw     *batchConn
+	release func()
 }
 
 func (o *offered) Close() error {
-	defer o.leave()
+	defer o.release()
 	return o.Conn.Close()
 }
 

@@ -24,7 +24,7 @@ func behind(t *testing.T, l *lan, tune ...func(*grpcpeer.Config)) (a, b *home, s
 	sb = l.add("b", tune...)
 	sb.shuts(true)
 	a, b = sa.live("a"), sb.live("b")
-	sb.network.Sight(sa.hint())
+	sb.network.AddHint(sa.hint())
 	return a, b, sb
 }
 
@@ -117,7 +117,7 @@ func TestAReversedLinkEndsAsOthersDo(t *testing.T) {
 		again := l.add("b")
 		again.shuts(true)
 		b = again.live("b")
-		again.network.Sight(l.all[0].hint())
+		again.network.AddHint(l.all[0].hint())
 		a.finds(b.id)
 		killed := time.Now()
 		l.Kill(sb.id)
@@ -219,7 +219,7 @@ func TestOffersWithoutEndAreBounded(t *testing.T) {
 		sb := l.add("b")
 		sb.shuts(true)
 		b := sb.live("b")
-		sb.network.Sight(sa.hint())
+		sb.network.AddHint(sa.hint())
 		a.finds(b.id)
 		time.Sleep(time.Minute)
 		if _, ok := a.status(eve.ID(), grpcpeer.StateConnected); ok || len(a.Members()) != 1 {
@@ -236,7 +236,7 @@ func TestAnOfferThatIsNotNeededIsClosed(t *testing.T) {
 		sa := l.add("a", reporting(&seen))
 		sb := l.add("b")
 		a, b := sa.live("a"), sb.live("b")
-		sa.network.Sight(sb.hint())
+		sa.network.AddHint(sb.hint())
 		a.finds(b.id)
 		for range 3 {
 			raw, err := sa.listener.Dial(t.Context())
@@ -274,7 +274,7 @@ func TestWhoNeverTakesAnOfferIsOfferedFew(t *testing.T) {
 			c.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) { dials.Add(1); return dial(ctx, to) }
 		})
 		a := sa.live("a")
-		sa.network.Sight(liar.hint())
+		sa.network.AddHint(liar.hint())
 		time.Sleep(5 * time.Minute)
 		if got := dials.Load(); got < 10 || got > 30 {
 			t.Errorf("%d connections in 5 minutes, want some, 15s apart in the end", got)
@@ -291,7 +291,7 @@ func TestARemovedNodeIsCalledNoMore(t *testing.T) {
 		sa, sb := l.add(seed), l.add("b")
 		sb.shuts(true)
 		a, b := sa.live(seed), sb.live("b")
-		sb.network.Sight(sa.hint())
+		sb.network.AddHint(sa.hint())
 		a.finds(b.id)
 		if err := l.cluster.Remove(b.id); err != nil {
 			t.Fatal(err)
@@ -312,7 +312,7 @@ func TestANodeThatOnlyDialsOutIsCalledOverSockets(t *testing.T) {
 	l := newLAN(t)
 	a := l.onLoopback("a")
 	b := l.onLoopback("b")
-	b.network.Sight(hintOf(a)) // and nobody runs a's source of introductions
+	b.network.AddHint(hintOf(a)) // and nobody runs a's source of introductions
 	b.finds(a.id)
 	a.finds(b.id)
 	b.offers("echo", echo)

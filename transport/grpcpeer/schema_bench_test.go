@@ -23,7 +23,7 @@ func BenchmarkInvokeWithSchemas(b *testing.B) {
 	if err := other.Offer(checked, echo); err != nil {
 		b.Fatal(err)
 	}
-	a.network.Sight(hintOf(other))
+	a.network.AddHint(hintOf(other))
 	a.sees("the capability", func([]community.Member) bool { return len(a.WhoProvides("checked")) == 1 })
 	for _, size := range []struct {
 		name string

@@ -26,15 +26,15 @@ import (
 type server struct {
 	calls.Server
 	*local
-	twins      *twins
+	duplicates *duplicates
 	renewal    *renewal
 	candidates *candidates
 	watching   sync.Map // *caller -> nothing
 }
 
-func newServer(n *local, t *twins, r *renewal, c *candidates) *server {
+func newServer(n *local, t *duplicates, r *renewal, c *candidates) *server {
 	l := n.cfg.Limits
-	return &server{local: n, twins: t, renewal: r, candidates: c, Server: calls.Server{
+	return &server{local: n, duplicates: t, renewal: r, candidates: c, Server: calls.Server{
 		Name: n.cfg.Name, MaxMessage: l.Message, MaxCalls: int(l.Streams), MaxDeadline: l.MaxDeadline, Logger: n.cfg.Logger,
 		Caller: func(ctx context.Context) (calls.Caller, bool) { return callerOf(ctx) },
 	}}
@@ -63,25 +63,25 @@ func newGRPC(s *server, creds *admission, sizes *oversized) *grpc.Server {
 	)
 	pb.RegisterPeerServer(g, s)
 	if cfg.Identity.Authority() != identity.Local {
-		pb.RegisterJoinServer(g, &renewDesk{self: cfg.Identity, log: cfg.Logger})
+		pb.RegisterJoinServer(g, &renewService{self: cfg.Identity, log: cfg.Logger})
 	}
-	pb.RegisterTrustServer(g, &trustDesk{cfg: cfg, report: s.records.add})
+	pb.RegisterTrustServer(g, &trustService{cfg: cfg, report: s.records.add})
 	return g
 }
 
 func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeDescriptor, error) {
-	who, ok := callerOf(ctx)
+	remote, ok := callerOf(ctx)
 	if !ok {
 		return nil, calls.ToStatus(community.ErrDenied)
 	}
 	name := clean(r.GetName())
-	who.name.Store(&name)
-	if err := s.twins.admit(ctx, who, r.GetRun()); err != nil {
+	remote.name.Store(&name)
+	if err := s.duplicates.checkCaller(ctx, remote, r.GetRun()); err != nil {
 		return nil, err
 	}
-	s.renewal.addLists(who.ID, append(r.GetMoreRevocations(), r.GetRevocations())...)
-	s.called(who, r.GetPort())
-	removed, more := listsOf(s.cfg.Identity)
+	s.renewal.addRevocations(remote.ID, append(r.GetMoreRevocations(), r.GetRevocations())...)
+	s.recordPort(remote, r.GetPort())
+	removed, more := revocationLists(s.cfg.Identity)
 	return &pb.NodeDescriptor{
 		Revocations:     removed,
 		MoreRevocations: more,
@@ -111,22 +111,22 @@ func (c *caller) Connection() *calls.Connection { return &c.calls }
 // Watch tells one other node about this one until either stops. When the watcher is too slow, its
 // bounded subscription marks a gap, and it gets a fresh snapshot instead of what it missed.
 func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.CatalogEvent]) error {
-	who, ok := callerOf(stream.Context())
+	remote, ok := callerOf(stream.Context())
 	if !ok {
 		return calls.ToStatus(community.ErrDenied)
 	}
-	defer who.watches.Add(-1)
-	if who.watches.Add(1) > maxWatches {
+	defer remote.watches.Add(-1)
+	if remote.watches.Add(1) > maxWatches {
 		return calls.ToStatus(community.ErrBusy)
 	}
-	s.watching.Store(who, nil)
-	defer s.watching.Delete(who)
+	s.watching.Store(remote, nil)
+	defer s.watching.Delete(remote)
 	ctx, stop := context.WithCancel(stream.Context())
 	defer stop()
 	defer context.AfterFunc(s.search, stop)()
 	sub := s.Host.SubscribeLocal()
 	defer sub.Close()
-	cluster, neighbours := clusterNews{identity: s.cfg.Identity}, s.newsFor(who)
+	cluster, neighbours := clusterFeed{identity: s.cfg.Identity}, s.newIntroductionFeed(remote)
 	changed := ctx // ends when there is news of the cluster, which comes after the snapshot
 	for {
 		event, err := s.next(ctx, changed, sub)
@@ -137,11 +137,11 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 			return err
 		}
 		var events []*pb.CatalogEvent
-		events, changed = cluster.due()
-		if twin := who.twin.Swap(nil); twin != nil {
+		events, changed = cluster.events()
+		if twin := remote.duplicate.Swap(nil); twin != nil {
 			events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Twin{Twin: twin}})
 		}
-		events = append(events, neighbours.due(time.Now())...)
+		events = append(events, neighbours.events(time.Now())...)
 		if event != nil {
 			events = slices.Insert(events, 0, event)
 		}

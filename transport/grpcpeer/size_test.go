@@ -105,7 +105,7 @@ func hostileProvider(t *testing.T, announced uint64, answer func(*pb.InvokeReque
 				return &pb.InvokeReply{Payload: answer(r)}, nil
 			}}
 	})
-	sa.network.Sight(s.hint())
+	sa.network.AddHint(s.hint())
 	synctest.Wait()
 	return a, community.MemberID(s.id)
 }

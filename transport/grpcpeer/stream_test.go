@@ -47,7 +47,7 @@ func lyingStream(t *testing.T, l *lan, tell func(grpc.ServerStreamingServer[pb.I
 	}
 	idle := func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error { <-s.Context().Done(); return nil }
 	s := l.serves(id, &telling{&linking{&liar{describe: d, events: events}, idle}, tell})
-	sa.network.Sight(s.hint())
+	sa.network.AddHint(s.hint())
 	synctest.Wait()
 	return a, s.id
 }

@@ -32,7 +32,7 @@ func taking(t *testing.T, most uint64, link func(grpc.BidiStreamingServer[pb.Fra
 		events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{}})
 	}
 	s := l.serves(id, &linking{&liar{describe: d, events: events}, link})
-	sa.network.Sight(s.hint())
+	sa.network.AddHint(s.hint())
 	synctest.Wait()
 	return a, s.id
 }

@@ -39,7 +39,7 @@ func TestAPromotedNodeServesTheClusterWhenTheFirstIsOff(t *testing.T) {
 		for _, s := range []*station{first, second, third} {
 			for _, o := range []*station{first, second, third} {
 				if s != o {
-					s.network.Sight(o.hint())
+					s.network.AddHint(o.hint())
 				}
 			}
 		}
@@ -97,8 +97,8 @@ func TestTheAuthorityIsGivenOnlyByWhoHoldsItAndToWhoMayTakeIt(t *testing.T) {
 		l := newCluster(t)
 		first, second := l.add(seed), l.add("bob") // bob is not told where to keep one
 		f, b := first.live(seed), second.live("bob")
-		first.network.Sight(second.hint())
-		second.network.Sight(first.hint())
+		first.network.AddHint(second.hint())
+		second.network.AddHint(first.hint())
 		f.finds(b.id)
 		b.finds(f.id)
 		if err := first.network.Promote(t.Context(), b.id); err == nil || !strings.Contains(err.Error(), "not set up") {
@@ -163,16 +163,16 @@ func TestAnOpenConnectionEndsWithItsCertificateUnlessThatIsRenewed(t *testing.T)
 				}
 				sa, sb := l.add("ann", as(ann), reporting(&heard)), l.add("bob", as(bob))
 				a, b := sa.live("ann"), sb.live("bob")
-				sa.network.Sight(sb.hint())
-				sb.network.Sight(sa.hint())
+				sa.network.AddHint(sb.hint())
+				sb.network.AddHint(sa.hint())
 				a.finds(b.id)
 				b.finds(a.id)
 				if renewed {
 					holder := l.add(seed)
 					holder.live(seed)
 					for _, s := range []*station{sa, sb} {
-						s.network.Sight(holder.hint())
-						holder.network.Sight(s.hint())
+						s.network.AddHint(holder.hint())
+						holder.network.AddHint(s.hint())
 					}
 				}
 				time.Sleep(9*time.Minute + 30*time.Second) // the tolerance for clocks is not over

@@ -39,7 +39,7 @@ func (n *renewal) showAll(ctx context.Context) {
 	}
 	ours := n.cfg.Identity.NotAfter()
 	for l := range n.links.all() {
-		if ctx.Err() != nil || !ours.After(l.ours.end().Add(time.Second)) && time.Until(l.theirs.end()) > l.half {
+		if ctx.Err() != nil || !ours.After(l.ours.end().Add(time.Second)) && time.Until(l.theirs.end()) > l.halfLife {
 			continue
 		}
 		if err := n.show(ctx, l, der, ours); err != nil {
@@ -51,7 +51,7 @@ func (n *renewal) showAll(ctx context.Context) {
 func (n *renewal) show(ctx context.Context, l *link, der []byte, ours time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	reply, err := pb.NewTrustClient(l.grpc).Show(ctx, &pb.ShowRequest{Certificate: der}, grpc.MaxCallRecvMsgSize(joinSize))
+	reply, err := pb.NewTrustClient(l.grpc).Show(ctx, &pb.ShowRequest{Certificate: der}, grpc.MaxCallRecvMsgSize(maxJoinMessage))
 	if err != nil {
 		return joinError(err)
 	}
@@ -65,16 +65,16 @@ func (n *renewal) show(ctx context.Context, l *link, der []byte, ours time.Time)
 }
 
 // Show answers a node that has renewed its certificate.
-func (d *trustDesk) Show(ctx context.Context, r *pb.ShowRequest) (*pb.ShowReply, error) {
-	who, ok := callerOf(ctx)
+func (d *trustService) Show(ctx context.Context, r *pb.ShowRequest) (*pb.ShowReply, error) {
+	remote, ok := callerOf(ctx)
 	if !ok {
 		return nil, joinStatus(identity.ErrBadRequest)
 	}
-	end, err := d.cfg.Identity.Extend(who.Peer, r.GetCertificate())
+	end, err := d.cfg.Identity.Extend(remote.Peer, r.GetCertificate())
 	if err != nil {
 		return nil, joinStatus(fmt.Errorf("%w: %w", identity.ErrBadRequest, err))
 	}
-	who.term.extend(end)
+	remote.validity.extend(end)
 	der, err := d.cfg.Identity.Certificate()
 	if err != nil {
 		return nil, joinStatus(err)
@@ -86,14 +86,14 @@ func (d *trustDesk) Show(ctx context.Context, r *pb.ShowRequest) (*pb.ShowReply,
 func (n *renewal) closeExpired(now time.Time) {
 	for l := range n.links.all() {
 		if identity.Lapsed(l.theirs.end(), now) && !l.expired.Swap(true) {
-			l.cut()
+			l.abort()
 		}
 	}
-	ended := func(_ identity.NodeID, g *guest) bool {
-		return g.term.seconds.Load() > 0 && identity.Lapsed(g.term.end(), now)
+	ended := func(_ identity.NodeID, g *slotConn) bool {
+		return g.validity.seconds.Load() > 0 && identity.Lapsed(g.validity.end(), now)
 	}
-	for _, g := range n.crowd.all(ended) {
+	for _, g := range n.conns.all(ended) {
 		n.refuseConnection(g.RemoteAddr(), errExpired)
-		g.cut()
+		g.abort()
 	}
 }

@@ -29,23 +29,23 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// missed is how many heartbeats have to fail to come.
-const missed = 3
+// maxMissed is how many heartbeats have to fail to come.
+const maxMissed = 3
 
 // Hub is the LAN. Its methods may be called concurrently, at any time.
 type Hub struct {
 	cfg Config
 
-	mu       sync.Mutex
-	nodes    map[community.NodeID]*Node // those that run, or were killed; guarded by mu
-	apart    map[community.NodeID]int   // which side of the partition, 0 = the main one; guarded by mu
-	sides    int                        // guarded by mu
-	frozen   map[community.NodeID]bool  // guarded by mu
-	dialOnly map[string]bool            // by name; guarded by mu
-	chance   map[direction]*rand.Rand   // guarded by mu
-	alive    []*Node                    // the nodes that live, sorted; nil = to be made anew; guarded by mu
-	came     chan struct{}              // closed and made anew when nodes come or go; guarded by mu
-	changed  chan struct{}              // closed and made anew when other things get through; guarded by mu
+	mu           sync.Mutex
+	nodes        map[community.NodeID]*Node // those that run, or were killed; guarded by mu
+	side         map[community.NodeID]int   // which side of the partition, 0 = the main one; guarded by mu
+	sides        int                        // guarded by mu
+	frozen       map[community.NodeID]bool  // guarded by mu
+	dialOnly     map[string]bool            // by name; guarded by mu
+	random       map[direction]*rand.Rand   // guarded by mu
+	alive        []*Node                    // the nodes that live, sorted; nil = to be made anew; guarded by mu
+	nodesChanged chan struct{}              // closed and made anew when nodes come or go; guarded by mu
+	pathsChanged chan struct{}              // closed and made anew when other things get through; guarded by mu
 }
 
 // direction is a direction between two nodes, and what is sent there.
@@ -63,14 +63,14 @@ func NewHub(cfg Config) *Hub {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Hub{
-		cfg:      cfg,
-		nodes:    map[community.NodeID]*Node{},
-		apart:    map[community.NodeID]int{},
-		frozen:   map[community.NodeID]bool{},
-		dialOnly: map[string]bool{},
-		chance:   map[direction]*rand.Rand{},
-		came:     make(chan struct{}),
-		changed:  make(chan struct{}),
+		cfg:          cfg,
+		nodes:        map[community.NodeID]*Node{},
+		side:         map[community.NodeID]int{},
+		frozen:       map[community.NodeID]bool{},
+		dialOnly:     map[string]bool{},
+		random:       map[direction]*rand.Rand{},
+		nodesChanged: make(chan struct{}),
+		pathsChanged: make(chan struct{}),
 	}
 }
 
@@ -88,7 +88,7 @@ func (h *Hub) Node(id community.NodeID, name string) *Node {
 // Kill ends a node as kill -9 would: its streams break at once, for everybody who can reach it, and
 // it is never heard of again.
 func (h *Hub) Kill(id community.NodeID) {
-	h.population(func() {
+	h.updateNodes(func() {
 		if n := h.nodes[id]; n != nil && !n.isKilled() {
 			close(n.killed)
 		}
@@ -97,43 +97,43 @@ func (h *Hub) Kill(id community.NodeID) {
 
 // Partition lets nothing through between the given nodes and all others, and keeps it waiting.
 func (h *Hub) Partition(ids ...community.NodeID) {
-	h.change(func() {
+	h.updatePaths(func() {
 		h.sides++
 		for _, id := range ids {
-			h.apart[id] = h.sides
+			h.side[id] = h.sides
 		}
 	})
 }
 
 // Heal undoes every Partition.
 func (h *Hub) Heal() {
-	h.change(func() { clear(h.apart) })
+	h.updatePaths(func() { clear(h.side) })
 }
 
 // Freeze stops all that a node sends and receives, as when a laptop's lid is closed. Its own
 // goroutines go on, but nobody can tell.
 func (h *Hub) Freeze(id community.NodeID) {
-	h.change(func() { h.frozen[id] = true })
+	h.updatePaths(func() { h.frozen[id] = true })
 }
 
 // Wake undoes Freeze.
 func (h *Hub) Wake(id community.NodeID) {
-	h.change(func() { delete(h.frozen, id) })
+	h.updatePaths(func() { delete(h.frozen, id) })
 }
 
 // OnlyDialsOut lets nobody reach the nodes of that name, now or later, who is not reached by them first, as a
 // NAT or a firewall would.
 func (h *Hub) OnlyDialsOut(name string) {
-	h.population(func() { h.dialOnly[name] = true })
+	h.updateNodes(func() { h.dialOnly[name] = true })
 }
 
 // canReach reports whether a node may be reached by another, and when that may change; gone says that it is not
 // on the LAN any more.
 func (h *Hub) canReach(to, from *Node) (ok, gone bool, changed <-chan struct{}) {
 	h.mu.Lock()
-	shut, gone, changed := h.dialOnly[to.name], h.nodes[to.id] != to || to.isKilled(), h.came
+	shut, gone, changed := h.dialOnly[to.name], h.nodes[to.id] != to || to.isKilled(), h.nodesChanged
 	h.mu.Unlock()
-	return !shut || to.reaches(from.id), gone, changed
+	return !shut || to.hasLink(from.id), gone, changed
 }
 
 // notifyReached wakes those who may be let in now that a node has reached another, if anybody only dials out.
@@ -142,35 +142,35 @@ func (h *Hub) notifyReached() {
 	shut := len(h.dialOnly) > 0
 	h.mu.Unlock()
 	if shut {
-		h.population(func() {})
+		h.updateNodes(func() {})
 	}
 }
 
-// change changes what gets through, and wakes whoever waits for that.
-func (h *Hub) change(f func()) {
+// updatePaths changes what gets through, and wakes whoever waits for that.
+func (h *Hub) updatePaths(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f()
-	close(h.changed)
-	h.changed = make(chan struct{})
+	close(h.pathsChanged)
+	h.pathsChanged = make(chan struct{})
 }
 
-// population changes who is there, and wakes whoever waits for that: the nodes, and not every stream of
+// updateNodes changes who is there, and wakes whoever waits for that: the nodes, and not every stream of
 // each, of which there are many more.
-func (h *Hub) population(f func()) {
+func (h *Hub) updateNodes(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f()
 	h.alive = nil
-	close(h.came)
-	h.came = make(chan struct{})
+	close(h.nodesChanged)
+	h.nodesChanged = make(chan struct{})
 }
 
 // open tells whether something can get from a to b now, and when that may change.
 func (h *Hub) open(a, b community.NodeID) (bool, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.apart[a] == h.apart[b] && !h.frozen[a] && !h.frozen[b], h.changed
+	return h.side[a] == h.side[b] && !h.frozen[a] && !h.frozen[b], h.pathsChanged
 }
 
 // all are the nodes that live, and when that may change. The slice must not be changed.
@@ -186,7 +186,7 @@ func (h *Hub) all() ([]*Node, <-chan struct{}) {
 		}
 		slices.SortFunc(h.alive, func(a, b *Node) int { return cmp.Compare(a.id, b.id) })
 	}
-	return h.alive, h.came
+	return h.alive, h.nodesChanged
 }
 
 // What is sent. Calls and streams draw from sources of their own, so that a heartbeat more or less
@@ -203,12 +203,12 @@ func (h *Hub) draw(a, b community.NodeID, what string) (delay time.Duration, los
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.chance[direction{a, b, what}]
+	r := h.random[direction{a, b, what}]
 	if r == nil {
 		sum := fnv.New64a()
 		fmt.Fprint(sum, what, " from ", a, " to ", b)
 		r = rand.New(rand.NewPCG(h.cfg.Seed, sum.Sum64()))
-		h.chance[direction{a, b, what}] = r
+		h.random[direction{a, b, what}] = r
 	}
 	delay = h.cfg.Delay
 	if h.cfg.Jitter > 0 {

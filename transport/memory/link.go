@@ -22,7 +22,7 @@ type link struct {
 	from    *Node // is watched
 	to      *Node // watches, and reads the events
 	broken  chan struct{}
-	room    chan struct{} // capacity 1: an event has arrived while there were too many
+	notFull chan struct{} // capacity 1: an event has arrived while there were too many
 	arrival *time.Timer   // of the first event that is on its way
 	sends   *sends
 
@@ -41,7 +41,7 @@ type event struct {
 }
 
 func (h *Hub) link(from, to *Node) *link {
-	l := &link{hub: h, from: from, to: to, broken: make(chan struct{}), room: make(chan struct{}, 1), arrival: time.NewTimer(0), sends: newSends()}
+	l := &link{hub: h, from: from, to: to, broken: make(chan struct{}), notFull: make(chan struct{}, 1), arrival: time.NewTimer(0), sends: newSends()}
 	l.arrival.Stop()
 	return l
 }
@@ -78,8 +78,8 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 		n.mu.Unlock()
 		n.hub.notifyReached()
 		var carrying sync.WaitGroup
-		carrying.Go(l.carry)
-		gone := l.follow(ctx, lease)
+		carrying.Go(l.deliverSends)
+		gone := l.readEvents(ctx, lease)
 		n.mu.Lock()
 		if n.links[p.id] == l {
 			delete(n.links, p.id)
@@ -110,8 +110,8 @@ func (n *Node) awaitReachable(ctx context.Context, p *Node) bool {
 	}
 }
 
-// reaches reports whether the node reads a stream of another.
-func (n *Node) reaches(id community.NodeID) bool {
+// hasLink reports whether the node reads a stream of another.
+func (n *Node) hasLink(id community.NodeID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.links[id] != nil
@@ -200,7 +200,7 @@ func (l *link) send(e event) {
 	}
 	for !l.post(e, delay) && e.apply != nil {
 		select {
-		case <-l.room:
+		case <-l.notFull:
 		case <-l.broken:
 			return
 		}
@@ -246,16 +246,16 @@ func (l *link) next() (e event, ok bool) {
 		l.queue = nil
 	}
 	select {
-	case l.room <- struct{}{}:
+	case l.notFull <- struct{}{}:
 	default:
 	}
 	return e, true
 }
 
-// follow takes in the events, until the stream breaks, and reports whether the peer is gone for
+// readEvents takes in the events, until the stream breaks, and reports whether the peer is gone for
 // good.
-func (l *link) follow(ctx context.Context, lease *community.Lease) (gone bool) {
-	silence := time.NewTimer(missed * l.hub.cfg.Heartbeat)
+func (l *link) readEvents(ctx context.Context, lease *community.Lease) (gone bool) {
+	silence := time.NewTimer(maxMissed * l.hub.cfg.Heartbeat)
 	defer silence.Stop()
 	for {
 		open, changed := l.hub.open(l.from.id, l.to.id)
@@ -274,7 +274,7 @@ func (l *link) follow(ctx context.Context, lease *community.Lease) (gone bool) {
 			if e.bye {
 				return true
 			}
-			silence.Reset(missed * l.hub.cfg.Heartbeat)
+			silence.Reset(maxMissed * l.hub.cfg.Heartbeat)
 		}
 		select {
 		case <-arrival:
@@ -296,29 +296,29 @@ func (l *link) follow(ctx context.Context, lease *community.Lease) (gone bool) {
 
 // dial waits until the watcher has got through to the watched one, and reports whether it has.
 func (l *link) dial(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, missed*l.hub.cfg.Heartbeat)
+	ctx, cancel := context.WithTimeout(ctx, maxMissed*l.hub.cfg.Heartbeat)
 	defer cancel()
 	delay, lost := l.hub.draw(l.to.id, l.from.id, streams)
 	if lost {
 		delay += retransmit
 	}
-	return l.pass(ctx, l.to, l.from, delay) == nil
+	return l.awaitPath(ctx, l.to, l.from, delay) == nil
 }
 
-// arrive waits as long as an update of a call takes to the caller. A lost one is sent again.
-func (l *link) arrive(ctx context.Context) error {
+// awaitUpdate waits as long as an update of a call takes to the caller. A lost one is sent again.
+func (l *link) awaitUpdate(ctx context.Context) error {
 	delay, lost := l.hub.draw(l.from.id, l.to.id, streams)
 	if lost {
 		delay += retransmit
 	}
-	return l.pass(ctx, l.from, l.to, delay)
+	return l.awaitPath(ctx, l.from, l.to, delay)
 }
 
-// transit waits as long as a call, or its answer, takes from a to b; nil says that it has arrived.
-func (l *link) transit(ctx context.Context, a, b *Node) error {
+// awaitCall waits as long as a call, or its answer, takes from a to b; nil says that it has arrived.
+func (l *link) awaitCall(ctx context.Context, a, b *Node) error {
 	delay, lost := l.hub.draw(a.id, b.id, calls)
 	if !lost {
-		return l.pass(ctx, a, b, delay)
+		return l.awaitPath(ctx, a, b, delay)
 	}
 	select {
 	case <-ctx.Done():
@@ -328,8 +328,8 @@ func (l *link) transit(ctx context.Context, a, b *Node) error {
 	}
 }
 
-// pass waits for the delay, and then until something can get from a to b.
-func (l *link) pass(ctx context.Context, a, b *Node, delay time.Duration) error {
+// awaitPath waits for the delay, and then until something can get from a to b.
+func (l *link) awaitPath(ctx context.Context, a, b *Node, delay time.Duration) error {
 	if delay > 0 {
 		select {
 		case <-time.After(delay):

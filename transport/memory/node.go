@@ -29,21 +29,21 @@ type Node struct {
 func (n *Node) Run(ctx context.Context, host community.Host) error {
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	if err := n.plugIn(serving, host); err != nil {
+	if err := n.attach(serving, host); err != nil {
 		return err
 	}
 	n.start(n.beat)
-	n.attend(ctx, stop)
-	n.unplug()
+	n.watchAll(ctx, stop)
+	n.detach()
 	n.group.Wait()
 	return nil
 }
 
-func (n *Node) plugIn(ctx context.Context, host community.Host) (err error) {
+func (n *Node) attach(ctx context.Context, host community.Host) (err error) {
 	n.mu.Lock()
 	n.host, n.ctx = host, ctx
 	n.mu.Unlock()
-	n.hub.population(func() {
+	n.hub.updateNodes(func() {
 		if old := n.hub.nodes[n.id]; old != nil && !old.isKilled() {
 			err = fmt.Errorf("node %s is on the network already: two nodes cannot have one identity", n.id)
 			return
@@ -53,21 +53,21 @@ func (n *Node) plugIn(ctx context.Context, host community.Host) (err error) {
 	return err
 }
 
-// unplug takes the node off the LAN. Nothing more is started for it.
-func (n *Node) unplug() {
+// detach takes the node off the LAN. Nothing more is started for it.
+func (n *Node) detach() {
 	n.mu.Lock()
 	n.host = nil
 	n.mu.Unlock()
-	n.hub.population(func() {
+	n.hub.updateNodes(func() {
 		if n.hub.nodes[n.id] == n {
 			delete(n.hub.nodes, n.id)
 		}
 	})
 }
 
-// attend watches every other node that comes, until ctx ends. stop ends what a killed node still
+// watchAll watches every other node that comes, until ctx ends. stop ends what a killed node still
 // does for others.
-func (n *Node) attend(ctx context.Context, stop func()) {
+func (n *Node) watchAll(ctx context.Context, stop func()) {
 	watched := map[*Node]bool{}
 	killed := n.killed
 	for {
@@ -125,7 +125,7 @@ func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.C
 	if l == nil || n.isKilled() {
 		return community.Reply{}, fmt.Errorf("%w: not connected", community.ErrUnavailable)
 	}
-	if err := l.transit(ctx, n, l.from); err != nil {
+	if err := l.awaitCall(ctx, n, l.from); err != nil {
 		return community.Reply{}, err
 	}
 	answered := make(chan answer, 1)
@@ -149,12 +149,12 @@ func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.C
 	for {
 		select {
 		case u := <-updates:
-			if err := l.arrive(ctx); err != nil {
+			if err := l.awaitUpdate(ctx); err != nil {
 				return community.Reply{}, err
 			}
 			listen(u)
 		case a := <-answered:
-			if err := l.transit(ctx, l.from, n); err != nil {
+			if err := l.awaitCall(ctx, l.from, n); err != nil {
 				return community.Reply{}, err
 			}
 			a.reply.Data = append([]byte(nil), a.reply.Data...)

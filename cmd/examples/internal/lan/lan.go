@@ -106,7 +106,7 @@ func (n *Node) meet(ctx context.Context, all map[string]*Node) error {
 		if err != nil {
 			return err
 		}
-		n.network.Sight(discovery.Candidate{Key: string(other.ID), Node: string(other.ID), Addrs: []netip.AddrPort{at}})
+		n.network.AddHint(discovery.Candidate{Key: string(other.ID), Node: string(other.ID), Addrs: []netip.AddrPort{at}})
 		for !n.sees(other.ID) {
 			if _, err := changes.Next(ctx); err != nil {
 				return err

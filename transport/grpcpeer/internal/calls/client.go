@@ -222,7 +222,7 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 	parent, own := term.Ends(ctx)
 	select {
 	case a := <-w:
-		return answer(a)
+		return replyFrom(a)
 	case <-parent:
 	case <-own:
 	}
@@ -230,8 +230,8 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 	return community.Reply{}, context.Cause(ctx)
 }
 
-// answer returns what the caller of an answered call gets. nil is the end of the lane.
-func answer(a *pb.Answer) (community.Reply, error) {
+// replyFrom returns what the caller of an answered call gets. nil is the end of the lane.
+func replyFrom(a *pb.Answer) (community.Reply, error) {
 	if a == nil {
 		return community.Reply{}, community.ErrUnavailable
 	}
@@ -292,7 +292,7 @@ func (c *Client) Tell(call community.Call) error {
 		return community.ErrUnavailable
 	}
 	// All sends go over one lane, so that they stay in order, and over the one without short calls.
-	if c.sent >= c.maxSends || !c.lanes[bulk].offer(item{send: r, size: len(call.Payload) + envelope}, maxUnsent) {
+	if c.sent >= c.maxSends || !c.lanes[bulk].tryPut(item{send: r, size: len(call.Payload) + envelope}, maxUnsent) {
 		return community.ErrBusy
 	}
 	c.sent++

@@ -32,7 +32,7 @@ func (c codec) decode(b []byte, f *pb.Frame) error {
 	f.Reset()
 	r := reader{size: len(b), long: c.long}
 	entries := 0
-	return fields(b, func(field protowire.Number, value, raw []byte) error {
+	return eachField(b, func(field protowire.Number, value, raw []byte) error {
 		if entries++; entries > maxEntries+1 { // one for Open
 			return errEntries
 		}
@@ -51,12 +51,12 @@ func (c codec) decode(b []byte, f *pb.Frame) error {
 			f.Answers = append(f.Answers, a)
 			return r.message(value, a, answerPayload, &a.Payload, nil)
 		case field == frameCancels:
-			if len(f.Cancels)+numbers(value) > maxEntries {
+			if len(f.Cancels)+countVarints(value) > maxEntries {
 				return errEntries
 			}
 		case field == frameReceipt:
 			undelivered := len(f.GetReceipt().GetUndelivered())
-			if err := fields(value, func(field protowire.Number, _, _ []byte) error {
+			if err := eachField(value, func(field protowire.Number, _, _ []byte) error {
 				if field == receiptUndelivered {
 					undelivered++
 				}
@@ -78,7 +78,7 @@ type callMessage struct {
 
 func (r *reader) call(b []byte) (*pb.Call, error) {
 	h := &callMessage{}
-	return &h.call, fields(b, func(field protowire.Number, value, raw []byte) error {
+	return &h.call, eachField(b, func(field protowire.Number, value, raw []byte) error {
 		if field != callRequest || value == nil {
 			return merge(raw, &h.call)
 		}
@@ -103,7 +103,7 @@ func (r *reader) request(b []byte, h *callMessage) error {
 // bytes to seen before it is decoded.
 func (r *reader) message(b []byte, m proto.Message, at protowire.Number, payload *[]byte, seen func(protowire.Number) error) error {
 	from, to := 0, 0
-	err := fields(b, func(field protowire.Number, value, raw []byte) error {
+	err := eachField(b, func(field protowire.Number, value, raw []byte) error {
 		to += len(raw)
 		if field != at || value == nil {
 			if seen == nil || value == nil {
@@ -141,8 +141,8 @@ func merge(b []byte, m proto.Message) error {
 	return proto.UnmarshalOptions{Merge: true, DiscardUnknown: true}.Unmarshal(b, m)
 }
 
-// numbers counts the numbers of a packed field.
-func numbers(b []byte) (n int) {
+// countVarints counts the numbers of a packed field.
+func countVarints(b []byte) (n int) {
 	for _, c := range b {
 		if c < 0x80 {
 			n++
@@ -158,9 +158,9 @@ func exceeds(n, most int) error {
 	return nil
 }
 
-// fields calls each with every field of a message: its number, its value when that is made of bytes, else nil,
+// eachField calls each with every field of a message: its number, its value when that is made of bytes, else nil,
 // and the whole field.
-func fields(b []byte, each func(field protowire.Number, value, raw []byte) error) error {
+func eachField(b []byte, each func(field protowire.Number, value, raw []byte) error) error {
 	for len(b) > 0 {
 		field, kind, tag := protowire.ConsumeTag(b)
 		if tag < 0 {

@@ -37,13 +37,13 @@ func (c codec) encode(f *pb.Frame) (mem.BufferSlice, error) {
 	w := writer{long: c.long}
 	size := callRoom*(len(f.Calls)+len(f.Sends)) + answerRoom*len(f.Answers) + 10*len(f.Cancels)
 	for _, call := range f.Calls {
-		size += w.copied(call.GetRequest().GetPayload())
+		size += w.inlineSize(call.GetRequest().GetPayload())
 	}
 	for _, r := range f.Sends {
-		size += w.copied(r.GetPayload())
+		size += w.inlineSize(r.GetPayload())
 	}
 	for _, a := range f.Answers {
-		size += w.copied(a.GetPayload())
+		size += w.inlineSize(a.GetPayload())
 	}
 	w.b = make([]byte, 0, size)
 	if f.Open != nil || f.Receipt != nil || len(f.Cancels) > 0 {
@@ -74,8 +74,8 @@ func (c codec) encode(f *pb.Frame) (mem.BufferSlice, error) {
 	return w.out, nil
 }
 
-// copied returns how many bytes of a payload go into the common buffer.
-func (w *writer) copied(payload []byte) int {
+// inlineSize returns how many bytes of a payload go into the common buffer.
+func (w *writer) inlineSize(payload []byte) int {
 	if len(payload) >= w.long {
 		return 0
 	}

@@ -149,7 +149,7 @@ func FuzzAnswers(f *testing.F) {
 		c.dispatch(m.GetAnswers())
 		select {
 		case a := <-waiting:
-			if _, err := answer(a); err != nil && strings.ContainsRune(err.Error(), 0x1b) {
+			if _, err := replyFrom(a); err != nil && strings.ContainsRune(err.Error(), 0x1b) {
 				t.Errorf("got %q", err)
 			}
 		default:

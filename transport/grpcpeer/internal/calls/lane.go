@@ -21,7 +21,7 @@ const maxUnread = 256 << 10
 
 // Link answers the calls of one lane of a connection until the caller ends it.
 func (s *Server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
-	who, ok := s.Caller(stream.Context())
+	remote, ok := s.Caller(stream.Context())
 	if !ok {
 		return ToStatus(community.ErrDenied)
 	}
@@ -34,11 +34,11 @@ func (s *Server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error
 		number = bulk
 	}
 	out := newOutbox(stream.Send, maxUnread)
-	conn := who.Connection()
-	if !conn.open(number, out) {
+	conn := remote.Connection()
+	if !conn.attach(number, out) {
 		return ToStatus(community.ErrBusy)
 	}
-	l := &lane{Server: s, caller: who, conn: conn, number: number, out: out, receipts: receipts{out: out},
+	l := &lane{Server: s, caller: remote, conn: conn, number: number, out: out, receipts: receipts{out: out},
 		maxReply: min(MessageSize(frame.GetOpen().GetMaxMessage()), s.MaxMessage), calls: map[uint64]*term.Term{}, jobs: make(chan job)}
 	ctx, cancel := context.WithCancel(stream.Context())
 	l.running.Go(out.run)
@@ -87,7 +87,7 @@ func (l *lane) close(cancel context.CancelFunc) {
 	cancel()
 	l.terms.End(context.Canceled)
 	close(l.jobs)
-	l.conn.close(l.number)
+	l.conn.detach(l.number)
 	l.out.close()
 	l.running.Wait()
 }
@@ -115,7 +115,7 @@ func (l *lane) handleFrame(ctx context.Context, f *pb.Frame) error {
 	return nil
 }
 
-var errTwice = status.Error(codes.InvalidArgument, "two calls under way have one id")
+var errDuplicateID = status.Error(codes.InvalidArgument, "two calls under way have one id")
 
 func (l *lane) begin(ctx context.Context, c *pb.Call) error {
 	id, r := c.GetId(), c.GetRequest()
@@ -129,7 +129,7 @@ func (l *lane) begin(ctx context.Context, c *pb.Call) error {
 	if !l.register(id, call) {
 		call.Close()
 		l.conn.calls.Add(-1)
-		return errTwice
+		return errDuplicateID
 	}
 	j := job{call, id, r}
 	select {
@@ -143,7 +143,7 @@ func (l *lane) begin(ctx context.Context, c *pb.Call) error {
 // work answers a call, and then others unless enough workers are idle.
 func (l *lane) work(j job) {
 	for ok := true; ok; {
-		l.answer(j)
+		l.respond(j)
 		if l.idle.Add(1) <= maxIdle {
 			j, ok = <-l.jobs
 		} else {
@@ -164,8 +164,8 @@ func (l *lane) register(id uint64, call *term.Term) bool {
 	return true
 }
 
-// answer serves one call. The call counts until its answer is on its way.
-func (l *lane) answer(j job) {
+// respond serves one call. The call counts until its answer is on its way.
+func (l *lane) respond(j job) {
 	i := l.result(j)
 	j.ctx.Close()
 	l.mu.Lock()

@@ -16,7 +16,7 @@ type outbox struct {
 
 	// room is how many bytes may wait before put makes its caller wait too; 0 = callers are bounded
 	// by something else, and never wait.
-	room int
+	maxWaiting int
 
 	// stuck, if any, runs for maxStuck while a caller of put sends. A call that is alone finds the stream
 	// empty, if the node has read what it answered; a node that answers without reading would hold it up.
@@ -47,7 +47,7 @@ type item struct {
 const maxFrame = 64 << 10
 
 func newOutbox(send func(*pb.Frame) error, room int) *outbox {
-	o := &outbox{send: send, room: room}
+	o := &outbox{send: send, maxWaiting: room}
 	o.work.L, o.space.L = &o.mu, &o.mu
 	return o
 }
@@ -58,7 +58,7 @@ func newOutbox(send func(*pb.Frame) error, room int) *outbox {
 func (o *outbox) put(i item, alone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.room > 0 && o.bytes >= o.room && !o.closed {
+	for o.maxWaiting > 0 && o.bytes >= o.maxWaiting && !o.closed {
 		o.space.Wait()
 	}
 	if o.closed {
@@ -68,7 +68,7 @@ func (o *outbox) put(i item, alone bool) {
 	if !now {
 		o.append(i)
 	}
-	if o.bytes < o.room {
+	if o.bytes < o.maxWaiting {
 		o.space.Signal()
 	}
 	if !now {
@@ -83,8 +83,8 @@ func (o *outbox) put(i item, alone bool) {
 	o.transmit(&one)
 }
 
-// offer is put without waiting. It returns false when max bytes wait already, or the outbox is closed.
-func (o *outbox) offer(i item, max int) bool {
+// tryPut is put without waiting. It returns false when max bytes wait already, or the outbox is closed.
+func (o *outbox) tryPut(i item, max int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || o.bytes >= max {
@@ -94,8 +94,8 @@ func (o *outbox) offer(i item, max int) bool {
 	return true
 }
 
-// add is put without waiting and without a limit, for items that are few and small.
-func (o *outbox) add(i item) {
+// putNow is put without waiting and without a limit, for items that are few and small.
+func (o *outbox) putNow(i item) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed {
@@ -166,7 +166,7 @@ func (o *outbox) fillFrame(f *pb.Frame) bool {
 	}
 	o.queue = slices.Delete(o.queue, 0, n)
 	o.bytes -= bytes
-	if n > 0 && o.room > 0 {
+	if n > 0 && o.maxWaiting > 0 {
 		o.space.Signal()
 	}
 	return n > 0

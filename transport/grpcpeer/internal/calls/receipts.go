@@ -33,7 +33,7 @@ func (r *receipts) add(member, capability string, err error) {
 	}
 	r.mu.Unlock()
 	if first {
-		r.out.add(item{receipt: r.drain, size: overhead})
+		r.out.putNow(item{receipt: r.drain, size: overhead})
 	}
 }
 

@@ -44,7 +44,7 @@ type Connection struct {
 	lanes [lanes]*outbox // open here; guarded by mu
 }
 
-func (c *Connection) open(lane int, out *outbox) bool {
+func (c *Connection) attach(lane int, out *outbox) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lanes[lane] != nil {
@@ -54,7 +54,7 @@ func (c *Connection) open(lane int, out *outbox) bool {
 	return true
 }
 
-func (c *Connection) close(lane int) {
+func (c *Connection) detach(lane int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lanes[lane] = nil
@@ -69,13 +69,13 @@ func (c *Connection) bulk() *outbox {
 
 // Invoke answers one call.
 func (s *Server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeReply, error) {
-	who, ok := s.Caller(ctx)
+	remote, ok := s.Caller(ctx)
 	if !ok {
 		return nil, ToStatus(community.ErrDenied)
 	}
 	ctx, cancel := s.withDeadline(ctx, r)
 	defer cancel()
-	reply, err := s.serve(ctx, who, r, s.MaxMessage, nil)
+	reply, err := s.serve(ctx, remote, r, s.MaxMessage, nil)
 	if err != nil {
 		return nil, ToStatus(err)
 	}
@@ -84,10 +84,10 @@ func (s *Server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeRep
 
 // serve has the host answer one call. The host checks the sizes of the request and of the answer, which may have
 // at most maxReply bytes.
-func (s *Server) serve(ctx context.Context, who Caller, r *pb.InvokeRequest, maxReply int, listen func(community.Update)) (community.Reply, error) {
+func (s *Server) serve(ctx context.Context, remote Caller, r *pb.InvokeRequest, maxReply int, listen func(community.Update)) (community.Reply, error) {
 	call := callFrom(r)
 	call.Listen, call.MaxReply = listen, maxReply
-	reply, err := s.Host.Serve(ctx, who.From(), call)
+	reply, err := s.Host.Serve(ctx, remote.From(), call)
 	switch {
 	case err != nil:
 		return community.Reply{}, err

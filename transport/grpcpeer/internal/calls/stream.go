@@ -51,13 +51,13 @@ func (c *Client) invokeStream(ctx context.Context, call community.Call) (communi
 
 // InvokeStream answers one call, and sends its updates meanwhile.
 func (s *Server) InvokeStream(r *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) error {
-	who, ok := s.Caller(stream.Context())
+	remote, ok := s.Caller(stream.Context())
 	if !ok {
 		return ToStatus(community.ErrDenied)
 	}
 	ctx, cancel := s.withDeadline(stream.Context(), r)
 	defer cancel()
-	reply, err := s.serveStream(ctx, who, r, stream)
+	reply, err := s.serveStream(ctx, remote, r, stream)
 	if err != nil {
 		return ToStatus(err)
 	}
@@ -66,7 +66,7 @@ func (s *Server) InvokeStream(r *pb.InvokeRequest, stream grpc.ServerStreamingSe
 
 // serveStream serves a call and sends its updates. Only a goroutine of its own waits for a caller that does
 // not read: the call itself ends with ctx, and counts no longer.
-func (s *Server) serveStream(ctx context.Context, who Caller, r *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) (community.Reply, error) {
+func (s *Server) serveStream(ctx context.Context, remote Caller, r *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) (community.Reply, error) {
 	events := make(chan *pb.InvokeEvent)
 	var sending sync.WaitGroup
 	sending.Go(func() {
@@ -76,7 +76,7 @@ func (s *Server) serveStream(ctx context.Context, who Caller, r *pb.InvokeReques
 	})
 	defer sending.Wait()
 	defer close(events)
-	return s.serve(ctx, who, r, s.MaxMessage, func(u community.Update) {
+	return s.serve(ctx, remote, r, s.MaxMessage, func(u community.Update) {
 		select {
 		case events <- eventTo(u):
 		case <-ctx.Done():

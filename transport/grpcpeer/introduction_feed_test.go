@@ -31,11 +31,11 @@ func (s *server) link(i int, addr string) {
 }
 
 // watcher is node 99 at 10.0.0.99, that listens on a port.
-func (s *server) watcher(port uint32) *neighbourNews {
-	who := &caller{addr: "10.0.0.99:40000"}
-	who.ID = someID(99)
-	who.port.Store(port)
-	return s.newsFor(who)
+func (s *server) watcher(port uint32) *introductionFeed {
+	remote := &caller{addr: "10.0.0.99:40000"}
+	remote.ID = someID(99)
+	remote.port.Store(port)
+	return s.newIntroductionFeed(remote)
 }
 
 // inShort is what events say, in short.
@@ -69,7 +69,7 @@ func TestNewsComeTogetherOnceASecond(t *testing.T) {
 		{4 * time.Second, func() { n.link(3, "10.0.0.33:1") }, "introductions all=false +1 -0;"},
 	} {
 		step.do()
-		if got := inShort(w.due(w.began.Add(step.at))); got != step.want {
+		if got := inShort(w.events(w.started.Add(step.at))); got != step.want {
 			t.Errorf("after %v: told %q, want %q", step.at, got, step.want)
 		}
 	}
@@ -77,7 +77,7 @@ func TestNewsComeTogetherOnceASecond(t *testing.T) {
 
 func TestOnlyWhoWasDialledIsIntroduced(t *testing.T) {
 	n := linked(0, map[int]string{1: "10.0.0.1:1", 2: "", 3: "[fe80::3%eth0]:1", 4: "127.0.0.1:1", 99: "10.0.0.99:1"})
-	if got, want := inShort(n.watcher(1).due(time.Now())), "introductions all=true +1 -0;"; got != want {
+	if got, want := inShort(n.watcher(1).events(time.Now())), "introductions all=true +1 -0;"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
 }
@@ -104,10 +104,10 @@ func TestAReversedConnectionIsAskedForWhenDiallingHadItsTurn(t *testing.T) {
 			}
 			w := n.watcher(c.port)
 			const none = "introductions all=true +0 -0;"
-			if got := inShort(w.due(w.began)); got != none+c.first {
+			if got := inShort(w.events(w.started)); got != none+c.first {
 				t.Errorf("at once: told %q, want %q", got, none+c.first)
 			}
-			if got := inShort(w.due(w.began.Add(time.Second))); got != c.then {
+			if got := inShort(w.events(w.started.Add(time.Second))); got != c.then {
 				t.Errorf("a second later: told %q, want %q", got, c.then)
 			}
 		})
@@ -150,11 +150,11 @@ func TestNewsAreTheDifference(t *testing.T) {
 		{},
 	}
 	for name, loopback := range map[string]bool{"10.0.0.7:9": false, "127.0.0.1:9": true} {
-		w := &neighbourNews{caller: &caller{addr: name}, loopback: loopback}
+		w := &introductionFeed{caller: &caller{addr: name}, loopback: loopback}
 		w.caller.ID = someID(7)
 		has := map[string]string{}
 		for n, roll := range rolls {
-			said := w.since(roll)
+			said := w.diff(roll)
 			if said.GetAll() != (n == 0) {
 				t.Errorf("%s, roll %d: all is %t", name, n, said.GetAll())
 			}

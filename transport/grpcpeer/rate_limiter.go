@@ -13,7 +13,7 @@ const maxLimitedHosts = 256
 type rateLimiter struct {
 	rate, burst float64
 	mu          sync.Mutex
-	of          map[string]*bucket // by host; guarded by mu
+	byHost      map[string]*bucket // by host; guarded by mu
 }
 
 // bucket is how many tries an address has left, as it was at some time.
@@ -23,7 +23,7 @@ type bucket struct {
 }
 
 func newRateLimiter(rate float64, burst int) *rateLimiter {
-	return &rateLimiter{rate: rate, burst: float64(burst), of: map[string]*bucket{}}
+	return &rateLimiter{rate: rate, burst: float64(burst), byHost: map[string]*bucket{}}
 }
 
 // allow reports whether one more try is within the rate, and counts it then.
@@ -38,8 +38,8 @@ func (p *rateLimiter) allow(host string, now time.Time) bool {
 	return true
 }
 
-// forgive takes back the count of a try that succeeded.
-func (p *rateLimiter) forgive(host string, now time.Time) {
+// refund takes back the count of a try that succeeded.
+func (p *rateLimiter) refund(host string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.bucket(host, now)
@@ -48,20 +48,20 @@ func (p *rateLimiter) forgive(host string, now time.Time) {
 
 // bucket returns the bucket of host, filled up to now. The caller holds p.mu.
 func (p *rateLimiter) bucket(host string, now time.Time) *bucket {
-	if p.of[host] == nil && len(p.of) >= maxLimitedHosts {
-		for h, one := range p.of {
+	if p.byHost[host] == nil && len(p.byHost) >= maxLimitedHosts {
+		for h, one := range p.byHost {
 			if p.filled(one, now) >= p.burst { // forgetting it makes no difference
-				delete(p.of, h)
+				delete(p.byHost, h)
 			}
 		}
-		if len(p.of) >= maxLimitedHosts {
+		if len(p.byHost) >= maxLimitedHosts {
 			host = ""
 		}
 	}
-	one := p.of[host]
+	one := p.byHost[host]
 	if one == nil {
 		one = &bucket{left: p.burst, at: now}
-		p.of[host] = one
+		p.byHost[host] = one
 	}
 	one.left, one.at = p.filled(one, now), now
 	return one

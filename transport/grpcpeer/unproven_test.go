@@ -34,7 +34,7 @@ func TestAStrangerIsDialledLessAndLess(t *testing.T) {
 					}
 				})
 				sa.live("a")
-				sa.network.Sight(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{source}})
+				sa.network.AddHint(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{source}})
 				time.Sleep(10 * time.Hour)
 				if got := dials.Load(); got < want.least || got > want.most {
 					t.Errorf("dialled %d times in 10 hours, want %d to %d", got, want.least, want.most)
@@ -53,7 +53,7 @@ func TestAStrangerWhoAnswersWronglyIsLeftAloneForLonger(t *testing.T) {
 		hint := l.lies("eve", func(id *identity.Identity) *liar { return &liar{describe: honest(id)} }).hint()
 		hint.Node, hint.Sources = "00000000000000000000000000000001", []string{"mdns"} // not eve's id
 		hint.Key = hint.Node
-		sa.network.Sight(hint)
+		sa.network.AddHint(hint)
 		time.Sleep(10 * time.Hour)
 		if got := seen.count(grpcpeer.Refused); got < 10 || got > 20 {
 			t.Errorf("dialled %d times in 10 hours, want 30 s, 1 min, 2 min ... and then each hour", got)
@@ -80,9 +80,9 @@ func TestDeadAddressesDoNotDelayTheLivingOne(t *testing.T) {
 		sb.live("b")
 		for i := range 300 {
 			addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), uint16(i+1))
-			sa.network.Sight(discovery.Candidate{Key: addr.String(), Addrs: []netip.AddrPort{addr}, Sources: []string{"dns"}})
+			sa.network.AddHint(discovery.Candidate{Key: addr.String(), Addrs: []netip.AddrPort{addr}, Sources: []string{"dns"}})
 		}
-		sa.network.Sight(discovery.Candidate{Key: "living", Addrs: []netip.AddrPort{sb.addr}, Sources: []string{"dns"}})
+		sa.network.AddHint(discovery.Candidate{Key: "living", Addrs: []netip.AddrPort{sb.addr}, Sources: []string{"dns"}})
 		time.Sleep(10 * time.Second)
 		if all := a.Members(); !available(all, sb.id) {
 			t.Errorf("after 10 s the members are %+v, want the living one", all)
@@ -102,7 +102,7 @@ func TestAPathThatLosesLargePacketsIsNamed(t *testing.T) {
 			}
 		})
 		sa.live("a")
-		sa.network.Sight(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{"static"}})
+		sa.network.AddHint(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{"static"}})
 		time.Sleep(6 * time.Second)
 		if all := sa.network.Nodes(); len(all) != 2 || !strings.Contains(all[1].Why, "MTU") {
 			t.Errorf("it lists %+v, want that large packets may be lost", all)

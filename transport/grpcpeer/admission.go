@@ -18,10 +18,10 @@ import (
 )
 
 var (
-	errCrowded = errors.New("it has too many connections to this node already")
-	errRush    = errors.New("too many connections prove themselves at once")
-	errPace    = errors.New("too many connections from there that proved nothing")
-	errFull    = errors.New("too many connections are open here")
+	errTooManyConns      = errors.New("it has too many connections to this node already")
+	errTooManyHandshakes = errors.New("too many connections prove themselves at once")
+	errHandshakeRate     = errors.New("too many connections from there that proved nothing")
+	errListenerFull      = errors.New("too many connections are open here")
 )
 
 // admission is the server's transport credentials: a handshake proves who a connection is of, once,
@@ -31,17 +31,17 @@ var (
 // knows no service but Join, and never comes to the server that these credentials are of.
 type admission struct {
 	credentials.TransportCredentials
-	room     chan struct{} // handshakes at once
-	failures *rateLimiter  // handshakes that proved nothing, by address
-	crowd    *crowd
-	revoked  *identity.Revocations
-	gate     *gate // nil: no node can join here
-	refused  func(addr net.Addr, why error)
+	handshakes chan struct{} // handshakes at once
+	failures   *rateLimiter  // handshakes that proved nothing, by address
+	conns      *connTable
+	revoked    *identity.Revocations
+	join       *joinServer // nil: no node can join here
+	onRefused  func(addr net.Addr, why error)
 	// reversed takes a connection over which this node is to call who opened it.
-	reversed func(conn net.Conn, below *batch, state tls.ConnectionState) error
+	onReversed func(conn net.Conn, below *batchConn, state tls.ConnectionState) error
 }
 
-func newAdmission(id *identity.Identity, l Limits, g *gate, refused func(net.Addr, error)) *admission {
+func newAdmission(id *identity.Identity, l Limits, g *joinServer, refused func(net.Addr, error)) *admission {
 	server, reversed := id.ServerTLS(), id.ReverseServerTLS()
 	var joining *tls.Config // nil: no node can join here
 	if g != nil {
@@ -58,12 +58,12 @@ func newAdmission(id *identity.Identity, l Limits, g *gate, refused func(net.Add
 	}
 	return &admission{
 		TransportCredentials: credentials.NewTLS(server),
-		room:                 make(chan struct{}, l.Handshakes),
+		handshakes:           make(chan struct{}, l.Handshakes),
 		failures:             newRateLimiter(l.HandshakeRate, l.HandshakeBurst),
-		crowd:                &crowd{max: l.PerNode, of: map[identity.NodeID][]*guest{}},
+		conns:                &connTable{max: l.PerNode, byNode: map[identity.NodeID][]*slotConn{}},
 		revoked:              id.Revocations(),
-		gate:                 g,
-		refused: func(a net.Addr, err error) {
+		join:                 g,
+		onRefused: func(a net.Addr, err error) {
 			switch {
 			case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed): // it went away: a port scan, a node that stops
 			case errors.Is(err, os.ErrDeadlineExceeded):
@@ -77,81 +77,81 @@ func newAdmission(id *identity.Identity, l Limits, g *gate, refused func(net.Add
 
 func (d *admission) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if o, ok := raw.(*offered); ok {
-		return d.admit(o, o, o.below, o.info())
+		return d.admit(o, o, o.raw, o.info())
 	}
 	select {
-	case d.room <- struct{}{}:
-		defer func() { <-d.room }()
+	case d.handshakes <- struct{}{}:
+		defer func() { <-d.handshakes }()
 	default:
-		return nil, nil, d.noRoom(raw, errRush)
+		return nil, nil, d.refuseEarly(raw, errTooManyHandshakes)
 	}
 	if !d.failures.allow(hostOf(raw.RemoteAddr()), time.Now()) {
-		return nil, nil, d.noRoom(raw, errPace)
+		return nil, nil, d.refuseEarly(raw, errHandshakeRate)
 	}
-	below := newBatch(raw)
+	below := newBatchConn(raw)
 	conn, info, err := d.TransportCredentials.ServerHandshake(below)
 	if err != nil {
-		d.refused(raw.RemoteAddr(), err)
+		d.onRefused(raw.RemoteAddr(), err)
 		return nil, nil, err
 	}
 	state := info.(credentials.TLSInfo).State
 	if state.NegotiatedProtocol == identity.JoinProtocol {
-		return nil, nil, d.letJoin(conn, state)
+		return nil, nil, d.dispatchJoin(conn, state)
 	}
 	if state.NegotiatedProtocol == identity.ReverseProtocol {
-		return nil, nil, d.turn(conn, below, state)
+		return nil, nil, d.dispatchReversed(conn, below, state)
 	}
 	return d.admit(conn, raw, below, info.(credentials.TLSInfo))
 }
 
 // admit lets in a connection whose other end has proven who it is.
-func (d *admission) admit(conn, raw net.Conn, below *batch, info credentials.TLSInfo) (net.Conn, credentials.AuthInfo, error) {
+func (d *admission) admit(conn, raw net.Conn, below *batchConn, info credentials.TLSInfo) (net.Conn, credentials.AuthInfo, error) {
 	p, err := identity.PeerOf(info.State)
 	if err != nil {
-		d.refused(raw.RemoteAddr(), err)
+		d.onRefused(raw.RemoteAddr(), err)
 		conn.Close()
 		return nil, nil, err
 	}
-	d.failures.forgive(hostOf(raw.RemoteAddr()), time.Now())
-	in, ok := d.crowd.admit(p.ID, conn, below)
+	d.failures.refund(hostOf(raw.RemoteAddr()), time.Now())
+	in, ok := d.conns.admit(p.ID, conn, below)
 	if !ok {
-		d.refused(raw.RemoteAddr(), tooMany{p.ID})
+		d.onRefused(raw.RemoteAddr(), tooManyConns{p.ID})
 		conn.Close()
-		return nil, nil, errCrowded
+		return nil, nil, errTooManyConns
 	}
 	// Asked again now that who closes the connections of a removed node can see this one.
 	if d.revoked.Has(p.ID) {
-		d.refused(raw.RemoteAddr(), identity.ErrRemoved)
+		d.onRefused(raw.RemoteAddr(), identity.ErrRemoved)
 		in.Close()
 		return nil, nil, identity.ErrRemoved
 	}
-	in.term.extend(info.State.VerifiedChains[0][0].NotAfter)
-	who := &caller{Peer: p, addr: raw.RemoteAddr().String(), term: in.term}
-	return in, proof{TLSInfo: info, caller: who}, nil
+	in.validity.extend(info.State.VerifiedChains[0][0].NotAfter)
+	remote := &caller{Peer: p, addr: raw.RemoteAddr().String(), validity: in.validity}
+	return in, proof{TLSInfo: info, caller: remote}, nil
 }
 
-// noRoom refuses a connection before its handshake.
-func (d *admission) noRoom(raw net.Conn, why error) error {
-	d.refused(raw.RemoteAddr(), why)
-	sorry(raw)
+// refuseEarly refuses a connection before its handshake.
+func (d *admission) refuseEarly(raw net.Conn, why error) error {
+	d.onRefused(raw.RemoteAddr(), why)
+	sendNoRoom(raw)
 	return why
 }
 
-// letJoin hands over a connection whose other end has no certificate. Its error ends what gRPC does with
+// dispatchJoin hands over a connection whose other end has no certificate. Its error ends what gRPC does with
 // the connection here.
-func (d *admission) letJoin(conn net.Conn, state tls.ConnectionState) error {
-	if err := d.gate.accept(&visitor{Conn: conn, state: state}); err != nil {
-		d.refused(conn.RemoteAddr(), err)
+func (d *admission) dispatchJoin(conn net.Conn, state tls.ConnectionState) error {
+	if err := d.join.accept(&joinConn{Conn: conn, state: state}); err != nil {
+		d.onRefused(conn.RemoteAddr(), err)
 		conn.Close()
 		return err
 	}
 	return credentials.ErrConnDispatched
 }
 
-// turn hands over a connection on which this node is to call. Its error ends what gRPC does with the
+// dispatchReversed hands over a connection on which this node is to call. Its error ends what gRPC does with the
 // connection here; offering a connection that is not needed is no error of the other node.
-func (d *admission) turn(conn net.Conn, below *batch, state tls.ConnectionState) error {
-	if err := d.reversed(conn, below, state); err != nil {
+func (d *admission) dispatchReversed(conn net.Conn, below *batchConn, state tls.ConnectionState) error {
+	if err := d.onReversed(conn, below, state); err != nil {
 		conn.Close()
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 func spoken(t *testing.T, until time.Duration, packets map[time.Duration]*dns.Msg) []int64 {
 	t.Helper()
 	lan := eth(2, "lan", "10.0.0.1/24")
-	s := newSpeaker(mustSelf(Config{Node: id(1), Port: 7001}), func(d time.Duration) time.Duration { return d / 2 })
+	s := newAnnouncer(mustSelf(Config{Node: id(1), Port: 7001}), func(d time.Duration) time.Duration { return d / 2 })
 	s.announce(noon, []iface{lan})
 	var at []int64
 	for ms := range until.Milliseconds() {
@@ -73,7 +73,7 @@ func TestASpeakerSpeaksWhenItShould(t *testing.T) {
 }
 
 func TestASourceWithoutAPortIsSilent(t *testing.T) {
-	s := newSpeaker(mustSelf(Config{}), below)
+	s := newAnnouncer(mustSelf(Config{}), randomBelow)
 	s.announce(noon, []iface{eth(2, "lan", "10.0.0.1/24")})
 	if got := s.tick(noon); len(got) > 0 || !s.next().IsZero() {
 		t.Errorf("it speaks on %v, and again at %v, want never", got, s.next())

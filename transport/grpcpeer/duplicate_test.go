@@ -22,7 +22,7 @@ func (l *lan) runTwin(ctx context.Context, name string, knows ...*station) error
 	s := l.add(name)
 	time.Sleep(time.Second) // a mark of the instant at which this run began would prove nothing
 	for _, o := range knows {
-		s.network.Sight(o.hint())
+		s.network.AddHint(o.hint())
 	}
 	sys := actor.NewSystem(actor.Config{})
 	defer sys.Shutdown(context.Background())
@@ -35,15 +35,15 @@ func TestOfTwoNodesWithOneKeyTheLaterEnds(t *testing.T) {
 		var heardBob, heardSeed events
 		holder, bob := l.add(seed, reporting(&heardSeed)), l.add("bob", reporting(&heardBob))
 		h, b := holder.live(seed), bob.live("bob")
-		holder.network.Sight(bob.hint())
-		bob.network.Sight(holder.hint())
+		holder.network.AddHint(bob.hint())
+		bob.network.AddHint(holder.hint())
 		h.finds(b.id)
 		b.finds(h.id)
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if err := l.runTwin(ctx, "bob", holder); !errors.Is(err, grpcpeer.ErrTwin) {
-			t.Errorf("the later one ended with %v, want %v", err, grpcpeer.ErrTwin)
+		if err := l.runTwin(ctx, "bob", holder); !errors.Is(err, grpcpeer.ErrDuplicate) {
+			t.Errorf("the later one ended with %v, want %v", err, grpcpeer.ErrDuplicate)
 		}
 		time.Sleep(5 * time.Second)
 		if !available(h.Members(), b.id) || !available(b.Members(), h.id) {
@@ -62,13 +62,13 @@ func TestANodeThatCrashedAndStartsAgainIsNoTwin(t *testing.T) {
 		l := newCluster(t)
 		holder, bob := l.add(seed), l.add("bob")
 		h, b := holder.live(seed), bob.live("bob")
-		holder.network.Sight(bob.hint())
-		bob.network.Sight(holder.hint())
+		holder.network.AddHint(bob.hint())
+		bob.network.AddHint(holder.hint())
 		h.finds(b.id)
 		time.Sleep(time.Minute)
 		l.Kill(b.id)
 		again := l.add("bob")
-		again.network.Sight(holder.hint())
+		again.network.AddHint(holder.hint())
 		began := time.Now()
 		again.live("bob").finds(h.id)
 		if took := time.Since(began); took > 5*time.Second {
@@ -117,8 +117,8 @@ func TestTwoNodesWithOneKeyAndNobodyElseFindOut(t *testing.T) {
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if err := l.runTwin(ctx, "bob", bob); !errors.Is(err, grpcpeer.ErrTwin) {
-			t.Errorf("the later one, which saw the earlier, ended with %v, want %v", err, grpcpeer.ErrTwin)
+		if err := l.runTwin(ctx, "bob", bob); !errors.Is(err, grpcpeer.ErrDuplicate) {
+			t.Errorf("the later one, which saw the earlier, ended with %v, want %v", err, grpcpeer.ErrDuplicate)
 		}
 		if heard.count(grpcpeer.Refused) != 1 || !strings.Contains(heard.last().Why, "copied") {
 			t.Errorf("the earlier one heard %+v, want once that its folder was copied", heard.all)
@@ -138,9 +138,9 @@ func TestTwoNodesWithOneKeyAndNobodyElseFindOut(t *testing.T) {
 		go func() { done <- l.runTwin(ctx, "bob") }()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		bob.network.Sight(l.all[len(l.all)-1].hint())
-		if err := <-done; !errors.Is(err, grpcpeer.ErrTwin) {
-			t.Errorf("the later one, which was seen, ended with %v, want %v", err, grpcpeer.ErrTwin)
+		bob.network.AddHint(l.all[len(l.all)-1].hint())
+		if err := <-done; !errors.Is(err, grpcpeer.ErrDuplicate) {
+			t.Errorf("the later one, which was seen, ended with %v, want %v", err, grpcpeer.ErrDuplicate)
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestForgedSightingsOfANodeItselfCostFewDials(t *testing.T) {
 		hint := bob.hint()
 		for i := range 3600 {
 			hint.Addrs = []netip.AddrPort{eve.addr, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(20000+i))}
-			bob.network.Sight(hint)
+			bob.network.AddHint(hint)
 			time.Sleep(time.Second)
 		}
 		if n := dials.Load(); n < 2 || n > 30 {
@@ -171,7 +171,7 @@ func TestForgedSightingsOfANodeItselfCostFewDials(t *testing.T) {
 			t.Errorf("nodes are %+v, want this one only", b.network.Nodes())
 		}
 		hint.Gone = true
-		bob.network.Sight(hint)
+		bob.network.AddHint(hint)
 		dials.Store(0)
 		time.Sleep(time.Hour)
 		if n := dials.Load(); n != 0 {

@@ -21,16 +21,16 @@ const (
 	maxUnprovenAge = 5 * time.Minute
 )
 
-// quiet is how long the same refusal of the same node is not reported again.
-const quiet = time.Minute
+// reportInterval is how long the same refusal of the same node is not reported again.
+const reportInterval = time.Minute
 
 // records keeps the status of nodes that are not connected, and reports events.
 type records struct {
 	report func(Event)
 	log    *slog.Logger
 
-	mu sync.Mutex
-	of map[string]*record // guarded by mu
+	mu    sync.Mutex
+	byKey map[string]*record // guarded by mu
 }
 
 type record struct {
@@ -57,8 +57,8 @@ func (r *records) add(e Event) {
 	r.report(e)
 }
 
-// keep stores a node that is not connected any more.
-func (r *records) keep(s NodeStatus) {
+// store stores a node that is not connected any more.
+func (r *records) store(s NodeStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.put("node "+string(s.ID), s)
@@ -66,35 +66,35 @@ func (r *records) keep(s NodeStatus) {
 
 // put stores a record, in place of the oldest when there are too many. The caller holds r.mu.
 func (r *records) put(key string, s NodeStatus) *record {
-	if r.of[key] == nil && len(r.of) >= maxRecords {
+	if r.byKey[key] == nil && len(r.byKey) >= maxRecords {
 		oldest := ""
-		for k, one := range r.of {
-			if oldest == "" || one.status.Since.Before(r.of[oldest].status.Since) {
+		for k, one := range r.byKey {
+			if oldest == "" || one.status.Since.Before(r.byKey[oldest].status.Since) {
 				oldest = k
 			}
 		}
-		delete(r.of, oldest)
+		delete(r.byKey, oldest)
 	}
 	one := &record{status: s}
-	if was := r.of[key]; was != nil && was.status.Why == s.Why {
+	if was := r.byKey[key]; was != nil && was.status.Why == s.Why {
 		one.reported = was.reported
 	}
-	r.of[key] = one
+	r.byKey[key] = one
 	return one
 }
 
-// unproven stores a connection that came in and was refused, and reports it unless that was just done: a thousand
+// reportUnproven stores a connection that came in and was refused, and reports it unless that was just done: a thousand
 // tries do not fill the log.
-func (r *records) unproven(host, why string) {
-	r.note("unproven "+host, Event{Kind: Refused, Addr: host, Why: why})
+func (r *records) reportUnproven(host, why string) {
+	r.reportOnce("unproven "+host, Event{Kind: Refused, Addr: host, Why: why})
 }
 
-// note is unproven for any event. Events of one key are the same.
-func (r *records) note(key string, e Event) {
+// reportOnce is unproven for any event. Events of one key are the same.
+func (r *records) reportOnce(key string, e Event) {
 	now := time.Now()
 	r.mu.Lock()
 	one := r.put(key, NodeStatus{State: StateRefused, Addr: e.Addr, Why: e.Why, Since: now})
-	again := now.Sub(one.reported) < quiet
+	again := now.Sub(one.reported) < reportInterval
 	if !again {
 		one.reported = now
 	}
@@ -108,7 +108,7 @@ func (r *records) note(key string, e Event) {
 func (r *records) list(listed map[community.NodeID]bool) (out []NodeStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, one := range r.of {
+	for _, one := range r.byKey {
 		s, age := one.status, time.Since(one.status.Since)
 		if s.ID == "" && age < maxUnprovenAge || s.ID != "" && age < maxAge && !listed[s.ID] {
 			out = append(out, s)

@@ -14,13 +14,13 @@ import (
 
 // A node that says that it cannot call has lost the connection that it was offered before.
 func TestANewOfferCutsTheOldOne(t *testing.T) {
-	c := &reverser{accepted: newHandover(nil), offered: map[community.NodeID]*offered{}}
+	c := &reverser{accepted: newConnListener(nil), offered: map[community.NodeID]*offered{}}
 	var far []net.Conn
 	for i := range 3 {
 		near, end := net.Pipe()
 		far = append(far, end)
 		go c.accepted.Accept()
-		if err := c.serve(t.Context(), someID(1+i/2), tls.Client(near, &tls.Config{}), newBatch(near)); err != nil {
+		if err := c.serve(t.Context(), someID(1+i/2), tls.Client(near, &tls.Config{}), newBatchConn(near)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +57,7 @@ func TestAPortIsSaidOnlyWhereItCanBeDialled(t *testing.T) {
 		{"[::]:7946", "10.0.0.1:40000", 7946},
 		{"[::]:7946", "[fd00::1]:40000", 7946},
 	} {
-		n := &local{listener: newDoor(at(c.listens), 1, nil)}
+		n := &local{listener: newLimitListener(at(c.listens), 1, nil)}
 		if got := n.portAt(at(c.from).Addr()); got != c.want {
 			t.Errorf("listening on %s, connected from %s: said port %d, want %d", c.listens, c.from, got, c.want)
 		}

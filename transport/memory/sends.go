@@ -19,13 +19,13 @@ type send struct {
 
 // sends are those that one link carries.
 type sends struct {
-	queue chan *send // in order
-	mu    sync.Mutex
-	under map[*send]struct{} // not over, at most maxSends; guarded by mu
+	queue   chan *send // in order
+	mu      sync.Mutex
+	pending map[*send]struct{} // not over, at most maxSends; guarded by mu
 }
 
 func newSends() *sends {
-	return &sends{queue: make(chan *send, maxSends), under: map[*send]struct{}{}}
+	return &sends{queue: make(chan *send, maxSends), pending: map[*send]struct{}{}}
 }
 
 // Tell puts one call on its way. ErrBusy: 64 of them are not over yet.
@@ -41,19 +41,19 @@ func (n *Node) Tell(id community.NodeID, call community.Call) error {
 	l.sends.mu.Lock()
 	defer l.sends.mu.Unlock()
 	switch {
-	case l.sends.under == nil:
+	case l.sends.pending == nil:
 		return errReset
-	case len(l.sends.under) >= maxSends:
+	case len(l.sends.pending) >= maxSends:
 		return community.ErrBusy
 	}
-	l.sends.under[s] = struct{}{}
+	l.sends.pending[s] = struct{}{}
 	l.sends.queue <- s // which has room for them all
 	return nil
 }
 
-// carry brings what is told to the watched node, in order, until the link breaks. Of what is not over by
+// deliverSends brings what is told to the watched node, in order, until the link breaks. Of what is not over by
 // then nobody knows what became of it.
-func (l *link) carry() {
+func (l *link) deliverSends() {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	var carrying sync.WaitGroup
@@ -71,8 +71,8 @@ func (l *link) carry() {
 	end()
 	carrying.Wait()
 	l.sends.mu.Lock()
-	under := l.sends.under
-	l.sends.under = nil
+	under := l.sends.pending
+	l.sends.pending = nil
 	l.sends.mu.Unlock()
 	for s := range under {
 		l.finish(s, errReset)
@@ -85,7 +85,7 @@ func (l *link) deliver(ctx context.Context, s *send) {
 	if lost {
 		delay += retransmit
 	}
-	if l.pass(ctx, l.to, l.from, delay) != nil {
+	if l.awaitPath(ctx, l.to, l.from, delay) != nil {
 		return // the link is broken
 	}
 	taken := make(chan struct{})
@@ -105,7 +105,7 @@ func (l *link) deliver(ctx context.Context, s *send) {
 func (l *link) finish(s *send, err error) {
 	s.once.Do(func() {
 		l.sends.mu.Lock()
-		delete(l.sends.under, s)
+		delete(l.sends.pending, s)
 		l.sends.mu.Unlock()
 		l.to.mu.Lock()
 		host := l.to.host

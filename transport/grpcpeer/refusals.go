@@ -23,13 +23,13 @@ type Reason string
 
 // The reasons.
 const (
-	RefusedConnections Reason = "connections"      // more than Limits.Connections
-	RefusedHandshakes  Reason = "handshakes"       // more than Limits.Handshakes at a time
-	RefusedPace        Reason = "handshake rate"   // more than Limits.HandshakeRate of one address
-	RefusedProof       Reason = "handshake failed" // it did not prove to be a node that this one talks to
-	RefusedPerNode     Reason = "connections of a node"
-	RefusedExpired     Reason = "certificate ended" // of a connection that was open
-	RefusedJoin        Reason = "join"              // for whatever reason; the joiner hears it
+	RefusedConnections   Reason = "connections"      // more than Limits.Connections
+	RefusedHandshakes    Reason = "handshakes"       // more than Limits.Handshakes at a time
+	RefusedHandshakeRate Reason = "handshake rate"   // more than Limits.HandshakeRate of one address
+	RefusedProof         Reason = "handshake failed" // it did not prove to be a node that this one talks to
+	RefusedPerNode       Reason = "connections of a node"
+	RefusedExpired       Reason = "certificate ended" // of a connection that was open
+	RefusedJoin          Reason = "join"              // for whatever reason; the joiner hears it
 	// RefusedSize: a message over Limits.Message and what goes with it; the caller has ErrTooLarge. It is called
 	// as in package community, which refuses what is only a little too large.
 	RefusedSize = Reason(community.RefusedSize)
@@ -67,47 +67,47 @@ func (t *refusals) add(why Reason, node identity.NodeID) bool {
 	}
 	t.byNode[node][why]++
 	now := time.Now()
-	if now.Sub(t.reported[node]) < quiet {
+	if now.Sub(t.reported[node]) < reportInterval {
 		return false
 	}
 	t.reported[node] = now
 	return true
 }
 
-// all returns the counts of all nodes together.
-func (t *refusals) all() map[Reason]uint64 {
+// totals returns the counts of all nodes together.
+func (t *refusals) totals() map[Reason]uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.total)
 }
 
-// of returns the counts of one node.
-func (t *refusals) of(node community.NodeID) map[Reason]uint64 {
+// forNode returns the counts of one node.
+func (t *refusals) forNode(node community.NodeID) map[Reason]uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.byNode[node])
 }
 
-// tooMany is errCrowded of a node.
-type tooMany struct{ node identity.NodeID }
+// tooManyConns is errCrowded of a node.
+type tooManyConns struct{ node identity.NodeID }
 
-func (c tooMany) Error() string { return fmt.Sprintf("%v: node %s", errCrowded, c.node) }
-func (c tooMany) Unwrap() error { return errCrowded }
+func (c tooManyConns) Error() string { return fmt.Sprintf("%v: node %s", errTooManyConns, c.node) }
+func (c tooManyConns) Unwrap() error { return errTooManyConns }
 
 // reasonOf returns the reason for which a connection was refused.
 func reasonOf(err error) Reason {
 	switch {
-	case errors.Is(err, errFull):
+	case errors.Is(err, errListenerFull):
 		return RefusedConnections
-	case errors.Is(err, errRush):
+	case errors.Is(err, errTooManyHandshakes):
 		return RefusedHandshakes
-	case errors.Is(err, errPace):
-		return RefusedPace
-	case errors.Is(err, errCrowded):
+	case errors.Is(err, errHandshakeRate):
+		return RefusedHandshakeRate
+	case errors.Is(err, errTooManyConns):
 		return RefusedPerNode
 	case errors.Is(err, errExpired):
 		return RefusedExpired
-	case errors.Is(err, errGateFull):
+	case errors.Is(err, errJoinFull):
 		return RefusedJoin
 	}
 	return RefusedProof
@@ -130,12 +130,12 @@ func (s *oversized) HandleRPC(ctx context.Context, r stats.RPCStats) {
 	if said.Code() != codes.ResourceExhausted || !strings.Contains(said.Message(), "received message larger") {
 		return
 	}
-	who, ok := callerOf(ctx)
+	remote, ok := callerOf(ctx)
 	if !ok {
 		return
 	}
-	if s.refusals.add(RefusedSize, who.ID) {
-		s.report(Event{Kind: Refused, Node: who.ID, Name: who.From().Name, Addr: who.addr, Why: fmt.Sprintf("it sent a message of over %d bytes", s.max)})
+	if s.refusals.add(RefusedSize, remote.ID) {
+		s.report(Event{Kind: Refused, Node: remote.ID, Name: remote.From().Name, Addr: remote.addr, Why: fmt.Sprintf("it sent a message of over %d bytes", s.max)})
 	}
 }
 
@@ -143,10 +143,10 @@ func (s *oversized) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Con
 func (s *oversized) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (s *oversized) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// sorry tells a connection that has not made its handshake yet, in the words of TLS, that there is no room for
+// sendNoRoom tells a connection that has not made its handshake yet, in the words of TLS, that there is no room for
 // it. Without that it would see a connection that breaks.
-func sorry(c net.Conn) {
-	_ = c.SetDeadline(time.Now().Add(lastWord))
+func sendNoRoom(c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(alertTimeout))
 	if _, err := c.Write(identity.NoRoom()); err != nil {
 		return
 	}

@@ -12,13 +12,13 @@ const (
 	answerGap     = 10 * time.Second       // between answers by multicast; the RFC asks for one second, many nodes for more
 	answerDelay   = 20 * time.Millisecond  // RFC 6762 section 6: a shared record is answered after 20
 	answerSpread  = 100 * time.Millisecond // to 120 ms
-	defendAfter   = goodbyeDeaf + 50*time.Millisecond
+	defendAfter   = goodbyeIgnore + 50*time.Millisecond
 	defendGap     = time.Second
 )
 
-// speaker decides when this node speaks by multicast on which interface: at the start and after each change, when
+// announcer decides when this node speaks by multicast on which interface: at the start and after each change, when
 // somebody asks, and when somebody said goodbye in its name. It is a pure state machine like browser.
-type speaker struct {
+type announcer struct {
 	me        self
 	random    func(time.Duration) time.Duration
 	schedules map[int]*schedule // by interface index
@@ -31,12 +31,12 @@ type schedule struct {
 	defended time.Time
 }
 
-func newSpeaker(me self, random func(time.Duration) time.Duration) *speaker {
-	return &speaker{me: me, random: random, schedules: map[int]*schedule{}}
+func newAnnouncer(me self, random func(time.Duration) time.Duration) *announcer {
+	return &announcer{me: me, random: random, schedules: map[int]*schedule{}}
 }
 
 // announce begins on these interfaces and forgets all others.
-func (s *speaker) announce(now time.Time, ifaces []iface) {
+func (s *announcer) announce(now time.Time, ifaces []iface) {
 	clear(s.schedules)
 	if s.me.port == 0 {
 		return
@@ -47,7 +47,7 @@ func (s *speaker) announce(now time.Time, ifaces []iface) {
 }
 
 // receive takes in a packet: a question may be answered, a goodbye in our name contradicted.
-func (s *speaker) receive(now time.Time, in packet) {
+func (s *announcer) receive(now time.Time, in packet) {
 	v := s.schedules[in.iface.Index]
 	if v == nil {
 		return
@@ -67,7 +67,7 @@ func (s *speaker) receive(now time.Time, in packet) {
 
 // defend announces this node again when somebody took leave for it, late enough that the neighbours listen again. Their
 // own asking back would do, but all of them would ask.
-func (s *speaker) defend(now time.Time, v *schedule, m *dns.Msg) {
+func (s *announcer) defend(now time.Time, v *schedule, m *dns.Msg) {
 	if now.Sub(v.defended) < defendGap {
 		return
 	}
@@ -81,7 +81,7 @@ func (s *speaker) defend(now time.Time, v *schedule, m *dns.Msg) {
 }
 
 // known says that the asker already has our record for at least half of its life (RFC 6762 7.1).
-func (s *speaker) known(answers []dns.RR) bool {
+func (s *announcer) known(answers []dns.RR) bool {
 	return slices.ContainsFunc(answers, func(rr dns.RR) bool {
 		ptr, ok := rr.(*dns.PTR)
 		return ok && dns.CanonicalName(ptr.Ptr) == s.me.instance && ptr.Hdr.Ttl >= recordTTL/2
@@ -94,7 +94,7 @@ func (v *schedule) add(t time.Time) {
 }
 
 // tick returns the interfaces to speak on now.
-func (s *speaker) tick(now time.Time) []int {
+func (s *announcer) tick(now time.Time) []int {
 	var out []int
 	for index, v := range s.schedules {
 		if len(v.due) == 0 || v.due[0].After(now) {
@@ -110,7 +110,7 @@ func (s *speaker) tick(now time.Time) []int {
 }
 
 // next is when tick must be called; zero for never.
-func (s *speaker) next() time.Time {
+func (s *announcer) next() time.Time {
 	var t time.Time
 	for _, v := range s.schedules {
 		if len(v.due) > 0 && (t.IsZero() || v.due[0].Before(t)) {

@@ -56,7 +56,7 @@ func TestAnAddressThatProvesNothingIsRefusedSoonAndLetInLater(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		if n := a.network.Refusals(a.id)[grpcpeer.RefusedPace]; n != 0 {
+		if n := a.network.Refusals(a.id)[grpcpeer.RefusedHandshakeRate]; n != 0 {
 			t.Fatalf("%d handshakes of a friend were refused for their number", n)
 		}
 		rejected, noRoom := 0, 0
@@ -74,7 +74,7 @@ func TestAnAddressThatProvesNothingIsRefusedSoonAndLetInLater(t *testing.T) {
 			t.Errorf("%d were looked at and %d turned away at once, want 20 and 10", rejected, noRoom)
 		}
 		refused := a.network.Refusals(a.id)
-		if refused[grpcpeer.RefusedPace] != 10 || refused[grpcpeer.RefusedProof] != 20 {
+		if refused[grpcpeer.RefusedHandshakeRate] != 10 || refused[grpcpeer.RefusedProof] != 20 {
 			t.Errorf("counted %v, want 10 for the rate and 20 for the proof", refused)
 		}
 		if st, found := a.status("", grpcpeer.StateRefused); !found || st.Why == "" {

@@ -13,8 +13,8 @@ import (
 	"symbio/security/identity"
 )
 
-// trustDesk serves Trust to nodes that are proven.
-type trustDesk struct {
+// trustService serves Trust to nodes that are proven.
+type trustService struct {
 	pb.UnimplementedTrustServer
 	cfg    Config
 	report func(Event)
@@ -59,35 +59,35 @@ func promoteError(node community.NodeID, err error) error {
 	return fmt.Errorf("node %s: %w", node, joinError(err))
 }
 
-func (d *trustDesk) Prepare(ctx context.Context, _ *pb.PrepareRequest) (*pb.PrepareReply, error) {
-	who, ok := callerOf(ctx)
+func (d *trustService) Prepare(ctx context.Context, _ *pb.PrepareRequest) (*pb.PrepareReply, error) {
+	remote, ok := callerOf(ctx)
 	if !ok || d.cfg.Authority == "" {
-		return nil, joinStatus(errTakesNone)
+		return nil, joinStatus(errCannotHold)
 	}
-	r, reply, err := d.cfg.Identity.Prepare(who.ID)
+	r, reply, err := d.cfg.Identity.Prepare(remote.ID)
 	if err != nil {
 		return nil, joinStatus(err)
 	}
-	who.recipient.Store(r)
+	remote.recipient.Store(r)
 	return reply, nil
 }
 
-func (d *trustDesk) Entrust(ctx context.Context, e *pb.EntrustRequest) (*pb.EntrustReply, error) {
-	who, ok := callerOf(ctx)
+func (d *trustService) Entrust(ctx context.Context, e *pb.EntrustRequest) (*pb.EntrustReply, error) {
+	remote, ok := callerOf(ctx)
 	if !ok {
-		return nil, joinStatus(errTakesNone)
+		return nil, joinStatus(errCannotHold)
 	}
-	r := who.recipient.Swap(nil) // good once
+	r := remote.recipient.Swap(nil) // good once
 	if r == nil {
 		return nil, joinStatus(identity.ErrNotEntrusted)
 	}
 	if err := r.Take(e, d.cfg.Authority); err != nil {
-		d.cfg.Logger.Warn("the cluster's authority was offered and not taken", "node", who.ID, "err", err)
-		d.report(Event{Kind: Refused, Node: who.ID, Name: who.From().Name, Addr: who.addr, Why: fmt.Sprintf("it offered the cluster's authority: %v", err)})
+		d.cfg.Logger.Warn("the cluster's authority was offered and not taken", "node", remote.ID, "err", err)
+		d.report(Event{Kind: Refused, Node: remote.ID, Name: remote.From().Name, Addr: remote.addr, Why: fmt.Sprintf("it offered the cluster's authority: %v", err)})
 		return nil, joinStatus(err)
 	}
-	d.report(Event{Kind: Entrusted, Node: who.ID, Name: who.From().Name, Addr: who.addr, Why: "it gave the cluster's authority to this node"})
+	d.report(Event{Kind: Entrusted, Node: remote.ID, Name: remote.From().Name, Addr: remote.addr, Why: "it gave the cluster's authority to this node"})
 	return &pb.EntrustReply{}, nil
 }
 
-var errTakesNone = errors.New("that node is not set up to hold an authority")
+var errCannotHold = errors.New("that node is not set up to hold an authority")

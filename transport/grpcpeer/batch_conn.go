@@ -12,8 +12,8 @@ import (
 // which would be a system call of its own.
 const chunk = 64 << 10
 
-// batch is a connection below TLS. What is written while it is held goes together.
-type batch struct {
+// batchConn is a connection below TLS. What is written while it is held goes together.
+type batchConn struct {
 	net.Conn
 	in *bufio.Reader // used by who reads only
 
@@ -25,12 +25,12 @@ type batch struct {
 	out  []byte // guarded by mu
 }
 
-func newBatch(c net.Conn) *batch {
+func newBatchConn(c net.Conn) *batchConn {
 	limitUnsent(c)
-	return &batch{Conn: c, in: bufio.NewReaderSize(c, chunk), opened: time.Now()}
+	return &batchConn{Conn: c, in: bufio.NewReaderSize(c, chunk), opened: time.Now()}
 }
 
-func (b *batch) Read(p []byte) (int, error) {
+func (b *batchConn) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
 	if n > 0 {
 		b.lastRead.Store(int64(time.Since(b.opened)))
@@ -39,11 +39,11 @@ func (b *batch) Read(p []byte) (int, error) {
 }
 
 // silence is how long no byte was read.
-func (b *batch) silence() time.Duration {
+func (b *batchConn) silence() time.Duration {
 	return time.Since(b.opened) - time.Duration(b.lastRead.Load())
 }
 
-func (b *batch) Write(p []byte) (int, error) {
+func (b *batchConn) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.held {
@@ -58,8 +58,8 @@ func (b *batch) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// together writes to the TLS connection above, in one go.
-func (b *batch) together(tls net.Conn, p []byte) (int, error) {
+// writeTLS writes to the TLS connection above, in one go.
+func (b *batchConn) writeTLS(tls net.Conn, p []byte) (int, error) {
 	b.mu.Lock()
 	b.held = true
 	b.mu.Unlock()
@@ -74,7 +74,7 @@ func (b *batch) together(tls net.Conn, p []byte) (int, error) {
 }
 
 // flush needs b.mu.
-func (b *batch) flush() error {
+func (b *batchConn) flush() error {
 	if len(b.out) == 0 {
 		return nil
 	}
