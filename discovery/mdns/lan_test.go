@@ -143,8 +143,8 @@ func (c *cable) cut() bool {
 	return !slices.Contains(c.host.lan.links, c)
 }
 
-func (c *cable) degraded() error { return nil }
-func (c *cable) canRecover() bool   { return false }
+func (c *cable) degraded() error  { return nil }
+func (c *cable) canRecover() bool { return false }
 func (c *cable) isDead() bool     { return false }
 
 func (c *cable) close() {
