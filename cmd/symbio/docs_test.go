@@ -260,6 +260,7 @@ func (r *reading) run(b block) {
 		}
 		r.printed = out.String()
 	}
+	r.t.Logf("$ %s\n%s", strings.TrimSpace(b.text), r.printed)
 	want := "<nil>"
 	if b.has("exit") {
 		want = "exit status " + b.words["exit"]
@@ -407,8 +408,10 @@ func TestPagesSayWhatIsNotRun(t *testing.T) {
 const maxReadme = 150
 
 var (
-	linkTo    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading   = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	linkTo  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	// place is a file or folder of the repository that a page names.
+	place     = regexp.MustCompile("`((?:actor|agent|cmd|community|deploy|discovery|proto|security|skills|transport|[.]ci)/[^` ]+)`")
 	notAnchor = regexp.MustCompile(`[^a-z0-9 _-]`)
 )
 
@@ -419,6 +422,11 @@ func TestPagesLinkToWhatIsThere(t *testing.T) {
 		t.Errorf("README.md has %d lines, want at most %d", n, maxReadme)
 	}
 	for path, text := range all {
+		for _, m := range place.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil && !strings.Contains(m[1], "NAME") {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
 		for _, m := range linkTo.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 			if strings.Contains(m[1], "://") {
 				continue
