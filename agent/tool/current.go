@@ -8,6 +8,7 @@ import (
 	"symbio/community"
 	"symbio/security/permission"
 	"symbio/security/permission/endpoint"
+	"symbio/security/permission/file"
 )
 
 // current is the call that a tool's context belongs to.
@@ -45,7 +46,7 @@ func ReadDirs(ctx context.Context) []string {
 func AgentOf(ctx context.Context) string { return currentOf(ctx).set.cfg.Agent }
 
 // Except is what a tool that walks directories has to leave out. nil is nothing.
-func Except(ctx context.Context) *permission.Except { return currentOf(ctx).job.verdict.Except }
+func Except(ctx context.Context) *file.Except { return currentOf(ctx).job.verdict.Except }
 
 // Reach is where a tool that makes requests may connect to; it has to ask for each connection. nil is
 // the web ports of public addresses.

@@ -17,6 +17,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/security/permission"
+	"symbio/security/permission/file"
 )
 
 // by is a guard of fixed answers, by tool; others are denied.
@@ -269,7 +270,7 @@ func TestAPersonIsNotWaitedForWhenTheTurnEnds(t *testing.T) {
 }
 
 func TestTheToolLearnsItsDirectoryAndWhatToLeaveOut(t *testing.T) {
-	except := &permission.Except{}
+	except := &file.Except{}
 	guard := guardFunc(func(permission.Call) permission.Verdict {
 		return permission.Verdict{Action: permission.Allow, Except: except}
 	})

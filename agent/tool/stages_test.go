@@ -15,6 +15,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/security/permission"
+	"symbio/security/permission/file"
 )
 
 func TestACallGoesThroughTheStagesInTheirOrder(t *testing.T) {
@@ -54,7 +55,7 @@ func TestACallGoesThroughTheStagesInTheirOrder(t *testing.T) {
 
 // What a middleware does to the call, to its context or to next changes nothing about what was judged.
 func TestAMiddlewareCannotGetAroundThePermission(t *testing.T) {
-	except := &permission.Except{}
+	except := &file.Except{}
 	guard := guardFunc(func(c permission.Call) permission.Verdict {
 		if c.Tool == "greet" && c.Args["name"] == "ann" {
 			return permission.Verdict{Action: permission.Allow, Except: except}

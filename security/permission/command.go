@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"symbio/security/permission/command"
+	"symbio/security/permission/file"
 	"symbio/security/permission/shell"
 )
 
@@ -22,7 +23,7 @@ type run struct {
 	uses    [][]used  // by command, what its arguments name; filled when first needed
 	done    []bool    // whose uses are filled
 	guards  []guarded // what has been asked of shell.Guard
-	trees   []tree
+	trees   []file.Tree
 	whole   *command.Text // the text as words, for what the tree does not show; filled when first needed
 }
 
@@ -40,7 +41,7 @@ type opened struct {
 // used is a file that a command's argument may name.
 type used struct {
 	shell.Use
-	place   place
+	place   file.Location
 	pattern string // when only the shell knows the name: an absolute path with the marks of shell.Word
 	any     bool   // when nothing is known about it
 }
@@ -64,12 +65,12 @@ func (f *facts) ran() *run {
 	r.runs = r.program.Runs()
 	n := len(r.program.Commands)
 	r.uses, r.done = make([][]used, n), make([]bool, n)
-	for _, file := range r.program.Files {
-		if file.Write {
-			r.files = append(r.files, f.opens("Write", file)...)
+	for _, opened := range r.program.Files {
+		if opened.Write {
+			r.files = append(r.files, f.opens("Write", opened)...)
 		}
-		if file.Read {
-			r.files = append(r.files, f.opens("Read", file)...)
+		if opened.Read {
+			r.files = append(r.files, f.opens("Read", opened)...)
 		}
 	}
 	f.shell = r
@@ -113,41 +114,37 @@ func (r *run) readGit(args map[string]any) {
 }
 
 // opens is a redirection as calls of a file tool.
-func (f *facts) opens(tool string, file shell.File) []opened {
+func (f *facts) opens(tool string, at shell.File) []opened {
 	var all []opened
 	add := func(dir string, known bool) {
-		sub := look(Call{Tool: tool, Args: map[string]any{"file_path": file.Path.Text}, Dir: f.call.Dir})
+		sub := look(Call{Tool: tool, Args: map[string]any{"file_path": at.Path.Text}, Dir: f.call.Dir})
 		sub.links = f.links
-		sub.places = []place{{}}
-		if known && !file.Path.Dynamic {
-			sub.places[0] = f.physical(dir, file.Path.Text, file.Path.Tilde)
+		sub.places = []file.Location{{}}
+		if known && !at.Path.Dynamic {
+			sub.places[0] = f.physical(dir, at.Path.Text, at.Path.Tilde)
 		}
-		all = append(all, opened{sub, file.Path.Text})
+		all = append(all, opened{sub, at.Path.Text})
 	}
-	for _, d := range file.Dirs.Paths {
+	for _, d := range at.Dirs.Paths {
 		add(d, true)
 	}
-	if file.Dirs.Unknown {
-		add("", strings.HasPrefix(file.Path.Text, "/") || file.Path.Tilde)
+	if at.Dirs.Unknown {
+		add("", strings.HasPrefix(at.Path.Text, "/") || at.Path.Tilde)
 	}
 	return all
 }
 
 // physical finds where a path leads from one of the directories of a program, as the kernel goes there:
 // .. after a link is not what it seems.
-func (f *facts) physical(dir, name string, tilde bool) place {
+func (f *facts) physical(dir, name string, tilde bool) file.Location {
 	if name == "" || strings.ContainsRune(name, 0) {
-		return place{}
+		return file.Location{}
 	}
 	whole, ok := f.absolute(dir, name, tilde)
 	if !ok {
-		return place{}
+		return file.Location{}
 	}
-	at := place{lexical: slashed(whole)}
-	if real, err := f.links.resolve(whole); err == nil {
-		at.real, at.known = slashed(real), true
-	}
-	return at
+	return f.links.LocateRaw(whole)
 }
 
 // absolute joins without cleaning.

@@ -1,20 +1,9 @@
 package permission
 
 import (
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"reflect"
 	"slices"
-	"strings"
 
-	"symbio/security/permission/glob"
-)
-
-const (
-	maxSearched = 100_000 // entries, at some 2 µs each
-	maxDenied   = 500     // files found, a mount each
+	"symbio/security/permission/file"
 )
 
 // Denied are the rules that keep files from what a call runs, so that a sandbox can do the same (security.md 8.5).
@@ -44,158 +33,89 @@ func (c Chain) denied(f *facts) *Denied {
 	return d
 }
 
-// Rules are the texts of the rules.
+// Rules returns the texts of the rules, sorted, each once.
 func (d *Denied) Rules() []string {
-	all := append(d.search("Read").rules, d.search("Write").rules...)
+	all := append(d.search("Read").Rules(), d.search("Write").Rules()...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// Files looks for the files as they are now. A relative rule means those below the working directory; a directory that
-// cannot be read counts as denied.
+// Files looks for the files in the file system as it is now. A relative rule stands for the files below the working
+// directory; a directory that cannot be read counts as denied.
 func (d *Denied) Files() DeniedFiles {
-	read, write := d.search("Read"), d.search("Write")
-	return DeniedFiles{read.all(), write.all(), read.fixed, append(read.unknown, write.unknown...)}
+	hidden, fixed, unread := d.search("Read").Run()
+	readOnly, _, unwritten := d.search("Write").Run()
+	return DeniedFiles{hidden, readOnly, fixed, append(unread, unwritten...)}
 }
 
-// search looks for the files that are denied to one tool.
-type search struct {
-	dir           string
-	writes        bool
-	rules, starts []string
-	links         []exceptions
-	meant, lifted []pattern // those of all links
-	left          int
-	linked        []fs.FileInfo // those found that have hard links
-	found, fixed  []string
-	unknown       []string
-}
-
-func (d *Denied) search(tool string) *search {
+// search prepares the search for the files that are denied to a tool, Read or Write.
+func (d *Denied) search(tool string) *file.Search {
 	f := look(Call{Tool: tool, Dir: d.dir})
-	s := &search{dir: realPath(d.dir), writes: tool == "Write", left: maxSearched}
+	writes := tool == "Write"
+	s := file.NewSearch(d.dir, writes)
 	for _, p := range d.links {
-		x := exceptionsOf(p, f)
+		x := denialsOf(p, f)
 		for i, list := range [][]Rule{p.FinalDeny, p.Deny} {
 			for _, r := range list {
-				bare := s.writes && r.form == formTool
+				// A bare Write denies every file. A bare Read would hide the whole disk: then no command could start.
+				bare := writes && r.form == formTool
 				if !r.namedBy(&f.denied) || r.form != formPath && !bare {
 					continue
 				}
-				s.rules = append(s.rules, r.text)
+				if bare {
+					*[]*[]file.Pattern{&x.Final, &x.Deny}[i] = []file.Pattern{{Rest: "*"}}
+					s.AddEverything(r.text)
+					continue
+				}
 				at, known := r.pattern(d.dir)
-				start := realPath(at.dir + "/")
-				switch {
-				case bare:
-					*[]*[]pattern{&x.final, &x.deny}[i], start = []pattern{{rest: "*"}}, "/"
-				case !known, at.dir == "" && !at.exact:
-					s.unknown, start = append(s.unknown, r.text+" denies files that may be anywhere"), ""
-				case at.exact && start != "":
-					start = filepath.Join(start, at.rest)
-				}
-				if s.starts = append(s.starts, start); r.base == baseAny && !bare {
-					s.starts = append(s.starts, s.dir)
-				}
+				s.AddRule(r.text, at, known, r.base == baseAny)
 			}
 		}
-		s.links = append(s.links, x)
-		s.meant, s.lifted = slices.Concat(s.meant, x.final, x.deny), append(s.lifted, x.lifted...)
+		s.AddLink(x)
 	}
 	return s
 }
 
-// all returns what is found below each place that a rule begins with.
-func (s *search) all() []string {
-	for _, at := range top(s.starts) {
-		if info, err := os.Lstat(at); err == nil {
-			s.visit(at, info.Mode())
+// except returns the files that the deny rules of a chain take out of a call that walks a directory; nil for other calls.
+func except(c Chain, f *facts) *file.Except {
+	if !f.subject.tree || len(f.locations()) != 1 {
+		return nil
+	}
+	var links []file.Denials
+	for _, l := range c {
+		d := denialsOf(l.Policy, f)
+		if !l.mute {
+			allowed := func(name string) bool { return f.spelled(name, l.Policy.Allow) }
+			d.Final = append(d.Final, f.links.SecretsBelow(f.places[0], allowed)...)
+		}
+		links = append(links, d)
+	}
+	return file.NewExcept(f.places[0], links)
+}
+
+// spelled reports whether an allow rule about the call's tool names a place with keys or passwords.
+func (f *facts) spelled(name string, allow []Rule) bool {
+	return slices.ContainsFunc(allow, func(r Rule) bool { return r.namedBy(&f.names) && r.spellsPath(name) })
+}
+
+// denialsOf returns the patterns of a policy's rules about the call's tool.
+func denialsOf(p Policy, f *facts) file.Denials {
+	d := file.Denials{Final: treeDenials(p.FinalDeny, f), Deny: treeDenials(p.Deny, f)}
+	for _, r := range p.Override {
+		if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(&f.names) {
+			d.Overrides = append(d.Overrides, p)
 		}
 	}
-	if len(s.linked) > 0 {
-		_ = filepath.WalkDir(s.dir, func(at string, e fs.DirEntry, err error) error {
-			if s.left--; err != nil || s.left < 0 || !e.Type().IsRegular() {
-				return nil
-			}
-			if info, err := e.Info(); err == nil && slices.ContainsFunc(s.linked, func(o fs.FileInfo) bool { return os.SameFile(o, info) }) {
-				s.found = append(s.found, at)
-			}
-			return nil
-		})
-	}
-	rules := strings.Join(s.rules, ", ")
-	if s.left < 0 {
-		s.unknown = append(s.unknown, fmt.Sprintf("there are over %d files to look through for what is denied by %s", maxSearched, rules))
-	}
-	if len(s.found) > maxDenied {
-		s.unknown = append(s.unknown, fmt.Sprintf("over %d files are denied by %s", maxDenied, rules))
-	}
-	return top(s.found)
+	return d
 }
 
-// visit takes what is denied at a path and below it. It follows no link. A denied directory is not taken as a whole if an
-// override means a part of it, or if it would be hidden and commands run in it.
-func (s *search) visit(at string, mode fs.FileMode) {
-	if s.left--; s.left < 0 {
-		return
-	}
-	name, denied := slashed(at), s.denies(slashed(at))
-	below := func(p pattern) bool { return p.below(glob.Fold(name)) }
-	_, around := inside(name, slashed(s.dir))
-	spared := mode.IsDir() && (around && !s.writes || slices.ContainsFunc(s.lifted, below))
-	switch {
-	case denied && !spared:
-		s.add(at)
-		return
-	case !mode.IsDir() || !slices.ContainsFunc(s.meant, below):
-		return
-	case denied && s.writes:
-		s.unknown = append(s.unknown, "an override allows a part of "+at+", and new files could be written there")
-	}
-	entries, err := os.ReadDir(at)
-	if err != nil {
-		s.add(at)
-	}
-	for _, e := range entries {
-		s.visit(filepath.Join(at, e.Name()), e.Type())
-	}
-}
-
-func (s *search) denies(name string) bool {
-	return slices.ContainsFunc(s.links, func(x exceptions) bool {
-		return coveredBy(x.final, glob.Fold(name), glob.Fold(name)) || coveredBy(x.deny, glob.Fold(name), glob.Fold(name)) && !x.lifts(name, name)
-	})
-}
-
-// add takes a file or directory, of a link what it leads to. No device, and not to read what commands run in.
-func (s *search) add(at string) {
-	real := realPath(at)
-	info, err := os.Lstat(real)
-	_, around := inside(slashed(real), slashed(s.dir))
-	if err != nil || !info.IsDir() && !info.Mode().IsRegular() || around && !s.writes || len(s.found) > maxDenied {
-		return
-	}
-	if s.found = append(s.found, real); !s.denies("/\x00/" + filepath.Base(at)) {
-		s.fixed = append(s.fixed, at)
-	}
-	if names := reflect.Indirect(reflect.ValueOf(info.Sys())).FieldByName("Nlink"); info.Mode().IsRegular() && names.IsValid() && names.Uint() > 1 {
-		s.linked = append(s.linked, info)
-	}
-}
-
-// realPath follows every link of a path. It is "" if nothing is there.
-func realPath(path string) string {
-	real, _ := filepath.EvalSymlinks(filepath.FromSlash(path))
-	return real
-}
-
-// top sorts paths, and leaves out "" and those below others.
-func top(paths []string) (out []string) {
-	slices.Sort(paths)
-	for _, p := range paths {
-		below := func(t string) bool { _, ok := inside(slashed(t), slashed(p)); return ok }
-		if p != "" && !slices.ContainsFunc(out, below) {
-			out = append(out, p)
+// treeDenials returns the patterns of the deny rules about the call's tool or its family.
+func treeDenials(rules []Rule, f *facts) []file.Pattern {
+	var all []file.Pattern
+	for _, r := range rules {
+		if r.form == formPath && r.namedBy(&f.denied) {
+			all, _ = r.denials(f, all)
 		}
 	}
-	return out
+	return all
 }

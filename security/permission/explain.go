@@ -238,8 +238,8 @@ func (l Link) exact(call Call, open bool) []string {
 	switch f.subject.matter {
 	case matterPath:
 		for _, at := range f.locations() {
-			if at.known {
-				texts = append(texts, at.lexical)
+			if at.Known {
+				texts = append(texts, at.Lexical)
 			}
 		}
 	case matterName:
@@ -289,8 +289,8 @@ func (l Link) exactRun(f *facts, open bool) (texts []string) {
 		}
 	}
 	for _, o := range f.shell.files {
-		if at := o.locations()[0]; at.known {
-			texts = append(texts, fmt.Sprintf("%s(%s)", o.call.Tool, at.lexical))
+		if at := o.locations()[0]; at.Known {
+			texts = append(texts, fmt.Sprintf("%s(%s)", o.call.Tool, at.Lexical))
 		}
 	}
 	return texts

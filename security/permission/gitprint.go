@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"symbio/security/permission/file"
 )
 
 // A denial to read is also one for what git has stored of the file. The commands that print that are run with pathspecs that
@@ -16,9 +18,9 @@ func (r commandRule) pathspecs(dir string) (specs []string, exact bool) {
 	at := r.spec
 	if r.base != baseAny {
 		p, ok := r.pattern(dir)
-		whole := p.dir + "/" + p.rest
-		rel, below := inside(slashed(dir), whole)
-		if star := strings.IndexByte(p.rest, '*'); !ok || !below && star >= 0 && strings.HasPrefix(slashed(dir)+"/", strings.TrimSuffix(p.dir+"/"+p.rest[:star], "/")+"/") {
+		whole := p.Dir + "/" + p.Rest
+		rel, below := file.Below(file.Clean(dir), whole)
+		if star := strings.IndexByte(p.Rest, '*'); !ok || !below && star >= 0 && strings.HasPrefix(file.Clean(dir)+"/", strings.TrimSuffix(p.Dir+"/"+p.Rest[:star], "/")+"/") {
 			return []string{"*"}, false
 		}
 		if at = rel; !below || at == "" {
@@ -54,12 +56,12 @@ func (f *facts) outside(i int) string {
 	if f.subject.matter != matterGit {
 		return ""
 	}
-	dir, _ := f.follow(slashed(f.call.Dir))
+	dir, _ := f.links.Follow(file.Clean(f.call.Dir))
 	for _, u := range f.usesOf(i) {
-		_, lexical := inside(slashed(f.call.Dir), u.place.lexical)
-		_, real := inside(dir, u.place.real)
-		if _, err := os.Lstat(u.place.lexical); err == nil && u.place.lexical != "/dev/null" && !(lexical && real) {
-			return "it reaches " + u.place.lexical + ", outside of the workspace"
+		_, lexical := file.Below(file.Clean(f.call.Dir), u.place.Lexical)
+		_, real := file.Below(dir, u.place.Real)
+		if _, err := os.Lstat(u.place.Lexical); err == nil && u.place.Lexical != "/dev/null" && !(lexical && real) {
+			return "it reaches " + u.place.Lexical + ", outside of the workspace"
 		}
 	}
 	return ""

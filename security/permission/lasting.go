@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/permission/file"
 	"symbio/security/permission/shell"
 )
 
@@ -44,15 +45,15 @@ const longestScript = 4 << 20
 // command, and those that an interpreter is given. A file that the program itself writes is part of its text.
 func (f *facts) scripts() map[string]string {
 	all := map[string]string{}
-	add := func(at place) {
-		if info, err := os.Stat(at.real); err != nil || !info.Mode().IsRegular() || slices.ContainsFunc(f.shell.files, func(o opened) bool { return o.call.Tool == "Write" && o.locations()[0].real == at.real }) {
+	add := func(at file.Location) {
+		if info, err := os.Stat(at.Real); err != nil || !info.Mode().IsRegular() || slices.ContainsFunc(f.shell.files, func(o opened) bool { return o.call.Tool == "Write" && o.locations()[0].Real == at.Real }) {
 			return
 		}
-		if file, err := os.Open(at.real); err == nil {
-			defer file.Close()
+		if script, err := os.Open(at.Real); err == nil {
+			defer script.Close()
 			sum := sha256.New()
-			if _, err = io.Copy(sum, io.LimitReader(file, longestScript)); err == nil {
-				all[at.real] = hex.EncodeToString(sum.Sum(nil))
+			if _, err = io.Copy(sum, io.LimitReader(script, longestScript)); err == nil {
+				all[at.Real] = hex.EncodeToString(sum.Sum(nil))
 			}
 		}
 	}

@@ -2,12 +2,12 @@ package permission
 
 import (
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"symbio/security/permission/command"
 	"symbio/security/permission/endpoint"
+	"symbio/security/permission/file"
 	"symbio/security/permission/glob"
 	"symbio/security/permission/shell"
 )
@@ -25,11 +25,11 @@ type facts struct {
 	subject  subject
 	values   []string            // what the subject's arguments hold
 	readable bool                // there are values, and all are strings
-	places   []place             // one for each value of a path
+	places   []file.Location     // one for each value of a path
 	goals    []endpoint.Endpoint // one for each value of a URL
 	shell    *run                // of a call that runs commands
-	links    *links              // shared by all that is found for one call
-	own      links
+	links    *file.Links         // shared by all that is found for one call
+	own      file.Links
 	strings  []string // every string of the arguments, for opaque subjects
 	gathered bool
 	kept     func() bool // Call.Kept of what the whole chain denies; nil = no
@@ -86,19 +86,13 @@ func (f *facts) oddity() string {
 	return ""
 }
 
-func (f *facts) locations() []place {
+func (f *facts) locations() []file.Location {
 	if f.places == nil {
 		for _, v := range f.values {
-			f.places = append(f.places, f.links.locate(v, f.call.Dir))
+			f.places = append(f.places, f.links.Locate(v, f.call.Dir))
 		}
 	}
 	return f.places
-}
-
-// follow resolves the links in a pattern's directory. ok is false when they cannot be.
-func (f *facts) follow(dir string) (string, bool) {
-	real, err := f.links.resolve(filepath.FromSlash(dir + "/"))
-	return slashed(real), err == nil
 }
 
 // names are some tools' names; tags, the initials, tell most rules apart from them.
@@ -191,14 +185,14 @@ func (r *Rule) allowsPath(f *facts) reach {
 		return no
 	}
 	means := func(path string) bool {
-		if p.matches(path, f.subject.tree) {
+		if p.Matches(path, f.subject.tree) {
 			return true
 		}
-		real, ok := f.follow(p.dir)
-		return ok && real != p.dir && (pattern{real, p.rest, p.exact}).matches(path, f.subject.tree)
+		real, ok := f.links.Follow(p.Dir)
+		return ok && real != p.Dir && p.In(real).Matches(path, f.subject.tree)
 	}
 	for _, at := range f.locations() {
-		if !at.known || !means(at.lexical) || !means(at.real) {
+		if !at.Known || !means(at.Lexical) || !means(at.Real) {
 			return no
 		}
 	}
@@ -233,15 +227,15 @@ func (r *Rule) denies(f *facts) reach {
 }
 
 func (r *Rule) deniesPath(f *facts) reach {
-	var some [4]pattern
+	var some [4]file.Pattern
 	patterns, sure := r.denials(f, some[:0])
 	for _, at := range f.locations() {
 		for _, p := range patterns {
-			if (at.known || at.lexical != "") && p.covers(glob.Fold(at.lexical)) || at.known && p.covers(glob.Fold(at.real)) {
+			if (at.Known || at.Lexical != "") && p.Covers(glob.Fold(at.Lexical)) || at.Known && p.Covers(glob.Fold(at.Real)) {
 				return yes
 			}
 		}
-		sure = sure && at.known
+		sure = sure && at.Known
 	}
 	if !sure {
 		return maybe
@@ -255,7 +249,7 @@ func (r *Rule) deniesStrings(f *facts) reach {
 		f.strings, f.gathered = gather(nil, f.call.Args), true
 		if f.subject.matter == matterPath {
 			for _, at := range f.locations() {
-				f.strings = append(f.strings, at.lexical, at.real)
+				f.strings = append(f.strings, at.Lexical, at.Real)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"symbio/security/permission/command"
 	"symbio/security/permission/endpoint"
+	"symbio/security/permission/file"
 	"symbio/security/permission/glob"
 	"symbio/security/visible"
 )
@@ -31,7 +32,7 @@ type Rule struct {
 	spec string // for formPath without its base
 	dir  string // for baseSkill: the skill's directory, once known
 	// fixed is the pattern of a formPath that is relative to nothing.
-	fixed unique.Handle[pattern]
+	fixed unique.Handle[file.Pattern]
 	// granted: a skill asks for it, so git:* is git and not git-anything (skills.md, C31).
 	granted bool
 	// words is for rules about commands; the zero Pattern is none.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"symbio/security/permission/endpoint"
+	"symbio/security/permission/file"
 )
 
 // Action is what may happen with a call. The zero value denies; a larger one is more permissive.
@@ -75,7 +76,7 @@ type Verdict struct {
 	Why    string // one sentence for people
 	// Except is what a call that walks a directory must leave out; nil is nothing. Whoever runs the
 	// call has to obey it: the verdict stands only without those paths.
-	Except *Except
+	Except *file.Except
 	// Dial is the addresses that a call which makes requests may connect to. The tool has to call its Allows for
 	// each connection.
 	Dial *endpoint.AllowList

@@ -1,0 +1,107 @@
+package file
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"symbio/security/permission/glob"
+)
+
+// Pattern is the path of a rule, made absolute: it matches the paths in Dir whose part below Dir matches Rest.
+type Pattern struct {
+	Dir   string // literal and in the form of Clean, so that a * in a real directory's name is not a wildcard
+	Rest  string // a glob in which * also matches /, or a literal name if Exact
+	Exact bool
+}
+
+// NewPattern returns the pattern for a rule's path below the directory from. In spec, * matches any characters, / too.
+func NewPattern(from, spec string) Pattern {
+	star := strings.Index(spec, "*")
+	if star < 0 {
+		whole := Clean(filepath.Join(from, spec))
+		cut := max(strings.LastIndex(whole, "/"), 0)
+		return Pattern{Dir: whole[:cut], Rest: strings.TrimPrefix(whole[cut:], "/"), Exact: true}
+	}
+	cut := strings.LastIndex(spec[:star], "/") + 1
+	return Pattern{Dir: Clean(filepath.Join(from, spec[:cut])), Rest: spec[cut:]}
+}
+
+// AnyDepth returns the patterns for a relative path in every directory of the file system, as .gitignore reads a name
+// without a slash in front. There are two: one for the root, one for the directories below it.
+func AnyDepth(spec string) []Pattern {
+	p := NewPattern("/", spec)
+	return []Pattern{{Rest: strings.TrimPrefix(p.Dir+"/", "/") + p.Rest}, {Rest: "*" + p.Dir + "/" + p.Rest}}
+}
+
+// In returns the pattern with another directory, such as the one that a link leads to.
+func (p Pattern) In(dir string) Pattern { return Pattern{dir, p.Rest, p.Exact} }
+
+// Fold returns the pattern for comparison with paths of glob.Fold, on file systems that ignore case.
+func (p Pattern) Fold() Pattern { return Pattern{glob.Fold(p.Dir), glob.Fold(p.Rest), p.Exact} }
+
+// String returns the pattern as one path.
+func (p Pattern) String() string { return p.Dir + "/" + p.Rest }
+
+// Matches reports whether an allow rule with this pattern covers the path. With tree the call reaches everything below
+// the path, and a pattern for everything in a directory covers the directory, too.
+func (p Pattern) Matches(path string, tree bool) bool {
+	rel, ok := Below(p.Dir, path)
+	if !ok {
+		return false
+	}
+	if p.Exact {
+		return rel == p.Rest
+	}
+	if tree && strings.HasSuffix(p.Rest, "*") && glob.Match(p.Rest, strings.TrimPrefix(rel+"/", "/")) {
+		return true
+	}
+	return rel != "" && glob.Match(p.Rest, rel)
+}
+
+// Covers reports whether a deny rule with this pattern covers the path: the path matches, lies below one that matches, or
+// is a directory of which everything matches.
+func (p *Pattern) Covers(path string) bool {
+	rel, ok := Below(p.Dir, path)
+	if !ok {
+		return false
+	}
+	if p.Exact {
+		_, below := Below(p.Rest, rel)
+		return below || p.Rest == ""
+	}
+	return glob.Match(p.Rest, rel) || glob.Match(p.Rest+"/*", rel) || rel != "" && glob.Match(p.Rest, rel+"/")
+}
+
+// MayCover is Covers for a path with parts that only the shell knows, written with the marks of shell.Word: it reports
+// whether there is any text for them with which the path is covered.
+func (p *Pattern) MayCover(path string) bool {
+	rest := p.Rest
+	if p.Exact {
+		rest = strings.ReplaceAll(rest, "*", "?") // a literal * must not become a wildcard
+	}
+	whole := strings.ReplaceAll(p.Dir, "*", "?") + "/" + rest
+	if p.Dir == "" {
+		whole = "/" + strings.TrimPrefix(rest, "/")
+	}
+	return glob.MayMatch(path, whole) || glob.MayMatch(path, whole+"/*") || !p.Exact && glob.MayMatch(path+"/", whole)
+}
+
+// Hidden reports whether the pattern matches only names that begin with a dot, which a shell's * leaves out.
+func (p *Pattern) Hidden() bool {
+	return strings.HasPrefix(p.Rest[strings.LastIndexByte(p.Rest, '/')+1:], ".")
+}
+
+// MayMatchBelow reports whether a path below dir may match.
+func (p *Pattern) MayMatchBelow(dir string) bool {
+	if _, ok := Below(dir, p.Dir); ok && (p.Dir != "" || dir == "") {
+		return true
+	}
+	_, ok := Below(p.Dir, dir)
+	return ok && !p.Exact
+}
+
+// coveredBy reports whether one of the patterns covers a path under one of its two names.
+func coveredBy(patterns []Pattern, lexical, real string) bool {
+	return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Covers(lexical) || lexical != real && p.Covers(real) })
+}
