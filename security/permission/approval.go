@@ -163,12 +163,10 @@ func (r Rule) Warning() string {
 		}
 		return ""
 	case r.form == formPrefix && shell.Interpreter(r.words.Words()):
-		return "this allows everything that the sandbox permits, because " + shellName(r) + " runs what it is given"
+		return "this allows everything that the sandbox permits, because " + strings.Join(r.words.Words(), " ") + " runs what it is given"
 	}
 	return ""
 }
-
-func shellName(r Rule) string { return strings.Join(r.words.Words(), " ") }
 
 func warnings(r *Rule) string {
 	if w := r.Warning(); w != "" {

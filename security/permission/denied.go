@@ -85,17 +85,15 @@ func except(c Chain, f *facts) *file.Except {
 	for _, l := range c {
 		d := denialsOf(l.Policy, f)
 		if !l.mute {
-			allowed := func(name string) bool { return f.spelled(name, l.Policy.Allow) }
+			// A place with keys may be read if an allow rule about the tool names it.
+			allowed := func(name string) bool {
+				return slices.ContainsFunc(l.Policy.Allow, func(r Rule) bool { return r.namedBy(&f.names) && r.spellsPath(name) })
+			}
 			d.Final = append(d.Final, f.links.SecretsBelow(f.places[0], allowed)...)
 		}
 		links = append(links, d)
 	}
 	return file.NewExcept(f.places[0], links)
-}
-
-// spelled reports whether an allow rule about the call's tool names a place with keys or passwords.
-func (f *facts) spelled(name string, allow []Rule) bool {
-	return slices.ContainsFunc(allow, func(r Rule) bool { return r.namedBy(&f.names) && r.spellsPath(name) })
 }
 
 // denialsOf returns the patterns of a policy's rules about the call's tool.

@@ -96,7 +96,7 @@ func (r commandRule) forbidsAny(f *facts, lifted []bool) reach {
 
 var (
 	readers = namesOf("Read")
-	writers = func() names { n := namesOf("Edit"); n.add("Write"); return n }()
+	writers = namesOf("Edit", "Write")
 )
 
 func allTrue(list []bool) bool {

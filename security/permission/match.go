@@ -39,10 +39,8 @@ type facts struct {
 func look(c Call) *facts {
 	f := &facts{call: c, subject: subjectOf(c.Tool)}
 	f.links = &f.own
-	f.names = namesOf(c.Tool)
-	f.names.add(aliases[c.Tool])
-	f.denied = f.names
-	f.denied.add(families[c.Tool])
+	f.names = namesOf(c.Tool, aliases[c.Tool])
+	f.denied = namesOf(c.Tool, aliases[c.Tool], families[c.Tool])
 	f.readable = true
 	for _, arg := range f.subject.args {
 		if v, ok := c.Args[arg]; ok {
@@ -101,24 +99,18 @@ type names struct {
 	list [3]string
 }
 
-func namesOf(name string) (n names) {
+// namesOf returns up to three names; "" is left out. Bit 0 is always set, so that rules with a * in front are compared.
+func namesOf(list ...string) (n names) {
 	n.tags = 1
-	n.add(name)
-	return n
-}
-
-// add takes a name more, at most three; "" is none.
-func (n *names) add(name string) {
-	if name == "" {
-		return
-	}
-	n.tags |= 1<<(name[0]&63) | 1
-	for i := range n.list {
-		if n.list[i] == "" {
-			n.list[i] = name
-			return
+	at := 0
+	for _, name := range list {
+		if name != "" {
+			n.tags |= 1 << (name[0] & 63)
+			n.list[at] = name
+			at++
 		}
 	}
+	return n
 }
 
 // namedBy reports whether the rule is about a tool of one of those names.
@@ -131,14 +123,7 @@ func (r *Rule) isNamed(names *names) bool {
 		return false
 	}
 	for _, n := range names.list {
-		if n == "" {
-			break
-		}
-		if !r.star {
-			if n == r.tool {
-				return true
-			}
-		} else if glob.Match(r.tool, n) {
+		if n != "" && (n == r.tool || r.star && glob.Match(r.tool, n)) {
 			return true
 		}
 	}

@@ -12,7 +12,7 @@ func (p Policy) deniesCommands() bool {
 	return slices.ContainsFunc(slices.Concat(p.FinalDeny, p.Deny), func(r Rule) bool { return r.namedBy(&commandTools) })
 }
 
-var commandTools = func() names { n := namesOf("Bash"); n.add("Git"); return n }()
+var commandTools = namesOf("Bash", "Git")
 
 // rest is a verdict of the last stage.
 func rest(a Action, why string) Verdict {

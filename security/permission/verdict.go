@@ -2,6 +2,7 @@ package permission
 
 import (
 	"fmt"
+	"slices"
 
 	"symbio/security/permission/endpoint"
 	"symbio/security/permission/file"
@@ -17,15 +18,15 @@ const (
 	Allow
 )
 
-// String is "deny", "ask" or "allow". What is none of them denies, and says so.
+// actionNames are the texts of the actions, in configurations, on the wire and for people.
+var actionNames = []string{Deny: "deny", Ask: "ask", Allow: "allow"}
+
+// String returns "deny", "ask" or "allow"; "deny" for a number that is no action, since that denies.
 func (a Action) String() string {
-	switch a {
-	case Allow:
-		return "allow"
-	case Ask:
-		return "ask"
+	if a < Deny || a > Allow {
+		a = Deny
 	}
-	return "deny"
+	return actionNames[a]
 }
 
 // MarshalText writes the action as String does.
@@ -38,15 +39,10 @@ func (a *Action) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParseAction reads "allow", "ask" or "deny". With an error it answers Deny.
+// ParseAction reads "allow", "ask" or "deny". Any other text is an error, and the action beside it is Deny.
 func ParseAction(text string) (Action, error) {
-	switch text {
-	case "allow":
-		return Allow, nil
-	case "ask":
-		return Ask, nil
-	case "deny":
-		return Deny, nil
+	if i := slices.Index(actionNames, text); i >= 0 {
+		return Action(i), nil
 	}
 	return Deny, fmt.Errorf("%q is no action: write allow, ask or deny", text)
 }

@@ -2,7 +2,6 @@ package file
 
 import (
 	"slices"
-	"strings"
 
 	"symbio/security/permission/glob"
 )
@@ -51,18 +50,4 @@ func (d Denials) deny(lexical, real string) bool {
 // lift reports whether an override lifts the denials of a file: it has to match both names.
 func (d Denials) lift(lexical, real string) bool {
 	return slices.ContainsFunc(d.Overrides, func(p Pattern) bool { return p.Matches(lexical, true) && p.Matches(real, true) })
-}
-
-// String returns the patterns, separated by blanks, for logs and tests.
-func (e *Except) String() string {
-	if e == nil {
-		return ""
-	}
-	var all []string
-	for _, d := range e.links {
-		for _, p := range append(slices.Clip(d.Final), d.Deny...) {
-			all = append(all, p.String())
-		}
-	}
-	return strings.Join(all, " ")
 }

@@ -40,9 +40,6 @@ func (p Pattern) In(dir string) Pattern { return Pattern{dir, p.Rest, p.Exact} }
 // Fold returns the pattern for comparison with paths of glob.Fold, on file systems that ignore case.
 func (p Pattern) Fold() Pattern { return Pattern{glob.Fold(p.Dir), glob.Fold(p.Rest), p.Exact} }
 
-// String returns the pattern as one path.
-func (p Pattern) String() string { return p.Dir + "/" + p.Rest }
-
 // Matches reports whether an allow rule with this pattern covers the path. With tree the call reaches everything below
 // the path, and a pattern for everything in a directory covers the directory, too.
 func (p Pattern) Matches(path string, tree bool) bool {

@@ -22,18 +22,14 @@ type Search struct {
 	dir    string // the working directory of the command, links resolved
 	writes bool   // looks for files denied to write, not to read
 
-	rules   []string  // the texts of the rules, for messages
-	starts  []string  // the paths below which files may match; "" for none
-	links   []Denials // by link of the chain
-	matches []Pattern // Final and Deny of all links
-	lifts   []Pattern // Overrides of all links
-
-	left   int           // entries that may still be visited
-	linked []fs.FileInfo // files found that have other hard links
-	found  []string
-	fixed  []string // those of found that the rules deny by a path of their own, not at any depth
-	// unknown has a sentence for each rule whose files could not be found.
-	unknown []string
+	rules, starts  []string      // the texts of the rules, and the paths below which files may match; "" for none
+	links          []Denials     // by link of the chain
+	matches, lifts []Pattern     // the patterns of all links: Final and Deny, and Overrides
+	left           int           // entries that may still be visited
+	linked         []fs.FileInfo // files found that have other hard links
+	// fixed are those of found that the rules deny by a path of their own, not at any depth; unknown has a sentence for
+	// each rule whose files could not be found.
+	found, fixed, unknown []string
 }
 
 // NewSearch returns a search on behalf of a command that runs in dir. With writes it looks for files that are denied to
