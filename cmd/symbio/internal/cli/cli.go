@@ -46,7 +46,7 @@ func root(env *command.Env) *cobra.Command {
 		},
 	}
 	root.Flags().BoolVar(&own, "version", false, "print the version, as symbio version does")
-	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON: one object, or one per line for streams")
+	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON: one value, or one object per line for streams")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
 	root.AddCommand(command.NodeFlag(env,
 		cmdRun(env), cmdChat(env), clustercmd.Join(env), clustercmd.New(env), cmdMembers(env), cmdNodes(env), cmdSpawn(env), cmdTerminate(env), cmdSend(env), cmdSteer(env), cmdInvoke(env),

@@ -58,7 +58,7 @@ func cmdAgentsList(env *command.Env) *cobra.Command {
 			return listAgents(env, all, opts.OfferedBy())
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	return cmd
 }
 
@@ -156,8 +156,8 @@ func cmdAgentsShow(env *command.Env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
-	cmd.Flags().BoolVar(&servers, "mcp", false, "start the MCP servers, to show their tools")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	cmd.Flags().BoolVar(&servers, "mcp", false, "start the MCP servers to show their tools")
 	return cmd
 }
 
@@ -275,7 +275,7 @@ func cmdAgentsValidate(env *command.Env) *cobra.Command {
 			return validateAgents(cmd.Context(), env, opts, args)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	return cmd
 }
 

@@ -46,7 +46,7 @@ func cmdApprovalsList(env *command.Env) *cobra.Command {
 			return command.PrintList(env, reply.GetApprovals(), []string{"ID", "NODE", "WHO", "TOOL", "ARGS", "LEFT", "WHY"}, approvalRow)
 		}),
 	}
-	cmd.Flags().BoolVar(&here, "here", false, "only what waits on this node")
+	cmd.Flags().BoolVar(&here, "here", false, "only decisions that wait on this node")
 	return cmd
 }
 
@@ -126,8 +126,8 @@ func cmdApprovalsAllow(env *command.Env) *cobra.Command {
 		Args: command.ExactArgs(1),
 		RunE: answerApproval(env, &r, true),
 	}
-	cmd.Flags().BoolVar(&r.Always, "always", false, "for exactly this call from now on, while the agent lives")
-	cmd.Flags().BoolVar(&r.Lasting, "lasting", false, "from now on, also after a restart")
+	cmd.Flags().BoolVar(&r.Always, "always", false, "also allow the same call again while the agent lives")
+	cmd.Flags().BoolVar(&r.Lasting, "lasting", false, "the same call is allowed from now on, also after a restart")
 	return cmd
 }
 
@@ -139,7 +139,7 @@ func cmdApprovalsDeny(env *command.Env) *cobra.Command {
 		Args: command.ExactArgs(1),
 		RunE: answerApproval(env, &r, false),
 	}
-	cmd.Flags().BoolVar(&r.Always, "always", false, "for exactly this call from now on, while the agent lives")
+	cmd.Flags().BoolVar(&r.Always, "always", false, "also deny the same call again while the agent lives")
 	return cmd
 }
 

@@ -98,7 +98,7 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&noted, "noted", "", "the hash of a record that has to be there, as verify printed it before")
+	cmd.Flags().StringVar(&noted, "noted", "", "`HASH` that the record must contain, as verify printed it before")
 	return cmd
 }
 
@@ -150,9 +150,9 @@ func cmdAuditShow(env *command.Env) *cobra.Command {
 			return noRecord(dir, err)
 		},
 	}
-	cmd.Flags().DurationVar(&since, "since", 0, "begin with what was decided this long ago, such as 24h")
-	cmd.Flags().StringVar(&agent, "agent", "", "only of this agent or node, by id or name")
-	cmd.Flags().StringVar(&verdict, "verdict", "", "only with this verdict: allow, ask or deny")
+	cmd.Flags().DurationVar(&since, "since", 0, "only decisions of the last `DURATION`, such as 24h (default all)")
+	cmd.Flags().StringVar(&agent, "agent", "", "only decisions about this `AGENT` or node, by id or name")
+	cmd.Flags().StringVar(&verdict, "verdict", "", "only decisions with this `VERDICT`: allow, ask or deny")
 	return cmd
 }
 

@@ -25,7 +25,7 @@ func cmdConfig(env *command.Env) *cobra.Command {
 			return printConfig(env, c, from)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file (default: symbio/symbio.yaml in your configuration directory)")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	cmd.AddCommand(cmdConfigReference(env))
 	return cmd
 }

@@ -47,8 +47,8 @@ func cmdDemo(env *command.Env) *cobra.Command {
 			return printDemoResult(env, r)
 		},
 	}
-	cmd.Flags().StringVar(&o.Report, "report", "", "where to write the report (default: a new directory for temporary files)")
-	cmd.Flags().StringVar(&o.Model, "model", "", "the model of the agents (default: a Go function, which needs no key)")
+	cmd.Flags().StringVar(&o.Report, "report", "", "`FILE` for the report (default in a new temporary directory)")
+	cmd.Flags().StringVar(&o.Model, "model", "", "`MODEL` of the agents (default a built-in function, which needs no key)")
 	return cmd
 }
 

@@ -36,7 +36,7 @@ func cmdDoctor(env *command.Env) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "the configuration file to check with")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` to check (default symbio/symbio.yaml in your configuration directory)")
 	return cmd
 }
 

@@ -47,9 +47,9 @@ func cmdEvents(env *command.Env) *cobra.Command {
 			}
 		}),
 	}
-	cmd.Flags().DurationVar(&since, "since", 0, "begin with what happened this long ago, such as 10m")
-	cmd.Flags().StringVar(&agent, "agent", "", "only events of this member, by id or name")
-	cmd.Flags().StringSliceVar(&types, "type", nil, "only events of these types, such as decision")
+	cmd.Flags().DurationVar(&since, "since", 0, "begin with the events of the last `DURATION`, such as 10m (default only new ones)")
+	cmd.Flags().StringVar(&agent, "agent", "", "only events of this `MEMBER`, by id or name")
+	cmd.Flags().StringSliceVar(&types, "type", nil, "only events of these `TYPES`, such as decision; separated by commas")
 	return cmd
 }
 

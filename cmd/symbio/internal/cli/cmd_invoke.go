@@ -51,9 +51,9 @@ func cmdInvoke(env *command.Env) *cobra.Command {
 			return env.PrintPayload(reply.GetData())
 		}),
 	}
-	cmd.Flags().StringVar(&on, "on", "", "the member or node that is to do it, by id or name")
-	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long to wait for the result")
-	cmd.Flags().BoolVar(&stream, "stream", false, "show progress and output as they come")
+	cmd.Flags().StringVar(&on, "on", "", "`TARGET`: the member or node to ask, by id or name (default any provider)")
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "longest `DURATION` to wait for the result")
+	cmd.Flags().BoolVar(&stream, "stream", false, "print progress and output as they come")
 	return cmd
 }
 

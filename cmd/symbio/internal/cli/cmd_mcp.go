@@ -92,8 +92,8 @@ func cmdMCPList(env *command.Env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&start, "start", false, "start each of them")
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().BoolVar(&start, "start", false, "start each server to see whether it works")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	return cmd
 }
 
@@ -163,7 +163,7 @@ func cmdMCPTools(env *command.Env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	return cmd
 }
 
@@ -210,7 +210,7 @@ func cmdMCPCall(env *command.Env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	return cmd
 }
 
@@ -266,10 +266,10 @@ func cmdMCPTrust(env *command.Env) *cobra.Command {
 			return trustMCP(cmd.Context(), env, file, args[0], hash, revoke)
 		},
 	}
-	cmd.Flags().BoolVar(&revoke, "revoke", false, "trust it no longer")
-	cmd.Flags().BoolVar(&tools, "tools", false, "accept the tools of the server as they are now")
-	cmd.Flags().StringVar(&hash, "hash", "", "trust without asking, if this is its SHA-256")
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "take the trust back")
+	cmd.Flags().BoolVar(&tools, "tools", false, "accept the tools of the server as they are now described")
+	cmd.Flags().StringVar(&hash, "hash", "", "trust without a question if `SHA256` matches")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	cmd.MarkFlagsMutuallyExclusive("revoke", "tools", "hash")
 	return cmd
 }

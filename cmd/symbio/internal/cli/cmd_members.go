@@ -34,10 +34,10 @@ func cmdMembers(env *command.Env) *cobra.Command {
 			return command.PrintList(env, reply.GetMembers(), []string{"ID", "NAME", "NODE", "ACCEPTS", "PROVIDES", "STATE"}, memberRow)
 		}),
 	}
-	cmd.Flags().StringVar(&req.Accepts, "accepts", "", "only members that receive signals of this perception")
-	cmd.Flags().StringVar(&req.Provides, "provides", "", "only members that provide this capability")
-	cmd.Flags().StringVar(&req.Node, "on", "", "only members of the node of this name or id")
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on with each change, until interrupted")
+	cmd.Flags().StringVar(&req.Accepts, "accepts", "", "only members that receive this `PERCEPTION`")
+	cmd.Flags().StringVar(&req.Provides, "provides", "", "only members that provide this `CAPABILITY`")
+	cmd.Flags().StringVar(&req.Node, "on", "", "only members of this `NODE`, by name or id")
+	cmd.Flags().BoolVar(&watch, "watch", false, "print each later change, too, until Ctrl-C")
 	return cmd
 }
 

@@ -109,8 +109,8 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
-	cmd.Flags().StringVar(&rules, "rules", "", "a YAML file of rules to use instead of the configured ones")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	cmd.Flags().StringVar(&rules, "rules", "", "YAML `FILE` with the rules to use instead of the configured ones")
 	return cmd
 }
 
@@ -185,7 +185,7 @@ func cmdPermissionsTest(env *command.Env) *cobra.Command {
 			return errors.Join(err, world.Close(), tally.printTotals(err))
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "print the cases that are as expected, too")
+	cmd.Flags().BoolVar(&all, "all", false, "also print the cases with the expected verdict")
 	return cmd
 }
 

@@ -39,10 +39,10 @@ type runFlags struct {
 
 // add registers the flags with cmd.
 func (f *runFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.req.Agent, "agent", "", "the agent's definition (default: general)")
-	cmd.Flags().StringVar(&f.req.Model, "model", "", "auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME or scripted:FILE; a,b asks b when a fails (default: the configured one)")
+	cmd.Flags().StringVar(&f.req.Agent, "agent", "", "`NAME` of the agent's definition (default general)")
+	cmd.Flags().StringVar(&f.req.Model, "model", "", "`MODEL`: auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME or scripted:FILE; a,b uses b when a fails (default as configured)")
 	cmd.Flags().StringVar(&f.budget, "budget", "", budgetHelp)
-	cmd.Flags().StringArrayVar(&f.req.Allow, "yes-to", nil, "a rule to allow for this task, such as 'Write(notes/*)'; may be repeated")
+	cmd.Flags().StringArrayVar(&f.req.Allow, "yes-to", nil, "`RULE` to allow for this task, such as 'Write(notes/*)'; may be repeated")
 	f.node.add(cmd)
 	f.record.add(cmd)
 }
@@ -62,7 +62,7 @@ func cmdRun(env *command.Env) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.options.Keep, "continue", false, "stay in the conversation after the answer: on a terminal until you leave, else until standard input ends")
+	cmd.Flags().BoolVar(&f.options.Keep, "continue", false, "stay in the conversation after the answer: until you leave, or without a terminal until standard input ends")
 	return cmd
 }
 
@@ -193,8 +193,8 @@ type recordFlags struct{ record, replay string }
 
 // add registers the flags with cmd.
 func (r *recordFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.record, "record", "", "write the exchanges with the model's server to a directory of its own; answers then come in one piece; on a node of its own")
-	cmd.Flags().StringVar(&r.replay, "replay", "", "answer from such a directory, without network and key; tools act all the same")
+	cmd.Flags().StringVar(&r.record, "record", "", "record the exchanges with the model's server in the new directory `DIR`; starts a node of its own, and answers come in one piece")
+	cmd.Flags().StringVar(&r.replay, "replay", "", "answer from the recording in `DIR`, without network and key; starts a node of its own, and tools run for real")
 	cmd.MarkFlagsMutuallyExclusive("record", "replay")
 }
 
@@ -233,7 +233,7 @@ func reportRecording(env *command.Env, o node.Config, r recordFlags) error {
 }
 
 // budgetHelp is the help of --budget.
-const budgetHelp = "limits of each task, its sub-agents included, such as agents=4,depth=1,spawns_per_minute=10,wall=5m,model_calls=100,tokens=500000,cost=0.5 (cost: by the configured prices)"
+const budgetHelp = "`LIMITS` of each task and its sub-agents, such as agents=4,wall=5m; also depth, spawns_per_minute, model_calls, tokens and cost (by the configured prices) (default as configured)"
 
 // parseBudget parses the limits of a task, such as "agents=4,wall=5m". An empty text gives a Budget
 // without limits of its own. The error names the limit and what it takes.

@@ -43,7 +43,7 @@ func cmdSend(env *command.Env) *cobra.Command {
 			return env.PrintPayload(reply.GetData())
 		}),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long to wait for the answer")
-	cmd.Flags().BoolVar(&noReply, "no-reply", false, "do not wait for an answer")
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "longest `DURATION` to wait for the reply")
+	cmd.Flags().BoolVar(&noReply, "no-reply", false, "do not wait for a reply")
 	return cmd
 }

@@ -28,7 +28,7 @@ func cmdSpawn(env *command.Env) *cobra.Command {
 			return printMember(env, m, "spawned")
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "what to call the member (default: the definition's name)")
+	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the member (default the name of the definition)")
 	return cmd
 }
 

@@ -38,7 +38,7 @@ func cmdSteer(env *command.Env) *cobra.Command {
 			return printReceipt(env, reply)
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long to wait for the place where it fits")
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "longest `DURATION` to wait for the delivery")
 	return cmd
 }
 

@@ -41,8 +41,8 @@ type toolFlags struct {
 
 // add registers the flags with cmd.
 func (f *toolFlags) add(a *command.Env, cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.config, "config", "", "configuration file")
-	cmd.Flags().StringVar(&f.agent, "agent", "general", "the definition of the agent")
+	cmd.Flags().StringVar(&f.config, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	cmd.Flags().StringVar(&f.agent, "agent", "general", "`NAME` of the agent's definition")
 	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents(a)) // the flag is there
 }
 
@@ -83,7 +83,7 @@ func cmdToolsList(env *command.Env) *cobra.Command {
 		},
 	}
 	flags.add(env, cmd)
-	cmd.Flags().BoolVar(&servers, "mcp", false, "start the MCP servers, and list their tools")
+	cmd.Flags().BoolVar(&servers, "mcp", false, "start the MCP servers to list their tools")
 	return cmd
 }
 
@@ -130,7 +130,7 @@ func cmdToolsCall(env *command.Env) *cobra.Command {
 		},
 	}
 	flags.add(env, cmd)
-	cmd.Flags().StringArrayVar(&allow, "yes-to", nil, "a rule to allow for this call, such as 'Write(notes/*)'; may be repeated")
+	cmd.Flags().StringArrayVar(&allow, "yes-to", nil, "`RULE` to allow for this call, such as 'Write(notes/*)'; may be repeated")
 	return cmd
 }
 

@@ -32,14 +32,14 @@ type nodeFlags struct {
 
 // add registers the flags with cmd.
 func (f *nodeFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.config, "config", "", "configuration file (default: symbio/symbio.yaml in your configuration directory)")
-	cmd.Flags().StringVar(&f.name, "name", "", "what to call the node (default: this machine's name)")
-	cmd.Flags().StringVar(&f.listen, "listen", "", "host:port to listen on for other nodes (default 127.0.0.1, any port; in a cluster, what init or join was told)")
-	cmd.Flags().StringVar(&f.workspace, "workspace", "", "the directory in which agents work (default: here)")
-	cmd.Flags().StringArrayVar(&f.peers, "peer", nil, "host:port of a node to connect to, which tells of the others; may be repeated")
-	cmd.Flags().BoolVar(&f.noMDNS, "no-mdns", false, "do not look for nodes by mDNS, and do not announce this one")
-	cmd.Flags().TextVar(&f.logLevel, "log-level", slog.LevelWarn, "what is logged to standard error and log.file: debug, info, warn or error, and what is above")
-	cmd.Flags().StringVar(&f.logFormat, "log-format", "text", "how it is logged: text or json")
+	cmd.Flags().StringVar(&f.config, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	cmd.Flags().StringVar(&f.name, "name", "", "`NAME` of the node (default the name of this machine)")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "`HOST:PORT` to listen on for other nodes (default 127.0.0.1 and a free port; in a cluster, the address given to init or join)")
+	cmd.Flags().StringVar(&f.workspace, "workspace", "", "`DIR` in which agents work (default the current directory)")
+	cmd.Flags().StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of a node to connect to; it names the others; may be repeated")
+	cmd.Flags().BoolVar(&f.noMDNS, "no-mdns", false, "do not look for nodes by mDNS and do not announce this one")
+	cmd.Flags().TextVar(&f.logLevel, "log-level", slog.LevelWarn, "lowest `LEVEL` that is logged to standard error and log.file: debug, info, warn or error")
+	cmd.Flags().StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
 }
 
 // apply puts the flags that were given over the configuration, and records them as the origin of

@@ -7,7 +7,72 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
 )
+
+// allHelp returns what `symbio NAME --help` prints for each command, hidden ones and those of cobra included.
+func allHelp(t *testing.T) map[string]string {
+	t.Helper()
+	root := root(new(command.Env))
+	root.InitDefaultHelpCmd()
+	if err := helpOnDemand(root, nil); err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	var look func(*cobra.Command)
+	look = func(c *cobra.Command) {
+		var out strings.Builder
+		c.SetOut(&out)
+		if err := c.Help(); err != nil {
+			t.Errorf("%s --help: %v", c.CommandPath(), err)
+		}
+		texts[c.CommandPath()] = out.String()
+		for _, below := range c.Commands() {
+			look(below)
+		}
+	}
+	look(root)
+	return texts
+}
+
+func TestHelpFits80Columns(t *testing.T) {
+	texts := allHelp(t)
+	if len(texts) < 50 {
+		t.Fatalf("%d commands, want 50 and more", len(texts))
+	}
+	for path, text := range texts {
+		if !strings.Contains(text, "Usage:\n") {
+			t.Errorf("%s --help says no usage:\n%s", path, text)
+		}
+		if strings.HasPrefix(path, "symbio completion ") {
+			continue // cobra's own texts
+		}
+		for line := range strings.Lines(text) {
+			if n := terminal.Width(strings.TrimSuffix(line, "\n")); n > helpColumns {
+				t.Errorf("%s --help has a line of %d columns: %s", path, n, line)
+			}
+		}
+	}
+}
+
+// The first line is read in the list of commands: an imperative, as "Run a node in the foreground".
+func TestHelpBeginsWithAnImperative(t *testing.T) {
+	root := root(new(command.Env))
+	if err := addHelp(root); err != nil {
+		t.Fatal(err)
+	}
+	var look func(*cobra.Command)
+	look = func(c *cobra.Command) {
+		first, _, _ := strings.Cut(c.Short, " ")
+		if strings.HasSuffix(first, "s") || strings.HasSuffix(first, "ing") || strings.Contains("The A An What Who", first) {
+			t.Errorf("%s: %q does not begin with an imperative", c.CommandPath(), c.Short)
+		}
+		for _, below := range c.Commands() {
+			look(below)
+		}
+	}
+	look(root)
+}
 
 func TestEachCommandHasHelpWithAnExample(t *testing.T) {
 	root := root(new(command.Env))

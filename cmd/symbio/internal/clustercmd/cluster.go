@@ -31,7 +31,7 @@ func New(env *command.Env) *cobra.Command {
 	// These commands are about a node that need not run, so they name it by its configuration; the
 	// others ask a running node.
 	for _, named := range []*cobra.Command{cmdClusterInit(env, &file), cmdClusterToken(env, &file), cmdClusterStatus(env, &file), cmdClusterLeave(env, &file)} {
-		named.Flags().StringVar(&file, "config", "", "the configuration that names the node, as for symbio up")
+		named.Flags().StringVar(&file, "config", "", "configuration `FILE` that names the node (default as for symbio up)")
 		cmd.AddCommand(named)
 	}
 	cmd.AddCommand(cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterRemove(env))
@@ -81,8 +81,8 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 			return createToken(cmd.Context(), env, state, member, identity.TokenLife, "", string(id.ID()))
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "lan", "what to call the cluster")
-	cmd.Flags().StringVar(&listen, "listen", "", "host:port on which this node listens for others (default "+statedir.ClusterListen+", every address)")
+	cmd.Flags().StringVar(&name, "name", "lan", "`NAME` of the cluster")
+	cmd.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` on which this node listens for others (default "+statedir.ClusterListen+", on every address)")
 	return cmd
 }
 
@@ -104,8 +104,8 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 			return createToken(cmd.Context(), env, state, member, life, role, "")
 		},
 	}
-	cmd.Flags().DurationVar(&life, "for", identity.TokenLife, "how long it is good")
-	cmd.Flags().StringVar(&role, "role", "", "the role of the node that joins, for authorize rules (default node)")
+	cmd.Flags().DurationVar(&life, "for", identity.TokenLife, "`DURATION` for which the token can be used")
+	cmd.Flags().StringVar(&role, "role", "", "`ROLE` of the node that joins, for rules under authorize (default node)")
 	return cmd
 }
 

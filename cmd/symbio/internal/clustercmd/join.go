@@ -61,9 +61,9 @@ func Join(env *command.Env) *cobra.Command {
 			return activateCluster(cmd.Context(), env, state, name, joined.Authority, file)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "", "host:port on which this node listens for others (default as for symbio cluster init)")
-	cmd.Flags().StringVar(&file, "config", "", "the configuration that names the node, as for symbio up")
-	cmd.Flags().BoolVar(&ifNeeded, "if-needed", false, "do nothing when this node is a member of that cluster, with a certificate still good")
+	cmd.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` on which this node listens for others (default as for symbio cluster init)")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` that names the node (default as for symbio up)")
+	cmd.Flags().BoolVar(&ifNeeded, "if-needed", false, "do nothing if this node is a member of that cluster with a valid certificate")
 	return cmd
 }
 

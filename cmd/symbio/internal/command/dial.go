@@ -137,7 +137,7 @@ func sameDir(a, b string) bool {
 // commands do not get it: there it would have no effect, and an unknown flag is an error.
 func NodeFlag(env *Env, commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
-		c.PersistentFlags().StringVar(&env.Node, "node", "", "which of this machine's nodes to talk to (default: the only one)")
+		c.PersistentFlags().StringVar(&env.Node, "node", "", "`NAME` of the node on this machine to talk to (default the only one)")
 	}
 	return commands
 }

@@ -16,7 +16,7 @@ import (
 	"symbio/agent/tool/skill"
 )
 
-// surveyor is the definition of the agent that both nodes have.
+// surveyor is `NAME` of the agent's definition that both nodes have.
 //
 //go:embed surveyor.md
 var surveyor []byte

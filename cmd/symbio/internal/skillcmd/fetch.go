@@ -46,8 +46,8 @@ func cmdSkillsFetch(env *command.Env) *cobra.Command {
 			return fetchSkill(cmd.Context(), env, on, name, hash)
 		},
 	}
-	cmd.Flags().StringVar(&remove, "remove", "", "remove the fetched skill of that hash, and the trust in it")
-	cmd.Flags().StringVar(&hash, "hash", "", "fetch it only if this is its SHA-256")
+	cmd.Flags().StringVar(&remove, "remove", "", "remove the fetched skill with this `SHA256` and the trust in it")
+	cmd.Flags().StringVar(&hash, "hash", "", "fetch the skill only if its `SHA256` matches")
 	return cmd
 }
 

@@ -73,9 +73,9 @@ func cmdSkillsList(env *command.Env) *cobra.Command {
 			return command.PrintList(env, all.GetSkills(), []string{"NAME", "SCOPE", "STATE", "PATH", "DESCRIPTION", "OFF BY"}, skillRow)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file, whatever is running")
-	cmd.Flags().StringVar(&dir, "dir", "", "list the skills of this directory, whatever is running")
-	cmd.Flags().BoolVar(&reload, "reload", false, "have the running node look for skills again first")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` to use instead of asking a running node")
+	cmd.Flags().StringVar(&dir, "dir", "", "list the skills of `DIR` instead of asking a running node")
+	cmd.Flags().BoolVar(&reload, "reload", false, "make the running node look for skills again first")
 	return cmd
 }
 
@@ -312,7 +312,7 @@ func cmdSkillsShow(env *command.Env) *cobra.Command {
 			return printSkill(env, here, activation)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	return cmd
 }
 

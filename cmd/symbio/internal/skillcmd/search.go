@@ -49,9 +49,9 @@ func cmdSkillsSearch(env *command.Env) *cobra.Command {
 			return searchSkills(env, all, skills.Query{Text: query, Limit: limit, Scope: skills.Scope(scope)})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file, whatever is running")
-	cmd.Flags().StringVar(&scope, "scope", "", "only of this scope: "+strings.Join(scopes, ", "))
-	cmd.Flags().IntVar(&limit, "limit", 8, "how many, at most 50")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` to use instead of asking a running node")
+	cmd.Flags().StringVar(&scope, "scope", "", "only skills of this `SCOPE`: "+strings.Join(scopes, ", "))
+	cmd.Flags().IntVar(&limit, "limit", 8, "at most `N` results, 1 to 50")
 	return cmd
 }
 
@@ -111,9 +111,9 @@ func cmdSkillsPrompt(env *command.Env) *cobra.Command {
 			return printPrompt(env, p)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
-	cmd.Flags().StringVar(&dir, "dir", "", "of the skills of this directory")
-	cmd.Flags().StringVar(&form, "format", "", "available_skills or skills_context (default: what the configuration says)")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	cmd.Flags().StringVar(&dir, "dir", "", "use the skills of `DIR` (default the current directory)")
+	cmd.Flags().StringVar(&form, "format", "", "`FORM` of the text: available_skills or skills_context (default as configured)")
 	return cmd
 }
 

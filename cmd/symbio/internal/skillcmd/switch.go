@@ -26,7 +26,7 @@ func cmdSkillsSwitch(env *command.Env, name string, on bool) *cobra.Command {
 		ValidArgsFunction: completeSkills(env),
 		RunE:              func(cmd *cobra.Command, args []string) error { return switchSkills(cmd.Context(), env, file, args, on) },
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file, whatever is running")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` to use instead of asking a running node")
 	return cmd
 }
 

@@ -48,11 +48,11 @@ func cmdSkillsTrust(env *command.Env) *cobra.Command {
 			return trustSkill(cmd.Context(), env, here.cfg, args[0], hash, grants)
 		},
 	}
-	cmd.Flags().BoolVar(&list, "list", false, "list what is trusted")
-	cmd.Flags().BoolVar(&revoke, "revoke", false, "trust it no longer")
-	cmd.Flags().BoolVar(&grants, "grants", false, "with --hash: a fetched skill may have the rules that it asks for, too")
-	cmd.Flags().StringVar(&hash, "hash", "", "trust without asking, if this is its SHA-256")
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().BoolVar(&list, "list", false, "list the skills that you trust")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "take the trust back")
+	cmd.Flags().BoolVar(&grants, "grants", false, "with --hash: let a fetched skill have the rules that it asks for")
+	cmd.Flags().StringVar(&hash, "hash", "", "trust without a question if `SHA256` matches")
+	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	return cmd
 }
 

@@ -43,7 +43,7 @@ func cmdSkillsValidate(env *command.Env) *cobra.Command {
 			return validateSkills(cmd.Context(), env, args, level)
 		},
 	}
-	cmd.Flags().StringVar(&name, "level", "standard", "how strictly: strict, standard or lenient")
+	cmd.Flags().StringVar(&name, "level", "standard", "`LEVEL` of the check: strict, standard or lenient")
 	cmd.Flags().BoolVar(&strict, "strict", false, "the same as --level strict")
 	cmd.Flags().BoolVar(&lenient, "lenient", false, "the same as --level lenient")
 	return cmd
