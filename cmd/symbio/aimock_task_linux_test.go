@@ -142,9 +142,9 @@ func (s *screen) tends(dir string) (status int, text string) {
 			told = true
 			s.types("sign it\r")
 			at := s.sees(0, "> sign it\r\n")
-			for !strings.Contains(s.shown(), "to be put to the agent: 1") {
+			for !strings.Contains(s.shown(), "not yet delivered: 1") {
 				s.types("/transcript\r")
-				at = s.sees(at, "nothing was said yet that is remembered\r\n")
+				at = s.sees(at, "the agent remembers nothing yet\r\n")
 			}
 			openGate(s.t, dir)
 		case !allowed && strings.Contains(shown, "allow? "):

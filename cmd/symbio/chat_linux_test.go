@@ -117,8 +117,8 @@ func (s *screen) isToBePut(at int) int {
 	s.t.Helper()
 	for range 1000 {
 		s.types("/transcript\r")
-		at = s.sees(at, "nothing was said yet that is remembered\r\n")
-		if strings.Contains(s.shown(), "to be put to the agent: 1") {
+		at = s.sees(at, "the agent remembers nothing yet\r\n")
+		if strings.Contains(s.shown(), "not yet delivered: 1") {
 			return at
 		}
 	}
@@ -232,7 +232,7 @@ func TestCtrlCBreaksAnAnswerOffAndTheConversationGoesOn(t *testing.T) {
 	s.types("half a line")
 	at = s.sees(at, "> half a line")
 	s.types("\x03\x03") // away with the line, and then
-	at = s.sees(at, "Ctrl-C again leaves")
+	at = s.sees(at, "Ctrl-C again to leave")
 	s.types("\x03")
 	if status, text := s.leaves(); status != 0 || strings.Contains(text, "You said: half") {
 		t.Errorf("it ended with %d: %q", status, text[at:])
@@ -248,7 +248,7 @@ func TestWhatTheModelWasNotGivenIsKeptForTheNextMessage(t *testing.T) {
 	at = s.isToBePut(at)
 	s.types("\x03")
 	at = s.sees(at, "not delivered, kept for your next message")
-	at = s.sees(at, "> Enter sends what was kept")
+	at = s.sees(at, "> Enter sends the text that was kept")
 	s.types("\r")
 	at = s.sees(at, "> never mind the gate\r\n")
 	at = s.waits(s.sees(at, "I was told: "))
@@ -314,7 +314,7 @@ func TestTheSecondCtrlCLeavesANodeThatDoesNotAnswer(t *testing.T) {
 	}
 	defer cmd.Process.Signal(syscall.SIGCONT)
 	s.types("\x03")
-	s.sees(0, "stopping (Ctrl-C again leaves)")
+	s.sees(0, "stopping (Ctrl-C again to leave)")
 	s.types("\x03")
 	if status, text := s.leaves(); status != 1 || !strings.Contains(text, "symbio run: interrupted\r\n") {
 		t.Errorf("it ended with %d and said %q, want 1", status, text)

@@ -274,7 +274,7 @@ func TestALeftPickerChangesNothingAndLeavesTheTerminalAsItWas(t *testing.T) {
 			s.has("> [ ]* alpha")
 			leave(s)
 			after, err := s.ends()
-			if name == "by key" && (err != nil || !strings.Contains(after, "Nothing is changed.")) {
+			if name == "by key" && (err != nil || !strings.Contains(after, "Nothing changed.")) {
 				t.Errorf("it ended with %v and said %q", err, after)
 			}
 			now := s.settings()

@@ -309,7 +309,7 @@ func (t *conversation) stop() error {
 		return nil
 	case t.busy == 0:
 		t.interrupted = true
-		t.view.note("Ctrl-C again leaves")
+		t.view.note("Ctrl-C again to leave")
 		return nil
 	}
 	t.interrupted = true
@@ -359,11 +359,11 @@ func (t *conversation) draw() {
 func (t *conversation) hint() string {
 	switch {
 	case t.busy > 0 && t.interrupted:
-		return "stopping (Ctrl-C again leaves)"
+		return "stopping (Ctrl-C again to leave)"
 	case t.busy > 0:
 		return t.view.transcriptView.status(t.view.now(), t.busySince) + " (type to steer, Ctrl-C stops it)"
 	case len(t.unsent) > 0:
-		return "Enter sends what was kept"
+		return "Enter sends the text that was kept"
 	}
 	return ""
 }

@@ -212,7 +212,7 @@ func (t *conversation) receipt(e event.Event) error {
 	case r.Outcome == "delivered":
 		t.view.note("delivered: " + text)
 	case r.Outcome == "kept" && t.options.Keep:
-		t.view.note("goes with the next message: " + text)
+		t.view.note("kept for the next message: " + text)
 	case t.options.Keep:
 		t.unsent = append(t.unsent, r.Text)
 		t.view.note("not delivered, kept for your next message (Enter sends it): " + text)
@@ -267,13 +267,14 @@ func (t *conversation) denyUnanswered(ctx context.Context) error {
 }
 
 // conversationHelp is the text of /help.
-const conversationHelp = `A line that is typed while the agent works is put to it at the next safe place; otherwise it is the next message.
-Pasted text stays one message; a line that ends in \ goes on in the next one.
-  /next TEXT    a message for after this answer
-  /transcript   what the agent remembers, and how much waits to be put to it
-  /stop         break the answer off; Ctrl-C does, too
-  /exit         leave; Ctrl-D, or Ctrl-C twice, does, too
-  //TEXT        a message that begins with a slash`
+const conversationHelp = `A line is the next message. While the agent works, it is put to the agent before
+its next step. Pasted text stays one message; a line that ends in \ continues in
+the next one.
+  /next TEXT    send a message after this answer
+  /transcript   show what the agent remembers, and how much is not yet delivered
+  /stop         stop the answer; the same as Ctrl-C
+  /exit         leave; the same as Ctrl-D, or Ctrl-C twice
+  //TEXT        send a message that begins with a slash`
 
 // command runs a command that was typed with a slash; line is without it. An unknown command is
 // reported and sends nothing, so that a typo does not reach the model.
@@ -290,15 +291,15 @@ func (t *conversation) command(line string) error {
 		if t.busy > 0 {
 			return t.interrupt()
 		}
-		t.view.note("nothing is being done")
+		t.view.note("nothing is running")
 	case "next":
 		if strings.TrimSpace(rest) == "" {
-			t.view.note("/next TEXT: there is no text")
+			t.view.note("/next needs a text: /next TEXT")
 			return nil
 		}
 		return t.sendMessage(rest)
 	default:
-		t.view.note(fmt.Sprintf("there is no /%s; /help shows what there is, and //%s is a message", terminal.Printable(name), terminal.Printable(name)))
+		t.view.note(fmt.Sprintf("no command /%s; /help lists the commands, and //%s is a message", terminal.Printable(name), terminal.Printable(name)))
 	}
 	return nil
 }

@@ -116,17 +116,17 @@ func (s *transcriptView) textOnly(e event.Event) {
 func (s *transcriptView) notice(e event.Event, row *agentRow, f event.Fields) {
 	switch e.Type {
 	case "retry":
-		s.agentLine(row, styleDim, fmt.Sprintf("%s is asked in %.3gs, because %s", cmp.Or(f.Next, "the model"), f.Wait, f.Why))
+		s.agentLine(row, styleDim, fmt.Sprintf("calls %s in %.3gs: %s", cmp.Or(f.Next, "the model again"), f.Wait, f.Why))
 	case "skill":
-		s.agentLine(row, styleDim, "takes the skill "+f.Text)
+		s.agentLine(row, styleDim, "activates the skill "+f.Text)
 	case "notice", "warning":
 		s.agentLine(row, stylePlain, cmp.Or(f.Text, f.Why))
 	case "compacted":
-		s.agentLine(row, styleDim, "makes room in the model's context: "+f.Text)
+		s.agentLine(row, styleDim, "shortens its context: "+f.Text)
 	case "steered":
 		s.agentLine(row, styleDim, f.Outcome+", from elsewhere: "+f.Text)
 	case "gap":
-		s.agentLine(row, styleDim, fmt.Sprintf("%d events are not shown: there were too many at once", f.Missed))
+		s.agentLine(row, styleDim, fmt.Sprintf("%d events were dropped: there were too many at once", f.Missed))
 	}
 }
 

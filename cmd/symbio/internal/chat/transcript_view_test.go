@@ -49,8 +49,8 @@ func TestASceneShowsATreeOfAgents(t *testing.T) {
     helper  look
       helper-1  mcp__x__y "z":[1,"\u001b[31m"]  ok[2J  50ms
     helper  failed: no  1 model call · 12k tokens · 200ms
-  openai:x is asked in 2s, because busy
-  7 events are not shown: there were too many at once`
+  calls openai:x in 2s: busy
+  7 events were dropped: there were too many at once`
 	if got != want {
 		t.Errorf("shown is\n%s\nwant\n%s", got, want)
 	}

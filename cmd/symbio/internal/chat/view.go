@@ -128,10 +128,10 @@ func (s *view) printTranscript(e event.Event) error {
 		}
 	}
 	if len(t.Transcript) == 0 {
-		s.note("nothing was said yet that is remembered")
+		s.note("the agent remembers nothing yet")
 	}
 	if t.PendingSteering > 0 {
-		s.note(fmt.Sprintf("to be put to the agent: %d", t.PendingSteering))
+		s.note(fmt.Sprintf("not yet delivered: %d", t.PendingSteering))
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func TestATranscriptIsShownWhole(t *testing.T) {
 	if err := s.printTranscript(event.Event{Data: []byte(`{"transcript":[{"role":"user","text":"hi"},{"role":"assistant","text":"I look","calls":[{"id":"1","name":"Read","args":{"file_path":"a"}}]},{"role":"tool","results":[{"call_id":"1","name":"Read","text":"b\nc"}]}],"omitted":2,"pending_steering":1}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := stderr.String(), "2 messages before these are not shown\nuser: hi\nassistant: I look\nRead {\"file_path\":\"a\"}\nRead: b c\nto be put to the agent: 1\n"; got != want {
+	if got, want := stderr.String(), "2 messages before these are not shown\nuser: hi\nassistant: I look\nRead {\"file_path\":\"a\"}\nRead: b c\nnot yet delivered: 1\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -189,7 +189,7 @@ func agentText(s *agentinfo.Agent) string {
 	for _, l := range s.Rules {
 		fmt.Fprintf(&b, "\nrules of %s", l.Of)
 		if l.Default != "" {
-			fmt.Fprintf(&b, "; what none speaks of: %s", l.Default)
+			fmt.Fprintf(&b, "; default: %s", l.Default)
 		}
 		b.WriteString("\n")
 		for _, r := range l.Rules {
@@ -268,7 +268,7 @@ func cmdAgentsValidate(env *command.Env) *cobra.Command {
 			}
 			if len(args) == 0 {
 				if opts.Settings.Agents == "" {
-					return command.Usage(errors.New("the configuration names no directory of agents; name files or directories"))
+					return command.Usage(errors.New("the configuration names no directory of agents; give files or directories as arguments"))
 				}
 				args = []string{opts.Settings.Agents}
 			}
@@ -347,7 +347,7 @@ func definitionFiles(args []string) (files []string, err error) {
 		return before
 	})
 	if len(files) == 0 {
-		return nil, errors.New("there is no NAME.md in it")
+		return nil, fmt.Errorf("no definitions (NAME.md) in %s", strings.Join(args, ", "))
 	}
 	return files, nil
 }

@@ -57,7 +57,7 @@ func printApprovalProblems(env *command.Env, problems []*symbiov1.ApprovalsProbl
 		nodes[p.GetWhy()] = append(nodes[p.GetWhy()], p.GetNodeName())
 	}
 	for _, why := range slices.Sorted(maps.Keys(nodes)) {
-		env.Notef("not shown is what waits on %s: %s", strings.Join(nodes[why], ", "), why)
+		env.Notef("decisions on %s are not shown: %s", strings.Join(nodes[why], ", "), why)
 	}
 }
 
@@ -97,7 +97,7 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 			}
 			if len(reply.GetApprovals()) == 0 {
 				printApprovalProblems(env, reply.GetProblems())
-				return command.NotFound(fmt.Errorf("no approval %q waits; it was answered, or nobody did in time, or its task has ended", args[0]))
+				return command.NotFound(fmt.Errorf("no approval %q waits; it was answered, nobody answered in time, or its task has ended; `symbio approvals list` shows those that wait", args[0]))
 			}
 			p := reply.GetApprovals()[0]
 			if env.JSON {
@@ -148,7 +148,7 @@ func cmdApprovalsDeny(env *command.Env) *cobra.Command {
 func answerApproval(env *command.Env, r *symbiov1.AnswerRequest, allow bool) func(*cobra.Command, []string) error {
 	return env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
 		if r.Always && r.Lasting {
-			return command.Usage(errors.New("--always is for the session and --lasting from now on: give one of them"))
+			return command.Usage(errors.New("--always holds while the agent lives, --lasting for good: give only one of them"))
 		}
 		r.Id, r.Allow, r.By = args[0], allow, "symbio approvals"
 		reply, err := client.Answer(ctx, r)

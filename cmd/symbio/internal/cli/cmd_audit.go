@@ -40,7 +40,7 @@ func findRecord(env *command.Env, args []string) (state statedir.Dir, name, dir 
 	names := state.Recorded()
 	switch len(names) {
 	case 0:
-		return state, "", "", command.NotFound(errors.New("no node here has a record yet: none has run an agent"))
+		return state, "", "", command.NotFound(errors.New("no node here has a record of decisions yet, because none has run an agent"))
 	case 1:
 		return state, names[0], state.Node(names[0]).Audit(), nil
 	}
@@ -50,7 +50,7 @@ func findRecord(env *command.Env, args []string) (state statedir.Dir, name, dir 
 // noRecord turns the error of a missing folder into one that says what to do, with exit status 4.
 func noRecord(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return command.NotFound(fmt.Errorf("no record in %s: no agent has run there yet, or another node has it (--node NAME)", dir))
+		return command.NotFound(fmt.Errorf("no record in %s: no agent has run there, or another node has the record (choose it with --node NAME)", dir))
 	}
 	return err
 }
@@ -86,7 +86,7 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 				return noRecord(dir, err)
 			}
 			if name != "" && c.Hash == "" && r.Last > 0 {
-				return fmt.Errorf("the record has no checkpoint (%s), so that an end that was cut off would not show: it was taken away, or the node has not run since this version; the %d decisions that are there hold together", state.Node(name).Checkpoint(), r.Records)
+				return fmt.Errorf("verify the record: there is no checkpoint (%s), so a cut-off end cannot be detected; it was removed, or the node has not run since this version was installed; the %d entries that are there are unchanged", state.Node(name).Checkpoint(), r.Records)
 			}
 			if env.JSON {
 				return env.PrintJSON(struct {
@@ -158,9 +158,9 @@ func cmdAuditShow(env *command.Env) *cobra.Command {
 
 // printEntry prints one decision as columns separated by tabs.
 func printEntry(env *command.Env, e audit.Entry) error {
-	what, who := "ran", command.Chain(e.Name, e.For)
+	what, name := "ran", command.Chain(e.Name, e.For)
 	if e.Kind == audit.KindInbound {
-		what, who = "heard", "node "+command.Chain(cmp.Or(e.Name, e.Agent), e.For)
+		what, name = "accepted", "node "+command.Chain(cmp.Or(e.Name, e.Agent), e.For)
 	}
 	if !e.Approved {
 		what = "refused"
@@ -171,6 +171,6 @@ func printEntry(env *command.Env, e audit.Entry) error {
 	if e.By != "" {
 		what += " by " + e.By
 	}
-	return env.Printf("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Local().Format(time.DateTime), who, e.Tool,
+	return env.Printf("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Local().Format(time.DateTime), name, e.Tool,
 		command.PlainJSON(e.Args), e.Verdict, what, strings.TrimSpace(e.Rule+" "+e.Why))
 }

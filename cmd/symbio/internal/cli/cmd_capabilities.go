@@ -41,7 +41,7 @@ func cmdCapabilities(env *command.Env) *cobra.Command {
 				return env.PrintJSON(command.Map(all, toCapability))
 			}
 			if len(all) == 0 {
-				env.Notef("no node offers anything")
+				env.Notef("no node offers a capability")
 			}
 			return command.PrintList(env, all, []string{"NAME", "NODE", "STATE", "IDEMPOTENT", "DESCRIPTION"}, capabilityRow)
 		}),

@@ -9,7 +9,7 @@ import (
 
 // cmdChat returns the command chat: run without a first task, which stays in the conversation.
 func cmdChat(env *command.Env) *cobra.Command {
-	f := runFlags{options: chat.Options{Keep: true, Greeting: "/help says what may be typed; Ctrl-C breaks an answer off, Ctrl-D leaves"}}
+	f := runFlags{options: chat.Options{Keep: true, Greeting: "/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves"}}
 	cmd := &cobra.Command{
 		Use:  "chat",
 		Args: command.NoArgs,

@@ -80,10 +80,10 @@ func printFindings(env *command.Env, found []doctor.Finding) error {
 			return err
 		}
 		if f.Fix != "" {
-			if err := env.Printf("%21s  to mend it: %s\n", "", f.Fix); err != nil {
+			if err := env.Printf("%21s  fix: %s\n", "", f.Fix); err != nil {
 				return err
 			}
 		}
 	}
-	return env.Printf("\n%d in order, %d to look at, %d failed\n", countStatus(found, doctor.OK), countStatus(found, doctor.Warn), countStatus(found, doctor.Fail))
+	return env.Printf("\n%d ok, %d warnings, %d failed\n", countStatus(found, doctor.OK), countStatus(found, doctor.Warn), countStatus(found, doctor.Fail))
 }

@@ -234,7 +234,7 @@ func printMCP(env *command.Env, answer mcp.Answer) error {
 		_, err = fmt.Fprintln(env.Out, tool.Readable([]byte(answer.Text)))
 	}
 	if err == nil && answer.IsError {
-		err = errors.New("the tool says that it failed")
+		err = errors.New("the tool reported an error")
 	}
 	return err
 }
@@ -339,10 +339,10 @@ func confirmMCP(ctx context.Context, env *command.Env, s mcp.Server) error {
 	}
 	fmt.Fprintf(env.Out, "SHA-256: %s\n", s.Hash)
 	if !env.InIsTerminal {
-		return command.Usage(fmt.Errorf("there is nobody to ask here\nTo trust exactly this: symbio mcp trust %s --hash %s", mcp.ServerPart(s.Name), s.Hash))
+		return command.Usage(fmt.Errorf("the trust needs a yes, and there is no terminal to ask on\nTo trust exactly this: symbio mcp trust %s --hash %s", mcp.ServerPart(s.Name), s.Hash))
 	}
 	if yes, err := env.Confirmer()(ctx, "May this be started here, when an agent needs it?"); !yes {
-		return command.Denied(errors.Join(errors.New("not trusted"), err))
+		return command.Denied(errors.Join(errors.New("not trusted: you did not say yes"), err))
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func cmdMembers(env *command.Env) *cobra.Command {
 				return err
 			}
 			if len(reply.GetMembers()) == 0 && !env.JSON {
-				env.Notef("nobody is here yet; `symbio spawn general` starts an agent, and other nodes appear by themselves")
+				env.Notef("no members match; `symbio spawn general` starts an agent, and other nodes appear by themselves")
 			}
 			return command.PrintList(env, reply.GetMembers(), []string{"ID", "NAME", "NODE", "ACCEPTS", "PROVIDES", "STATE"}, memberRow)
 		}),

@@ -87,7 +87,7 @@ func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
 func peerModels(ctx context.Context, env *command.Env) (all []modelJSON, err error) {
 	client, conn, err := env.Dial()
 	if errors.Is(err, command.ErrNoNode) {
-		return []modelJSON{{Provider: "peer", Why: "no node is running here that could ask others; start one with symbio up"}}, nil
+		return []modelJSON{{Provider: "peer", Why: "no node is running here to ask others; start one with symbio up"}}, nil
 	}
 	if err != nil {
 		return nil, err

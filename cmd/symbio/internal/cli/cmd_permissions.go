@@ -87,7 +87,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			call.Kept = func(d *permission.Denied) bool { _, kept := opts.Kept(box(), d); return kept }
 			e := permission.Chain{{Name: "check", Policy: policy}}.Explain(call)
 			if why := cases.Refusal(call); why != "" {
-				e = permission.Explanation{Verdict: permission.Verdict{Why: why}, Never: "the tool takes no such call"}
+				e = permission.Explanation{Verdict: permission.Verdict{Why: why}, Never: "the tool does not accept these arguments"}
 			}
 			out := verdictOf(e)
 			if p := e.Verdict.Plan; p != nil && len(p.Denied.Rules()) > 0 {
@@ -223,8 +223,8 @@ func (t *tally) judgeFile(ctx context.Context, name string) error {
 			continue
 		}
 		r, err := t.world.Judge(c)
-		if err != nil { // the others can still be judged
-			r = cases.Result{ID: c.ID, Expect: c.Expect, Why: "It cannot be judged: " + config.PlainError(err)}
+		if err != nil {
+			r = cases.Result{ID: c.ID, Expect: c.Expect, Why: "The case cannot be judged: " + config.PlainError(err)}
 		}
 		if err := t.print(c, r); err != nil {
 			return err

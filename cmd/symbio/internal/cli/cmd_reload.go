@@ -27,9 +27,9 @@ func cmdReload(env *command.Env) *cobra.Command {
 				return env.PrintJSON(reply)
 			}
 			if restart := reply.GetRestart(); len(restart) > 0 {
-				env.Notef("start the node again for what else has changed: %s", strings.Join(restart, ", "))
+				env.Notef("restart the node to apply the other changes: %s", strings.Join(restart, ", "))
 			}
-			return env.Printf("taken up: %s\n", cmp.Or(strings.Join(reply.GetChanged(), ", "), "nothing"))
+			return env.Printf("applied: %s\n", cmp.Or(strings.Join(reply.GetChanged(), ", "), "nothing"))
 		}),
 	}
 }

@@ -221,7 +221,7 @@ func reportRecording(env *command.Env, o node.Config, r recordFlags) error {
 			env.Notef("%d exchanges with the model's server are in %s; play them with --replay %s", written, r.record, r.record)
 		}
 		if written == 0 && err == nil {
-			err = errors.New("nothing was recorded: no server of a model was asked")
+			err = fmt.Errorf("record to %s: nothing was recorded, because no request went to a model's server", r.record)
 		}
 		return err
 	case o.Replay != nil:

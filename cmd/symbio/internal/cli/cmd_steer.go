@@ -51,7 +51,7 @@ func printReceipt(env *command.Env, r *symbiov1.SteerReply) (err error) {
 		err = env.Printf("%s\t%s on node %s\n", r.GetOutcome(), r.GetName(), r.GetNodeName())
 	}
 	if err == nil && returned {
-		err = errors.New("it was not put to the agent: " + terminal.Printable(strings.TrimSuffix(r.GetWhy(), ".")))
+		err = errors.New("the text was not delivered: " + terminal.Printable(strings.TrimSuffix(r.GetWhy(), ".")))
 	}
 	return err
 }

@@ -194,7 +194,7 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 	case !slices.Contains(names, call.Name):
 		return command.NotFound(fmt.Errorf("an agent of %s has no tool %q; there are %s", d.Name, terminal.Printable(call.Name), strings.Join(names, ", ")))
 	case !o.Free(call.Name):
-		return command.Usage(fmt.Errorf("%s is for an agent that lives; give one a task: symbio run", call.Name))
+		return command.Usage(fmt.Errorf("%s needs a running agent; give one a task with symbio run", call.Name))
 	}
 	result := has.Tools.Run(ctx, []llm.ToolCall{call})[0]
 	return printToolResult(env, result, refused)
@@ -215,7 +215,7 @@ func printToolResult(env *command.Env, r llm.ToolResult, refused bool) error {
 	case refused:
 		return command.Denied(errors.New(r.Text))
 	case r.IsError:
-		return errors.New("the tool says that it failed")
+		return errors.New("the tool reported an error")
 	}
 	return nil
 }

@@ -286,7 +286,7 @@ func (t *demoView) decisionLine(e event.Event, f event.Fields) string {
 		if f.By != "" {
 			return "" // it was answered
 		}
-		return fmt.Sprintf("REFUSED: %s may not use %s: %s Nobody is here to say.", f.Name, f.Tool, f.Why)
+		return fmt.Sprintf("REFUSED: %s may not use %s: %s There is no terminal to ask on.", f.Name, f.Tool, f.Why)
 	case !f.Approved && f.Source == "config" && slices.Contains(t.granted[e.Agent], f.Tool):
 		return fmt.Sprintf("REFUSED: %s may not use %s: %s What a skill grants does not lift that.", f.Name, f.Tool, f.Why)
 	case !f.Approved:

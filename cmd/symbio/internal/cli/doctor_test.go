@@ -19,8 +19,8 @@ func TestFindingsAreForPeopleOrForScripts(t *testing.T) {
 	}{
 		"terminal": {command.Env{OutIsTerminal: true}, "ok    clock          it is right\n" +
 			"fail  peer           a name from afar: [31mred\n" +
-			"                       to mend it: start it\n" +
-			"\n1 in order, 0 to look at, 1 failed\n"},
+			"                       fix: start it\n" +
+			"\n1 ok, 0 warnings, 1 failed\n"},
 		"pipe": {command.Env{}, "ok\tclock\tit is right\t-\nfail\tpeer\ta name from afar: [31mred\tstart it\n"},
 		"json": {command.Env{JSON: true}, `[{"check":"clock","status":"ok","detail":"it is right","fix":""},` +
 			`{"check":"peer","status":"fail","detail":"a name from afar: \u001b[31mred","fix":"start it"}]` + "\n"},

@@ -73,7 +73,7 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 				return err
 			}
 			if !env.JSON {
-				fmt.Fprintf(env.Out, "cluster %s is made; node %s (%s) is its first\n", id.Authority(), member, id.ID())
+				fmt.Fprintf(env.Out, "created cluster %s; node %s (%s) is its first member\n", id.Authority(), member, id.ID())
 			}
 			if err := activateCluster(cmd.Context(), env, state, member, id.Authority(), *file); err != nil {
 				return err
@@ -95,7 +95,7 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if life <= 0 || life > identity.MaxTokenLife {
-				return command.Usage(fmt.Errorf("--for %v: want more than nothing, and %v at most", life, identity.MaxTokenLife))
+				return command.Usage(fmt.Errorf("--for %v: want a duration above 0 and at most %v", life, identity.MaxTokenLife))
 			}
 			state, member, err := env.LocalNode(*file)
 			if err != nil {
@@ -133,9 +133,9 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 		return env.PrintJSON(out)
 	}
 	if !up && strings.HasSuffix(addr, ":PORT") {
-		env.Notef("node %s is not running, and takes any port: PORT is the one that symbio up then prints", member)
+		env.Notef("node %s is not running and has no fixed port: start it with symbio up, and put the port that it prints in place of PORT", member)
 	} else if !up {
-		env.Notef("node %s is not running, and the one that joins needs it", member)
+		env.Notef("node %s is not running: start it with symbio up before the other machine joins", member)
 	}
 	env.Notef("on the other machine, once, within %v:", life)
 	_, err = fmt.Fprintln(env.Out, out.Join)
@@ -148,7 +148,7 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, name, cluster, file string) error {
 	running, err := state.Node(name).Reload(ctx)
 	if err != nil {
-		return fmt.Errorf("what was written is kept, but node %s, which is running, could not take it up: %s", name, command.ErrorText(ctx, err))
+		return fmt.Errorf("the files of the cluster are written, but node %s, which is running, did not reload them: %s\nStart it again with: symbio up", name, command.ErrorText(ctx, err))
 	}
 	if !running {
 		flag := ""
@@ -183,7 +183,7 @@ func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, 
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return command.Unavailable(fmt.Errorf("what was written is kept, but node %s did not come back within %v: start it again with symbio up", name, restartTimeout))
+			return command.Unavailable(fmt.Errorf("the files of the cluster are written, but node %s did not come back within %v\nStart it again with: symbio up", name, restartTimeout))
 		}
 	}
 }
@@ -209,10 +209,10 @@ func reloadNodes(ctx context.Context, env *command.Env, state statedir.Dir) erro
 		}
 	}
 	if len(late) > 0 {
-		return errors.New("it is written, but nodes here did not take it up: " + strings.Join(late, ", "))
+		return errors.New("the removal is written, but nodes of this machine did not reload it: " + strings.Join(late, ", "))
 	}
 	if len(names) == 0 {
-		env.Notef("no node runs here; the others hear of it when one does: symbio up")
+		env.Notef("no node is running here; the other machines learn of it when one does: symbio up")
 	}
 	return nil
 }
@@ -333,7 +333,7 @@ func findRemoteNode(ctx context.Context, env *command.Env, state statedir.Dir, w
 	}
 	own, err := state.OwnIDs()
 	if name, ok := own[r.ID]; ok && err == nil {
-		err = fmt.Errorf("node %s is of this machine, which holds the authority%s", name, advice)
+		err = fmt.Errorf("node %s is on this machine, which holds the authority%s", name, advice)
 	}
 	return c, r, err
 }
@@ -373,8 +373,8 @@ func cmdClusterRemove(env *command.Env) *cobra.Command {
 
 // errHolderRemoved is printed when the removed node holds the authority. Removing it does not take
 // the key back.
-var errHolderRemoved = errors.New("it holds the authority's key, which this does not take back: with it that machine can let in nodes under other ids; " +
-	"if somebody else may have it, make a new cluster")
+var errHolderRemoved = errors.New("the removed node holds the authority's key, which cannot be taken back: that machine can still let nodes in under other ids; " +
+	"if the key may be in wrong hands, create a new cluster")
 
 // cmdClusterPromote returns the command cluster promote, which sends the authority's key to a
 // connected node. The running node does that, over its encrypted connection.
@@ -429,8 +429,8 @@ func cmdClusterLeave(env *command.Env, file *string) *cobra.Command {
 			if env.JSON {
 				return env.PrintJSON(map[string]string{"node": name, "cluster": cluster, "kept": kept})
 			}
-			env.Notef("it gets a new key when it starts or joins; to join: `symbio cluster token` where the authority is, then the line that it prints, here")
-			return env.Printf("node %s has left cluster %s; what it was is in %s\n", name, cluster, kept)
+			env.Notef("the node gets a new key when it starts or joins; to join, run `symbio cluster token` where the authority is, and here the line that it prints")
+			return env.Printf("node %s has left cluster %s; its old key and certificate are in %s\n", name, cluster, kept)
 		},
 	}
 }

@@ -74,9 +74,9 @@ func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClien
 	case len(running) == 0:
 		return nil, nil, ErrNoNode
 	case len(found) == 0:
-		return nil, nil, Usage(fmt.Errorf("%w: the agents of %s work in other directories\nChange there, or name one with --node", ErrOtherWorkspace, strings.Join(running, ", ")))
+		return nil, nil, Usage(fmt.Errorf("%w: the agents of %s work in other directories\nRun the command in one of those, or choose a node with --node", ErrOtherWorkspace, strings.Join(running, ", ")))
 	case len(found) > 1:
-		return nil, nil, Usage(fmt.Errorf("%d nodes are running here: %s\nSay which with --node NAME", len(found), strings.Join(found, ", ")))
+		return nil, nil, Usage(fmt.Errorf("%d nodes are running here: %s\nChoose one with --node NAME", len(found), strings.Join(found, ", ")))
 	}
 	return env.dialNode(found[0])
 }
@@ -103,7 +103,7 @@ func (env *Env) dialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn,
 func (env *Env) CheckWorkspace(ctx context.Context) error {
 	here, err := env.Workspace()
 	if at := env.workspaceOf(ctx, env.Node); err == nil && at != "" && !sameDir(at, here) {
-		err = Usage(fmt.Errorf("node %s works in %s, not here, in %s\nType it there, or leave out --node", env.Node, terminal.Printable(at), terminal.Printable(here)))
+		err = Usage(fmt.Errorf("the agents of node %s work in %s, not in this directory, %s\nRun the command there, or leave out --node", env.Node, terminal.Printable(at), terminal.Printable(here)))
 	}
 	return err
 }

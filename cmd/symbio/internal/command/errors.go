@@ -104,7 +104,7 @@ func ErrorText(ctx context.Context, err error) string {
 // prints the help, so that the commands can be seen, and returns a usage error.
 func RequireSubcommand(cmd *cobra.Command, _ []string) error {
 	cmd.SetOut(cmd.ErrOrStderr())
-	return errors.Join(cmd.Help(), Usage(fmt.Errorf("which command of %s?", cmd.Name())))
+	return errors.Join(cmd.Help(), Usage(fmt.Errorf("%s needs a command; choose one of those above", cmd.CommandPath())))
 }
 
 // NoArgs, ExactArgs, RangeArgs and MinArgs check the number of arguments as the functions of cobra

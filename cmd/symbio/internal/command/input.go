@@ -97,7 +97,7 @@ func (env *Env) Text(name string, args []string) (string, error) {
 		text = string(data)
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", Usage(fmt.Errorf("there is no %s; give one as an argument, or - for standard input", name))
+		return "", Usage(fmt.Errorf("there is no %s: give it as an argument, or - to read standard input", name))
 	}
 	return text, nil
 }

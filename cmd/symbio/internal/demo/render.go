@@ -65,7 +65,7 @@ func Render(s Survey) string {
 		fmt.Fprintf(&b, "| %s | %d | %d |\n", cell(k.Kind), k.Files, k.Lines)
 	}
 	b.WriteString("\n## Longest files\n\n| file | lines |\n|---|---:|\n")
-	for _, f := range longestFiles(s.Parts, 10) {
+	for _, f := range filesByLength(s.Parts, 10) {
 		fmt.Fprintf(&b, "| %s | %d |\n", cell(f.File), f.Lines)
 	}
 	find := "    find . -type f -not -path '*/.git/*' -not -path '*/" + deniedFile + "' -not -path '*/" + deniedFile + "/*'"
@@ -103,8 +103,8 @@ func sum(parts []Part) (total Part, kinds []Kind) {
 	return total, kinds
 }
 
-// longestFiles returns the n longest files of all parts.
-func longestFiles(parts []Part, n int) []File {
+// filesByLength returns the n longest files of all parts.
+func filesByLength(parts []Part, n int) []File {
 	var all []File
 	for _, p := range parts {
 		all = append(all, p.Longest...)

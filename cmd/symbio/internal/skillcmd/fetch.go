@@ -28,9 +28,9 @@ func cmdSkillsFetch(env *command.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case remove != "" && (len(args) > 0 || hash != ""):
-				return command.Usage(errors.New("--remove stands alone"))
+				return command.Usage(errors.New("--remove allows no arguments and no --hash"))
 			case hash != "" && !strings.Contains(strings.Join(args, ""), "/"):
-				return command.Usage(errors.New("--hash is of one skill; name it as NODE/NAME"))
+				return command.Usage(errors.New("--hash needs one skill, named as NODE/NAME"))
 			case remove != "":
 				return removeFetched(cmd.Context(), env, remove)
 			case len(args) == 0:

@@ -96,7 +96,7 @@ func skillRow(s *symbiov1.Skill) []string {
 // terminal at most maxLeftOut are shown.
 func printLeftOut(env *command.Env, all skillList) {
 	if all.disabled {
-		fmt.Fprintln(env.Err, "note: skills are switched off as a whole: skills.enabled is false, from", terminal.Printable(all.from))
+		fmt.Fprintln(env.Err, "note: all skills are switched off: skills.enabled is false in", terminal.Printable(all.from))
 	}
 	for i, p := range all.GetErrors() {
 		if more := len(all.GetErrors()) - i; i == maxLeftOut && more > 1 && env.ErrIsTerminal {
@@ -282,7 +282,7 @@ func existingDir(dir string) (string, error) {
 	}
 	info, err := os.Stat(abs)
 	if err != nil {
-		return "", command.NotFound(fmt.Errorf("the directory %s cannot be looked at: %w", terminal.Printable(dir), err))
+		return "", command.NotFound(fmt.Errorf("read the directory %s: %w", terminal.Printable(dir), err))
 	}
 	if !info.IsDir() {
 		return "", command.Usage(fmt.Errorf("%s is not a directory", terminal.Printable(dir)))
@@ -322,7 +322,7 @@ func (h localSkills) state(s skills.Skill) string {
 	case e == skills.Off:
 		return "off: " + h.offBy(&symbiov1.Skill{Name: s.Name, Path: s.Path})
 	case s.ModelOnly && s.UserOnly:
-		return "for nobody, by its flags"
+		return "unusable: its flags exclude models and people"
 	case s.ModelOnly:
 		return "for models only, by its user-invocable: false"
 	case s.UserOnly:

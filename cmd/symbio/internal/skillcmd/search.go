@@ -32,7 +32,7 @@ func cmdSkillsSearch(env *command.Env) *cobra.Command {
 			query := strings.TrimSpace(strings.Join(args, " "))
 			switch {
 			case query == "":
-				return command.Usage(errors.New("what to look for? `symbio skills list` shows all"))
+				return command.Usage(errors.New("the query is empty; `symbio skills list` shows all skills"))
 			case limit < 1 || limit > 50:
 				return command.Usage(fmt.Errorf("--limit %d: between 1 and 50", limit))
 			case scope != "" && scope != "repo" && !slices.Contains(scopes, scope):
@@ -155,7 +155,7 @@ func printPrompt(env *command.Env, r *symbiov1.SkillPromptReply) error {
 		return env.PrintJSON(r)
 	}
 	if r.GetText() == "" {
-		env.Notef("note: models are shown nothing: there is no skill here that they may take")
+		env.Notef("note: models are shown nothing: no skill here is for them")
 		return nil
 	}
 	if n := len(r.GetShortened()); n > 0 {

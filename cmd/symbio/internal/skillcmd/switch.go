@@ -35,7 +35,7 @@ func cmdSkillsSwitch(env *command.Env, name string, on bool) *cobra.Command {
 func switchSkills(ctx context.Context, env *command.Env, file string, args []string, on bool) error {
 	if len(args) == 0 {
 		if !canPick(env) {
-			return command.Usage(errors.New("which skill? Give its name or its path; `symbio skills list` shows those here"))
+			return command.Usage(errors.New("name a skill by its name or path; `symbio skills list` shows those here"))
 		}
 		return pickSkills(ctx, env, file)
 	}
@@ -101,7 +101,7 @@ func (s *skillSwitch) matching(arg string) (found []*symbiov1.Skill) {
 func (s *skillSwitch) check(arg string, on bool) error {
 	found := s.matching(arg)
 	if len(found) == 0 && !(on && s.isSwitchedOff(arg)) {
-		return command.NotFound(fmt.Errorf("there is no skill %q here; `symbio skills list` shows those that are", terminal.Printable(arg)))
+		return command.NotFound(fmt.Errorf("no skill %q here; `symbio skills list` shows the skills here", terminal.Printable(arg)))
 	}
 	if on && len(found) == 1 && arg != found[0].GetName() && s.isSwitchedOff(found[0].GetName()) {
 		return command.Usage(fmt.Errorf("%s is off by its name, which holds for every skill of that name\nSwitch them all on with: symbio skills enable %s", terminal.Printable(arg), terminal.Printable(found[0].GetName())))
@@ -186,9 +186,9 @@ func printSwitched(env *command.Env, now []*symbiov1.Skill, nodes []string) erro
 	switch len(nodes) {
 	case 0:
 	case 1:
-		env.Notef("node %s has taken it up", nodes[0])
+		env.Notef("node %s follows", nodes[0])
 	default:
-		env.Notef("nodes %s have taken it up", strings.Join(nodes, ", "))
+		env.Notef("nodes %s follow", strings.Join(nodes, ", "))
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 		return err
 	}
 	if !keep || p.Changed() == 0 {
-		return env.Printf("Nothing is changed.\n")
+		return env.Printf("Nothing changed.\n")
 	}
 	for i, r := range p.Rows {
 		if r.On == r.WasOn {

@@ -33,11 +33,11 @@ func cmdSkillsTrust(env *command.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list && (len(args) > 0 || revoke || hash != ""):
-				return command.Usage(errors.New("--list stands alone"))
+				return command.Usage(errors.New("--list allows no arguments, no --revoke and no --hash"))
 			case list:
 				return listTrusted(env)
 			case len(args) == 0:
-				return command.Usage(errors.New("which skill? Give its name, its path or its hash; `symbio skills list` shows those here"))
+				return command.Usage(errors.New("name a skill by its name, path or hash; `symbio skills list` shows those here"))
 			case revoke:
 				return revokeTrust(cmd.Context(), env, args[0])
 			}
@@ -85,7 +85,7 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 		return err
 	}
 	if !yes {
-		return command.Denied(errors.New("not trusted"))
+		return command.Denied(errors.New("not trusted: you did not say yes"))
 	}
 	if err := keeper.Trust(p.Skill, p.SHA256, rules, p.Origin); err != nil {
 		return err
@@ -110,11 +110,11 @@ func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (
 		return rules, true, nil
 	}
 	if !env.InIsTerminal {
-		return nil, false, command.Usage(fmt.Errorf("there is nobody to ask here\nTo trust exactly this: symbio skills trust %s --hash %s", cmp.Or(p.Hash, terminal.Printable(p.Name)), p.HashToTrust()))
+		return nil, false, command.Usage(fmt.Errorf("the trust needs a yes, and there is no terminal to ask on\nTo trust exactly this: symbio skills trust %s --hash %s", cmp.Or(p.Hash, terminal.Printable(p.Name)), p.HashToTrust()))
 	}
 	ask := env.Confirmer()
 	if p.Scope != skills.ScopePeer {
-		yes, err = ask(context.Background(), "May the skill grant these to the agents that take it?")
+		yes, err = ask(context.Background(), "May the skill grant these rules to agents that activate it?")
 		return p.Grants, yes, err
 	}
 	if yes, err = ask(context.Background(), "May agents use this skill?"); !yes || err != nil || len(p.Grants) == 0 {
@@ -184,14 +184,14 @@ func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 		gone = append(gone, trustedOf(r))
 	}
 	if len(gone) == 0 {
-		return command.NotFound(errors.Join(fmt.Errorf("nothing that is trusted is called %q; `symbio skills trust --list` shows what is", terminal.Printable(arg)), listErr))
+		return command.NotFound(errors.Join(fmt.Errorf("no trusted skill is called %q; `symbio skills trust --list` shows them", terminal.Printable(arg)), listErr))
 	}
 	rescan(ctx, env)
 	if env.JSON {
 		return env.PrintJSON(gone)
 	}
 	for _, r := range gone {
-		fmt.Fprintf(env.Out, "%s in %s is trusted no longer; an agent that uses it now keeps what it was granted until it ends\n", terminal.Printable(r.Name), terminal.Printable(r.Path))
+		fmt.Fprintf(env.Out, "%s in %s is not trusted any more; an agent that has it active keeps its rules until it ends\n", terminal.Printable(r.Name), terminal.Printable(r.Path))
 	}
 	return listErr
 }
@@ -217,7 +217,7 @@ func rescan(ctx context.Context, env *command.Env) (done []string) {
 		err = errors.Join(err, callErr, conn.Close())
 	}
 	if err != nil {
-		fmt.Fprintln(env.Err, "note: a running node has not looked at its skills again:", command.ErrorText(ctx, err))
+		fmt.Fprintln(env.Err, "note: a running node could not look for skills again:", command.ErrorText(ctx, err))
 	}
 	return done
 }

@@ -1,0 +1,169 @@
+package community_test
+
+import (
+	"go/ast"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The dialect that the project spoke once. A name that means one of these is searched for in vain: see
+// community/design for what each became. They are refused as the last word of a type, as an exported name, and as a word of
+// a file's name.
+var dialect = words(`
+	life brood unborn reborn conceive born duty claim forgo masters strangers guests behalf served deed meant nearest outlook
+	shelf scene player doing happening judgerun permitrun bounded narrow narrowing patience pace said told heard hear say
+	crew crier tongue doorkeeper voucher hose liar here away stranger`)
+
+// participles without -ed or -ing: as a type they say what was done to a value, not what it is.
+var irregular = words(`asked told heard held said known meant born given taken kept sent seen made done lent left shown spoken`)
+
+// nouns end in -ed or -ing and are what the field calls a thing.
+var nouns = words(`setting settings mapping string binding thing ring warning finding heading listing encoding embedding pricing timing
+	rating padding spelling steering seed feed speed embed building logging`)
+
+// roomsToMend still speak the dialect: a room leaves the list when its names are plain. New ones do not come in.
+var roomsToMend = []string{"actor", "agent", "community", "discovery", "proto", "security", "skills", "transport"}
+
+// maxPronouns is how many comment lines may speak of nobody, somebody or whom instead of naming the type. The second number
+// is that of the rooms to mend, all together.
+const (
+	maxPronouns       = 10
+	maxPronounsToMend = 400
+)
+
+func words(text string) []string { return strings.Fields(text) }
+
+func toMend(file string) bool {
+	return slices.ContainsFunc(roomsToMend, func(room string) bool { return within(file, room) })
+}
+
+func TestNamesArePlain(t *testing.T) {
+	found := map[string]int{}
+	walkCode(t, func(file string, files *token.FileSet, f *ast.File, _ []byte) {
+		if strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		bad := func(pos token.Pos, name, why string) {
+			if room, _, _ := strings.Cut(file, "/"); toMend(file) {
+				found[room]++
+				return
+			}
+			t.Errorf("%s: %s: %s", files.Position(pos), name, why)
+		}
+		checkFileName(f, file, bad)
+		for _, d := range f.Decls {
+			checkDeclaration(d, bad)
+		}
+	})
+	for _, room := range roomsToMend {
+		t.Logf("%s: %d names to mend", room, found[room])
+	}
+}
+
+func checkFileName(f *ast.File, file string, bad func(token.Pos, string, string)) {
+	base := strings.TrimSuffix(path.Base(file), ".go")
+	for word := range strings.SplitSeq(base, "_") {
+		if slices.Contains(dialect, word) {
+			bad(f.Package, base+".go", "the file's name is not a word of the field")
+		}
+	}
+}
+
+// checkDeclaration reports the names of one declaration that are not plain.
+func checkDeclaration(d ast.Decl, bad func(token.Pos, string, string)) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		checkName(d.Name, bad)
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				checkName(s.Name, bad)
+				checkType(s.Name, bad)
+			case *ast.ValueSpec:
+				for _, id := range s.Names {
+					checkName(id, bad)
+				}
+			}
+		}
+	}
+}
+
+var (
+	superlative = regexp.MustCompile(`^([mM]ost|[lL]ongest)[A-Z]`)
+	lastWord    = regexp.MustCompile(`[A-Z]?[a-z]+$`)
+)
+
+func checkName(id *ast.Ident, bad func(token.Pos, string, string)) {
+	switch {
+	case superlative.MatchString(id.Name):
+		bad(id.Pos(), id.Name, "a limit is called maxX")
+	case id.IsExported() && slices.Contains(dialect, strings.ToLower(id.Name)):
+		bad(id.Pos(), id.Name, "an exported name is a word of the field")
+	}
+}
+
+func checkType(id *ast.Ident, bad func(token.Pos, string, string)) {
+	last := strings.ToLower(lastWord.FindString(id.Name))
+	switch {
+	case slices.Contains(dialect, last):
+		bad(id.Pos(), id.Name, "a type is called with a word of the field")
+	case isParticiple(last):
+		bad(id.Pos(), id.Name, "a type is a noun that says what the value is, not a participle")
+	}
+}
+
+func isParticiple(word string) bool {
+	if slices.Contains(nouns, word) {
+		return false
+	}
+	return slices.Contains(irregular, word) || len(word) > 4 && (strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "ing"))
+}
+
+func TestNamesOfParticiplesAreFound(t *testing.T) {
+	for word, want := range map[string]bool{"asked": true, "held": true, "doing": true, "bounded": true, "setting": false, "string": false, "seed": false, "red": false, "queue": false} {
+		if got := isParticiple(word); got != want {
+			t.Errorf("%s is a participle: %v, want %v", word, got, want)
+		}
+	}
+}
+
+var pronoun = regexp.MustCompile(`(?i)\b(nobody|somebody|whom)\b`)
+
+// A comment that names the type says more than one that speaks of somebody.
+func TestCommentsNameTheirSubject(t *testing.T) {
+	plain, rest := 0, map[string]int{}
+	walkCode(t, func(file string, files *token.FileSet, f *ast.File, _ []byte) {
+		if strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		for _, group := range f.Comments {
+			for line := range strings.Lines(group.Text()) {
+				if !pronoun.MatchString(line) {
+					continue
+				}
+				if room, _, _ := strings.Cut(file, "/"); toMend(file) {
+					rest[room]++
+					continue
+				}
+				plain++
+				t.Logf("%s: %s", files.Position(group.Pos()), strings.TrimSpace(line))
+			}
+		}
+	})
+	if plain > maxPronouns {
+		t.Errorf("%d comment lines speak of nobody, somebody or whom, want at most %d: name the type", plain, maxPronouns)
+	}
+	total := 0
+	for room, n := range rest {
+		t.Logf("%s: %d comment lines to mend", room, n)
+		total += n
+	}
+	if total > maxPronounsToMend {
+		t.Errorf("%d comment lines of the rooms to mend, want at most %d", total, maxPronounsToMend)
+	}
+}
