@@ -32,9 +32,12 @@ type conversation struct {
 	env     *command.Env
 	options Options
 	// signals are the signals that ask it to stop; see Interrupts.
-	signals   <-chan os.Signal
-	view      *view
-	stream    symbiov1.Control_ConverseClient
+	signals <-chan os.Signal
+	// view shows everything but the input row.
+	view *view
+	// stream carries requests to the node and events back. Only run sends, only receive reads.
+	stream symbiov1.Control_ConverseClient
+	// questions are the approvals that wait for this terminal.
 	questions questions
 
 	// editor is the line that is being typed; nil where whole lines are read from input instead.
@@ -62,7 +65,8 @@ type conversation struct {
 	// interrupted is true after one Ctrl-C, until the next input. A second Ctrl-C leaves.
 	interrupted bool
 	// closing is true after closeSend: no more messages are sent.
-	closing  bool
+	closing bool
+	// deadline fires closeTimeout after abort.
 	deadline *time.Timer
 	// turnErr is the error of the last turn that failed, which Converse returns at the end.
 	turnErr error

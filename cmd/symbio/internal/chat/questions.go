@@ -20,7 +20,8 @@ import (
 // is not a yes denies.
 type questions struct {
 	client symbiov1.ControlClient
-	open   []event.Fields
+	// open are the requests without an answer, the shown one first.
+	open []event.Fields
 	// show displays a question.
 	show func(q event.Fields)
 	// notify displays what became of one.

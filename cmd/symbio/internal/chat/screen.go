@@ -13,9 +13,13 @@ import (
 // row of prose, and below it the input row. Nothing above them is moved or overwritten, so that all
 // output can be scrolled and copied. It is for one goroutine.
 type screen struct {
-	w       io.Writer
+	// w is the terminal.
+	w io.Writer
+	// Columns returns the current width of the terminal. It is asked at each output, because the
+	// window can change.
 	Columns func() int
-	Color   bool
+	// Color is true when styles are shown.
+	Color bool
 	// dumb is true when the terminal cannot move its cursor (TERM=dumb). Prose is then written as
 	// it comes, and there is no input row.
 	dumb bool

@@ -23,7 +23,8 @@ type transcriptView struct {
 	// prose is true when the answer is to be shown on this terminal, too.
 	prose bool
 	// root is the id of the first agent of the conversation.
-	root   string
+	root string
+	// agents are the agents of the tree by id.
 	agents map[string]*agentRow
 	// turnText is what the first agent has said in its latest turn, whose number is turn.
 	turnText string
@@ -38,14 +39,17 @@ type transcriptView struct {
 type agentRow struct {
 	name  string
 	depth int
+	// began is when its current task began.
 	began time.Time
 }
 
 // runningCall is a tool call that has not ended.
 type runningCall struct {
+	// agent and call are the ids of the agent and of its call.
 	agent, call string
 	// what is the tool and its most telling argument.
-	what     string
+	what string
+	// progress is the latest progress of the call, in words.
 	progress string
 	began    time.Time
 }

@@ -249,9 +249,13 @@ func bytesText(n int64) string {
 
 // definitionJSON is the verdict on one definition. The JSON names are a contract.
 type definitionJSON struct {
-	Path     string               `json:"path"`
-	Name     string               `json:"name"`
-	OK       bool                 `json:"ok"`
+	// Path is the file as it was found: the argument, or the directory and the name.
+	Path string `json:"path"`
+	// Name is the agent's name, "" if it cannot be read.
+	Name string `json:"name"`
+	// OK is true when there are no problems.
+	OK bool `json:"ok"`
+	// Problems has each error with its line, counted from 1; [] if there are none.
 	Problems []definition.Problem `json:"problems"`
 }
 

@@ -15,15 +15,22 @@ import (
 // capabilityJSON is one capability. The JSON names are a contract. A schema that is null accepts
 // anything.
 type capabilityJSON struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Node        string          `json:"node"`
-	NodeName    string          `json:"node_name"`
-	Local       bool            `json:"local"`
-	Available   bool            `json:"available"`
-	Idempotent  bool            `json:"idempotent"`
-	Input       json.RawMessage `json:"input"`
-	Output      json.RawMessage `json:"output"`
+	// Name is what `symbio invoke` takes.
+	Name string `json:"name"`
+	// Description comes from the node that offers it.
+	Description string `json:"description"`
+	// Node is the id of that node, NodeName its name.
+	Node     string `json:"node"`
+	NodeName string `json:"node_name"`
+	// Local is true on the node that was asked.
+	Local bool `json:"local"`
+	// Available is false while the node cannot be reached.
+	Available bool `json:"available"`
+	// Idempotent means that a lost call may be repeated, possibly on another node.
+	Idempotent bool `json:"idempotent"`
+	// Input and Output are JSON schemas.
+	Input  json.RawMessage `json:"input"`
+	Output json.RawMessage `json:"output"`
 }
 
 // cmdCapabilities returns the command capabilities.

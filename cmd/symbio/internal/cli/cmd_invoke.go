@@ -60,10 +60,12 @@ func cmdInvoke(env *command.Env) *cobra.Command {
 // invokeResultJSON is the result of a capability. The JSON names are a contract.
 type invokeResultJSON struct {
 	// Type is "result" in a stream, else missing.
-	Type     string          `json:"type,omitempty"`
-	Result   json.RawMessage `json:"result"`
-	Node     string          `json:"node"`
-	NodeName string          `json:"node_name"`
+	Type string `json:"type,omitempty"`
+	// Result is the output, as JSON or a JSON string.
+	Result json.RawMessage `json:"result"`
+	// Node is the id of the node that answered, NodeName its name.
+	Node     string `json:"node"`
+	NodeName string `json:"node_name"`
 }
 
 // toInvokeResult returns a reply as it stands in the output.
@@ -207,18 +209,21 @@ func (s *streamPrinter) json(e *symbiov1.CallEvent) error {
 // contract. Total is missing while it is not known; Missed counts events that were dropped before
 // this one because the reader was too slow.
 type progressLine struct {
-	Type    string  `json:"type"`
-	Message string  `json:"message"`
-	Done    float64 `json:"done,omitempty"`
-	Total   float64 `json:"total,omitempty"` // none = not known
-	Missed  uint64  `json:"missed,omitempty"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	// Done and Total are in units of the capability's choice.
+	Done   float64 `json:"done,omitempty"`
+	Total  float64 `json:"total,omitempty"` // none = not known
+	Missed uint64  `json:"missed,omitempty"`
 }
 
 // outputLine is a part of the output: Text if it is UTF-8, else Base64.
 type outputLine struct {
-	Type        string `json:"type"`
-	Text        string `json:"text,omitempty"`
-	Base64      []byte `json:"base64,omitempty"` // what is no text
+	Type string `json:"type"`
+	Text string `json:"text,omitempty"`
+	// Base64 is output that is not UTF-8.
+	Base64 []byte `json:"base64,omitempty"`
+	// ContentType is the MIME type, if the provider names one.
 	ContentType string `json:"content_type,omitempty"`
 	Missed      uint64 `json:"missed,omitempty"`
 }

@@ -51,18 +51,28 @@ func withMCP(ctx context.Context, env *command.Env, file string, do func(context
 
 // mcpServerJSON is one server. The JSON names are a contract.
 type mcpServerJSON struct {
-	Name    string   `json:"name"`
-	Prefix  string   `json:"prefix"`
-	Type    string   `json:"type"`
-	Target  string   `json:"target"`
-	Project bool     `json:"project"`
-	File    string   `json:"file"`
-	Line    int      `json:"line"`
-	SHA256  string   `json:"sha256"`
-	State   string   `json:"state"`
-	Why     string   `json:"why,omitempty"`
-	Tools   int      `json:"tools"`
-	Notes   []string `json:"notes,omitempty"`
+	// Name is the name in the list.
+	Name string `json:"name"`
+	// Prefix begins the names of its tools for agents and rules: "mcp__SERVER__".
+	Prefix string `json:"prefix"`
+	// Type is the transport: stdio, http or sse.
+	Type string `json:"type"`
+	// Target is the command or the URL.
+	Target string `json:"target"`
+	// Project is true for a server of the project's list, which needs trust.
+	Project bool `json:"project"`
+	// File and Line are where the entry stands.
+	File string `json:"file"`
+	Line int    `json:"line"`
+	// SHA256 is the hash of the entry, for `symbio mcp trust --hash`.
+	SHA256 string `json:"sha256"`
+	// State says whether the server can be used, Why the reason if it cannot.
+	State string `json:"state"`
+	Why   string `json:"why,omitempty"`
+	// Tools is the number of its tools, 0 while it is not started.
+	Tools int `json:"tools"`
+	// Notes are remarks about the entry, such as variables that are not set.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // cmdMCPList returns the command mcp list. With --start every server is started, and the exit

@@ -21,7 +21,8 @@ const listModelsTimeout = 10 * time.Second
 // a contract.
 type modelJSON struct {
 	// Model is the name as --model takes it; "" if there is none.
-	Model    string `json:"model"`
+	Model string `json:"model"`
+	// Provider is openai, anthropic, ollama or peer.
 	Provider string `json:"provider"`
 	// From is where it is set up: a variable, an address, or the name of a node.
 	From string `json:"from"`

@@ -35,11 +35,16 @@ func cmdPermissions(env *command.Env) *cobra.Command {
 
 // verdictJSON is the verdict on a call. The JSON names are a contract.
 type verdictJSON struct {
+	// Verdict is allow, ask or deny.
 	Verdict string `json:"verdict"`
-	Stage   string `json:"stage"`
-	Rule    string `json:"rule"`
-	Source  string `json:"source"`
-	Why     string `json:"why"`
+	// Stage is the step of the evaluation that decided, such as "deny" or "default".
+	Stage string `json:"stage"`
+	// Rule is the deciding rule, "" if none matched. Source is where it comes from, such as
+	// "config" or "skill:NAME".
+	Rule   string `json:"rule"`
+	Source string `json:"source"`
+	// Why is the reason in a sentence.
+	Why string `json:"why"`
 	// At is where the rule stands: FILE:LINE:COLUMN, or "preset NAME".
 	At string `json:"at"`
 	// Change has the rules to add for another verdict, and Gives that verdict. Wider says what else
@@ -194,8 +199,10 @@ func cmdPermissionsTest(env *command.Env) *cobra.Command {
 type tally struct {
 	env   *command.Env
 	world *cases.World
-	all   bool
+	// all also prints the cases with the expected verdict.
+	all bool
 
+	// judged counts all cases, differ those with another verdict, elsewhere those of other systems.
 	judged, differ, elsewhere int
 }
 

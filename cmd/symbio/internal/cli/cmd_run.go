@@ -31,9 +31,12 @@ type runFlags struct {
 	// req is the request to the node, filled by flags and arguments.
 	req symbiov1.RunRequest
 	// budget is the text of --budget; see parseBudget.
-	budget  string
-	node    nodeFlags
-	record  recordFlags
+	budget string
+	// node are the flags for a node of the command's own.
+	node nodeFlags
+	// record are the flags --record and --replay.
+	record recordFlags
+	// options say how the conversation is held.
 	options chat.Options
 }
 

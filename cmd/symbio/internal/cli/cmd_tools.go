@@ -48,9 +48,11 @@ func (f *toolFlags) add(a *command.Env, cmd *cobra.Command) {
 
 // toolJSON is one tool. The JSON names are a contract.
 type toolJSON struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Input       json.RawMessage `json:"input"`
+	Name string `json:"name"`
+	// Description is the text that models read.
+	Description string `json:"description"`
+	// Input is the JSON schema of the arguments.
+	Input json.RawMessage `json:"input"`
 }
 
 // cmdToolsList returns the command tools list.
@@ -98,9 +100,11 @@ func listTools(env *command.Env, specs []llm.ToolSpec) error {
 
 // toolResultJSON is the result of a call. The JSON names are a contract.
 type toolResultJSON struct {
-	Text    string `json:"text"`
-	IsError bool   `json:"is_error"`
-	Denied  bool   `json:"denied"`
+	// Text is the result as a model would read it.
+	Text string `json:"text"`
+	// IsError is true when the tool failed, Denied when a rule or the person refused the call.
+	IsError bool `json:"is_error"`
+	Denied  bool `json:"denied"`
 }
 
 // cmdToolsCall returns the command tools call, which runs one tool with the permissions and the

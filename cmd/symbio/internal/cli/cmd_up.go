@@ -23,11 +23,14 @@ import (
 
 // nodeFlags are the flags of the commands that can run a node: up, run and chat.
 type nodeFlags struct {
+	// Empty texts mean that the flag was not given.
 	config, name, listen, workspace string
-	peers                           []string
-	noMDNS                          bool
-	logLevel                        slog.Level
-	logFormat                       string
+	// peers are addresses, HOST:PORT.
+	peers  []string
+	noMDNS bool
+	// logLevel and logFormat are passed to nodelog, which checks the format.
+	logLevel  slog.Level
+	logFormat string
 }
 
 // add registers the flags with cmd.
@@ -177,12 +180,17 @@ func runNode(ctx context.Context, env *command.Env, n *node.Node, hup <-chan os.
 
 // readyJSON is the first line of `symbio up --json`. The names are a contract.
 type readyJSON struct {
-	Type   string `json:"type"`
-	Name   string `json:"name"`
-	ID     string `json:"id"`
+	// Type is always "ready".
+	Type string `json:"type"`
+	Name string `json:"name"`
+	// ID is the fingerprint of the node's key, in hexadecimal.
+	ID string `json:"id"`
+	// Listen is the address for other nodes, HOST:PORT, with the port that was chosen.
 	Listen string `json:"listen"`
+	// Socket is the path of the control socket.
 	Socket string `json:"socket"`
-	PID    int    `json:"pid"`
+	// PID is the process to signal.
+	PID int `json:"pid"`
 }
 
 // printReady prints the ready line. For a person it adds a note when the node is outside of the

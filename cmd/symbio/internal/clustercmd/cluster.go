@@ -40,13 +40,20 @@ func New(env *command.Env) *cobra.Command {
 
 // tokenJSON is a token as it is printed. The JSON names are a contract.
 type tokenJSON struct {
-	Cluster string    `json:"cluster"`
-	Tag     string    `json:"tag"`
-	Node    string    `json:"node"`
-	ID      string    `json:"id,omitempty"`
-	Token   string    `json:"token"`
-	Address string    `json:"address"`
-	Join    string    `json:"join"`
+	// Cluster is the name of the cluster, Tag the short hash that tells clusters of one name apart.
+	Cluster string `json:"cluster"`
+	Tag     string `json:"tag"`
+	// Node is the name of the node that lets the other one join, ID its id; ID is missing for a
+	// later token.
+	Node string `json:"node"`
+	ID   string `json:"id,omitempty"`
+	// Token is the secret. It must be kept like a password until it is used or expires.
+	Token string `json:"token"`
+	// Address is where that node listens, HOST:PORT.
+	Address string `json:"address"`
+	// Join is the command line for the other machine.
+	Join string `json:"join"`
+	// Expires is when the token ends, in UTC.
 	Expires time.Time `json:"expires"`
 }
 

@@ -15,10 +15,14 @@ import (
 
 // joinJSON is the result of a join. The JSON names are a contract.
 type joinJSON struct {
-	Cluster string    `json:"cluster"`
-	Node    string    `json:"node"`
-	ID      string    `json:"id"`
-	Role    string    `json:"role"`
+	// Cluster is the name of the cluster that was joined.
+	Cluster string `json:"cluster"`
+	// Node is the name of this node, ID its new id.
+	Node string `json:"node"`
+	ID   string `json:"id"`
+	// Role is the role that the token gave.
+	Role string `json:"role"`
+	// Expires is the end of the certificate, in UTC. The node renews it before.
 	Expires time.Time `json:"expires"`
 }
 

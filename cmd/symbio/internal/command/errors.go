@@ -25,6 +25,7 @@ const (
 
 // statusError is an error with the exit status that the process ends with.
 type statusError struct {
+	// status is one of the exit statuses above.
 	status int
 	err    error
 }

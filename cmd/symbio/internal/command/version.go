@@ -8,9 +8,12 @@ import (
 
 // VersionInfo describes a build. The JSON names are a contract.
 type VersionInfo struct {
+	// Version is the version of the module, "devel" for a build from a working copy.
 	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	Go      string `json:"go"`
+	// Commit is the hash of the commit, "unknown" without version control.
+	Commit string `json:"commit"`
+	// Go is the version of the toolchain, such as go1.26.1.
+	Go string `json:"go"`
 	// Protocol is the version range of the wire protocol that this build speaks to other nodes.
 	Protocol string `json:"protocol"`
 }

@@ -29,14 +29,19 @@ type Options struct {
 // Result is what the tour counted. The JSON names are a contract.
 type Result struct {
 	// Type is always "result".
-	Type        string `json:"type"`
-	Report      string `json:"report"`
-	Members     int    `json:"members"`
-	Nodes       int    `json:"nodes"`
-	Subagents   int    `json:"subagents"`
-	RemoteCalls int    `json:"remote_calls"`
-	Denied      int    `json:"denied"`
-	Skills      Skills `json:"skills"`
+	Type string `json:"type"`
+	// Report is the path of the report.
+	Report string `json:"report"`
+	// Members counts agents and nodes that were members of the community.
+	Members int `json:"members"`
+	Nodes   int `json:"nodes"`
+	// Subagents counts the sub-agents on both nodes.
+	Subagents int `json:"subagents"`
+	// RemoteCalls counts calls of one node that the other one served.
+	RemoteCalls int `json:"remote_calls"`
+	// Denied counts refused calls, those between nodes included.
+	Denied int    `json:"denied"`
+	Skills Skills `json:"skills"`
 	// Lent counts sub-agents that lived on the other node.
 	Lent int `json:"lent"`
 	// MCPCalls counts calls of the MCP server's tool for the other node.
@@ -45,8 +50,9 @@ type Result struct {
 	// Steered counts remarks that were delivered to the model while it worked.
 	Steered int `json:"steered"`
 	// Spent is what the agents used on both nodes, as the account of the first agent has it.
-	Spent   budget.Spent `json:"spent"`
-	Summary string       `json:"summary"`
+	Spent budget.Spent `json:"spent"`
+	// Summary is the agent's final answer.
+	Summary string `json:"summary"`
 }
 
 // Skills counts what the tour showed of skills. The JSON names are a contract.

@@ -46,6 +46,7 @@ var (
 
 // conversation is what the request holds, from the message that began the task.
 type conversation struct {
+	// task is the text of the message that began the task.
 	task string
 	// remarks are user messages that came while the model worked.
 	remarks []string

@@ -31,14 +31,16 @@ const (
 
 // nodeProcess is a node that runs as a process of its own: `symbio up --json`.
 type nodeProcess struct {
-	name  string
-	cmd   *exec.Cmd
+	name string
+	cmd  *exec.Cmd
+	// ready is what the node printed when it was ready.
 	ready readyLine
 	// cancel interrupts the process.
 	cancel context.CancelFunc
 	// reader runs readEvents.
 	reader errgroup.Group
-	errs   tail
+	// errs keeps the end of its standard error.
+	errs tail
 }
 
 // readyLine is the first line that `symbio up --json` prints.

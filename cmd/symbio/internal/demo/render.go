@@ -17,12 +17,15 @@ type Survey struct {
 
 // Part is what one sub-agent found out about its part of the directory.
 type Part struct {
-	Part    string `json:"part"`
-	What    string `json:"what,omitempty" jsonschema:"what it is, in a sentence"`
-	Files   int    `json:"files,omitempty"`
-	Lines   int    `json:"lines,omitempty"`
-	Kinds   []Kind `json:"kinds,omitempty"`
-	Todos   int    `json:"todos,omitempty" jsonschema:"lines with TODO or FIXME"`
+	Part string `json:"part"`
+	// What is a sentence about the part, from its README or a comment.
+	What  string `json:"what,omitempty" jsonschema:"what it is, in a sentence"`
+	Files int    `json:"files,omitempty"`
+	Lines int    `json:"lines,omitempty"`
+	Kinds []Kind `json:"kinds,omitempty"`
+	// Todos counts lines with TODO or FIXME.
+	Todos int `json:"todos,omitempty" jsonschema:"lines with TODO or FIXME"`
+	// Longest are the files with the most lines.
 	Longest []File `json:"longest,omitempty"`
 	// Error says why there are no figures; "" if there are.
 	Error string `json:"error,omitempty" jsonschema:"why there are no figures"`

@@ -25,8 +25,10 @@ var surveyor []byte
 // authority, of their own, so that they neither see nor change the user's nodes.
 type setup struct {
 	options Options
-	dir     string
-	state   statedir.Dir
+	// dir is the temporary directory of the tour.
+	dir string
+	// state is the state directory of both nodes, below dir.
+	state statedir.Dir
 }
 
 // The capabilities of node b that the tour uses.

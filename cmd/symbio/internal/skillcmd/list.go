@@ -225,10 +225,13 @@ func disabledBy(off []choice.Choice, s *symbiov1.Skill) string {
 
 // localSkills is what a node that is started here would know of skills.
 type localSkills struct {
+	// opts is the configuration of the node, from has the origin of each value.
 	opts node.Config
 	from config.Origins
-	cfg  skills.Config
-	off  []choice.Choice
+	// cfg says where skills are searched.
+	cfg skills.Config
+	// off are the choices of the user.
+	off []choice.Choice
 }
 
 // loadSkills returns what a node with the configuration file would know of the skills of dir; "" is

@@ -64,9 +64,12 @@ func switchSkills(ctx context.Context, env *command.Env, file string, args []str
 // skillSwitch writes the choices of a person. A choice is a name, which holds for every skill of
 // that name, or a path.
 type skillSwitch struct {
+	// book keeps the choices on the disk.
 	book choice.Book
-	off  []choice.Choice
-	all  []*symbiov1.Skill
+	// off are the choices before this command.
+	off []choice.Choice
+	// all are the skills that the person sees.
+	all []*symbiov1.Skill
 	// wanted has the skills that were switched, by path, and whether on.
 	wanted map[string]bool
 }

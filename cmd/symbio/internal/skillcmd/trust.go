@@ -129,13 +129,18 @@ func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (
 
 // trustedJSON is a record of trust. The JSON names are a contract.
 type trustedJSON struct {
-	Name   string    `json:"name"`
-	Path   string    `json:"path"`
-	SHA256 string    `json:"sha256"`
-	Hash   string    `json:"hash,omitempty"`
-	Node   string    `json:"node,omitempty"`
-	Grants []string  `json:"grants"`
-	Time   time.Time `json:"time"`
+	Name string `json:"name"`
+	// Path is the directory of the skill.
+	Path string `json:"path"`
+	// SHA256 is the hash of the SKILL.md that was trusted.
+	SHA256 string `json:"sha256"`
+	// Hash is the hash of all files of a fetched skill, Node the node that it came from.
+	Hash string `json:"hash,omitempty"`
+	Node string `json:"node,omitempty"`
+	// Grants are the rules that agents get when they activate the skill.
+	Grants []string `json:"grants"`
+	// Time is when it was trusted.
+	Time time.Time `json:"time"`
 }
 
 // trustedOf returns a record as it stands in the output.

@@ -130,10 +130,13 @@ func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
 // skillCheck prints verdicts and counts them. When the verdicts go to a file or a pipe, it shows
 // the progress to a person on standard error.
 type skillCheck struct {
-	env          *command.Env
-	all, bad     int
+	env *command.Env
+	// all counts the skills, bad those with errors.
+	all, bad int
+	// lastProgress is when the progress line was last written.
 	lastProgress time.Time
-	showing      bool
+	// showing is true while that line stands on the terminal.
+	showing bool
 }
 
 // counted returns how many skills were checked.

@@ -10,6 +10,7 @@ import (
 // Editor is the line that a person types. Keys go in through Press, the visible row comes out of
 // Row. The zero value is an empty line. It is for one goroutine.
 type Editor struct {
+	// Text is the line, which may contain line breaks.
 	Text []rune
 	// Cursor is the position in Text, in characters.
 	Cursor int

@@ -30,6 +30,7 @@ type Picker struct {
 
 // PickerRow is one entry.
 type PickerRow struct {
+	// Name, Scope and Text are the columns. Name and Text are searched by the filter.
 	Name, Scope, Text string
 	// On is the current choice, WasOn the one before Show.
 	On, WasOn bool
