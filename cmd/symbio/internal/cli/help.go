@@ -17,6 +17,10 @@ import (
 //go:embed help
 var help embed.FS
 
+// helpColumns is the width of help. It is the same on every terminal, and in a file or a pipe, so
+// that the texts can be wrapped by hand.
+const helpColumns = 80
+
 // helpTexts returns the texts by the path of the command, such as "symbio skills list".
 func helpTexts() (map[string]string, error) {
 	files, err := fs.Glob(help, "help/*.txt")
@@ -70,7 +74,8 @@ func helpOnDemand(root *cobra.Command, args []string) error {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return addHelp(root)
 	}
-	root.SetUsageFunc(printUsage)
+	// Only flags are printed in another way than by cobra itself, which does not wrap them.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns)))
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if err := addHelp(root); err != nil {
@@ -79,40 +84,4 @@ func helpOnDemand(root *cobra.Command, args []string) error {
 		show(c, args)
 	})
 	return nil
-}
-
-// helpColumns is the width of help. It is the same on every terminal, and in a file or a pipe, so
-// that the texts can be wrapped by hand.
-const helpColumns = 80
-
-// printUsage prints the part of help below the description: usage line, examples, commands and
-// flags. It prints what cobra's own function does, except that flags are wrapped to helpColumns.
-func printUsage(c *cobra.Command) error {
-	var b strings.Builder
-	b.WriteString("Usage:\n  " + c.UseLine() + "\n")
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "  %s [command]\n", c.CommandPath())
-	}
-	if c.HasExample() {
-		b.WriteString("\nExamples:\n" + c.Example + "\n")
-	}
-	if c.HasAvailableSubCommands() {
-		b.WriteString("\nAvailable Commands:\n")
-		for _, below := range c.Commands() {
-			if below.IsAvailableCommand() || below.Name() == "help" {
-				fmt.Fprintf(&b, "  %-*s %s\n", below.NamePadding(), below.Name(), below.Short)
-			}
-		}
-	}
-	if c.HasAvailableLocalFlags() {
-		b.WriteString("\nFlags:\n" + c.LocalFlags().FlagUsagesWrapped(helpColumns))
-	}
-	if c.HasAvailableInheritedFlags() {
-		b.WriteString("\nGlobal Flags:\n" + c.InheritedFlags().FlagUsagesWrapped(helpColumns))
-	}
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\nUse \"%s [command] --help\" for more information about a command.\n", c.CommandPath())
-	}
-	_, err := fmt.Fprint(c.OutOrStderr(), b.String())
-	return err
 }
