@@ -24,13 +24,17 @@ var (
 	errListenerFull      = errors.New("too many connections are open here")
 )
 
-// admission is the server's transport credentials: a handshake proves who a connection is of, once,
-// and that goes with each of its calls.
+// admission is the transport credentials of the gRPC server. It runs the TLS handshake of each
+// incoming connection, which verifies the node once, and attaches the result (verified) to all
+// requests on the connection.
 //
-// A connection that was made for joining has no certificate. It is handed to the gate, whose gRPC server
-// knows no service but Join, and never comes to the server that these credentials are of.
+// ALPN decides where the connection goes afterwards: ordinary ones to the gRPC server of Peer; ones
+// without a certificate to joinServer, whose gRPC server has no service but Join; reversed ones to
+// the reverser. gRPC calls ServerHandshake from one goroutine per connection.
 type admission struct {
 	credentials.TransportCredentials
+	// handshakes bounds the handshakes at a time: each costs signatures, before anything is known
+	// about the other side.
 	handshakes chan struct{} // handshakes at once
 	failures   *rateLimiter  // handshakes that proved nothing, by address
 	conns      *connTable
@@ -41,6 +45,9 @@ type admission struct {
 	onReversed func(conn net.Conn, below *batchConn, state tls.ConnectionState) error
 }
 
+// newAdmission returns the credentials for a server with identity id. join is nil when no node can
+// join here. onRefused is called for each refused connection with the reason, but not for
+// connections that just went away.
 func newAdmission(id *identity.Identity, l Limits, g *joinServer, refused func(net.Addr, error)) *admission {
 	server, reversed := id.ServerTLS(), id.ReverseServerTLS()
 	var joining *tls.Config // nil: no node can join here
@@ -75,6 +82,9 @@ func newAdmission(id *identity.Identity, l Limits, g *joinServer, refused func(n
 	}
 }
 
+// ServerHandshake verifies one incoming connection. The cheap limits come first. For a connection
+// that is handed to another server it returns credentials.ErrConnDispatched, which tells gRPC to
+// leave the connection open.
 func (d *admission) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if o, ok := raw.(*offered); ok {
 		return d.admit(o, o, o.raw, o.info())
@@ -104,7 +114,9 @@ func (d *admission) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	return d.admit(conn, raw, below, info.(credentials.TLSInfo))
 }
 
-// admit lets in a connection whose other end has proven who it is.
+// admit adds a connection with a verified certificate to the table of connections, and returns it
+// with its caller. It refunds the attempt: only failed handshakes count against
+// Limits.HandshakeRate.
 func (d *admission) admit(conn, raw net.Conn, below *batchConn, info credentials.TLSInfo) (net.Conn, credentials.AuthInfo, error) {
 	p, err := identity.PeerOf(info.State)
 	if err != nil {
@@ -127,18 +139,17 @@ func (d *admission) admit(conn, raw net.Conn, below *batchConn, info credentials
 	}
 	in.validity.extend(info.State.VerifiedChains[0][0].NotAfter)
 	remote := &caller{Peer: p, addr: raw.RemoteAddr().String(), validity: in.validity}
-	return in, proof{TLSInfo: info, caller: remote}, nil
+	return in, verified{TLSInfo: info, caller: remote}, nil
 }
 
-// refuseEarly refuses a connection before its handshake.
+// refuseEarly refuses a connection before its handshake, with a TLS alert, and returns why.
 func (d *admission) refuseEarly(raw net.Conn, why error) error {
 	d.onRefused(raw.RemoteAddr(), why)
 	sendNoRoom(raw)
 	return why
 }
 
-// dispatchJoin hands over a connection whose other end has no certificate. Its error ends what gRPC does with
-// the connection here.
+// dispatchJoin hands a connection without a client certificate to joinServer.
 func (d *admission) dispatchJoin(conn net.Conn, state tls.ConnectionState) error {
 	if err := d.join.accept(&joinConn{Conn: conn, state: state}); err != nil {
 		d.onRefused(conn.RemoteAddr(), err)
@@ -148,8 +159,9 @@ func (d *admission) dispatchJoin(conn net.Conn, state tls.ConnectionState) error
 	return credentials.ErrConnDispatched
 }
 
-// dispatchReversed hands over a connection on which this node is to call. Its error ends what gRPC does with the
-// connection here; offering a connection that is not needed is no error of the other node.
+// dispatchReversed hands over a connection on which this node is to call its opener. A reversed
+// connection that is not needed is closed without being counted as a refusal: two nodes may dial
+// each other at the same moment.
 func (d *admission) dispatchReversed(conn net.Conn, below *batchConn, state tls.ConnectionState) error {
 	if err := d.onReversed(conn, below, state); err != nil {
 		conn.Close()
@@ -158,27 +170,31 @@ func (d *admission) dispatchReversed(conn net.Conn, below *batchConn, state tls.
 	return credentials.ErrConnDispatched
 }
 
+// Clone is part of the interface; a copy shares all tables.
 func (d *admission) Clone() credentials.TransportCredentials { c := *d; return &c }
 
-// proof is the AuthInfo of a connection whose other end is proven.
-type proof struct {
+// verified is the AuthInfo of a connection whose node is verified. callerOf finds it in a request's
+// context.
+type verified struct {
 	credentials.TLSInfo
 	caller *caller
 }
 
-// callerOf says who a call is from, by the handshake of the connection it came over; never by
-// metadata or a message.
+// callerOf returns the verified caller of a request. The identity comes from the connection's TLS
+// handshake, never from metadata or a message. It returns false on connections that admission did
+// not admit.
 func callerOf(ctx context.Context) (*caller, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil, false
 	}
-	proven, ok := p.AuthInfo.(proof)
+	proven, ok := p.AuthInfo.(verified)
 	return proven.caller, ok && proven.caller != nil
 }
 
-// establishedCredentials is the client's transport credentials: the connection that is handed over has made its TLS
-// handshake, so that who answers is known before gRPC says a word.
+// establishedCredentials is the client's transport credentials for a connection whose TLS handshake
+// is done. The dialer makes the handshake itself, because it must know which node answered before
+// gRPC uses the connection.
 type establishedCredentials struct{ state tls.ConnectionState }
 
 func (h establishedCredentials) ClientHandshake(_ context.Context, _ string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {

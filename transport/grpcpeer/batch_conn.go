@@ -12,10 +12,15 @@ import (
 // which would be a system call of its own.
 const chunk = 64 << 10
 
-// batchConn is a connection below TLS. What is written while it is held goes together.
+// batchConn is the TCP connection below a TLS connection. It joins the TLS records of one Write
+// into one system call, reads in large chunks, and remembers when the last byte arrived.
+//
+// crypto/tls writes each record of 16 KiB with a system call of its own, four for a message of 64
+// KiB. Write may be called concurrently, Read by one goroutine at a time, silence by any.
 type batchConn struct {
 	net.Conn
-	in *bufio.Reader // used by who reads only
+	// in is used by Read only, which crypto/tls serializes.
+	in *bufio.Reader
 
 	opened   time.Time
 	lastRead atomic.Int64 // nanoseconds since opened
@@ -25,6 +30,8 @@ type batchConn struct {
 	out  []byte // guarded by mu
 }
 
+// newBatchConn wraps c. The caller must not use c directly afterwards, because in may have read
+// ahead.
 func newBatchConn(c net.Conn) *batchConn {
 	limitUnsent(c)
 	return &batchConn{Conn: c, in: bufio.NewReaderSize(c, chunk), opened: time.Now()}
@@ -38,11 +45,13 @@ func (b *batchConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// silence is how long no byte was read.
+// silence returns the time since the last byte was read, or since the connection was made.
 func (b *batchConn) silence() time.Duration {
 	return time.Since(b.opened) - time.Duration(b.lastRead.Load())
 }
 
+// Write sends p at once, or keeps it for the flush at the end of writeTLS. It flushes early when 2
+// chunks are waiting, which bounds the memory of a connection whose peer does not read.
 func (b *batchConn) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +67,9 @@ func (b *batchConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// writeTLS writes to the TLS connection above, in one go.
+// writeTLS writes p to the TLS connection tls, whose records come back through Write and are held,
+// and then flushes them together. It returns the error of either step. Concurrent writers are
+// serialized by crypto/tls.
 func (b *batchConn) writeTLS(tls net.Conn, p []byte) (int, error) {
 	b.mu.Lock()
 	b.held = true
@@ -73,7 +84,7 @@ func (b *batchConn) writeTLS(tls net.Conn, p []byte) (int, error) {
 	return n, err
 }
 
-// flush needs b.mu.
+// flush writes what is held. The caller holds b.mu.
 func (b *batchConn) flush() error {
 	if len(b.out) == 0 {
 		return nil

@@ -16,26 +16,32 @@ import (
 	"symbio/transport/grpcpeer/internal/introduced"
 )
 
-// candidates are the nodes that discovery hints at. One goroutine pursues each: it dials the candidate, keeps
-// the link while it lasts, and tries again.
+// candidates is the set of nodes that discovery hints at. One goroutine per candidate (maintain)
+// dials it, runs its link while it lasts, and dials again after a pause. Hints come from any
+// goroutine; mu guards the set and the candidates' fields.
 type candidates struct {
 	*local
 	dialer *dialer
 	// offers opens connections for the node of a link, which cannot dial this one, until ctx ends.
 	offers  func(ctx context.Context, l *link)
 	removed atomic.Pointer[string] // why this node seems to be removed from its cluster; nil = it does not
-	loops   sync.WaitGroup         // Add is guarded by mu
+	// loops counts the goroutines of maintain and of reversed links. Add is guarded by mu, so that
+	// none starts after stop.
+	loops sync.WaitGroup // Add is guarded by mu
 
 	mu    sync.Mutex
 	host  community.Host        // set by begin; guarded by mu
 	byKey map[string]*candidate // guarded by mu
 }
 
+// newCandidates returns an empty set. offers is set by New, because reverser and candidates need
+// each other.
 func newCandidates(n *local, d *dialer) *candidates {
 	return &candidates{local: n, dialer: d, byKey: map[string]*candidate{}}
 }
 
-// candidate is a node that may be there, as discovery says.
+// candidate is one hinted node. Its key is the node id where discovery knows it, otherwise what was
+// configured, such as "host:port".
 type candidate struct {
 	key     string
 	changed chan struct{} // capacity 1: something about it has changed
@@ -53,7 +59,9 @@ type candidate struct {
 	status       NodeStatus
 }
 
-// add takes a hint (Network.AddHint).
+// add takes a hint (Network.AddHint). The first hint of a key starts a goroutine, a later one
+// updates the addresses and wakes it. A hint that the node is gone drops a candidate that was never
+// reached; one that was reached is still dialed goneDials times, since hints are unproven.
 func (n *candidates) add(hint discovery.Candidate) {
 	if hint.Key == "" {
 		return
@@ -86,7 +94,7 @@ func (n *candidates) add(hint discovery.Candidate) {
 	}
 }
 
-// start pursues the candidates that were sighted before Run.
+// start starts the goroutines of the candidates that were added before Run.
 func (n *candidates) start(host community.Host) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -96,14 +104,16 @@ func (n *candidates) start(host community.Host) {
 	}
 }
 
-// stop ends the search. No pursuit begins after it.
+// stop ends the search under the lock, so that no goroutine starts afterwards and loops.Wait is
+// safe.
 func (n *candidates) stop(endSearch func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	endSearch()
 }
 
-// goLoop runs f as a pursuit. It is an error before begin and after stop.
+// goLoop runs f in a goroutine that Run waits for. It returns errStopping before start and after
+// stop.
 func (n *candidates) goLoop(f func()) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,8 +124,9 @@ func (n *candidates) goLoop(f func()) error {
 	return nil
 }
 
-// hasRoom reports whether one more candidate may be kept. When all places are taken, a candidate that was dialled
-// in vain and never proven makes room. The caller holds n.mu.
+// hasRoom reports whether one more candidate may be added. At the limit it drops one that was
+// dialed without success and never reached, so that false hints cannot keep out a real node for
+// ever. The caller holds n.mu.
 func (n *candidates) hasRoom() bool {
 	if len(n.byKey) < n.cfg.Limits.Candidates {
 		return true
@@ -142,7 +153,7 @@ func (n *candidates) drop(k *candidate) {
 	}
 }
 
-// target is what to dial, as known at one moment.
+// target is a copy of what is needed to dial a candidate, so that dialing holds no lock.
 type target struct {
 	claimed, proven community.NodeID
 	addrs           []netip.AddrPort
@@ -168,7 +179,9 @@ func (k *candidate) unproven() bool {
 	return k.proven == "" && len(k.sources) > 0 && !slices.ContainsFunc(k.sources, func(s string) bool { return s != introduced.Name && s != mdnsName })
 }
 
-// next returns what to dial, or false when the candidate is not worth pursuing any more.
+// next returns what to dial, or false when the candidate is not worth dialing any more: it is gone
+// and was never reached, or did not answer goneDials times, or said goodbye; or the network is
+// stopping.
 func (n *candidates) next(k *candidate) (target, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -187,15 +200,17 @@ func (n *candidates) next(k *candidate) (target, bool) {
 	return t, true
 }
 
-// isStale reports whether no source names that address of the candidate any more.
+// isStale reports whether no source names address a any more. A dial of several addresses asks
+// before each one.
 func (n *candidates) isStale(k *candidate, a netip.AddrPort) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !slices.Contains(k.addrs, a)
 }
 
-// maintain dials the candidate, keeps the link while it lasts, and tries again, until the candidate is
-// gone or the network ends.
+// maintain is the goroutine of one candidate: dial, run the link until it ends, wait, and again,
+// until the candidate is gone or the search ends. When another candidate holds the link to the same
+// node, it waits for the end of that link instead.
 func (n *candidates) maintain(k *candidate) {
 	for {
 		t, ok := n.next(k)
@@ -224,7 +239,8 @@ func (n *candidates) maintain(k *candidate) {
 	}
 }
 
-// linkOf returns the link to the node that the target is, as far as that is known.
+// linkOf returns the link to the node that t claims to be, or was at the last connection; nil if
+// there is none.
 func (n *candidates) linkOf(t target) *link {
 	for _, id := range []community.NodeID{t.claimed, t.proven} {
 		if l, ok := n.links.get(id); ok && id != "" {
@@ -234,7 +250,8 @@ func (n *candidates) linkOf(t target) *link {
 	return nil
 }
 
-// waitForEnd waits until the link, which another candidate holds, has ended, or the candidate is gone.
+// waitForEnd returns when the link, which another candidate holds, has ended, when k is gone, or
+// when the search ends.
 func (n *candidates) waitForEnd(k *candidate, l *link) {
 	for {
 		select {
@@ -253,7 +270,8 @@ func (n *candidates) waitForEnd(k *candidate, l *link) {
 	}
 }
 
-// adopt makes l the link to its node, or returns the one there is.
+// adopt makes l the link to its node and returns nil, or returns the link that the node has. Either
+// way the candidate is known to be that node from now on.
 func (n *candidates) adopt(k *candidate, l *link) *link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -266,7 +284,9 @@ func (n *candidates) adopt(k *candidate, l *link) *link {
 	return nil
 }
 
-// runLink gives the node its lease and keeps it until the link ends. It returns how long to rest then.
+// runLink runs a link that adopt has added until it ends, records why, and returns how long to wait
+// before the next dial. A node that broke the rules is left alone for refusedPause; a lost
+// connection is retried at once, because a network that recovers should be whole within 5 s.
 func (n *candidates) runLink(k *candidate, l *link) pause {
 	l.closeIfRemoved(n.cfg.Identity.Revocations()) // guard may have looked just before it could see this link
 	n.records.add(Event{Kind: Connected, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr})
@@ -292,7 +312,8 @@ func (n *candidates) runLink(k *candidate, l *link) pause {
 	return p
 }
 
-// watchLink keeps the link and what goes with it until it ends, and returns why it did.
+// watchLink attaches a lease, watches the node, and offers it reversed connections if this node
+// dialed it. It returns why the link ended.
 func (n *candidates) watchLink(l *link) error {
 	n.introduced.Connected(l.peer.ID)
 	defer func() { n.introduced.Disconnected(l.peer.ID, l.removed.Load()) }()
@@ -306,7 +327,9 @@ func (n *candidates) watchLink(l *link) error {
 	return l.watch(n.life, n.host.Attach(l.peer))
 }
 
-// recordFailure records why a dial made no link, and returns how long to rest.
+// recordFailure records a failed dial for the list of nodes and returns how long to wait. Wrong
+// answers (another cluster, an ended certificate) wait longer than no answer, because they do not
+// go away by themselves.
 func (n *candidates) recordFailure(k *candidate, t target, err error) pause {
 	state, kind := StateUnavailable, Unreachable
 	p := pause{min: firstBackOff}
@@ -356,10 +379,13 @@ func (n *candidates) recordFailure(k *candidate, t target, err error) pause {
 	return p
 }
 
-// maxSelfPause is the longest pause for an address at which this node itself is said to be.
+// maxSelfPause is the longest pause between dials of a node that claims this node's own id. It is a
+// check for a copied key, not urgent, and an attacker can cause it.
 const maxSelfPause = 10 * time.Minute
 
-// backOff returns the pause after a dial that reached no node. The caller holds candidates.mu.
+// backOff returns the pause after a dial without an answer. The first goneDials failures are
+// treated alike; after them, candidates that only untrusted sources name are dialed less and less.
+// The caller holds candidates.mu.
 func (k *candidate) backOff() time.Duration {
 	switch late := k.fails - goneDials; {
 	case late <= 0 || !k.unproven():
@@ -371,14 +397,15 @@ func (k *candidate) backOff() time.Duration {
 	}
 }
 
-// pause is how long not to dial a candidate.
+// pause is how long not to dial a candidate: length, or at least min when a hint ends it early.
 type pause struct {
 	min, length time.Duration
 	ignoreHints bool // only a changed address ends it early, not a repeated hint
 }
 
-// wait waits. A new sighting ends it early, but never before the least time has passed since from, so
-// that a flood of hints is no flood of dials.
+// wait waits for p. A new hint ends it early, but not before p.min has passed since from, so that a
+// flood of hints does not become a flood of dials. It also returns when the candidate is dropped or
+// the search ends.
 func (n *candidates) wait(k *candidate, from time.Time, p pause) {
 	over := time.NewTimer(p.length)
 	defer over.Stop()
@@ -407,15 +434,15 @@ func (n *candidates) wait(k *candidate, from time.Time, p pause) {
 	}
 }
 
-// isDiscovered reports whether discovery names the node by itself.
+// isDiscovered reports whether some source names the node by its id.
 func (n *candidates) isDiscovered(id community.NodeID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.byKey[string(id)] != nil
 }
 
-// list returns the status of the candidates whose nodes are not listed yet, and adds them to listed. A candidate
-// whose node is listed is that node at another address.
+// list returns the status of the candidates that are not in listed, and adds their nodes to listed.
+// A candidate whose node is listed is the same node at another address.
 func (n *candidates) list(listed map[community.NodeID]bool) (out []NodeStatus) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,78 +24,86 @@ func (v version) toWire() *pb.Version { return &pb.Version{Major: v.major, Minor
 
 // Config sets up a Network. Only Identity is required.
 type Config struct {
-	// Identity is this node's key and certificate, and the authorities that it trusts.
+	// Identity is this node's key and certificate, and the authorities that it trusts. Required.
 	Identity *identity.Identity
-	// Listen is the address to serve on. Default 127.0.0.1:0. Any other than a loopback address is
-	// an error unless a cluster vouches for the identity.
+	// Listen is the TCP address to serve other nodes on. Default 127.0.0.1:0. An address that other
+	// machines can reach is an error unless Identity belongs to a cluster.
 	Listen string
-	// Listener is used instead of Listen when it is not nil; Run closes it.
+	// Listener replaces Listen when it is not nil; Run closes it.
 	Listener net.Listener
-	// Name is the node's name for people; other nodes see it.
+	// Name is the node's display name, which other nodes see.
 	Name string
-	// Authority is the directory for the cluster's authority, should a node that holds it give it to this
-	// one. Default: this node takes none.
+	// Authority is the directory in which this node would keep the cluster's authority if another
+	// node entrusts it (Network.Promote). Default "": it refuses.
 	Authority string
-	// Met is where nodes could be dialled in an earlier run: hints for the first minutes.
+	// KnownAddrs are the addresses of nodes from an earlier run. They are hints for the first
+	// minutes, while discovery has found nothing yet.
 	KnownAddrs map[community.NodeID]netip.AddrPort
-	// Limits bound what other nodes can make this one do.
+	// Limits bounds what other nodes can make this one do.
 	Limits Limits
-	// Dial opens the connection to an address. Default: TCP.
+	// Dial opens the connection to an address. It may be called concurrently. Default: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
-	// Report is told of what happens to connections. It is called from many goroutines, one at a
-	// time per candidate, and must not block. Default: no reports.
+	// Report receives the events of connections. It is called from many goroutines, but not
+	// concurrently for one candidate, and must not block. Default: events are dropped.
 	Report func(Event)
-	// Logger receives what a person would want to know. Default: silent.
+	// Logger receives what an operator wants to know. Default: silent.
 	Logger *slog.Logger
 }
 
-// Limits bound what other nodes can make this one do. Zero fields have their defaults.
+// Limits bounds what other nodes can make this one do. Zero fields have their defaults.
 type Limits struct {
-	// Message is the size of a payload, in bytes, in each direction. Default 1 MiB: more belongs in a
-	// file or a stream, and it bounds what Streams calls hold in memory together.
+	// Message is the largest payload in bytes, in each direction. Default 1 MiB: larger data
+	// belongs in a file or a stream, and Message times Streams bounds the memory that calls hold.
 	Message int
-	// Header is the size of the headers of a call. Default 64 KiB.
+	// Header is the largest size of a call's headers, in bytes. Default 64 KiB.
 	Header uint32
-	// Streams is how many calls one connection may have open here, each in a stream of its own, in
-	// which case more wait at the caller, or all over Link, in which case more are ErrBusy. Default
-	// 128: twice the calls a community admits from one node, so that it, not gRPC, says busy.
+	// Streams is how many calls one connection may have in progress here. Those with a stream of
+	// their own wait at the caller beyond it, those over Link get ErrBusy. Default 128: twice what
+	// a community admits from one node, so that the community, which explains its refusals, refuses
+	// first.
 	Streams uint32
-	// Calls is how many calls this node has open to another one; more are refused with ErrBusy. A call
-	// that was given up counts until the node has answered it.
-	// Default 120: below the other side's Streams, so that nothing waits there unseen.
+	// Calls is how many calls this node may have in progress to one other node; further ones get
+	// ErrBusy. A canceled call counts until the node has answered it. Default 120: below the other
+	// side's Streams, so that no call waits there unnoticed.
 	Calls int
-	// Connections is how many connections are open here, proven or not. Default 256.
+	// Connections is how many incoming connections may be open, verified or not. Default 256.
 	Connections int
-	// PerNode is how many of them one identity may have. Default 4: a node has one, and an old one
-	// or two whose end was not noticed yet.
+	// PerNode is how many incoming connections one node may have. Default 4: one, and a few old
+	// ones whose end was not noticed yet.
 	PerNode int
-	// Handshakes is how many connections may be proving themselves at once. Default 32.
+	// Handshakes is how many TLS handshakes may be in progress. Default 32.
 	Handshakes int
-	// HandshakeRate is how many connections of one address may fail to prove themselves in a second, in the
-	// long run, before those that come from there are refused. Default 5. HandshakeBurst is how many may at
-	// once, or may be about to. Default 20: as many nodes as start together on one machine.
+	// HandshakeRate is how many failed handshakes per second one IP address may have in the long
+	// run; further connections from it are refused. Default 5. HandshakeBurst is how many it may
+	// have at once, unfinished ones included. Default 20: as many nodes as start together on one
+	// machine.
 	HandshakeRate  float64
 	HandshakeBurst int
-	// Joins is how many tries to join one address may make in a minute. Default 10: a person pastes a line;
-	// whatever is faster is not a person.
+	// Joins is how many attempts to join one IP address may make per minute. Default 10: a person
+	// pastes a line; anything faster is a script.
 	Joins int
-	// Grace is how long after its end a certificate is renewed here, where the authority is. Default identity.Grace.
+	// Grace is how long after its end a certificate can still be renewed here, if this node holds
+	// the authority. Default identity.Grace.
 	Grace time.Duration
-	// Candidates is how many hints of nodes are kept. Default 4096, as discovery does.
+	// Candidates is how many hinted nodes are kept. Default 4096, like discovery's limit.
 	Candidates int
-	// Dials is how many of them are dialled at once, and as many again that were connected before, and
-	// that were only introduced; 16 times as many of those that the configuration names, so that 300 dead ones do
-	// not delay the living one for long. Default 8.
+	// Dials is how many candidates may be dialed at the same time, separately for those never
+	// reached, those connected before, and those only introduced; 16 times as many for configured
+	// ones, so that 300 dead ones do not delay the living one for long. Default 8.
 	Dials int
-	// Deadline is for calls whose caller gave none; a community gives all of them one. Default 2 min.
+	// Deadline is the timeout of calls whose caller set none; a community sets one for all of them.
+	// Default 2 min.
 	Deadline time.Duration
-	// MaxDeadline ends a call from another node whatever its caller wants. Default 30 min: the
-	// longest a task is meant to take.
+	// MaxDeadline ends a call from another node whatever timeout its caller asked for. Default 30
+	// min: the longest that a task should take.
 	MaxDeadline time.Duration
 }
 
-// What the failure table of the architecture rests on; changing one changes a promise.
+// These constants implement the failure table of the architecture:
+// changing one changes a promise.
 const (
+	// heartbeat is how often Watch sends a sign of life, and silenceTimeout after how long without
+	// one a link ends: three missed ones, which is the 3 s that the architecture promises.
 	heartbeat      = time.Second
 	silenceTimeout = 3 * heartbeat // three missed
 
@@ -126,17 +134,18 @@ const (
 	// silence ends a link whose node is gone much earlier.
 	keepaliveTimeout = 10 * time.Second
 
-	// What may come in before it is read. Without them gRPC looks for the best by pinging, for each
-	// message while little goes on, which makes a short call take half as long again, and lets one
-	// stream hold 16 MiB.
+	// streamWindow and connWindow are the HTTP/2 windows: how many bytes may arrive before they are
+	// read. With gRPC's default estimator a short call took half as long again, because it sends a
+	// ping per message while little happens, and one stream could hold 16 MiB.
 	streamWindow = 1 << 20
 	connWindow   = 4 << 20
 
 	maxCatalog = 8 << 20  // bytes of one event of a Watch stream
-	maxMembers = 16 << 10 // that one node announces at a time; a community keeps fewer, and says so
+	maxMembers = 16 << 10 // announced by one node at a time; a community keeps fewer and logs that
 	maxWatches = 2        // Watch streams of one connection: the node's own, and one to look at it by hand
 )
 
+// fill replaces zero values with the defaults that the fields document.
 func (c *Config) fill() {
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
@@ -170,6 +179,7 @@ func (c *Config) fill() {
 	orDefault(&l.MaxDeadline, 30*time.Minute)
 }
 
+// orDefault sets *n to value unless it is positive.
 func orDefault[N int | uint32 | float64 | time.Duration](n *N, value N) {
 	if *n <= 0 {
 		*n = value

@@ -9,6 +9,8 @@ import (
 // Catalogs and their changes are converted to and from the types of package community here. Missing fields become
 // empty ones; the community checks their values (Lease).
 
+// eventTo returns the Watch event for a change of the catalog. A gap becomes a snapshot: the
+// watcher must forget what it missed.
 func eventTo(c community.Change) *pb.CatalogEvent {
 	switch c.Kind {
 	case community.Snapshot, community.Gap:
@@ -23,6 +25,8 @@ func eventTo(c community.Change) *pb.CatalogEvent {
 	return &pb.CatalogEvent{Event: &pb.CatalogEvent_Updated{Updated: memberTo(c.Member)}}
 }
 
+// catalogTo returns the wire form of a catalog. The catalog has local members only
+// (community.Host.Catalog).
 func catalogTo(c community.Catalog) *pb.Catalog {
 	out := &pb.Catalog{}
 	for _, m := range c.Members {
@@ -36,6 +40,8 @@ func catalogTo(c community.Catalog) *pb.Catalog {
 	return out
 }
 
+// catalogFrom is the inverse of catalogTo. It does not validate: community.Lease does, and drops
+// invalid entries one by one.
 func catalogFrom(c *pb.Catalog) community.Catalog {
 	var out community.Catalog
 	for _, m := range c.GetMembers() {
@@ -56,6 +62,8 @@ func memberTo(m community.Member) *pb.Member {
 	}
 }
 
+// memberFrom is the inverse of memberTo, without validation. The node that m names is checked by
+// the lease, too: a node can announce only its own members.
 func memberFrom(m *pb.Member) community.Member {
 	return community.Member{
 		ID: community.MemberID(m.GetId()), Name: m.GetName(), Node: community.NodeID(m.GetNode()), Accepts: m.GetAccepts(),

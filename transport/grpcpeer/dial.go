@@ -16,13 +16,16 @@ import (
 )
 
 var (
+	// These errors are shown to users in the list of nodes, as the reason why a candidate is not
+	// connected.
 	errNoAddress      = errors.New("none of its addresses can be reached from here; a node without a cluster identity meets nodes of this machine only")
 	errNewHint        = errors.New("another hint of it came meanwhile")
 	errSelf           = errors.New("this node itself answers there")
 	errDuplicateThere = errors.New("a node with this node's own identity answers there: was its folder copied? Give one of the two a new key")
 )
 
-// dialer makes links: it connects, proves who answers, and asks the node to describe itself.
+// dialer makes links: it connects over TCP, makes the TLS handshake, and calls Describe. It is safe
+// for concurrent use; each candidate's goroutine calls dial.
 type dialer struct {
 	*local
 	conns       *connTable
@@ -35,6 +38,8 @@ type dialer struct {
 	unproven, proven, byOthers, configured chan struct{}
 }
 
+// newDialer returns a dialer with Limits.Dials slots for each kind of target, and 16 times as many
+// for configured ones.
 func newDialer(n *local, c *connTable, t *duplicates, r *renewal) *dialer {
 	places := func(n int) chan struct{} { return make(chan struct{}, n) }
 	dials := n.cfg.Limits.Dials
@@ -42,7 +47,11 @@ func newDialer(n *local, c *connTable, t *duplicates, r *renewal) *dialer {
 		unproven: places(dials), proven: places(dials), byOthers: places(dials), configured: places(16 * dials)}
 }
 
-// dial tries the addresses in turn until a node proves who it is.
+// dial tries the addresses of t in turn until a node at one of them proves its identity, and
+// returns the link. It waits for a slot first.
+//
+// It returns errNewHint when a better hint came or the candidate was dropped while it waited, and
+// otherwise the error that says most: a wrong answer tells the user more than silence.
 func (n *dialer) dial(t target) (*link, error) {
 	leave, err := n.perAddr.acquire(n.search, t)
 	if err != nil {
@@ -83,6 +92,9 @@ func (n *dialer) dial(t target) (*link, error) {
 	return nil, firstErr
 }
 
+// dialOne connects to one address. expect is the node that must answer; "" accepts any node of the
+// cluster. If this node's own certificate has ended, for example after weeks of being switched off,
+// it is renewed at addr first.
 func (n *dialer) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, error) {
 	if n.cfg.Identity.Expired() {
 		if err := n.renewal.renewAt(addr, expect); err != nil && n.cfg.Identity.Expired() {
@@ -108,6 +120,7 @@ func (n *dialer) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, e
 	return l, nil
 }
 
+// connect opens the TCP connection within connectTimeout.
 func (n *local) connect(addr netip.AddrPort) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(n.search, connectTimeout)
 	defer cancel()
@@ -118,7 +131,8 @@ func (n *local) connect(addr netip.AddrPort) (net.Conn, error) {
 	return raw, nil
 }
 
-// handshake makes the TLS handshake and asks the node to describe itself.
+// handshake makes the TLS handshake, which verifies the other node's certificate, and then calls
+// establish. It does not close raw on an error; the caller does.
 func (n *dialer) handshake(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
 	shown := n.cfg.Identity.NotAfter() // of the certificate that the handshake shows, or of one before it
 	below := newBatchConn(raw)
@@ -137,9 +151,12 @@ func (n *dialer) handshake(ctx context.Context, raw net.Conn, addr netip.AddrPor
 	return n.establish(ctx, newLinkConn(conn, below), state, addr, shown)
 }
 
-// establish makes a link of a connection whose handshake is done, and asks the node to describe itself. The
-// address is the one that was dialled; none when the node opened the connection. shown is the end of the
-// certificate that this node has shown.
+// establish makes a link of a connection whose TLS handshake is done, and calls Describe on it.
+// addr is the address that was dialed, and the zero AddrPort for a reversed connection. shown is
+// the end of the certificate that this node has shown.
+//
+// It closes the connection on an error. It returns errSelf or errDuplicateThere when the other end
+// has this node's own key.
 func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.ConnectionState, addr netip.AddrPort, shown time.Time) (*link, error) {
 	remote, err := identity.PeerOf(state)
 	if err != nil {
@@ -169,7 +186,7 @@ func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.Connectio
 		}
 		return nil, n.duplicates.checkError(err)
 	}
-	if remote.ID == n.self { // and it has not said that it is a twin
+	if remote.ID == n.self { // and Describe did not return a duplicate mark
 		l.close()
 		return nil, errDuplicateThere
 	}
@@ -177,8 +194,9 @@ func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.Connectio
 	return l, nil
 }
 
-// isOwn reports whether a connection to addr came back to this node: to its port, and, where that can be
-// told, from the address that it went to. Nodes on other machines may well have the same port.
+// isOwn reports whether a connection to addr came back to this node itself: same port, and a source
+// address equal to the target where that can be told. The port alone is not enough, since nodes on
+// other machines usually have the same one.
 func (n *dialer) isOwn(c net.Conn, addr netip.AddrPort) bool {
 	own, ok := n.listener.Addr().(*net.TCPAddr)
 	if !ok || own.Port != int(addr.Port()) {
@@ -188,7 +206,8 @@ func (n *dialer) isOwn(c net.Conn, addr netip.AddrPort) bool {
 	return !ok || from.IP.IsLoopback() || from.AddrPort().Addr().Unmap() == addr.Addr().Unmap()
 }
 
-// refusalOf returns the state of a node that answered wrongly, "" when none answered.
+// refusalOf returns StateRefused or StateIncompatible when err means that something answered at the
+// address and is not a node to talk to, and "" when nothing answered.
 func refusalOf(err error) State {
 	if errors.As(err, new(incompatible)) {
 		return StateIncompatible
@@ -204,11 +223,12 @@ func refusalOf(err error) State {
 	return ""
 }
 
+// isGoodbye reports whether a link ended because its node said goodbye.
 func isGoodbye(err error) bool { return errors.As(err, new(goodbye)) }
 
-// acquire waits for a place to dial. Nodes that were connected before have places of their own, so that a flood of
-// false hints does not keep them apart; and introduced ones have, so that they do not delay the nodes that
-// discovery finds by itself.
+// acquire waits for a slot to dial in. The kinds of targets have slots of their own: false hints,
+// which anyone on the LAN can send, must not delay nodes that were connected before or that the
+// configuration names. release frees the slot.
 func (n *dialer) acquire(ctx context.Context, t target) (release func(), err error) {
 	places := n.unproven
 	switch {
@@ -231,8 +251,8 @@ func (n *dialer) acquire(ctx context.Context, t target) (release func(), err err
 	}
 }
 
-// reachable returns the addresses worth dialling. A local identity counts on this machine only, so that a forged
-// hint cannot make this node dial others.
+// reachable returns the addresses that are worth dialing, at most discovery.MaxAddrs. A node with a
+// local identity dials this machine only, so that a forged hint cannot make it connect to others.
 func (n *dialer) reachable(addrs []netip.AddrPort) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, a := range addrs {
@@ -248,8 +268,8 @@ func (n *dialer) reachable(addrs []netip.AddrPort) []netip.AddrPort {
 	return out[:min(len(out), discovery.MaxAddrs)]
 }
 
-// portAt returns the port at which this node can be dialled by a node that sees its connections come from that
-// address; 0 = it does not listen there.
+// portAt returns the port at which other nodes can dial this one, if they see its connections come
+// from the given address; 0 means that the listener is not bound there.
 func (n *local) portAt(local net.Addr) uint32 {
 	own, ok := n.listener.Addr().(*net.TCPAddr)
 	seen, ok2 := local.(*net.TCPAddr)

@@ -10,20 +10,25 @@ import (
 // a time: a forger that claims a thousand nodes at an address without any takes no more of Limits.Dials.
 const maxUnprovenDials = 2
 
-// addrLimiter makes candidates wait while others at their address are dialled.
+// addrLimiter bounds the dials of never-reached candidates per IP address. It is safe for
+// concurrent use.
 type addrLimiter struct {
 	mu sync.Mutex
 	at map[netip.Addr]*addrPlaces // guarded by mu
 }
 
+// addrPlaces is the semaphore of one address. It exists while a dial uses or waits for it.
 type addrPlaces struct {
 	free  chan struct{}
 	users int // waiting or being dialled; guarded by addrLimiter.mu
 }
 
+// newAddrLimiter returns a limiter without addresses.
 func newAddrLimiter() addrLimiter { return addrLimiter{at: map[netip.Addr]*addrPlaces{}} }
 
-// acquire waits for a place, unless the target was connected before or is on this machine. release gives it back.
+// acquire waits for a slot at the first address of t, and returns a function that frees it. Targets
+// on this machine and those that were reached before do not wait. It returns errNewHint when the
+// candidate is dropped, or ctx's error.
 func (s *addrLimiter) acquire(ctx context.Context, t target) (release func(), err error) {
 	if t.proven != "" || len(t.addrs) == 0 || t.addrs[0].Addr().IsLoopback() {
 		return func() {}, nil

@@ -1,38 +1,85 @@
-// Package grpcpeer carries a community to other nodes: it serves and calls the gRPC service
-// symbio.v1.Peer over mutual TLS 1.3, and is the community.Network of real use.
+// Package grpcpeer connects the nodes of a community over gRPC and mutual TLS 1.3. It implements
+// community.Network for real machines; transport/memory does the same inside one process, for tests.
 //
-// The one idea: a connection is one TLS connection to one proven node, and everything that came over
-// it ends with it. Network dials whoever discovery hints at, lets the certificate say who answered,
-// opens that node's lease, and hands the lease what the node's Watch stream says, until the stream
-// breaks, is silent for 3 s, or says goodbye. A new connection is a new lease.
+// # Use
 //
-// Calls go over two Link streams of that connection, one for short and one for long messages (internal/calls). A call
-// whose caller listens is an InvokeStream of its own. A Link stream that ends fails its calls and ends the connection.
-// A node of another major version of the protocol is listed as incompatible and not called.
+// New binds the listener. Run serves until its context ends; a community calls it. AddHint names an
+// address at which a node may be listening; discovery calls it. Everything else (dialing, retries,
+// certificates, limits) happens inside. Every method may be called from many goroutines.
 //
-// A Network is made of parts with one subject each: candidates (which nodes to pursue), dialer, links (the table of
-// connections), renewal (certificates and removals), reverser (connections over which this node is called), twins, and
-// server (Describe, Watch, and the calls of other nodes); local is what they share.
+// # Connections
 //
-// Guarantees: at most one connection per node identity on which this node calls. Events of one node reach its lease in
-// order and from one goroutine, and none after its end. A call ends with a reply, an error of package
-// community, or its context's error, never later than its deadline, and within 100 ms of a broken
-// connection; it is sent at most once. Every method may be called from many goroutines.
+// A link is one TLS connection to one node whose certificate was verified, and there is at most one
+// link per node. The link opens a community.Lease for the node. Everything the node announced over
+// the connection ends with the connection; a new connection is a new lease. On a link this node calls
+// and the other one serves, so two nodes usually have two connections, one in each direction.
 //
-// Nodes of a cluster also join and renew here: a connection that says so in its ALPN comes without a
-// certificate, and is handed to a server that knows the service Join and nothing else. Lists of removed
-// nodes travel on Describe and Watch; the connections of a node that is on one are closed at once. A node
-// that holds the cluster's authority can give it to another one (Promote). A connection is closed when a
-// certificate that it rests on has ended; nodes show their newer ones over the connections that are open.
+// # The wire
 //
-// What is over a limit is refused at once, told to the other side where TLS or gRPC can, and counted
-// (Refusals).
+// The service is symbio.v1.Peer in proto/symbio/v1/peer.proto:
 //
-// A node that can only dial out is called all the same: it opens a second connection to the node that
-// says that it cannot call it, both prove who they are as on any other, and then who accepted it calls
-// and who opened it serves. And nodes introduce each other: Watch tells of the nodes that one has dialled
-// and is linked with, and Introduced hands that to discovery, as hints and no more.
+//   - Describe: identity, name, protocol version, limits. The first call on each connection.
+//   - Watch: a stream with the node's catalog, its changes, and a heartbeat per second.
+//   - Link: two bidirectional streams per connection carry ordinary calls and one-way sends, one for
+//     messages of up to 16 KiB and one for longer ones (package internal/calls).
+//   - InvokeStream: one call whose caller receives progress and partial output.
+//   - Invoke: one call, for clients in other languages.
 //
-// It does not decide what a proven peer may do (that is community.Host), find nodes (discovery), or carry
+// The services Join and Trust (join.proto, trust.proto) issue certificates and hand over the cluster's
+// authority. ALPN tells the three kinds of connection apart: ordinary ones, ones that join without a
+// certificate (join_server.go), and reversed ones (reverse.go). Nodes of different major protocol
+// versions (config.go: protocol) list each other as incompatible and do not call each other.
+//
+// # Redial
+//
+// candidates.go has one goroutine per hinted node: it dials (dial.go), runs the link until it ends,
+// waits, and dials again. The pause starts at 100 ms and doubles up to 4 s. It grows further, to
+// minutes, for nodes that were never reached and that only untrusted sources name. A new hint ends
+// the pause early. The numbers and their reasons are the constants in config.go.
+//
+// # Disconnect
+//
+// A link ends (link.go: runWatch, endReason) when the connection breaks, when no byte came for 3 s,
+// when the node says goodbye, breaks the protocol or is removed from the cluster, or when a
+// certificate ends. Calls on the link then fail with community.ErrUnavailable within 100 ms. They are
+// never repeated: a call is sent at most once. The lease tells the community, and the candidate's
+// goroutine dials again.
+//
+// # Limits of a peer
+//
+// Limits in config.go bounds what other nodes can make this one do: connections, handshakes, calls,
+// message sizes, deadlines. They are enforced by limitListener (listen.go), admission (admission.go),
+// rateLimiter, and internal/calls. Refused connections and messages are rejected at once, reported to
+// the other side where TLS or gRPC allows it, and counted (refusals.go, Network.Refusals).
+//
+// # Parts of a Network
+//
+//	candidates      the hinted nodes and the goroutines that connect to them
+//	dialer          connects, verifies the certificate, calls Describe
+//	links           the table of links
+//	renewal         renews certificates; closes connections of removed nodes and ended certificates
+//	duplicates      detects two machines that run with the same node key
+//	reverser        lets nodes that can only dial out be called over connections that they opened
+//	server          serves Describe, Watch and calls
+//	joinServer      serves Join to machines without a certificate
+//	local           what the parts share
+//
+// # Guarantees
+//
+// The events of one node reach its lease in order and from one goroutine, and none after its end. A
+// call ends with a reply, an error of package community, or its context's error, and never later than
+// its deadline. Hints never close or redirect a connection.
+//
+// # Adding a transport
+//
+// Implement community.Network (Run, Invoke, Tell) in a new package below transport, attach a lease per
+// connected node with Host.Attach, and hand incoming calls to Host.Serve and Host.ServeTell. The
+// suite_*_test.go files here test the contract: they run against this package and against
+// transport/memory (memory_suite_test.go shows how to plug in another one). The new transport is
+// chosen where agent/node makes its Network.
+//
+// # Not done here
+//
+// Permissions of a verified peer (community.Host), finding nodes (package discovery), and relaying
 // calls between two nodes that can both only dial out.
 package grpcpeer

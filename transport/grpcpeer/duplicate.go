@@ -15,14 +15,20 @@ import (
 	"symbio/security/identity"
 )
 
-// ErrDuplicate ends Run: another machine runs a node with this node's key, and did before this one.
+// ErrDuplicate ends Run: another machine runs a node with this node's key and started earlier. Two
+// such nodes would take each other's calls, so the later one stops. The usual cause is a copied
+// data directory or a cloned virtual machine.
 var ErrDuplicate = errors.New("another machine runs as this very node, and began earlier: was the node's folder copied? " +
 	"Move the folder of one of the two away, so that it gets a key of its own; a node of a cluster then joins again")
 
-// duplicateCheckTimeout is how long a node may take to show that it is still there when another claims to be it.
+// duplicateCheckTimeout is how long the earlier of two processes has to answer when another one
+// claims its identity. No answer means that it crashed, and the other one is the same node after a
+// restart.
 const duplicateCheckTimeout = 2 * time.Second
 
-// duplicates notices when two machines run with one node's key.
+// duplicates detects two running processes with the same node key. Each process has a random
+// instance id and a signed mark with its start time (identity.Run); nodes exchange the marks in
+// Describe. It is safe for concurrent use.
 type duplicates struct {
 	*local
 	fatal chan error // ends Run
@@ -30,9 +36,10 @@ type duplicates struct {
 	alarm func(id community.NodeID, mark *pb.Run)
 }
 
-// checkCaller finds out whether a node that describes itself is a second one with the same key. It asks the first one
-// whether it is still there: it may have crashed, and this is it again. The error goes to the one that began
-// later, with the mark that the other has just signed, so that it need not believe this node.
+// checkCaller decides whether a node that calls Describe is a second process with a key that is in
+// use. It asks the first process whether it still runs. The process that started later gets an
+// error with the other one's freshly signed mark, so that it can verify the claim itself; the
+// earlier one is alarmed over its Watch stream. It returns nil for a node that is alone.
 func (n *duplicates) checkCaller(ctx context.Context, remote *caller, run *pb.Run) error {
 	remote.run.Store(run)
 	if remote.ID == n.self {
@@ -50,13 +57,14 @@ func (n *duplicates) checkCaller(ctx context.Context, remote *caller, run *pb.Ru
 	}
 	n.report(remote.ID, fmt.Sprintf("two machines, at %s and %s, run as this one node: was its folder copied?", l.peer.Addr, remote.addr))
 	if !identity.Later(run, d.GetRun()) {
-		return nil // another node tells the other one
+		return nil // the other process is the later one; its own peers refuse it
 	}
 	n.alarm(remote.ID, run)
 	return duplicateStatus(d.GetRun())
 }
 
-// checkSelf is admit for a caller with this node's own key.
+// checkSelf is checkCaller for a caller with this node's own key. It always returns an error: a
+// node does not serve itself.
 func (n *duplicates) checkSelf(remote *caller, run *pb.Run) error {
 	if twin, later := n.run.Twin(run); twin && later {
 		n.stopNode(ErrDuplicate)
@@ -66,11 +74,13 @@ func (n *duplicates) checkSelf(remote *caller, run *pb.Run) error {
 	return duplicateStatus(n.run.Mark())
 }
 
-// report tells of a twin in the log, among the events, and in the list of nodes.
+// report logs a duplicate and adds it to the events and the list of nodes, once a minute.
 func (n *duplicates) report(id community.NodeID, why string) {
 	n.records.reportOnce("twin "+string(id), Event{Kind: Refused, Node: id, Why: why})
 }
 
+// duplicateStatus returns the status for the process that started later, with the other one's mark
+// as a detail.
 func duplicateStatus(mark *pb.Run) error {
 	s, err := status.New(codes.FailedPrecondition, "another machine runs as this node").WithDetails(mark)
 	if err != nil {
@@ -79,8 +89,8 @@ func duplicateStatus(mark *pb.Run) error {
 	return s.Err()
 }
 
-// checkError looks whether the error of a node shows that another machine has this node's key, and ends this node when
-// that one began earlier.
+// checkError looks for a duplicate's mark in the details of an error from Describe. It returns err
+// when there is none.
 func (n *duplicates) checkError(err error) error {
 	s := status.Convert(err)
 	for _, d := range s.Details() {
@@ -91,6 +101,9 @@ func (n *duplicates) checkError(err error) error {
 	return err
 }
 
+// checkMark verifies a mark of another process. If it has this node's key, checkMark returns
+// errDuplicateThere, and stops this node when the other process started earlier. For a mark of
+// another node, or a forged one, it returns otherwise.
 func (n *duplicates) checkMark(mark *pb.Run, otherwise error) error {
 	twin, later := n.run.Twin(mark)
 	switch {
@@ -103,14 +116,16 @@ func (n *duplicates) checkMark(mark *pb.Run, otherwise error) error {
 	return otherwise
 }
 
-// onAlarm takes the news that another machine runs as this node and was refused.
+// onAlarm handles another node's warning that a second process with this node's key has appeared
+// and was refused.
 func (n *duplicates) onAlarm(mark *pb.Run) {
 	if n.checkMark(mark, nil) != nil {
 		n.report(n.self, "another machine runs as this very node: was this node's folder copied? The one that began later is refused")
 	}
 }
 
-// stopNode makes Run return err.
+// stopNode makes Run return err. The channel holds one error; further ones are dropped, since one
+// is enough to stop.
 func (n *duplicates) stopNode(err error) {
 	select {
 	case n.fatal <- err:
@@ -118,7 +133,7 @@ func (n *duplicates) stopNode(err error) {
 	}
 }
 
-// describeRequest returns what this node says of itself to a node that it dials.
+// describeRequest returns what this node says about itself to a node that it connects to.
 func (n *duplicates) describeRequest() *pb.DescribeRequest {
 	removed, more := revocationLists(n.cfg.Identity)
 	return &pb.DescribeRequest{
@@ -127,7 +142,8 @@ func (n *duplicates) describeRequest() *pb.DescribeRequest {
 	}
 }
 
-// alarmDuplicates tells the watchers that run as that node, and are not the run that the mark is of, that there is another.
+// alarmDuplicates leaves mark for the Watch streams of every other process that runs as node id.
+// The streams send it with their next event.
 func (s *server) alarmDuplicates(id community.NodeID, mark *pb.Run) {
 	s.watching.Range(func(k, _ any) bool {
 		if c := k.(*caller); c.ID == id && c.run.Load().GetInstance() != mark.GetInstance() {

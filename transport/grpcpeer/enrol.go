@@ -22,10 +22,13 @@ import (
 // joinTimeout is how long a join may take: a handshake, one call, and the pause before a refusal.
 const joinTimeout = 10 * time.Second
 
-// Enrol asks the node at addr, which must hold the authority of the token's cluster, to make the node
-// of key k a member. Nothing is sent before the node there has proven to be of that cluster. name is
-// what people call the joining node. The errors are those of package identity, with words for people.
-// dial opens the connection; nil is TCP.
+// Enrol asks the node at addr to admit the machine with key k to the cluster of the token, and
+// returns the certificate and the cluster's root. The node must hold the cluster's authority. name
+// is the new node's display name. dial opens the connection; nil means TCP.
+//
+// The other end must first prove that it belongs to the token's cluster; only then is the token's
+// secret used. Errors wrap those of package identity (ErrTokenUsed, ErrTokenExpired, ErrSkew and so
+// on) with a text for the user. Enrol blocks for at most joinTimeout.
 func Enrol(ctx context.Context, addr string, token identity.Token, k *identity.Key, name string,
 	dial func(ctx context.Context, addr string) (net.Conn, error),
 ) (*identity.Admission, error) {
@@ -62,7 +65,9 @@ func Enrol(ctx context.Context, addr string, token identity.Token, k *identity.K
 	return token.Accept(reply, k)
 }
 
-// joinTable is how refusals cross from the authority to the joiner.
+// joinTable maps the errors of joining, renewing and entrusting to gRPC codes and to reasons on the
+// wire. Both directions use it: joinStatus at the authority, joinError at the node that asked. The
+// reasons are part of the protocol.
 var joinTable = []struct {
 	err    error
 	code   codes.Code
@@ -83,7 +88,8 @@ var joinTable = []struct {
 	{errCannotHold, codes.FailedPrecondition, "TAKES_NONE"},
 }
 
-// joinStatus says to the joiner why, for the reasons that are meant for it.
+// joinStatus returns the gRPC status for err. Errors that are not in joinTable concern the
+// authority's machine only; the other side gets a constant text for them, because it may be anyone.
 func joinStatus(err error) error {
 	for _, r := range joinTable {
 		if !errors.Is(err, r.err) {
@@ -99,7 +105,9 @@ func joinStatus(err error) error {
 	return status.Error(codes.Internal, "the authority could not answer; its log says why")
 }
 
-// joinError returns the error of a status that joinStatus made.
+// joinError returns the error for a status of joinStatus. errors.Is finds the error of joinTable by
+// its reason. The message is the other node's text, cleaned for terminals, since that node is not
+// trusted yet.
 func joinError(err error) error {
 	s, _ := status.FromError(err)
 	for _, d := range s.Details() {

@@ -6,33 +6,35 @@ import (
 	"symbio/community"
 )
 
-// EventKind says what happened to a connection.
+// EventKind says what happened to a connection. Its values are stable: scripts read them from
+// "symbio events".
 type EventKind string
 
 // The kinds of Event.
 const (
-	Connected   EventKind = "connected"   // a node is proven and its lease has begun
-	Lost        EventKind = "lost"        // its connection broke or fell silent
-	Left        EventKind = "left"        // it said goodbye
-	Refused     EventKind = "refused"     // somebody who is not a node this one can talk to, in either direction
+	Connected   EventKind = "connected"   // a node is verified and its lease has begun
+	Lost        EventKind = "lost"        // the connection broke or fell silent
+	Left        EventKind = "left"        // a node announced that it stops
+	Refused     EventKind = "refused"     // the other end is not a node that this one can talk to; incoming or outgoing
 	Entrusted   EventKind = "entrusted"   // a node gave this one the cluster's authority
-	Unreachable EventKind = "unreachable" // nobody answered at a candidate's addresses; Key is for Roster.Failed
+	Unreachable EventKind = "unreachable" // no answer at a candidate's addresses; Key is for Roster.Failed
 )
 
-// Event is something that happened to a connection.
+// Event describes something that happened to a connection.
 type Event struct {
 	Kind EventKind
-	// Node is who it is about, when that is proven; of a refused or unreachable candidate, who it claims to be.
+	// Node is the node that the event is about, if verified; for a refused or unreachable
+	// candidate, the node that it claims to be.
 	Node community.NodeID
 	Name string
-	// Key is the candidate's; "" for a connection that came in.
+	// Key is the key of the candidate; "" for an incoming connection.
 	Key  string
 	Addr string
-	// Why says in words for people what went wrong.
+	// Why is the reason, as text for people.
 	Why string
 }
 
-// State is what a node is to this one.
+// State is the state of a node as this node sees it.
 type State string
 
 // The states of a node.
@@ -41,8 +43,8 @@ const (
 	StateConnected    State = "connected"
 	StateUnavailable  State = "unavailable"  // not connected; dialled again and again
 	StateIncompatible State = "incompatible" // of another major protocol version; not called
-	StateRefused      State = "refused"      // not a node this one can talk to; Why says why
-	StateLeft         State = "left"         // it said goodbye
+	StateRefused      State = "refused"      // not a node this one can talk to; see NodeStatus.Why
+	StateLeft         State = "left"         // it announced that it stops
 )
 
 // Via is how a connected node is reached.
@@ -54,7 +56,7 @@ const (
 	ViaReversed Via = "reversed" // over a connection that it opened, because it could not be dialled
 )
 
-// NodeStatus is what is known of a node, for people.
+// NodeStatus is what this node knows about a node, for people (Network.Nodes).
 type NodeStatus struct {
 	// ID is proven for the states self, connected and left; else it is only claimed, or "".
 	ID    community.NodeID

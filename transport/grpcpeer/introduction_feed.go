@@ -8,8 +8,10 @@ import (
 	pb "symbio/proto/symbio/v1"
 )
 
-// introductionFeed is what one watcher is told of this node's links: the nodes that it may want to know, and that this
-// node cannot call it. Changes within a second are told together.
+// introductionFeed computes what one watcher is told about this node's links: which nodes this one
+// is connected to, so that the watcher can dial them, and that this node cannot dial the watcher,
+// so that the watcher offers a reversed connection. Changes are collected for about a second. It is
+// used by the goroutine of one Watch stream.
 type introductionFeed struct {
 	links        *links
 	self         community.NodeID
@@ -21,13 +23,15 @@ type introductionFeed struct {
 	lastCheck    time.Time // of the last look
 }
 
+// newIntroductionFeed returns the feed for the Watch stream of a caller.
 func (s *server) newIntroductionFeed(remote *caller) *introductionFeed {
 	from, _ := netip.ParseAddrPort(remote.addr)
 	return &introductionFeed{links: s.links, self: s.self, isDiscovered: s.candidates.isDiscovered, caller: remote,
 		loopback: from.Addr().Unmap().IsLoopback(), started: time.Now()}
 }
 
-// events returns what the watcher is to be told now.
+// events returns the events to send now. It is called at least once per heartbeat and returns
+// nothing more often than that.
 func (w *introductionFeed) events(now time.Time) (events []*pb.CatalogEvent) {
 	if now.Sub(w.lastCheck) < heartbeat*9/10 {
 		return nil
@@ -45,7 +49,8 @@ func (w *introductionFeed) events(now time.Time) (events []*pb.CatalogEvent) {
 	return events
 }
 
-// diff returns how the acquaintances differ from those that the watcher was told of.
+// diff returns how now differs from what was sent. The first time it lists everything and sets All,
+// so that the watcher drops what an earlier connection told it.
 func (w *introductionFeed) diff(now []acquaintance) *pb.Introductions {
 	out := &pb.Introductions{All: w.sent == nil}
 	before := map[community.NodeID]netip.AddrPort{}
@@ -71,14 +76,15 @@ func (w *introductionFeed) diff(now []acquaintance) *pb.Introductions {
 	return out
 }
 
-// canUse reports whether the watcher can use an acquaintance: it is not the watcher itself, and not on this
-// machine's loopback while the watcher is on another machine.
+// canUse reports whether the watcher could dial a. A loopback address is of use only to a watcher
+// on this machine, and a watcher is not introduced to itself.
 func (w *introductionFeed) canUse(a acquaintance) bool {
 	return a.id != w.caller.ID && (w.loopback || !a.addr.Addr().Unmap().IsLoopback())
 }
 
-// isUnlinked reports whether to tell the watcher that this node cannot call it: at once when there is no address to
-// dial it at, else when dialling has had its time.
+// isUnlinked reports whether to tell the watcher that this node has no connection on which it could
+// call it. It is told at once when no address of the watcher is known; otherwise after
+// reverseGrace, which gives this node's own dial time to succeed.
 func (w *introductionFeed) isUnlinked(now time.Time) bool {
 	if w.links.callable(w.caller.ID) || w.caller.ID == w.self {
 		return false
@@ -86,9 +92,11 @@ func (w *introductionFeed) isUnlinked(now time.Time) bool {
 	return now.Sub(w.started) >= reverseGrace || w.caller.port.Load() == 0 && !w.isDiscovered(w.caller.ID)
 }
 
-// recordPort takes the port at which a caller says that it can be dialled: a hint about itself.
+// recordPort adds a hint for the caller: its address, with the port on which it says it listens. It
+// is only a hint, since the port is not verified. 0 means that the caller did not say, or does not
+// listen where this node could reach it.
 func (s *server) recordPort(remote *caller, port uint32) {
-	if port != 0 { // else it was said before, or never is
+	if port != 0 { // 0 must not erase an earlier report
 		remote.port.Store(port)
 	}
 	from, err := netip.ParseAddrPort(remote.addr)

@@ -18,12 +18,12 @@ import (
 	"symbio/security/identity"
 )
 
-// Limits of joining. A person pastes a line; whatever is faster is not a person.
+// Limits of joining. They suit a person who pastes a line; anything faster is a script that guesses.
 const (
 	maxJoinMessage   = 16 << 10               // of a message, in bytes
 	maxJoinConns     = 8                      // connections at once
 	maxJoinAge       = 15 * time.Second       // of a connection
-	joinRefusalDelay = 300 * time.Millisecond // before a refusal is heard
+	joinRefusalDelay = 300 * time.Millisecond // before a refusal is answered
 )
 
 var (
@@ -31,8 +31,10 @@ var (
 	errJoinRate = errors.New("too many tries to join; wait a minute")
 )
 
-// joinServer serves Join to nodes without a certificate, and Renew to those whose certificate may have ended, on the
-// connections that admission hands to it. It is the listener of a gRPC server of its own.
+// joinServer serves Join to machines without a certificate, and Renew to nodes whose certificate
+// may have ended. Such callers are not verified, so they get a gRPC server of their own that knows
+// nothing else, with small messages, few connections, and a rate limit per address. It is the
+// listener of that server: admission hands connections to it.
 type joinServer struct {
 	connListener
 	identity *identity.Identity
@@ -44,8 +46,9 @@ type joinServer struct {
 	refusals *refusals
 }
 
-// newJoinServer returns nil for a node that is of no cluster. Nobody comes to that of a node that does not hold
-// its cluster's authority, but it may be entrusted with that.
+// newJoinServer returns nil for a node without a cluster. A node of a cluster that does not hold
+// the authority gets a joinServer too, because it may be given the authority later; until then
+// admission sends it no connections.
 func newJoinServer(cfg Config, addr net.Addr, r *refusals) *joinServer {
 	if cfg.Identity.Authority() == identity.Local {
 		return nil
@@ -69,7 +72,8 @@ func newJoinServer(cfg Config, addr net.Addr, r *refusals) *joinServer {
 	return g
 }
 
-// accept hands a connection to the server, or says why not.
+// accept hands a connection to the gRPC server, or returns errJoinFull. On an error the caller
+// still owns the connection.
 func (g *joinServer) accept(v *joinConn) error {
 	select {
 	case g.slots <- struct{}{}:
@@ -84,15 +88,17 @@ func (g *joinServer) accept(v *joinConn) error {
 	return err
 }
 
-// joinConn is a connection whose TLS handshake is done and whose other end has shown no certificate that was checked.
+// joinConn is a connection whose TLS handshake is done without a verified client certificate.
 type joinConn struct {
 	net.Conn
 	state tls.ConnectionState
 }
 
-// joinCredentials is the transport credentials of the gate's server: the handshake is done.
+// joinCredentials is the transport credentials of joinServer's gRPC server. It does no handshake;
+// admission did it.
 type joinCredentials struct{ establishedCredentials }
 
+// ServerHandshake returns the TLS state of a joinConn, and an error for any other connection.
 func (joinCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	g, ok := c.(*slotConn)
 	if !ok {
@@ -107,7 +113,7 @@ func (joinCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthIn
 
 func (s joinCredentials) Clone() credentials.TransportCredentials { return s }
 
-// joinService answers nodes that have no certificate, or one that may have ended.
+// joinService implements Join and the renewal of ended certificates.
 type joinService struct {
 	pb.UnimplementedJoinServer
 	server *joinServer
@@ -115,18 +121,22 @@ type joinService struct {
 
 func (g *joinServer) service() *joinService { return &joinService{server: g} }
 
+// Join admits a new machine that has the token's secret. identity.Cluster.Admit checks it.
 func (d *joinService) Join(ctx context.Context, r *pb.JoinRequest) (*pb.JoinReply, error) {
 	return issueCertificate(ctx, d.server, "join", func(c *identity.Cluster, s tls.ConnectionState) (*pb.JoinReply, error) { return c.Admit(s, r) })
 }
 
+// Renew renews a certificate that may have ended up to Limits.Grace ago. identity.Cluster.RenewLate
+// checks it.
 func (d *joinService) Renew(ctx context.Context, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	return issueCertificate(ctx, d.server, "late renewal", func(c *identity.Cluster, s tls.ConnectionState) (*pb.RenewReply, error) {
 		return c.RenewLate(s, r, d.server.grace)
 	})
 }
 
-// issueCertificate has the cluster answer a request that came over a connection of the gate. A refusal is counted, and
-// heard after a pause.
+// issueCertificate answers a request for a certificate with the cluster's authority. It limits
+// attempts per address and counts refusals. A refusal is delayed by joinRefusalDelay: together with
+// the rate limit this makes guessing a token's secret hopeless, and a person does not notice it.
 func issueCertificate[R any](ctx context.Context, g *joinServer, what string, answer func(*identity.Cluster, tls.ConnectionState) (R, error)) (reply R, err error) {
 	p, _ := peer.FromContext(ctx)
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
@@ -157,13 +167,16 @@ func issueCertificate[R any](ctx context.Context, g *joinServer, what string, an
 	return reply, joinStatus(err)
 }
 
-// renewService answers nodes that have a certificate, on the server of Peer.
+// renewService renews certificates that are still valid. It is on the server of Peer, where callers
+// are verified.
 type renewService struct {
 	pb.UnimplementedJoinServer
 	self *identity.Identity
 	log  *slog.Logger
 }
 
+// Renew signs the next certificate of the caller. It returns FailedPrecondition when this node does
+// not hold the authority.
 func (d *renewService) Renew(ctx context.Context, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	remote, ok := callerOf(ctx)
 	if !ok {

@@ -19,8 +19,11 @@ import (
 	"symbio/transport/grpcpeer/internal/calls"
 )
 
-// link is one connection to one proven node, from its handshake to its end. A broken link is never
-// mended: a new one takes its place.
+// link is a connection on which this node calls one verified node, from the TLS handshake to its
+// end. A broken link is never repaired: a new link replaces it.
+//
+// Fields without a comment on concurrency are set before the link is added to links and constant
+// afterwards; atomics may change any time.
 type link struct {
 	peer    community.Peer
 	addr    netip.AddrPort       // that was dialled; none = the connection is reversed
@@ -31,11 +34,11 @@ type link struct {
 	revocations   func(from community.NodeID, lists ...*pb.Revocations)
 	onDuplicate   func(twin *pb.Run)
 	introductions func(from community.NodeID, addr string, said *pb.Introductions)
-	undelivered   func(community.DeliveryFailure) // receives sends that failed
+	undelivered   func(community.DeliveryFailure) // called for sends that failed
 	instance      string                          // of the node's process
 	removed       atomic.Bool                     // the node was removed from the cluster
 	expired       atomic.Bool                     // its certificate has ended
-	authority     atomic.Bool                     // the node says that it holds the cluster's; its signatures prove it
+	authority     atomic.Bool                     // the node claims to hold the cluster's authority; its signatures prove it
 	// theirs and ours are until when the certificates are good that each end has shown; half is half the
 	// life of the node's.
 	theirs, ours validity
@@ -44,8 +47,8 @@ type link struct {
 	client       pb.PeerClient
 	calls        *calls.Client // made by describe
 	limits       Limits
-	unlinked     chan struct{} // has something when the node says that it cannot call this one; capacity 1
-	closed       atomic.Bool   // no new calls: it ended, or the node said goodbye
+	unlinked     chan struct{} // gets a token when the node reports that it cannot call this one; capacity 1
+	closed       atomic.Bool   // no new calls: the link ended, or the node announced its stop
 	ended        chan struct{} // closed when the link is no more
 	members      atomic.Int64
 	clockAhead   atomic.Pointer[time.Duration] // of this node's; nil = unknown
@@ -56,7 +59,10 @@ type link struct {
 
 var errConnUsed = errors.New("a link is one connection, and this one has ended")
 
-// newLink makes gRPC use a connection whose handshake is done, once.
+// newLink makes a gRPC client on a connection whose TLS handshake is done. gRPC may use the
+// connection once: reconnecting would skip the verification and the lease, so a second dial returns
+// errConnUsed. Retries and the service configuration are off for the same reason: a call is sent at
+// most once.
 func newLink(conn net.Conn, creds establishedCredentials, node community.NodeID, limits Limits) (*link, error) {
 	l := &link{conn: conn, limits: limits, ended: make(chan struct{}), unlinked: make(chan struct{}, 1)}
 	var spent atomic.Bool
@@ -90,8 +96,8 @@ func newLink(conn net.Conn, creds establishedCredentials, node community.NodeID,
 	return l, nil
 }
 
-// close ends the link and fails the calls on it. The connection goes first: an orderly end would wait
-// for a peer that does not read.
+// close fails the calls on the link and closes the connection, without an orderly shutdown: that
+// would wait for a peer that does not read. It may be called more than once.
 func (l *link) close() {
 	l.closed.Store(true)
 	l.conn.Close()
@@ -106,7 +112,7 @@ var (
 	errStopping = errors.New("this node stops")
 )
 
-// goodbye is the error of a link that its node ended on purpose.
+// goodbye is the error of a link whose node announced that it stops.
 type goodbye struct{ reason string }
 
 func (f goodbye) Error() string { return f.reason }
@@ -115,8 +121,11 @@ func (f goodbye) Error() string { return f.reason }
 // in another stream, and may be read after their end. The calls have failed by then.
 const goodbyeTime = 250 * time.Millisecond
 
-// watch hands to lease what the node announces, until the link breaks, the node falls silent,
-// breaks the rules or says goodbye, or ctx ends. When it returns the lease is over and the link ended.
+// watch passes what the node announces to lease until the link ends, and returns why. The link and
+// the lease have ended when it returns.
+//
+// It ends when the connection breaks, when nothing arrives for silenceTimeout, when the node breaks
+// the protocol or says goodbye, when the community ends the lease, or when ctx ends.
 func (l *link) watch(ctx context.Context, lease *community.Lease) error {
 	err := l.runWatch(ctx, lease)
 	l.closed.Store(true)
@@ -125,6 +134,8 @@ func (l *link) watch(ctx context.Context, lease *community.Lease) error {
 	return err
 }
 
+// runWatch reads the Watch stream until it ends. Two things can end the stream from this side: the
+// watchdog, which looks for silence, and goodbyeTime after the end of the calls' lanes.
 func (l *link) runWatch(parent context.Context, lease *community.Lease) error {
 	ctx, cancel := context.WithCancel(parent)
 	var silent atomic.Bool
@@ -156,8 +167,9 @@ func (l *link) runWatch(parent context.Context, lease *community.Lease) error {
 	}
 }
 
-// awaitSilence returns true when no byte came from the node for as long as silence. A heartbeat that waits
-// behind a large answer on a slow link is not missed while the answer comes.
+// awaitSilence returns true when nothing arrived from the node for silenceTimeout, and false when
+// ctx ends. It counts every byte of the connection, not heartbeats only: a heartbeat behind a large
+// answer on a slow network is not missed.
 func (l *link) awaitSilence(ctx context.Context) bool {
 	for left := silenceTimeout; left > 0; left = silenceTimeout - l.silence() {
 		select {
@@ -169,8 +181,9 @@ func (l *link) awaitSilence(ctx context.Context) bool {
 	return true
 }
 
-// endReason returns why a Watch stream ended without a goodbye. The members of a node that was removed do not come
-// back, so that they have left at once.
+// endReason returns why a Watch stream ended without a goodbye. The order matters: removal, expiry
+// and silence all show as a broken connection, too. A removed node leaves the community at once, as
+// with a goodbye, because it does not come back.
 func (l *link) endReason(ctx context.Context, silent *atomic.Bool, lease *community.Lease) error {
 	switch {
 	case l.removed.Load():
@@ -191,14 +204,17 @@ func (l *link) endReason(ctx context.Context, silent *atomic.Bool, lease *commun
 	return calls.ErrBroken
 }
 
-// announcements hands to a lease what a node announces over one link, and counts its members.
+// announcements applies the events of one Watch stream to a lease. members is kept to bound how
+// many a node announces. It is used by the stream's goroutine.
 type announcements struct {
 	link    *link
 	lease   *community.Lease
 	members map[community.MemberID]struct{}
 }
 
-// apply hands over one event. Too many members are an error, which ends the link.
+// apply applies one event. It returns an error that ends the link for a goodbye, and when the node
+// has over maxMembers members. Events that this version does not know are ignored; they still count
+// as a sign of life.
 func (c *announcements) apply(event *pb.CatalogEvent) error {
 	switch e := event.GetEvent().(type) {
 	case *pb.CatalogEvent_Snapshot:
@@ -250,8 +266,9 @@ func (c *announcements) apply(event *pb.CatalogEvent) error {
 	return nil
 }
 
-// describe asks the node who it is, checks that it says what its certificate does, and opens the streams for
-// calls.
+// describe calls Describe, checks the answer against the certificate, and opens the lanes for
+// calls. It returns calls.ErrProtocol when the node claims another id than its certificate has, and
+// incompatible for another major version.
 func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	began := time.Now()
 	d, err := l.client.Describe(ctx, self, grpc.MaxCallRecvMsgSize(maxCatalog))

@@ -11,7 +11,8 @@ import (
 	"symbio/transport/grpcpeer/internal/introduced"
 )
 
-// links holds the one link to each connected node.
+// links is the table of connected nodes: at most one link per node id. Reads (get, all) do not
+// lock, because every call does one; writes lock mu.
 type links struct {
 	self   community.NodeID
 	byNode sync.Map // community.NodeID -> *link; written under mu
@@ -23,11 +24,13 @@ type links struct {
 	known *[]acquaintance
 }
 
+// newLinks returns an empty table of the node self.
 func newLinks(self community.NodeID) *links {
 	return &links{self: self, reversing: map[community.NodeID]bool{}}
 }
 
-// get returns the link to a node.
+// get returns the link to a node, and whether there is one. The link may end at any moment; its
+// calls fail then.
 func (t *links) get(id community.NodeID) (*link, bool) {
 	v, ok := t.byNode.Load(id)
 	if !ok {
@@ -36,14 +39,16 @@ func (t *links) get(id community.NodeID) (*link, bool) {
 	return v.(*link), true
 }
 
-// all iterates over the links.
+// all iterates over the links in no order. Links may be added and removed meanwhile.
 func (t *links) all() iter.Seq[*link] {
 	return func(yield func(*link) bool) {
 		t.byNode.Range(func(_, v any) bool { return yield(v.(*link)) })
 	}
 }
 
-// add makes l the link to its node, or returns the one there is.
+// add makes l the link to its node and returns nil. If the node has a link already, add changes
+// nothing and returns that link; the caller closes l. Two candidates may reach the same node by
+// different addresses at the same time.
 func (t *links) add(l *link) (other *link) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +60,7 @@ func (t *links) add(l *link) (other *link) {
 	return nil
 }
 
-// remove forgets the link to a node.
+// remove deletes the link to a node.
 func (t *links) remove(id community.NodeID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,13 +80,15 @@ func (t *links) reserve(id community.NodeID) bool {
 	return true
 }
 
+// release undoes reserve, after the reversed connection has become the link or has failed.
 func (t *links) release(id community.NodeID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.reversing, id)
 }
 
-// callable reports whether there is a link to the node, or a reversed connection becomes one.
+// callable reports whether this node can call the node now or in a moment: there is a link, or a
+// reversed connection is becoming one.
 func (t *links) callable(id community.NodeID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

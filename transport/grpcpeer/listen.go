@@ -13,8 +13,9 @@ import (
 	"symbio/transport/grpcpeer/internal/calls"
 )
 
-// listen opens the listener of cfg and refuses one that other machines reach unless a cluster
-// vouches for this node.
+// listen opens the listener of cfg. It returns an error for an address that other machines can
+// reach when the node has no cluster identity: a local identity cannot tell members from strangers,
+// so it must stay on loopback.
 func listen(cfg Config) (net.Listener, error) {
 	l := cfg.Listener
 	if l == nil {
@@ -32,19 +33,28 @@ func listen(cfg Config) (net.Listener, error) {
 	return l, nil
 }
 
-// limitListener is a listener that lets in no more than a number of connections; others are closed at once.
+// limitListener accepts at most a fixed number of connections at a time, verified or not. Further
+// ones are told so with a TLS alert and closed. Closing an accepted connection frees its slot.
 type limitListener struct {
 	net.Listener
-	slots       chan struct{}
-	onRefused   func(addr net.Addr, why error)
-	rejections  sync.WaitGroup // connections that are told that there is no room
-	rejectSlots chan struct{}  // how many at once
+	// slots has one element per open connection.
+	slots     chan struct{}
+	onRefused func(addr net.Addr, why error)
+	// rejections counts the goroutines that are sending alerts; Run waits for them.
+	rejections sync.WaitGroup
+	// rejectSlots bounds those goroutines: a flood of connections must not become a flood of
+	// goroutines.
+	rejectSlots chan struct{}
 }
 
+// newLimitListener wraps l. onRefused is called for each connection over max, from the goroutine of
+// Accept, and must not block.
 func newLimitListener(l net.Listener, most int, refused func(net.Addr, error)) *limitListener {
 	return &limitListener{Listener: l, slots: make(chan struct{}, most), onRefused: refused, rejectSlots: make(chan struct{}, 8)}
 }
 
+// Accept returns the next connection for which there is a slot. Connections without one are
+// rejected, and do not end the loop.
 func (d *limitListener) Accept() (net.Conn, error) {
 	for {
 		c, err := d.Listener.Accept()
@@ -62,7 +72,7 @@ func (d *limitListener) Accept() (net.Conn, error) {
 	}
 }
 
-// reject closes a connection, and tells it why unless many are being told.
+// reject closes c, in the background after an alert, or at once when many alerts are being sent.
 func (d *limitListener) reject(c net.Conn) {
 	select {
 	case d.rejectSlots <- struct{}{}:
@@ -76,14 +86,15 @@ func (d *limitListener) reject(c net.Conn) {
 	}
 }
 
-// slotConn is a connection that makes room when it closes.
+// slotConn is an accepted connection that occupies a slot in a bounded table until it is closed.
 type slotConn struct {
 	net.Conn
 	release  func()
-	validity *validity  // nil until it is proven who it is
+	validity *validity  // nil until the node is verified
 	raw      *batchConn // under Conn, if it is TLS
 }
 
+// Write joins the TLS records of p into one system call, where that is possible.
 func (g *slotConn) Write(p []byte) (int, error) {
 	if g.raw == nil {
 		return g.Conn.Write(p)
@@ -91,12 +102,13 @@ func (g *slotConn) Write(p []byte) (int, error) {
 	return g.raw.writeTLS(g.Conn, p)
 }
 
+// Close closes the connection and frees the slot, also when closing fails.
 func (g *slotConn) Close() error {
 	defer g.release()
 	return g.Conn.Close()
 }
 
-// abort closes the connection without the goodbye of TLS, which waits up to 5 s for a node that does not
+// abort closes the TCP connection first. A TLS close would wait up to 5 s for a node that does not
 // read.
 func (g *slotConn) abort() {
 	if t, ok := g.Conn.(interface{ NetConn() net.Conn }); ok {
@@ -105,14 +117,17 @@ func (g *slotConn) abort() {
 	g.Close()
 }
 
-// connTable knows which connections each identity has.
+// connTable has the incoming connections of each verified node. It bounds their number per node and
+// finds the ones to close when a node is removed or its certificate ends. It is safe for concurrent
+// use.
 type connTable struct {
 	max    int
 	mu     sync.Mutex
 	byNode map[identity.NodeID][]*slotConn // guarded by mu
 }
 
-// admit takes one more connection of id, unless it has enough. Closing what it returns makes room.
+// admit adds a connection of node id and returns it as a slotConn, or false when the node has max
+// connections already. Closing the slotConn removes it from the table.
 func (c *connTable) admit(id identity.NodeID, conn net.Conn, below *batchConn) (*slotConn, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,9 +147,10 @@ func (c *connTable) admit(id identity.NodeID, conn net.Conn, below *batchConn) (
 	return g, true
 }
 
-// silence is how long no byte came from the node, over link or over a connection that it had open here
-// when link was heard last: they share a network path, on which the bulk of one delays the heartbeats of
-// the other. A newer connection says nothing about link's path.
+// silence returns how long no byte has come from the node, over link or over a connection of that
+// node that was open when link last received something. Both share a network path, on which bulk
+// data of one delays the heartbeats of the other. A connection that was opened later proves nothing
+// about link's path, so it is left out.
 func (c *connTable) silence(id identity.NodeID, link *batchConn) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +164,8 @@ func (c *connTable) silence(id identity.NodeID, link *batchConn) time.Duration {
 	return least
 }
 
-// all returns the connections that satisfy want.
+// all returns the connections for which want returns true. want runs under the lock and must be
+// quick.
 func (c *connTable) all(want func(identity.NodeID, *slotConn) bool) (out []*slotConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,18 +179,22 @@ func (c *connTable) all(want func(identity.NodeID, *slotConn) bool) (out []*slot
 	return out
 }
 
-// caller is the proven other end of a connection that came in.
+// caller is the verified other end of an incoming connection. All requests on the connection share
+// it. Identity fields are from the certificate; those that the node reports about itself are marked
+// and prove nothing.
 type caller struct {
 	identity.Peer
 	addr string
-	name atomic.Pointer[string] // as it said in Describe; proves nothing
+	name atomic.Pointer[string] // as reported in Describe; not verified
 	// watches are the Watch streams open over the connection: each costs a subscription.
-	watches  atomic.Int32
-	run      atomic.Pointer[pb.Run] // as it said in Describe
+	watches atomic.Int32
+	// run identifies the process of the node, as reported in Describe; duplicates compares it.
+	run      atomic.Pointer[pb.Run]
 	validity *validity
 	// recipient is for an authority that the caller is about to send.
 	recipient atomic.Pointer[identity.Recipient]
-	duplicate atomic.Pointer[pb.Run] // to be told of
-	port      atomic.Uint32          // at which it can be dialled, as it said in Describe; 0 = none
+	// duplicate is the mark of another process with the same key, to be sent on Watch; nil = none.
+	duplicate atomic.Pointer[pb.Run]
+	port      atomic.Uint32 // where it can be dialed, as reported in Describe; 0 = nowhere
 	calls     calls.Connection
 }

@@ -13,7 +13,8 @@ import (
 	"symbio/transport/grpcpeer/internal/introduced"
 )
 
-// local is what all parts of a Network share: who this node is, and its tables.
+// local is the state that all parts of a Network share: this node's identity and the tables. The
+// parts embed it. The fields are set by New and not changed afterwards; the tables lock themselves.
 type local struct {
 	cfg        Config
 	self       community.NodeID
@@ -28,7 +29,7 @@ type local struct {
 	search, life context.Context
 }
 
-// refuseConnection counts and reports a connection that came in and was refused.
+// refuseConnection counts and reports a refused incoming connection. It is safe for concurrent use.
 func (n *local) refuseConnection(from net.Addr, why error) {
 	var tooMany tooManyConns
 	errors.As(why, &tooMany)
@@ -43,4 +44,6 @@ func backOff(first, max time.Duration, failures int) time.Duration {
 	return jitter(backoff.Delay(failures, first, max))
 }
 
+// jitter returns d less up to a fifth, so that nodes that lost each other at the same moment do not
+// dial at the same moment.
 func jitter(d time.Duration) time.Duration { return backoff.Jitter(d, 5) }

@@ -17,8 +17,9 @@ import (
 	"symbio/transport/grpcpeer/internal/introduced"
 )
 
-// Network connects a community to those of other nodes. Make it with New, give it to a community,
-// whose Run runs it, and add hints with AddHint.
+// Network connects a community to the communities of other nodes (community.Network). Make one with
+// New, give it to a community, whose Run runs it, and add hints with AddHint. All methods may be
+// called concurrently, also before and after Run.
 type Network struct {
 	*local
 	candidates *candidates
@@ -33,8 +34,10 @@ type Network struct {
 	endSearch, endLife context.CancelFunc
 }
 
-// New binds the listener and returns a Network that does nothing until Run. It is an error to listen
-// where other machines reach without a cluster's identity. The listener stays bound until Run ends.
+// New binds the listener and returns a Network that does nothing until Run. It returns an error
+// when cfg has no identity, when the address cannot be bound, or when other machines can reach the
+// address and the identity is not of a cluster. The listener stays bound until Run ends, so a
+// Network that is made must be run.
 func New(cfg Config) (*Network, error) {
 	if cfg.Identity == nil {
 		return nil, errors.New("grpcpeer: no identity: a node must be able to prove who it is")
@@ -71,12 +74,16 @@ func New(cfg Config) (*Network, error) {
 	return w, nil
 }
 
-// Addr is where other nodes reach this one.
+// Addr returns the address that the listener is bound to, with the port that the system chose if
+// Config.Listen had port 0.
 func (n *Network) Addr() net.Addr { return n.listener.Addr() }
 
-// Run serves host and connects to the nodes of its hints (AddHint), until ctx ends. Then it says
-// goodbye to the nodes that watch, lets calls finish for a second, and returns when all it started has ended.
-// It is called once.
+// Run serves host and connects to hinted nodes (AddHint) until ctx ends. It then says goodbye to
+// the nodes that watch this one, lets calls finish for a second (drainTime), and returns when all
+// its goroutines have ended.
+//
+// It returns nil after ctx ended, ErrDuplicate when another machine runs as this node, and
+// otherwise the error of the listener. It may be called once; a second call returns an error.
 func (n *Network) Run(ctx context.Context, host community.Host) error {
 	if !n.started.CompareAndSwap(false, true) {
 		return errors.New("grpcpeer: this network has run already; make a new one")
@@ -116,9 +123,11 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	return err
 }
 
-// Invoke carries one call to a connected node and waits for its answer. Without a deadline in ctx it
-// has the one of Limits. ErrBusy: too many calls to that node are open already. Nobody may change the
-// payload afterwards: a long one is not copied.
+// Invoke sends one call to a connected node and waits for the reply, until ctx ends; without a
+// deadline in ctx, for Limits.Deadline. It returns community.ErrUnavailable when the node is not
+// connected or is lost meanwhile, and community.ErrBusy when Limits.Calls calls to it are in
+// flight. The payload must not be changed afterwards, even after Invoke has returned: long payloads
+// are not copied.
 func (n *Network) Invoke(ctx context.Context, node community.NodeID, call community.Call) (community.Reply, error) {
 	l, ok := n.links.get(node)
 	if !ok || l.closed.Load() {
@@ -132,9 +141,11 @@ func (n *Network) Invoke(ctx context.Context, node community.NodeID, call commun
 	return l.calls.Invoke(ctx, call)
 }
 
-// Tell puts one call on its way to a connected node. ErrBusy: as many as Limits.Calls, or half of the
-// node's Limits.Streams, are not over yet, or 1 MiB of them is not sent. ErrTooLarge is also for what is
-// too long besides the payload. The payload must not be changed afterwards.
+// Tell queues a one-way call to a connected node and returns at once. It returns community.ErrBusy
+// when too many one-way calls are in flight (Limits.Calls, or half of the node's Limits.Streams) or
+// 1 MiB of them is waiting to be sent, and community.ErrTooLarge when the names in the call are too
+// long. Calls that are not handled are reported to the host later. The payload must not be changed
+// afterwards.
 func (n *Network) Tell(node community.NodeID, call community.Call) error {
 	l, ok := n.links.get(node)
 	if !ok || l.closed.Load() {
@@ -143,17 +154,20 @@ func (n *Network) Tell(node community.NodeID, call community.Call) error {
 	return l.calls.Tell(call)
 }
 
-// AddHint takes a hint that a node may be at some addresses, or is there no more. It returns at once.
-// A hint never closes or redirects a connection, and no more than Limits.Candidates are kept. A hint that this
-// node itself is somewhere else is looked into, seldom: another machine may have a copy of its key.
+// AddHint records that discovery saw, or no longer sees, a node at some addresses, and returns at
+// once. A hint leads to a dial at most: it never closes or redirects a connection, and at most
+// Limits.Candidates are kept. A hint that this node itself is at another address is dialed too,
+// rarely, because another machine may have a copy of its key.
 func (n *Network) AddHint(hint discovery.Candidate) { n.candidates.add(hint) }
 
-// Introduced returns the discovery source of the nodes that others have introduced, and of those that have
-// called this one. A discovery.Roster runs it, whose candidates go to AddHint.
+// Introduced returns a discovery source with the nodes that other nodes introduced and those that
+// called this node. Run it in a discovery.Roster like the other sources; the roster's candidates
+// come back through AddHint.
 func (n *Network) Introduced() discovery.Source { return n.introduced }
 
-// Refusals returns how many connections and messages of a node were refused here before they came to a
-// community; of this node's own id, of all nodes together.
+// Refusals returns how many connections and messages of a node were refused before the community
+// saw them, by reason. For this node's own id it returns the totals of all nodes. The map is a
+// copy.
 func (n *Network) Refusals(node community.NodeID) map[Reason]uint64 {
 	if node == n.self {
 		return n.refusals.totals()

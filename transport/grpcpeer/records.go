@@ -24,7 +24,9 @@ const (
 // reportInterval is how long the same refusal of the same node is not reported again.
 const reportInterval = time.Minute
 
-// records keeps the status of nodes that are not connected, and reports events.
+// records remembers nodes that are not connected and connections that were refused, so that "symbio
+// nodes" and doctor can show why. It also logs and reports events. It is safe for concurrent use
+// and holds at most maxRecords entries.
 type records struct {
 	report func(Event)
 	log    *slog.Logger
@@ -33,11 +35,14 @@ type records struct {
 	byKey map[string]*record // guarded by mu
 }
 
+// record is one remembered node or host. reported is when its current reason was last reported.
 type record struct {
 	status   NodeStatus
 	reported time.Time
 }
 
+// add logs an event at the level a person expects (a lost node is a warning, an unreachable one is
+// not) and passes it to Config.Report. The caller must not hold r.mu: Report is foreign code.
 func (r *records) add(e Event) {
 	attrs := []any{"node", e.Node, "name", e.Name, "addr", e.Addr}
 	switch e.Kind {
@@ -57,14 +62,16 @@ func (r *records) add(e Event) {
 	r.report(e)
 }
 
-// store stores a node that is not connected any more.
+// store remembers a node whose link has ended.
 func (r *records) store(s NodeStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.put("node "+string(s.ID), s)
 }
 
-// put stores a record, in place of the oldest when there are too many. The caller holds r.mu.
+// put stores s under key and evicts the oldest entry when there are too many. It keeps the time of
+// the last report if the reason is the same, so that a repeated refusal is not reported again. The
+// caller holds r.mu.
 func (r *records) put(key string, s NodeStatus) *record {
 	if r.byKey[key] == nil && len(r.byKey) >= maxRecords {
 		oldest := ""
@@ -83,13 +90,14 @@ func (r *records) put(key string, s NodeStatus) *record {
 	return one
 }
 
-// reportUnproven stores a connection that came in and was refused, and reports it unless that was just done: a thousand
-// tries do not fill the log.
+// reportUnproven remembers and reports an incoming connection that was refused before its node was
+// verified. host is without the port, which changes with each attempt.
 func (r *records) reportUnproven(host, why string) {
 	r.reportOnce("unproven "+host, Event{Kind: Refused, Addr: host, Why: why})
 }
 
-// reportOnce is unproven for any event. Events of one key are the same.
+// reportOnce remembers e and reports it, unless an event with the same key and reason was reported
+// within reportInterval. A peer that retries a thousand times must not fill the log.
 func (r *records) reportOnce(key string, e Event) {
 	now := time.Now()
 	r.mu.Lock()
@@ -104,7 +112,8 @@ func (r *records) reportOnce(key string, e Event) {
 	}
 }
 
-// list returns the records that are new enough, of nodes that are not listed.
+// list returns the records that are recent enough to interest a person, without the nodes in
+// listed.
 func (r *records) list(listed map[community.NodeID]bool) (out []NodeStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,8 +126,9 @@ func (r *records) list(listed map[community.NodeID]bool) (out []NodeStatus) {
 	return out
 }
 
-// Nodes returns this node, the nodes that are or were connected, candidates that could not be connected, and
-// unproven nodes that were refused, each with the reason.
+// Nodes returns the status of this node first, then of every node that is or was connected, of
+// candidates that could not be connected, and of refused connections, sorted by state, id and
+// address. It is a snapshot; it may be called at any time.
 func (n *Network) Nodes() []NodeStatus {
 	all := []NodeStatus{{
 		ID: n.self, Name: n.cfg.Name, State: StateSelf, Addr: n.Addr().String(), Protocol: protocol.String(),
@@ -149,4 +159,6 @@ func (n *Network) Nodes() []NodeStatus {
 	return all
 }
 
+// daysUntil returns whole days, rounded down: a certificate that ended an hour ago has -1 days
+// left.
 func daysUntil(t time.Time) int { return int(math.Floor(time.Until(t).Hours() / 24)) }

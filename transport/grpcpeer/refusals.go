@@ -38,7 +38,8 @@ const (
 // maxCounted is how many nodes are counted one by one; a cluster has fewer.
 const maxCounted = 4096
 
-// refusals counts the connections and messages that were refused.
+// refusals counts refused connections and messages, in total and per verified node, for
+// Network.Refusals. The counts never influence a decision. It is safe for concurrent use.
 type refusals struct {
 	mu       sync.Mutex
 	total    map[Reason]uint64                     // guarded by mu
@@ -46,12 +47,13 @@ type refusals struct {
 	reported map[identity.NodeID]time.Time         // guarded by mu
 }
 
+// newRefusals returns counters at zero.
 func newRefusals() *refusals {
 	return &refusals{total: map[Reason]uint64{}, byNode: map[identity.NodeID]map[Reason]uint64{}, reported: map[identity.NodeID]time.Time{}}
 }
 
-// add counts a refusal of a node, "" when it is not proven. It returns whether to report it: of one node, once a
-// minute.
+// add counts a refusal; node is "" when it is not verified. It returns whether the refusal should
+// be reported: at most once per node and reportInterval.
 func (t *refusals) add(why Reason, node identity.NodeID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,27 +76,28 @@ func (t *refusals) add(why Reason, node identity.NodeID) bool {
 	return true
 }
 
-// totals returns the counts of all nodes together.
+// totals returns a copy of the counts of all nodes together, unverified ones included.
 func (t *refusals) totals() map[Reason]uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.total)
 }
 
-// forNode returns the counts of one node.
+// forNode returns a copy of the counts of one node; nil when nothing was refused.
 func (t *refusals) forNode(node community.NodeID) map[Reason]uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.byNode[node])
 }
 
-// tooManyConns is errCrowded of a node.
+// tooManyConns is errTooManyConns with the node that has them.
 type tooManyConns struct{ node identity.NodeID }
 
 func (c tooManyConns) Error() string { return fmt.Sprintf("%v: node %s", errTooManyConns, c.node) }
 func (c tooManyConns) Unwrap() error { return errTooManyConns }
 
-// reasonOf returns the reason for which a connection was refused.
+// reasonOf returns the Reason under which a refusal with this error is counted. Errors of the
+// handshake itself are RefusedProof.
 func reasonOf(err error) Reason {
 	switch {
 	case errors.Is(err, errListenerFull):
@@ -113,13 +116,16 @@ func reasonOf(err error) Reason {
 	return RefusedProof
 }
 
-// oversized counts the messages that gRPC refuses for their size before any handler sees them.
+// oversized is a gRPC stats handler that counts messages over the size limit. gRPC refuses those
+// before any handler runs, so this is the only place that sees them.
 type oversized struct {
 	refusals *refusals
 	report   func(Event)
 	max      int
 }
 
+// HandleRPC looks at the end of each request for gRPC's size error. It recognizes the error by its
+// text, which is all that gRPC offers.
 func (s *oversized) HandleRPC(ctx context.Context, r stats.RPCStats) {
 	end, ok := r.(*stats.End)
 	if !ok || end.Error == nil {
@@ -143,8 +149,8 @@ func (s *oversized) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Con
 func (s *oversized) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (s *oversized) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// sendNoRoom tells a connection that has not made its handshake yet, in the words of TLS, that there is no room for
-// it. Without that it would see a connection that breaks.
+// sendNoRoom sends a fatal TLS alert to a client that has not begun its handshake, so that the
+// client reports "no room" instead of a broken connection. It blocks for at most 2 × alertTimeout.
 func sendNoRoom(c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(alertTimeout))
 	if _, err := c.Write(identity.NoRoom()); err != nil {

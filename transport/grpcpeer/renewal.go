@@ -15,15 +15,16 @@ import (
 	"symbio/security/identity"
 )
 
-// renewal keeps the certificates that the connections rest on: it renews this node's own, shows it to the nodes
-// that are linked, and closes the connections of nodes that were removed or whose certificates have ended.
+// renewal keeps connections and certificates in step: it renews this node's certificate, presents
+// it on open links, and closes the connections of nodes that were removed or whose certificates
+// have ended. Two goroutines of Run belong to it: run and enforceRemovals.
 type renewal struct {
 	*local
 	conns *connTable
 }
 
-// addRevocations takes lists of removed nodes from another node. A list that is not signed by the authority changes
-// nothing.
+// addRevocations merges lists of removed nodes from another node. Only lists signed by the
+// cluster's authority have an effect, so from is for the log only. It is safe for concurrent use.
 func (n *renewal) addRevocations(from community.NodeID, lists ...*pb.Revocations) {
 	for _, list := range lists[:min(len(lists), maxLists)] {
 		if _, err := n.cfg.Identity.Revocations().Update(list); err != nil {
@@ -35,7 +36,8 @@ func (n *renewal) addRevocations(from community.NodeID, lists ...*pb.Revocations
 // maxLists is how many lists one message may bring: more than a node keeps.
 const maxLists = 16
 
-// revocationLists returns the valid lists of removed nodes, the newest apart from the others.
+// revocationLists returns the lists that this node knows, the newest one apart: the first field of
+// the wire format had room for one.
 func revocationLists(id *identity.Identity) (newest *pb.Revocations, more []*pb.Revocations) {
 	all, _ := id.Revocations().Lists()
 	if len(all) == 0 {
@@ -44,14 +46,16 @@ func revocationLists(id *identity.Identity) (newest *pb.Revocations, more []*pb.
 	return all[0], all[1:]
 }
 
-// clusterFeed is what one watcher is told of the cluster.
+// clusterFeed computes what one watcher is told about the cluster: new lists of removed nodes, and
+// that this node holds the authority. It is used by the goroutine of one Watch stream.
 type clusterFeed struct {
 	identity *identity.Identity
 	sent     map[string]bool // signatures of lists
 	holds    bool            // this node holds the authority, and the watcher knows
 }
 
-// events returns the events that were not sent before, and a context that ends with the next list.
+// events returns the events that were not sent before, and a context that ends when there may be
+// more.
 func (b *clusterFeed) events() (events []*pb.CatalogEvent, changed context.Context) {
 	lists, changed := b.identity.Revocations().Lists()
 	if !b.holds && b.identity.Cluster() != nil {
@@ -69,8 +73,8 @@ func (b *clusterFeed) events() (events []*pb.CatalogEvent, changed context.Conte
 	return events, changed
 }
 
-// enforceRemovals closes the connections of nodes as they are removed, until ctx ends. Handshakes look at the list
-// by themselves.
+// enforceRemovals closes the connections of nodes as they are removed from the cluster, until ctx
+// ends. New handshakes check the list themselves; this is for connections that were open before.
 func (n *renewal) enforceRemovals(ctx context.Context) {
 	reported := false
 	for {
@@ -95,14 +99,15 @@ func (n *renewal) enforceRemovals(ctx context.Context) {
 	}
 }
 
-// closeIfRemoved ends the link when its node was removed.
+// closeIfRemoved aborts the link when its node was removed. The flag makes the reason known to
+// endReason, and the abort happen once.
 func (l *link) closeIfRemoved(revoked *identity.Revocations) {
 	if revoked.Has(identity.NodeID(l.peer.ID)) && !l.removed.Swap(true) {
 		l.abort()
 	}
 }
 
-// abort ends the link at once: its Watch stream fails, and with it the lease and the calls.
+// abort closes the TCP connection. The Watch stream then fails, which ends the lease and the calls.
 func (l *link) abort() {
 	l.closed.Store(true)
 	l.raw.Close()
@@ -116,8 +121,10 @@ const (
 
 var errNoAuthority = errors.New("no node that holds the cluster's authority is connected; start one, or check the network to it")
 
-// run asks the authority for the next certificate when half the life of the one in use is over, shows it over the
-// connections that are open, and closes those whose certificate has ended, until ctx ends.
+// run renews this node's certificate once half of its life is over, presents it on open links, and
+// closes connections whose certificates have ended, every renewCheck until ctx ends. A failed
+// renewal is tried again each minute and logged once an hour: half of a certificate's life is left
+// for it.
 func (n *renewal) run(ctx context.Context) {
 	check := time.NewTicker(renewCheck)
 	defer check.Stop()
@@ -143,8 +150,8 @@ func (n *renewal) run(ctx context.Context) {
 	}
 }
 
-// renewNow asks each connected node that holds the authority, until one answers. A node that holds it signs its
-// own certificate.
+// renewNow renews from the first connected node that holds the authority, or by itself when this
+// node does. It returns errNoAuthority when no such node is connected, else the last error.
 func (n *renewal) renewNow(ctx context.Context) error {
 	if local, err := n.cfg.Identity.RenewHere(); local {
 		return err
@@ -162,6 +169,7 @@ func (n *renewal) renewNow(ctx context.Context) error {
 	return err
 }
 
+// renewFrom asks the node of l for the next certificate and stores it.
 func (n *renewal) renewFrom(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
@@ -176,8 +184,9 @@ func (n *renewal) renewFrom(ctx context.Context, l *link) error {
 	return n.cfg.Identity.Renewed(reply)
 }
 
-// renewAt asks the node at an address for the next certificate after this node's has ended: no node takes any
-// other call from it then.
+// renewAt renews this node's certificate at addr after it has ended. Other nodes accept only this
+// request from an ended certificate, on a connection with the ALPN of joins. expect is the node
+// that should be there; "" is any node of the cluster.
 func (n *renewal) renewAt(addr netip.AddrPort, expect community.NodeID) error {
 	raw, err := n.connect(addr)
 	if err != nil {

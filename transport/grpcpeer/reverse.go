@@ -22,7 +22,7 @@ import (
 
 const (
 	// reverseGrace is how long the other side may take to dial: it knows where this one may be a moment
-	// after the connection, and a connection that it made itself needs nobody's firewall to keep it open.
+	// after the connection, and its own dial is preferred: it needs no hole in a firewall.
 	reverseGrace = 700 * time.Millisecond
 	// reversePause is how long to wait after the first offer, and twice as long after each further one, up
 	// to maxReversePause, until there was none for a minute.
@@ -44,8 +44,10 @@ type reverser struct {
 	offered map[community.NodeID]*offered // the newest for each node; guarded by mu
 }
 
-// accept makes a connection that its other end opened in order to be called this node's link to it. On an error
-// the caller closes the connection.
+// accept turns an incoming reversed connection into this node's link to its opener. It returns
+// errSelf or errLinked when the connection is not needed, and errStopping while the network is not
+// running; the caller then closes the connection. It does not block: a goroutine of candidates runs
+// the link.
 func (n *reverser) accept(conn net.Conn, below *batchConn, state tls.ConnectionState) error {
 	remote, err := identity.PeerOf(state)
 	switch {
@@ -63,7 +65,8 @@ func (n *reverser) accept(conn net.Conn, below *batchConn, state tls.ConnectionS
 	return nil
 }
 
-// reverse greets the node over the connection that it opened, and keeps the link until it ends.
+// reverse calls Describe over the connection that node id opened, adds the link and runs it until
+// it ends. When a dial connected the same node meanwhile, that link stays and this one is closed.
 func (n *reverser) reverse(id community.NodeID, w *linkConn, state tls.ConnectionState) {
 	ctx, cancel := context.WithTimeout(n.search, handshakeTimeout)
 	l, err := n.dialer.establish(ctx, w, state, netip.AddrPort{}, n.cfg.Identity.NotAfter())
@@ -87,8 +90,9 @@ func (n *reverser) reverse(id community.NodeID, w *linkConn, state tls.Connectio
 	}
 }
 
-// offerLoop opens a connection for the node of l to call this one over, each time that it says that it has none,
-// until ctx ends.
+// offerLoop opens a reversed connection to the node of l each time that node reports that it cannot
+// call this one, until ctx ends. The pause between offers doubles, since an offer that fails once
+// (a full node, a wrong certificate) fails again.
 func (n *reverser) offerLoop(ctx context.Context, l *link) {
 	tries := 0
 	var last time.Time
@@ -114,13 +118,14 @@ func (n *reverser) offerLoop(ctx context.Context, l *link) {
 			return
 		}
 		select {
-		case <-l.unlinked: // said before the offer could have been taken
+		case <-l.unlinked: // sent before the offer could have been accepted
 		default:
 		}
 	}
 }
 
-// offer opens one. An earlier one is cut: the node has just said that it does not have it.
+// offer opens one reversed connection and serves on it. It blocks for the dial and the handshake,
+// at most handshakeTimeout.
 func (n *reverser) offer(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -137,7 +142,8 @@ func (n *reverser) offer(ctx context.Context, l *link) error {
 	return n.serve(ctx, l.peer.ID, conn, below)
 }
 
-// serve hands a connection to the server, and cuts the one that the node had before.
+// serve hands the connection to the gRPC server and closes the previous one to the same node, which
+// that node has just said it lost.
 func (n *reverser) serve(ctx context.Context, id community.NodeID, conn *tls.Conn, below *batchConn) error {
 	o := &offered{Conn: conn, raw: below}
 	o.release = func() {
@@ -162,7 +168,8 @@ func (n *reverser) serve(ctx context.Context, id community.NodeID, conn *tls.Con
 	return err
 }
 
-// offered is a connection that this node opened, whose handshake is done, and over which it serves.
+// offered is a reversed connection that this node opened and serves on. The TLS handshake is done,
+// with this node as the client.
 type offered struct {
 	*tls.Conn
 	raw     *batchConn
@@ -174,7 +181,7 @@ func (o *offered) Close() error {
 	return o.Conn.Close()
 }
 
-// info is what the server would have learned from a handshake of its own.
+// info returns what gRPC would have learned from a handshake of its own.
 func (o *offered) info() credentials.TLSInfo {
 	return credentials.TLSInfo{State: o.ConnectionState(), CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
 }

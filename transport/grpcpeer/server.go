@@ -22,16 +22,21 @@ import (
 	"symbio/transport/grpcpeer/internal/calls"
 )
 
-// server answers other nodes: their calls (calls.Server), Describe and Watch.
+// server implements the gRPC service Peer: Describe and Watch here, Invoke, InvokeStream and Link
+// in the embedded calls.Server. gRPC calls its methods from many goroutines.
 type server struct {
 	calls.Server
 	*local
 	duplicates *duplicates
 	renewal    *renewal
 	candidates *candidates
-	watching   sync.Map // *caller -> nothing
+	// watching has the caller of each open Watch stream as a key. alarmDuplicates uses it to reach
+	// the streams of one node.
+	watching sync.Map // *caller -> nothing
 }
 
+// newServer returns a server without a Host. Network.Run sets Host before it serves, so no request
+// sees it nil.
 func newServer(n *local, t *duplicates, r *renewal, c *candidates) *server {
 	l := n.cfg.Limits
 	return &server{local: n, duplicates: t, renewal: r, candidates: c, Server: calls.Server{
@@ -40,6 +45,12 @@ func newServer(n *local, t *duplicates, r *renewal, c *candidates) *server {
 	}}
 }
 
+// newGRPC returns the gRPC server for ordinary and reversed connections.
+//
+// It overrides gRPC's defaults where they assume trusted or few peers: message and header sizes are
+// bounded, an idle node is pinged after 10 s so that a dead connection frees its slot, and the
+// windows are fixed because gRPC's estimator sends a ping per message on a quiet connection. Renew
+// and Trust are served to nodes of a cluster only; a local identity has no authority.
 func newGRPC(s *server, creds *admission, sizes *oversized) *grpc.Server {
 	cfg, l := s.cfg, s.cfg.Limits
 	g := grpc.NewServer(
@@ -69,6 +80,10 @@ func newGRPC(s *server, creds *admission, sizes *oversized) *grpc.Server {
 	return g
 }
 
+// Describe tells a caller who this node is, and records what the caller says about itself: name,
+// process, port, and revocation lists. It is the first call on each connection. It returns
+// PermissionDenied for a connection without a verified certificate, and FailedPrecondition when
+// another process with the same node key is running.
 func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeDescriptor, error) {
 	remote, ok := callerOf(ctx)
 	if !ok {
@@ -94,10 +109,13 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 		Catalog:  catalogTo(s.Host.Catalog()),
 
 		MaxMessage: uint64(s.cfg.Limits.Message),
-		MaxSends:   uint64(s.cfg.Limits.Streams) / 2,
+		// Half of the streams: the other half stays free for calls that wait for an answer.
+		MaxSends: uint64(s.cfg.Limits.Streams) / 2,
 	}, nil
 }
 
+// From returns the caller as the community sees it. Everything but the name is verified by the TLS
+// handshake.
 func (c *caller) From() community.Peer {
 	p := community.Peer{ID: c.ID, Authority: c.Authority, Role: c.Role, Addr: c.addr}
 	if name := c.name.Load(); name != nil {
@@ -106,10 +124,16 @@ func (c *caller) From() community.Peer {
 	return p
 }
 
+// Connection returns the state that all Link streams of the connection share (the number of calls,
+// the lanes).
 func (c *caller) Connection() *calls.Connection { return &c.calls }
 
-// Watch tells one other node about this one until either stops. When the watcher is too slow, its
-// bounded subscription marks a gap, and it gets a fresh snapshot instead of what it missed.
+// Watch streams this node's catalog, its changes, and news of the cluster to one other node until
+// either side stops.
+//
+// The subscription is bounded. When the watcher reads too slowly, the subscription skips changes
+// and then yields a fresh snapshot, so that a slow watcher costs a constant amount of memory. A
+// connection may have maxWatches streams; a further one gets ErrBusy.
 func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.CatalogEvent]) error {
 	remote, ok := callerOf(stream.Context())
 	if !ok {
@@ -127,6 +151,8 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 	sub := s.Host.SubscribeLocal()
 	defer sub.Close()
 	cluster, neighbours := clusterFeed{identity: s.cfg.Identity}, s.newIntroductionFeed(remote)
+	// changed ends when the cluster's state changes. The first round uses ctx, because the snapshot
+	// must be the first event.
 	changed := ctx // ends when there is news of the cluster, which comes after the snapshot
 	for {
 		event, err := s.next(ctx, changed, sub)
@@ -153,8 +179,9 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 	}
 }
 
-// next waits for the next change of the catalog, and returns the event of it; a heartbeat after a second without
-// any; nil when changed ends; a goodbye when this node stops; io.EOF when ctx has ended.
+// next waits for the next catalog change and returns its event. It returns a heartbeat after a
+// second without a change, nil when changed ends (the caller then sends the cluster's news), a
+// goodbye when this node stops, and io.EOF when ctx has ended.
 func (s *server) next(ctx, changed context.Context, sub *community.Subscription) (*pb.CatalogEvent, error) {
 	beat, cancel := context.WithTimeout(ctx, heartbeat)
 	defer cancel()
@@ -175,6 +202,8 @@ func (s *server) next(ctx, changed context.Context, sub *community.Subscription)
 	return nil, calls.ToStatus(community.ErrUnavailable)
 }
 
+// recoverUnary and recoverStream keep a panic in a handler from ending the process: one peer's bad
+// request must not take down the calls of all others.
 func recoverUnary(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (reply any, err error) {
 		defer func() { err = recovered(recover(), err, log, info.FullMethod) }()
@@ -189,7 +218,9 @@ func recoverStream(log *slog.Logger) grpc.StreamServerInterceptor {
 	}
 }
 
-// recovered turns a panic into an error that tells the other node nothing of it.
+// recovered logs a panic with its stack and returns a status for the other node. The status has no
+// details: a panic's text may contain data of another caller. It returns err unchanged when p is
+// nil.
 func recovered(p any, err error, log *slog.Logger, method string) error {
 	if p == nil {
 		return err

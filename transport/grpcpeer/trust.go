@@ -13,16 +13,23 @@ import (
 	"symbio/security/identity"
 )
 
-// trustService serves Trust to nodes that are proven.
+// trustService implements the gRPC service Trust, on connections with verified certificates only:
+// showing newer certificates, and taking over the cluster's authority in two steps (Prepare,
+// Entrust). The two steps exist so that the authority's key crosses the wire sealed to a fresh key
+// of the receiver, and is useless to anyone who records the connection.
 type trustService struct {
 	pb.UnimplementedTrustServer
 	cfg    Config
 	report func(Event)
 }
 
-// Promote gives the cluster's authority, which this node must hold, to a connected node. It crosses the wire
-// over the connection to exactly that node, sealed to a key that the node has signed. From then on that node
-// admits, renews and removes nodes as this one does. ErrUnavailable: it is not connected.
+// Promote gives the cluster's authority to a connected node, so that it too can admit, renew and
+// remove nodes. This node keeps the authority.
+//
+// The key is sealed for exactly that node before it is sent. Promote returns
+// identity.ErrNoAuthority when this node does not hold the authority, community.ErrUnavailable when
+// the node is not connected, and otherwise the reason the node gave for refusing. It takes at most
+// renewTimeout.
 func (n *Network) Promote(ctx context.Context, node community.NodeID) error {
 	c := n.cfg.Identity.Cluster()
 	if c == nil {
@@ -51,6 +58,7 @@ func (n *Network) Promote(ctx context.Context, node community.NodeID) error {
 	return nil
 }
 
+// promoteError turns the status of Prepare or Entrust into an error that names the node.
 func promoteError(node community.NodeID, err error) error {
 	switch status.Code(err) {
 	case codes.Unavailable:
@@ -59,6 +67,8 @@ func promoteError(node community.NodeID, err error) error {
 	return fmt.Errorf("node %s: %w", node, joinError(err))
 }
 
+// Prepare makes a one-time key to which the caller seals the authority. It refuses when
+// Config.Authority is empty: then this node has no directory to keep an authority in.
 func (d *trustService) Prepare(ctx context.Context, _ *pb.PrepareRequest) (*pb.PrepareReply, error) {
 	remote, ok := callerOf(ctx)
 	if !ok || d.cfg.Authority == "" {
@@ -72,6 +82,9 @@ func (d *trustService) Prepare(ctx context.Context, _ *pb.PrepareRequest) (*pb.P
 	return reply, nil
 }
 
+// Entrust stores the sealed authority. The key of Prepare is used once, also when storing fails, so
+// that a recorded message cannot be replayed. Failures are logged and reported as an Event, because
+// an unexpected offer of an authority is a sign of an attack.
 func (d *trustService) Entrust(ctx context.Context, e *pb.EntrustRequest) (*pb.EntrustReply, error) {
 	remote, ok := callerOf(ctx)
 	if !ok {

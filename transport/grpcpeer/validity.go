@@ -21,16 +21,21 @@ var errExpired = errors.New("its certificate ended while it was connected")
 // validity is until when a certificate that a connection rests on is good. It only grows.
 type validity struct{ seconds atomic.Int64 }
 
+// extend moves the end to a later time; an earlier one is ignored. It may be called concurrently,
+// hence the compare-and-swap loop.
 func (v *validity) extend(end time.Time) {
 	for was := v.seconds.Load(); end.Unix() > was && !v.seconds.CompareAndSwap(was, end.Unix()); {
 		was = v.seconds.Load()
 	}
 }
 
+// end returns the end in whole seconds, which is the precision of certificates.
 func (v *validity) end() time.Time { return time.Unix(v.seconds.Load(), 0) }
 
-// showAll shows this node's certificate over each link that rests on an older one, and asks for that of each
-// node whose own has passed half its life.
+// showAll presents this node's current certificate on each link whose other end has seen an older
+// one, and asks for the other end's certificate once half of its lifetime is over. Links that are
+// up to date cost nothing. Failures are logged at Debug: the next round tries again, after
+// renewCheck.
 func (n *renewal) showAll(ctx context.Context) {
 	der, err := n.cfg.Identity.Certificate()
 	if err != nil {
@@ -48,6 +53,8 @@ func (n *renewal) showAll(ctx context.Context) {
 	}
 }
 
+// show exchanges certificates with the node of l and extends both validities. The new certificate
+// must be of the same node and authority; identity.Extend verifies it.
 func (n *renewal) show(ctx context.Context, l *link, der []byte, ours time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
@@ -64,7 +71,8 @@ func (n *renewal) show(ctx context.Context, l *link, der []byte, ours time.Time)
 	return nil
 }
 
-// Show answers a node that has renewed its certificate.
+// Show takes the caller's newer certificate, which extends the life of the caller's connection, and
+// returns this node's own.
 func (d *trustService) Show(ctx context.Context, r *pb.ShowRequest) (*pb.ShowReply, error) {
 	remote, ok := callerOf(ctx)
 	if !ok {
@@ -82,7 +90,8 @@ func (d *trustService) Show(ctx context.Context, r *pb.ShowRequest) (*pb.ShowRep
 	return &pb.ShowReply{Certificate: der}, nil
 }
 
-// closeExpired closes the connections, in both directions, whose other end has a certificate that ended.
+// closeExpired closes every connection, outgoing or incoming, whose other end's certificate has
+// ended. TLS checks certificates at the handshake only, and connections last for weeks.
 func (n *renewal) closeExpired(now time.Time) {
 	for l := range n.links.all() {
 		if identity.Lapsed(l.theirs.end(), now) && !l.expired.Swap(true) {

@@ -1,17 +1,19 @@
-// Package memory is a LAN without a network: a community.Network for tests and demonstrations, whose
-// links are as slow, lossy or broken as one likes.
+// Package memory is a community.Network inside one process, for tests and demonstrations: a simulated
+// LAN whose delay, jitter, loss, partitions and crashes a test controls.
 //
-// The one idea: nodes are plugged into a Hub and behave like nodes of a real network that keep a
-// stream open to each other. Each watches each other one: a snapshot of its catalog, changes, a
-// heartbeat each second. Three missed heartbeats mean that it is lost; a broken stream means it at
-// once; a goodbye means that it left.
+// A Hub is the LAN; Hub.Node returns the Network of one node. Nodes behave as on a real network
+// (transport/grpcpeer): each watches every other one over a stream with a snapshot of the catalog, its
+// changes, and a heartbeat per second. Three missing heartbeats mean that the node is lost, a broken
+// stream means it at once, and a goodbye means that the node left.
 //
-// Guarantees. All that one node says to another arrives in order; what a lossy link drops of it
-// arrives later, as with TCP, except heartbeats, which are not repeated. A call is carried at most
-// once; one that is lost is ErrUnavailable when its deadline has passed or the peer is lost. Payloads
-// are copied. All time is that of package time, so it runs in a testing/synctest bubble. What is
-// delayed and lost is drawn, for each pair of nodes, from Config.Seed: the same sequence of calls
-// meets the same fate.
+// # Guarantees
 //
-// What it does not do: authenticate. The Hub knows who is who, and no message can say otherwise.
+// What one node sends to another arrives in order. A lost message of a stream arrives later, as with
+// TCP; a lost heartbeat does not arrive at all. A call is carried at most once; a lost one ends with
+// ErrUnavailable at its deadline or when the node is lost. Payloads are copied.
+//
+// All time is that of package time, so tests run in a testing/synctest bubble. Delays and losses come
+// from Config.Seed, separately for each direction, so a test with the same calls has the same outcome.
+//
+// The Hub knows which node is which; there is no authentication.
 package memory

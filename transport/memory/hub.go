@@ -29,10 +29,12 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// maxMissed is how many heartbeats have to fail to come.
+// maxMissed is how many heartbeats may be missing before a node counts as lost, as in
+// transport/grpcpeer.
 const maxMissed = 3
 
-// Hub is the LAN. Its methods may be called concurrently, at any time.
+// Hub is a simulated LAN. Its methods may be called concurrently, at any time, also by tests that
+// change the network while nodes run.
 type Hub struct {
 	cfg Config
 
@@ -54,7 +56,7 @@ type direction struct {
 	what string
 }
 
-// NewHub returns a LAN with no nodes.
+// NewHub returns a LAN without nodes.
 func NewHub(cfg Config) *Hub {
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = time.Second
@@ -74,8 +76,8 @@ func NewHub(cfg Config) *Hub {
 	}
 }
 
-// Node returns the end of the network for a node. It is on the LAN while its Run runs. For a node
-// that ended, or was killed, ask for a new one with the same id.
+// Node returns the network of one node. The node is on the LAN while its Run runs. A node that
+// ended or was killed needs a new one, with the same id if it is to be the same node.
 func (h *Hub) Node(id community.NodeID, name string) *Node {
 	return &Node{
 		hub: h, id: id, name: name,
@@ -85,8 +87,8 @@ func (h *Hub) Node(id community.NodeID, name string) *Node {
 	}
 }
 
-// Kill ends a node as kill -9 would: its streams break at once, for everybody who can reach it, and
-// it is never heard of again.
+// Kill ends a node as kill -9 would: its streams break at once for every node that can reach it,
+// without a goodbye, and it sends nothing more. It does nothing for a node that is not on the LAN.
 func (h *Hub) Kill(id community.NodeID) {
 	h.updateNodes(func() {
 		if n := h.nodes[id]; n != nil && !n.isKilled() {
@@ -95,7 +97,8 @@ func (h *Hub) Kill(id community.NodeID) {
 	})
 }
 
-// Partition lets nothing through between the given nodes and all others, and keeps it waiting.
+// Partition separates the given nodes from all others. What is sent between the two sides waits, as
+// TCP retransmits, until Heal or a timeout.
 func (h *Hub) Partition(ids ...community.NodeID) {
 	h.updatePaths(func() {
 		h.sides++
@@ -110,8 +113,8 @@ func (h *Hub) Heal() {
 	h.updatePaths(func() { clear(h.side) })
 }
 
-// Freeze stops all that a node sends and receives, as when a laptop's lid is closed. Its own
-// goroutines go on, but nobody can tell.
+// Freeze stops everything that a node sends and receives, like a laptop whose lid is closed. The
+// node's own goroutines keep running, which other nodes cannot notice.
 func (h *Hub) Freeze(id community.NodeID) {
 	h.updatePaths(func() { h.frozen[id] = true })
 }
@@ -121,14 +124,14 @@ func (h *Hub) Wake(id community.NodeID) {
 	h.updatePaths(func() { delete(h.frozen, id) })
 }
 
-// OnlyDialsOut lets nobody reach the nodes of that name, now or later, who is not reached by them first, as a
-// NAT or a firewall would.
+// OnlyDialsOut makes the nodes of that name unreachable for nodes that they have not connected to
+// first, like a NAT or a firewall. It holds for nodes that join later, too.
 func (h *Hub) OnlyDialsOut(name string) {
 	h.updateNodes(func() { h.dialOnly[name] = true })
 }
 
-// canReach reports whether a node may be reached by another, and when that may change; gone says that it is not
-// on the LAN any more.
+// canReach reports whether node to can be reached from node from. gone reports that it has left the
+// LAN; changed is closed when either may have changed.
 func (h *Hub) canReach(to, from *Node) (ok, gone bool, changed <-chan struct{}) {
 	h.mu.Lock()
 	shut, gone, changed := h.dialOnly[to.name], h.nodes[to.id] != to || to.isKilled(), h.nodesChanged
@@ -136,7 +139,8 @@ func (h *Hub) canReach(to, from *Node) (ok, gone bool, changed <-chan struct{}) 
 	return !shut || to.hasLink(from.id), gone, changed
 }
 
-// notifyReached wakes those who may be let in now that a node has reached another, if anybody only dials out.
+// notifyReached wakes the watchers that may be able to connect because a node has connected to
+// another one. Without OnlyDialsOut there are none, and nothing is woken.
 func (h *Hub) notifyReached() {
 	h.mu.Lock()
 	shut := len(h.dialOnly) > 0
@@ -146,7 +150,8 @@ func (h *Hub) notifyReached() {
 	}
 }
 
-// updatePaths changes what gets through, and wakes whoever waits for that.
+// updatePaths runs f, which changes what gets through, under the lock, and wakes everything that
+// waits for a path.
 func (h *Hub) updatePaths(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,8 +160,9 @@ func (h *Hub) updatePaths(f func()) {
 	h.pathsChanged = make(chan struct{})
 }
 
-// updateNodes changes who is there, and wakes whoever waits for that: the nodes, and not every stream of
-// each, of which there are many more.
+// updateNodes runs f, which changes the nodes on the LAN, under the lock, and wakes the nodes.
+// Streams are not woken: there are many more of them, and they notice the end of a node by its
+// killed channel.
 func (h *Hub) updateNodes(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,14 +172,16 @@ func (h *Hub) updateNodes(f func()) {
 	h.nodesChanged = make(chan struct{})
 }
 
-// open tells whether something can get from a to b now, and when that may change.
+// open reports whether messages get from a to b now; the channel is closed when that may have
+// changed.
 func (h *Hub) open(a, b community.NodeID) (bool, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.side[a] == h.side[b] && !h.frozen[a] && !h.frozen[b], h.pathsChanged
 }
 
-// all are the nodes that live, and when that may change. The slice must not be changed.
+// all returns the nodes that are alive, sorted by id; the channel is closed when that changes. The
+// slice is shared and must not be changed.
 func (h *Hub) all() ([]*Node, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -196,7 +204,9 @@ const (
 	streams = "streams"
 )
 
-// draw decides what happens to one thing sent from a to b.
+// draw decides the delay of one message from a to b, and whether it is lost. Each direction and
+// kind of message has a random source of its own, seeded by Config.Seed, so that a test's outcome
+// does not depend on the order of goroutines.
 func (h *Hub) draw(a, b community.NodeID, what string) (delay time.Duration, lost bool) {
 	if h.cfg.Jitter <= 0 && h.cfg.Loss <= 0 {
 		return h.cfg.Delay, false

@@ -10,17 +10,20 @@ import (
 	"symbio/community"
 )
 
-// retransmit is how much later something arrives that was lost once.
+// retransmit is how much later a lost message of a stream arrives: about TCP's minimal
+// retransmission timeout on Linux.
 const retransmit = 200 * time.Millisecond
 
-// maxQueued is how many events may be on their way.
+// maxQueued is how many events of one link may be in transit. Beyond it the watched node waits, as
+// with a full TCP window.
 const maxQueued = 256
 
-// link is the stream by which one node watches another.
+// link is the stream by which one node (to) watches another one (from). Sends and calls of node to
+// use it as well.
 type link struct {
 	hub     *Hub
-	from    *Node // is watched
-	to      *Node // watches, and reads the events
+	from    *Node // the watched node
+	to      *Node // the watcher, which reads the events
 	broken  chan struct{}
 	notFull chan struct{} // capacity 1: an event has arrived while there were too many
 	arrival *time.Timer   // of the first event that is on its way
@@ -29,11 +32,11 @@ type link struct {
 	mu    sync.Mutex
 	queue []event                 // on their way, in the order of their arrival; guarded by mu
 	last  time.Time               // when the latest event arrives; guarded by mu
-	sub   *community.Subscription // what the watched node tells by; guarded by mu
+	sub   *community.Subscription // of the watched node; guarded by mu
 	ended bool                    // guarded by mu
 }
 
-// event is something that a node says of itself, on its way.
+// event is one message of a watched node in transit.
 type event struct {
 	arrives time.Time
 	apply   func(*community.Lease) // nil: a heartbeat
@@ -46,7 +49,8 @@ func (h *Hub) link(from, to *Node) *link {
 	return l
 }
 
-// disconnect breaks the link.
+// disconnect breaks the link: events in transit are lost, and everything that waits on broken
+// returns. It is called once.
 func (l *link) disconnect() {
 	l.mu.Lock()
 	l.ended, l.queue = true, nil
@@ -59,7 +63,8 @@ func (l *link) disconnect() {
 	}
 }
 
-// watch keeps a stream to p until ctx ends or p is gone.
+// watch keeps a stream to p until ctx ends or p has left the LAN. A stream that breaks is dialed
+// again.
 func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 	for ctx.Err() == nil && !n.isKilled() && !p.isKilled() {
 		if !n.awaitReachable(ctx, p) {
@@ -93,7 +98,7 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 	}
 }
 
-// awaitReachable waits until n may reach p, and reports whether that came to be.
+// awaitReachable waits until n can reach p. It returns false when p has left the LAN or n ends.
 func (n *Node) awaitReachable(ctx context.Context, p *Node) bool {
 	for {
 		ok, gone, changed := n.hub.canReach(p, n)
@@ -110,15 +115,15 @@ func (n *Node) awaitReachable(ctx context.Context, p *Node) bool {
 	}
 }
 
-// hasLink reports whether the node reads a stream of another.
+// hasLink reports whether the node reads a stream of node id.
 func (n *Node) hasLink(id community.NodeID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.links[id] != nil
 }
 
-// publish runs on the watched node: it says all there is to know, until that node ends. The node's heart
-// beats for all who watch it.
+// publish runs on the watched node. It sends the catalog and its changes over the link until the
+// link breaks or the node ends, and a goodbye if the node ends in order.
 func (l *link) publish(ctx context.Context, host community.Host) {
 	sub := host.SubscribeLocal()
 	defer sub.Close()
@@ -143,7 +148,7 @@ func (l *link) publish(ctx context.Context, host community.Host) {
 	}
 }
 
-// setWatcher begins or ends that the node's heart beats for a link.
+// setWatcher adds the link to, or removes it from, the links that get heartbeats.
 func (n *Node) setWatcher(l *link, now bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,7 +159,7 @@ func (n *Node) setWatcher(l *link, now bool) {
 	}
 }
 
-// beat sends the node's heartbeat to all who watch it, until ctx ends.
+// beat sends a heartbeat over every link that watches the node, until ctx ends.
 func (n *Node) beat(ctx context.Context, _ community.Host) {
 	pulse := time.NewTicker(n.hub.cfg.Heartbeat)
 	defer pulse.Stop()
@@ -174,7 +179,7 @@ func (n *Node) beat(ctx context.Context, _ community.Host) {
 	}
 }
 
-// applyChange repeats a change to the lease.
+// applyChange passes one change of the watched node's catalog to the lease.
 func applyChange(lease *community.Lease, ch community.Change) {
 	switch ch.Kind {
 	case community.Snapshot, community.Gap:
@@ -188,8 +193,9 @@ func applyChange(lease *community.Lease, ch community.Change) {
 	}
 }
 
-// send puts an event on its way. It waits when too many are; the watcher reads on or gives up. A
-// heartbeat does not wait: what is on its way shows as well that the node lives.
+// send puts an event in transit. It waits while maxQueued are in transit, until the watcher reads
+// or the link breaks. Heartbeats are dropped instead: the events in transit prove as well that the
+// node is alive.
 func (l *link) send(e event) {
 	delay, lost := l.hub.draw(l.from.id, l.to.id, streams)
 	if lost && e.apply == nil {
@@ -207,7 +213,8 @@ func (l *link) send(e event) {
 	}
 }
 
-// post queues an event, if there is room.
+// post queues an event that arrives after delay, but not before earlier ones: a stream keeps its
+// order. It returns false when the queue is full.
 func (l *link) post(e event, delay time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,7 +236,7 @@ func (l *link) post(e event, delay time.Duration) bool {
 	return true
 }
 
-// next takes an event that has arrived.
+// next returns the first event if it has arrived; otherwise it sets the timer for it.
 func (l *link) next() (e event, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,8 +259,8 @@ func (l *link) next() (e event, ok bool) {
 	return e, true
 }
 
-// readEvents takes in the events, until the stream breaks, and reports whether the peer is gone for
-// good.
+// readEvents applies arriving events to the lease until the stream breaks. It returns true when the
+// peer is gone for good or ctx ended, and false when it fell silent and should be dialed again.
 func (l *link) readEvents(ctx context.Context, lease *community.Lease) (gone bool) {
 	silence := time.NewTimer(maxMissed * l.hub.cfg.Heartbeat)
 	defer silence.Stop()
@@ -294,7 +301,8 @@ func (l *link) readEvents(ctx context.Context, lease *community.Lease) (gone boo
 	}
 }
 
-// dial waits until the watcher has got through to the watched one, and reports whether it has.
+// dial simulates the connection set-up. It returns whether the watcher got through within the time
+// of three heartbeats.
 func (l *link) dial(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, maxMissed*l.hub.cfg.Heartbeat)
 	defer cancel()
@@ -305,7 +313,8 @@ func (l *link) dial(ctx context.Context) bool {
 	return l.awaitPath(ctx, l.to, l.from, delay) == nil
 }
 
-// awaitUpdate waits as long as an update of a call takes to the caller. A lost one is sent again.
+// awaitUpdate waits for the transit time of an update of a call. A lost update arrives later, as on
+// a stream.
 func (l *link) awaitUpdate(ctx context.Context) error {
 	delay, lost := l.hub.draw(l.from.id, l.to.id, streams)
 	if lost {
@@ -314,7 +323,8 @@ func (l *link) awaitUpdate(ctx context.Context) error {
 	return l.awaitPath(ctx, l.from, l.to, delay)
 }
 
-// awaitCall waits as long as a call, or its answer, takes from a to b; nil says that it has arrived.
+// awaitCall waits for the transit time of a call or of its reply, from a to b. A lost one is not
+// repeated: it returns an error when ctx ends or the link breaks. nil means that it has arrived.
 func (l *link) awaitCall(ctx context.Context, a, b *Node) error {
 	delay, lost := l.hub.draw(a.id, b.id, calls)
 	if !lost {
@@ -328,7 +338,8 @@ func (l *link) awaitCall(ctx context.Context, a, b *Node) error {
 	}
 }
 
-// awaitPath waits for the delay, and then until something can get from a to b.
+// awaitPath waits for delay and then until messages get from a to b. It returns an error when ctx
+// ends or the link breaks first.
 func (l *link) awaitPath(ctx context.Context, a, b *Node, delay time.Duration) error {
 	if delay > 0 {
 		select {

@@ -9,12 +9,13 @@ import (
 	"symbio/community"
 )
 
-// Node is one node's end of the LAN, a community.Network.
+// Node is one node's connection to the Hub, a community.Network. Its methods may be called
+// concurrently.
 type Node struct {
 	hub    *Hub
 	id     community.NodeID
 	name   string
-	killed chan struct{} // closed by Hub.Kill, under its lock
+	killed chan struct{} // closed by Hub.Kill, under the hub's lock
 
 	mu       sync.Mutex
 	host     community.Host             // set while Run runs; guarded by mu
@@ -24,8 +25,8 @@ type Node struct {
 	group    sync.WaitGroup             // all that runs for this node; Add is guarded by mu
 }
 
-// Run puts the node on the LAN until ctx ends, and says goodbye then. It fails when a node of the
-// same id is on it already.
+// Run puts the node on the LAN until ctx ends. It then says goodbye and returns when its goroutines
+// have ended. It returns an error when a node with the same id is on the LAN. It is called once.
 func (n *Node) Run(ctx context.Context, host community.Host) error {
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -39,6 +40,7 @@ func (n *Node) Run(ctx context.Context, host community.Host) error {
 	return nil
 }
 
+// attach registers the node with the hub.
 func (n *Node) attach(ctx context.Context, host community.Host) (err error) {
 	n.mu.Lock()
 	n.host, n.ctx = host, ctx
@@ -53,7 +55,8 @@ func (n *Node) attach(ctx context.Context, host community.Host) (err error) {
 	return err
 }
 
-// detach takes the node off the LAN. Nothing more is started for it.
+// detach takes the node off the LAN. start starts nothing for it afterwards, so that group.Wait is
+// safe.
 func (n *Node) detach() {
 	n.mu.Lock()
 	n.host = nil
@@ -65,8 +68,8 @@ func (n *Node) detach() {
 	})
 }
 
-// watchAll watches every other node that comes, until ctx ends. stop ends what a killed node still
-// does for others.
+// watchAll keeps a stream to every other node on the LAN until ctx ends. When the node is killed,
+// stop ends what it still does for others.
 func (n *Node) watchAll(ctx context.Context, stop func()) {
 	watched := map[*Node]bool{}
 	killed := n.killed
@@ -91,8 +94,8 @@ func (n *Node) watchAll(ctx context.Context, stop func()) {
 	}
 }
 
-// start runs f for this node, as one of the things that its Run waits for. It reports whether the
-// node is there to do so.
+// start runs f in a goroutine that Run waits for, with the context and host of this node. It
+// returns false, without running f, when the node is not on the LAN.
 func (n *Node) start(f func(context.Context, community.Host)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,6 +107,7 @@ func (n *Node) start(f func(context.Context, community.Host)) bool {
 	return true
 }
 
+// isKilled reports whether Hub.Kill was called for the node.
 func (n *Node) isKilled() bool {
 	select {
 	case <-n.killed:
@@ -117,7 +121,9 @@ func (n *Node) peer() community.Peer {
 	return community.Peer{ID: n.id, Name: n.name, Authority: "local", Role: "node", Addr: "memory/" + n.name}
 }
 
-// Invoke carries one call.
+// Invoke sends one call to a node and waits for the reply. Delay, jitter and loss apply to the
+// call, to each update and to the reply. It returns ErrUnavailable when the node is not connected,
+// when the link breaks, and when the call was lost and its deadline has passed.
 func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.Call) (community.Reply, error) {
 	n.mu.Lock()
 	l := n.links[id]
@@ -167,13 +173,14 @@ func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.C
 	}
 }
 
+// answer is the result of one call on its way back.
 type answer struct {
 	reply community.Reply
 	err   error
 }
 
-// serve answers a call on the callee's side. Of the caller's context only the deadline and the end
-// cross the LAN.
+// serve runs a call on the called node. Only the deadline and the cancellation of the caller's
+// context cross the LAN; its values do not, as on a real network.
 func serve(caller, alive context.Context, over <-chan struct{}, host community.Host, from community.Peer, call community.Call) answer {
 	ctx, cancel := context.WithCancel(alive)
 	defer cancel()
@@ -202,7 +209,8 @@ var (
 	errSilent = fmt.Errorf("%w: three heartbeats were missed", community.ErrUnavailable)
 )
 
-// lossError is what a call that was lost on the way ends with.
+// lossError returns the error of a lost call once ctx has ended: errLost at the deadline, else
+// ctx's error.
 func lossError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return errLost

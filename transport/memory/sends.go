@@ -8,7 +8,7 @@ import (
 	"symbio/community"
 )
 
-// maxSends is how many sends may be on their way to one node.
+// maxSends is how many one-way sends to one node may be unfinished; Tell returns ErrBusy beyond it.
 const maxSends = 64
 
 // send is a call without an answer.
@@ -17,7 +17,7 @@ type send struct {
 	once sync.Once
 }
 
-// sends are those that one link carries.
+// sends is the one-way sends of one link.
 type sends struct {
 	queue   chan *send // in order
 	mu      sync.Mutex
@@ -28,7 +28,9 @@ func newSends() *sends {
 	return &sends{queue: make(chan *send, maxSends), pending: map[*send]struct{}{}}
 }
 
-// Tell puts one call on its way. ErrBusy: 64 of them are not over yet.
+// Tell queues a one-way call to a node and returns at once. It returns ErrBusy when maxSends are
+// unfinished, and ErrUnavailable when the node is not connected. Sends that are not handled are
+// reported to the host.
 func (n *Node) Tell(id community.NodeID, call community.Call) error {
 	n.mu.Lock()
 	l := n.links[id]
@@ -51,8 +53,8 @@ func (n *Node) Tell(id community.NodeID, call community.Call) error {
 	return nil
 }
 
-// deliverSends brings what is told to the watched node, in order, until the link breaks. Of what is not over by
-// then nobody knows what became of it.
+// deliverSends delivers the queued sends in order until the link breaks. Those that are unfinished
+// then are reported as undelivered, since it is not known whether they were handled.
 func (l *link) deliverSends() {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -79,7 +81,8 @@ func (l *link) deliverSends() {
 	}
 }
 
-// deliver brings one send there.
+// deliver passes one send to the other node's host and waits until the host has accepted or refused
+// it, which keeps sends in order.
 func (l *link) deliver(ctx context.Context, s *send) {
 	delay, lost := l.hub.draw(l.to.id, l.from.id, streams)
 	if lost {
@@ -101,7 +104,8 @@ func (l *link) deliver(ctx context.Context, s *send) {
 	<-taken
 }
 
-// finish makes room for another send, and reports one that came to nothing.
+// finish frees the place of a send and reports it if it failed. Only the first call for a send
+// counts.
 func (l *link) finish(s *send, err error) {
 	s.once.Do(func() {
 		l.sends.mu.Lock()

@@ -65,7 +65,7 @@ type ClientConfig struct {
 	Undelivered func(community.DeliveryFailure)
 }
 
-// Client is the calling side of one connection. Everything may be called from many goroutines.
+// Client is the calling side of one connection. All methods are safe for concurrent use.
 type Client struct {
 	cfg       ClientConfig
 	rpc       pb.PeerClient
@@ -84,7 +84,8 @@ type Client struct {
 	sent    int                        // sends without a receipt; guarded by mu
 }
 
-// Open opens both lanes of a connection, by the end of ctx.
+// Open opens both lanes of a connection and starts their goroutines, four in all. It returns an
+// error when the streams cannot be opened before ctx ends. The caller must call Close.
 func Open(ctx context.Context, rpc pb.PeerClient, cfg ClientConfig) (*Client, error) {
 	c := &Client{cfg: cfg, rpc: rpc, waiting: map[uint64]chan *pb.Answer{}, listening: make(chan struct{}, cfg.MaxCalls),
 		maxSends: int(min(uint64(cfg.MaxCalls), cfg.PeerSends))}
@@ -111,7 +112,8 @@ func Open(ctx context.Context, rpc pb.PeerClient, cfg ClientConfig) (*Client, er
 	return c, nil
 }
 
-// MessageSize returns the longest payload of a node that announced a limit in bytes; 0 = 1 MiB.
+// MessageSize returns the largest payload, in bytes, for a node that announced a limit. 0 means 1
+// MiB, for nodes that announce none. It is at most 1 GiB, so that it fits an int everywhere.
 func MessageSize(announced uint64) int {
 	if announced == 0 {
 		return 1 << 20
@@ -119,11 +121,13 @@ func MessageSize(announced uint64) int {
 	return int(min(announced, 1<<30))
 }
 
-// Broken ends when the calls of the connection have ended, with the reason as its cause.
+// Broken returns a context that ends when the calls of the connection have ended, with the reason
+// as its cause.
 func (c *Client) Broken() context.Context { return c.broken }
 
-// Close fails the calls under way and returns when the lanes' goroutines have ended. The connection must have
-// ended, or end without the caller.
+// Close fails the calls in flight with ErrUnavailable and returns when the goroutines of the lanes
+// have ended. The connection must be closed before it, or by another goroutine: Close waits for
+// reads that only the end of the connection ends.
 func (c *Client) Close() {
 	c.end(ErrBroken)
 	for _, out := range c.lanes {
@@ -134,7 +138,8 @@ func (c *Client) Close() {
 	c.loops.Wait()
 }
 
-// end ends both lanes and fails every call.
+// end ends both lanes, fails every call, and reports the sends that were not acknowledged as
+// undelivered. Only the first reason counts.
 func (c *Client) end(why error) {
 	c.lose(why)
 	c.mu.Lock()
@@ -149,7 +154,8 @@ func (c *Client) end(why error) {
 	}
 }
 
-// receive hands answers to their callers until the stream ends.
+// receive reads one lane and passes its answers to their callers until the stream ends, which ends
+// the connection.
 func (c *Client) receive(stream grpc.BidiStreamingClient[pb.Frame, pb.Frame]) {
 	for {
 		f, err := stream.Recv()
@@ -167,7 +173,8 @@ func (c *Client) receive(stream grpc.BidiStreamingClient[pb.Frame, pb.Frame]) {
 	}
 }
 
-// dispatch ends calls. It ignores an answer of no call, and a second one.
+// dispatch passes answers to the waiting callers. An answer without a waiting call (a second one,
+// or one to an unknown id) is ignored.
 func (c *Client) dispatch(answers []*pb.Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,7 +237,7 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 	return community.Reply{}, context.Cause(ctx)
 }
 
-// replyFrom returns what the caller of an answered call gets. nil is the end of the lane.
+// replyFrom returns the result of a call from its answer. nil means that the lane ended first.
 func replyFrom(a *pb.Answer) (community.Reply, error) {
 	if a == nil {
 		return community.Reply{}, community.ErrUnavailable
@@ -241,8 +248,8 @@ func replyFrom(a *pb.Answer) (community.Reply, error) {
 	return community.Reply{Data: a.GetPayload(), ContentType: a.GetContentType()}, nil
 }
 
-// notCanceled replaces the cancellation of a call by the other node, or by the end of the connection: the
-// caller itself did not cancel it.
+// notCanceled replaces context.Canceled from the other node by ErrUnavailable: the caller here did
+// not cancel the call, and would take that error for its own doing.
 func notCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return community.ErrUnavailable
@@ -250,7 +257,9 @@ func notCanceled(err error) error {
 	return err
 }
 
-// register counts a call in. alone: no other call is under way, so that nothing sent before it waits either.
+// register reserves an id and a channel for the answer. alone reports that no other call is in
+// flight, so the call can be sent at once. It returns ErrBusy at MaxCalls, and ErrUnavailable after
+// the end of a lane.
 func (c *Client) register() (id uint64, w chan *pb.Answer, alone bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,8 +275,8 @@ func (c *Client) register() (id uint64, w chan *pb.Answer, alone bool, err error
 	return c.last, w, len(c.waiting) == 1, nil
 }
 
-// abandon tells the node that the caller has given up. The call counts until the node has answered it; a call
-// that was not sent yet ends here.
+// abandon cancels a call whose caller has given up. A call that was not sent yet is withdrawn. One
+// that was sent counts against MaxCalls until the node has answered it: the node still works on it.
 func (c *Client) abandon(id uint64, out *outbox) {
 	if !out.withdraw(id) {
 		out.put(item{cancel: id, size: overhead}, false)
@@ -278,7 +287,9 @@ func (c *Client) abandon(id uint64, out *outbox) {
 	delete(c.waiting, id)
 }
 
-// Tell puts a send on its way. ErrBusy: too many are on their way to the node, or too many bytes wait here.
+// Tell queues a one-way send and returns at once. It returns ErrBusy when too many are
+// unacknowledged or too many bytes wait, ErrUnavailable when the connection has ended, and the
+// errors of measure.
 func (c *Client) Tell(call community.Call) error {
 	envelope, err := c.measure(call)
 	if err != nil {
@@ -299,7 +310,8 @@ func (c *Client) Tell(call community.Call) error {
 	return nil
 }
 
-// settle makes room for further sends, and reports those that failed. It ignores counts beyond what was sent.
+// settle applies a receipt: it makes room for further sends and reports those that failed. Counts
+// beyond what was sent are ignored, because the other node may be wrong or lying.
 func (c *Client) settle(r *pb.Receipt) {
 	c.mu.Lock()
 	over := min(r.GetOver(), uint64(c.sent))

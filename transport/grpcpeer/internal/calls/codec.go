@@ -21,7 +21,8 @@ type codec struct {
 	long int // bytes; payloads from this size on are not copied
 }
 
-// NewCodec returns the codec of servers and clients of Peer.
+// NewCodec returns the codec that servers and clients of Peer must use for Link streams. It handles
+// all other messages as gRPC's own does.
 func NewCodec() encoding.CodecV2 { return newCodec() }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name), 8 << 10} }
@@ -34,6 +35,9 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.encode(f)
 }
 
+// Unmarshal decodes data. For a frame with long payloads it copies data once, into a buffer that
+// the payloads then share; a short frame is decoded from a pooled buffer, from which everything is
+// copied.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*pb.Frame)
 	if !ok {

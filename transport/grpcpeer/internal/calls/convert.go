@@ -12,6 +12,8 @@ import (
 // Messages are converted to and from the types of package community here. Missing fields become empty ones;
 // the community checks their values (Host.Serve).
 
+// requestTo returns the wire form of a call. left is the time to its deadline: durations cross the
+// wire instead of points in time, because the clocks of two machines differ.
 func requestTo(c community.Call, left time.Duration) *pb.InvokeRequest {
 	return &pb.InvokeRequest{
 		CallId:      c.ID,
@@ -27,6 +29,8 @@ func requestTo(c community.Call, left time.Duration) *pb.InvokeRequest {
 	}
 }
 
+// callFrom is the inverse of requestTo, without the deadline, which becomes a context
+// (Server.deadline). It does not validate.
 func callFrom(r *pb.InvokeRequest) community.Call {
 	return community.Call{
 		ID:          r.GetCallId(),
@@ -40,6 +44,7 @@ func callFrom(r *pb.InvokeRequest) community.Call {
 	}
 }
 
+// eventTo returns the wire form of an update: partial output or progress.
 func eventTo(u community.Update) *pb.InvokeEvent {
 	if u.Output != nil {
 		return &pb.InvokeEvent{Missed: u.Missed, Event: &pb.InvokeEvent_Chunk{Chunk: &pb.Chunk{Data: u.Output, ContentType: u.ContentType}}}

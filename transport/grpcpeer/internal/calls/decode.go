@@ -20,14 +20,16 @@ const (
 
 var errEntries = fmt.Errorf("%w: a frame has over %d entries", ErrProtocol, maxEntries)
 
-// reader decodes a frame.
+// reader decodes one frame and counts its requesters, which are limited per frame.
 type reader struct {
 	size       int // of the buffer that the frame is in
 	long       int
 	requesters int
 }
 
-// decode is proto.Unmarshal with limits, and long payloads remain parts of b.
+// decode is proto.Unmarshal with limits that hold before memory is allocated: a frame of small
+// entries could otherwise take many times its size. Long payloads in f alias b, so b must not be
+// reused. It returns ErrProtocol when a limit is exceeded.
 func (c codec) decode(b []byte, f *pb.Frame) error {
 	f.Reset()
 	r := reader{size: len(b), long: c.long}
@@ -69,13 +71,15 @@ func (c codec) decode(b []byte, f *pb.Frame) error {
 	})
 }
 
-// callMessage holds all parts of a call in one object.
+// callMessage has the parts of a call in one allocation: a short call then costs one object instead
+// of three.
 type callMessage struct {
 	call     pb.Call
 	request  pb.InvokeRequest
 	deadline durationpb.Duration
 }
 
+// call decodes a Call.
 func (r *reader) call(b []byte) (*pb.Call, error) {
 	h := &callMessage{}
 	return &h.call, eachField(b, func(field protowire.Number, value, raw []byte) error {
@@ -87,6 +91,7 @@ func (r *reader) call(b []byte) (*pb.Call, error) {
 	})
 }
 
+// request decodes an InvokeRequest into h.
 func (r *reader) request(b []byte, h *callMessage) error {
 	return r.message(b, &h.request, requestPayload, &h.request.Payload, func(field protowire.Number) error {
 		switch field {
@@ -99,8 +104,9 @@ func (r *reader) request(b []byte, h *callMessage) error {
 	})
 }
 
-// message decodes b into m, except for m's payload, the field of number at. It reports each other field of
-// bytes to seen before it is decoded.
+// message decodes b into m, except for the payload: the field with number at, which goes to
+// *payload. It calls seen, if it is not nil, with the number of each other bytes field before that
+// field is decoded; an error of seen ends decoding.
 func (r *reader) message(b []byte, m proto.Message, at protowire.Number, payload *[]byte, seen func(protowire.Number) error) error {
 	from, to := 0, 0
 	err := eachField(b, func(field protowire.Number, value, raw []byte) error {
@@ -122,8 +128,8 @@ func (r *reader) message(b []byte, m proto.Message, at protowire.Number, payload
 	return merge(b[from:], m)
 }
 
-// payload returns a copy, unless the bytes are long and most of their buffer: a part that is kept would keep
-// the rest of the buffer in memory, too.
+// payload returns the bytes of a payload. It aliases b only if the payload is long and most of its
+// frame. Otherwise a caller that keeps the payload would keep the whole frame in memory.
 func (r *reader) payload(b []byte) []byte {
 	switch {
 	case len(b) == 0:
@@ -134,6 +140,8 @@ func (r *reader) payload(b []byte) []byte {
 	return b[:len(b):len(b)]
 }
 
+// merge decodes the fields in b into m, over what m has. Unknown fields are dropped, so that they
+// cannot take memory.
 func merge(b []byte, m proto.Message) error {
 	if len(b) == 0 {
 		return nil
@@ -141,7 +149,7 @@ func merge(b []byte, m proto.Message) error {
 	return proto.UnmarshalOptions{Merge: true, DiscardUnknown: true}.Unmarshal(b, m)
 }
 
-// countVarints counts the numbers of a packed field.
+// countVarints returns how many numbers a packed field has: each ends with a byte below 0x80.
 func countVarints(b []byte) (n int) {
 	for _, c := range b {
 		if c < 0x80 {
@@ -151,6 +159,7 @@ func countVarints(b []byte) (n int) {
 	return n
 }
 
+// exceeds returns errEntries when n is over most.
 func exceeds(n, most int) error {
 	if n > most {
 		return errEntries
@@ -158,8 +167,9 @@ func exceeds(n, most int) error {
 	return nil
 }
 
-// eachField calls each with every field of a message: its number, its value when that is made of bytes, else nil,
-// and the whole field.
+// eachField calls each with every field of an encoded message: its number, its value if it is of
+// bytes (else nil), and the whole encoded field. It returns the first error of each, or an error
+// for malformed input.
 func eachField(b []byte, each func(field protowire.Number, value, raw []byte) error) error {
 	for len(b) > 0 {
 		field, kind, tag := protowire.ConsumeTag(b)

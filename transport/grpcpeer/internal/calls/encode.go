@@ -21,18 +21,25 @@ const (
 // cached uses the sizes that Size has just computed.
 var cached = proto.MarshalOptions{UseCachedSize: true}
 
-// callRoom and answerRoom are the usual sizes of entries without their payloads, in bytes.
+// callRoom and answerRoom are the usual sizes of entries without their payloads, in bytes. They
+// only size the buffer; a larger entry makes it grow.
 const callRoom, answerRoom = 224, 32
 
-// writer encodes a frame. Long payloads become buffers of their own.
+// writer encodes one frame. Short payloads go into the common buffer b; long ones become buffers of
+// their own in out, without a copy.
 type writer struct {
 	out  mem.BufferSlice
 	b    []byte
 	long int
 }
 
-// encode is proto.Marshal without a copy of long payloads. A payload is the last field of its message, so
-// that it ends a buffer.
+// encode returns what proto.Marshal would, as a list of buffers, without copying payloads of at
+// least c.long bytes. Those buffers alias the messages, which must not change until gRPC has sent
+// them.
+//
+// A payload is written as the last field of its message, so that the buffer before it can end
+// there. The order of fields does not matter to a protobuf decoder, and golden_test.go compares the
+// bytes with proto.Marshal's.
 func (c codec) encode(f *pb.Frame) (mem.BufferSlice, error) {
 	w := writer{long: c.long}
 	size := callRoom*(len(f.Calls)+len(f.Sends)) + answerRoom*len(f.Answers) + 10*len(f.Cancels)
@@ -74,7 +81,8 @@ func (c codec) encode(f *pb.Frame) (mem.BufferSlice, error) {
 	return w.out, nil
 }
 
-// inlineSize returns how many bytes of a payload go into the common buffer.
+// inlineSize returns how many bytes of a payload go into the common buffer: all of a short one,
+// none of a long one.
 func (w *writer) inlineSize(payload []byte) int {
 	if len(payload) >= w.long {
 		return 0
@@ -82,6 +90,7 @@ func (w *writer) inlineSize(payload []byte) int {
 	return len(payload)
 }
 
+// call writes a call: its id and then its request.
 func (w *writer) call(c *pb.Call) error {
 	var id []byte
 	var room [16]byte
@@ -95,7 +104,9 @@ func (w *writer) call(c *pb.Call) error {
 	return w.request(frameCalls, c.Request, id)
 }
 
-// request writes a request as a send, or, in a call, behind the call's id.
+// request writes a request: as an entry of sends, or as part of a call whose encoded id is given.
+// The payload is taken out of r while the rest is encoded; r is unchanged when request returns. So
+// r must not be read concurrently.
 func (w *writer) request(field protowire.Number, r *pb.InvokeRequest, id []byte) error {
 	if r == nil {
 		r = &pb.InvokeRequest{}
@@ -112,6 +123,7 @@ func (w *writer) request(field protowire.Number, r *pb.InvokeRequest, id []byte)
 	return w.message(field, size, r, requestPayload, payload)
 }
 
+// answer writes an answer, in the same way as request.
 func (w *writer) answer(a *pb.Answer) error {
 	if a == nil {
 		a = &pb.Answer{}
@@ -122,7 +134,8 @@ func (w *writer) answer(a *pb.Answer) error {
 	return w.message(frameAnswers, proto.Size(a)+payloadSize(answerPayload, payload), a, answerPayload, payload)
 }
 
-// message writes m, whose size was just computed, and the payload that was taken out of it.
+// message writes the tag, the length and the fields of m, and then its payload. size is the encoded
+// size with the payload, as just computed by proto.Size, whose result the encoder reuses.
 func (w *writer) message(field protowire.Number, size int, m proto.Message, at protowire.Number, payload []byte) (err error) {
 	w.entry(field, size)
 	if w.b, err = cached.MarshalAppend(w.b, m); err != nil || len(payload) == 0 {
@@ -138,11 +151,12 @@ func (w *writer) message(field protowire.Number, size int, m proto.Message, at p
 	return nil
 }
 
-// entry writes the tag and the length of a field.
+// entry writes the tag and the length that precede a field of bytes.
 func (w *writer) entry(field protowire.Number, size int) {
 	w.b = protowire.AppendVarint(protowire.AppendTag(w.b, field, protowire.BytesType), uint64(size))
 }
 
+// payloadSize returns the encoded size of a payload field; an empty payload is not encoded.
 func payloadSize(field protowire.Number, payload []byte) int {
 	if len(payload) == 0 {
 		return 0

@@ -32,6 +32,8 @@ type row struct {
 	sent   *status.Status
 }
 
+// table maps the errors of package community to the wire and back. Its codes and reasons are part
+// of the protocol; errors_test.go checks that each row survives the round trip.
 var table = rows(
 	row{err: community.ErrDenied, code: codes.PermissionDenied, reason: "DENIED"},
 	row{err: community.ErrBusy, code: codes.ResourceExhausted, reason: "BUSY"},
@@ -62,6 +64,7 @@ var untyped = map[codes.Code]error{
 	codes.Canceled:          context.Canceled,
 }
 
+// rows prepares the gRPC status of each row, so that a refusal under load allocates little.
 func rows(all ...row) []row {
 	for i := range all {
 		r := &all[i]
@@ -85,7 +88,8 @@ func ToStatus(err error) error {
 	return r.sent.Err()
 }
 
-// rowOf returns the first row whose error err wraps. Errors of no row are the agent's own.
+// rowOf returns the first row whose error err wraps. Any other error came from an agent's code, and
+// becomes ErrAgentFailed: its text may have details that are not meant for other nodes.
 func rowOf(err error) row {
 	for _, r := range table {
 		if errors.Is(err, r.err) {
@@ -95,13 +99,14 @@ func rowOf(err error) row {
 	return rowOf(community.ErrAgentFailed)
 }
 
-// failureTo is ToStatus for an answer on a Link stream.
+// failureTo is ToStatus for an answer on a Link stream, which has a message of its own for
+// failures.
 func failureTo(err error) *pb.Failure {
 	r := rowOf(err)
 	return &pb.Failure{Code: uint32(r.code), Reason: r.reason, Explanation: strings.ToValidUTF8(community.Explanation(err), "")}
 }
 
-// fromFailure is FromStatus for an answer on a Link stream.
+// fromFailure is the inverse of failureTo. A failure with an unknown reason is mapped by its code.
 func fromFailure(f *pb.Failure) error {
 	code := codes.Code(f.GetCode())
 	for _, r := range table {
@@ -112,7 +117,8 @@ func fromFailure(f *pb.Failure) error {
 	return withoutReason(code)
 }
 
-// explained returns the row's status with an explanation for people. It is a detail, apart from the constant text.
+// explained returns the row's status with a text for people. The text is a separate detail, so that
+// a client can match the constant message.
 func explained(r row, why string) *status.Status {
 	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: Domain, Metadata: map[string]string{explanation: why}}
 	if s, err := status.New(r.code, r.err.Error()+": "+why).WithDetails(info); err == nil {
@@ -121,7 +127,8 @@ func explained(r row, why string) *status.Status {
 	return r.sent
 }
 
-// FromStatus returns the error of package community, or of a context, for a status of another node or of gRPC.
+// FromStatus returns the error of package community, or of package context, for a status from
+// another node or from gRPC itself. An error without a status is ErrAgentFailed.
 func FromStatus(err error) error {
 	s, ok := status.FromError(err)
 	if !ok {
@@ -141,6 +148,7 @@ func FromStatus(err error) error {
 	return withoutReason(s.Code())
 }
 
+// withoutReason maps a bare gRPC code, from gRPC itself or from a client in another language.
 func withoutReason(code codes.Code) error {
 	if known, ok := untyped[code]; ok {
 		return known
@@ -148,6 +156,7 @@ func withoutReason(code codes.Code) error {
 	return community.ErrAgentFailed
 }
 
+// explain adds an explanation to err, if there is one.
 func explain(err error, why string) error {
 	if why == "" {
 		return err

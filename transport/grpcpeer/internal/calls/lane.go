@@ -19,7 +19,8 @@ import (
 // their number keeps the node from sending more.
 const maxUnread = 256 << 10
 
-// Link answers the calls of one lane of a connection until the caller ends it.
+// Link serves one lane of a connection until the caller ends the stream or breaks the protocol. The
+// first frame says which lane it is. It returns ErrBusy for a lane that is open already.
 func (s *Server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
 	remote, ok := s.Caller(stream.Context())
 	if !ok {
@@ -53,7 +54,8 @@ func (s *Server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error
 	}
 }
 
-// lane is the serving side of one Link stream.
+// lane is the serving side of one Link stream. One goroutine reads the stream (Link), one writes it
+// (outbox.run), and workers serve calls.
 type lane struct {
 	*Server
 	caller   Caller
@@ -71,7 +73,7 @@ type lane struct {
 	calls map[uint64]*term.Term // under way; guarded by mu
 }
 
-// job is a call to serve.
+// job is one call for a worker.
 type job struct {
 	ctx  *term.Term
 	id   uint64
@@ -82,7 +84,8 @@ type job struct {
 // first, which costs more than the call.
 const maxIdle = 64
 
-// close ends the calls of a lane and returns when they have ended. Nothing is sent on the stream then.
+// close cancels the calls of the lane and returns when they have ended. Nothing is sent on the
+// stream afterwards, as gRPC requires of a handler that returns.
 func (l *lane) close(cancel context.CancelFunc) {
 	cancel()
 	l.terms.End(context.Canceled)
@@ -92,7 +95,8 @@ func (l *lane) close(cancel context.CancelFunc) {
 	l.running.Wait()
 }
 
-// handleFrame begins the calls and sends of a frame, and then cancels. An error ends the lane.
+// handleFrame starts the calls and sends of a frame, and then applies its cancellations. An error
+// ends the lane.
 func (l *lane) handleFrame(ctx context.Context, f *pb.Frame) error {
 	for _, c := range f.GetCalls() {
 		if err := l.begin(ctx, c); err != nil {
@@ -117,6 +121,9 @@ func (l *lane) handleFrame(ctx context.Context, f *pb.Frame) error {
 
 var errDuplicateID = status.Error(codes.InvalidArgument, "two calls under way have one id")
 
+// begin starts one call on an idle worker or a new one. Over Server.MaxCalls it answers ErrBusy;
+// then the reading goroutine itself waits for room in the outbox, so that a node that floods and
+// does not read is not read either. A repeated id ends the lane.
 func (l *lane) begin(ctx context.Context, c *pb.Call) error {
 	id, r := c.GetId(), c.GetRequest()
 	if l.conn.calls.Add(1) > int64(l.MaxCalls) {
@@ -140,7 +147,8 @@ func (l *lane) begin(ctx context.Context, c *pb.Call) error {
 	return nil
 }
 
-// work answers a call, and then others unless enough workers are idle.
+// work is a worker: it serves j and then waits for further calls, unless maxIdle workers wait
+// already.
 func (l *lane) work(j job) {
 	for ok := true; ok; {
 		l.respond(j)
@@ -153,7 +161,8 @@ func (l *lane) work(j job) {
 	}
 }
 
-// register lets a call be cancelled. It returns false when a call of that id is under way.
+// register makes a call cancelable by its id. It returns false when a call with that id is in
+// progress.
 func (l *lane) register(id uint64, call *term.Term) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +173,8 @@ func (l *lane) register(id uint64, call *term.Term) bool {
 	return true
 }
 
-// respond serves one call. The call counts until its answer is on its way.
+// respond serves one call and queues the answer, a long one on the bulk lane. The call counts
+// against MaxCalls until its answer is queued.
 func (l *lane) respond(j job) {
 	i := l.result(j)
 	j.ctx.Close()
@@ -181,6 +191,7 @@ func (l *lane) respond(j job) {
 	l.conn.calls.Add(-1)
 }
 
+// result returns the answer of one call. A panic in the host becomes ErrAgentFailed.
 func (l *lane) result(j job) (i item) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -194,7 +205,8 @@ func (l *lane) result(j job) (i item) {
 	return item{answer: &pb.Answer{Id: j.id, Payload: reply.Data, ContentType: reply.ContentType}, size: overhead + len(reply.Data) + len(reply.ContentType)}
 }
 
-// handleSend hands a send to the host at once, so that sends stay in order, and does not wait for its end.
+// handleSend passes a one-way send to the host in the reading goroutine, which keeps sends in
+// order, and does not wait until it is handled.
 func (l *lane) handleSend(r *pb.InvokeRequest) {
 	member, capability := r.GetMember(), r.GetCapability()
 	over := func(err error) {
@@ -208,7 +220,7 @@ func (l *lane) handleSend(r *pb.InvokeRequest) {
 	}
 }
 
-// deliver gives a send to the host. A host that panics has not taken it.
+// deliver calls Host.ServeTell. If that panics, the send counts as not accepted.
 func (l *lane) deliver(r *pb.InvokeRequest, over func(error)) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -218,12 +230,13 @@ func (l *lane) deliver(r *pb.InvokeRequest, over func(error)) (err error) {
 	return l.Host.ServeTell(l.caller.From(), callFrom(r), over)
 }
 
-// panicked logs a panic and returns the error that the other node gets, which says nothing of it.
+// panicked logs a panic and returns the error for the other node, which says nothing of its cause.
 func (l *lane) panicked(what string, p any) error {
 	l.Logger.Error(what, "method", pb.Peer_Link_FullMethodName, "panic", p, "stack", string(debug.Stack()))
 	return community.ErrAgentFailed
 }
 
+// failed returns an answer item with an error.
 func failed(id uint64, err error) item {
 	f := failureTo(err)
 	return item{answer: &pb.Answer{Id: id, Failure: f}, size: overhead + len(f.GetExplanation())}

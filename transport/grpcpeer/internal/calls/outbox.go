@@ -9,8 +9,12 @@ import (
 	pb "symbio/proto/symbio/v1"
 )
 
-// outbox gathers the items for one Link stream. An item that is alone is sent at once by its caller; otherwise
-// the items that gather while one message is sent go together in the next. No item waits for others.
+// outbox sends the items of one Link stream. An item that is alone is sent at once by the goroutine
+// that put it, which saves a handover between goroutines. Items that arrive while a message is
+// being sent are collected, and go together in the next one. So latency is low when little happens,
+// and the number of messages grows slower than the load.
+//
+// All methods are safe for concurrent use, except run, which has one goroutine.
 type outbox struct {
 	send func(*pb.Frame) error // blocks while the stream is full, fails when it has ended
 
@@ -46,15 +50,17 @@ type item struct {
 // message small, and not so many that the first item waits for the last.
 const maxFrame = 64 << 10
 
+// newOutbox returns an outbox that sends with send, which is never called concurrently. The caller
+// must run run.
 func newOutbox(send func(*pb.Frame) error, room int) *outbox {
 	o := &outbox{send: send, maxWaiting: room}
 	o.work.L, o.space.L = &o.mu, &o.mu
 	return o
 }
 
-// put hands an item to the stream. alone says that nothing else is under way, so that sending it at
-// once delays no other item. An item put after close, or not sent before it, is lost: the caller of close
-// fails the calls.
+// put queues an item, or sends it before it returns if alone says that nothing else is under way.
+// It blocks while maxWaiting bytes wait, if that is set. After close the item is dropped; the
+// caller of close fails the calls that are left.
 func (o *outbox) put(i item, alone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,7 +89,8 @@ func (o *outbox) put(i item, alone bool) {
 	o.transmit(&one)
 }
 
-// tryPut is put without waiting. It returns false when max bytes wait already, or the outbox is closed.
+// tryPut queues an item unless max bytes wait already or the outbox is closed; it reports whether
+// it did. It never blocks.
 func (o *outbox) tryPut(i item, max int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,7 +101,8 @@ func (o *outbox) tryPut(i item, max int) bool {
 	return true
 }
 
-// putNow is put without waiting and without a limit, for items that are few and small.
+// putNow queues an item without a limit and without blocking. It is for items that are few and
+// small, such as receipts.
 func (o *outbox) putNow(i item) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -103,7 +111,7 @@ func (o *outbox) putNow(i item) {
 	}
 }
 
-// append needs o.mu.
+// append adds an item to the queue and wakes run. The caller holds o.mu.
 func (o *outbox) append(i item) {
 	o.queue = append(o.queue, i)
 	o.bytes += i.size
@@ -112,7 +120,8 @@ func (o *outbox) append(i item) {
 	}
 }
 
-// withdraw takes back a call that was not sent yet.
+// withdraw removes a call that was not sent yet, and reports whether it did. The node then never
+// sees the call.
 func (o *outbox) withdraw(id uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -125,7 +134,8 @@ func (o *outbox) withdraw(id uint64) bool {
 	return true
 }
 
-// run sends what gathers, until close.
+// run sends the queued items until close. It is the only goroutine that fills frames of more than
+// one item.
 func (o *outbox) run() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,7 +162,8 @@ func (o *outbox) run() {
 	}
 }
 
-// fillFrame moves as many items into an empty frame as fit. The caller holds o.mu.
+// fillFrame moves items from the queue into f, up to maxFrame bytes but at least one. It returns
+// false when the queue is empty. The caller holds o.mu.
 func (o *outbox) fillFrame(f *pb.Frame) bool {
 	f.Calls, f.Sends, f.Answers, f.Cancels, f.Receipt = f.Calls[:0], f.Sends[:0], f.Answers[:0], f.Cancels[:0], nil
 	n, bytes := 0, 0
@@ -172,8 +183,8 @@ func (o *outbox) fillFrame(f *pb.Frame) bool {
 	return n > 0
 }
 
-// transmit sends a frame. The caller holds o.mu, which is released meanwhile. An error is the end of the stream,
-// whose reader learns why.
+// transmit sends a frame. The caller holds o.mu, which is released while the stream blocks. Its
+// error is ignored: the goroutine that reads the stream gets the same one and ends the connection.
 func (o *outbox) transmit(f *pb.Frame) {
 	o.sending = true
 	o.mu.Unlock()
@@ -185,8 +196,8 @@ func (o *outbox) transmit(f *pb.Frame) {
 	}
 }
 
-// close drops the queue and returns when no send is under way. The stream must have ended, or end without the
-// caller.
+// close drops the queue, wakes everything that waits, and returns when no send is in progress. The
+// stream must have ended, or be about to, because a send in progress is not interrupted.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -199,6 +210,8 @@ func (o *outbox) close() {
 	}
 }
 
+// pack adds an item to a frame. A receipt is made now, so that it has everything that ended until
+// it is sent.
 func pack(f *pb.Frame, i item) {
 	switch {
 	case i.call != nil:

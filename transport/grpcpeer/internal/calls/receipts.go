@@ -11,8 +11,10 @@ const (
 	maxKindLen = 128 // bytes of each name that a receipt repeats
 )
 
-// receipts counts the sends of one lane that have ended, for one receipt at a time. It stays small for a node
-// that sends without end and reads no receipts.
+// receipts collects the ends of one-way sends that came over one lane, and acknowledges them in as
+// few messages as possible: at most one receipt waits at a time, and what ends meanwhile is added
+// to it. So it stays small for a node that sends without end and reads no receipts. It is safe for
+// concurrent use.
 type receipts struct {
 	out *outbox
 
@@ -20,7 +22,8 @@ type receipts struct {
 	now *pb.Receipt // nil when the last one is on its way; guarded by mu
 }
 
-// add counts the end of a send. It does not block: actors call it.
+// add records the end of one send; err is nil when it was handled. It does not block, because
+// actors call it.
 func (r *receipts) add(member, capability string, err error) {
 	r.mu.Lock()
 	first := r.now == nil
@@ -37,7 +40,8 @@ func (r *receipts) add(member, capability string, err error) {
 	}
 }
 
-// note needs r.mu.
+// note counts a failed send under its member, capability and reason. Sends that exceed the limits
+// of a receipt are counted without their names. The caller holds r.mu.
 func (r *receipts) note(member, capability string, f *pb.Failure) {
 	if len(member) > maxKindLen || len(capability) > maxKindLen || len(r.now.Undelivered) >= maxKinds {
 		member, capability = "", ""
@@ -51,7 +55,8 @@ func (r *receipts) note(member, capability string, f *pb.Failure) {
 	r.now.Undelivered = append(r.now.Undelivered, &pb.Undelivered{Member: member, Capability: capability, Failure: f, Count: 1})
 }
 
-// drain returns the receipt when it is sent.
+// drain returns the collected receipt and starts a new one. The outbox calls it when the receipt is
+// about to be sent.
 func (r *receipts) drain() *pb.Receipt {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	pb "symbio/proto/symbio/v1"
 )
 
-// Server answers the calls of other nodes: Invoke, InvokeStream and Link of the service Peer.
+// Server answers the calls of other nodes: the methods Invoke, InvokeStream and Link of the gRPC
+// service Peer. Its fields are set before the first request and constant afterwards.
 type Server struct {
 	pb.UnimplementedPeerServer
 	// Host answers the calls. It is set before the first one.
@@ -31,19 +32,22 @@ type Server struct {
 	Logger      *slog.Logger
 }
 
-// Caller is the proven other end of a connection.
+// Caller is the verified other end of a connection. It is safe for concurrent use.
 type Caller interface {
 	From() community.Peer
 	Connection() *Connection
 }
 
-// Connection is what the Link streams of one connection share. The zero value is ready.
+// Connection is the state that the Link streams of one connection share: which lanes are open, and
+// how many calls are in progress on all of them. The zero value is ready to use. It is safe for
+// concurrent use.
 type Connection struct {
 	calls atomic.Int64 // under way
 	mu    sync.Mutex
 	lanes [lanes]*outbox // open here; guarded by mu
 }
 
+// attach registers the outbox of a lane. It returns false when the lane is open already.
 func (c *Connection) attach(lane int, out *outbox) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,20 +58,22 @@ func (c *Connection) attach(lane int, out *outbox) bool {
 	return true
 }
 
+// detach removes a lane whose stream has ended.
 func (c *Connection) detach(lane int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lanes[lane] = nil
 }
 
-// bulk returns the lane for long answers, nil when the other node has opened none.
+// bulk returns the outbox for long answers; nil when the other node has not opened that lane.
 func (c *Connection) bulk() *outbox {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lanes[bulk]
 }
 
-// Invoke answers one call.
+// Invoke answers one call on a gRPC stream of its own. Nodes use Link; this is for clients in other
+// languages.
 func (s *Server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeReply, error) {
 	remote, ok := s.Caller(ctx)
 	if !ok {
@@ -82,8 +88,9 @@ func (s *Server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeRep
 	return &pb.InvokeReply{Payload: reply.Data, ContentType: reply.ContentType}, nil
 }
 
-// serve has the host answer one call. The host checks the sizes of the request and of the answer, which may have
-// at most maxReply bytes.
+// serve passes one call to the host. The host checks the sizes of the request and of the reply,
+// which may have at most maxReply bytes. serve checks only what the wire needs: that the content
+// type is text and not too long.
 func (s *Server) serve(ctx context.Context, remote Caller, r *pb.InvokeRequest, maxReply int, listen func(community.Update)) (community.Reply, error) {
 	call := callFrom(r)
 	call.Listen, call.MaxReply = listen, maxReply

@@ -16,9 +16,12 @@ import (
 // errNoAnswer is the error of a call that its node ended with success and without an answer.
 var errNoAnswer = community.Explain(community.ErrAgentFailed, "its node ended the call without an answer")
 
-// invokeStream carries a call whose caller listens. The caller's own goroutine reads the stream, so that
-// gRPC's window for it, and in the end the provider, waits for a slow caller. The first answer counts, and
-// the stream is not read beyond it.
+// invokeStream makes a call whose caller wants updates, on a gRPC stream of its own.
+//
+// It reads the stream and calls call.Listen in the caller's goroutine: a slow listener then fills
+// the stream's HTTP/2 window and makes the provider wait, without delaying other calls. It returns
+// at the first reply and ignores what comes after. ErrBusy: Limits.Calls calls with a listener are
+// in flight.
 func (c *Client) invokeStream(ctx context.Context, call community.Call) (community.Reply, error) {
 	select {
 	case c.listening <- struct{}{}:
@@ -49,7 +52,7 @@ func (c *Client) invokeStream(ctx context.Context, call community.Call) (communi
 	return community.Reply{}, notCanceled(FromStatus(err))
 }
 
-// InvokeStream answers one call, and sends its updates meanwhile.
+// InvokeStream answers one call and sends its updates before the reply.
 func (s *Server) InvokeStream(r *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) error {
 	remote, ok := s.Caller(stream.Context())
 	if !ok {
@@ -64,8 +67,9 @@ func (s *Server) InvokeStream(r *pb.InvokeRequest, stream grpc.ServerStreamingSe
 	return stream.Send(&pb.InvokeEvent{Event: &pb.InvokeEvent_Reply{Reply: &pb.InvokeReply{Payload: reply.Data, ContentType: reply.ContentType}}})
 }
 
-// serveStream serves a call and sends its updates. Only a goroutine of its own waits for a caller that does
-// not read: the call itself ends with ctx, and counts no longer.
+// serveStream serves a call and sends its updates from a goroutine of its own. stream.Send blocks
+// while the caller does not read and cannot be canceled; with the extra goroutine the call itself
+// still ends with ctx and frees its place in the community.
 func (s *Server) serveStream(ctx context.Context, remote Caller, r *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) (community.Reply, error) {
 	events := make(chan *pb.InvokeEvent)
 	var sending sync.WaitGroup

@@ -18,10 +18,11 @@ import (
 	"symbio/security/identity"
 )
 
-// Name is the source's name.
+// Name is the name of this source in sightings.
 const Name = "introduced"
 
-// MaxNodes is how many nodes one node introduces.
+// MaxNodes is how many nodes one node introduces at most. In a larger cluster each node introduces
+// its neighbors by id (links), so that every node is still introduced by several.
 const MaxNodes = 256
 
 const (
@@ -37,8 +38,12 @@ const (
 	changeBurst, changeRate = 2 * MaxNodes, 4
 )
 
-// Source is a discovery.Source. An introduction ends when each of its introducers has taken it back, or has been
-// away for 10 minutes, or was removed from the cluster.
+// Source is a discovery.Source of nodes that other nodes introduced and of nodes that called this
+// one.
+//
+// An introduction ends when every introducer has withdrawn it, has been disconnected for lifetime,
+// or was removed from the cluster. All tables are bounded: introducers by maxIntroducers, and each
+// one's nodes, addresses and rate of changes. It is safe for concurrent use.
 type Source struct {
 	self community.NodeID
 	wake chan struct{} // capacity 1: dirty has nodes
@@ -49,7 +54,7 @@ type Source struct {
 	dirty       map[community.NodeID]bool                                  // guarded by mu; nodes to be reported anew
 }
 
-// introducer is a node that has introduced others, or itself.
+// introducer is a node that introduced others, or itself by calling this node.
 type introducer struct {
 	until time.Time // zero = while it is linked
 	rate  *rate.Limiter
@@ -69,7 +74,8 @@ func New(self community.NodeID) *Source {
 // Name returns "introduced".
 func (*Source) Name() string { return Name }
 
-// Run reports the introduced nodes until ctx ends.
+// Run reports the introduced nodes, and their changes, until ctx ends. It may run again after it
+// has returned; it then reports all nodes anew.
 func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error {
 	s.mu.Lock()
 	for id := range s.by {
@@ -102,7 +108,8 @@ func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error
 	}
 }
 
-// changes returns the addresses of the dirty nodes, which are clean then.
+// changes returns the addresses of the nodes that changed since the last call; an empty list means
+// that the node is gone.
 func (s *Source) changes() map[community.NodeID][]netip.AddrPort {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +121,9 @@ func (s *Source) changes() map[community.NodeID][]netip.AddrPort {
 	return out
 }
 
-// addrsOf returns the addresses to dial a node at: first its own word, then the addresses that most introducers
-// name, so that a single liar comes last.
+// addrsOf returns the addresses to dial a node at: those that the node itself gave first, then by
+// the number of introducers that name them, so that the address of a single lying node comes last.
+// The rest of the order is fixed, so that equal inputs give equal results.
 func addrsOf(id community.NodeID, said map[community.NodeID][]netip.AddrPort) []netip.AddrPort {
 	votes := map[netip.AddrPort]int{}
 	var all []netip.AddrPort
@@ -133,7 +141,9 @@ func addrsOf(id community.NodeID, said map[community.NodeID][]netip.AddrPort) []
 	return all[:min(len(all), maxAddrsTogether)]
 }
 
-// AddSelf adds the address at which a node that called this one says that it can be dialled.
+// AddSelf records an address at which node id says it listens. The hint ends lifetime after the
+// node's connection did; linked tells that there is one now. Changes beyond the rate limit of the
+// node are ignored.
 func (s *Source) AddSelf(id community.NodeID, addr netip.AddrPort, linked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +158,9 @@ func (s *Source) AddSelf(id community.NodeID, addr netip.AddrPort, linked bool) 
 	s.notify()
 }
 
-// Add takes the introductions of a linked node, which is at addr. It skips what cannot be an introduction.
+// Add records the introductions that a linked node, connected at addr, sent. Invalid entries are
+// skipped, and those over a limit ignored; neither is an error, because introductions are only
+// hints.
 func (s *Source) Add(from community.NodeID, addr string, said *pb.Introductions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +221,8 @@ func diallable(said []string, local bool) []netip.AddrPort {
 	return out
 }
 
-// introducer returns the record of an introducer, nil when there are too many. The caller holds s.mu.
+// introducer returns the record of node id and makes one if there is room; nil at maxIntroducers.
+// The caller holds s.mu.
 func (s *Source) introducer(id community.NodeID) *introducer {
 	v := s.introducers[id]
 	if v == nil && len(s.introducers) < maxIntroducers {
@@ -219,7 +232,7 @@ func (s *Source) introducer(id community.NodeID) *introducer {
 	return v
 }
 
-// add and remove record and forget one introduction. The caller holds s.mu.
+// add records one introduction and marks the node for Run. The caller holds s.mu.
 func (s *Source) add(from, id community.NodeID, addrs []netip.AddrPort) {
 	if s.by[id] == nil {
 		s.by[id] = map[community.NodeID][]netip.AddrPort{}
@@ -228,6 +241,8 @@ func (s *Source) add(from, id community.NodeID, addrs []netip.AddrPort) {
 	s.dirty[id] = true
 }
 
+// remove deletes one introduction, if from made it, and marks the node for Run. The caller holds
+// s.mu.
 func (s *Source) remove(v *introducer, from, id community.NodeID) {
 	if !v.nodes[id] && from != id {
 		return
@@ -242,7 +257,7 @@ func (s *Source) remove(v *introducer, from, id community.NodeID) {
 	s.dirty[id] = true
 }
 
-// Connected notes that a link to the node has begun.
+// Connected keeps the introductions of node id for as long as it is linked.
 func (s *Source) Connected(id community.NodeID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,8 +266,8 @@ func (s *Source) Connected(id community.NodeID) {
 	}
 }
 
-// Disconnected notes that the link to the node has ended. removed: the introductions of the node, which was
-// removed from the cluster, end at once.
+// Disconnected starts the lifetime of the introductions of node id. If the node was removed from
+// the cluster, they end at once.
 func (s *Source) Disconnected(id community.NodeID, removed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,6 +302,7 @@ func (s *Source) drop(id community.NodeID, v *introducer) {
 	s.notify()
 }
 
+// notify wakes Run. The channel holds one token, which covers any number of changes.
 func (s *Source) notify() {
 	select {
 	case s.wake <- struct{}{}:
