@@ -30,7 +30,7 @@ var notRun = map[string]int{
 //
 // Words of a shell block (sh) say how a test runs it; without one it is run and has to succeed:
 //
-//	node          each line starts a node in a terminal of its own
+//	node          each line starts a node in a terminal of its own; with wait=NAME until node desk sees that capability
 //	background    it is started, and has to succeed before the page ends
 //	live          it is ended by Ctrl-C after its first line of output
 //	answer=TEXT   it is run on a terminal, on which a person answers TEXT
@@ -147,6 +147,11 @@ func (r *reading) follow(b block) {
 			r.up(line)
 		}
 		r.meet()
+		if name, ok := b.words["wait"]; ok {
+			r.eventually("a capability "+name, func() bool {
+				return r.shell("symbio capabilities --node desk "+name).Run() == nil
+			})
+		}
 	case b.lang == "sh" && b.has("background"):
 		cmd := r.shell(b.text)
 		if err := cmd.Start(); err != nil {

@@ -23,16 +23,13 @@ func main() {
 
 // run offers text.count to the other nodes until ctx ends. The zero Config is that of symbio up without a file.
 func run(ctx context.Context, cfg node.Config) error {
-	n, err := node.New(cfg)
-	if err != nil {
-		return err
-	}
-	count := community.Capability{Name: "text.count", Description: "Counts the words of a text"}
-	err = node.Offer(n, count, func(_ context.Context, text string) (int, error) {
-		return len(strings.Fields(text)), nil
+	return node.Run(ctx, cfg, func(ctx context.Context, n *node.Node) error {
+		count := community.Capability{Name: "text.count", Description: "Counts the words of a text"}
+		words := func(_ context.Context, text string) (int, error) { return len(strings.Fields(text)), nil }
+		if err := node.Offer(n, count, words); err != nil {
+			return err
+		}
+		<-ctx.Done() // the node runs until then
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return n.Run(ctx)
 }
