@@ -265,7 +265,7 @@ func (s *agentSkills) prompt() (parts []conversation.Part) {
 const maxCatalogNames = 20
 
 // reportCatalog reports which skills the model sees, and logs those that were shortened or dropped.
-func (s *agentSkills) reportCatalog(r skills.Rendered) {
+func (s *agentSkills) reportCatalog(r skills.CatalogText) {
 	if r.Text == "" {
 		return
 	}

@@ -67,26 +67,27 @@ const maxExplanation = 300 // bytes
 // ErrAgentFailed: what else they say (paths, addresses, a panic) is not for strangers. Transports use
 // it for what came from a peer, too: control characters and what is over 300 bytes are taken out.
 func Explain(why error, message string) error {
-	return &explained{why, visible.Line(message, maxExplanation)}
+	return &explainedError{why, visible.Line(message, maxExplanation)}
 }
 
-type explained struct {
+// explainedError is an error whose message may be told to other nodes; see Explain.
+type explainedError struct {
 	why     error
 	message string
 }
 
-func (e *explained) Error() string {
+func (e *explainedError) Error() string {
 	if e.message == "" {
 		return e.why.Error()
 	}
 	return e.why.Error() + ": " + e.message
 }
 
-func (e *explained) Unwrap() error { return e.why }
+func (e *explainedError) Unwrap() error { return e.why }
 
 // Explanation is the message that err was given by Explain, "" if none.
 func Explanation(err error) string {
-	var e *explained
+	var e *explainedError
 	if errors.As(err, &e) {
 		return e.message
 	}
@@ -103,7 +104,7 @@ func publicError(err error) error {
 		}
 	}
 	if message := Explanation(err); message != "" {
-		return &explained{known, message}
+		return &explainedError{known, message}
 	}
 	return known
 }

@@ -219,7 +219,7 @@ func (s *activeSkills) report(w ActivateRequest, before, now activeSkill, again,
 
 // endGrant removes the rules of a grant that is no longer valid, and reports it. The skill stays active without
 // them.
-func (s *activeSkills) endGrant(m grantEnded) {
+func (s *activeSkills) endGrant(m endGrant) {
 	s.cfg.Report(Event{Kind: EventRefused, Agent: m.agent, Skill: m.grant.label, Why: "what it granted has ended: its SKILL.md was changed or deleted, or the trust in it revoked"})
 	if h := s.agents[m.agent]; h != nil {
 		for id, a := range h.skills {

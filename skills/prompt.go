@@ -50,8 +50,8 @@ func (o PromptOptions) withDefaults() PromptOptions {
 	return o
 }
 
-// Rendered is the catalog as a model sees it.
-type Rendered struct {
+// CatalogText is the catalog of skills as a model reads it in its system prompt.
+type CatalogText struct {
 	Text string // "" when there is nothing to show
 	// Listed are the names of the skills in the text, Shortened those of them with a shortened description, and
 	// Dropped the skills for which there was no room.
@@ -59,7 +59,7 @@ type Rendered struct {
 }
 
 // Truncated reports whether anything was shortened or dropped.
-func (r Rendered) Truncated() bool { return len(r.Shortened)+len(r.Dropped) > 0 }
+func (r CatalogText) Truncated() bool { return len(r.Shortened)+len(r.Dropped) > 0 }
 
 // maxDescription is the limit of the specification. Level lenient reads longer descriptions.
 const maxDescription = 1024
@@ -73,11 +73,11 @@ const minDescription = 60
 // budget, Render shortens the longest descriptions first, then leaves out the last skills, and says so in the
 // text. Text of a skill cannot end the list or hide in it: it is escaped, put on one line, and invisible
 // characters are removed.
-func Render(c Catalog, o PromptOptions) Rendered {
+func Render(c Catalog, o PromptOptions) CatalogText {
 	o = o.withDefaults()
 	shown := c.shown(o)
 	if len(shown) == 0 {
-		return Rendered{}
+		return CatalogText{}
 	}
 	entries := make([]promptEntry, min(len(shown), o.MaxEntries))
 	for i := range entries {
@@ -96,7 +96,7 @@ func Render(c Catalog, o PromptOptions) Rendered {
 		n := sort.Search(len(entries), func(n int) bool { return w.size(entries[:n+1]) > o.MaxBytes })
 		entries = entries[:n]
 	}
-	r := Rendered{}
+	r := CatalogText{}
 	for i, s := range shown {
 		if i >= len(entries) {
 			r.Dropped = append(r.Dropped, s.Name)

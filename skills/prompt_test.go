@@ -158,7 +158,7 @@ func TestPromptInTheOtherFormat(t *testing.T) {
 	if !strings.Contains(got.Text, `truncated="true"`) || !strings.Contains(got.Text, "1 more skills are installed and not listed; find them with skill_search") || xml.Unmarshal([]byte(got.Text), new(struct{})) != nil {
 		t.Errorf("what is missing is not said:\n%s", got.Text)
 	}
-	if d := cmp.Diff(skills.Rendered{Text: got.Text, Listed: []string{"a"}, Dropped: []string{"b"}}, got); d != "" || !got.Truncated() {
+	if d := cmp.Diff(skills.CatalogText{Text: got.Text, Listed: []string{"a"}, Dropped: []string{"b"}}, got); d != "" || !got.Truncated() {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }

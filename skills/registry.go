@@ -183,7 +183,7 @@ func (r *Registry) Granted(agent string) []permission.Granted {
 		return nil
 	}
 	for _, s := range g.endInvalid() {
-		_ = r.ref.Tell(grantEnded{agent, s}) // it has ended without the actor, which only reports it
+		_ = r.ref.Tell(endGrant{agent, s}) // it has ended without the actor, which only reports it
 	}
 	return g.granted()
 }
@@ -242,7 +242,7 @@ type (
 	release           struct{ agent string }
 	listActive        struct{ agent string }
 	listAgentsBySkill struct{}
-	grantEnded        struct {
+	endGrant          struct {
 		agent string
 		grant *grant
 	}
@@ -299,7 +299,7 @@ func (b *behavior) Receive(ctx context.Context, msg any) (any, error) {
 	case release:
 		b.active.release(m.agent)
 		return struct{}{}, nil
-	case grantEnded:
+	case endGrant:
 		b.active.endGrant(m)
 		return struct{}{}, nil
 	case listActive:

@@ -53,7 +53,8 @@ func work() step.Step[[]string, string] {
 	return step.Guardrail(all, guardrail.Deny("invoke_capability"), guardrail.DenyFinal("invoke_capability(disk.*)"))
 }
 
-// survey runs the work twice: with both machines, and after one of them has left.
+// survey runs the work twice: with both machines, and after one of them has left. It waits until
+// both offer the report, because discovery takes a moment.
 func survey(ctx context.Context, nodes map[string]*lan.Node) error {
 	desk := nodes["desk"]
 	for _, name := range []string{"kitchen", "attic"} {
@@ -64,6 +65,7 @@ func survey(ctx context.Context, nodes map[string]*lan.Node) error {
 	if err := desk.Provided(ctx, "text.report", 2); err != nil {
 		return err
 	}
+	// The steps report to the bus, which prints the sum between counting and report.
 	var bus step.EventBus
 	defer bus.Close()
 	bus.On("summed", func(e step.Event) { fmt.Println("event", e.Name, e.Payload) })
@@ -71,6 +73,7 @@ func survey(ctx context.Context, nodes map[string]*lan.Node) error {
 	s := step.With(&bus, step.With(step.NewCluster(desk), work()))
 	texts := []string{"the tide rises", "the tide falls", "the twilight darkens", "the curlew calls"}
 	fmt.Println(s.Run(ctx, texts))
+	// The calls that would have gone to the attic go to the kitchen now.
 	nodes["attic"].Stop()
 	fmt.Println(s.Run(ctx, texts))
 	return nil

@@ -40,6 +40,7 @@ func Run(ctx context.Context, work func(ctx context.Context, nodes map[string]*N
 	if err != nil {
 		return err
 	}
+	// The keys must not stay on the disk.
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	authority, err := identity.OpenLocalAuthority(filepath.Join(dir, "authority"))
 	if err != nil {

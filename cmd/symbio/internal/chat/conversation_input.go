@@ -46,6 +46,7 @@ func (t *conversation) keyboard(ctx context.Context, g *errgroup.Group) (keys <-
 	g.Go(func() error {
 		defer close(typed)
 		from := terminal.KeyReader{In: in}
+		// Next returns at least every readTimeout, so the end of ctx is noticed.
 		for ctx.Err() == nil {
 			found, err := from.Next()
 			if err != nil {
@@ -107,6 +108,7 @@ func (t *conversation) line(ctx context.Context, line string, ok bool) error {
 	t.prompted = false
 	if !ok {
 		t.inputEnded = true
+		// An unreadable input is not the same as its end.
 		if t.input.Err != nil {
 			return fmt.Errorf("reading standard input: %w", t.input.Err)
 		}
@@ -144,6 +146,7 @@ func (t *conversation) submit(ctx context.Context, text string) error {
 	}
 	if t.isInteractive() {
 		name, ok := strings.CutPrefix(text, "/")
+		// A word with a second slash is a path, such as /etc/hosts, and not a command.
 		if word, _, _ := strings.Cut(name, " "); ok && !strings.Contains(word, "/") {
 			return t.command(name)
 		}
@@ -161,7 +164,8 @@ func (t *conversation) submit(ctx context.Context, text string) error {
 	return t.sendMessage(text)
 }
 
-// sendMessage sends the next message, preceded by steering that was not delivered before.
+// sendMessage sends the next message, preceded by steering that was not delivered before. The
+// person sees all of it as one message.
 func (t *conversation) sendMessage(text string) error {
 	if text = strings.TrimSpace(text); text != "" {
 		t.unsent = append(t.unsent, text)
@@ -181,6 +185,7 @@ func (t *conversation) steer(text string) error {
 	return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Steer{Steer: &symbiov1.SteerMessage{Text: text}}})
 }
 
+// send sends a request to the node. io.EOF means that the stream has ended; run reports the reason.
 func (t *conversation) send(r *symbiov1.ConverseRequest) error {
 	err := t.stream.Send(r)
 	if errors.Is(err, io.EOF) {
@@ -204,7 +209,8 @@ func (t *conversation) receipt(e event.Event) error {
 	if i < 0 {
 		return t.view.event(e)
 	}
-	if r.Outcome != "kept" { // else it has an event when it is delivered
+	// A kept text has another event when it is delivered, so it stays in the list.
+	if r.Outcome != "kept" {
 		t.pendingSteering = slices.Delete(t.pendingSteering, i, i+1)
 	}
 	text := visible.TruncateRunes(firstLine(r.Text), 60)

@@ -211,6 +211,7 @@ func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
 	if f.Failed {
 		look, came = styleBad, "failed: "+firstLine(f.Text)
 	}
+	// 4 columns separate the three parts of the row.
 	room := s.screen.Columns() - 1 - terminal.Width(prefix(row)+time) - 4
 	what = terminal.Clip(what, max(room-terminal.Width(came), room/2))
 	s.agentLine(row, look, strings.TrimRight(what+"  "+terminal.Clip(came, room-terminal.Width(what))+"  "+time, " "))

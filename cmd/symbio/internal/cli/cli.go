@@ -16,12 +16,14 @@ import (
 // error, and returns the exit status of the process.
 func Main(ctx context.Context, args []string) int {
 	env := command.NewEnv()
+	// The tour's nodes find their model by this name in their configuration.
 	env.Models = map[string]llm.Model{demo.ModelName: demo.Model()}
 	root := root(env)
 	root.SetArgs(args)
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
+	// The help must be in place before cobra parses the arguments, which may be --help.
 	if err := helpOnDemand(root, args); err != nil {
 		return command.Exit(ctx, env, root, err)
 	}

@@ -123,7 +123,7 @@ func completeAgents(env *command.Env) cobra.CompletionFunc {
 }
 
 // cmdAgentsShow returns the command agents show. With --mcp the MCP servers are started to list
-// their tools, and stopped at the end.
+// their tools, and stopped at the end. Its exit status is 4 if there is no such definition.
 func cmdAgentsShow(env *command.Env) *cobra.Command {
 	var file string
 	var servers bool
@@ -296,6 +296,7 @@ func validateAgents(ctx context.Context, env *command.Env, opts node.Config, arg
 		if err != nil {
 			return err
 		}
+		// Without a catalog, the names of skills in definitions are not checked.
 		catalog = &found
 	}
 	known, err := opts.KnownHere(catalog)

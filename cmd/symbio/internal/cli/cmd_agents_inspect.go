@@ -10,6 +10,9 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
+// cmdAgentsInspect returns the command agents inspect, which prints what the model of a running
+// agent was given in its last request. Sizes are bytes, and tokens are estimated, so they can
+// differ from what a provider counts. The texts are only in the JSON.
 func cmdAgentsInspect(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "inspect AGENT",

@@ -147,9 +147,11 @@ func cmdApprovalsDeny(env *command.Env) *cobra.Command {
 // part of it, so the answer is about the call that was shown or about none.
 func answerApproval(env *command.Env, r *symbiov1.AnswerRequest, allow bool) func(*cobra.Command, []string) error {
 	return env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
+		// The two answers contradict each other about how long they hold.
 		if r.Always && r.Lasting {
 			return command.Usage(errors.New("--always holds while the agent lives, --lasting for good: give only one of them"))
 		}
+		// By is recorded in the node's record of decisions.
 		r.Id, r.Allow, r.By = args[0], allow, "symbio approvals"
 		reply, err := client.Answer(ctx, r)
 		if err != nil {

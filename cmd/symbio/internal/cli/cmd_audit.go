@@ -79,6 +79,7 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 				}
 			}
 			if noted != "" {
+				// A noted hash has no number: it may stand anywhere in the record.
 				points = append(points, audit.Point{Hash: noted})
 			}
 			r, err := audit.Verify(cmd.Context(), dir, nil, points...)
@@ -134,10 +135,12 @@ func cmdAuditShow(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// The zero time is before every entry: without --since all are shown.
 			begin := time.Time{}
 			if since > 0 {
 				begin = time.Now().Add(-since)
 			}
+			// Verify calls the function for each entry in order, as it is read.
 			_, err = audit.Verify(cmd.Context(), dir, func(e audit.Entry) error {
 				if e.Time.Before(begin) || agent != "" && e.Agent != agent && e.Name != agent || verdict != "" && e.Verdict != verdict {
 					return nil

@@ -33,7 +33,8 @@ type capabilityJSON struct {
 	Output json.RawMessage `json:"output"`
 }
 
-// cmdCapabilities returns the command capabilities.
+// cmdCapabilities returns the command capabilities. An unknown NAME gives an empty list, because a
+// node that offers it may appear later.
 func cmdCapabilities(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "capabilities [NAME]",

@@ -8,7 +8,8 @@ import (
 )
 
 // cmdConfig returns the command config, which prints every value of the configuration in force with
-// its origin.
+// its origin. It reads the file that a node started here would read; the configuration of a running
+// node can be older (see symbio reload).
 func cmdConfig(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{

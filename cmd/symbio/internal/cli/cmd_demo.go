@@ -13,7 +13,7 @@ import (
 )
 
 // cmdDemo returns the command demo, the two-minute tour. Events go to standard error as they come,
-// the result to standard output.
+// the result to standard output. With --json both are lines on standard output.
 func cmdDemo(env *command.Env) *cobra.Command {
 	var o demo.Options
 	cmd := &cobra.Command{
@@ -25,6 +25,7 @@ func cmdDemo(env *command.Env) *cobra.Command {
 				return err
 			}
 			if o.Report != "" {
+				// The nodes are processes with other working directories.
 				if o.Report, err = filepath.Abs(o.Report); err != nil {
 					return err
 				}
@@ -32,6 +33,7 @@ func cmdDemo(env *command.Env) *cobra.Command {
 			if o.Self, err = os.Executable(); err != nil {
 				return err
 			}
+			// The view is called by the tour's observer, one event at a time.
 			show := newDemoView(env)
 			o.Show = show.event
 			if !env.JSON {

@@ -12,7 +12,7 @@ import (
 )
 
 // cmdDoctor returns the command doctor, which checks this machine and its nodes. Its exit status is
-// 1 if a check fails; a warning is no failure.
+// 1 if a check fails; a warning is no failure. It changes nothing and works without a node.
 func cmdDoctor(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -45,6 +45,7 @@ func cmdDoctor(env *command.Env) *cobra.Command {
 func newWorld(ctx context.Context, env *command.Env, file string) (*doctor.World, error) {
 	c, _, bad := env.LoadConfig(file)
 	if bad != nil {
+		// The error itself is a finding; see newWorld.
 		c = config.Default()
 	}
 	if env.Node != "" {

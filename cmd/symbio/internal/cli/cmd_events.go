@@ -30,6 +30,7 @@ func cmdEvents(env *command.Env) *cobra.Command {
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
 			req := &symbiov1.EventsRequest{Agent: agent, Types: types}
 			if since > 0 {
+				// The node keeps a bounded number of events; older ones than those are not sent.
 				req.Since = timestamppb.New(time.Now().Add(-since))
 			}
 			stream, err := client.Events(ctx, req)
@@ -53,7 +54,7 @@ func cmdEvents(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// printEvent prints an event as JSON, or as one line for people.
+// printEvent prints an event as JSON, or as one line for people, with the local time.
 func printEvent(env *command.Env, e event.Event) error {
 	if env.JSON {
 		return env.PrintLine(e)

@@ -44,6 +44,7 @@ func withMCP(ctx context.Context, env *command.Env, file string, do func(context
 	for _, note := range m.Notes {
 		env.Notef("note: %s", note)
 	}
+	// Open starts no server; the first use of one does.
 	m.Open()
 	defer m.Close()
 	return do(ctx, m.Manager)
@@ -161,6 +162,7 @@ func cmdMCPTools(env *command.Env) *cobra.Command {
 			return withMCP(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
 				server := append(args, "")[0]
 				tools, err := m.ToolsOf(ctx, server)
+				// An error beside tools is about other servers.
 				if tools == nil && err != nil {
 					return mcpError(err)
 				}
@@ -311,6 +313,7 @@ func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, re
 	}
 	var s *mcp.Server
 	for i := range servers {
+		// A server can be named as in the file or as rules name it.
 		if servers[i].Project && (servers[i].Name == name || mcp.ServerPart(servers[i].Name) == name) {
 			s = &servers[i]
 		}

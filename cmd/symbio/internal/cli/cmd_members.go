@@ -13,7 +13,7 @@ import (
 )
 
 // cmdMembers returns the command members. With --watch it prints the members and then each change
-// until it is interrupted.
+// until it is interrupted. Members of other nodes are what those nodes report.
 func cmdMembers(env *command.Env) *cobra.Command {
 	var req symbiov1.MembersRequest
 	var watch bool
@@ -29,6 +29,7 @@ func cmdMembers(env *command.Env) *cobra.Command {
 				return err
 			}
 			if len(reply.GetMembers()) == 0 && !env.JSON {
+				// Only a person gets the hint: the empty list of JSON says the same.
 				env.Notef("no members match; `symbio spawn general` starts an agent, and other nodes appear by themselves")
 			}
 			return command.PrintList(env, reply.GetMembers(), []string{"ID", "NAME", "NODE", "ACCEPTS", "PROVIDES", "STATE"}, memberRow)

@@ -12,7 +12,8 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// cmdNodes returns the command nodes.
+// cmdNodes returns the command nodes. It lists this node, those that are connected, and those that
+// were seen but cannot be reached, with the reason.
 func cmdNodes(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "nodes",
@@ -28,7 +29,9 @@ func cmdNodes(env *command.Env) *cobra.Command {
 	}
 }
 
-// nodeRow returns the columns of one node; the round-trip time is empty until it is measured.
+// nodeRow returns the columns of one node; the round-trip time is empty until it is measured. WHY
+// is why it is not connected, VIA the node that forwards to it, and SEEN BY the sources of
+// discovery.
 func nodeRow(n *symbiov1.Node) []string {
 	rtt := ""
 	if n.GetRttMs() > 0 {

@@ -89,6 +89,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			}
 			// Preparing a sandbox is slow, and only calls with denied files need one.
 			box := sync.OnceValue(func() *sandbox.Box { return opts.Holds(cmd.Context()) })
+			// Whether the sandbox can hide denied files changes the verdict on a command.
 			call.Kept = func(d *permission.Denied) bool { _, kept := opts.Kept(box(), d); return kept }
 			e := permission.Chain{{Name: "check", Policy: policy}}.Explain(call)
 			if why := cases.Refusal(call); why != "" {
@@ -157,6 +158,7 @@ func policyOf(env *command.Env, config, file string) (permission.Policy, error) 
 	}
 	var c permission.Config
 	dec := yaml.NewDecoder(bytes.NewReader(text))
+	// A misspelled key must not silently leave out a rule.
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return permission.Policy{}, fmt.Errorf("%s: %w", file, err)

@@ -19,6 +19,8 @@ func cmdReload(env *command.Env) *cobra.Command {
 		Use:  "reload",
 		Args: command.NoArgs,
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
+			// Configuration asks for the rules of the configuration file, too; without it the node
+			// reads only the state of its cluster again.
 			reply, err := client.Reload(ctx, &symbiov1.ReloadRequest{Configuration: true})
 			if err != nil {
 				return err

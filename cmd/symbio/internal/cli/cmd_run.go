@@ -87,6 +87,8 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	if f.req.Budget, err = parseBudget(f.budget); err != nil {
 		return command.Usage(err)
 	}
+	// Only an interactive task waits for approvals; in any other they are denied at once, unless
+	// approvals.unattended is set.
 	f.req.Interactive = env.InIsTerminal && !env.JSON
 	dir, err := os.Getwd()
 	if err != nil {
@@ -98,6 +100,7 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	c.Resolve(dir)
 	f.req.Model = string(c.Model)
 	if own := ownNodeFlag(flags); own != "" {
+		// --node names a running node, which has its own configuration.
 		if env.Node != "" {
 			return command.Usage(fmt.Errorf("--%s has no effect on node %s, which is running; leave out --%s, or --node for a node of its own", own, env.Node, own))
 		}
@@ -139,6 +142,7 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	if err := avoidNodeConflicts(env, &opts, f.node); err != nil {
 		return err
 	}
+	// The recorder is part of the node's configuration, so it must be set before node.New.
 	if err := f.record.open(&opts); err != nil {
 		return err
 	}
@@ -156,6 +160,7 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	var g errgroup.Group
 	g.Go(func() error { return n.Run(nodeCtx) })
 	var taskErr error
+	// Ready is closed without a value when the node could not start.
 	if r, ok := <-n.Ready(); ok && started() {
 		env.Node = r.Name
 		taskErr = runOn(work, env, f, signals)
@@ -265,6 +270,7 @@ func parseBudget(text string) (*symbiov1.Budget, error) {
 			b.Tokens = v
 		case "cost":
 			v, err := strconv.ParseFloat(value, 64)
+			// !(v > 0) is true for NaN, too.
 			if err != nil || !(v > 0) || math.IsInf(v, 0) {
 				return nil, fmt.Errorf("--budget cost: want a number over zero, such as 0.5, not %q", value)
 			}

@@ -16,7 +16,9 @@ import (
 // on a slow model.
 const defaultTimeout = 5 * time.Minute
 
-// cmdSend returns the command send, which sends a perception to a member and prints the reply.
+// cmdSend returns the command send, which sends a perception to a member and prints the reply. Its
+// exit status is 4 if there is no such member, and 5 if it cannot be reached or does not answer in
+// time.
 func cmdSend(env *command.Env) *cobra.Command {
 	var timeout time.Duration
 	var noReply bool
@@ -34,6 +36,7 @@ func cmdSend(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// The node has accepted the perception; that it cannot be delivered later is an event.
 			if noReply {
 				return nil
 			}

@@ -11,7 +11,8 @@ import (
 )
 
 // cmdServeReports returns the hidden command serve-reports, the MCP server that node b of the tour
-// starts.
+// starts. It ends with its standard input, and an interrupt is no error: that is how the node stops
+// it.
 func cmdServeReports(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:    "serve-reports",

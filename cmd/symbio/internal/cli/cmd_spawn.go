@@ -10,12 +10,15 @@ import (
 )
 
 // cmdSpawn returns the command spawn, which starts an agent on the node of the current directory.
+// The agent lives until it is terminated or the node ends. Its exit status is 4 if there is no such
+// definition.
 func cmdSpawn(env *command.Env) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:  "spawn AGENT",
 		Args: command.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// The agent works in the node's directory, so the node must be that of this directory.
 			client, conn, err := env.DialWorkspace(cmd.Context())
 			if err != nil {
 				return err

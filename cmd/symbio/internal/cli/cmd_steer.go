@@ -22,6 +22,7 @@ func cmdSteer(env *command.Env) *cobra.Command {
 		Use:  "steer MEMBER TEXT",
 		Args: command.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// The text is read before the node is dialled: standard input can take its time.
 			text, err := env.Text("text", args[1:])
 			if err != nil {
 				return err
@@ -31,6 +32,8 @@ func cmdSteer(env *command.Env) *cobra.Command {
 				return err
 			}
 			defer conn.Close()
+			// The timeout is the node's to keep, because only the node can withdraw the text when
+			// it is over.
 			reply, err := client.Steer(cmd.Context(), &symbiov1.SteerRequest{Member: args[0], Text: text, Timeout: durationpb.New(timeout)})
 			if err != nil {
 				return err

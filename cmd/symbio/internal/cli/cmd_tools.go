@@ -177,6 +177,8 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 		return command.NotFound(err)
 	}
 	refused := false
+	// The decision about the call is an event of the agent, not a part of the result. Report runs
+	// in the goroutine of the call.
 	o.Report = func(e agent.Event) {
 		switch e.Type {
 		case agent.EventDecision:
@@ -195,6 +197,8 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 		return err
 	}
 	switch names := has.Tools.Names(); {
+	// Names are checked before the call so that a typo has exit status 4 and lists the tools there
+	// are.
 	case !slices.Contains(names, call.Name):
 		return command.NotFound(fmt.Errorf("an agent of %s has no tool %q; there are %s", d.Name, terminal.Printable(call.Name), strings.Join(names, ", ")))
 	case !o.Free(call.Name):
@@ -236,6 +240,7 @@ func approver(env *command.Env) func(context.Context, agent.ApprovalRequest) too
 		if err != nil {
 			return tool.Answer{Why: "It cannot be shown."}
 		}
+		// An error means that the command was interrupted, which counts as a no.
 		yes, _ := ask(ctx, fmt.Sprintf("This call of %s needs a yes:\n%s\n  %s\nAllow it?", visible.Escape(d.Tool), command.CallText(args), visible.Escape(d.Verdict.Why)))
 		return tool.Answer{Allow: yes, By: "terminal"}
 	}

@@ -91,7 +91,8 @@ func openLog(env *command.Env, f nodeFlags, to *node.Config, conversation bool) 
 	return file, err
 }
 
-// cmdUp returns the command up, which runs a node until the command is interrupted.
+// cmdUp returns the command up, which runs a node until the command is interrupted. Its exit status
+// is 0 after SIGINT or SIGTERM, and 1 if the node fails.
 func cmdUp(env *command.Env) *cobra.Command {
 	var flags nodeFlags
 	cmd := &cobra.Command{

@@ -15,7 +15,7 @@ func cmdVersion(env *command.Env) *cobra.Command {
 	}
 }
 
-// printVersion prints what this build knows of itself.
+// printVersion prints what this build knows of itself, for people one value on each line.
 func printVersion(env *command.Env) error {
 	v := command.Version()
 	if env.JSON {

@@ -16,7 +16,8 @@ import (
 )
 
 // demoView shows the events of the tour's nodes, one line each, with how much of the survey is
-// done. With --json it prints the events. It is called by one goroutine at a time.
+// done. With --json it prints the events. It is called by one goroutine at a time; the observer's
+// lock orders the calls of both nodes.
 type demoView struct {
 	env *command.Env
 	// begin is the time of the first event.
@@ -60,6 +61,7 @@ func newDemoView(a *command.Env) *demoView {
 // event shows one event.
 func (t *demoView) event(e event.Event) {
 	if t.env.JSON {
+		// After the first error of writing there is no reader any more; the tour goes on.
 		if t.err == nil {
 			t.err = t.env.PrintLine(e)
 		}
@@ -84,6 +86,7 @@ func (t *demoView) layOut(head, line string) string {
 	switch {
 	case t.columns == 0:
 		return head + visible.TruncateRunes(line, 200)
+	// A narrow terminal wraps by itself.
 	case room < 30:
 		return head + line
 	case !isHighlight(line):

@@ -163,6 +163,7 @@ func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, 
 			flag = " --name " + name
 		}
 		if file != "" {
+			// The file is quoted for a shell.
 			flag += " --config '" + strings.ReplaceAll(file, "'", `'\''`) + "'"
 		}
 		if !env.JSON {
@@ -175,11 +176,13 @@ func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, 
 		return err
 	}
 	defer conn.Close()
+	// The connection survives the restart: gRPC dials the socket again.
 	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
 	look := time.NewTicker(restartPollInterval)
 	defer look.Stop()
 	for {
+		// While the node restarts, the call fails; it is repeated until it reports the cluster.
 		s, err := symbiov1.NewControlClient(conn).Status(ctx, &symbiov1.StatusRequest{})
 		if err == nil && s.GetAuthority() == cluster {
 			if !env.JSON {
@@ -365,6 +368,8 @@ func cmdClusterRemove(env *command.Env) *cobra.Command {
 			}
 			if env.JSON {
 				n := clusterinfo.NodeOf(r, clusterinfo.Removed)
+				// The record still says that the node holds the authority, but a removed node
+				// cannot use it here.
 				n.Authority = false
 				err = env.PrintJSON(n)
 			} else {
@@ -384,7 +389,8 @@ var errHolderRemoved = errors.New("the removed node holds the authority's key, w
 	"if the key may be in wrong hands, create a new cluster")
 
 // cmdClusterPromote returns the command cluster promote, which sends the authority's key to a
-// connected node. The running node does that, over its encrypted connection.
+// connected node. The running node does that, over its encrypted connection, because the key must
+// not pass through another process.
 func cmdClusterPromote(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "promote NODE",
@@ -419,7 +425,7 @@ func cmdClusterPromote(env *command.Env) *cobra.Command {
 }
 
 // cmdClusterLeave returns the command cluster leave, for a node that is not running. The old key
-// and certificate are kept beside the new ones.
+// and certificate are kept beside the new ones. The cluster is not told: it may be out of reach.
 func cmdClusterLeave(env *command.Env, file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:  "leave",

@@ -39,6 +39,7 @@ func Join(env *command.Env) *cobra.Command {
 			if err != nil {
 				return command.Usage(err)
 			}
+			// A name without a port would be dialled at port 0.
 			if _, port, err := net.SplitHostPort(args[1]); err != nil || port == "" {
 				return command.Usage(fmt.Errorf("ADDRESS %q: want HOST:PORT, such as 192.168.1.10:7946", args[1]))
 			}
@@ -46,6 +47,8 @@ func Join(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// For scripts that run at each start of a machine: a second join would need a second
+			// token.
 			if i := state.Node(name).Belongs(token); ifNeeded && i != nil {
 				env.Notef("node %s (%s) is a member of cluster %s already", name, i.ID(), i.Authority())
 				return nil
@@ -74,6 +77,7 @@ func Join(env *command.Env) *cobra.Command {
 // joinStatus gives the error of a join its exit status: denied if the cluster refused, unavailable
 // if it did not answer.
 func joinStatus(err error) error {
+	// The other side answered; trying again with the same token cannot work.
 	for _, refusal := range []error{
 		identity.ErrTokenUsed, identity.ErrTokenExpired, identity.ErrTokenUnknown, identity.ErrRemoved, identity.ErrWrongCluster,
 	} {

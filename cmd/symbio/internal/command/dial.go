@@ -69,6 +69,7 @@ func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClien
 	if err != nil {
 		return nil, nil, err
 	}
+	// running is kept whole, because the errors below tell no node from no node here.
 	found := slices.DeleteFunc(slices.Clone(running), func(name string) bool { return !fits(name) })
 	switch {
 	case len(running) == 0:

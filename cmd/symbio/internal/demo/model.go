@@ -131,6 +131,7 @@ func (c *conversation) survey(dir, report string) turn {
 	switch {
 	case c.turns == 0:
 		return turn{Text: "I look at what there is.", Calls: []llm.ToolCall{listAll}}
+	// The first Glob was refused: a rule asks about it, and the scripted user says no.
 	case c.turns == 1 && c.last[0].IsError:
 		// What the skill grants is allowed from now on, and what a rule denies is not.
 		return turn{Text: "There is a skill for this, which may look around. I take it.", Calls: []llm.ToolCall{

@@ -81,7 +81,7 @@ func listShared(ctx context.Context, env *command.Env, on string) error {
 }
 
 // fetchSkill fetches one skill and stores it under the hash of all its files. With hash it is
-// stored only if that is its hash.
+// stored only if that is its hash. Fetching the same skill again changes nothing.
 func fetchSkill(ctx context.Context, env *command.Env, on, name, hash string) error {
 	client, conn, err := env.Dial()
 	if err != nil {
@@ -93,6 +93,7 @@ func fetchSkill(ctx context.Context, env *command.Env, on, name, hash string) er
 		return err
 	}
 	var from symbiov1.CallReply
+	// Fetch checks the hash, the format and the limits before anything is written.
 	pack, err := share.Fetch(ctx, peerCall(env, client, on, &from), name, hash)
 	if err != nil {
 		return err
@@ -130,6 +131,7 @@ func listFetched(env *command.Env) error {
 	for _, o := range all {
 		one := fetchedJSON{o, trust.Proposal}
 		skill, _, hash, err := skills.LoadFull(keeper.Store.Dir(o.Hash, o.Name), format.Policy{})
+		// The scope decides how trust is looked up; LoadFull cannot know it.
 		skill.Scope = skills.ScopePeer
 		if err == nil {
 			one.Trust, err = keeper.State(skill, hash)
@@ -158,6 +160,7 @@ func removeFetched(ctx context.Context, env *command.Env, hash string) error {
 		}
 		return err
 	}
+	// Trust in a hash that is gone would hold again if the same skill were fetched later.
 	records, err := keeper.Book.Records()
 	for _, r := range records {
 		if r.Tree == hash {

@@ -159,6 +159,8 @@ func listSkills(ctx context.Context, env *command.Env, q skillQuery) (all skillL
 	}
 	if !offline {
 		all, err = nodeSkills(ctx, env, q.reload)
+		// Without a node the disk is scanned, which is a reload in itself, except if --reload asked
+		// for a node.
 		if q.reload || !errors.Is(err, command.ErrNoNode) && !errors.Is(err, command.ErrOtherWorkspace) {
 			return all, err
 		}
@@ -249,6 +251,7 @@ func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 	if err != nil {
 		return h, err
 	}
+	// The configuration stays that of this directory; only the workspace is another one.
 	there := opts
 	if dir != "" && opts.Settings.Skills.Enabled {
 		if there.Settings.Workspace, err = existingDir(dir); err != nil {

@@ -55,8 +55,11 @@ func cmdSkillsSearch(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// searchSkills prints the best matches of a query, as the tool skill_search would find them.
+// searchSkills prints the best matches of a query, as the tool skill_search would find them, and
+// returns an error with exit status 4 if there is none. With --json the empty list is printed, too.
 func searchSkills(env *command.Env, all skillList, q skills.Query) error {
+	// The search runs on the list that the node sent, so that it finds what `symbio skills list`
+	// shows.
 	byPath := map[string]*symbiov1.Skill{}
 	var catalog skills.Catalog
 	for _, s := range all.GetSkills() {
@@ -94,7 +97,7 @@ func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 }
 
 // cmdSkillsPrompt returns the command skills prompt, which prints what a system prompt would say of
-// skills.
+// skills. Its exit status is 4 if a name is unknown.
 func cmdSkillsPrompt(env *command.Env) *cobra.Command {
 	var file, form, dir string
 	cmd := &cobra.Command{
@@ -123,6 +126,7 @@ func skillPrompt(ctx context.Context, env *command.Env, file, dir, form string, 
 	if form != "" && form != string(skills.AvailableSkills) && form != string(skills.SkillsContext) {
 		return nil, command.Usage(fmt.Errorf("--format %q is neither %s nor %s", form, skills.AvailableSkills, skills.SkillsContext))
 	}
+	// A path is relative to this directory, not to that of the node.
 	for i := range names {
 		names[i] = skillArg(names[i])
 	}
@@ -151,7 +155,8 @@ func printPrompt(env *command.Env, r *symbiov1.SkillPromptReply) error {
 		env.Notef("note: %s", strings.TrimSuffix(note, "\n"))
 	}
 	if env.JSON {
-		r.Notes = nil // they are on standard error
+		// The notes are on standard error already.
+		r.Notes = nil
 		return env.PrintJSON(r)
 	}
 	if r.GetText() == "" {

@@ -144,6 +144,7 @@ func (s *skillSwitch) set(arg string, on bool) error {
 // reportSwitched makes the running nodes take the change up and prints the new states. A skill that
 // stays off is an error that says why.
 func reportSwitched(ctx context.Context, env *command.Env, file string, wanted map[string]bool) error {
+	// The nodes scan before the list is read, so that it shows their new state.
 	nodes := rescan(ctx, env)
 	all, err := listSkills(ctx, env, skillQuery{file: file})
 	if err != nil {
@@ -228,6 +229,7 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 	if err != nil {
 		return err
 	}
+	// Leaving the list with Escape changes nothing.
 	if !keep || p.Changed() == 0 {
 		return env.Printf("Nothing changed.\n")
 	}

@@ -71,9 +71,11 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 	if p.BadBook != nil {
 		env.Notef("note: %s", p.BadBook.Error())
 	}
+	// The skill has changed since the script's author looked at it, or it is another one.
 	if hash != "" && hash != p.HashToTrust() {
 		return command.Denied(fmt.Errorf("the SHA-256 of %s is %s, not %s: it is not trusted\nLook at it with: symbio skills trust %s --json", terminal.Printable(p.Name), p.HashToTrust(), terminal.Printable(hash), terminal.Printable(arg)))
 	}
+	// A script that asks with --json gets the hash to pass in the next call.
 	if hash == "" && env.JSON {
 		return env.PrintJSON(p)
 	}
@@ -104,6 +106,7 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 // and whether it may grant rules.
 func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (rules []string, yes bool, err error) {
 	if scripted {
+		// A fetched skill is trusted for use first; its rules are granted only on request.
 		if p.Scope != skills.ScopePeer || grants {
 			rules = p.Grants
 		}
@@ -177,6 +180,7 @@ func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 	book := state.Skills().Book
 	records, listErr := book.Records()
 	path := skillArg(arg)
+	// The argument may be the path of the SKILL.md, of its directory, or a name.
 	named := []string{arg, path, strings.TrimSuffix(path, string(filepath.Separator)+"SKILL.md")}
 	var gone []trustedJSON
 	for _, r := range records {
@@ -210,6 +214,7 @@ func rescan(ctx context.Context, env *command.Env) (done []string) {
 	}
 	names, err := state.Running()
 	for _, name := range names {
+		// One node that fails must not keep the others from the change.
 		conn, dialErr := state.Node(name).Dial()
 		if dialErr != nil {
 			err = errors.Join(err, dialErr)

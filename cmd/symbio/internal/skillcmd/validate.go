@@ -51,6 +51,8 @@ func cmdSkillsValidate(env *command.Env) *cobra.Command {
 
 // validateSkills checks all skills in dirs and prints each verdict as it is reached.
 func validateSkills(ctx context.Context, env *command.Env, dirs []string, level format.Level) error {
+	// All arguments are checked before the first verdict, so that a typo does not end a long run in
+	// the middle.
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err != nil {
 			return command.NotFound(err)
@@ -63,6 +65,7 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 			env.Notef("%s: checked with %s", dir, outer)
 			continue
 		}
+		// The error is about the walk itself; what is wrong with a skill is in its verdict.
 		if err := skills.ValidateTree(ctx, dir, policy, c.report); err != nil {
 			c.clear()
 			return fmt.Errorf("after %s: %w", c.counted(), err)
@@ -119,6 +122,7 @@ func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
 		if j == i || err != nil {
 			continue
 		}
+		// IsLocal is false for a path that leaves the directory.
 		rel, err := filepath.Rel(real, inner)
 		if err == nil && filepath.IsLocal(rel) && (rel != "." || j < i) {
 			return d, true
