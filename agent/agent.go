@@ -35,9 +35,9 @@ type Agent struct {
 
 	// Only Receive, and the calls that it waits for, use the fields below. They need no lock because the community calls
 	// Receive for one task at a time.
-	from     string // the node that sent the task; "" = this node
-	textTurn int    // the last turn of this task in which the model wrote text; 0 = none
-	turns    int    // number of turns of the last task
+	callingNode string // the node that sent the task; "" = this node
+	textTurn    int    // the last turn of this task in which the model wrote text; 0 = none
+	turns       int    // number of turns of the last task
 }
 
 // newAgent returns the agent of an instance: a set of guarded tools, a team, and a new conversation. It runs at the spawn
@@ -46,19 +46,19 @@ func newAgent(i *instance) *Agent {
 	a := &Agent{instance: i, skills: newAgentSkills(i), borrower: i.newBorrower()}
 	a.team = a.newTeam()
 	a.set = tool.NewSet(tool.SetConfig{
-		Guard:    guard{i.permissions},
-		Agent:    string(i.self.ID),
-		Dir:      i.factory.cfg.Dir,
-		Decided:  i.recordDecision,
-		Ask:      i.askAboutCalls(),
-		ReadDirs: a.skills.dirs,
-		Within:   i.permissions.guardrails,
-		Hold:     i.permissions.constrainSandbox,
-		Show:     i.permissions.keepsTool,
-		Called: func(c llm.ToolCall) {
+		Guard:      guard{i.permissions},
+		Agent:      string(i.self.ID),
+		Dir:        i.factory.cfg.Dir,
+		OnDecision: i.recordDecision,
+		Ask:        i.askAboutCalls(),
+		ReadDirs:   a.skills.dirs,
+		Within:     i.permissions.guardrails,
+		Constrain:  i.permissions.constrainSandbox,
+		Show:       i.permissions.keepsTool,
+		OnCall: func(c llm.ToolCall) {
 			i.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
 		},
-		Answered: func(r llm.ToolResult) {
+		OnResult: func(r llm.ToolResult) {
 			i.report(Event{Type: EventResult, Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError})
 		},
 		Middleware:  i.factory.cfg.Middleware.Tool,
@@ -99,7 +99,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	i := a.instance
 	ctx, done := i.startTask(ctx, s)
 	defer done()
-	ctx = tool.Handed(ctx) // the caller's guardrails stay in force: this agent's own must not lift them
+	ctx = tool.HandOver(ctx) // the caller's guardrails stay in force: this agent's own must not lift them
 	ctx = peer.WithRequester(ctx, append(slices.Clip(s.Requester), i.address))
 	ctx = peer.WithBehalf(ctx, i.permissions.encodeConstraints)
 	i.permissions.setRequesters(s.Requester, constraints)
@@ -130,7 +130,7 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal) (s
 	if len(s.Requester) == 0 {
 		task += a.skills.activateMentioned(ctx, task)
 	}
-	a.from, a.textTurn = callingNode(s), 0
+	a.callingNode, a.textTurn = callingNode(s), 0
 	reply, err := a.conversation.Send(ctx, task)
 	a.turns = reply.Turns
 	return reply.Text, err

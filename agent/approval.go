@@ -15,9 +15,9 @@ type ApprovalRequest struct {
 	tool.Decision
 	Name string // the agent's name
 	// For names the agents and nodes that the agent acts for, the nearest first.
-	For []string
+	OnBehalfOf []string
 	// Lasting are the rules that would allow this call from now on without asking; empty if no exact rule would.
-	Lasting []permission.Granted
+	LastingRules []permission.Granted
 }
 
 // askAboutCalls returns the function that asks a person about a tool call; nil if there is no person to ask (Order.Ask),
@@ -29,7 +29,7 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 	p := i.permissions
 	return func(ctx context.Context, d tool.Decision) tool.Answer {
 		call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.factory.cfg.Dir, Within: d.Within}
-		answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, For: p.onBehalfOf(), Lasting: p.lastingRules(call, d.Verdict.Plan)})
+		answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, OnBehalfOf: p.onBehalfOf(), LastingRules: p.lastingRules(call, d.Verdict.Plan)})
 		if p.policy().NoMemory {
 			answer.Always = false
 		}

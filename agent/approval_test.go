@@ -53,10 +53,10 @@ func TestWhatAPersonAllowsFromNowOnHoldsForAgentsThatComeLater(t *testing.T) {
 		ask := permission.Policy{Default: permission.Ask}
 		a.does(a.spawn(a.order(ask, definition.Definition{})), "waited")
 		a.does(a.spawn(a.order(ask, definition.Definition{})), "waited")
-		if len(a.asked) != 2 || len(a.asked[1].Lasting) != 1 {
+		if len(a.asked) != 2 || len(a.asked[1].LastingRules) != 1 {
 			t.Fatalf("asked %d times, at last with %+v", len(a.asked), a.asked)
 		}
-		a.granted = a.asked[1].Lasting
+		a.granted = a.asked[1].LastingRules
 		a.does(a.spawn(a.order(ask, definition.Definition{})), "waited")
 		if len(a.asked) != 2 {
 			t.Error("asked about what is allowed from now on")
@@ -75,7 +75,7 @@ func TestWhatWouldBeAskedAgainIsNotOfferedToLast(t *testing.T) {
 		careful.Permissions.Preset = "none"
 		a.does(a.spawn(a.order(permission.Policy{Default: permission.Ask}, careful)), "waited")
 		a.does(a.spawn(a.order(permission.Policy{Default: permission.Allow}, careful)), "waited")
-		if len(a.asked) != 2 || len(a.asked[0].Lasting)+len(a.asked[1].Lasting) != 0 {
+		if len(a.asked) != 2 || len(a.asked[0].LastingRules)+len(a.asked[1].LastingRules) != 0 {
 			t.Errorf("a definition that asks each time: %+v", a.asked)
 		}
 	})
@@ -96,7 +96,7 @@ func TestWhoIsAskedSeesForWhomOfOtherNodes(t *testing.T) {
 			if _, err := a.community.Send(t.Context(), m.ID, community.Signal{Perception: "task", Data: []byte("go"), Requester: tt.requester}); err != nil {
 				t.Fatal(err)
 			}
-			if len(a.asked) != 1 || !slices.Equal(a.asked[0].For, tt.want) {
+			if len(a.asked) != 1 || !slices.Equal(a.asked[0].OnBehalfOf, tt.want) {
 				t.Errorf("for %v: asked %+v, want %v", tt.requester, a.asked, tt.want)
 			}
 		}

@@ -30,8 +30,8 @@ import (
 // runs is a tool that runs nothing, and says what a command would be held to.
 func runs(name string) tool.Tool {
 	return tool.New(tool.Spec{Name: name}, func(ctx context.Context, _ struct{}) tool.Result {
-		held := tool.Held(ctx, sandbox.Policy{Network: sandbox.NetworkFull, Subprocess: true, Env: []string{"A"}})
-		text, err := json.Marshal(map[string]any{"network": held.Network.String(), "fork": held.Subprocess, "env": held.Env, "narrowed": tool.Narrowed(ctx)})
+		held := tool.Constrain(ctx, sandbox.Policy{Network: sandbox.NetworkFull, Subprocess: true, Env: []string{"A"}})
+		text, err := json.Marshal(map[string]any{"network": held.Network.String(), "fork": held.Subprocess, "env": held.Env, "narrowed": tool.IsConstrained(ctx)})
 		if err != nil {
 			return tool.Result{Text: err.Error(), IsError: true}
 		}
@@ -71,7 +71,7 @@ func calling() llm.Model {
 
 func defined(t *testing.T, lines ...string) definition.Definition {
 	t.Helper()
-	d, problems := definition.Known{}.Parse([]byte("---\nname: a\ndescription: d\n" + strings.Join(lines, "\n") + "\n---\ntext\n"))
+	d, problems := definition.Loader{}.Parse([]byte("---\nname: a\ndescription: d\n" + strings.Join(lines, "\n") + "\n---\ntext\n"))
 	for _, p := range problems {
 		t.Fatal(p.Error())
 	}
@@ -296,7 +296,7 @@ func TestADefinitionNarrowsManyCallsAtOnce(t *testing.T) {
 		together := tool.New(tool.Spec{Name: "go"}, func(ctx context.Context, _ struct{}) tool.Result {
 			there.Done()
 			there.Wait()
-			if p := tool.Held(ctx, wide); p.Network != sandbox.NetworkNone || p.Subprocess || !slices.Equal(p.Env, wide.Env) {
+			if p := tool.Constrain(ctx, wide); p.Network != sandbox.NetworkNone || p.Subprocess || !slices.Equal(p.Env, wide.Env) {
 				return tool.Result{Text: "held to too much or too little", IsError: true}
 			}
 			return tool.Result{Text: "held"}

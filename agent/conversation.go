@@ -24,7 +24,7 @@ func (a *Agent) newConversation() *conversation.Conversation {
 		},
 		Watch:    a.watch,
 		ForTools: i.task.forTools,
-		Lost:     a.skills.messagesLost,
+		OnLost:   a.skills.messagesLost,
 	})
 }
 
@@ -32,7 +32,7 @@ func (a *Agent) newConversation() *conversation.Conversation {
 // runs in the goroutine of Receive.
 func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 	switch e.Kind {
-	case conversation.Heard:
+	case conversation.Received:
 		a.onChunk(ctx, e.Turn, e.Chunk)
 	case conversation.Answered:
 		usage := e.Usage

@@ -11,7 +11,7 @@ import (
 // updateDynamicTools replaces the agent's dynamic tools with what Config.More returns now. It does not call that
 // function, which may block, if the definition names no MCP tool.
 func (a *Agent) updateDynamicTools(ctx context.Context) {
-	more := a.instance.factory.cfg.More
+	more := a.instance.factory.cfg.DynamicTools
 	if more == nil || !a.instance.def.MayHave(definition.MCPPrefix) {
 		return
 	}

@@ -39,7 +39,7 @@ func TestToolsThatComeAndGoAreThereFromTheNextTurn(t *testing.T) {
 		factory := agent.NewFactory(agent.Config{
 			Community: h.community, Dir: "/work",
 			Model: func(context.Context, string) (llm.Model, error) { return model, nil },
-			More: func(context.Context) []tool.Tool {
+			DynamicTools: func(context.Context) []tool.Tool {
 				turn++
 				if turn == 1 {
 					return []tool.Tool{named("mcp__a__b"), named("mcp__x__y"), named("replicate_agent")}

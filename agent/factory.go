@@ -38,7 +38,7 @@ type Config struct {
 	Tools []tool.Tool
 	// More returns the tools that change while agents run, such as those of MCP servers. It is called before each
 	// turn of a model and may block until servers that are starting have listed their tools. Default: none.
-	More func(ctx context.Context) []tool.Tool
+	DynamicTools func(ctx context.Context) []tool.Tool
 	// Middleware is put around the stages of each agent's turns. Default: none.
 	Middleware Middleware
 	// SearchAbove is tool.SetConfig.SearchAbove: with more tools than that, models search for them.

@@ -401,7 +401,7 @@ func TestALeaseEndsWithWhatItIsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := general()
-				cfg.Life = 10 * time.Minute
+				cfg.MaxLifetime = 10 * time.Minute
 				l := newLAN(t, helper(hang), cfg)
 				parent, said := lease(t, l)
 				tt.end(l, parent, l.b.here()[0])
@@ -428,7 +428,7 @@ func TestALeaseEndsWithWhatItIsFor(t *testing.T) {
 func TestALeaseEndsWithTheBorrowersNodeWhateverBecomesOfTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := general()
-		cfg.Life = 10 * time.Minute
+		cfg.MaxLifetime = 10 * time.Minute
 		l := newLAN(t, helper(hang), cfg)
 		c, err := l.b.lender.Capability()
 		if err := errors.Join(err, l.b.community.Withdraw(lending.Capability)); err != nil {

@@ -27,12 +27,12 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 		o.Definition, o.LifetimeBudget = lease.Definition, true
 		i := f.newInstance(o)
 		i.account, i.lease = lease.Account, lease
-		i.permissions.lender, i.permissions.keep = lease.Constraints, lease.Tools
+		i.permissions.lender, i.permissions.keptTools = lease.Constraints, lease.Tools
 		if _, err = constraintsOf(i.def, nil, f.cfg.Dir); err != nil {
 			f.cfg.Logger.Warn("the definition of a lent agent", "agent", i.def.Name, "err", err)
 			return community.Member{}, community.Explain(community.ErrUnavailable, "its definition cannot be kept there now")
 		}
-		return f.begin(ctx, lease.Name, i.withModel(model), community.WithMaxCall(lease.Life))
+		return f.begin(ctx, lease.Name, i.withModel(model), community.WithMaxCall(lease.MaxLifetime))
 	}
 }
 

@@ -32,7 +32,7 @@ func (a *Agent) system(ctx context.Context) ([]conversation.Part, error) {
 		if err := a.skills.reattach(ctx); err != nil {
 			return nil, err
 		}
-		return append(a.identity(a.from), a.skills.prompt()...), nil
+		return append(a.identity(a.callingNode), a.skills.prompt()...), nil
 	}
 	for _, m := range slices.Backward(a.instance.factory.cfg.Middleware.Context) {
 		inner := next

@@ -15,14 +15,14 @@ import (
 // task it works on. They last from the spawn to the end of the agent, over restarts. They are safe for concurrent use: all
 // fields but requesters are constant once the agent runs.
 type permissions struct {
-	factory *Factory
-	self    community.Member // set by instance.setSelf
-	lineage []*permissions   // those of the parents on this node, outermost first; the agent's own are last
-	lender  permission.Chain // the borrower's constraints, if the agent is lent to another node
-	policy  func() permission.Policy
-	memory  *permission.Memory
-	keep    []string              // the tools that the parent left to it; nil = all
-	own     definitionConstraints // those of the definition, set before the agent starts
+	factory   *Factory
+	self      community.Member // set by instance.setSelf
+	lineage   []*permissions   // those of the parents on this node, outermost first; the agent's own are last
+	lender    permission.Chain // the borrower's constraints, if the agent is lent to another node
+	policy    func() permission.Policy
+	memory    *permission.Memory
+	keptTools []string              // the tools that the parent left to it; nil = all
+	own       definitionConstraints // those of the definition, set before the agent starts
 
 	mu         sync.Mutex
 	requesters requesters // of the running task; guarded by mu
@@ -38,7 +38,7 @@ func newPermissions(f *Factory, policy func() permission.Policy) *permissions {
 // newChild returns the permissions of a sub-agent, which may use the tools in keep; nil = all tools.
 func (p *permissions) newChild(keep []string) *permissions {
 	child := newPermissions(p.factory, p.policy)
-	child.keep, child.lineage = keep, append(slices.Clip(p.lineage), child)
+	child.keptTools, child.lineage = keep, append(slices.Clip(p.lineage), child)
 	return child
 }
 
@@ -53,8 +53,8 @@ func (p *permissions) links(more []permission.Granted) permission.Chain {
 		if policy := agent.own.policy; policy != nil {
 			chain = append(chain, permission.Link{Name: agent.self.Name + "'s definition", Policy: *policy})
 		}
-		if agent.keep != nil {
-			chain = append(chain, permission.Link{Name: agent.self.Name + "'s parent", Policy: keepOnly(agent.keep)})
+		if agent.keptTools != nil {
+			chain = append(chain, permission.Link{Name: agent.self.Name + "'s parent", Policy: keepOnly(agent.keptTools)})
 		}
 	}
 	return chain
@@ -87,7 +87,7 @@ func (p *permissions) chain(more ...permission.Granted) permission.Chain {
 // keepsTool reports whether the agent's parent left it a tool. An agent that keeps replicate_agent keeps the tools for
 // sub-agents, too.
 func (p *permissions) keepsTool(tool string) bool {
-	return p.keep == nil || slices.Contains(p.keep, tool) || team.IsOwnTool(tool) && slices.Contains(p.keep, replicate.Name)
+	return p.keptTools == nil || slices.Contains(p.keptTools, tool) || team.IsOwnTool(tool) && slices.Contains(p.keptTools, replicate.Name)
 }
 
 // lastingRules returns the rules that would allow a call from now on; none if no exact rule would. It tries them on the

@@ -18,7 +18,7 @@ import (
 func TestAnOutlookIsWhatAnAgentWouldHave(t *testing.T) {
 	f := agent.NewFactory(agent.Config{
 		Tools: []tool.Tool{named("Read"), named("Bash")}, Dir: t.TempDir(),
-		More: func(context.Context) []tool.Tool { return []tool.Tool{named("mcp__a__b"), named("mcp__c__d")} },
+		DynamicTools: func(context.Context) []tool.Tool { return []tool.Tool{named("mcp__a__b"), named("mcp__c__d")} },
 	})
 	d := defined(t, "tools: [Bash, mcp__a__*, find_members]", "permissions: {deny: [Bash]}", "guardrail: {ask: [find_members]}", "budget: {agents: 2}")
 	got, err := f.Preview(t.Context(), agent.Order{Definition: d, Policy: everything, Limits: budget.Limits{Depth: 1}})

@@ -41,10 +41,10 @@ type agentSkills struct {
 	preloaded   string          // the texts of the definition's skills
 	preloadedID map[string]bool // their ids
 
-	epoch      int    // counts how often the conversation lost messages that may have had a skill's text
-	took       bool   // a skill was activated in this task
-	attached   int    // the epoch for which reattached was built
-	reattached string // the texts of skills that the conversation lost
+	epoch       int    // counts how often the conversation lost messages that may have had a skill's text
+	takenInTask bool   // a skill was activated in this task
+	attached    int    // the epoch for which reattached was built
+	reattached  string // the texts of skills that the conversation lost
 
 	snapshot *skills.Snapshot // the snapshot that catalog was built from; nil = none yet
 	catalog  string           // for the system prompt
@@ -98,14 +98,14 @@ func (s *agentSkills) tools() []tool.Tool {
 	return skill.Tools(skill.Config{
 		Registry: s.registry, Agent: s.id(), Names: use.Tools, Shown: shown,
 		DefaultLimit: use.DefaultLimit, MaxLimit: use.MaxLimit,
-		Epoch: func() int { return s.epoch },
-		Took:  s.onTaken,
+		Epoch:       func() int { return s.epoch },
+		OnActivated: s.onTaken,
 	})
 }
 
 // onTaken records and reports that the agent activated a skill in this task.
 func (s *agentSkills) onTaken(name string) {
-	s.took = true
+	s.takenInTask = true
 	s.instance.report(Event{Type: EventSkill, Text: name})
 }
 
@@ -163,7 +163,7 @@ func (s *agentSkills) prepare(ctx context.Context) error {
 	if err := s.registry.EndTurn(ctx, s.id()); err != nil {
 		return fmt.Errorf("the skills of the last task: %w", err)
 	}
-	s.took = false
+	s.takenInTask = false
 	s.refresh(ctx, s.registry.Refresh)
 	s.preload(ctx)
 	return s.reattach(ctx)
@@ -203,7 +203,7 @@ func (s *agentSkills) reattach(ctx context.Context) error {
 
 // messagesLost records that compaction removed messages: of earlier tasks, or only of this one.
 func (s *agentSkills) messagesLost(earlier bool) {
-	if earlier || s.took { // else no skill's text is lost
+	if earlier || s.takenInTask { // else no skill's text is lost
 		s.epoch++
 	}
 }

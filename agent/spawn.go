@@ -85,7 +85,7 @@ func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance
 func (a *Agent) keepFor(definition string) []string {
 	i := a.instance
 	if i.def.Tools == nil || definition == "" || definition == i.def.Name {
-		return i.permissions.keep
+		return i.permissions.keptTools
 	}
 	return slices.DeleteFunc(a.set.Names(), func(name string) bool { return !i.permissions.keepsTool(name) })
 }
@@ -102,7 +102,7 @@ func (a *Agent) newTeam() *team.Team {
 		},
 		Deadline: func() (time.Time, error) {
 			if t := i.task.currentBudget(); t != nil {
-				return t.Until(), i.account.TimeExceeded()
+				return t.SummaryDue(), i.account.TimeExceeded()
 			}
 			return time.Now().Add(i.account.Wall()), i.account.TimeExceeded()
 		},

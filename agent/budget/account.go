@@ -29,13 +29,13 @@ type Account struct {
 	wall         time.Duration  // constant
 	timeExceeded *ExceededError // the error of a task that takes longer; constant
 	generation   int            // 0 is the first agent's; constant
-	below        int            // how many generations of descendants it may have; constant
+	depthLeft    int            // how many generations of descendants it may have; constant
 	share        Limits         // the share that was requested; constant
 	remote       bool           // its agent runs on another node; constant
 
-	own      [kinds]bool  // the kinds of which it has a share; constant; all for an account without a parent
+	hasShare [kinds]bool  // the kinds of which it has a share; constant; all for an account without a parent
 	limit    amounts      // the shares
-	most     amounts      // for kinds without a share: the most that it may draw; 0 = no limit; constant
+	upper    amounts      // for kinds without a share: the most that it may draw; 0 = no limit; constant
 	taken    amounts      // taken from its share, or through it from the share above
 	reserved amounts      // the part of taken that is reserved for calls in flight
 	spent    amounts      // the part of taken that is spent for good
@@ -52,11 +52,11 @@ type Account struct {
 func New(l Limits) *Account {
 	l = l.WithDefaults()
 	a := &Account{
-		ledger: &ledger{}, wall: max(l.Wall, 0), below: max(l.Depth, 0), share: l,
-		limit: l.amounts(), spawns: &spawnWindow{most: max(l.SpawnsPerMinute, 0)}, openedAt: time.Now(),
+		ledger: &ledger{}, wall: max(l.Wall, 0), depthLeft: max(l.Depth, 0), share: l,
+		limit: l.amounts(), spawns: &spawnWindow{limit: max(l.SpawnsPerMinute, 0)}, openedAt: time.Now(),
 	}
 	for k := range kinds {
-		a.own[k] = true
+		a.hasShare[k] = true
 		a.limit[k] = max(a.limit[k], 0)
 	}
 	if l.Cost == 0 {
@@ -76,16 +76,16 @@ func (a *Account) Open(upper, share Limits, remote bool) (*Account, error) {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	child := &Account{
-		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, below: a.below - 1, share: share, remote: remote, most: upper.amounts(), openedAt: time.Now(),
+		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, depthLeft: a.depthLeft - 1, share: share, remote: remote, upper: upper.amounts(), openedAt: time.Now(),
 	}
 	if share.Wall != 0 {
 		child.wall = min(a.wall, max(share.Wall, 0))
 	}
 	child.timeExceeded = newTimeExceeded(child.wall)
 	if share.Depth != 0 {
-		child.below = min(child.below, max(share.Depth, 0))
+		child.depthLeft = min(child.depthLeft, max(share.Depth, 0))
 	}
-	if a.below <= 0 {
+	if a.depthLeft <= 0 {
 		return nil, fmt.Errorf("%w: agents may be nested %d deep", ErrExceeded, a.generation)
 	}
 	if err := child.allocate(); err != nil {
@@ -135,13 +135,13 @@ func (a *Account) allocate() error {
 		case want[k] == 0:
 			continue
 		}
-		if a.most[k] != 0 {
-			want[k] = min(want[k], a.most[k])
+		if a.upper[k] != 0 {
+			want[k] = min(want[k], a.upper[k])
 		}
 		if want[k] > free[k] {
 			return fmt.Errorf("%w: no share of %s, because only %s are left", ErrExceeded, k.words(want[k]), k.words(max(free[k], 0)))
 		}
-		a.own[k], a.limit[k] = true, max(want[k], 0)
+		a.hasShare[k], a.limit[k] = true, max(want[k], 0)
 	}
 	if a.remote && (a.limit[calls] < 1 || a.limit[tokens] < 1) {
 		return fmt.Errorf("%w: nothing is left to share", ErrExceeded)
@@ -149,7 +149,7 @@ func (a *Account) allocate() error {
 	if err := a.allocateSpawnRate(); err != nil {
 		return err
 	}
-	for k, own := range a.own {
+	for k, own := range a.hasShare {
 		if own {
 			a.parent.adjust(kind(k), a.limit[k])
 		}
@@ -168,7 +168,7 @@ func (a *Account) allocateSpawnRate() error {
 			continue
 		}
 		if p.spawns.remaining(now) < 1 {
-			return fmt.Errorf("%w: %d sub-agents a minute", ErrExceeded, p.spawns.most)
+			return fmt.Errorf("%w: %d sub-agents a minute", ErrExceeded, p.spawns.limit)
 		}
 		room = min(room, p.spawns.remaining(now)-1) // spawns of the last minute count in addition to those that the other node may make
 	}
@@ -177,13 +177,13 @@ func (a *Account) allocateSpawnRate() error {
 		if a.share.SpawnsPerMinute == 0 {
 			most = room / 2
 		}
-		a.spawns = &spawnWindow{most: most}
+		a.spawns = &spawnWindow{limit: most}
 	}
 	for p := a.parent; p != nil; p = p.parent {
 		if p.spawns != nil {
 			p.spawns.record(now, 1)
 			if a.remote {
-				p.spawns.lent += a.spawns.most
+				p.spawns.lent += a.spawns.limit
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func (a *Account) allocateSpawnRate() error {
 
 // pool returns the account whose share of a kind this account draws on.
 func (a *Account) pool(k kind) *Account {
-	for !a.own[k] {
+	for !a.hasShare[k] {
 		a = a.parent
 	}
 	return a
@@ -210,8 +210,8 @@ func (a *Account) free() (left amounts) {
 func (a *Account) binding(k kind) (by *Account, limit, left int64) {
 	left = unlimited
 	for p := a; ; p = p.parent {
-		most := p.most[k]
-		if p.own[k] {
+		most := p.upper[k]
+		if p.hasShare[k] {
 			most = p.limit[k]
 		} else if most == 0 {
 			continue
@@ -219,7 +219,7 @@ func (a *Account) binding(k kind) (by *Account, limit, left int64) {
 		if rest := max(most, 0) - p.taken[k]; by == nil || rest < left {
 			by, limit, left = p, max(most, 0), rest
 		}
-		if p.own[k] {
+		if p.hasShare[k] {
 			return by, limit, left
 		}
 	}
@@ -230,7 +230,7 @@ func (a *Account) binding(k kind) (by *Account, limit, left int64) {
 func (a *Account) each(k kind, f func(*Account)) {
 	for p := a; p != nil; p = p.parent {
 		f(p)
-		if p.own[k] && !p.closed {
+		if p.hasShare[k] && !p.closed {
 			return
 		}
 	}
@@ -249,7 +249,7 @@ func (a *Account) Close() {
 	}
 	a.closed = true
 	a.parent.adjust(places, -1)
-	for k, own := range a.own {
+	for k, own := range a.hasShare {
 		if k := kind(k); own {
 			a.parent.each(k, func(p *Account) {
 				p.taken[k] -= a.limit[k] - a.taken[k]
@@ -265,8 +265,8 @@ func (a *Account) Close() {
 		now := time.Now()
 		for p := a.parent; p != nil; p = p.parent {
 			if p.spawns != nil {
-				p.spawns.lent -= a.spawns.most
-				p.spawns.record(now, min(a.spawns.most, a.spawned)) // the times of its spawns are not known, so they count as made now
+				p.spawns.lent -= a.spawns.limit
+				p.spawns.record(now, min(a.spawns.limit, a.spawned)) // the times of its spawns are not known, so they count as made now
 			}
 		}
 	}
@@ -284,21 +284,21 @@ func (a *Account) Reopen() error {
 	if a.parent.closed {
 		return community.ErrStopped
 	}
-	for k, own := range a.own {
+	for k, own := range a.hasShare {
 		if own {
 			a.limit[k], a.taken[k], a.spent[k] = a.limit[k]-a.spent[k], a.taken[k]-a.spent[k], 0
 		}
 	}
 	free := a.parent.free()
 	free[places]--
-	for k, own := range a.own {
+	for k, own := range a.hasShare {
 		if own && a.limit[k] > free[k] || free[places] < 0 {
 			return fmt.Errorf("%w: its share was given to other agents while it was stopped", ErrExceeded)
 		}
 	}
 	a.closed = false
 	a.parent.adjust(places, 1)
-	for k, own := range a.own {
+	for k, own := range a.hasShare {
 		if k := kind(k); own {
 			a.parent.adjust(k, a.limit[k]-a.taken[k])
 			a.parent.each(k, func(p *Account) { p.reserved[k] -= a.reserved[k] })
@@ -375,9 +375,9 @@ func (k kind) words(n int64) string {
 
 // spawnWindow limits the spawns in any minute. It keeps their times: a token bucket would allow twice as many in one minute.
 type spawnWindow struct {
-	most int
-	lent int         // the part of the limit that remote accounts have
-	at   []time.Time // times of spawns, the oldest first
+	limit int
+	lent  int         // the part of the limit that remote accounts have
+	at    []time.Time // times of spawns, the oldest first
 }
 
 // remaining returns how many spawns are allowed now. It forgets those that are older than a minute.
@@ -387,7 +387,7 @@ func (w *spawnWindow) remaining(now time.Time) int {
 		old++
 	}
 	w.at = w.at[old:]
-	return w.most - w.lent - len(w.at)
+	return w.limit - w.lent - len(w.at)
 }
 
 // record adds n spawns.

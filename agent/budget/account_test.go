@@ -95,7 +95,7 @@ func (b *books) step() {
 		b.root.Renew()
 		b.spent = amounts{}
 		for _, share := range b.open { // what was spent of a share stays so until that is given back
-			for k, own := range share.own {
+			for k, own := range share.hasShare {
 				if own && share != b.root {
 					b.spent[k] += share.spent[k]
 				}
@@ -138,7 +138,7 @@ func (b *books) call(a *Account) {
 	case t != nil && b.ended[p]:
 		b.t.Fatal("a call after the last words")
 	case t != nil:
-		b.ended[p] = t.last != ""
+		b.ended[p] = t.summary != ""
 		b.inFlight = append(b.inFlight, t)
 	case err != nil && !errors.Is(err, ErrExceeded):
 		b.t.Fatalf("calling: %v, want ErrExceeded", err)
@@ -170,9 +170,9 @@ func (b *books) settle() {
 	u := llm.Usage{Input: b.between(0, t.size/3, "in"), Output: b.between(0, most, "out")}
 	cost, _ := b.model.CostOf(u)
 	u.Cost = &cost
-	if t.task.account.closed && t.task.account.own[calls] {
+	if t.task.account.closed && t.task.account.hasShare[calls] {
 	}
-	t.usage, t.asked = &u, true
+	t.usage, t.started = &u, true
 	t.settle(b.model)
 	b.spent[tokens] += int64(u.Input + u.Output)
 	b.spent[nanos] += nano(cost)
@@ -264,7 +264,7 @@ func (b *books) check() {
 	free := amounts{places: int64(len(b.open) - 1)}
 	for k := range kinds {
 		for _, a := range b.open {
-			if a.own[k] {
+			if a.hasShare[k] {
 				if left := a.limit[k] - a.taken[k]; left < 0 {
 					b.t.Fatalf("%s too many are taken of %s", k.words(-left), k.words(a.limit[k]))
 				} else {
@@ -273,7 +273,7 @@ func (b *books) check() {
 			}
 		}
 		for _, p := range b.purses {
-			free[k] += p.kept[k]
+			free[k] += p.summaryReserve[k]
 		}
 		for _, t := range b.inFlight {
 			free[k] += t.reserved[k]
@@ -290,7 +290,7 @@ func (b *books) check() {
 	}
 	for _, a := range b.open {
 		for k := range kinds {
-			if most := max(a.most[k], 0); a.most[k] != 0 && (a.taken[k] > most || a.spent[k] > most) {
+			if most := max(a.upper[k], 0); a.upper[k] != 0 && (a.taken[k] > most || a.spent[k] > most) {
 				b.t.Fatalf("%s are taken by one that may take %s", k.words(a.taken[k]), k.words(most))
 			}
 		}
@@ -299,8 +299,8 @@ func (b *books) check() {
 		b.t.Fatalf("%d agents live, of %d", live, b.limits.Agents)
 	}
 	for _, a := range b.open {
-		if a.generation > b.limits.Depth || a.generation+a.below > b.limits.Depth {
-			b.t.Fatalf("generation %d, and %d below it, of %d", a.generation, a.below, b.limits.Depth)
+		if a.generation > b.limits.Depth || a.generation+a.depthLeft > b.limits.Depth {
+			b.t.Fatalf("generation %d, and %d below it, of %d", a.generation, a.depthLeft, b.limits.Depth)
 		}
 	}
 	now, recent := time.Now(), 0

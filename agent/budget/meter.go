@@ -50,28 +50,28 @@ const (
 // Task pays for the model calls of one task from an account. From the first call on it reserves enough for a summary, so that
 // the summary never exceeds the limit. It is safe for concurrent use.
 type Task struct {
-	account *Account
-	until   time.Time // when the model has to sum up
-	stop    func()    // ends the context of the task's tools; set by the task's goroutine, before it calls any tool
+	account    *Account
+	summaryDue time.Time // when the model has to sum up
+	stop       func()    // ends the context of the task's tools; set by the task's goroutine, before it calls any tool
 
 	// Guarded by the ledger's mu.
-	kept    amounts
-	perByte float64 // tokens per byte, as the model counted them so far; at least 1/3
-	over    string  // the limit that was reached; "" = none
+	summaryReserve amounts
+	perByte        float64 // tokens per byte, as the model counted them so far; at least 1/3
+	exceeded       string  // the limit that was reached; "" = none
 }
 
 // NewTask returns a task that begins now and ends at end. The caller must close it.
 func NewTask(a *Account, now, end time.Time) *Task {
-	return &Task{account: a, stop: func() {}, until: end.Add(-min(maxSummaryTime, end.Sub(now)/10)), perByte: 1. / 3}
+	return &Task{account: a, stop: func() {}, summaryDue: end.Add(-min(maxSummaryTime, end.Sub(now)/10)), perByte: 1. / 3}
 }
 
-// Until returns when the model has to sum up: a little before the end of the task's time.
-func (p *Task) Until() time.Time { return p.until }
+// SummaryDue returns when the model has to sum up: a little before the end of the task's time.
+func (p *Task) SummaryDue() time.Time { return p.summaryDue }
 
 // ForTools returns the context of the task's tools. It ends when the summary is due. It must be called once, by the task's
 // goroutine, before any tool runs.
 func (p *Task) ForTools(ctx context.Context) context.Context {
-	ctx, p.stop = context.WithDeadlineCause(ctx, p.until, p.account.timeExceeded)
+	ctx, p.stop = context.WithDeadlineCause(ctx, p.summaryDue, p.account.timeExceeded)
 	return ctx
 }
 
@@ -79,7 +79,7 @@ func (p *Task) ForTools(ctx context.Context) context.Context {
 // with text, the model's last answer, as its summary.
 func (p *Task) Outcome(text string, err error) error {
 	p.account.ledger.mu.Lock()
-	over := p.over
+	over := p.exceeded
 	p.account.ledger.mu.Unlock()
 	var known *ExceededError
 	switch {
@@ -97,18 +97,18 @@ func (p *Task) Close() {
 	l := p.account.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.keep(amounts{})
+	p.setSummaryReserve(amounts{})
 	l.broadcast()
 }
 
-// keep replaces what is reserved for the summary. The caller must hold the ledger's mu.
-func (p *Task) keep(n amounts) {
+// setSummaryReserve replaces what is reserved for the summary. The caller must hold the ledger's mu.
+func (p *Task) setSummaryReserve(n amounts) {
 	for k := range kinds {
-		if d := n[k] - p.kept[k]; d != 0 {
+		if d := n[k] - p.summaryReserve[k]; d != 0 {
 			p.account.adjust(k, d)
 		}
 	}
-	p.kept = n
+	p.summaryReserve = n
 }
 
 // Meter returns a model whose calls are paid by the task that runs when they are made. Calls without a task fail: otherwise a
@@ -130,11 +130,11 @@ type reservation struct {
 	reserved amounts
 	size     int    // of the request, in bytes
 	output   int    // the longest answer that is paid for, in tokens; 0 = no limit
-	last     string // the limit that makes this the last turn; "" = it is not the last turn
+	summary  string // the limit that makes this the last turn; "" = it is not the last turn
 
-	asked bool // the model has begun to answer
-	wrote int  // bytes
-	usage *llm.Usage
+	started bool // the model has begun to answer
+	written int  // bytes
+	usage   *llm.Usage
 }
 
 // Stream waits until the most that the call may use can be reserved, then asks the model. At a limit it asks for a summary
@@ -154,7 +154,7 @@ func (m metered) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk,
 		}
 		defer t.settle(m.Model)
 		m.Model.Stream(ctx, t.shape(r))(func(c llm.Chunk, err error) bool {
-			t.asked = t.asked || err == nil && c.Retry == nil || ctx.Err() != nil
+			t.started = t.started || err == nil && c.Retry == nil || ctx.Err() != nil
 			return yield(t.receive(c), err)
 		})
 	}
@@ -163,14 +163,14 @@ func (m metered) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk,
 // receive counts a chunk of the answer. In the last turn it drops tool calls, which the request did not offer, and reports a
 // cut summary as a complete one, because no longer one can be paid for.
 func (t *reservation) receive(c llm.Chunk) llm.Chunk {
-	if t.last != "" {
+	if t.summary != "" {
 		if c.Call = nil; c.Stop == llm.StopTools || c.Stop == llm.StopLength {
 			c.Stop = llm.StopEnd
 		}
 	}
-	t.wrote += len(c.Text) + len(c.Thought)
+	t.written += len(c.Text) + len(c.Thought)
 	if c.Call != nil {
-		t.wrote += len(c.Call.Args)
+		t.written += len(c.Call.Args)
 	}
 	if c.Usage != nil {
 		t.usage = c.Usage
@@ -202,24 +202,24 @@ func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{},
 	l := p.account.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.over != "" {
-		return nil, nil, &ExceededError{Limit: p.over}
+	if p.exceeded != "" {
+		return nil, nil, &ExceededError{Limit: p.exceeded}
 	}
 	if !priced(m) && p.account.pool(nanos).limit[nanos] < unlimitedFrom {
-		p.over = "what " + m.Name() + " costs is not known, and there is a limit to it; write its price under prices in the configuration"
-		return nil, nil, &ExceededError{Limit: p.over}
+		p.exceeded = "what " + m.Name() + " costs is not known, and there is a limit to it; write its price under prices in the configuration"
+		return nil, nil, &ExceededError{Limit: p.exceeded}
 	}
 	if p.account.closed {
-		p.over = "the agent has ended"
-		return nil, nil, &ExceededError{Limit: p.over}
+		p.exceeded = "the agent has ended"
+		return nil, nil, &ExceededError{Limit: p.exceeded}
 	}
 	have := p.account.free()
 	for k := range kinds {
-		have[k] += p.kept[k]
+		have[k] += p.summaryReserve[k]
 	}
-	in := p.count(body + tools)
+	in := p.estimateTokens(body + tools)
 	short := nanos
-	if time.Now().Before(p.until) {
+	if time.Now().Before(p.summaryDue) {
 		ample := min(maxAnswer, affordable(m, have, in)/8)
 		for _, out := range []int64{max(ample, minAnswer), minAnswer} {
 			need, last := needs(m, in, out), needs(m, in+out+growth, maxSummary)
@@ -235,24 +235,24 @@ func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{},
 		if by, _, _ := p.account.binding(short); by.reserved[short] > 0 {
 			return nil, l.wait(), nil
 		}
-		p.over = p.account.limitOf(short)
+		p.exceeded = p.account.limitOf(short)
 	} else {
-		p.over = p.account.timeExceeded.Limit
+		p.exceeded = p.account.timeExceeded.Limit
 	}
-	in = p.count(body)
+	in = p.estimateTokens(body)
 	out := min(maxSummary, affordable(m, have, in))
 	need := needs(m, in, out)
 	if out < minSummary || firstShortage(have, need) != kinds {
-		return nil, nil, &ExceededError{Limit: p.over}
+		return nil, nil, &ExceededError{Limit: p.exceeded}
 	}
-	t := &reservation{task: p, reserved: need, size: body, output: int(out), last: p.over}
+	t := &reservation{task: p, reserved: need, size: body, output: int(out), summary: p.exceeded}
 	p.pay(t, amounts{})
 	return t, nil, nil
 }
 
 // pay reserves what a call may use, and what the summary needs after it. The caller must hold the ledger's mu.
 func (p *Task) pay(t *reservation, kept amounts) {
-	p.keep(kept)
+	p.setSummaryReserve(kept)
 	for k, n := range t.reserved {
 		if n != 0 {
 			p.account.each(kind(k), func(a *Account) { a.taken[k] += n; a.reserved[k] += n })
@@ -282,8 +282,8 @@ func (t *reservation) settle(m llm.Model) {
 		if u.Input > 0 && t.size > 0 {
 			p.perByte = max(p.perByte, float64(u.Input)/float64(t.size))
 		}
-	case t.asked:
-		estimate := llm.Usage{Input: t.size / 4, Output: t.wrote / 4}
+	case t.started:
+		estimate := llm.Usage{Input: t.size / 4, Output: t.written / 4}
 		spent[tokens] = int64(estimate.Input + estimate.Output)
 		if cost, ok := llm.CostOf(m, estimate); ok {
 			spent[nanos] = nano(cost)
@@ -298,9 +298,9 @@ func (t *reservation) shape(r llm.Request) llm.Request {
 	if t.output > 0 && (r.MaxTokens == 0 || r.MaxTokens > t.output) {
 		r.MaxTokens = t.output
 	}
-	if t.last != "" {
+	if t.summary != "" {
 		r.Tools, r.Thinking = nil, 0
-		r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], llm.Message{Role: llm.User, Text: summaryPrompt(t.last)})
+		r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], llm.Message{Role: llm.User, Text: summaryPrompt(t.summary)})
 	}
 	return r
 }
@@ -311,8 +311,8 @@ func summaryPrompt(limit string) string {
 		"Say in a few sentences what is done, what the result is so far, and what is missing.]"
 }
 
-// count estimates the number of tokens of a text from its bytes.
-func (p *Task) count(bytes int) int64 { return int64(float64(bytes)*p.perByte) + 1 }
+// estimateTokens estimates the number of tokens of a text from its bytes.
+func (p *Task) estimateTokens(bytes int) int64 { return int64(float64(bytes)*p.perByte) + 1 }
 
 // needs returns what a call uses that reads in tokens and writes out tokens.
 func needs(m llm.Model, in, out int64) amounts {
@@ -359,7 +359,7 @@ func firstShortage(have, need amounts) kind {
 // limitOf returns the binding limit of a kind in words. The caller must hold mu.
 func (a *Account) limitOf(k kind) string {
 	switch by, limit, _ := a.binding(k); {
-	case !by.own[k]:
+	case !by.hasShare[k]:
 		return k.words(limit) + ", the limit of its definition"
 	case by.parent != nil:
 		return k.words(limit) + ", its share"

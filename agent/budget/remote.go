@@ -8,7 +8,7 @@ func (a *Account) Granted() Limits {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	l := Limits{
-		Depth: a.below, Agents: int(a.limit[places]), SpawnsPerMinute: a.spawns.most, Wall: a.wall,
+		Depth: a.depthLeft, Agents: int(a.limit[places]), SpawnsPerMinute: a.spawns.limit, Wall: a.wall,
 		ModelCalls: int(a.limit[calls]), Tokens: a.limit[tokens],
 	}
 	l.Depth, l.Agents, l.SpawnsPerMinute, l.Wall = negativeIfZero(l.Depth), negativeIfZero(l.Agents), negativeIfZero(l.SpawnsPerMinute), negativeIfZero(l.Wall)
@@ -42,7 +42,7 @@ func (a *Account) Report(s Spent) {
 	}
 	a.spend(more)
 	minutes := int(time.Since(a.openedAt)/time.Minute) + 1
-	for more := min(s.Agents, a.spawns.most*minutes) - a.spawned; more > 0; more = 0 {
+	for more := min(s.Agents, a.spawns.limit*minutes) - a.spawned; more > 0; more = 0 {
 		for p := a; p != nil; p = p.parent {
 			p.spawned += more
 		}
@@ -61,7 +61,7 @@ func (a *Account) CloseLost() {
 	}
 	a.spend(rest)
 	if !a.closed {
-		a.spawned = max(a.spawned, a.spawns.most) // for the rate
+		a.spawned = max(a.spawned, a.spawns.limit) // for the rate
 	}
 	a.ledger.mu.Unlock()
 	a.Close()

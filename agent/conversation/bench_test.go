@@ -50,10 +50,10 @@ func guarded(b *testing.B, heard *int) *tool.Set {
 	policy := permission.Policy{Allow: []permission.Rule{rule}}
 	add := tool.New(tool.Spec{Name: "add"}, func(_ context.Context, a addArgs) tool.Result { return tool.Result{Text: fmt.Sprint(a.A + a.B)} })
 	return tool.NewSet(tool.SetConfig{
-		Guard:    permission.Chain{{Name: "parent", Policy: policy}, {Name: "own", Policy: policy}},
-		Called:   func(llm.ToolCall) { *heard++ },
-		Decided:  func(tool.Decision) error { *heard++; return nil },
-		Answered: func(llm.ToolResult) { *heard++ },
+		Guard:      permission.Chain{{Name: "parent", Policy: policy}, {Name: "own", Policy: policy}},
+		OnCall:     func(llm.ToolCall) { *heard++ },
+		OnDecision: func(tool.Decision) error { *heard++; return nil },
+		OnResult:   func(llm.ToolResult) { *heard++ },
 	}, add)
 }
 

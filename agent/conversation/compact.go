@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// mostCut is how many bytes stay of an older result when room is made: enough to see what it was.
-	mostCut = 600
+	// maxResultCut is how many bytes stay of an older result when room is made: enough to see what it was.
+	maxResultCut = 600
 	// cutSlack is how much longer one has to be for that to be worth it.
 	cutSlack = 300
 )
@@ -53,7 +53,7 @@ func (x *exchange) compact() (bool, error) {
 	done := Compaction{Before: x.history.size(x.prompt)}
 	messages := x.history.messages
 	from := firstRecent(messages, c.recent())
-	cut, n := cutResults(messages, 0, from, mostCut)
+	cut, n := cutResults(messages, 0, from, maxResultCut)
 	done.Cut = n
 	if x.prompt+sum(cut) > c.aim() && sum(cut[:from]) > c.window/8 {
 		if err := x.sumUp(&done, &cut, from); err != nil {
@@ -70,14 +70,14 @@ func (x *exchange) compact() (bool, error) {
 		return false, nil
 	}
 	x.history.put(cut)
-	c.cfg.Lost(true)
+	c.cfg.OnLost(true)
 	if err := x.instruct(); err != nil {
 		return false, err
 	}
 	x.prompt = promptTokens(x.system, x.tools)
 	x.fitted = x.history.size(x.prompt)
 	done.After = x.fitted
-	x.tell(Event{Kind: Compacted, Compaction: &done})
+	x.emit(Event{Kind: Compacted, Compaction: &done})
 	return true, nil
 }
 

@@ -242,7 +242,7 @@ func TestAfterRoomWasMadeTheSystemPromptIsAskedForAgain(t *testing.T) {
 		b := &bounded{t: t, calls: times(8, talks(3000))}
 		lost := 0
 		c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: 8000,
-			Lost: func(bool) { lost++ },
+			OnLost: func(bool) { lost++ },
 			System: func(context.Context) ([]conversation.Part, error) {
 				return []conversation.Part{{Text: fmt.Sprintf("lost %d times", lost)}}, nil
 			},

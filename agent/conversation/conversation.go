@@ -57,7 +57,7 @@ type Config struct {
 	ForTools func(context.Context) context.Context
 	// Lost is told that messages which the model was given are not in the history any more: of this exchange alone, or
 	// of earlier ones, too. It is called by one goroutine at a time, which is that of a Send.
-	Lost func(earlier bool)
+	OnLost func(earlier bool)
 }
 
 // Session is what the exchanges of a conversation have in common until Replace is called.
@@ -111,8 +111,8 @@ func (c Config) withDefaults() Config {
 	if c.ForTools == nil {
 		c.ForTools = func(ctx context.Context) context.Context { return ctx }
 	}
-	if c.Lost == nil {
-		c.Lost = func(bool) {}
+	if c.OnLost == nil {
+		c.OnLost = func(bool) {}
 	}
 	return c
 }
@@ -160,10 +160,10 @@ type Reply struct {
 // model's or of Config.System; then the history is as it was before, since what the model failed at may be in it. With an
 // error the Reply says what there is of it.
 func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Image) (Reply, error) {
-	if err := c.enter(ctx); err != nil {
+	if err := c.acquire(ctx); err != nil {
 		return Reply{}, err
 	}
-	defer c.leave()
+	defer c.release()
 	x := &exchange{c: c}
 	var cancel context.CancelCauseFunc
 	x.ctx, cancel = context.WithCancelCause(ctx)

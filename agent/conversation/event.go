@@ -11,7 +11,7 @@ type Kind string
 
 // What happens in an exchange. Calls of tools, and what becomes of them, are for the tool.Set to tell.
 const (
-	Heard       Kind = "heard"       // a piece of the answer, or that it is asked again: Chunk
+	Received    Kind = "heard"       // a piece of the answer, or that it is asked again: Chunk
 	Answered    Kind = "answered"    // the model answered: Usage
 	Calling     Kind = "calling"     // the calls of the turn are about to be made: Calls
 	Steered     Kind = "steered"     // what became of something said meanwhile, or before: Receipt

@@ -14,31 +14,31 @@ import (
 
 // exchange is a message and what comes of it. One goroutine, that of its Send, works on it.
 type exchange struct {
-	c       *Conversation
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	turn    atomic.Int32 // written by Send's goroutine only
-	reply   Reply
-	history history // that it began with, and its own messages behind it
-	began   int     // where those begin
-	parts   []Part  // of the system prompt
-	system  string  // the same, joined
-	tools   []llm.ToolSpec
-	prompt  int         // an estimate of the tokens beside the messages
-	fitted  int         // the size that room was made to; 0 = never
-	words   []string    // what was asked and said in it, a text for each message
-	begun   bool        // the model has begun to answer the request under way
-	kept    bool        // the history is that of x
-	next    []*steering // stands before its message; given back when nobody answers
-	said    []*steering // is in the request under way, and not settled
-	heard   func(llm.Chunk)
-	quiet   context.Context // of the tools
+	c        *Conversation
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	turn     atomic.Int32 // written by Send's goroutine only
+	reply    Reply
+	history  history // that it began with, and its own messages behind it
+	began    int     // where those begin
+	parts    []Part  // of the system prompt
+	system   string  // the same, joined
+	tools    []llm.ToolSpec
+	prompt   int         // an estimate of the tokens beside the messages
+	fitted   int         // the size that room was made to; 0 = never
+	words    []string    // what was asked and said in it, a text for each message
+	begun    bool        // the model has begun to answer the request under way
+	kept     bool        // the history is that of x
+	next     []*steering // stands before its message; given back when nobody answers
+	said     []*steering // is in the request under way, and not settled
+	received func(llm.Chunk)
+	quiet    context.Context // of the tools
 }
 
 // open makes x the exchange in flight.
 func (x *exchange) open(cancel context.CancelCauseFunc) {
 	c := x.c
-	x.cancel, x.heard = cancel, x.hear
+	x.cancel, x.received = cancel, x.onChunk
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.history, x.began = c.history, len(c.history.messages)
@@ -81,7 +81,7 @@ func (x *exchange) run(text string, images []llm.Image) error {
 	case x.ctx.Err() != nil:
 		err = context.Cause(x.ctx)
 		if errors.Is(err, ErrInterrupted) {
-			x.tell(Event{Kind: Interrupted})
+			x.emit(Event{Kind: Interrupted})
 		}
 		x.keepWhole()
 	case errors.Is(err, ErrTurns):
@@ -95,7 +95,7 @@ func (x *exchange) run(text string, images []llm.Image) error {
 // begin puts the message behind the history, and before it what is to be said with it.
 func (x *exchange) begin(text string, images []llm.Image) error {
 	if x.history.lost {
-		x.c.cfg.Lost(true)
+		x.c.cfg.OnLost(true)
 		x.history.lost = false
 	}
 	if len(x.next) > 0 {
@@ -127,7 +127,7 @@ func (x *exchange) turns() error {
 	for turn := 1; turn <= cfg.MaxTurns; turn++ {
 		x.turn.Store(int32(turn))
 		cfg.Before(x.ctx, turn)
-		x.take()
+		x.deliverSteering()
 		if x.ctx.Err() != nil {
 			return x.ctx.Err()
 		}
@@ -170,7 +170,7 @@ func (x *exchange) ask() (llm.Response, error) {
 	}
 	x.history.add(answer.Message)
 	x.history.count(answer.Usage, x.prompt)
-	x.tell(Event{Kind: Answered, Usage: answer.Usage})
+	x.emit(Event{Kind: Answered, Usage: answer.Usage})
 	return answer, nil
 }
 
@@ -187,7 +187,7 @@ const (
 func (x *exchange) resume(answer llm.Response, err error) (llm.Response, error) {
 	for i := 1; i <= maxResumes && x.begun && x.ctx.Err() == nil && (errors.Is(err, llm.ErrCut) || errors.Is(err, llm.ErrUnavailable)); i++ {
 		name := x.history.session.Model.Name()
-		x.tell(Event{Kind: Heard, Chunk: llm.Chunk{Retry: &llm.Retry{Model: name, Next: name, Attempt: i, Err: err}}})
+		x.emit(Event{Kind: Received, Chunk: llm.Chunk{Retry: &llm.Retry{Model: name, Next: name, Attempt: i, Err: err}}})
 		var more []llm.Message
 		text := answer.Message.Text
 		if strings.TrimSpace(text) != "" {
@@ -208,7 +208,7 @@ func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	x.c.mu.Lock()
 	x.c.parts, x.c.last = x.parts, r
 	x.c.mu.Unlock()
-	answer, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), x.heard)
+	answer, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), x.received)
 	x.reply.Usage = x.reply.Usage.Add(answer.Usage)
 	if answer.Message.Text != "" {
 		x.reply.Text = answer.Message.Text
@@ -216,8 +216,8 @@ func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	return answer, err
 }
 
-// hear hears a piece of the answer. With the first, what was said meanwhile is delivered.
-func (x *exchange) hear(chunk llm.Chunk) {
+// onChunk hears a piece of the answer. With the first, what was said meanwhile is delivered.
+func (x *exchange) onChunk(chunk llm.Chunk) {
 	if chunk.Retry == nil {
 		x.begun = true
 		if len(x.next)+len(x.said) > 0 {
@@ -225,12 +225,12 @@ func (x *exchange) hear(chunk llm.Chunk) {
 			x.next, x.said = nil, nil
 		}
 	}
-	x.tell(Event{Kind: Heard, Chunk: chunk})
+	x.emit(Event{Kind: Received, Chunk: chunk})
 }
 
 // call makes the calls of a turn. Each has a result, whatever happens.
 func (x *exchange) call(calls []llm.ToolCall) {
-	x.tell(Event{Kind: Calling, Calls: calls})
+	x.emit(Event{Kind: Calling, Calls: calls})
 	if x.quiet == nil {
 		x.quiet = x.c.cfg.ForTools(community.WithoutListener(x.ctx)) // what others do for these calls, they report to this agent, not to its caller
 	}
@@ -243,7 +243,7 @@ func (x *exchange) done(answer llm.Response) error {
 	case llm.StopLength:
 		if strings.TrimSpace(answer.Message.Text) != "" {
 			answer.Message.Text += lengthNote
-			x.hear(llm.Chunk{Text: lengthNote})
+			x.onChunk(llm.Chunk{Text: lengthNote})
 			break
 		}
 		return fmt.Errorf("the model's answer was cut at its length limit: %w", llm.ErrCut)
@@ -280,9 +280,9 @@ func (x *exchange) keepWhole() {
 }
 
 // forget leaves the history as it was.
-func (x *exchange) forget() { x.c.cfg.Lost(false) }
+func (x *exchange) forget() { x.c.cfg.OnLost(false) }
 
-func (x *exchange) tell(e Event) {
+func (x *exchange) emit(e Event) {
 	e.Turn = int(x.turn.Load())
 	x.c.cfg.Watch(x.ctx, e)
 }

@@ -43,7 +43,7 @@ func TestAnInterruptedExchangeIsRememberedAsFarAsItIsWhole(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var k keeper
 				var lost []bool
-				c := conversation.New(conversation.Config{Tools: tools(), Lost: func(earlier bool) { lost = append(lost, earlier) }, Model: k.model(func(ctx context.Context, r llm.Request) (llm.Message, error) {
+				c := conversation.New(conversation.Config{Tools: tools(), OnLost: func(earlier bool) { lost = append(lost, earlier) }, Model: k.model(func(ctx context.Context, r llm.Request) (llm.Message, error) {
 					select {
 					case <-time.After(time.Second):
 					case <-ctx.Done():
@@ -115,7 +115,7 @@ func TestAnExchangeThatTheModelFailedInIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k keeper
 		lost := 0
-		c := conversation.New(conversation.Config{Tools: tools(), Lost: func(bool) { lost++ }, Model: k.model(func(_ context.Context, r llm.Request) (llm.Message, error) {
+		c := conversation.New(conversation.Config{Tools: tools(), OnLost: func(bool) { lost++ }, Model: k.model(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			switch m := last(r); {
 			case m.Role == llm.Tool:
 				return llm.Message{}, llm.ErrUnavailable
@@ -198,7 +198,7 @@ func TestTheHistoryIsReplacedForTheNextMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k keeper
 		lost := 0
-		c := conversation.New(conversation.Config{Tools: tools(), Lost: func(earlier bool) {
+		c := conversation.New(conversation.Config{Tools: tools(), OnLost: func(earlier bool) {
 			if earlier {
 				lost++
 			}

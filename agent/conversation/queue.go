@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// enter waits for the slot, behind those who came before. With an error the slot is not the caller's.
-func (c *Conversation) enter(ctx context.Context) error {
+// acquire waits for the slot, behind those who came before. With an error the slot is not the caller's.
+func (c *Conversation) acquire(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -28,10 +28,10 @@ func (c *Conversation) enter(ctx context.Context) error {
 		if ctx.Err() == nil {
 			return nil
 		}
-		c.leave() // it came too late
+		c.release() // it came too late
 	case <-ctx.Done():
 		if !c.withdraw(mine) {
-			c.leave() // both at once
+			c.release() // both at once
 		}
 	}
 	return context.Cause(ctx)
@@ -49,8 +49,8 @@ func (c *Conversation) withdraw(who chan struct{}) bool {
 	return true
 }
 
-// leave gives the slot to the one who has waited longest.
-func (c *Conversation) leave() {
+// release gives the slot to the one who has waited longest.
+func (c *Conversation) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queue) == 0 {

@@ -11,12 +11,12 @@ import (
 func TestASlotThatComesWithTheEndOfTheContextIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Config{})
-		if err := c.enter(t.Context()); err != nil {
+		if err := c.acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error, 1)
-		go func() { left <- c.enter(ctx) }()
+		go func() { left <- c.acquire(ctx) }()
 		synctest.Wait()
 		c.mu.Lock()
 		c.queue = nil // somebody has just given it the slot

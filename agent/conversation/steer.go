@@ -84,12 +84,12 @@ func (c *Conversation) Interject(ctx context.Context, s Steering) (Receipt, erro
 	case r := <-mine.done:
 		return r, nil
 	case <-ctx.Done():
-		return c.forgo(mine, context.Cause(ctx))
+		return c.returnSteering(mine, context.Cause(ctx))
 	}
 }
 
-// forgo is for who waits no longer.
-func (c *Conversation) forgo(s *steering, why error) (Receipt, error) {
+// returnSteering is for who waits no longer.
+func (c *Conversation) returnSteering(s *steering, why error) (Receipt, error) {
 	c.mu.Lock()
 	i := slices.Index(c.mid, s)
 	if i >= 0 {
@@ -117,15 +117,15 @@ func (x *exchange) settle(all []*steering, r Receipt) {
 	for _, s := range all {
 		own := r
 		own.Text = s.Text
-		x.tell(Event{Kind: Steered, Receipt: &own}) // before the receipt, by which its sender knows it as its own
+		x.emit(Event{Kind: Steered, Receipt: &own}) // before the receipt, by which its sender knows it as its own
 		if s.done != nil {
 			s.done <- own
 		}
 	}
 }
 
-// take puts what was said meanwhile behind the messages. Nothing is half done then.
-func (x *exchange) take() {
+// deliverSteering puts what was said meanwhile behind the messages. Nothing is half done then.
+func (x *exchange) deliverSteering() {
 	c := x.c
 	c.mu.Lock()
 	all := c.mid

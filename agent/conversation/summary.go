@@ -16,20 +16,20 @@ var summaryPrompt string
 
 // Of what is summed up, that much of each part is shown, in bytes.
 const (
-	mostWords = 8 << 10 // of what is said
-	mostArgs  = 1 << 10 // of the arguments of a call
+	maxSummaryInput = 8 << 10 // of what is said
+	maxArgsShown    = 1 << 10 // of the arguments of a call
 )
 
 // summary has the model sum up messages. When it cannot, what they say is put together without it: an exchange does not
 // fail because it is long.
 func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, error) {
 	c := x.c
-	written := written(messages, mostWords, mostArgs)
+	written := written(messages, maxSummaryInput, maxArgsShown)
 	for room := c.window / 5 * 3 * bytesPerToken; ; room /= 2 {
 		r := llm.Request{System: summaryPrompt, Messages: []llm.Message{{Role: llm.User, Text: tool.Shorten(written, room)}}}
 		got, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), func(chunk llm.Chunk) {
 			if chunk.Retry != nil {
-				x.tell(Event{Kind: Heard, Chunk: llm.Chunk{Retry: chunk.Retry}})
+				x.emit(Event{Kind: Received, Chunk: llm.Chunk{Retry: chunk.Retry}})
 			}
 		})
 		done.Usage = done.Usage.Add(got.Usage)

@@ -33,8 +33,8 @@ func TestADefinitionIsFrontMatterAndInstructions(t *testing.T) {
 }
 
 // known is what the definitions of these tests may name.
-func known() definition.Known {
-	return definition.Known{
+func known() definition.Loader {
+	return definition.Loader{
 		Tools: []string{"Read", "Write", "Bash", "replicate_agent"}, Skills: []string{"release-notes", "survey"}, Servers: []string{"files", "x"},
 		Model: func(spec string) error {
 			if strings.HasPrefix(spec, "openai:") || strings.HasPrefix(spec, "anthropic:") {
@@ -239,7 +239,7 @@ func TestOneBadDefinitionDoesNotHideTheOthers(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "x.md"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	all, err := definition.Known{}.Load(dir)
+	all, err := definition.Loader{}.Load(dir)
 	if len(all) != 1 || all[0].Name != "good" || all[0].File != filepath.Join(dir, "good.md") || all[0].Permissions.Deny[0].At != all[0].File+":4:22" {
 		t.Errorf("definitions = %+v, want only good, which knows where it stands", all)
 	}
@@ -287,16 +287,16 @@ func TestADefinitionNeedsNoDescription(t *testing.T) {
 	for name, want := range map[string]string{
 		"my-agent": "You are an agent for small jobs.", "with-skill": "You are an agent that knows its domain.", "technical-analyst": "You analyse tender materials v1.2 and say what they ask for!", "bare": "bare",
 	} {
-		d, problems := definition.Known{Tools: []string{"Read", "Write", "Grep"}, Skills: []string{"domain-expertise", "danish-tender-guidelines"}}.Read(filepath.Join("testdata", "examples", name+".md"))
+		d, problems := definition.Loader{Tools: []string{"Read", "Write", "Grep"}, Skills: []string{"domain-expertise", "danish-tender-guidelines"}}.Read(filepath.Join("testdata", "examples", name+".md"))
 		if len(problems) > 0 || d.Description != want {
 			t.Errorf("%s: got %q, %v", name, d.Description, problems)
 		}
 	}
 }
 
-// parse is Parse of the zero Known, with its problems as an error.
+// parse is Parse of the zero Loader, with its problems as an error.
 func parse(text []byte) (definition.Definition, error) {
-	d, problems := definition.Known{}.Parse(text)
+	d, problems := definition.Loader{}.Parse(text)
 	if len(problems) > 0 {
 		return d, &problems[0]
 	}

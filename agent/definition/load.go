@@ -36,9 +36,9 @@ func Problems(err error) (all []*Problem) {
 	return all
 }
 
-// Known says which names a definition may use. A nil field accepts every name. The zero Known checks presets and rules
+// Loader says which names a definition may use. A nil field accepts every name. The zero Loader checks presets and rules
 // alone.
-type Known struct {
+type Loader struct {
 	// Tools are the names of tools, beside those of MCP servers; nil = not known.
 	Tools []string
 	// Servers are the names of MCP servers as they stand in the names of their tools; nil = not known.
@@ -51,7 +51,7 @@ type Known struct {
 
 // Load reads every NAME.md of a directory, in the order of their names. It leaves out each file that has a Problem; the
 // error joins a *Problem for each thing that is wrong.
-func (k Known) Load(dir string) ([]Definition, error) {
+func (k Loader) Load(dir string) ([]Definition, error) {
 	files, err := fs.Glob(os.DirFS(dir), "*.md")
 	if err != nil {
 		return nil, fmt.Errorf("agents in %s: %w", dir, err)
@@ -65,11 +65,11 @@ func (k Known) Load(dir string) ([]Definition, error) {
 		}
 		wrong = append(wrong, problems...)
 	}
-	return all, joined(wrong)
+	return all, joinProblems(wrong)
 }
 
 // Read reads one file, which has to be called as the definition in it. A definition with problems must not be used.
-func (k Known) Read(file string) (Definition, []Problem) {
+func (k Loader) Read(file string) (Definition, []Problem) {
 	text, err := readText(file)
 	if err != nil {
 		return Definition{}, []Problem{{file, 1, err.Error()}}
@@ -97,7 +97,7 @@ func readText(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-func joined(problems []Problem) error {
+func joinProblems(problems []Problem) error {
 	errs := make([]error, len(problems))
 	for i := range problems {
 		errs[i] = &problems[i]

@@ -17,15 +17,15 @@ import (
 // parser reads a definition.
 type parser struct {
 	reader
-	known Known
+	loader Loader
 }
 
 // Parse reads a definition. The problems are in the order of their lines.
-func (k Known) Parse(text []byte) (Definition, []Problem) { return k.parse(text, "") }
+func (k Loader) Parse(text []byte) (Definition, []Problem) { return k.parse(text, "") }
 
 // parse reads a definition; file is the name of its file, "" = none.
-func (k Known) parse(text []byte, file string) (Definition, []Problem) {
-	f := &parser{known: k, reader: reader{lines: 1 + bytes.Count(text, []byte("\n"))}}
+func (k Loader) parse(text []byte, file string) (Definition, []Problem) {
+	f := &parser{loader: k, reader: reader{lines: 1 + bytes.Count(text, []byte("\n"))}}
 	if len(text) > maxDefinition {
 		f.addProblem(1, "larger than %d KiB", maxDefinition>>10)
 		return Definition{}, f.sortedProblems()
@@ -77,8 +77,8 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 		d.Description = cmp.Or(firstSentence(d.Instructions), d.Name)
 	}
 	for _, one := range named {
-		if f.known.Skills != nil && !slices.Contains(f.known.Skills, one.text) { // the words are the spec's
-			f.addProblem(one.line, "Agent '%s' references unknown skill: %s%s", d.Name, one.text, suggest(one.text, f.known.Skills))
+		if f.loader.Skills != nil && !slices.Contains(f.loader.Skills, one.text) { // the words are the spec's
+			f.addProblem(one.line, "Agent '%s' references unknown skill: %s%s", d.Name, one.text, suggest(one.text, f.loader.Skills))
 		}
 	}
 	if d.MaxTurns == 0 {
@@ -110,10 +110,10 @@ func (f *parser) accepts(all []item) []string {
 
 func (f *parser) model(to *string) func(pair) {
 	check := func(one item) {
-		if f.known.Model == nil {
+		if f.loader.Model == nil {
 			return
 		}
-		if err := f.known.Model(one.text); err != nil {
+		if err := f.loader.Model(one.text); err != nil {
 			f.addProblem(one.line, "model %s%s", err, f.suggestProvider(one.text))
 		}
 	}
@@ -137,7 +137,7 @@ func (f *parser) suggestProvider(spec string) string {
 	begin, _, _ := strings.Cut(spec, ":")
 	var all []string
 	for _, one := range []string{"openai", "anthropic", "ollama", "peer", "scripted"} {
-		if f.known.Model(one+":x") == nil && begin != one {
+		if f.loader.Model(one+":x") == nil && begin != one {
 			all = append(all, one)
 		}
 	}
@@ -187,9 +187,9 @@ func (f *parser) tool(one item) string {
 	case strings.HasPrefix(name, MCPPrefix):
 		f.server(one)
 	case !toolName.MatchString(name):
-		f.addProblem(one.line, "tools: %q is no name of a tool%s", name, visible.Suggest(name, f.known.Tools))
-	case f.known.Tools != nil && !slices.Contains(f.known.Tools, name):
-		for _, known := range f.known.Tools {
+		f.addProblem(one.line, "tools: %q is no name of a tool%s", name, visible.Suggest(name, f.loader.Tools))
+	case f.loader.Tools != nil && !slices.Contains(f.loader.Tools, name):
+		for _, known := range f.loader.Tools {
 			if strings.EqualFold(known, name) {
 				return known
 			}
@@ -198,7 +198,7 @@ func (f *parser) tool(one item) string {
 			f.addProblem(one.line, "tools: there is no tool %q; did you mean %q?", name, presetMark+name)
 			break
 		}
-		f.addProblem(one.line, "tools: there is no tool %q%s", name, suggest(name, f.known.Tools))
+		f.addProblem(one.line, "tools: there is no tool %q%s", name, suggest(name, f.loader.Tools))
 	}
 	return name
 }
@@ -210,8 +210,8 @@ func (f *parser) server(one item) {
 		return
 	}
 	name, _, whole := strings.Cut(strings.TrimPrefix(one.text, MCPPrefix), "__")
-	if whole && f.known.Servers != nil && !slices.Contains(f.known.Servers, name) {
-		f.addProblem(one.line, "tools: there is no MCP server %q%s", name, suggest(name, f.known.Servers))
+	if whole && f.loader.Servers != nil && !slices.Contains(f.loader.Servers, name) {
+		f.addProblem(one.line, "tools: there is no MCP server %q%s", name, suggest(name, f.loader.Servers))
 	}
 }
 

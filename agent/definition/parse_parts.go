@@ -22,7 +22,7 @@ func (f *parser) sandbox(n *yaml.Node, s *Sandbox) {
 		return
 	}
 	if n.Kind == yaml.MappingNode {
-		if n = f.withoutNodes(n); len(n.Content) == 0 {
+		if n = f.rejectNodeOnlyKeys(n); len(n.Content) == 0 {
 			return
 		}
 	}
@@ -51,15 +51,15 @@ func (f *parser) sandbox(n *yaml.Node, s *Sandbox) {
 	})
 }
 
-// nodesOwn are keys of the node's sandbox that are not for a definition.
-var nodesOwn = []string{"show", "hide", "levels"}
+// nodeOnlyKeys are keys of the node's sandbox that are not for a definition.
+var nodeOnlyKeys = []string{"show", "hide", "levels"}
 
-// withoutNodes returns the mapping without the keys that only the node's configuration may set, and adds a problem for each.
-func (f *parser) withoutNodes(n *yaml.Node) *yaml.Node {
+// rejectNodeOnlyKeys returns the mapping without the keys that only the node's configuration may set, and adds a problem for each.
+func (f *parser) rejectNodeOnlyKeys(n *yaml.Node) *yaml.Node {
 	rest := *n
 	rest.Content = nil
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if key := n.Content[i]; slices.Contains(nodesOwn, key.Value) {
+		if key := n.Content[i]; slices.Contains(nodeOnlyKeys, key.Value) {
 			f.addProblem(key.Line, "sandbox.%s stands in the sandbox of the node's configuration alone", key.Value)
 			continue
 		}

@@ -47,20 +47,20 @@ type Borrower struct {
 
 // BorrowedAgent is a sub-agent on another node. It runs as long as the call that spawned it. It implements team.Handle.
 type BorrowedAgent struct {
-	borrower *Borrower
-	node     community.Member
-	account  *budget.Account
-	maxLife  time.Duration
-	leased   context.Context    // the context of the call
-	cancel   context.CancelFunc // ends the call; spending that was not reported until then is lost, and CloseLost counts it
+	borrower    *Borrower
+	node        community.Member
+	account     *budget.Account
+	maxLifetime time.Duration
+	leased      context.Context    // the context of the call
+	cancel      context.CancelFunc // ends the call; spending that was not reported until then is lost, and CloseLost counts it
 
-	known chan struct{} // closed when the lender has named the member
-	over  chan struct{} // closed when the call is over
+	identified chan struct{} // closed when the lender has named the member
+	ended      chan struct{} // closed when the call is over
 
-	mu       sync.Mutex
-	member   community.MemberID // guarded by mu, constant once known is closed
-	why      error              // why the lease ended; guarded by mu
-	activity string             // as the lender reported it; guarded by mu
+	mu        sync.Mutex
+	member    community.MemberID // guarded by mu, constant once known is closed
+	endReason error              // why the lease ended; guarded by mu
+	activity  string             // as the lender reported it; guarded by mu
 }
 
 // How long the lender has.
@@ -150,7 +150,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	// The call outlives the tool call that made it, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
-	one := &BorrowedAgent{borrower: b, node: node, account: account, maxLife: life, leased: leased, cancel: cancel, known: make(chan struct{}), over: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: node, account: account, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
 	sub := b.Subscribe()
 	defer sub.Close()
 	if err := b.start(one, func() { one.run(leased, s) }); err != nil {
@@ -216,7 +216,7 @@ func (b *Borrower) Send(ctx context.Context, to community.MemberID, s community.
 	if one == nil {
 		return b.Community.Send(ctx, to, s)
 	}
-	reply, err := b.Community.Send(community.WithCallDuration(ctx, one.maxLife), to, s)
+	reply, err := b.Community.Send(community.WithCallDuration(ctx, one.maxLifetime), to, s)
 	one.updateSpent(ctx)
 	return reply, err
 }
@@ -269,7 +269,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	b.borrower.mu.Lock()
 	delete(b.borrower.borrowed, b)
 	b.borrower.mu.Unlock()
-	close(b.over)
+	close(b.ended)
 }
 
 // receive handles one update of the lender. Only the first one can name the member.
@@ -277,7 +277,7 @@ func (b *BorrowedAgent) receive(u update) {
 	b.mu.Lock()
 	if u.Member != nil && b.member == "" {
 		b.member = u.Member.ID
-		close(b.known)
+		close(b.identified)
 	}
 	b.mu.Unlock()
 	if u.Spent != nil {
@@ -307,8 +307,8 @@ func (b *BorrowedAgent) settle(final update, err error) {
 func (b *BorrowedAgent) end(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.why == nil {
-		b.why = cmp.Or(why, errors.New("its node did not report what it spent"))
+	if b.endReason == nil {
+		b.endReason = cmp.Or(why, errors.New("its node did not report what it spent"))
 	}
 }
 
@@ -322,13 +322,13 @@ func (b *BorrowedAgent) id() community.MemberID {
 // Gone returns why the agent has ended; nil while the lease lasts.
 func (b *BorrowedAgent) Gone() error {
 	select {
-	case <-b.over:
+	case <-b.ended:
 	default:
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.why
+	return b.endReason
 }
 
 // awaitMember waits until the lender has named the agent and this node sees it as an available member. A member of another
@@ -337,8 +337,8 @@ func (b *BorrowedAgent) awaitMember(ctx context.Context, sub *community.Subscrip
 	begin := time.NewTimer(spawnTimeout)
 	defer begin.Stop()
 	select {
-	case <-b.known:
-	case <-b.over:
+	case <-b.identified:
+	case <-b.ended:
 		return community.Member{}, b.Gone()
 	case <-begin.C:
 		return community.Member{}, fmt.Errorf("%w: it did not name the spawned agent within %v", community.ErrUnavailable, spawnTimeout)
@@ -371,7 +371,7 @@ func (b *BorrowedAgent) Stop(ctx context.Context) {
 	if b.Gone() != nil {
 		return // its node need not be asked
 	}
-	defer func() { <-b.over }()
+	defer func() { <-b.ended }()
 	defer b.cancel()
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -383,7 +383,7 @@ func (b *BorrowedAgent) Stop(ctx context.Context) {
 		return // if it is not found, it has ended, and the account is on its way
 	}
 	select {
-	case <-b.over:
+	case <-b.ended:
 	case <-ctx.Done():
 	}
 }

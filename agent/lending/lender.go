@@ -34,7 +34,7 @@ type LenderConfig struct {
 	// borrower should not use up all.
 	Max, PerNode int
 	// Life is how long one lease may last. Default: the Wall of its limits.
-	Life time.Duration
+	MaxLifetime time.Duration
 	// Logger receives failures to stop an agent. Default: silent.
 	Logger *slog.Logger
 }
@@ -72,7 +72,7 @@ type Lease struct {
 	// of the agent and its descendants as long as these run.
 	Constraints permission.Chain
 	// Life is how long the lease may last.
-	Life time.Duration
+	MaxLifetime time.Duration
 
 	end    context.CancelCauseFunc
 	report func(community.Progress)
@@ -110,13 +110,13 @@ func (l *Lease) SpentChanged() {
 func NewLender(cfg LenderConfig) *Lender {
 	cfg.Max, cfg.PerNode = cmp.Or(cfg.Max, 8), cmp.Or(cfg.PerNode, 4)
 	cfg.Limits = cfg.Limits.WithDefaults()
-	cfg.Life = cmp.Or(cfg.Life, cfg.Limits.Wall)
+	cfg.MaxLifetime = cmp.Or(cfg.MaxLifetime, cfg.Limits.Wall)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Lender{cfg: cfg, leases: map[*Lease]struct{}{}}
 }
 
 // Life returns how long a call may last: as long as an agent may live, and it takes to end it.
-func (l *Lender) Life() time.Duration { return l.cfg.Life + endTimeout }
+func (l *Lender) Life() time.Duration { return l.cfg.MaxLifetime + endTimeout }
 
 // endTimeout is how long the end of an agent and its descendants may take.
 const endTimeout = 30 * time.Second
@@ -221,9 +221,9 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 	n := &Lease{
 		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account,
 		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Constraints: constraints,
-		Life: min(l.cfg.Life, account.Wall()), spent: make(chan struct{}, 1),
+		MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1),
 	}
-	if n.Life <= 0 {
+	if n.MaxLifetime <= 0 {
 		return nil, invalid("its share has no time")
 	}
 	return n, nil
@@ -265,7 +265,7 @@ var (
 // lend spawns the agent, waits until ctx or the lease's time ends, and stops the agent. why says what ended it. If err is set,
 // no agent was spawned.
 func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, n.Life, errTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, n.MaxLifetime, errTime)
 	defer cancel()
 	n.report = func(p community.Progress) { community.Report(ctx, p) }
 	m, err := l.cfg.Spawn(ctx, n)

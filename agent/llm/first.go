@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// rest is how long a failed model is asked last. Without it each turn during an outage would wait for the failure again.
-const rest = 30 * time.Second
+// failurePenalty is how long a failed model is asked last. Without it each turn during an outage would wait for the failure again.
+const failurePenalty = 30 * time.Second
 
 // First returns a model that asks models in order, until one begins to answer. A model that failed is asked after the others
 // for half a minute, or as long as its server asked to wait.
@@ -22,15 +22,15 @@ func First(models ...Model) Model {
 	if len(models) == 1 {
 		return models[0]
 	}
-	return &first{models: models, until: make([]time.Time, len(models))}
+	return &first{models: models, demotedUntil: make([]time.Time, len(models))}
 }
 
 // first is a Model that fails over between models. It is safe for concurrent use.
 type first struct {
 	models []Model
 
-	mu    sync.Mutex
-	until []time.Time // until when each is asked last; guarded by mu
+	mu           sync.Mutex
+	demotedUntil []time.Time // until when each is asked last; guarded by mu
 }
 
 // Name returns the names of the models, separated by commas.
@@ -57,7 +57,7 @@ func (f *first) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 				yield(Chunk{}, final.err)
 				return
 			}
-			f.failed(i, err)
+			f.demote(i, err)
 			failed = append(failed, err)
 			if n+1 < len(order) && !yield(Chunk{Retry: &Retry{Model: f.models[i].Name(), Next: f.models[order[n+1]].Name(), Attempt: 1, Err: err}}, nil) {
 				return
@@ -82,7 +82,7 @@ func (f *first) ask(ctx context.Context, m Model, r Request, yield func(Chunk, e
 	began := false
 	for c, err := range m.Stream(ctx, r) {
 		switch {
-		case err != nil && (began || !elsewhere(ctx, err)):
+		case err != nil && (began || !canFailOver(ctx, err)):
 			return &finalError{err}
 		case err != nil:
 			return err
@@ -95,8 +95,8 @@ func (f *first) ask(ctx context.Context, m Model, r Request, yield func(Chunk, e
 	return nil
 }
 
-// elsewhere reports whether another model may succeed after this error.
-func elsewhere(ctx context.Context, err error) bool {
+// canFailOver reports whether another model may succeed after this error.
+func canFailOver(ctx context.Context, err error) bool {
 	var e *Error
 	return ctx.Err() == nil && errors.As(err, &e) && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrDrift)
 }
@@ -108,7 +108,7 @@ func (f *first) order() (order []int) {
 	defer f.mu.Unlock()
 	var resting []int
 	for i := range f.models {
-		if now.Before(f.until[i]) {
+		if now.Before(f.demotedUntil[i]) {
 			resting = append(resting, i)
 		} else {
 			order = append(order, i)
@@ -117,20 +117,20 @@ func (f *first) order() (order []int) {
 	return append(order, resting...)
 }
 
-// failed demotes a model whose failure is likely to last. Errors about this one request, such as ErrContextLength, do not
+// demote demotes a model whose failure is likely to last. Errors about this one request, such as ErrContextLength, do not
 // demote it.
-func (f *first) failed(i int, err error) {
+func (f *first) demote(i int, err error) {
 	if errors.Is(err, ErrContextLength) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrMalformed) || errors.Is(err, ErrUnfit) {
 		return
 	}
-	wait := rest
+	wait := failurePenalty
 	var e *Error
 	if errors.As(err, &e) && e.RetryAfter > 0 {
 		wait = min(e.RetryAfter, time.Hour)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.until[i] = time.Now().Add(wait)
+	f.demotedUntil[i] = time.Now().Add(wait)
 }
 
 func allFailed(failed []error) error {

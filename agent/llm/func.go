@@ -27,7 +27,7 @@ func (f Func) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 		}
 		ids := NewCallIDs(r.Messages)
 		for _, c := range got.Message.Calls {
-			c.ID, c.Args = ids.Take(c.ID), Args(string(c.Args))
+			c.ID, c.Args = ids.Reserve(c.ID), Args(string(c.Args))
 			if !yield(Chunk{Call: &c}, nil) {
 				return
 			}

@@ -34,7 +34,7 @@ func Generate[T any](ctx context.Context, m Model, prompt ...string) (T, error) 
 // usage. The request's Output and Tools are ignored. The usage is also set if there is an error.
 func GenerateFrom[T any](ctx context.Context, m Model, r Request) (Generated[T], error) {
 	var g Generated[T]
-	f, err := formOf(reflect.TypeFor[T]())
+	f, err := outputTypeOf(reflect.TypeFor[T]())
 	if err != nil {
 		return g, err
 	}
@@ -47,7 +47,7 @@ func GenerateFrom[T any](ctx context.Context, m Model, r Request) (Generated[T],
 	if wrong == nil {
 		return g, nil
 	}
-	r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], Message{Role: Assistant, Text: cmp.Or(strings.TrimSpace(text), "(nothing)")}, Message{Role: User, Text: repair(wrong, f.output)})
+	r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], Message{Role: Assistant, Text: cmp.Or(strings.TrimSpace(text), "(nothing)")}, Message{Role: User, Text: correctionPrompt(wrong, f.output)})
 	if text, err = g.ask(ctx, m, r); err != nil {
 		return g, err
 	}
@@ -67,35 +67,35 @@ func (g *Generated[T]) ask(ctx context.Context, m Model, r Request) (string, err
 	case err != nil:
 		return "", err
 	case got.Stop == StopFilter:
-		return "", &Error{Model: m.Name(), Detail: shortened(got.Message.Text), Err: ErrRefused}
+		return "", &Error{Model: m.Name(), Detail: shorten(got.Message.Text), Err: ErrRefused}
 	case got.Stop == StopLength:
 		return "", &Error{Model: m.Name(), Detail: "at the limit of its length", Err: ErrCut}
 	}
 	return got.Message.Text, nil
 }
 
-// repair returns the message that asks the model to correct its answer.
-func repair(wrong error, o *Output) string {
+// correctionPrompt returns the message that asks the model to correct its answer.
+func correctionPrompt(wrong error, o *Output) string {
 	return fmt.Sprintf("That does not fit: %v.\nAnswer once more, whole and corrected. %s", wrong, o.Instruction())
 }
 
 // decode validates an answer and reads it into a value of the form's type. The errors are texts for the model. into is zero
 // if there is an error.
-func (f *form) decode(text string, into any) error {
-	doc := bare(text)
+func (f *outputType) decode(text string, into any) error {
+	doc := stripCodeBlock(text)
 	var instance any
 	dec := json.NewDecoder(strings.NewReader(doc))
 	if err := dec.Decode(&instance); err != nil {
 		if errors.Is(err, io.EOF) {
 			return errors.New("there is no JSON in it")
 		}
-		return fmt.Errorf("it is not JSON: %s", shortened(err.Error()))
+		return fmt.Errorf("it is not JSON: %s", shorten(err.Error()))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is more behind the JSON document")
 	}
 	if err := f.resolved.Validate(instance); err != nil {
-		return errors.New(shortened(err.Error()))
+		return errors.New(shorten(err.Error()))
 	}
 	raw := []byte(doc)
 	if f.wrapped {
@@ -111,13 +111,13 @@ func (f *form) decode(text string, into any) error {
 	v.SetZero() // nothing of an answer that did not fit
 	if err := json.Unmarshal(raw, into); err != nil {
 		v.SetZero()
-		return errors.New(shortened(err.Error()))
+		return errors.New(shorten(err.Error()))
 	}
 	return nil
 }
 
-// bare returns an answer without the Markdown code block that many models put around JSON.
-func bare(text string) string {
+// stripCodeBlock returns an answer without the Markdown code block that many models put around JSON.
+func stripCodeBlock(text string) string {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {
 		if inner, ok = strings.CutSuffix(inner, "```"); ok {
@@ -128,8 +128,8 @@ func bare(text string) string {
 	return text
 }
 
-// shortened returns a message on one line and at most 600 bytes long: validation errors may quote schemas and values.
-func shortened(s string) string {
+// shorten returns a message on one line and at most 600 bytes long: validation errors may quote schemas and values.
+func shorten(s string) string {
 	const most = 600
 	return visible.Truncate(strings.Join(strings.Fields(strings.ToValidUTF8(s, "")), " "), most)
 }

@@ -152,7 +152,7 @@ func TestFormsOfOtherTypes(t *testing.T) {
 }
 
 func TestFormSaysWhatItAsksFor(t *testing.T) {
-	o, err := llm.Form[city]()
+	o, err := llm.OutputFor[city]()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestFormSaysWhatItAsksFor(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if again, err := llm.Form[city](); err != nil || !bytes.Equal(again.Schema, o.Schema) {
+			if again, err := llm.OutputFor[city](); err != nil || !bytes.Equal(again.Schema, o.Schema) {
 				t.Errorf("a second form: %v, %v; want %v", again, err, o)
 			}
 		})

@@ -89,7 +89,7 @@ func TestCallIDsAreUniqueInAConversation(t *testing.T) {
 	ids := llm.NewCallIDs([]llm.Message{{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "x"}, {ID: "c3"}}}})
 	var got []string
 	for _, want := range []string{"x", "", "y", "y"} {
-		got = append(got, ids.Take(want))
+		got = append(got, ids.Reserve(want))
 	}
 	if d := cmp.Diff([]string{"c4", "c5", "y", "c6"}, got); d != "" {
 		t.Errorf("ids (-want +got):\n%s", d)

@@ -285,8 +285,8 @@ func NewCallIDs(messages []Message) *CallIDs {
 	return ids
 }
 
-// Take returns an unused id and marks it as used. If want is empty, it chooses one.
-func (c *CallIDs) Take(want string) string {
+// Reserve returns an unused id and marks it as used. If want is empty, it chooses one.
+func (c *CallIDs) Reserve(want string) string {
 	for want == "" || c.used[want] {
 		want = fmt.Sprintf("c%d", c.next)
 		c.next++

@@ -154,11 +154,11 @@ func describe(messages []Message, out func(nth int) bool, why string) []Message 
 	return messages
 }
 
-// Blind returns a model that asks m with descriptions instead of images, for models without vision.
-func Blind(m Model) Model { return blind{m} }
+// TextOnly returns a model that asks m with descriptions instead of images, for models without vision.
+func TextOnly(m Model) Model { return textOnly{m} }
 
-type blind struct{ Model }
+type textOnly struct{ Model }
 
-func (m blind) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
+func (m textOnly) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	return m.Model.Stream(ctx, r.WithoutImages())
 }

@@ -142,7 +142,7 @@ func (c Config) Kept(held *sandbox.Box, d *permission.Denied) (how string, bySys
 		return "", true
 	}
 	p, err := c.Settings.Sandbox.Policy(c.Workspace(), c.Home)
-	gaps := held.Gaps(tool.Denying(p, d).Files)
+	gaps := held.Gaps(tool.WithoutDenied(p, d).Files)
 	if err != nil || c.Settings.Sandbox.IsOff() {
 		gaps = []string{cmp.Or(err, errors.New("the sandbox is switched off")).Error()}
 	}
@@ -184,7 +184,7 @@ func (c Config) Lending() (string, error) {
 		}
 		cfg := p.LenderConfig(c.Settings.Budget)
 		return fmt.Sprintf("other nodes may spawn %s here, as far as authorize lets them: %d at a time, %d of one node, each for up to %v",
-			strings.Join(p.Agents, ", "), cfg.Max, cfg.PerNode, cfg.Life), err
+			strings.Join(p.Agents, ", "), cfg.Max, cfg.PerNode, cfg.MaxLifetime), err
 	}
 	return "", err
 }

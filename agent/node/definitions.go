@@ -16,7 +16,7 @@ import (
 )
 
 // KnownHere is Known with the MCP servers that a node with these options would have.
-func (c Config) KnownHere(catalog *skills.Catalog) (definition.Known, error) {
+func (c Config) KnownHere(catalog *skills.Catalog) (definition.Loader, error) {
 	k := Known(catalog)
 	servers, _, err := c.servers(nil).List()
 	k.Servers = []string{}
@@ -27,8 +27,8 @@ func (c Config) KnownHere(catalog *skills.Catalog) (definition.Known, error) {
 }
 
 // Known is what definitions of agents may name on any node. Skills are among it if they are given.
-func Known(catalog *skills.Catalog) definition.Known {
-	k := definition.Known{
+func Known(catalog *skills.Catalog) definition.Loader {
+	k := definition.Loader{
 		Tools: append(agent.ToolNames(), peerskill.Tool(nil).Spec().Name),
 		Model: func(spec string) error {
 			_, err := provider.ParseList(spec)
@@ -43,7 +43,7 @@ func Known(catalog *skills.Catalog) definition.Known {
 
 // Definitions are the configured agents, and general, unless one of that name is configured. Beside an error, which
 // joins an *definition.Problem for each thing that is wrong, stand those that can be used.
-func (c Config) Definitions(k definition.Known) (map[string]definition.Definition, error) {
+func (c Config) Definitions(k definition.Loader) (map[string]definition.Definition, error) {
 	general := definition.General()
 	all := map[string]definition.Definition{general.Name: general}
 	if c.Settings.Agents == "" {

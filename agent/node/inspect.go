@@ -86,7 +86,7 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 	}
 	out.MCP = out.servers.Manager
 	out.factory = agent.NewFactory(agent.Config{
-		Skills: registry, SkillUse: c.skillUse(), Tools: tools, SearchAbove: math.MaxInt, More: out.more, Dir: c.Workspace(), Granted: out.rules.Granted, // all of them are to be seen
+		Skills: registry, SkillUse: c.skillUse(), Tools: tools, SearchAbove: math.MaxInt, DynamicTools: out.more, Dir: c.Workspace(), Granted: out.rules.Granted, // all of them are to be seen
 		Report: func(e agent.Event) {
 			if out.Report != nil {
 				out.Report(e)

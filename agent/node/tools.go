@@ -27,7 +27,7 @@ func (c Config) openWorkspace(runner *exec.Runner, registry *skills.Registry, fe
 		return nil, nil, err
 	}
 	commands := shell.Config{Policy: policy, Box: func(ctx context.Context) (*sandbox.Box, error) {
-		return runner.Box(c.Settings.Sandbox, tool.Narrowed(ctx))
+		return runner.Box(c.Settings.Sandbox, tool.IsConstrained(ctx))
 	}}
 	if registry != nil {
 		commands.SkillDirs = registry.Dirs

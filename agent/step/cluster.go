@@ -58,7 +58,7 @@ func (c *Cluster) place(ctx context.Context, j job) (community.Reply, error) {
 	tried := map[community.MemberID]bool{}
 	var last error
 	for {
-		m, err := c.take(j.fits, tried)
+		m, err := c.acquire(j.fits, tried)
 		if err != nil {
 			return community.Reply{}, cmp.Or(last, err)
 		}
@@ -73,8 +73,8 @@ func (c *Cluster) place(ctx context.Context, j job) (community.Reply, error) {
 	}
 }
 
-// take picks the member that has least to do for this cluster, of several the one that was given work longest ago.
-func (c *Cluster) take(fits func(community.Member) bool, tried map[community.MemberID]bool) (community.Member, error) {
+// acquire picks the member that has least to do for this cluster, of several the one that was given work longest ago.
+func (c *Cluster) acquire(fits func(community.Member) bool, tried map[community.MemberID]bool) (community.Member, error) {
 	members := c.community.Members()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,7 +44,7 @@ type EventBus struct {
 // delivery is an event for one listener, which says in heard that it has handled it.
 type delivery struct {
 	Event
-	heard chan<- struct{}
+	received chan<- struct{}
 }
 
 type listener struct {
@@ -66,8 +66,8 @@ func (b *EventBus) On(name EventName, f func(Event)) (off func()) {
 	b.listeners = append(b.listeners, l)
 	b.running.Go(func() {
 		for e := range l.queue {
-			b.tell(f, e.Event)
-			e.heard <- struct{}{}
+			b.dispatch(f, e.Event)
+			e.received <- struct{}{}
 		}
 	})
 	return func() {
@@ -80,7 +80,7 @@ func (b *EventBus) On(name EventName, f func(Event)) (off func()) {
 	}
 }
 
-func (b *EventBus) tell(f func(Event), e Event) {
+func (b *EventBus) dispatch(f func(Event), e Event) {
 	defer func() {
 		if p := recover(); p != nil && b.Logger != nil {
 			b.Logger.Error("listener panicked", "event", string(e.Name), "err", fmt.Sprint(p))
@@ -89,8 +89,8 @@ func (b *EventBus) tell(f func(Event), e Event) {
 	f(e)
 }
 
-// patience is how long a step waits for a listener: one that blocks holds it up that long, and no longer.
-const patience = time.Second
+// emitTimeout is how long a step waits for a listener: one that blocks holds it up that long, and no longer.
+const emitTimeout = time.Second
 
 // Emit tells the listeners of an event. It never blocks. A nil bus has no listeners.
 func (b *EventBus) Emit(name EventName, payload any) {
@@ -104,7 +104,7 @@ func (b *EventBus) emitAndWait(ctx context.Context, name EventName, payload any)
 	if b == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, emitTimeout)
 	defer cancel()
 	heard, sent := b.send(name, payload)
 	for range sent {

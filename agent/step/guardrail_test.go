@@ -33,7 +33,7 @@ func calls(t *testing.T) step.Step[string, sandbox.Policy] {
 	}
 	return step.Func(func(ctx context.Context, in string) (held sandbox.Policy, err error) {
 		note := func(ctx context.Context) tool.Result {
-			held = tool.Held(ctx, sandbox.Policy{Network: sandbox.NetworkFull, Subprocess: true})
+			held = tool.Constrain(ctx, sandbox.Policy{Network: sandbox.NetworkFull, Subprocess: true})
 			return tool.Result{}
 		}
 		name, arg, _ := strings.Cut(in, " ")

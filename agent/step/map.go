@@ -33,7 +33,7 @@ type mapping[In, Out any] struct {
 }
 
 func (m *mapping[In, Out]) run(ctx context.Context, cancel context.CancelFunc, limit int, in []In) ([]Out, error) {
-	places, all := make(chan struct{}, limit), crew{cancel: cancel}
+	places, all := make(chan struct{}, limit), workers{cancel: cancel}
 	for i, item := range in {
 		if !enter(ctx, places) {
 			break

@@ -67,7 +67,7 @@ func runAll[In, Out any](outer context.Context, limit int, steps []Step[In, Out]
 		mu      sync.Mutex
 		results = make(Results[Out], 0, len(steps))
 		places  = make(chan struct{}, limit)
-		all     = crew{cancel: cancel}
+		all     = workers{cancel: cancel}
 	)
 	for i, s := range steps {
 		if !enter(ctx, places) {

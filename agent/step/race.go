@@ -26,7 +26,7 @@ func runRace[In, Out any](outer context.Context, steps []Step[In, Out], in In) (
 	}
 	ctx, cancel := context.WithCancel(outer)
 	results := make(chan Result[Out], len(steps))
-	all := crew{cancel: cancel}
+	all := workers{cancel: cancel}
 	for i, s := range steps {
 		all.start(func() { attempt(ctx, s, i, in, func(r Result[Out]) { results <- r }) })
 	}

@@ -67,7 +67,7 @@ func Agent[In, Out any](name string, as ...string) Step[In, Out] {
 				if err != nil {
 					return community.Reply{}, err
 				}
-				return cluster.community.Send(tool.Handed(ctx), m.ID, community.Signal{Perception: perception, Data: data, Requester: peer.Requester(ctx)})
+				return cluster.community.Send(tool.HandOver(ctx), m.ID, community.Signal{Perception: perception, Data: data, Requester: peer.Requester(ctx)})
 			},
 		})
 	})
@@ -111,7 +111,7 @@ func encode(ctx context.Context, in any, call permission.Call) ([]byte, error) {
 		return nil, fmt.Errorf("the input: %w", err)
 	}
 	call.Args["data"] = string(data)
-	if v := tool.Bounded(ctx, call); v.Action != permission.Allow {
+	if v := tool.JudgeWithin(ctx, call); v.Action != permission.Allow {
 		return nil, fmt.Errorf("%w: %s", community.ErrDenied, v.Why)
 	}
 	return data, nil

@@ -21,7 +21,7 @@ type Again struct {
 	If func(error) bool
 }
 
-const longestWait = 30 * time.Second
+const maxWait = 30 * time.Second
 
 func (a Again) filled() Again {
 	if a.Tries < 1 {
@@ -51,7 +51,7 @@ func Retry[In, Out any](how Again, s Step[In, Out]) Step[In, Out] {
 			select {
 			case <-ctx.Done():
 				return out, context.Cause(ctx)
-			case <-time.After(backoff.Delay(try, how.Wait, longestWait)):
+			case <-time.After(backoff.Delay(try, how.Wait, maxWait)):
 			}
 		}
 	})

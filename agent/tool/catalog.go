@@ -13,8 +13,8 @@ import (
 type catalog struct {
 	show        func(name string) bool // nil = all
 	searchAbove int
-	own         *kit                           // that the Set was made of
-	kit         atomic.Pointer[kit]            // own and the dynamic ones
+	own         *toolMap                       // that the Set was made of
+	kit         atomic.Pointer[toolMap]        // own and the dynamic ones
 	finder      Tool                           // ToolSearch
 	specs       atomic.Pointer[[]llm.ToolSpec] // what describe returned the last time
 
@@ -23,12 +23,12 @@ type catalog struct {
 }
 
 func newCatalog(cfg SetConfig, tools []Tool) *catalog {
-	c := &catalog{show: cfg.Show, searchAbove: cfg.SearchAbove, own: &kit{tools: map[string]Tool{}}}
+	c := &catalog{show: cfg.Show, searchAbove: cfg.SearchAbove, own: &toolMap{tools: map[string]Tool{}}}
 	for _, t := range tools {
 		c.own.add(t)
 	}
 	c.kit.Store(c.own)
-	c.finder = describing{searches.New(c.search)}
+	c.finder = describingTool{searchKind.New(c.search)}
 	return c
 }
 
@@ -44,16 +44,16 @@ func (c *catalog) setDynamic(more []Tool) {
 	c.kit.Store(now)
 }
 
-// kit is tools by name. It does not change once a Set has it.
-type kit struct {
+// toolMap is tools by name. It does not change once a Set has it.
+type toolMap struct {
 	tools map[string]Tool
 	names []string // in the order given
 }
 
-func (k *kit) clone() *kit { return &kit{maps.Clone(k.tools), slices.Clone(k.names)} }
+func (k *toolMap) clone() *toolMap { return &toolMap{maps.Clone(k.tools), slices.Clone(k.names)} }
 
 // add is without effect for a second tool of a name.
-func (k *kit) add(t Tool) {
+func (k *toolMap) add(t Tool) {
 	name := t.Spec().Name
 	if k.tools[name] == nil {
 		k.tools[name] = t
@@ -61,8 +61,8 @@ func (k *kit) add(t Tool) {
 	}
 }
 
-// offered names the tools that are there now.
-func (k *kit) offered() []string {
+// available names the tools that are there now.
+func (k *toolMap) available() []string {
 	missing := func(n string) bool { return absent(k.tools[n]) }
 	if !slices.ContainsFunc(k.names, missing) {
 		return k.names

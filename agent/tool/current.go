@@ -19,14 +19,14 @@ type current struct {
 
 type currentKey struct{}
 
-// nobody is the call outside a Set.
-var nobody = &current{set: &Set{}, job: &job{}}
+// noCall is the call outside a Set.
+var noCall = &current{set: &Set{}, job: &job{}}
 
 func currentOf(ctx context.Context) *current {
 	if c, ok := ctx.Value(currentKey{}).(*current); ok {
 		return c
 	}
-	return nobody
+	return noCall
 }
 
 // Dir is the working directory that the guard took a call's relative paths to be relative to; a tool
@@ -55,12 +55,12 @@ func Reach(ctx context.Context) *endpoint.AllowList { return currentOf(ctx).job.
 // Plan is what a tool that runs commands has to run: what was judged. nil outside a Set.
 func Plan(ctx context.Context) *permission.Plan { return currentOf(ctx).job.verdict.Plan }
 
-// Leads says whether the call that ctx was given to may also be about another file than the one that it names: the one
+// MayFollowLink says whether the call that ctx was given to may also be about another file than the one that it names: the one
 // that a link leads to, which may have been put there since the call was judged. It may if the rules say no less of it
 // than they said of the call. Outside a Set it may.
-func Leads(ctx context.Context, path string) bool {
+func MayFollowLink(ctx context.Context, path string) bool {
 	c := currentOf(ctx)
-	if c == nobody {
+	if c == noCall {
 		return true
 	}
 	call := c.set.callOf(ctx, c.job)
@@ -86,7 +86,7 @@ func Report(ctx context.Context, p community.Progress) {
 // goroutines as it is; nobody else sees it. Outside a Set it is a new one each time.
 func Notes[T any](ctx context.Context) *T {
 	c := currentOf(ctx)
-	if c == nobody {
+	if c == noCall {
 		return new(T)
 	}
 	key := reflect.TypeFor[T]()

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// mostArgs is more than any tool here takes; a larger text is a model that went astray.
-	mostArgs = 1 << 20
-	// deepest is far beyond any schema, and far from what a recursive reader could not stand.
-	deepest = 64
-	// mostExact is the largest whole number that every JSON reader keeps exact.
-	mostExact = 1 << 53
+	// maxArgs is more than any tool here takes; a larger text is a model that went astray.
+	maxArgs = 1 << 20
+	// maxDepth is far beyond any schema, and far from what a recursive reader could not stand.
+	maxDepth = 64
+	// maxExactInt is the largest whole number that every JSON reader keeps exact.
+	maxExactInt = 1 << 53
 )
 
 // DecodeArgs reads the arguments of a call as every tool here does: one JSON object of at most 1 MiB, no
 // key twice however it is cased, nothing after it (security.md D7). Whole numbers become int64, others
 // float64. No text at all is an empty object: some models write that for a tool without arguments.
 func DecodeArgs(args json.RawMessage) (map[string]any, error) {
-	if len(args) > mostArgs {
-		return nil, fmt.Errorf("the arguments are %d bytes long; at most %d are read: do it in smaller parts", len(args), mostArgs)
+	if len(args) > maxArgs {
+		return nil, fmt.Errorf("the arguments are %d bytes long; at most %d are read: do it in smaller parts", len(args), maxArgs)
 	}
 	if len(bytes.TrimSpace(args)) == 0 {
 		return map[string]any{}, nil
@@ -66,8 +66,8 @@ func (r *reader) next() byte {
 }
 
 func (r *reader) value(depth int) (any, error) {
-	if depth > deepest {
-		return nil, fmt.Errorf("the arguments are nested more than %d deep", deepest)
+	if depth > maxDepth {
+		return nil, fmt.Errorf("the arguments are nested more than %d deep", maxDepth)
 	}
 	switch c := r.next(); c {
 	case '{':
@@ -178,13 +178,13 @@ func foldKey(key string) string {
 
 func decodeNumber(text string) (any, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		if n > mostExact || n < -mostExact {
+		if n > maxExactInt || n < -maxExactInt {
 			return nil, fmt.Errorf("the number %s is too large to be exact; write it as a string if the tool takes one", text)
 		}
 		return n, nil
 	}
 	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsInf(x, 0) || math.Abs(x) > mostExact {
+	if err != nil || math.IsInf(x, 0) || math.Abs(x) > maxExactInt {
 		return nil, fmt.Errorf("the number %.40s is too large", text)
 	}
 	// 3.0 and 3e0 are whole numbers too, in JSON schema as to a person.

@@ -36,8 +36,8 @@ func ExampleSet() {
 		return
 	}
 	set := tool.NewSet(tool.SetConfig{
-		Guard:   permission.Chain{{Name: "ann", Policy: policy}},
-		Decided: func(d tool.Decision) error { fmt.Println(d.Tool, d.Verdict.Action, d.Approved); return nil },
+		Guard:      permission.Chain{{Name: "ann", Policy: policy}},
+		OnDecision: func(d tool.Decision) error { fmt.Println(d.Tool, d.Verdict.Action, d.Approved); return nil },
 	}, shout)
 	for _, r := range set.Run(context.Background(), []llm.ToolCall{
 		{ID: "1", Name: "shout", Args: json.RawMessage(`{"text":"hello"}`)},

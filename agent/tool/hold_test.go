@@ -17,8 +17,8 @@ func TestWhatASetHoldsItHoldsBeforeAndWhileACallRuns(t *testing.T) {
 	var asked, ran []sandbox.Network
 	var narrowed bool
 	look := func(ctx context.Context) sandbox.Network {
-		narrowed = tool.Narrowed(ctx)
-		return tool.Held(ctx, sandbox.Policy{Network: sandbox.NetworkFull}).Network
+		narrowed = tool.IsConstrained(ctx)
+		return tool.Constrain(ctx, sandbox.Policy{Network: sandbox.NetworkFull}).Network
 	}
 	command := tool.New(tool.Spec{Name: "run", Holds: func(ctx context.Context) error { asked = append(asked, look(ctx)); return nil }},
 		func(ctx context.Context, _ struct{}) tool.Result { ran = append(ran, look(ctx)); return tool.Result{} })
@@ -42,7 +42,7 @@ func TestWhatASetHoldsItHoldsBeforeAndWhileACallRuns(t *testing.T) {
 		{"both", local, inner.Around(t.Context()), sandbox.NetworkNone},
 	} {
 		asked, ran = nil, nil
-		set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Policy{Default: permission.Allow}}}, Hold: test.hold}, command)
+		set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Policy{Default: permission.Allow}}}, Constrain: test.hold}, command)
 		set.Run(test.ctx, []llm.ToolCall{{ID: "1", Name: "run", Args: []byte("{}")}})
 		if want := []sandbox.Network{test.want}; !slices.Equal(asked, want) || !slices.Equal(ran, want) || narrowed != (test.name != "nobody") {
 			t.Errorf("%s holds it: asked about %v, ran with %v, narrowed %v; want %v", test.name, asked, ran, narrowed, want)

@@ -50,7 +50,7 @@ func NewKind[A any](spec Spec) Kind[A] {
 
 // New makes a tool of the kind; see New.
 func (k Kind[A]) New(run func(ctx context.Context, args A) Result) Tool {
-	return &typed[A]{k.shape(), run}
+	return &structTool[A]{k.shape(), run}
 }
 
 // shape is what is known of a tool's arguments.
@@ -90,16 +90,16 @@ func newShape(spec Spec, of reflect.Type) *shape {
 	return &shape{spec: spec, schema: schema, plain: plain(schema), resolved: resolved, text: text, fields: fieldsOf(of)}
 }
 
-type typed[A any] struct {
+type structTool[A any] struct {
 	*shape
 	run func(context.Context, A) Result
 }
 
-func (t *typed[A]) Spec() llm.ToolSpec {
+func (t *structTool[A]) Spec() llm.ToolSpec {
 	return llm.ToolSpec{Name: t.spec.Name, Description: t.spec.Description, Schema: t.text}
 }
 
-func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
+func (t *structTool[A]) Decode(raw json.RawMessage) (Invocation, error) {
 	args, err := DecodeArgs(raw)
 	if err != nil {
 		return Invocation{}, err
@@ -126,7 +126,7 @@ func (t *typed[A]) Decode(raw json.RawMessage) (Invocation, error) {
 func (t *shape) fill(to reflect.Value, args map[string]any) error {
 	var rest map[string]any
 	for name, v := range args {
-		if i, ok := t.fields[name]; ok && set(to.Elem().Field(i), v) {
+		if i, ok := t.fields[name]; ok && setField(to.Elem().Field(i), v) {
 			continue
 		}
 		if rest == nil {
@@ -144,8 +144,8 @@ func (t *shape) fill(to reflect.Value, args map[string]any) error {
 	return json.Unmarshal(same, to.Interface())
 }
 
-// set writes a decoded value into a field of just its type; false leaves it to encoding/json.
-func set(field reflect.Value, v any) bool {
+// setField writes a decoded value into a field of just its type; false leaves it to encoding/json.
+func setField(field reflect.Value, v any) bool {
 	switch v := v.(type) {
 	case string:
 		if field.Kind() == reflect.String {

@@ -11,8 +11,8 @@ import (
 // Images of the results of one turn: half of what a request may have, so that those of the latest turn are always
 // shown, whatever was shown before (llm.FitImages).
 const (
-	mostImages     = llm.MaxImages / 2
-	mostImageBytes = llm.MaxImageBytes / 2
+	maxTurnImages     = llm.MaxImages / 2
+	maxTurnImageBytes = llm.MaxImageBytes / 2
 )
 
 // gallery has room for the images of one turn.
@@ -22,9 +22,9 @@ type gallery struct {
 	size  int // guarded by mu
 }
 
-// hang leaves in a result the images that can be shown, and says in its text which cannot, and why. What an image is,
+// addImages leaves in a result the images that can be shown, and says in its text which cannot, and why. What an image is,
 // its bytes say and not the tool.
-func (g *gallery) hang(r Result) Result {
+func (g *gallery) addImages(r Result) Result {
 	if len(r.Images) == 0 {
 		return r
 	}
@@ -33,14 +33,14 @@ func (g *gallery) hang(r Result) Result {
 	var notes []string
 	for i, img := range given {
 		img, err := llm.NewImage(img.Data)
-		if err == nil && !g.take(len(img.Data)) {
-			err = fmt.Errorf("%d pictures, of %d MiB together, are the most that are shown in one turn; ask for fewer at a time", mostImages, mostImageBytes>>20)
+		if err == nil && !g.reserve(len(img.Data)) {
+			err = fmt.Errorf("%d pictures, of %d MiB together, are the most that are shown in one turn; ask for fewer at a time", maxTurnImages, maxTurnImageBytes>>20)
 		}
 		if err == nil {
 			r.Images = append(r.Images, img)
 			continue
 		}
-		if notes = append(notes, fmt.Sprintf("[Picture %d is not shown: %s.]", i+1, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))); len(notes) == mostImages && i+1 < len(given) {
+		if notes = append(notes, fmt.Sprintf("[Picture %d is not shown: %s.]", i+1, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))); len(notes) == maxTurnImages && i+1 < len(given) {
 			notes = append(notes, fmt.Sprintf("[Of %d more pictures none is shown.]", len(given)-i-1))
 			break
 		}
@@ -56,10 +56,10 @@ func (g *gallery) hang(r Result) Result {
 	return r
 }
 
-func (g *gallery) take(size int) bool {
+func (g *gallery) reserve(size int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.count >= mostImages || g.size+size > mostImageBytes {
+	if g.count >= maxTurnImages || g.size+size > maxTurnImageBytes {
 		return false
 	}
 	g.count++

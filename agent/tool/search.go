@@ -21,12 +21,12 @@ const searchName = "ToolSearch"
 
 const (
 	searchLimit = 5
-	// mostFound bounds what one search loads.
-	mostFound = 20
-	// mostNames bounds the names in the description of ToolSearch, in bytes: some 2,000 tokens.
-	mostNames = 8 << 10
-	// mostSaid is how much of a description is shown of what was found; the whole goes with the tool itself.
-	mostSaid = 200
+	// maxFound bounds what one search loads.
+	maxFound = 20
+	// maxNamesText bounds the names in the description of ToolSearch, in bytes: some 2,000 tokens.
+	maxNamesText = 8 << 10
+	// maxSummary is how much of a description is shown of what was found; the whole goes with the tool itself.
+	maxSummary = 200
 )
 
 type searchArgs struct {
@@ -34,14 +34,14 @@ type searchArgs struct {
 	Limit int    `json:"limit,omitempty" jsonschema:"How many tools to load at most, up to 20. Default: 5."`
 }
 
-// searches is ToolSearch, of which each Set has one.
-var searches = NewKind[searchArgs](Spec{Name: searchName, Description: searchText})
+// searchKind is ToolSearch, of which each Set has one.
+var searchKind = NewKind[searchArgs](Spec{Name: searchName, Description: searchText})
 
-// describing is a tool that does what Specs does, so that no rule is asked: it runs nothing, and loads only what
+// describingTool is a tool that does what Specs does, so that no rule is asked: it runs nothing, and loads only what
 // could be called anyway, and is judged then.
-type describing struct{ Tool }
+type describingTool struct{ Tool }
 
-func (d describing) Decode(args json.RawMessage) (Invocation, error) {
+func (d describingTool) Decode(args json.RawMessage) (Invocation, error) {
 	inv, err := d.Tool.Decode(args)
 	inv.describes = true
 	return inv, err
@@ -52,9 +52,9 @@ func (c *catalog) searching(names []string) bool {
 	return len(names) > c.searchAbove && len(c.hidden(names)) > 0
 }
 
-// hides says whether ToolSearch may stand for a tool: those of MCP servers and of others, whose number no one here
+// isHidden says whether ToolSearch may stand for a tool: those of MCP servers and of others, whose number no one here
 // chose. An agent's own tools are always in the request.
-func (c *catalog) hides(name string) bool {
+func (c *catalog) isHidden(name string) bool {
 	return c.own.tools[name] == nil || strings.HasPrefix(name, "mcp__")
 }
 
@@ -76,7 +76,7 @@ func (c *catalog) find(name string) Tool {
 
 // load notes that the model is to be shown a tool; the one that was loaded longest ago makes room.
 func (c *catalog) load(name string) {
-	if !c.hides(name) {
+	if !c.isHidden(name) {
 		return
 	}
 	c.mu.Lock()
@@ -89,14 +89,14 @@ func (c *catalog) load(name string) {
 
 // hidden are those of the names that are not the agent's own.
 func (c *catalog) hidden(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !c.hides(n) })
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !c.isHidden(n) })
 }
 
-// foundOf are those of the names that are the agent's own, or were loaded.
-func (c *catalog) foundOf(names []string) []string {
+// loadedOf are those of the names that are the agent's own, or were loaded.
+func (c *catalog) loadedOf(names []string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return c.hides(n) && !slices.Contains(c.loaded, n) })
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return c.isHidden(n) && !slices.Contains(c.loaded, n) })
 }
 
 // describeSearch is ToolSearch with the names of what it finds.
@@ -106,7 +106,7 @@ func (c *catalog) describeSearch(names []string) llm.ToolSpec {
 	b.WriteString(spec.Description)
 	fmt.Fprintf(&b, "\nThe %d tools that it finds: ", len(names))
 	for i, n := range names {
-		if b.Len()-len(spec.Description) > mostNames {
+		if b.Len()-len(spec.Description) > maxNamesText {
 			fmt.Fprintf(&b, " and %d more", len(names)-i)
 			break
 		}
@@ -123,7 +123,7 @@ func (c *catalog) describeSearch(names []string) llm.ToolSpec {
 func (c *catalog) search(_ context.Context, a searchArgs) Result {
 	limit := searchLimit
 	if a.Limit > 0 {
-		limit = min(a.Limit, mostFound)
+		limit = min(a.Limit, maxFound)
 	}
 	k := c.kit.Load()
 	names := c.shown(k)
@@ -136,7 +136,7 @@ func (c *catalog) search(_ context.Context, a searchArgs) Result {
 				unknown = append(unknown, name)
 			}
 		}
-		found = found[:min(len(found), mostFound)]
+		found = found[:min(len(found), maxFound)]
 	} else {
 		found = k.rank(c.hidden(names), a.Query)
 		found = found[:min(len(found), limit)]
@@ -149,7 +149,7 @@ func (c *catalog) search(_ context.Context, a searchArgs) Result {
 	for _, name := range found {
 		c.load(name)
 		says, _, _ := strings.Cut(strings.TrimSpace(k.tools[name].Spec().Description), "\n")
-		fmt.Fprintf(&b, "- %s: %s\n", name, Shorten(says, mostSaid))
+		fmt.Fprintf(&b, "- %s: %s\n", name, Shorten(says, maxSummary))
 	}
 	if len(unknown) > 0 {
 		fmt.Fprintf(&b, "There is no tool %s.\n", strings.Join(unknown, ", "))
@@ -158,7 +158,7 @@ func (c *catalog) search(_ context.Context, a searchArgs) Result {
 }
 
 // rank orders the tools by how well they fit the words, the best first, without those that do not.
-func (k *kit) rank(names []string, query string) []string {
+func (k *toolMap) rank(names []string, query string) []string {
 	words := wordsOf(query)
 	scores := map[string]int{}
 	for _, name := range names {

@@ -79,18 +79,18 @@ type SetConfig struct {
 	// Default: none.
 	Within func() []permission.Guardrail
 	// Hold is what is left for commands of what a policy allows, and whether that is less. Default: the policy.
-	Hold func(sandbox.Policy) (held sandbox.Policy, narrower bool)
+	Constrain func(sandbox.Policy) (held sandbox.Policy, narrower bool)
 	// Decided hears each decision before the tool runs, one at a time, in the order of the calls. It
 	// must not call the Set. With an error the tool does not run: a decision that cannot be recorded is
 	// none. Default: nobody.
-	Decided func(Decision) error
+	OnDecision func(Decision) error
 	// Ask asks a person and waits for the answer; it has to return when ctx ends. It is asked one call
 	// at a time. Default: nobody to ask, which is a no (security.md 8.6).
 	Ask func(ctx context.Context, d Decision) Answer
 	// Called hears of each call before it is judged, and Answered what became of it, in the order of the calls, one at a
 	// time; neither may call the Set. Default: nobody.
-	Called   func(llm.ToolCall)
-	Answered func(llm.ToolResult)
+	OnCall   func(llm.ToolCall)
+	OnResult func(llm.ToolResult)
 	// Middleware is put around the running of each call, the first outermost; see Middleware. Default: none.
 	Middleware []Middleware
 	// Timeout is how long a call may run. Default 30 min, as long as a task may take unless somebody says else; tools
@@ -110,9 +110,9 @@ type SetConfig struct {
 	// SearchAbove is how many tools are described to a model as they are. Of more it is shown the agent's own, ToolSearch,
 	// and what it has loaded by that of the tools of MCP servers. Default 40: some 10,000 tokens in each request, and models choose worse among more.
 	SearchAbove int
-	// MostText is how many bytes of a result a model is shown. Default 64 KiB: some 16,000 tokens, a
+	// MaxText is how many bytes of a result a model is shown. Default 64 KiB: some 16,000 tokens, a
 	// tenth of a usual context.
-	MostText int
+	MaxText int
 }
 
 // Set is the tools of one agent behind their guard. It is safe for many goroutines.
@@ -122,8 +122,8 @@ type Set struct {
 	stages  []stage
 	notes   sync.Map // by type; see Notes
 
-	mu    sync.Mutex
-	lacks map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
+	mu            sync.Mutex
+	acceptedLacks map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
 }
 
 // NewSet returns a Set. A nil guard refuses every call. Of two tools of one name the first counts.
@@ -131,8 +131,8 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = 8
 	}
-	if cfg.MostText <= 0 {
-		cfg.MostText = 64 << 10
+	if cfg.MaxText <= 0 {
+		cfg.MaxText = 64 << 10
 	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Minute
@@ -179,7 +179,7 @@ func (s *Set) Run(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 	for i, c := range calls {
 		jobs[i] = &job{call: c, gallery: shown}
 		jobs[i].result.IsError = true
-		s.guarded(jobs[i], func() { s.decode(jobs[i]) })
+		s.recoverPanic(jobs[i], func() { s.decode(jobs[i]) })
 	}
 	results := make([]llm.ToolResult, 0, len(jobs))
 	for rest := jobs; len(rest) > 0; {
@@ -201,9 +201,9 @@ func (s *Set) Run(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 
 // answer is what the model reads of a call that has ended.
 func (s *Set) answer(j *job) llm.ToolResult {
-	r := llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MostText), IsError: j.result.IsError, Images: j.result.Images}
-	if s.cfg.Answered != nil {
-		s.cfg.Answered(r)
+	r := llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MaxText), IsError: j.result.IsError, Images: j.result.Images}
+	if s.cfg.OnResult != nil {
+		s.cfg.OnResult(r)
 	}
 	return r
 }
@@ -211,26 +211,26 @@ func (s *Set) answer(j *job) llm.ToolResult {
 // runTogether takes the calls into the stages one after the other, and runs those that may at once.
 func (s *Set) runTogether(ctx context.Context, jobs []*job) {
 	for _, j := range jobs {
-		s.guarded(j, func() { s.enter(ctx, j) })
+		s.recoverPanic(j, func() { s.prepare(ctx, j) })
 	}
 	ready := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return !j.ready })
 	if len(ready) == 1 { // a goroutine of its own would cost more than many a call; a tool that ends this one ends the task
-		s.guarded(ready[0], func() { s.run(ctx, ready[0]) })
+		s.recoverPanic(ready[0], func() { s.run(ctx, ready[0]) })
 		return
 	}
 	var group errgroup.Group
 	group.SetLimit(s.cfg.Parallel)
 	for _, j := range ready {
 		group.Go(func() error {
-			s.guarded(j, func() { s.run(ctx, j) })
+			s.recoverPanic(j, func() { s.run(ctx, j) })
 			return nil
 		})
 	}
 	_ = group.Wait() // nothing in it returns an error
 }
 
-// guarded makes an error result of a panic, and of a goroutine that ends itself.
-func (s *Set) guarded(j *job, do func()) {
+// recoverPanic makes an error result of a panic, and of a goroutine that ends itself.
+func (s *Set) recoverPanic(j *job, do func()) {
 	returned := false
 	defer func() {
 		if p := recover(); p != nil || !returned {
@@ -245,7 +245,7 @@ func (s *Set) guarded(j *job, do func()) {
 func (s *Set) decode(j *job) {
 	t := s.catalog.find(j.call.Name)
 	if t == nil {
-		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.catalog.kit.Load().offered(), ", "))
+		j.result.Text = fmt.Sprintf("There is no tool %q. The tools are: %s.", j.call.Name, strings.Join(s.catalog.kit.Load().available(), ", "))
 		return
 	}
 	inv, err := t.Decode(j.call.Args)
@@ -279,6 +279,6 @@ func refusal(d Decision, answer Answer, change string) string {
 	return fmt.Sprintf("Denied%s: %s%s Do not repeat this call or try to get around it; go on without it, or say what you could not do.", who, why, change)
 }
 
-func ended(ctx context.Context, name string) string {
+func notRun(ctx context.Context, name string) string {
 	return fmt.Sprintf("The call of %s did not run: %v.", name, context.Cause(ctx))
 }

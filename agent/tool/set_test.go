@@ -108,7 +108,7 @@ func TestEachDecisionIsReportedBeforeTheToolRuns(t *testing.T) {
 			log = append(log, "ask "+d.Tool)
 			return tool.Answer{Allow: d.Tool == "b", By: "bob"}
 		},
-		Decided: func(d tool.Decision) error {
+		OnDecision: func(d tool.Decision) error {
 			log = append(log, strings.TrimSpace(fmt.Sprintf("%s %s %s %v %v %s", d.Agent, d.CallID, d.Tool, d.Verdict.Action, d.Approved, d.By)))
 			return nil
 		},
@@ -125,7 +125,7 @@ func TestEachDecisionIsReportedBeforeTheToolRuns(t *testing.T) {
 
 func TestADecisionThatCannotBeRecordedRunsNothing(t *testing.T) {
 	ran := false
-	cfg := tool.SetConfig{Guard: by{"a": permission.Allow}, Decided: func(tool.Decision) error { return errors.New("the disk is full") }}
+	cfg := tool.SetConfig{Guard: by{"a": permission.Allow}, OnDecision: func(tool.Decision) error { return errors.New("the disk is full") }}
 	results := tool.NewSet(cfg, plain("a", func(context.Context) tool.Result { ran = true; return tool.Result{} })).Run(t.Context(), calls("a"))
 	if ran || !results[0].IsError || !strings.Contains(results[0].Text, "could not be recorded") || strings.Contains(results[0].Text, "disk") {
 		t.Errorf("ran %v, result %+v", ran, results[0])
@@ -203,7 +203,7 @@ func TestACallThatHasToBeAloneIs(t *testing.T) {
 				return tool.Result{}
 			}
 		}
-		cfg := tool.SetConfig{Guard: by{"p": permission.Allow, "q": permission.Allow}, Decided: func(d tool.Decision) error { note("?" + d.Tool); return nil }}
+		cfg := tool.SetConfig{Guard: by{"p": permission.Allow, "q": permission.Allow}, OnDecision: func(d tool.Decision) error { note("?" + d.Tool); return nil }}
 		tool.NewSet(cfg, plain("p", work("p")), alone("q", work("q"))).Run(t.Context(), calls("p", "p", "q", "q", "p"))
 		want := "?p ?p +p +p -p -p ?q +q -q ?q +q -q ?p +p -p"
 		if got := strings.Join(log, " "); got != want {
@@ -234,7 +234,7 @@ func TestABrokenGuardOrListenerRunsNothing(t *testing.T) {
 	one := plain("x", func(context.Context) tool.Result { ran = true; return tool.Result{} })
 	for name, cfg := range map[string]tool.SetConfig{
 		"guard":    {Guard: guardFunc(func(permission.Call) permission.Verdict { panic("guard") })},
-		"listener": {Guard: by{"x": permission.Allow}, Decided: func(tool.Decision) error { panic("listener") }},
+		"listener": {Guard: by{"x": permission.Allow}, OnDecision: func(tool.Decision) error { panic("listener") }},
 		"asker":    {Guard: by{"x": permission.Ask}, Ask: func(context.Context, tool.Decision) tool.Answer { panic("asker") }},
 	} {
 		if r := tool.NewSet(cfg, one).Run(t.Context(), calls("x"))[0]; ran || !r.IsError {
@@ -295,7 +295,7 @@ func TestSpecsComeInTheOrderGivenAndOnce(t *testing.T) {
 
 func TestALongResultKeepsItsBeginningAndItsEnd(t *testing.T) {
 	long := "first line\n" + strings.Repeat("é", 50_000) + "\nlast line"
-	s := tool.NewSet(tool.SetConfig{Guard: by{"x": permission.Allow}, MostText: 1001}, plain("x", says(long)))
+	s := tool.NewSet(tool.SetConfig{Guard: by{"x": permission.Allow}, MaxText: 1001}, plain("x", says(long)))
 	got := s.Run(t.Context(), calls("x"))[0].Text
 	if !strings.HasPrefix(got, "first line\n") || !strings.HasSuffix(got, "\nlast line") || len(got) > 1300 || !utf8.ValidString(got) {
 		t.Errorf("got %d bytes: %.40q … %q", len(got), got, got[len(got)-40:])

@@ -9,14 +9,14 @@ import (
 // describe returns the descriptions of the tools; see Set.Specs.
 func (c *catalog) describe() []llm.ToolSpec {
 	k := c.kit.Load()
-	if last := c.specs.Load(); last != nil && c.still(k, *last) {
+	if last := c.specs.Load(); last != nil && c.isUnchanged(k, *last) {
 		return *last
 	}
 	names := c.shown(k)
 	specs := make([]llm.ToolSpec, 0, len(names))
 	if c.searching(names) {
 		specs = append(specs, c.describeSearch(c.hidden(names)))
-		names = c.foundOf(names)
+		names = c.loadedOf(names)
 	}
 	for _, n := range names {
 		specs = append(specs, k.tools[n].Spec())
@@ -25,8 +25,8 @@ func (c *catalog) describe() []llm.ToolSpec {
 	return specs
 }
 
-// still reports whether exactly these are the descriptions of the tools that are shown now, and none is to be searched.
-func (c *catalog) still(k *kit, specs []llm.ToolSpec) bool {
+// isUnchanged reports whether exactly these are the descriptions of the tools that are shown now, and none is to be searched.
+func (c *catalog) isUnchanged(k *toolMap, specs []llm.ToolSpec) bool {
 	if c.searching(k.names) {
 		return false
 	}
@@ -52,8 +52,8 @@ func same(a, b llm.ToolSpec) bool {
 	return len(a.Schema) == 0 || &a.Schema[0] == &b.Schema[0]
 }
 
-func (c *catalog) shown(k *kit) []string {
-	names := k.offered()
+func (c *catalog) shown(k *toolMap) []string {
+	names := k.available()
 	if c.show == nil {
 		return names
 	}

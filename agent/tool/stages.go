@@ -25,9 +25,9 @@ type stage struct {
 // which order. It begins with a decoded call; what is judged in it is what runs at its end.
 func (s *Set) chain() []stage {
 	all := []stage{
-		{name: "events", before: s.begin},
+		{name: "events", before: s.reportCall},
 		{name: "permission", before: s.judge},
-		{name: "sandbox", before: s.hold},
+		{name: "sandbox", before: s.sandboxStage},
 		{name: "approval", before: s.approve},
 		{name: "timeout", around: s.limit},
 	}
@@ -55,8 +55,8 @@ type Call struct {
 // from many goroutines. A panic is an error result.
 type Middleware func(ctx context.Context, c Call, next func(context.Context) Result) Result
 
-// enter takes a call through what is before its running.
-func (s *Set) enter(ctx context.Context, j *job) {
+// prepare takes a call through what is before its running.
+func (s *Set) prepare(ctx context.Context, j *job) {
 	for _, st := range s.stages {
 		if st.before != nil && !st.before(ctx, j) {
 			return
@@ -68,7 +68,7 @@ func (s *Set) enter(ctx context.Context, j *job) {
 // run takes a call through what is around its running, to the tool.
 func (s *Set) run(ctx context.Context, j *job) {
 	if ctx.Err() != nil {
-		j.result.Text = ended(ctx, j.call.Name)
+		j.result.Text = notRun(ctx, j.call.Name)
 		return
 	}
 	next := s.tool(ctx, j)
@@ -77,7 +77,7 @@ func (s *Set) run(ctx context.Context, j *job) {
 			next = func(ctx context.Context) Result { return st.around(ctx, j, inner) }
 		}
 	}
-	j.result = j.gallery.hang(next(ctx))
+	j.result = j.gallery.addImages(next(ctx))
 }
 
 // tool is the end of the chain. What the tool learns of its call is put into its context here, where nothing that is
@@ -88,17 +88,17 @@ func (s *Set) tool(from context.Context, j *job) func(context.Context) Result {
 		if ran.Swap(true) {
 			return Result{Text: fmt.Sprintf("The call of %s was allowed once and has run; it does not run again.", j.call.Name), IsError: true}
 		}
-		if b := boundsOf(from); len(boundsOf(ctx).rules) < len(b.rules) {
-			ctx = context.WithValue(ctx, boundsKey{}, b)
+		if b := guardrailsOf(from); len(guardrailsOf(ctx).rules) < len(b.rules) {
+			ctx = context.WithValue(ctx, guardrailsKey{}, b)
 		}
 		return j.inv.Run(context.WithValue(ctx, currentKey{}, &current{set: s, job: j}))
 	}
 }
 
-// begin tells that there is a call. One that was not understood ends here.
-func (s *Set) begin(_ context.Context, j *job) bool {
-	if s.cfg.Called != nil {
-		s.cfg.Called(j.call)
+// reportCall tells that there is a call. One that was not understood ends here.
+func (s *Set) reportCall(_ context.Context, j *job) bool {
+	if s.cfg.OnCall != nil {
+		s.cfg.OnCall(j.call)
 	}
 	return j.inv.Run != nil
 }
@@ -106,7 +106,7 @@ func (s *Set) begin(_ context.Context, j *job) bool {
 // judge asks the guard.
 func (s *Set) judge(ctx context.Context, j *job) bool {
 	if ctx.Err() != nil {
-		j.result.Text = ended(ctx, j.call.Name)
+		j.result.Text = notRun(ctx, j.call.Name)
 		return false
 	}
 	j.verdict = permission.Verdict{Stage: permission.StageDefault, Why: "Nobody guards these tools, so none may run."}
@@ -119,11 +119,11 @@ func (s *Set) judge(ctx context.Context, j *job) bool {
 	return true
 }
 
-// hold asks whether the call can be held as it should be, and whether the tool itself has a doubt; both may make the
+// sandboxStage asks whether the call can be held as it should be, and whether the tool itself has a doubt; both may make the
 // verdict stricter.
-func (s *Set) hold(ctx context.Context, j *job) bool {
-	j.lacking = s.held(ctx, j, &j.verdict)
-	doubted(j, &j.verdict)
+func (s *Set) sandboxStage(ctx context.Context, j *job) bool {
+	j.lacking = s.checkSandbox(ctx, j, &j.verdict)
+	applyDoubt(j, &j.verdict)
 	return true
 }
 
@@ -145,11 +145,11 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 		}
 		d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
 		if d.Approved && answer.Always && j.lacking != nil {
-			s.see(j, j.lacking)
+			s.acceptLack(j, j.lacking)
 		}
 	}
-	if s.cfg.Decided != nil {
-		if err := s.cfg.Decided(d); err != nil {
+	if s.cfg.OnDecision != nil {
+		if err := s.cfg.OnDecision(d); err != nil {
 			j.result.Text = fmt.Sprintf("The call of %s did not run, because the decision about it could not be recorded. Go on without tools, and say so.", d.Tool)
 			return false
 		}

@@ -35,9 +35,9 @@ func TestACallGoesThroughTheStagesInTheirOrder(t *testing.T) {
 			return permission.Verdict{Action: permission.Ask}
 		}),
 		Ask:        func(context.Context, tool.Decision) tool.Answer { note("person"); return tool.Answer{Allow: true} },
-		Decided:    func(tool.Decision) error { note("decided"); return nil },
-		Called:     func(llm.ToolCall) { note("called") },
-		Answered:   func(r llm.ToolResult) { note("answered " + r.Text) },
+		OnDecision: func(tool.Decision) error { note("decided"); return nil },
+		OnCall:     func(llm.ToolCall) { note("called") },
+		OnResult:   func(r llm.ToolResult) { note("answered " + r.Text) },
 		Middleware: []tool.Middleware{around("outer"), around("inner")},
 	}
 	holds := func(context.Context) error { note("sandbox"); return nil }
@@ -213,7 +213,7 @@ func find(t *testing.T, s *tool.Set, query string) llm.ToolResult {
 
 func TestVeryManyToolsAreFoundByASearch(t *testing.T) {
 	var decided []string
-	cfg := tool.SetConfig{Guard: by{}, SearchAbove: 10, Decided: func(d tool.Decision) error { decided = append(decided, d.Tool); return nil }}
+	cfg := tool.SetConfig{Guard: by{}, SearchAbove: 10, OnDecision: func(d tool.Decision) error { decided = append(decided, d.Tool); return nil }}
 	if got := names(tool.NewSet(cfg, many(9)...)); len(got) != 10 || slices.Contains(got, "ToolSearch") {
 		t.Errorf("of 10 tools are shown %q; want all, and no search", got)
 	}
@@ -287,7 +287,7 @@ func guarded(t testing.TB) func() {
 	policy := permission.Standard()
 	cfg := tool.SetConfig{
 		Guard: permission.Chain{{Name: "ann", Policy: policy}, {Name: "parent", Policy: policy}}, Agent: "ann", Dir: t.TempDir(),
-		Decided: func(tool.Decision) error { return nil }, Called: func(llm.ToolCall) {}, Answered: func(llm.ToolResult) {},
+		OnDecision: func(tool.Decision) error { return nil }, OnCall: func(llm.ToolCall) {}, OnResult: func(llm.ToolResult) {},
 		Middleware: []tool.Middleware{func(ctx context.Context, _ tool.Call, next func(context.Context) tool.Result) tool.Result {
 			return next(ctx)
 		}},

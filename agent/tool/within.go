@@ -8,17 +8,17 @@ import (
 	"symbio/security/sandbox"
 )
 
-// bounds are what the guardrails of a context come to.
-type bounds struct {
+// guardrails are what the guardrails of a context come to.
+type guardrails struct {
 	rules []permission.Guardrail // the outermost first
 	held  *sandbox.Policy        // nil = nothing said
 	group int
 }
 
-type boundsKey struct{}
+type guardrailsKey struct{}
 
-func boundsOf(ctx context.Context) bounds {
-	b, _ := ctx.Value(boundsKey{}).(bounds)
+func guardrailsOf(ctx context.Context) guardrails {
+	b, _ := ctx.Value(guardrailsKey{}).(guardrails)
 	return b
 }
 
@@ -26,7 +26,7 @@ func boundsOf(ctx context.Context) bounds {
 // sandbox policy, if not nil, holds their commands beside those around it: they get what all allow
 // (sandbox.Meet). Package guardrail makes them of texts.
 func Within(ctx context.Context, g permission.Guardrail, held *sandbox.Policy) context.Context {
-	b := boundsOf(ctx)
+	b := guardrailsOf(ctx)
 	g.Group = b.group
 	b.rules = append(slices.Clip(b.rules), g)
 	if held != nil {
@@ -36,23 +36,23 @@ func Within(ctx context.Context, g permission.Guardrail, held *sandbox.Policy) c
 		}
 		b.held = &both
 	}
-	return context.WithValue(ctx, boundsKey{}, b)
+	return context.WithValue(ctx, guardrailsKey{}, b)
 }
 
-// Handed is ctx as it goes to another agent: what that one puts inside lifts nothing of what is around it.
-func Handed(ctx context.Context) context.Context {
-	b := boundsOf(ctx)
+// HandOver is ctx as it goes to another agent: what that one puts inside lifts nothing of what is around it.
+func HandOver(ctx context.Context) context.Context {
+	b := guardrailsOf(ctx)
 	if len(b.rules) == 0 {
 		return ctx
 	}
 	b.group++
-	return context.WithValue(ctx, boundsKey{}, b)
+	return context.WithValue(ctx, guardrailsKey{}, b)
 }
 
-// Held is what a command may do under a policy inside the guardrails of ctx, and what the call's agent is held to, without
+// Constrain is what a command may do under a policy inside the guardrails of ctx, and what the call's agent is held to, without
 // the files that rules deny to the call.
-func Held(ctx context.Context, p sandbox.Policy) sandbox.Policy {
-	p, _ = held(ctx, p)
+func Constrain(ctx context.Context, p sandbox.Policy) sandbox.Policy {
+	p, _ = constrain(ctx, p)
 	if j := currentOf(ctx).job; j.verdict.Plan != nil {
 		if j.denied == nil {
 			d := sandbox.Denied(j.verdict.Plan.Denied.Files())
@@ -63,24 +63,24 @@ func Held(ctx context.Context, p sandbox.Policy) sandbox.Policy {
 	return p
 }
 
-// Denying is the policy without the files that rules deny now.
-func Denying(p sandbox.Policy, d *permission.Denied) sandbox.Policy {
+// WithoutDenied is the policy without the files that rules deny now.
+func WithoutDenied(p sandbox.Policy, d *permission.Denied) sandbox.Policy {
 	p.Files.Denied = sandbox.Denied(d.Files())
 	return p
 }
 
-// Narrowed says that commands are to be held to less than what holds all of them here. Who has switched the sandbox off
+// IsConstrained says that commands are to be held to less than what holds all of them here. Who has switched the sandbox off
 // for all has not switched it off for these.
-func Narrowed(ctx context.Context) bool {
-	_, narrower := held(ctx, sandbox.Policy{})
+func IsConstrained(ctx context.Context) bool {
+	_, narrower := constrain(ctx, sandbox.Policy{})
 	return narrower
 }
 
-func held(ctx context.Context, p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
-	if hold := currentOf(ctx).set.cfg.Hold; hold != nil {
+func constrain(ctx context.Context, p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
+	if hold := currentOf(ctx).set.cfg.Constrain; hold != nil {
 		p, narrower = hold(p)
 	}
-	if b := boundsOf(ctx); b.held != nil {
+	if b := guardrailsOf(ctx); b.held != nil {
 		return sandbox.Meet(*b.held, p), true
 	}
 	return p, narrower
@@ -88,7 +88,7 @@ func held(ctx context.Context, p sandbox.Policy) (_ sandbox.Policy, narrower boo
 
 // within are the guardrails around a call: those of the agent, and inside of them those of the context.
 func (s *Set) within(ctx context.Context) []permission.Guardrail {
-	inner := boundsOf(ctx).rules
+	inner := guardrailsOf(ctx).rules
 	if s.cfg.Within == nil {
 		return inner
 	}
@@ -98,9 +98,9 @@ func (s *Set) within(ctx context.Context) []permission.Guardrail {
 	return inner
 }
 
-// Bounded is what the guardrails of ctx alone say of a call: for work that no agent does, and no Set guards.
+// JudgeWithin is what the guardrails of ctx alone say of a call: for work that no agent does, and no Set guards.
 // Without guardrails it is allowed.
-func Bounded(ctx context.Context, c permission.Call) permission.Verdict {
-	c.Within = boundsOf(ctx).rules
+func JudgeWithin(ctx context.Context, c permission.Call) permission.Verdict {
+	c.Within = guardrailsOf(ctx).rules
 	return permission.Chain{{Policy: permission.Policy{Default: permission.Allow}}}.Judge(c)
 }

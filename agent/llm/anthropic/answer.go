@@ -63,10 +63,10 @@ type part struct {
 
 // answer collects one answer. One goroutine uses it.
 type answer struct {
-	server *wire.Server
-	ids    *llm.CallIDs
-	emit   func(llm.Chunk) error
-	form   string // the tool whose arguments are the answer's text; "" = none
+	server     *wire.Server
+	ids        *llm.CallIDs
+	emit       func(llm.Chunk) error
+	outputTool string // the tool whose arguments are the answer's text; "" = none
 
 	parts  []*part
 	size   int
@@ -78,15 +78,15 @@ type answer struct {
 
 // counts are the token counts that the server has reported so far. Later events replace earlier ones.
 type counts struct {
-	told                   bool
+	reported               bool
 	input, output          float64
 	cacheRead, cacheWrites float64
 }
 
-func (c *counts) take(u usage) {
+func (c *counts) add(u usage) {
 	for _, n := range []struct{ from, to *float64 }{{u.Input, &c.input}, {u.Output, &c.output}, {u.CacheRead, &c.cacheRead}, {u.CacheWrite, &c.cacheWrites}} {
 		if n.from != nil {
-			*n.to, c.told = *n.from, true
+			*n.to, c.reported = *n.from, true
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (a *answer) Document(body []byte) error {
 	if doc.Type != "message" && len(doc.Content) == 0 {
 		return a.server.Fail(llm.ErrMalformed, 0, "no answer in "+wire.Start(body))
 	}
-	a.counts.take(doc.Usage)
+	a.counts.add(doc.Usage)
 	for i, p := range doc.Content {
 		if err := a.begin(i, p); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 	case "error":
 		return false, a.server.Complain(data)
 	case "message_start":
-		a.counts.take(ev.Message.Usage)
+		a.counts.add(ev.Message.Usage)
 	case "content_block_start":
 		return false, a.begin(ev.Index, ev.Block)
 	case "content_block_delta":
@@ -149,7 +149,7 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 	case "content_block_stop":
 		return false, a.end(ev.Index)
 	case "message_delta":
-		a.counts.take(ev.Usage)
+		a.counts.add(ev.Usage)
 		if ev.Delta.Stop != "" {
 			a.stop = ev.Delta.Stop
 		}
@@ -170,17 +170,17 @@ func (a *answer) begin(index int, p piece) error {
 		return a.server.Fail(llm.ErrMalformed, 0, "more than 512 blocks in one answer")
 	}
 	a.parts = append(a.parts, &part{piece: p, index: index})
-	if p.Type == "tool_use" && p.Name != a.form {
+	if p.Type == "tool_use" && p.Name != a.outputTool {
 		a.calls++
 	}
-	if err := a.room(len(p.Text) + len(p.Thinking) + len(p.Signature) + len(p.Data) + len(p.ID) + len(p.Name) + len(p.Input)); err != nil {
+	if err := a.addSize(len(p.Text) + len(p.Thinking) + len(p.Signature) + len(p.Data) + len(p.ID) + len(p.Name) + len(p.Input)); err != nil {
 		return err
 	}
 	switch p.Type {
 	case "text":
-		return a.say(p.Text)
+		return a.emitText(p.Text)
 	case "thinking":
-		return a.think(p.Thinking)
+		return a.emitThought(p.Thinking)
 	}
 	return nil
 }
@@ -209,15 +209,15 @@ func (a *answer) grow(index int, d delta) error {
 		}
 		p = a.find(index)
 	}
-	if err := a.room(len(d.Text) + len(d.Thinking) + len(d.Signature) + len(d.JSON)); err != nil {
+	if err := a.addSize(len(d.Text) + len(d.Thinking) + len(d.Signature) + len(d.JSON)); err != nil {
 		return err
 	}
 	switch d.Type {
 	case "text_delta":
-		return a.say(d.Text)
+		return a.emitText(d.Text)
 	case "thinking_delta":
 		p.more.WriteString(d.Thinking)
-		return a.think(d.Thinking)
+		return a.emitThought(d.Thinking)
 	case "signature_delta":
 		p.Signature += d.Signature
 	case "input_json_delta":
@@ -249,23 +249,23 @@ func (a *answer) end(index int) error {
 	return a.emit(llm.Chunk{Thinking: &block})
 }
 
-// room adds n bytes to the answer's size, and fails above wire.MaxAnswer.
-func (a *answer) room(n int) error {
+// addSize adds n bytes to the answer's size, and fails above wire.MaxAnswer.
+func (a *answer) addSize(n int) error {
 	if a.size += n; a.size > wire.MaxAnswer {
 		return a.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
 	}
 	return nil
 }
 
-func (a *answer) say(text string) error {
-	if text == "" || a.form != "" {
+func (a *answer) emitText(text string) error {
+	if text == "" || a.outputTool != "" {
 		return nil // around an answer in its form there is nothing to say
 	}
 	a.text += len(text)
 	return a.emit(llm.Chunk{Text: text})
 }
 
-func (a *answer) think(text string) error {
+func (a *answer) emitThought(text string) error {
 	if text == "" {
 		return nil
 	}
@@ -287,7 +287,7 @@ func (a *answer) End() error {
 		if cut && !whole {
 			continue
 		}
-		if p.Name == a.form && a.form != "" {
+		if p.Name == a.outputTool && a.outputTool != "" {
 			if formed {
 				continue // one answer was asked for
 			}
@@ -298,11 +298,11 @@ func (a *answer) End() error {
 			continue
 		}
 		calls++
-		if err := a.emit(llm.Chunk{Call: &llm.ToolCall{ID: a.ids.Take(p.ID), Name: p.Name, Args: args}}); err != nil {
+		if err := a.emit(llm.Chunk{Call: &llm.ToolCall{ID: a.ids.Reserve(p.ID), Name: p.Name, Args: args}}); err != nil {
 			return err
 		}
 	}
-	return a.emit(llm.Chunk{Usage: a.usage(), Stop: a.why(cut, calls)})
+	return a.emit(llm.Chunk{Usage: a.usage(), Stop: a.stopReason(cut, calls)})
 }
 
 // args returns a call's arguments; whole is true if they are a complete, non-empty object.
@@ -316,7 +316,7 @@ func (p *part) args() (args json.RawMessage, whole bool) {
 }
 
 func (a *answer) usage() *llm.Usage {
-	if !a.counts.told {
+	if !a.counts.reported {
 		return nil
 	}
 	u := llm.Usage{Output: wire.Tokens(a.counts.output), CacheRead: wire.Tokens(a.counts.cacheRead), CacheWrite: wire.Tokens(a.counts.cacheWrites)}
@@ -324,7 +324,7 @@ func (a *answer) usage() *llm.Usage {
 	return &u
 }
 
-func (a *answer) why(cut bool, calls int) llm.Stop {
+func (a *answer) stopReason(cut bool, calls int) llm.Stop {
 	switch {
 	case cut:
 		return llm.StopLength

@@ -26,8 +26,8 @@ const (
 	// defaultTokens is the longest answer: far more than an agent writes in a turn, and what most models allow. A
 	// model that allows fewer says so, and is asked for those.
 	defaultTokens = 16384
-	// leastThinking is the smallest number of tokens that the wire takes for thinking.
-	leastThinking = 1024
+	// minThinking is the smallest number of tokens that the wire takes for thinking.
+	minThinking = 1024
 )
 
 // Config sets up a Model. Only Config.Model is required.
@@ -62,11 +62,11 @@ var dialect = wire.Dialect{
 
 // Model is a model behind a Messages server.
 type Model struct {
-	server   *wire.Server
-	model    string
-	tokens   int // the longest answer
-	thinking int
-	most     atomic.Int64 // what the server takes for an answer with its thoughts; 0 = it did not say
+	server    *wire.Server
+	model     string
+	tokens    int // the longest answer
+	thinking  int
+	serverMax atomic.Int64 // what the server takes for an answer with its thoughts; 0 = it did not say
 }
 
 // New returns a model. It does not connect. The error says which setting cannot be used.
@@ -94,7 +94,7 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 		defer x.Close()
 		a := &answer{server: m.server, ids: llm.NewCallIDs(r.Messages), emit: emit}
 		if r.Output != nil {
-			a.form = formName(r.Output)
+			a.outputTool = outputToolName(r.Output)
 		}
 		return x.Explain(x.Read(a))
 	})
@@ -109,7 +109,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 		r.Thinking = m.thinking
 	}
 	for {
-		most := m.most.Load()
+		most := m.serverMax.Load()
 		body, err := encode(m.model, m.Name(), m.tokens, int(most), r)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
@@ -119,23 +119,23 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 			r = r.WithoutImages() // one that it cannot read must not end the conversation
 			continue
 		}
-		if err == nil || !m.fewer(err, most) {
+		if err == nil || !m.learnServerMax(err, most) {
 			return x, err
 		}
 	}
 }
 
-// atMost is how a server says how many tokens a model's answers may have.
-var atMost = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
+// maxTokensError is how a server says how many tokens a model's answers may have.
+var maxTokensError = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
 
-// fewer reports whether the server refused the number of tokens and named the most that it takes, fewer than it did
+// learnServerMax reports whether the server refused the number of tokens and named the most that it takes, fewer than it did
 // before. From now on it is asked for no more.
-func (m *Model) fewer(err error, before int64) bool {
+func (m *Model) learnServerMax(err error, before int64) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {
 		return false
 	}
-	said := atMost.FindStringSubmatch(e.Detail)
+	said := maxTokensError.FindStringSubmatch(e.Detail)
 	if said == nil {
 		return false
 	}
@@ -143,7 +143,7 @@ func (m *Model) fewer(err error, before int64) bool {
 	if err != nil || n <= 0 || before > 0 && n >= before {
 		return false
 	}
-	m.most.Store(n)
+	m.serverMax.Store(n)
 	return true
 }
 

@@ -76,9 +76,9 @@ func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) 
 	if strings.TrimSpace(r.System) != "" {
 		w.System = []block{{Type: "text", Text: r.System, Cache: cached}}
 	}
-	if budget := max(r.Thinking, leastThinking); mayThink(r, own) && (most == 0 || most > leastThinking) {
+	if budget := max(r.Thinking, minThinking); mayThink(r, own) && (most == 0 || most > minThinking) {
 		if most > 0 && budget >= most {
-			budget = max(most/2, leastThinking) // the answer needs some, too
+			budget = max(most/2, minThinking) // the answer needs some, too
 		}
 		w.Thinking = &wireThinking{"enabled", budget}
 		w.MaxTokens = tokens + budget // one counts into the other
@@ -91,7 +91,7 @@ func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) 
 		w.Messages = appendMessage(w.Messages, m, own, w.Thinking != nil)
 	}
 	if len(w.Messages) == 0 || w.Messages[0].Role != "user" {
-		w.Messages = append([]wireMessage{{"user", []block{nothing}}}, w.Messages...)
+		w.Messages = append([]wireMessage{{"user", []block{placeholderBlock}}}, w.Messages...)
 	}
 	if last := w.Messages[len(w.Messages)-1]; last.Role == "user" {
 		last.Content[len(last.Content)-1].Cache = cached
@@ -100,8 +100,8 @@ func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) 
 		w.Tools = append(w.Tools, wireTool{toolName(t.Name), t.Description, wire.Schema(t.Schema)})
 	}
 	if r.Output != nil {
-		w.Tools = append(w.Tools, wireTool{formName(r.Output), "Gives the answer, in its form. Your answer is what you call this with.", wire.Schema(r.Output.Schema)})
-		w.Choice = &wireChoice{"tool", formName(r.Output)}
+		w.Tools = append(w.Tools, wireTool{outputToolName(r.Output), "Gives the answer, in its form. Your answer is what you call this with.", wire.Schema(r.Output.Schema)})
+		w.Choice = &wireChoice{"tool", outputToolName(r.Output)}
 	}
 	return wire.Encode(w)
 }
@@ -116,7 +116,7 @@ func (w *wireRequest) limit(most int) {
 	if w.Thinking == nil {
 		return
 	}
-	if w.Thinking.Tokens = min(w.Thinking.Tokens, most/2); w.Thinking.Tokens < leastThinking {
+	if w.Thinking.Tokens = min(w.Thinking.Tokens, most/2); w.Thinking.Tokens < minThinking {
 		w.Thinking = nil
 	}
 }
@@ -139,8 +139,8 @@ func thoughtFirst(m llm.Message, own string) bool {
 	return len(m.Thinking) > 0 && m.Thinking[0].Model == own && m.Thinking[0].AfterText == 0 && m.Thinking[0].AfterCalls == 0
 }
 
-// nothing stands where the wire wants something and there is nothing.
-var nothing = block{Type: "text", Text: "(nothing)"}
+// placeholderBlock stands where the wire wants something and there is nothing.
+var placeholderBlock = block{Type: "text", Text: "(nothing)"}
 
 // appendMessage appends a message, to the one before when it has the same role: some servers want them to alternate.
 func appendMessage(to []wireMessage, m llm.Message, own string, thinking bool) []wireMessage {
@@ -155,10 +155,10 @@ func appendMessage(to []wireMessage, m llm.Message, own string, thinking bool) [
 			content = append(content, block{Type: "tool_result", ToolUseID: callID(r.CallID), Content: visible(r.Text, r.Images), IsError: r.IsError})
 		}
 	case llm.Assistant:
-		role, content = "assistant", said(m, own, thinking)
+		role, content = "assistant", assistantBlocks(m, own, thinking)
 	default:
 		if content = visible(m.Text, m.Images); len(content) == 0 {
-			content = []block{nothing}
+			content = []block{placeholderBlock}
 		}
 	}
 	if len(content) == 0 {
@@ -182,8 +182,8 @@ func visible(text string, images []llm.Image) (list []block) {
 	return list
 }
 
-// said is what a model said, in the order in which it did: its thoughts where they stood.
-func said(m llm.Message, own string, thinking bool) (list []block) {
+// assistantBlocks is what a model said, in the order in which it did: its thoughts where they stood.
+func assistantBlocks(m llm.Message, own string, thinking bool) (list []block) {
 	text, calls := 0, 0
 	upTo := func(t, c int) {
 		t, c = min(max(t, text), len(m.Text)), min(max(c, calls), len(m.Calls))
@@ -208,8 +208,8 @@ func said(m llm.Message, own string, thinking bool) (list []block) {
 	return list
 }
 
-// formName is the tool by which an answer is given in its form.
-func formName(o *llm.Output) string { return toolName("answer_" + o.Name) }
+// outputToolName is the tool by which an answer is given in its form.
+func outputToolName(o *llm.Output) string { return toolName("answer_" + o.Name) }
 
 var (
 	goodID   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)

@@ -67,8 +67,8 @@ func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) err
 	var failed error
 	for _, p := range providers {
 		began := false
-		err := m.one(ctx, p, r, func(c llm.Chunk) error { began = true; return emit(c) })
-		if err == nil || began || ctx.Err() != nil || errors.Is(err, retry.ErrStopped) || !other(err) {
+		err := m.askNode(ctx, p, r, func(c llm.Chunk) error { began = true; return emit(c) })
+		if err == nil || began || ctx.Err() != nil || errors.Is(err, retry.ErrStopped) || !canFailOver(err) {
 			return err
 		}
 		failed = err
@@ -76,14 +76,14 @@ func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) err
 	return failed
 }
 
-// other reports whether another node may succeed after this error.
-func other(err error) bool {
+// canFailOver reports whether another node may succeed after this error.
+func canFailOver(err error) bool {
 	return errors.Is(err, llm.ErrRateLimited) || errors.Is(err, llm.ErrUnavailable) || errors.Is(err, llm.ErrDenied) || errors.Is(err, llm.ErrNoModel) ||
 		errors.Is(err, llm.ErrAuth) || errors.Is(err, llm.ErrQuota) || errors.Is(err, llm.ErrTimeout)
 }
 
-// hearing reads the streamed output of one call. It needs no lock, because Provider.Call passes output from its own goroutine.
-type hearing struct {
+// answerReader reads the streamed output of one call. It needs no lock, because Provider.Call passes output from its own goroutine.
+type answerReader struct {
 	emit   func(llm.Chunk) error
 	ctx    context.Context
 	stop   context.CancelFunc
@@ -92,16 +92,16 @@ type hearing struct {
 	failed error
 }
 
-// one asks one node.
-func (m *Model) one(parent context.Context, p Provider, r llm.Request, emit func(llm.Chunk) error) error {
+// askNode asks one node.
+func (m *Model) askNode(parent context.Context, p Provider, r llm.Request, emit func(llm.Chunk) error) error {
 	data, err := encode(p.Model, r, m.cfg.MaxRequest)
 	if err != nil {
 		return fmt.Errorf("model %s: encoding the request: %w", m.cfg.Name, err)
 	}
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
-	h := &hearing{emit: emit, ctx: ctx, stop: stop}
-	got, err := p.Call(ctx, data, h.hear)
+	h := &answerReader{emit: emit, ctx: ctx, stop: stop}
+	got, err := p.Call(ctx, data, h.write)
 	var e *llm.Error
 	switch {
 	case h.failed != nil:
@@ -119,8 +119,8 @@ func (m *Model) one(parent context.Context, p Provider, r llm.Request, emit func
 	return m.end(got, p, r, h)
 }
 
-// hear handles a piece of the call's output and emits the complete lines. After an error it ignores the rest.
-func (h *hearing) hear(piece []byte) {
+// write handles a piece of the call's output and emits the complete lines. After an error it ignores the rest.
+func (h *answerReader) write(piece []byte) {
 	if h.failed != nil || h.ctx.Err() != nil {
 		return
 	}
@@ -153,14 +153,14 @@ func (h *hearing) hear(piece []byte) {
 	}
 }
 
-func (h *hearing) fail(err error) {
+func (h *answerReader) fail(err error) {
 	h.failed = err
 	h.stop()
 }
 
 // end emits what the reply has in addition to the streamed text. The reply must begin with that text, or the node is wrong or
 // lies.
-func (m *Model) end(data []byte, p Provider, r llm.Request, h *hearing) error {
+func (m *Model) end(data []byte, p Provider, r llm.Request, h *answerReader) error {
 	bad := func(why string) error {
 		return &llm.Error{Model: m.cfg.Name, Detail: "node " + p.Node + ": " + why, Err: llm.ErrMalformed}
 	}
@@ -187,7 +187,7 @@ func (m *Model) end(data []byte, p Provider, r llm.Request, h *hearing) error {
 		if c.Name == "" {
 			return bad("a call without a name")
 		}
-		chunks = append(chunks, llm.Chunk{Call: &llm.ToolCall{ID: ids.Take(c.ID), Name: c.Name, Args: llm.Args(string(c.Args))}})
+		chunks = append(chunks, llm.Chunk{Call: &llm.ToolCall{ID: ids.Reserve(c.ID), Name: c.Name, Args: llm.Args(string(c.Args))}})
 	}
 	switch {
 	case got.Stop == llm.StopEnd, got.Stop == llm.StopLength, got.Stop == llm.StopFilter:

@@ -69,12 +69,12 @@ func encode(model string, r llm.Request, most int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Messages = llm.FitImages(r.Messages, llm.MaxImages, max(0, most-len(bare))/4*3-imageFrame) // base64 has four for three
+	r.Messages = llm.FitImages(r.Messages, llm.MaxImages, max(0, most-len(bare))/4*3-imageOverhead) // base64 has four for three
 	return write(model, r)
 }
 
-// imageFrame is more than what stands around the data of MaxImages images in a request, beyond their descriptions.
-const imageFrame = 2 << 10
+// imageOverhead is more than what stands around the data of MaxImages images in a request, beyond their descriptions.
+const imageOverhead = 2 << 10
 
 func write(model string, r llm.Request) ([]byte, error) {
 	q := request{model, r}

@@ -40,8 +40,8 @@ type (
 	}
 )
 
-// reading collects one answer. One goroutine uses it.
-type reading struct {
+// answer collects one answer. One goroutine uses it.
+type answer struct {
 	server  *wire.Server
 	ids     *llm.CallIDs
 	emit    func(llm.Chunk) error
@@ -54,8 +54,8 @@ type reading struct {
 }
 
 // Document reads an answer that is not streamed.
-func (rd *reading) Document(body []byte) error {
-	if err := rd.take(body); err != nil {
+func (rd *answer) Document(body []byte) error {
+	if err := rd.readDocument(body); err != nil {
 		return err
 	}
 	if rd.finish == "" && !rd.text && rd.calls.empty() {
@@ -68,10 +68,10 @@ func (rd *reading) Document(body []byte) error {
 }
 
 // Stopped reports whether the answer says why it ended.
-func (rd *reading) Stopped() bool { return rd.finish != "" }
+func (rd *answer) Stopped() bool { return rd.finish != "" }
 
 // Event reads one event; last is true for [DONE].
-func (rd *reading) Event(e sse.Event) (last bool, err error) {
+func (rd *answer) Event(e sse.Event) (last bool, err error) {
 	if last, err = rd.event(e); !last || err != nil || rd.finish != "" {
 		return last, err
 	}
@@ -83,7 +83,7 @@ func (rd *reading) Event(e sse.Event) (last bool, err error) {
 }
 
 // event reads one event; done is true for [DONE].
-func (rd *reading) event(e sse.Event) (done bool, err error) {
+func (rd *answer) event(e sse.Event) (done bool, err error) {
 	data := bytes.TrimSpace(e.Data)
 	if len(data) == 0 {
 		return false, nil
@@ -103,11 +103,11 @@ func (rd *reading) event(e sse.Event) (done bool, err error) {
 	if e.Name == "error" {
 		return false, rd.server.Complain(data)
 	}
-	return false, rd.take(data)
+	return false, rd.readDocument(data)
 }
 
-// take reads one JSON document: a piece of an answer, or a whole one.
-func (rd *reading) take(data []byte) error {
+// readDocument reads one JSON document: a piece of an answer, or a whole one.
+func (rd *answer) readDocument(data []byte) error {
 	var f frame
 	if err := rd.server.Decode(data, &f); err != nil {
 		return err
@@ -134,11 +134,11 @@ func (rd *reading) take(data []byte) error {
 	return nil
 }
 
-func (rd *reading) add(c choice) error {
-	text := written(c.Delta.Content) + c.Delta.Refusal
-	thought := written(c.Delta.ReasoningContent)
+func (rd *answer) add(c choice) error {
+	text := textOf(c.Delta.Content) + c.Delta.Refusal
+	thought := textOf(c.Delta.ReasoningContent)
 	if thought == "" {
-		thought = written(c.Delta.Reasoning)
+		thought = textOf(c.Delta.Reasoning)
 	}
 	rd.refused = rd.refused || c.Delta.Refusal != ""
 	rd.size += len(text) + len(thought)
@@ -161,8 +161,8 @@ func (rd *reading) add(c choice) error {
 	return rd.emit(llm.Chunk{Text: text, Thought: thought})
 }
 
-// written returns the text of a delta, which is a string or a list of parts.
-func written(v json.RawMessage) string {
+// textOf returns the text of a delta, which is a string or a list of parts.
+func textOf(v json.RawMessage) string {
 	var s string
 	if len(v) == 0 || json.Unmarshal(v, &s) == nil {
 		return s
@@ -176,13 +176,13 @@ func written(v json.RawMessage) string {
 }
 
 // End emits the calls and the last chunk.
-func (rd *reading) End() error {
+func (rd *answer) End() error {
 	whole, err := rd.calls.whole(rd.finish == "length" || rd.finish == "max_tokens")
 	if err != nil {
 		return rd.server.Fail(llm.ErrMalformed, 0, err.Error())
 	}
 	for i := range whole {
-		whole[i].ID = rd.ids.Take(whole[i].ID)
+		whole[i].ID = rd.ids.Reserve(whole[i].ID)
 		if err := rd.emit(llm.Chunk{Call: &whole[i]}); err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (rd *reading) End() error {
 	return rd.emit(llm.Chunk{Usage: rd.usage, Stop: stop})
 }
 
-func (rd *reading) stop(calls int) llm.Stop {
+func (rd *answer) stop(calls int) llm.Stop {
 	switch {
 	case rd.finish == "length" || rd.finish == "max_tokens":
 		return llm.StopLength

@@ -40,11 +40,11 @@ var dialect = wire.Dialect{
 type Model struct {
 	server *wire.Server
 	model  string
-	// plain is set when the server turned out not to know stream_options, and formless when it turned out not to
+	// plain is set when the server turned out not to know stream_options, and noResponseFormat when it turned out not to
 	// know response_format. blind is set when the model turned out to take no images.
-	plain, formless, blind atomic.Bool
+	noStreamOptions, noResponseFormat, noImages atomic.Bool
 	// completion is set when it wants max_completion_tokens in the place of max_tokens.
-	completion atomic.Bool
+	useMaxCompletionTokens atomic.Bool
 }
 
 // New returns a model. It does not connect. The error says which setting cannot be used.
@@ -67,7 +67,7 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 			return err
 		}
 		defer x.Close()
-		return x.Explain(x.Read(&reading{server: m.server, ids: llm.NewCallIDs(r.Messages), emit: emit}))
+		return x.Explain(x.Read(&answer{server: m.server, ids: llm.NewCallIDs(r.Messages), emit: emit}))
 	})
 }
 
@@ -76,12 +76,12 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 	if err := r.CheckImages(); err != nil {
 		return nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
 	}
-	if m.blind.Load() {
+	if m.noImages.Load() {
 		r = r.WithoutImages()
 	}
 	blind := false
 	for {
-		body, err := encode(m.model, r, !m.plain.Load(), !m.formless.Load(), m.completion.Load())
+		body, err := encode(m.model, r, !m.noStreamOptions.Load(), !m.noResponseFormat.Load(), m.useMaxCompletionTokens.Load())
 		if err != nil {
 			return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
 		}
@@ -91,29 +91,29 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 			continue
 		}
 		if err == nil && blind {
-			m.blind.Store(true) // it was the images indeed
+			m.noImages.Store(true) // it was the images indeed
 		}
-		if err == nil || !m.forget(err, r) {
+		if err == nil || !m.dropUnsupported(err, r) {
 			return x, err
 		}
 	}
 }
 
-// forget reports, once for each, that the server refused stream_options, without which usage is not counted, or
+// dropUnsupported reports, once for each, that the server refused stream_options, without which usage is not counted, or
 // response_format, in whose place the system prompt then says what is wanted, or max_tokens, which has another name there.
-func (m *Model) forget(err error, r llm.Request) bool {
+func (m *Model) dropUnsupported(err error, r llm.Request) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {
 		return false
 	}
 	if strings.Contains(e.Detail, "stream_options") {
-		return m.plain.CompareAndSwap(false, true)
+		return m.noStreamOptions.CompareAndSwap(false, true)
 	}
 	if r.MaxTokens > 0 && strings.Contains(e.Detail, "max_completion_tokens") {
-		return m.completion.CompareAndSwap(false, true)
+		return m.useMaxCompletionTokens.CompareAndSwap(false, true)
 	}
 	if r.Output != nil && (strings.Contains(e.Detail, "response_format") || strings.Contains(e.Detail, "json_schema")) {
-		return m.formless.CompareAndSwap(false, true)
+		return m.noResponseFormat.CompareAndSwap(false, true)
 	}
 	return false
 }

@@ -59,7 +59,7 @@ type Config struct {
 	Prices llm.Prices
 	// Blind are models that are told of images in words, and shown none: their names, or the beginning of names and *.
 	// Models of OpenAI's wire that refuse images are found out without it.
-	Blind []string
+	TextOnly []string
 	// HTTP does all requests. Default: a client without a proxy.
 	HTTP *http.Client
 	// Logger is handed to the model. Default: silent.
@@ -153,8 +153,8 @@ func (c Config) Open(ctx context.Context, s Spec) (llm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(c.Blind, func(pattern string) bool { return names(pattern, m.Name()) }) {
-		m = llm.Blind(m)
+	if slices.ContainsFunc(c.TextOnly, func(pattern string) bool { return names(pattern, m.Name()) }) {
+		m = llm.TextOnly(m)
 	}
 	return c.Prices.Model(m), nil
 }

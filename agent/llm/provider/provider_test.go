@@ -161,7 +161,7 @@ func TestOpenOpensWhatWasNamed(t *testing.T) {
 func TestABlindModelIsShownNoImages(t *testing.T) {
 	for pattern, want := range map[string]bool{"openai:x": true, "openai:*": true, "*": true, "openai:x*": true, "openai:y": false, "x": false, "": false} {
 		var body string
-		cfg := provider.Config{OpenAIKey: llm.NewSecret("k"), Blind: []string{"ollama:*", pattern}, HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		cfg := provider.Config{OpenAIKey: llm.NewSecret("k"), TextOnly: []string{"ollama:*", pattern}, HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			data, err := io.ReadAll(r.Body)
 			body = string(data)
 			return &http.Response{StatusCode: 401, Header: http.Header{}, Body: http.NoBody}, err

@@ -54,8 +54,8 @@ func newRequest(method, path, body string, known map[string]string) (r request, 
 	return r, nil
 }
 
-// alike is how many lines two requests have in common at their beginning.
-func (r request) alike(o request) (n int) {
+// commonLines is how many lines two requests have in common at their beginning.
+func (r request) commonLines(o request) (n int) {
 	for n < min(len(r.body), len(o.body)) && r.body[n] == o.body[n] {
 		n++
 	}
@@ -64,13 +64,13 @@ func (r request) alike(o request) (n int) {
 
 // difference shows the first place at which a request differs from the recorded one.
 func (r request) difference(recorded request) string {
-	n := r.alike(recorded)
+	n := r.commonLines(recorded)
 	was, is := line(recorded.body, n), line(r.body, n)
 	from := 0
 	for from < min(len(was), len(is)) && was[from] == is[from] {
 		from++
 	}
-	return fmt.Sprintf("recorded was %s, now it is %s", around(was, from), around(is, from))
+	return fmt.Sprintf("recorded was %s, now it is %s", excerpt(was, from), excerpt(is, from))
 }
 
 func line(lines []string, i int) string {
@@ -83,8 +83,8 @@ func line(lines []string, i int) string {
 // window is how many bytes are shown of a line, most of them behind the difference.
 const window = 80
 
-// around is the part of a line around a place.
-func around(s string, at int) string {
+// excerpt is the part of a line around a place.
+func excerpt(s string, at int) string {
 	from := max(0, at-window/4)
 	to := min(len(s), from+window)
 	out := strconv.QuoteToGraphic(strings.ToValidUTF8(s[from:to], ""))

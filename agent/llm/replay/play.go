@@ -23,10 +23,10 @@ type Player struct {
 	dir   string
 	scrub scrubber
 
-	mu        sync.Mutex
-	exchanges []*exchange       // in the order of the file
-	now       map[string]string // ids of members: of the recording, to this run's; guarded by mu
-	then      map[string]string // and back; guarded by mu
+	mu           sync.Mutex
+	exchanges    []*exchange       // in the order of the file
+	toCurrentID  map[string]string // ids of members: of the recording, to this run's; guarded by mu
+	toRecordedID map[string]string // and back; guarded by mu
 }
 
 // exchange is one recorded request with its answer.
@@ -52,7 +52,7 @@ func Play(dir string, secrets ...llm.Secret) (*Player, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the recording %s cannot be played: %w", file, err)
 	}
-	p := &Player{dir: dir, scrub: scrubber{secrets}, now: map[string]string{}, then: map[string]string{}}
+	p := &Player{dir: dir, scrub: scrubber{secrets}, toCurrentID: map[string]string{}, toRecordedID: map[string]string{}}
 	for n, i := range c.Interactions {
 		x, err := open(i)
 		if err != nil {
@@ -80,7 +80,7 @@ func path(u *url.URL) string { return cmp.Or(u.EscapedPath(), "/") }
 // RoundTrip answers a request as it was answered when it was recorded. It never dials. A request that was not recorded,
 // or not that often, is an *llm.Error with ErrDrift.
 func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
-	body, err := taken(req)
+	body, err := readBody(req)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 func (p *Player) find(method, path, body string) (*exchange, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, err := newRequest(method, path, body, p.then)
+	r, err := newRequest(method, path, body, p.toRecordedID)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (p *Player) find(method, path, body string) (*exchange, error) {
 				break // texts that look like numbered ids
 			}
 			if old := x.ids[i]; id != old {
-				p.now[old], p.then[id] = id, old
+				p.toCurrentID[old], p.toRecordedID[id] = id, old
 			}
 		}
 		return x, nil
@@ -137,7 +137,7 @@ func (p *Player) drift(r request, often int) string {
 	var nearest *exchange
 	number := 0
 	for i, x := range p.exchanges {
-		if x.where == r.where && (nearest == nil || x.used != nearest.used && !x.used || x.used == nearest.used && r.alike(x.request) > r.alike(nearest.request)) {
+		if x.where == r.where && (nearest == nil || x.used != nearest.used && !x.used || x.used == nearest.used && r.commonLines(x.request) > r.commonLines(nearest.request)) {
 			nearest, number = x, i+1
 		}
 	}
@@ -178,18 +178,18 @@ func (p *Player) Spec() string {
 
 // Model returns m, which must use the Player as its transport, with recorded member ids in answers replaced by those of this
 // run: models use the ids that they have read in their calls.
-func (p *Player) Model(m llm.Model) llm.Model { return renaming{m, p} }
+func (p *Player) Model(m llm.Model) llm.Model { return idMapper{m, p} }
 
-// renaming is a Model that replaces recorded member ids in answers.
-type renaming struct {
+// idMapper is a Model that replaces recorded member ids in answers.
+type idMapper struct {
 	llm.Model
 	player *Player
 }
 
 // CostOf returns the cost of the wrapped model.
-func (m renaming) CostOf(u llm.Usage) (float64, bool) { return llm.CostOf(m.Model, u) }
+func (m idMapper) CostOf(u llm.Usage) (float64, bool) { return llm.CostOf(m.Model, u) }
 
-func (m renaming) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+func (m idMapper) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		for c, err := range m.Model.Stream(ctx, r) {
 			c.Text, c.Thought = m.player.rename(c.Text), m.player.rename(c.Thought)
@@ -217,7 +217,7 @@ func (p *Player) rename(text string) string {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return memberID.ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(p.now[id], id) })
+	return memberID.ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(p.toCurrentID[id], id) })
 }
 
 var _ http.RoundTripper = (*Player)(nil)

@@ -73,7 +73,7 @@ func (r *Recorder) clean(i *cassette.Interaction) error {
 	r.count++
 	i.Request.URL = r.scrub.url(i.Request.URL)
 	i.Request.Body, i.Response.Body = r.scrub.text(i.Request.Body), r.scrub.text(i.Response.Body)
-	i.Request.Headers, i.Response.Headers = harmless(i.Request.Headers), harmless(i.Response.Headers)
+	i.Request.Headers, i.Response.Headers = safeHeaders(i.Request.Headers), safeHeaders(i.Response.Headers)
 	i.Request.Form, i.Request.Trailer, i.Response.Trailer = nil, nil, nil
 	return nil
 }
@@ -83,7 +83,7 @@ func (r *Recorder) clean(i *cassette.Interaction) error {
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	body, err := taken(req)
+	body, err := readBody(req)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// taken reads a request's body, which it closes.
-func taken(req *http.Request) ([]byte, error) {
+// readBody reads a request's body, which it closes.
+func readBody(req *http.Request) ([]byte, error) {
 	if req.Body == nil {
 		return nil, nil
 	}

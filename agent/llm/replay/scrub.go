@@ -12,12 +12,12 @@ import (
 // keyLike is what keys and tokens of well-known services look like.
 var keyLike = regexp.MustCompile(`sk-[A-Za-z0-9_-]{16,}|(?:gh[pousr]|github_pat|glpat|xox[abpr]|hf|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}|(?i:bearer) +[A-Za-z0-9._~+/-]{16,}=*|eyJ[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`)
 
-// kept are the headers that are recorded. All others may hold secrets.
-var kept = []string{"Accept", "Anthropic-Version", "Content-Type", "Retry-After", "Retry-After-Ms"}
+// safeHeaderNames are the headers that are recorded. All others may hold secrets.
+var safeHeaderNames = []string{"Accept", "Anthropic-Version", "Content-Type", "Retry-After", "Retry-After-Ms"}
 
-func harmless(h http.Header) http.Header {
+func safeHeaders(h http.Header) http.Header {
 	out := http.Header{}
-	for _, k := range kept {
+	for _, k := range safeHeaderNames {
 		if v := h.Get(k); v != "" {
 			out.Set(k, v)
 		}

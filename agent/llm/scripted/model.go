@@ -65,7 +65,7 @@ func split(text string) (list []string) {
 }
 
 func (m *Model) answer(ctx context.Context, r llm.Request) (llm.Response, error) {
-	s := newScene(r)
+	s := newMatchInput(r)
 	for i := range m.turns {
 		t := &m.turns[i]
 		if values, ok := t.Match.fits(s); ok {
@@ -106,16 +106,16 @@ func (t *turn) answer(ctx context.Context, model string, r llm.Request, values m
 	return a, nil
 }
 
-// scene is the part of a request that conditions and placeholders use.
-type scene struct {
+// matchInput is the part of a request that conditions and placeholders use.
+type matchInput struct {
 	system, user string
 	turn         int      // assistant messages after the last user message
 	after        []string // the tools whose results are the last message, sorted, each once
 	results      []string // the texts of these results
 }
 
-func newScene(r llm.Request) *scene {
-	s := &scene{system: r.System}
+func newMatchInput(r llm.Request) *matchInput {
+	s := &matchInput{system: r.System}
 	for _, m := range r.Messages {
 		s.after, s.results = nil, nil
 		switch m.Role {
@@ -134,7 +134,7 @@ func newScene(r llm.Request) *scene {
 }
 
 // String describes the scene on one line.
-func (s *scene) String() string {
+func (s *matchInput) String() string {
 	text := fmt.Sprintf("user message %s, turn %d", quote(s.user), s.turn)
 	if len(s.after) > 0 {
 		text += fmt.Sprintf(", after results of %s: %s", strings.Join(s.after, ", "), quote(strings.Join(s.results, "\n")))
@@ -154,7 +154,7 @@ func quote(text string) string {
 func sorted(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // fits checks every condition. It returns the values of the turn's placeholders.
-func (m *match) fits(s *scene) (values map[string]string, ok bool) {
+func (m *match) fits(s *matchInput) (values map[string]string, ok bool) {
 	if m.Turn != nil && *m.Turn != s.turn || m.After != nil && !slices.Equal(sorted(*m.After), s.after) {
 		return nil, false
 	}

@@ -9,10 +9,10 @@ import (
 
 var (
 	aboutImages = regexp.MustCompile(`(?i)image|vision|multi-?modal|picture`)
-	// never is how servers say that it is not the one picture but all: OpenAI's "only supported by certain models", vLLM's
+	// refusesAllImages is how servers say that it is not the one picture but all: OpenAI's "only supported by certain models", vLLM's
 	// "is not a multimodal model", llama.cpp's "image input is not supported", Ollama's "missing data required for image
 	// input", and what strict readers of JSON make of a part that they do not know.
-	never = regexp.MustCompile(`(?i)support|multi-?modal|vision|unknown variant|required for image input|does not (accept|allow|take)`)
+	refusesAllImages = regexp.MustCompile(`(?i)support|multi-?modal|vision|unknown variant|required for image input|does not (accept|allow|take)`)
 )
 
 // RefusesImages reports whether a server that was sent images refused the request because of them, and whether it would
@@ -25,5 +25,5 @@ func RefusesImages(err error) (refused, always bool) {
 	if !errors.Is(e, llm.ErrInvalid) && !errors.Is(e, llm.ErrUnavailable) || !aboutImages.MatchString(e.Detail) {
 		return false, false
 	}
-	return true, never.MatchString(e.Detail)
+	return true, refusesAllImages.MatchString(e.Detail)
 }

@@ -7,31 +7,33 @@ import (
 	"time"
 )
 
-// limit ends a request when its current phase (connecting, first token, next token) takes too long. The timer runs in its own
+// phaseTimer ends a request when its current phase (connecting, first token, next token) takes too long. The timer runs in its own
 // goroutine, so the phase is guarded by a lock.
-type limit struct {
+type phaseTimer struct {
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
 	timer   *time.Timer   // guarded by mu
 	phase   string        // guarded by mu
-	atMost  time.Duration // guarded by mu
+	timeout time.Duration // guarded by mu
 	stopped bool          // guarded by mu
 }
 
-// lateError is the cause of a context that a limit has ended. It names the phase.
-type lateError struct {
-	phase  string
-	atMost time.Duration
+// phaseTimeoutError is the cause of a context that a limit has ended. It names the phase.
+type phaseTimeoutError struct {
+	phase   string
+	timeout time.Duration
 }
 
-func (e *lateError) Error() string { return fmt.Sprintf("%s took more than %v", e.phase, e.atMost) }
+func (e *phaseTimeoutError) Error() string {
+	return fmt.Sprintf("%s took more than %v", e.phase, e.timeout)
+}
 
-func startLimit(phase string, atMost time.Duration, cancel context.CancelCauseFunc) *limit {
-	l := &limit{cancel: cancel, phase: phase, atMost: atMost}
+func startPhaseTimer(phase string, atMost time.Duration, cancel context.CancelCauseFunc) *phaseTimer {
+	l := &phaseTimer{cancel: cancel, phase: phase, timeout: atMost}
 	l.timer = time.AfterFunc(atMost, func() {
 		l.mu.Lock()
-		late := &lateError{l.phase, l.atMost}
+		late := &phaseTimeoutError{l.phase, l.timeout}
 		l.mu.Unlock()
 		cancel(late)
 	})
@@ -39,17 +41,17 @@ func startLimit(phase string, atMost time.Duration, cancel context.CancelCauseFu
 }
 
 // set begins a phase. After stop it does nothing: net/http may report a connection late.
-func (l *limit) set(phase string, atMost time.Duration) {
+func (l *phaseTimer) set(phase string, atMost time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.stopped {
-		l.phase, l.atMost = phase, atMost
+		l.phase, l.timeout = phase, atMost
 		l.timer.Reset(atMost)
 	}
 }
 
 // stop ends the request and its clock.
-func (l *limit) stop() {
+func (l *phaseTimer) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = true

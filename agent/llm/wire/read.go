@@ -17,8 +17,8 @@ const (
 	maxEvent = 8 << 20 // one event: a call that writes a large file, sent whole
 	// MaxAnswer is how many bytes of text, thoughts and arguments an answer may have.
 	MaxAnswer = 64 << 20
-	// ending is how long a server may take to close an answer after saying why it stopped. Some never do.
-	ending = 2 * time.Second
+	// closeTimeout is how long a server may take to close an answer after saying why it stopped. Some never do.
+	closeTimeout = 2 * time.Second
 )
 
 // Answer is what a dialect makes of an answer. Its errors are final.
@@ -104,9 +104,9 @@ func (x *Exchange) stream(in io.Reader, a Answer) error {
 			return x.finish(events, a)
 		}
 		if a.Stopped() {
-			x.limit.set("ending the answer", ending)
+			x.phases.set("ending the answer", closeTimeout)
 		} else {
-			x.limit.set("waiting for the next token", x.server.cfg.Stall)
+			x.phases.set("waiting for the next token", x.server.cfg.Stall)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (x *Exchange) finish(events *sse.Reader, a Answer) error {
 	if err := a.End(); err != nil {
 		return err
 	}
-	x.limit.set("ending the answer", ending/10)
+	x.phases.set("ending the answer", closeTimeout/10)
 	_, _ = events.Next()
 	return nil
 }

@@ -89,7 +89,7 @@ type Exchange struct {
 	server *Server
 	parent context.Context // the caller's
 	ctx    context.Context // the request's: ends with parent, or at a time limit
-	limit  *limit
+	phases *phaseTimer
 	close  func() error // of Body
 }
 
@@ -118,11 +118,11 @@ func (s *Server) Ask(parent context.Context, path string, body []byte) (*Exchang
 // begin starts an exchange: its clock runs from here.
 func (s *Server) begin(parent context.Context) *Exchange {
 	ctx, cancel := context.WithCancelCause(parent)
-	l := startLimit("connecting", s.cfg.Connect, cancel)
+	l := startPhaseTimer("connecting", s.cfg.Connect, cancel)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { l.set("waiting for the first token", s.cfg.FirstToken) },
 	})
-	return &Exchange{server: s, parent: parent, ctx: ctx, limit: l, Body: http.NoBody, close: http.NoBody.Close}
+	return &Exchange{server: s, parent: parent, ctx: ctx, phases: l, Body: http.NoBody, close: http.NoBody.Close}
 }
 
 func (s *Server) request(ctx context.Context, path string, body []byte) (*http.Request, error) {
@@ -143,7 +143,7 @@ func (s *Server) request(ctx context.Context, path string, body []byte) (*http.R
 
 // Close ends the exchange. It may be called more than once.
 func (x *Exchange) Close() {
-	x.limit.stop()
+	x.phases.stop()
 	_ = x.close() // an answer that is not read to its end has nothing more to say
 }
 
@@ -155,7 +155,7 @@ func (x *Exchange) Explain(err error) error {
 	if x.parent.Err() != nil {
 		return fmt.Errorf("model %s: %w", x.server.cfg.Name, x.parent.Err())
 	}
-	var late *lateError
+	var late *phaseTimeoutError
 	if errors.As(context.Cause(x.ctx), &late) {
 		return &llm.Error{Model: x.server.cfg.Name, Detail: late.Error(), Err: llm.ErrTimeout}
 	}

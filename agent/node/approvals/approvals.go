@@ -129,13 +129,13 @@ func (d *Desk) enter(asked agent.ApprovalRequest) (w *waiting, why string) {
 	d.last++
 	now := time.Now()
 	s, err := newSheet(shown{
-		Nonce: rand.Text(), Number: d.last, Node: string(d.cfg.Node), Agent: asked.Agent, Name: asked.Name, For: asked.For, Tool: asked.Tool, Args: args,
-		Rule: asked.Verdict.Rule, Why: asked.Verdict.Why, Rules: slices.Repeat([]string{"exactly this call of " + asked.Tool}, len(asked.Lasting)), Asked: now.UTC(), Deadline: now.Add(d.cfg.Timeout).UTC(),
+		Nonce: rand.Text(), Number: d.last, Node: string(d.cfg.Node), Agent: asked.Agent, Name: asked.Name, For: asked.OnBehalfOf, Tool: asked.Tool, Args: args,
+		Rule: asked.Verdict.Rule, Why: asked.Verdict.Why, Rules: slices.Repeat([]string{"exactly this call of " + asked.Tool}, len(asked.LastingRules)), Asked: now.UTC(), Deadline: now.Add(d.cfg.Timeout).UTC(),
 	})
 	if err != nil {
 		return nil, fmt.Sprintf("It cannot be shown to a person, so it is denied: %v.", err)
 	}
-	w = &waiting{sheet: s, lasting: asked.Lasting, answer: make(chan tool.Answer, 1)}
+	w = &waiting{sheet: s, lasting: asked.LastingRules, answer: make(chan tool.Answer, 1)}
 	d.waiting[w.id] = w
 	return w, ""
 }

@@ -32,7 +32,7 @@ func newDesk(t *testing.T) desk {
 func (d desk) asks(ctx context.Context) (id string, answer chan tool.Answer) {
 	d.t.Helper()
 	answer = make(chan tool.Answer, 1)
-	asked := agent.ApprovalRequest{Decision: tool.Decision{Agent: "x", Tool: "Write", Args: map[string]any{"file_path": "a"}}, Name: "worker", For: []string{"planner"}}
+	asked := agent.ApprovalRequest{Decision: tool.Decision{Agent: "x", Tool: "Write", Args: map[string]any{"file_path": "a"}}, Name: "worker", OnBehalfOf: []string{"planner"}}
 	go func() { answer <- d.Ask(ctx, asked) }()
 	var f struct{ ID string }
 	if e := d.event("approval"); json.Unmarshal(e.Data, &f) != nil || !strings.Contains(string(e.Data), `"for":["planner"]`) {

@@ -76,7 +76,7 @@ func (p *pair) end() {
 // asks has a decision wait there.
 func (p *pair) asks(ctx context.Context, args map[string]any) chan tool.Answer {
 	answer := make(chan tool.Answer, 1)
-	asked := agent.ApprovalRequest{Decision: tool.Decision{Agent: "x", Tool: "Write", Args: args}, Name: "worker", For: []string{"planner", "node-b/agent"}}
+	asked := agent.ApprovalRequest{Decision: tool.Decision{Agent: "x", Tool: "Write", Args: args}, Name: "worker", OnBehalfOf: []string{"planner", "node-b/agent"}}
 	go func() { answer <- p.there.Ask(ctx, asked) }()
 	synctest.Wait()
 	return answer

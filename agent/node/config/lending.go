@@ -46,7 +46,7 @@ func (c Capability) LenderConfig(own budget.Limits) lending.LenderConfig {
 	maxAgents := cmp.Or(c.Concurrency, defaultLentAgents)
 	return lending.LenderConfig{
 		Limits: limits, Max: maxAgents, PerNode: min(cmp.Or(c.PerNode, defaultLentPerNode), maxAgents),
-		Life: cmp.Or(c.Timeout, limits.Wall, defaultLentLifetime),
+		MaxLifetime: cmp.Or(c.Timeout, limits.Wall, defaultLentLifetime),
 	}
 }
 

@@ -99,7 +99,7 @@ func (r *Runner) Over(own *config.Sandbox) config.Sandbox { return r.cfg.Sandbox
 // Policy is what a command under a sandbox may do now: without the files that the rules deny.
 func (r *Runner) Policy(s config.Sandbox) (sandbox.Policy, error) {
 	p, err := s.Policy(r.cfg.Dir, r.cfg.Home)
-	return tool.Denying(p, r.cfg.Denied()), err
+	return tool.WithoutDenied(p, r.cfg.Denied()), err
 }
 
 // Hold returns the box and the policy for one command with a sandbox of its own, which may be nil.

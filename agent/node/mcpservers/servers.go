@@ -161,7 +161,7 @@ func (s *Servers) Refresh() {
 		s.cfg.Warn("", "the MCP servers stay as they are: "+err.Error())
 		return
 	}
-	s.Take(servers)
+	s.SetServers(servers)
 }
 
 // Tools are the tools of the servers, as their files are now.

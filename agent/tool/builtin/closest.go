@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// mostCompared bounds the work of looking for what is meant: lines against lines.
-	mostCompared = 2_000_000
-	// leastAlike is how alike lines have to be, of 1, to be worth showing.
-	leastAlike = 0.5
-	// mostClosest is how many lines of it are shown.
-	mostClosest = 40
+	// maxCompared bounds the work of looking for what is meant: lines against lines.
+	maxCompared = 2_000_000
+	// minSimilarity is how alike lines have to be, of 1, to be worth showing.
+	minSimilarity = 0.5
+	// maxClosest is how many lines of it are shown.
+	maxClosest = 40
 )
 
 var numbered = regexp.MustCompile(`(?m)^ *[0-9]+\t`)
@@ -27,7 +27,7 @@ func closest(text, old string) string {
 		return "It has the line numbers of Read in front of its lines, which are not part of the file: leave them out"
 	}
 	have, want := strings.Split(text, "\n"), strings.Split(strings.Trim(old, "\n"), "\n")
-	at := alike(have, want)
+	at := mostSimilar(have, want)
 	if at < 0 {
 		return again
 	}
@@ -35,7 +35,7 @@ func closest(text, old string) string {
 	fmt.Fprintf(&b, "The closest to it is at line %d:\n", at+1)
 	differ := -1
 	for i := range min(len(want), len(have)-at) {
-		if i < mostClosest {
+		if i < maxClosest {
 			fmt.Fprintf(&b, "%6d\t%s\n", at+i+1, cutLine(have[at+i]))
 		}
 		if differ < 0 && have[at+i] != want[i] {
@@ -54,19 +54,19 @@ func closest(text, old string) string {
 }
 
 func cutLine(line string) string {
-	return visible.Truncate(strings.ToValidUTF8(line, "\uFFFD"), mostShown)
+	return visible.Truncate(strings.ToValidUTF8(line, "\uFFFD"), maxShown)
 }
 
-// alike is where the lines stand that are most like the wanted ones; -1 is nowhere.
-func alike(have, want []string) int {
-	if len(have)*len(want) > mostCompared {
+// mostSimilar is where the lines stand that are most like the wanted ones; -1 is nowhere.
+func mostSimilar(have, want []string) int {
+	if len(have)*len(want) > maxCompared {
 		return -1
 	}
-	best, at := leastAlike*float64(len(want)), -1
+	best, at := minSimilarity*float64(len(want)), -1
 	for i := range have {
 		sum := 0.0
 		for j := range min(len(want), len(have)-i) {
-			sum += likeness(have[i+j], want[j])
+			sum += similarity(have[i+j], want[j])
 		}
 		if sum > best {
 			best, at = sum, i
@@ -75,8 +75,8 @@ func alike(have, want []string) int {
 	return at
 }
 
-// likeness of two lines: 1 is the same, 0 is nothing in common where they begin and end.
-func likeness(a, b string) float64 {
+// similarity of two lines: 1 is the same, 0 is nothing in common where they begin and end.
+func similarity(a, b string) float64 {
 	if a == b {
 		return 1
 	}
@@ -85,7 +85,7 @@ func likeness(a, b string) float64 {
 		return 0.95
 	}
 	shorter, longer := min(len(a), len(b)), max(len(a), len(b))
-	shorter = min(shorter, mostShown)
+	shorter = min(shorter, maxShown)
 	head := 0
 	for head < shorter && a[head] == b[head] {
 		head++

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// mostShown is how much of a line is shown: enough for code, little enough for minified code.
-const mostShown = 500
+// maxShown is how much of a line is shown: enough for code, little enough for minified code.
+const maxShown = 500
 
 // content makes the rows that show the matching lines. The files were searched before, so only those
 // with matches are read again, in order, until there are enough rows.
@@ -19,10 +19,10 @@ func (s *search) content(ctx context.Context, a grepArgs, show func(string) stri
 		limit = contentLimit
 	}
 	shown, size := int64(0), 0
-	b := s.borrow()
-	defer s.giveBack(b)
+	b := s.acquire()
+	defer s.release(b)
 	for _, h := range s.found {
-		if len(rows) >= limit || size > mostText {
+		if len(rows) >= limit || size > maxText {
 			break
 		}
 		name := show(h.name)
@@ -64,7 +64,7 @@ func (s *search) textOf(ctx context.Context, name string, b *buffer) ([]byte, er
 		return nil, err
 	}
 	defer f.Close()
-	if err := s.w.led(ctx, f, name, name); err != nil {
+	if err := s.w.followLink(ctx, f, name, name); err != nil {
 		return nil, err
 	}
 	return b.whole(ctx, f)
@@ -145,7 +145,7 @@ func (v view) row(i int, line []byte, match bool, m *matcher) string {
 		mark = ":"
 	}
 	line = bytes.TrimSuffix(line, []byte("\r"))
-	if len(line) > mostShown {
+	if len(line) > maxShown {
 		line = around(line, m)
 	}
 	text := strings.ToValidUTF8(string(line), "\uFFFD")
@@ -158,9 +158,9 @@ func (v view) row(i int, line []byte, match bool, m *matcher) string {
 // around is the part of a long line that holds its first match.
 func around(line []byte, m *matcher) []byte {
 	from := 0
-	if at := m.re.FindIndex(line); at != nil && at[1] > mostShown {
-		from = max(at[0]-mostShown/4, 0)
+	if at := m.re.FindIndex(line); at != nil && at[1] > maxShown {
+		from = max(at[0]-maxShown/4, 0)
 	}
-	to := min(from+mostShown, len(line))
+	to := min(from+maxShown, len(line))
 	return fmt.Appendf(nil, "%s[%d of %d bytes of this line]", line[from:to], to-from, len(line))
 }

@@ -32,8 +32,8 @@ type multiEditArgs struct {
 	Edits    []edit `json:"edits" jsonschema:"The edits, done one after the other."`
 }
 
-// mostEdits is more than a person would read in one approval.
-const mostEdits = 200
+// maxEdits is more than a person would read in one approval.
+const maxEdits = 200
 
 func (w *Workspace) editTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "Edit", Description: editText, Alone: true}, func(ctx context.Context, a editArgs) tool.Result {
@@ -46,8 +46,8 @@ func (w *Workspace) multiEditTool() tool.Tool {
 		switch {
 		case len(a.Edits) == 0:
 			return failed(errors.New("edits is empty; give at least one"))
-		case len(a.Edits) > mostEdits:
-			return failed(fmt.Errorf("%d edits are more than the %d that are done at once; make fewer, or Write the file", len(a.Edits), mostEdits))
+		case len(a.Edits) > maxEdits:
+			return failed(fmt.Errorf("%d edits are more than the %d that are done at once; make fewer, or Write the file", len(a.Edits), maxEdits))
 		}
 		return w.of(ctx, a.FilePath).edited(ctx, a.FilePath, a.Edits...)
 	})
@@ -91,7 +91,7 @@ func (w *Workspace) edit(ctx context.Context, path string, edits []edit) (string
 	if err := w.replace(ctx, path, did, out); err != nil {
 		return "", err
 	}
-	tool.Notes[seen](ctx).note(w.key(did.name), sha256.Sum256(out))
+	tool.Notes[readFiles](ctx).note(w.key(did.name), sha256.Sum256(out))
 	return fmt.Sprintf("Edited %s. It reads now:\n%s", w.shower(ctx)(did.name), snippet(text, spans)), nil
 }
 
@@ -115,7 +115,7 @@ func applyAll(text string, f form, edits []edit) (string, []span, error) {
 
 // asRead is the content of an existing file, if it is still what the agent has read.
 func (w *Workspace) asRead(ctx context.Context, path string, did *operation) ([]byte, error) {
-	known, ok := tool.Notes[seen](ctx).of(w.key(did.name))
+	known, ok := tool.Notes[readFiles](ctx).of(w.key(did.name))
 	if !ok {
 		return nil, fmt.Errorf("%s has not been read yet; Read it first, so that you edit what is there", quoted(path))
 	}
@@ -136,15 +136,15 @@ func (w *Workspace) content(ctx context.Context, path string, did *operation) ([
 		return nil, explain(path, err)
 	}
 	defer f.Close()
-	if err := w.led(ctx, f, did.name, path); err != nil {
+	if err := w.followLink(ctx, f, did.name, path); err != nil {
 		return nil, err
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, mostEdited+1))
+	raw, err := io.ReadAll(io.LimitReader(f, maxEdited+1))
 	if err != nil {
 		return nil, explain(path, err)
 	}
-	if len(raw) > mostEdited {
-		return nil, fmt.Errorf("%s is longer than the %d MiB that are edited; use a command of Bash, such as sed", quoted(path), mostEdited>>20)
+	if len(raw) > maxEdited {
+		return nil, fmt.Errorf("%s is longer than the %d MiB that are edited; use a command of Bash, such as sed", quoted(path), maxEdited>>20)
 	}
 	did.before = info
 	return raw, nil
@@ -156,14 +156,14 @@ func (w *Workspace) key(name string) string { return filepath.Join(w.real, name)
 const (
 	// around how many lines are shown of a change, and how many at most.
 	shownAround = 3
-	mostSnippet = 60
+	maxSnippet  = 60
 )
 
 // snippet shows the first change with the lines around it.
 func snippet(text string, spans []span) string {
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
 	from := max(lineAt(text, spans[0].from)-shownAround, 1)
-	to := min(lineAt(text, spans[0].to)+shownAround, len(lines), from+mostSnippet)
+	to := min(lineAt(text, spans[0].to)+shownAround, len(lines), from+maxSnippet)
 	var b strings.Builder
 	for n := from; n <= to; n++ {
 		fmt.Fprintf(&b, "%6d\t%s\n", n, cutLine(lines[n-1]))

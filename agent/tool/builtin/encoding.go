@@ -58,8 +58,8 @@ func marked(head []byte) form {
 	return formUTF8
 }
 
-// sniffed is how much of a file is looked at for whether it is text, as git does.
-const sniffed = 8 << 10
+// sniffBytes is how much of a file is looked at for whether it is text, as git does.
+const sniffBytes = 8 << 10
 
 // binaryError says that a file is not text, and what it is.
 type binaryError struct {
@@ -71,7 +71,7 @@ func (e *binaryError) Error() string { return "a binary file (" + e.kind + ")" }
 
 // checkText looks at a file's beginning.
 func checkText(head []byte) error {
-	head = head[:min(len(head), sniffed)]
+	head = head[:min(len(head), sniffBytes)]
 	if marked(head) == formUTF8 && bytes.IndexByte(head, 0) >= 0 {
 		return &binaryError{http.DetectContentType(head), llm.IsImage(head)}
 	}
@@ -91,8 +91,8 @@ func isUTF8(line []byte, cut bool) bool {
 	return false
 }
 
-// decoded reads a file as UTF-8, without its byte order mark. head is how the file begins.
-func decoded(from io.Reader, head []byte) io.Reader {
+// decode reads a file as UTF-8, without its byte order mark. head is how the file begins.
+func decode(from io.Reader, head []byte) io.Reader {
 	switch marked(head) {
 	case formUTF16LE, formUTF16BE:
 		return unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Reader(from)

@@ -19,8 +19,8 @@ var globText string
 
 const (
 	globLimit = 1000
-	// mostKept bounds the memory of a search that matches a whole disk; what comes later is counted.
-	mostKept = 200_000
+	// maxGlobMatches bounds the memory of a search that matches a whole disk; what comes later is counted.
+	maxGlobMatches = 200_000
 )
 
 type globArgs struct {
@@ -61,12 +61,12 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 	note := func(rel, mark string, count *int) {
 		if ok, _ := doublestar.Match(pattern, rel); ok {
 			*count++
-			if len(found) < mostKept {
+			if len(found) < maxGlobMatches {
 				found = append(found, path.Join(top, rel)+mark)
 			}
 		}
 	}
-	k := walker{w: w, top: top, enter: prune(pattern), all: a.Ignored}
+	k := walker{w: w, top: top, mayRead: prune(pattern), all: a.Ignored}
 	err = k.walk(ctx, func(f folder) error {
 		for _, name := range f.files {
 			if !onlyDirs {

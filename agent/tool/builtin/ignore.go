@@ -11,8 +11,8 @@ import (
 	"symbio/agent/tool/gitignore"
 )
 
-// mostRules is how much is read of a .gitignore file.
-const mostRules = 1 << 20
+// maxIgnoreFile is how much is read of a .gitignore file.
+const maxIgnoreFile = 1 << 20
 
 // above are the rules of the directories above the walk's top. One that is named itself is walked, ignored or not.
 func (k *walker) above() gitignore.Stack {
@@ -61,7 +61,7 @@ func (k *walker) add(rules gitignore.Stack, dir, name string) gitignore.Stack {
 		return rules
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, mostRules))
+	text, err := io.ReadAll(io.LimitReader(f, maxIgnoreFile))
 	if err != nil || len(text) == 0 {
 		return rules
 	}

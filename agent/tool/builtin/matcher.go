@@ -155,8 +155,8 @@ func beyondASCII(text []byte) bool {
 	return bytes.Contains(text, []byte("\u017f")) || bytes.Contains(text, []byte("\u212a"))
 }
 
-// mostNeedles is where looking for each text on its own stops paying.
-const mostNeedles = 16
+// maxNeedles is where looking for each text on its own stops paying.
+const maxNeedles = 16
 
 // needed finds texts of which every match holds at least one. exact is whether each of them is a
 // match. nil means that none are known.
@@ -180,7 +180,7 @@ func needed(re *syntax.Regexp, folded bool) (texts []string, exact bool) {
 	case syntax.OpAlternate:
 		for _, sub := range re.Sub {
 			t, _ := needed(sub, folded)
-			if shortest(t) == 0 || len(texts)+len(t) > mostNeedles {
+			if shortest(t) == 0 || len(texts)+len(t) > maxNeedles {
 				return nil, false
 			}
 			texts = append(texts, t...)
@@ -217,12 +217,12 @@ func finite(re *syntax.Regexp, folded bool) ([]string, bool) {
 		return finite(re.Sub[0], folded)
 	case syntax.OpQuest:
 		texts, ok := finite(re.Sub[0], folded)
-		return append(texts, ""), ok && len(texts) < mostNeedles
+		return append(texts, ""), ok && len(texts) < maxNeedles
 	case syntax.OpAlternate:
 		var all []string
 		for _, sub := range re.Sub {
 			texts, ok := finite(sub, folded)
-			if !ok || len(all)+len(texts) > mostNeedles {
+			if !ok || len(all)+len(texts) > maxNeedles {
 				return nil, false
 			}
 			all = append(all, texts...)
@@ -232,7 +232,7 @@ func finite(re *syntax.Regexp, folded bool) ([]string, bool) {
 		all := []string{""}
 		for _, sub := range re.Sub {
 			texts, ok := finite(sub, folded)
-			if !ok || len(all)*len(texts) > mostNeedles {
+			if !ok || len(all)*len(texts) > maxNeedles {
 				return nil, false
 			}
 			var longer []string
@@ -252,7 +252,7 @@ func finiteClass(ranges []rune, folded bool) ([]string, bool) {
 	var all []string
 	for i := 0; i < len(ranges); i += 2 {
 		for c := ranges[i]; c <= ranges[i+1]; c++ {
-			if len(all) == mostNeedles {
+			if len(all) == maxNeedles {
 				return nil, false
 			}
 			t, ok := fixed([]rune{c}, folded)

@@ -19,9 +19,9 @@ import (
 var readText string
 
 const (
-	mostLines = 2000
-	// mostLine is about what fits a screen ten times over; longer lines are data, not text.
-	mostLine = 2000
+	defaultLines = 2000
+	// maxLine is about what fits a screen ten times over; longer lines are data, not text.
+	maxLine = 2000
 )
 
 type readArgs struct {
@@ -80,12 +80,12 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 		return tool.Result{}, explain(a.FilePath, err)
 	}
 	defer f.Close()
-	if err := w.led(ctx, f, name, a.FilePath); err != nil {
+	if err := w.followLink(ctx, f, name, a.FilePath); err != nil {
 		return tool.Result{}, err
 	}
-	p := page{first: max(a.Offset, 1), most: mostLines}
+	p := page{first: max(a.Offset, 1), limit: defaultLines}
 	if a.Limit > 0 {
-		p.most = min(a.Limit, mostLines)
+		p.limit = min(a.Limit, defaultLines)
 	}
 	sum := sha256.New()
 	if err := p.fill(ctx, io.TeeReader(f, sum)); err != nil {
@@ -95,29 +95,29 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 		}
 		return tool.Result{}, explain(a.FilePath, err)
 	}
-	tool.Notes[seen](ctx).note(w.key(name), fingerprint(sum.Sum(nil)))
+	tool.Notes[readFiles](ctx).note(w.key(name), fingerprint(sum.Sum(nil)))
 	text, err := p.show(a.FilePath)
 	return tool.Result{Text: text}, err
 }
 
 // page is a part of a file's lines.
 type page struct {
-	first, most int
-	text        strings.Builder
-	shown       int // lines in text
-	lines       int // lines of the whole file
-	form        form
+	first, limit int
+	text         strings.Builder
+	shown        int // lines in text
+	lines        int // lines of the whole file
+	form         form
 }
 
 // fill reads to the end of the file, for the number of its lines.
 func (p *page) fill(ctx context.Context, from io.Reader) error {
 	raw := bufio.NewReaderSize(from, 64<<10)
-	head, _ := raw.Peek(sniffed) // what goes wrong comes again with the text
+	head, _ := raw.Peek(sniffBytes) // what goes wrong comes again with the text
 	if err := checkText(head); err != nil {
 		return err
 	}
 	p.form = marked(head)
-	r := bufio.NewReaderSize(decoded(raw, head), 64<<10)
+	r := bufio.NewReaderSize(decode(raw, head), 64<<10)
 	full := false
 	for {
 		if p.lines%1024 == 0 && ctx.Err() != nil {
@@ -134,8 +134,8 @@ func (p *page) fill(ctx context.Context, from io.Reader) error {
 		if p.form == formUTF8 && !isUTF8(line, rest > 0) {
 			p.form = formOther
 		}
-		full = full || p.text.Len()+len(line) > mostText
-		if p.lines >= p.first && p.shown < p.most && !full {
+		full = full || p.text.Len()+len(line) > maxText
+		if p.lines >= p.first && p.shown < p.limit && !full {
 			p.shown++
 			fmt.Fprintf(&p.text, "%6d\t%s", p.lines, strings.ToValidUTF8(string(line), "\uFFFD"))
 			if rest > 0 {
@@ -162,7 +162,7 @@ func readLine(r *bufio.Reader) (line []byte, rest int, err error) {
 			part = bytes.TrimSuffix(part[:len(part)-1], []byte("\r"))
 			read--
 		}
-		keep := min(len(part), mostLine-len(line))
+		keep := min(len(part), maxLine-len(line))
 		line = append(line, part[:keep]...)
 		rest += len(part) - keep
 		if !errors.Is(err, bufio.ErrBufferFull) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// mostEdited bounds a file that is edited, and what comes of it: it is held in memory several times over.
-const mostEdited = 16 << 20
+// maxEdited bounds a file that is edited, and what comes of it: it is held in memory several times over.
+const maxEdited = 16 << 20
 
 // edit is one replacement in a text.
 type edit struct {
@@ -44,8 +44,8 @@ func (e edit) apply(text string) (changed string, spans []span, err error) {
 		b.WriteString(ending.put(e.NewString, text[at.from:at.to]))
 		spans = append(spans, span{from, b.Len()})
 		last = at.to
-		if b.Len() > mostEdited {
-			return "", nil, fmt.Errorf("the file would become longer than %d MiB", mostEdited>>20)
+		if b.Len() > maxEdited {
+			return "", nil, fmt.Errorf("the file would become longer than %d MiB", maxEdited>>20)
 		}
 	}
 	b.WriteString(text[last:])

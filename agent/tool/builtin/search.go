@@ -18,13 +18,13 @@ import (
 const (
 	// chunk is how much of a file is read at once, and how many lines of it are matched together.
 	chunk = 128 << 10
-	// mostWhole bounds what is held of one file: a line, or in multiline the file.
-	mostWhole = 256 << 20
-	// mostBatch is how many files a worker takes at once, so that a large directory is shared.
-	mostBatch = 128
+	// maxWhole bounds what is held of one file: a line, or in multiline the file.
+	maxWhole = 256 << 20
+	// maxBatch is how many files a worker takes at once, so that a large directory is shared.
+	maxBatch = 128
 )
 
-var errTooLong = fmt.Errorf("it, or a line of it, is longer than %d MiB", mostWhole>>20)
+var errTooLong = fmt.Errorf("it, or a line of it, is longer than %d MiB", maxWhole>>20)
 
 // hit is a file with matches.
 type hit struct {
@@ -67,7 +67,7 @@ func (s *search) tree(ctx context.Context) error {
 		}
 		dir := path.Join(s.top, f.rel)
 		for len(files) > 0 {
-			n := min(len(files), mostBatch)
+			n := min(len(files), maxBatch)
 			batch := files[:n]
 			files = files[n:]
 			group.Go(func() error { return s.batch(ctx, dir, batch) }) // waits for a free worker
@@ -102,8 +102,8 @@ func (s *search) batch(ctx context.Context, dir string, files []string) error {
 		return nil
 	}
 	defer root.Close()
-	b := s.borrow()
-	defer s.giveBack(b)
+	b := s.acquire()
+	defer s.release(b)
 	for _, name := range files {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -148,7 +148,7 @@ func (s *search) file(ctx context.Context, root *os.Root, name string, b *buffer
 	defer f.Close()
 	n, err := s.count(ctx, f, b)
 	if n > 0 && err == nil {
-		err = s.w.led(ctx, f, name, name)
+		err = s.w.followLink(ctx, f, name, name)
 	}
 	return n, err
 }
@@ -180,15 +180,15 @@ type buffer struct {
 	data []byte
 }
 
-func (s *search) borrow() *buffer {
+func (s *search) acquire() *buffer {
 	if b, ok := s.buffers.Get().(*buffer); ok {
 		return b
 	}
 	return &buffer{data: make([]byte, chunk)}
 }
 
-// giveBack keeps a buffer for another batch, but not one that a long line has made large.
-func (s *search) giveBack(b *buffer) {
+// release keeps a buffer for another batch, but not one that a long line has made large.
+func (s *search) release(b *buffer) {
 	if len(b.data) == chunk {
 		s.buffers.Put(b)
 	}
@@ -238,7 +238,7 @@ func breakAtNUL(text []byte) {
 }
 
 func (b *buffer) grow() error {
-	if len(b.data) >= mostWhole {
+	if len(b.data) >= maxWhole {
 		return errTooLong
 	}
 	bigger := make([]byte, 2*len(b.data))

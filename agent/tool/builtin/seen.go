@@ -5,28 +5,28 @@ import (
 	"sync"
 )
 
-// mostSeen is how many files an agent is remembered to have read: more than one works on at a time. Of those that
+// maxSeen is how many files an agent is remembered to have read: more than one works on at a time. Of those that
 // were forgotten it has to read again what it edits.
-const mostSeen = 4096
+const maxSeen = 4096
 
 // fingerprint is a file's content as an agent knows it.
 type fingerprint [sha256.Size]byte
 
-// seen are the files that one agent has read or written, as they were then (tool.Notes).
-type seen struct {
+// readFiles are the files that one agent has read or written, as they were then (tool.Notes).
+type readFiles struct {
 	mu    sync.Mutex
 	files map[string]fingerprint // by absolute path
 	order []string               // the oldest first
 }
 
-func (s *seen) note(path string, f fingerprint) {
+func (s *readFiles) note(path string, f fingerprint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.files == nil {
 		s.files = map[string]fingerprint{}
 	}
 	if _, known := s.files[path]; !known {
-		if len(s.order) >= mostSeen {
+		if len(s.order) >= maxSeen {
 			delete(s.files, s.order[0])
 			s.order = s.order[1:]
 		}
@@ -35,7 +35,7 @@ func (s *seen) note(path string, f fingerprint) {
 	s.files[path] = f
 }
 
-func (s *seen) of(path string) (fingerprint, bool) {
+func (s *readFiles) of(path string) (fingerprint, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, ok := s.files[path]

@@ -30,7 +30,7 @@ type walker struct {
 	w   *Workspace
 	top string // in the workspace
 	// enter says whether to go into a directory; nil is always. The directory is listed anyway.
-	enter func(rel string) bool
+	mayRead func(rel string) bool
 	// all has it go also where git would not look: to what .gitignore files name.
 	all bool
 
@@ -87,7 +87,7 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 			return err
 		}
 		for _, d := range slices.Backward(f.dirs) {
-			if sub := f.name(d); k.enter == nil || k.enter(sub) {
+			if sub := f.name(d); k.mayRead == nil || k.mayRead(sub) {
 				todo = append(todo, place{sub, rules})
 			}
 		}
@@ -131,13 +131,13 @@ func (k *walker) notes() []string {
 	return notes
 }
 
-// answer puts rows, notes and the sum together. The rows are those that fit most and mostText;
+// answer puts rows, notes and the sum together. The rows are those that fit most and maxText;
 // of how many more there are a note tells, and so the sum is always the last line.
 func answer(rows []string, most, more int, hint string, notes []string, sum string) string {
 	var b strings.Builder
 	shown := 0
 	for _, r := range rows {
-		if shown == most || b.Len()+len(r) > mostText {
+		if shown == most || b.Len()+len(r) > maxText {
 			break
 		}
 		b.WriteString(r)

@@ -20,9 +20,9 @@ import (
 	"symbio/security/sandbox"
 )
 
-// mostText is how long the tools here make their answers: below what a Set shows by default, so that
+// maxText is how long the tools here make their answers: below what a Set shows by default, so that
 // it is the tool that cuts, which knows where.
-const mostText = 48 << 10
+const maxText = 48 << 10
 
 // Config sets up a Workspace. The zero Config is all tools but WebSearch in the working directory of the process.
 type Config struct {
@@ -85,7 +85,7 @@ func probeOnce(off bool) func(context.Context) (*sandbox.Box, error) {
 	}
 	held, free := probe(), probe(sandbox.Off)
 	return func(ctx context.Context) (*sandbox.Box, error) {
-		if off && !tool.Narrowed(ctx) {
+		if off && !tool.IsConstrained(ctx) {
 			return free(), nil
 		}
 		return held(), nil
@@ -224,11 +224,11 @@ func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// led says whether an open file may be used that a path has led to. Where no link is on the way it is the file that was
+// followLink says whether an open file may be used that a path has led to. Where no link is on the way it is the file that was
 // judged; else the rules are asked again about where it lies, which a link put there meanwhile cannot change.
-func (w *Workspace) led(ctx context.Context, f *os.File, name, path string) error {
+func (w *Workspace) followLink(ctx context.Context, f *os.File, name, path string) error {
 	at := pathOf(f)
-	if at == "" || at == filepath.Join(w.real, name) || tool.Leads(ctx, at) {
+	if at == "" || at == filepath.Join(w.real, name) || tool.MayFollowLink(ctx, at) {
 		return nil
 	}
 	return errLeads(path, at)

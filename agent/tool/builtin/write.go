@@ -59,8 +59,8 @@ func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, error) {
 	if err := w.root.MkdirAll(filepath.Dir(did.name), 0o755); err != nil {
 		return operation{}, explain(a.FilePath, err)
 	}
-	notes, key := tool.Notes[seen](ctx), w.key(did.name)
-	if _, read := notes.of(key); read && did.before != nil && did.before.Size() <= mostEdited {
+	notes, key := tool.Notes[readFiles](ctx), w.key(did.name)
+	if _, read := notes.of(key); read && did.before != nil && did.before.Size() <= maxEdited {
 		if _, err := w.asRead(ctx, a.FilePath, &did); err != nil {
 			return operation{}, err
 		}
@@ -144,7 +144,7 @@ func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) 
 	if rel, err := filepath.Rel(w.real, at); err != nil || inGit(rel) {
 		return errInGit(path)
 	}
-	if file := filepath.Join(at, filepath.Base(name)); file != filepath.Join(w.real, name) && !tool.Leads(ctx, file) {
+	if file := filepath.Join(at, filepath.Base(name)); file != filepath.Join(w.real, name) && !tool.MayFollowLink(ctx, file) {
 		return errLeads(path, file)
 	}
 	return nil

@@ -152,8 +152,8 @@ func (m memory) answer() (permission.Action, error) {
 	return permission.Deny, fmt.Errorf("sessionMemory: decision %q: write alwaysAllow or alwaysDeny", m.Decision)
 }
 
-// Elsewhere reports whether the case is for another system than this one.
-func (c Case) Elsewhere() bool { return c.OS != "" && c.OS != runtime.GOOS }
+// IsOtherOS reports whether the case is for another system than this one.
+func (c Case) IsOtherOS() bool { return c.OS != "" && c.OS != runtime.GOOS }
 
 // policy reads the rules. One that cannot be read allows nothing where it stands among those that allow,
 // and denies everything among those that deny.

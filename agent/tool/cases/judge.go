@@ -41,7 +41,7 @@ func (w *World) Judge(c Case) (Result, error) {
 	return r, nil
 }
 
-func (s *scene) verdict(c Case) (permission.Verdict, error) {
+func (s *caseRun) verdict(c Case) (permission.Verdict, error) {
 	call := permission.Call{Tool: c.Tool, Dir: s.dir}
 	var err error
 	if c.ArgsRaw != "" {
@@ -93,7 +93,7 @@ func Refusal(call permission.Call) string {
 }
 
 // chain is the agent of the case, and who stands behind it.
-func (s *scene) chain(c Case) (permission.Chain, error) {
+func (s *caseRun) chain(c Case) (permission.Chain, error) {
 	agent := permission.Link{Name: "agent", Policy: c.Rules.in(s).policy(), Memory: new(permission.Memory)}
 	for _, m := range c.SessionMemory {
 		args, err := s.expandAll(m.Args)
@@ -126,7 +126,7 @@ func (s *scene) chain(c Case) (permission.Chain, error) {
 
 // granted are the rules of the case's skill. One that cannot be read, or that no skill is granted, is
 // none.
-func (s *scene) granted(c Case) (all []permission.Granted) {
+func (s *caseRun) granted(c Case) (all []permission.Granted) {
 	for _, text := range c.SkillRules {
 		if r, err := permission.ParseGrant(s.expand(text)); err == nil {
 			all = append(all, permission.Granted{Rule: r.WithSkillDir(s.work), Source: "skill:case"})
@@ -136,7 +136,7 @@ func (s *scene) granted(c Case) (all []permission.Granted) {
 }
 
 // fetch goes the way of a request: each name's addresses, and each redirect as a call of its own.
-func (s *scene) fetch(c Case, chain permission.Chain, address string, v permission.Verdict) permission.Verdict {
+func (s *caseRun) fetch(c Case, chain permission.Chain, address string, v permission.Verdict) permission.Verdict {
 	for hop := 0; ; hop++ {
 		if v.Action == permission.Deny {
 			return v

@@ -50,17 +50,17 @@ func (w *World) path(names ...string) string {
 	return filepath.Join(append([]string{w.base}, names...)...)
 }
 
-// scene is what stands around one call.
-type scene struct {
+// caseRun is what stands around one call.
+type caseRun struct {
 	work, outside, home string
 	dir                 string // where the call is made
 }
 
 // set makes the directories, files and links of a case.
-func (w *World) set(c Case) (*scene, error) {
+func (w *World) set(c Case) (*caseRun, error) {
 	w.next++
 	here := fmt.Sprint(w.next)
-	s := &scene{work: w.path(here, "work"), outside: w.path(here, "outside"), home: w.path("home")}
+	s := &caseRun{work: w.path(here, "work"), outside: w.path(here, "outside"), home: w.path("home")}
 	s.dir = s.work
 	dirs := []string{s.work, s.outside}
 	for _, d := range c.Setup.Dirs {
@@ -108,12 +108,12 @@ func (w *World) make(path string, do func(string) error) error {
 }
 
 // expand puts the directories in the place of their names.
-func (s *scene) expand(text string) string {
+func (s *caseRun) expand(text string) string {
 	return strings.NewReplacer("${WORK}", s.work, "${OUTSIDE}", s.outside, "${HOME}", s.home).Replace(text)
 }
 
 // at is the path that a line of the setup means.
-func (s *scene) at(text string) string {
+func (s *caseRun) at(text string) string {
 	path := s.expand(text)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.work, path)
@@ -122,7 +122,7 @@ func (s *scene) at(text string) string {
 }
 
 // expandAll is expand for every text in the arguments, which are then read as a model's are.
-func (s *scene) expandAll(v any) (map[string]any, error) {
+func (s *caseRun) expandAll(v any) (map[string]any, error) {
 	text, err := json.Marshal(s.walk(v))
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (s *scene) expandAll(v any) (map[string]any, error) {
 	return tool.DecodeArgs(text)
 }
 
-func (s *scene) walk(v any) any {
+func (s *caseRun) walk(v any) any {
 	switch v := v.(type) {
 	case string:
 		return s.expand(v)
@@ -150,7 +150,7 @@ func (s *scene) walk(v any) any {
 	return v
 }
 
-func (r rules) in(s *scene) rules {
+func (r rules) in(s *caseRun) rules {
 	each := func(texts []string) []string {
 		out := slices.Clone(texts)
 		for i := range out {

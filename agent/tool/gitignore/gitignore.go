@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// mostPatterns and mostPattern are far beyond what people write; what is over them is passed over.
-	mostPatterns = 10_000
-	mostPattern  = 4096
+	// maxPatterns and maxPattern are far beyond what people write; what is over them is passed over.
+	maxPatterns = 10_000
+	maxPattern  = 4096
 )
 
 // Patterns are those of one file. They may be used from many goroutines.
@@ -26,7 +26,7 @@ func Parse(base string, text []byte) *Patterns {
 	p := &Patterns{base: base}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	for line := range bytes.SplitSeq(text, []byte("\n")) {
-		if one, ok := read(string(bytes.TrimSuffix(line, []byte("\r")))); ok && len(p.list) < mostPatterns {
+		if one, ok := read(string(bytes.TrimSuffix(line, []byte("\r")))); ok && len(p.list) < maxPatterns {
 			p.list = append(p.list, one)
 		}
 	}
@@ -36,14 +36,14 @@ func Parse(base string, text []byte) *Patterns {
 // Ignored says of an entry of a directory that is not ignored, by its name from the top, whether it is.
 func (s Stack) Ignored(name string, dir bool) bool {
 	for i := len(s) - 1; i >= 0; i-- {
-		if ignored, said := s[i].says(name, dir); said {
+		if ignored, said := s[i].match(name, dir); said {
 			return ignored
 		}
 	}
 	return false
 }
 
-func (p *Patterns) says(name string, dir bool) (ignored, said bool) {
+func (p *Patterns) match(name string, dir bool) (ignored, said bool) {
 	rel := name
 	if p.base != "" {
 		var below bool
@@ -53,7 +53,7 @@ func (p *Patterns) says(name string, dir bool) (ignored, said bool) {
 	}
 	for i := len(p.list) - 1; i >= 0; i-- {
 		if one := &p.list[i]; (dir || !one.onlyDirs) && one.matches(rel) {
-			return !one.not, true
+			return !one.negated, true
 		}
 	}
 	return false, false
@@ -61,7 +61,7 @@ func (p *Patterns) says(name string, dir bool) (ignored, said bool) {
 
 // pattern is one line of a file.
 type pattern struct {
-	not      bool // it takes back in what others leave out
+	negated  bool // it takes back in what others leave out
 	onlyDirs bool
 	anyDepth bool   // it is held against the last name of a path
 	literal  string // what it is, where it means nothing but itself
@@ -72,11 +72,11 @@ type pattern struct {
 
 // read reads one line; ok is false when it says nothing.
 func read(line string) (p pattern, ok bool) {
-	if strings.HasPrefix(line, "#") || len(line) > mostPattern {
+	if strings.HasPrefix(line, "#") || len(line) > maxPattern {
 		return p, false
 	}
 	line = trim(line)
-	line, p.not = strings.CutPrefix(line, "!")
+	line, p.negated = strings.CutPrefix(line, "!")
 	line, p.onlyDirs = strings.CutSuffix(line, "/")
 	p.anyDepth = !strings.Contains(line, "/")
 	line = strings.TrimPrefix(line, "/")

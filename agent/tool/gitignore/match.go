@@ -15,7 +15,7 @@ type token struct {
 	c    byte
 }
 
-func (t *token) takes(c byte) bool {
+func (t *token) matches(c byte) bool {
 	if t.set != nil {
 		return t.set[c]
 	}
@@ -220,7 +220,7 @@ func matchName(tokens []token, name string) bool {
 		case t < len(tokens) && tokens[t].star:
 			back, from = t, n
 			t++
-		case t < len(tokens) && tokens[t].takes(name[n]):
+		case t < len(tokens) && tokens[t].matches(name[n]):
 			t, n = t+1, n+1
 		case back >= 0:
 			from++

@@ -56,7 +56,7 @@ func TestAGuardrailHoldsForTheCallsOfItsContext(t *testing.T) {
 		"with one":                    {noWrite, "Write", "/w/a", false},
 		"another call":                {noWrite, "Read", "/w/a", true},
 		"an override inside":          {around(noWrite, t, guardrail.Override("Write(/w/a)")), "Write", "/w/a", true},
-		"an override after a handing": {around(tool.Handed(noWrite), t, guardrail.Override("Write(/w/a)")), "Write", "/w/a", false},
+		"an override after a handing": {around(tool.HandOver(noWrite), t, guardrail.Override("Write(/w/a)")), "Write", "/w/a", false},
 		"a final one":                 {around(around(ctx, t, guardrail.DenyFinal("Write(/w/*)")), t, guardrail.Override("Write(/w/a)")), "Write", "/w/a", false},
 		"nobody to ask":               {around(ctx, t, guardrail.AskUser("Read")), "Read", "/w/a", false},
 		"a preset":                    {around(ctx, t, guardrail.Preset("read_only")), "Write", "/w/a", false},
@@ -92,14 +92,14 @@ func TestSandboxesMeet(t *testing.T) {
 	own := sandbox.Policy{Network: sandbox.NetworkFull, Subprocess: true}
 	local := sandbox.Policy{Network: sandbox.NetworkLocal, Subprocess: true}
 	ctx := around(t.Context(), t, guardrail.Sandbox(local))
-	if got := tool.Held(ctx, own); got.Network != sandbox.NetworkLocal || !got.Subprocess {
+	if got := tool.Constrain(ctx, own); got.Network != sandbox.NetworkLocal || !got.Subprocess {
 		t.Errorf("inside one: %+v", got)
 	}
 	ctx = around(ctx, t, guardrail.Sandbox(own), guardrail.Sandbox(sandbox.Policy{Network: sandbox.NetworkFull}))
-	if got := tool.Held(ctx, own); got.Network != sandbox.NetworkLocal || got.Subprocess {
+	if got := tool.Constrain(ctx, own); got.Network != sandbox.NetworkLocal || got.Subprocess {
 		t.Errorf("inside two: %+v", got)
 	}
-	if got := tool.Held(t.Context(), own); got.Network != sandbox.NetworkFull {
+	if got := tool.Constrain(t.Context(), own); got.Network != sandbox.NetworkFull {
 		t.Errorf("outside: %+v", got)
 	}
 }

@@ -85,7 +85,7 @@ func (a *Answer) content(c sdk.Content) string {
 	case *sdk.ImageContent:
 		return "[a picture, " + a.picture(c.MIMEType, c.Data) + "]"
 	case *sdk.AudioContent:
-		return fmt.Sprintf("[sound, %s, %d bytes, which is not played]", word(c.MIMEType), len(c.Data))
+		return fmt.Sprintf("[sound, %s, %d bytes, which is not played]", oneLine(c.MIMEType), len(c.Data))
 	case *sdk.ResourceLink:
 		return "[a resource: " + resourceLine(c.URI, c.Name, c.MIMEType, c.Description) + "]"
 	case *sdk.EmbeddedResource:
@@ -99,7 +99,7 @@ func (a *Answer) picture(said string, data []byte) string {
 	img, err := llm.NewImage(data)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("%s, %d bytes, which cannot be shown: %s", word(said), len(data), strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+		return fmt.Sprintf("%s, %d bytes, which cannot be shown: %s", oneLine(said), len(data), strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
 	case len(a.Images) >= llm.MaxImages:
 		return img.String() + ", which is not shown: there are too many"
 	}
@@ -112,17 +112,17 @@ func (a *Answer) contents(c *sdk.ResourceContents) string {
 	case c == nil:
 		return "[an empty resource]"
 	case c.Text == "" && llm.IsImage(c.Blob):
-		return "[the resource " + word(c.URI) + ", a picture, " + a.picture(c.MIMEType, c.Blob) + "]"
+		return "[the resource " + oneLine(c.URI) + ", a picture, " + a.picture(c.MIMEType, c.Blob) + "]"
 	case c.Text == "" && len(c.Blob) > 0:
-		return fmt.Sprintf("[the resource %s, %s, %d bytes, which are no text]", word(c.URI), word(c.MIMEType), len(c.Blob))
+		return fmt.Sprintf("[the resource %s, %s, %d bytes, which are no text]", oneLine(c.URI), oneLine(c.MIMEType), len(c.Blob))
 	}
-	return fmt.Sprintf("[the resource %s]\n%s", word(c.URI), tool.Readable([]byte(c.Text)))
+	return fmt.Sprintf("[the resource %s]\n%s", oneLine(c.URI), tool.Readable([]byte(c.Text)))
 }
 
 func resourceLine(uri, name, mime, description string) string {
-	line := word(uri)
+	line := oneLine(uri)
 	for _, more := range []string{name, mime, description} {
-		if more = word(more); more != "" && more != line {
+		if more = oneLine(more); more != "" && more != line {
 			line += " · " + more
 		}
 	}
@@ -132,7 +132,7 @@ func resourceLine(uri, name, mime, description string) string {
 // maxWord is what of a name, a URI or a line about one is shown.
 const maxWord = 500
 
-// word is a text of a stranger on one line.
-func word(text string) string {
+// oneLine is a text of a stranger on one line.
+func oneLine(text string) string {
 	return visible.Prefix(strings.Join(strings.Fields(tool.Readable([]byte(text))), " "), maxWord)
 }

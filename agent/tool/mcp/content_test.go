@@ -74,7 +74,7 @@ func TestWhatAToolAnswersIsTextForAModel(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	if got := word(strings.Repeat("ä", 400)); len(got) > maxWord || !strings.HasPrefix(got, "ää") || strings.Contains(got, "\uFFFD") {
+	if got := oneLine(strings.Repeat("ä", 400)); len(got) > maxWord || !strings.HasPrefix(got, "ää") || strings.Contains(got, "\uFFFD") {
 		t.Errorf("a long word: got %q", got)
 	}
 }

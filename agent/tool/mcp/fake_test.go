@@ -38,8 +38,8 @@ func (f *fake) open(ctx context.Context, _ Server) (*link, error) {
 	wg.Go(func() { f.serve(there) })
 	stop := context.AfterFunc(ctx, func() { there.Close() })
 	return &link{
-		transport: &sdk.IOTransport{Reader: &lines{r: bufio.NewReader(here), c: here}, Writer: here, MaxLineLength: maxMessage},
-		said:      func() string { return "what it said" },
+		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReader(here), c: here}, Writer: here, MaxLineLength: maxMessage},
+		stderr:    func() string { return "what it said" },
 		end:       sync.OnceFunc(func() { stop(); here.Close(); there.Close(); wg.Wait() }),
 	}, nil
 }

@@ -17,25 +17,25 @@ import (
 
 // What of a server's lists is taken. A server with more than that is no help to a model.
 const (
-	mostPages       = 50
-	mostTools       = 256
-	maxDescription  = 4 << 10
-	maxSchema       = 32 << 10
-	deepestSchema   = 48
-	mostNotes       = 20
-	mostResources   = 1000
-	resourcesToTell = 100 // of a page of list_resources
+	maxPages         = 50
+	maxTools         = 256
+	maxDescription   = 4 << 10
+	maxSchema        = 32 << 10
+	maxSchemaDepth   = 48
+	maxNotes         = 20
+	maxResources     = 1000
+	resourcesPerPage = 100 // of a page of list_resources
 )
 
-// anything is the schema of a tool whose own cannot be used: the server says what is wrong with a call.
-var anything = json.RawMessage(`{"type":"object"}`)
+// anySchema is the schema of a tool whose own cannot be used: the server says what is wrong with a call.
+var anySchema = json.RawMessage(`{"type":"object"}`)
 
 // list reads the server's tools. On an error those that there were stay.
 func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 	var tools []*Tool
 	var notes []string
 	note := func(format string, args ...any) {
-		if len(notes) < mostNotes {
+		if len(notes) < maxNotes {
 			notes = append(notes, fmt.Sprintf(format, args...))
 		}
 	}
@@ -56,8 +56,8 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 				return "", err
 			}
 			for _, t := range r.Tools {
-				if len(tools) == mostTools {
-					note("it has more than %d tools: the others are left out", mostTools)
+				if len(tools) == maxTools {
+					note("it has more than %d tools: the others are left out", maxTools)
 					return "", nil
 				}
 				if t != nil {
@@ -118,7 +118,7 @@ func (s *server) pin(tools map[string]string) {
 // pages reads a list that comes in pages, as far as it is taken.
 func pages(read func(cursor string) (next string, err error)) error {
 	cursor := ""
-	for range mostPages {
+	for range maxPages {
 		next, err := read(cursor)
 		if err != nil || next == "" || next == cursor {
 			return err
@@ -134,7 +134,7 @@ func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 	in, why := schemaOf(t.InputSchema)
 	if why != "" {
 		note("the schema of %s %s: any arguments are let through to it", name, why)
-		in = anything
+		in = anySchema
 	}
 	out, why := schemaOf(t.OutputSchema)
 	if why != "" {
@@ -197,8 +197,8 @@ func schemaOf(v any) (text json.RawMessage, why string) {
 		return nil, "cannot be written"
 	case len(text) > maxSchema:
 		return nil, fmt.Sprintf("is longer than %d KiB", maxSchema>>10)
-	case community.CheckJSON(text, deepestSchema) != nil:
-		return nil, fmt.Sprintf("is nested more than %d deep", deepestSchema)
+	case community.CheckJSON(text, maxSchemaDepth) != nil:
+		return nil, fmt.Sprintf("is nested more than %d deep", maxSchemaDepth)
 	}
 	return text, ""
 }

@@ -84,10 +84,10 @@ type Manager struct {
 	cancel  func()        // ends Run; set by Open
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	servers []*server // in the order of their files; guarded by mu
-	fresh   []*server // of them those that Run has not begun with; guarded by mu
-	over    bool      // Run has ended; guarded by mu
+	mu        sync.Mutex
+	servers   []*server // in the order of their files; guarded by mu
+	unstarted []*server // of them those that Run has not begun with; guarded by mu
+	ended     bool      // Run has ended; guarded by mu
 }
 
 // New returns a Manager. It starts nothing.
@@ -108,11 +108,11 @@ func New(cfg Config) *Manager {
 		cfg.Box = defaultBox()
 	}
 	if cfg.Pins == nil {
-		cfg.Pins = new(memory)
+		cfg.Pins = new(memoryPins)
 	}
 	m := &Manager{cfg: cfg, changed: make(chan struct{}, 1)}
 	m.open = m.dial
-	m.Take(cfg.Servers)
+	m.SetServers(cfg.Servers)
 	return m
 }
 
@@ -122,11 +122,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer wg.Wait()
 	for {
 		m.mu.Lock()
-		fresh := m.fresh
-		m.fresh, m.over = nil, ctx.Err() != nil
+		fresh := m.unstarted
+		m.unstarted, m.ended = nil, ctx.Err() != nil
 		m.mu.Unlock()
 		for _, s := range fresh {
-			wg.Go(func() { s.live(ctx) })
+			wg.Go(func() { s.run(ctx) })
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -152,10 +152,10 @@ func (m *Manager) Status() []Status {
 func (m *Manager) Start(ctx context.Context) {
 	servers := m.all()
 	for _, s := range servers {
-		s.want()
+		s.requestStart()
 	}
 	for _, s := range servers {
-		s.settle(ctx, true)
+		s.awaitStart(ctx, true)
 	}
 }
 
@@ -164,11 +164,11 @@ func (m *Manager) Start(ctx context.Context) {
 func (m *Manager) Tools(ctx context.Context) []tool.Tool {
 	servers := m.all()
 	for _, s := range servers {
-		s.want()
+		s.requestStart()
 	}
 	var all []tool.Tool
 	for _, s := range servers {
-		s.settleSoon(ctx)
+		s.awaitStartBriefly(ctx)
 		for _, r := range s.offered() {
 			all = append(all, r)
 		}
@@ -232,19 +232,19 @@ func (m *Manager) find(name string) (*server, error) {
 	return nil, fmt.Errorf("%w: there is no MCP server %q", ErrUnknown, name)
 }
 
-// memory are Pins that end with the program.
-type memory struct {
+// memoryPins are Pins that end with the program.
+type memoryPins struct {
 	mu   sync.Mutex
 	pins map[string]string // guarded by mu
 }
 
-func (p *memory) Pinned(server, tool string) string {
+func (p *memoryPins) Pinned(server, tool string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pins[server+"\x00"+tool]
 }
 
-func (p *memory) Pin(server string, tools map[string]string) error {
+func (p *memoryPins) Pin(server string, tools map[string]string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pins == nil {

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// firstPause and longestPause are between tries to connect; each is twice the one before.
-	firstPause   = time.Second
-	longestPause = time.Minute
-	// listPause is between two looks at lists that a server says have changed.
-	listPause = time.Second
-	// soon is how long a turn waits for a server that starts: as long as most take that are on the disk.
-	soon = 3 * time.Second
-	// mostCalls of a server run at a time; more than agents make, and few enough that progress is found quickly.
-	mostCalls = 256
+	// minRetryDelay and maxRetryDelay are between tries to connect; each is twice the one before.
+	minRetryDelay = time.Second
+	maxRetryDelay = time.Minute
+	// listInterval is between two looks at lists that a server says have changed.
+	listInterval = time.Second
+	// turnWait is how long a turn waits for a server that starts: as long as most take that are on the disk.
+	turnWait = 3 * time.Second
+	// maxCalls of a server run at a time; more than agents make, and few enough that progress is found quickly.
+	maxCalls = 256
 )
 
 // server is one server, over its connections.
@@ -32,39 +32,39 @@ type server struct {
 	Server
 	m *Manager
 
-	wanted  chan struct{} // somebody needs it
-	listed  chan struct{} // it says that its lists have changed
-	retired chan struct{} // closed when its entry is there no more
+	startRequested chan struct{} // somebody needs it
+	listChanged    chan struct{} // it says that its lists have changed
+	retired        chan struct{} // closed when its entry is there no more
 
-	mu      sync.Mutex
-	line    int                                 // of its entry; guarded by mu
-	state   State                               // guarded by mu
-	why     string                              // guarded by mu
-	over    bool                                // it is not started any more; guarded by mu
-	tried   bool                                // it was ready, or failed, once; guarded by mu
-	began   time.Time                           // it was wanted first, or again; guarded by mu
-	retry   time.Time                           // of a failed one, before which it is not tried again; guarded by mu
-	changed chan struct{}                       // closed at each change of state; guarded by mu
-	now     *sdk.ClientSession                  // nil = not ready; guarded by mu
-	tools   []*Tool                             // also of one that is being connected again; guarded by mu
-	notes   []string                            // guarded by mu
-	calls   map[string]func(community.Progress) // who hears of the progress of a call; guarded by mu
-	number  int                                 // of the last call; guarded by mu
+	mu        sync.Mutex
+	line      int                                 // of its entry; guarded by mu
+	state     State                               // guarded by mu
+	reason    string                              // guarded by mu
+	stopped   bool                                // it is not started any more; guarded by mu
+	attempted bool                                // it was ready, or failed, once; guarded by mu
+	startedAt time.Time                           // it was wanted first, or again; guarded by mu
+	retryAt   time.Time                           // of a failed one, before which it is not tried again; guarded by mu
+	changed   chan struct{}                       // closed at each change of state; guarded by mu
+	current   *sdk.ClientSession                  // nil = not ready; guarded by mu
+	tools     []*Tool                             // also of one that is being connected again; guarded by mu
+	notes     []string                            // guarded by mu
+	calls     map[string]func(community.Progress) // who hears of the progress of a call; guarded by mu
+	number    int                                 // of the last call; guarded by mu
 }
 
 func newServer(m *Manager, s Server) *server {
-	one := &server{Server: s, m: m, wanted: make(chan struct{}, 1), listed: make(chan struct{}, 1), retired: make(chan struct{}), line: s.Line, changed: make(chan struct{}), state: Stopped, calls: map[string]func(community.Progress){}}
+	one := &server{Server: s, m: m, startRequested: make(chan struct{}, 1), listChanged: make(chan struct{}, 1), retired: make(chan struct{}), line: s.Line, changed: make(chan struct{}), state: Stopped, calls: map[string]func(community.Progress){}}
 	switch {
 	case s.Problem != "":
-		one.state, one.why = Failed, s.Problem
+		one.state, one.reason = Failed, s.Problem
 	case s.Disabled:
-		one.why = "it is disabled in its file"
+		one.reason = "it is disabled in its file"
 	}
 	return one
 }
 
-// live connects when it is wanted, and again when the connection is lost, until ctx ends or the entry is there no more.
-func (s *server) live(ctx context.Context) {
+// run connects when it is wanted, and again when the connection is lost, until ctx ends or the entry is there no more.
+func (s *server) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer s.stop()
@@ -82,7 +82,7 @@ func (s *server) live(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.wanted:
+		case <-s.startRequested:
 		}
 		for again := true; again; {
 			began := time.Now()
@@ -90,20 +90,20 @@ func (s *server) live(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			if ready && time.Since(began) > longestPause {
+			if ready && time.Since(began) > maxRetryDelay {
 				failures = 0 // it was well for a while
 			}
 			failures++
-			pause := backoff.Delay(failures, firstPause, longestPause)
+			pause := backoff.Delay(failures, minRetryDelay, maxRetryDelay)
 			s.m.cfg.Logger.Warn("mcp server lost", "server", s.Name, "err", err)
-			s.become(Failed, err.Error(), time.Now().Add(pause))
+			s.setDisconnected(Failed, err.Error(), time.Now().Add(pause))
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(pause):
 			}
 			if again = ready; again { // one that never was ready waits until somebody needs it
-				s.become(Starting, "", time.Time{})
+				s.setDisconnected(Starting, "", time.Time{})
 			}
 		}
 	}
@@ -123,13 +123,13 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 	}
 	defer l.end()
 	fail := func(err error) error {
-		text := brief(cause(ctx, err)) + l.hint
-		if l.said == nil {
+		text := shortError(cause(ctx, err)) + l.hint
+		if l.stderr == nil {
 			return errors.New(text)
 		}
 		l.end() // what it says at its end is said then
-		if said := l.said(); said != "" {
-			text += "; its program said: " + tool.Shorten(strings.Join(strings.Fields(said), " "), saidShown)
+		if said := l.stderr(); said != "" {
+			text += "; its program said: " + tool.Shorten(strings.Join(strings.Fields(said), " "), maxQuoted)
 		}
 		return errors.New(text)
 	}
@@ -144,7 +144,7 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 	if !timer.Stop() {
 		return false, fail(context.Cause(ctx))
 	}
-	s.ready(session)
+	s.setReady(session)
 	l.hint = "" // it was not that
 	return true, fail(s.serve(ctx, session))
 }
@@ -165,7 +165,7 @@ func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 		case <-ctx.Done():
 			session.Close() // ends Wait
 			return ctx.Err()
-		case <-s.listed:
+		case <-s.listChanged:
 		}
 		listing, cancel := context.WithTimeout(ctx, s.m.cfg.StartTimeout)
 		if err := s.list(listing, session); err != nil {
@@ -176,7 +176,7 @@ func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 		cancel()
 		select {
 		case <-ctx.Done():
-		case <-time.After(listPause):
+		case <-time.After(listInterval):
 		}
 	}
 }
@@ -186,16 +186,16 @@ func (s *server) client() *sdk.Client {
 		Capabilities: &sdk.ClientCapabilities{}, // it may ask nothing of us
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			select {
-			case s.listed <- struct{}{}:
+			case s.listChanged <- struct{}{}:
 			default:
 			}
 		},
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.progress(r.Params) },
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.onProgress(r.Params) },
 	})
 }
 
-// progress tells whoever made the call.
-func (s *server) progress(p *sdk.ProgressNotificationParams) {
+// onProgress tells whoever made the call.
+func (s *server) onProgress(p *sdk.ProgressNotificationParams) {
 	if p == nil {
 		return
 	}
@@ -204,16 +204,16 @@ func (s *server) progress(p *sdk.ProgressNotificationParams) {
 	tell := s.calls[token]
 	s.mu.Unlock()
 	if tell != nil {
-		tell(community.Progress{Message: word(p.Message), Done: p.Progress, Total: p.Total})
+		tell(community.Progress{Message: oneLine(p.Message), Done: p.Progress, Total: p.Total})
 	}
 }
 
-// listen has tell hear of the progress of a call, until the call is over.
-func (s *server) listen(tell func(community.Progress)) (token string, over func(), err error) {
+// trackProgress has tell hear of the progress of a call, until the call is over.
+func (s *server) trackProgress(tell func(community.Progress)) (token string, over func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.calls) >= mostCalls {
-		return "", nil, fmt.Errorf("%w: %d calls of %s run already", ErrNotReady, mostCalls, s.Name)
+	if len(s.calls) >= maxCalls {
+		return "", nil, fmt.Errorf("%w: %d calls of %s run already", ErrNotReady, maxCalls, s.Name)
 	}
 	s.number++
 	token = fmt.Sprintf("call-%d", s.number)
@@ -225,26 +225,26 @@ func (s *server) listen(tell func(community.Progress)) (token string, over func(
 	}, nil
 }
 
-// want has it started, unless it runs, cannot, or failed just now.
-func (s *server) want() {
+// requestStart has it started, unless it runs, cannot, or failed just now.
+func (s *server) requestStart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Problem != "" || s.Disabled || s.over || s.state != Stopped && (s.state != Failed || time.Now().Before(s.retry)) {
+	if s.Problem != "" || s.Disabled || s.stopped || s.state != Stopped && (s.state != Failed || time.Now().Before(s.retryAt)) {
 		return
 	}
 	select {
-	case s.wanted <- struct{}{}:
-		s.began = time.Now()
-		s.set(Starting, "")
+	case s.startRequested <- struct{}{}:
+		s.startedAt = time.Now()
+		s.setState(Starting, "")
 	default:
 	}
 }
 
-// settle waits until the server does not start any more; with first only if it never was there or failed.
-func (s *server) settle(ctx context.Context, first bool) {
+// awaitStart waits until the server does not start any more; with first only if it never was there or failed.
+func (s *server) awaitStart(ctx context.Context, first bool) {
 	for {
 		s.mu.Lock()
-		wait, changed := s.state == Starting && !(first && s.tried), s.changed
+		wait, changed := s.state == Starting && !(first && s.attempted), s.changed
 		s.mu.Unlock()
 		if !wait {
 			return
@@ -257,18 +257,18 @@ func (s *server) settle(ctx context.Context, first bool) {
 	}
 }
 
-// settleSoon is settle for a turn of an agent, which a server that takes long does not hold up: that is reported, once,
+// awaitStartBriefly is settle for a turn of an agent, which a server that takes long does not hold up: that is reported, once,
 // and its tools come with a later turn.
-func (s *server) settleSoon(ctx context.Context) {
+func (s *server) awaitStartBriefly(ctx context.Context) {
 	s.mu.Lock()
-	short, cancel := context.WithDeadline(ctx, s.began.Add(soon))
+	short, cancel := context.WithDeadline(ctx, s.startedAt.Add(turnWait))
 	s.mu.Unlock()
 	defer cancel()
-	s.settle(short, true)
+	s.awaitStart(short, true)
 	s.mu.Lock()
-	slow := s.state == Starting && !s.tried && s.why == "" && ctx.Err() == nil
+	slow := s.state == Starting && !s.attempted && s.reason == "" && ctx.Err() == nil
 	if slow {
-		s.set(Starting, "it is still starting; its tools come with the next turn after it is ready")
+		s.setState(Starting, "it is still starting; its tools come with the next turn after it is ready")
 	}
 	s.mu.Unlock()
 	if slow {
@@ -278,39 +278,39 @@ func (s *server) settleSoon(ctx context.Context) {
 
 // session is the connection, once it is ready.
 func (s *server) session(ctx context.Context) (*sdk.ClientSession, error) {
-	s.want()
-	s.settle(ctx, false)
+	s.requestStart()
+	s.awaitStart(ctx, false)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now != nil {
-		return s.now, nil
+	if s.current != nil {
+		return s.current, nil
 	}
-	why := s.why
+	why := s.reason
 	if s.state == Failed && s.Problem == "" {
 		why += "; it is tried again"
-		if wait := time.Until(s.retry).Round(time.Second); wait > 0 {
+		if wait := time.Until(s.retryAt).Round(time.Second); wait > 0 {
 			why += fmt.Sprintf(" in %s", wait)
 		}
 	}
 	return nil, fmt.Errorf("%w: %s: %s", ErrNotReady, s.Name, strings.TrimSpace(why))
 }
 
-func (s *server) ready(session *sdk.ClientSession) {
+func (s *server) setReady(session *sdk.ClientSession) {
 	s.mu.Lock()
-	s.now = session
-	s.set(Ready, "")
+	s.current = session
+	s.setState(Ready, "")
 	s.mu.Unlock()
 	s.m.cfg.Report(s.status())
 }
 
-// become notes a state without a connection.
-func (s *server) become(state State, why string, retry time.Time) {
+// setDisconnected notes a state without a connection.
+func (s *server) setDisconnected(state State, why string, retry time.Time) {
 	s.mu.Lock()
-	s.now, s.retry = nil, retry
-	s.set(state, why)
+	s.current, s.retryAt = nil, retry
+	s.setState(state, why)
 	s.mu.Unlock()
 	s.m.cfg.Report(s.status())
 }
@@ -318,7 +318,7 @@ func (s *server) become(state State, why string, retry time.Time) {
 // stop notes that the server is not started any more.
 func (s *server) stop() {
 	s.mu.Lock()
-	s.over = true
+	s.stopped = true
 	s.mu.Unlock()
 	why := "this node ends"
 	select {
@@ -326,7 +326,7 @@ func (s *server) stop() {
 		why = "its entry in " + s.File + " has been changed, or taken out"
 	default:
 	}
-	s.become(Stopped, why, time.Time{})
+	s.setDisconnected(Stopped, why, time.Time{})
 }
 
 // retire ends the server: its entry is there no more. It is called once.
@@ -334,27 +334,27 @@ func (s *server) retire() {
 	close(s.retired)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
+	s.stopped = true
 }
 
-// ended says that it is not started any more.
-func (s *server) ended() bool {
+// isStopped says that it is not started any more.
+func (s *server) isStopped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.over
+	return s.stopped
 }
 
-// moved notes where its entry stands now.
-func (s *server) moved(line int) {
+// setLine notes where its entry stands now.
+func (s *server) setLine(line int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line = line
 }
 
-// set is called with mu held.
-func (s *server) set(state State, why string) {
-	s.state, s.why = state, why
-	s.tried = s.tried || state == Ready || state == Failed
+// setState is called with mu held.
+func (s *server) setState(state State, why string) {
+	s.state, s.reason = state, why
+	s.attempted = s.attempted || state == Ready || state == Failed
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -362,7 +362,7 @@ func (s *server) set(state State, why string) {
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := Status{Server: s.Server, State: s.state, Why: s.why, Tools: len(s.tools), Notes: s.notes}
+	now := Status{Server: s.Server, State: s.state, Why: s.reason, Tools: len(s.tools), Notes: s.notes}
 	now.Server.Line = s.line
 	return now
 }
@@ -374,8 +374,8 @@ func (s *server) offered() []*Tool {
 	return s.tools
 }
 
-// brief is an error that may have a server's words in it.
-func brief(err error) string { return tool.Shorten(tool.Readable([]byte(err.Error())), saidShown) }
+// shortError is an error that may have a server's words in it.
+func shortError(err error) string { return tool.Shorten(tool.Readable([]byte(err.Error())), maxQuoted) }
 
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// soonest and latest are between two questions how a task is, whatever the server asks for; pollPause where it asks
+	// minPollInterval and latest are between two questions how a task is, whatever the server asks for; defaultPollInterval where it asks
 	// for nothing.
-	soonest   = 100 * time.Millisecond
-	latest    = 10 * time.Second
-	pollPause = time.Second
-	// taskLife is how long a server is asked to keep a task of a call without an end, and taskGrace what it is asked for
+	minPollInterval     = 100 * time.Millisecond
+	maxPollInterval     = 10 * time.Second
+	defaultPollInterval = time.Second
+	// defaultTaskTTL is how long a server is asked to keep a task of a call without an end, and taskTTLMargin what it is asked for
 	// beyond the end of a call, in which its result is fetched.
-	taskLife  = 5 * time.Minute
-	taskGrace = time.Minute
+	defaultTaskTTL = 5 * time.Minute
+	taskTTLMargin  = time.Minute
 	// maxTaskID is what a server may call a task: it is sent with every question.
 	maxTaskID = 1 << 10
 )
@@ -33,16 +33,16 @@ func (e taskError) Error() string { return string(e) }
 
 // taskCall is a call that was made as a task. begun and the others that change are guarded by the connection's mu.
 type taskCall struct {
-	id    jsonrpc.ID
-	token json.RawMessage // of its progress; nil = nobody asked for it
-	ctx   context.Context // ends when nobody waits for the answer any more
-	stop  context.CancelFunc
-	news  chan struct{} // the server says that something has changed
+	id      jsonrpc.ID
+	token   json.RawMessage // of its progress; nil = nobody asked for it
+	ctx     context.Context // ends when nobody waits for the answer any more
+	stop    context.CancelFunc
+	updates chan struct{} // the server says that something has changed
 
-	begun  bool   // the server has answered with a task
-	gone   bool   // nobody waits any more
-	task   string // the server's name of it; "" = not known yet
-	spoken bool   // the server tells of its progress by itself
+	created         bool   // the server has answered with a task
+	canceled        bool   // nobody waits any more
+	task            string // the server's name of it; "" = not known yet
+	reportsProgress bool   // the server tells of its progress by itself
 }
 
 // task is what a server says of one.
@@ -53,8 +53,8 @@ type task struct {
 	Interval float64 `json:"pollInterval"` // milliseconds
 }
 
-// begin makes a call of a tool that has to be a task one.
-func (c *taskConn) begin(ctx context.Context, r *jsonrpc.Request) *jsonrpc.Request {
+// startTask makes a call of a tool that has to be a task one.
+func (c *taskConn) startTask(ctx context.Context, r *jsonrpc.Request) *jsonrpc.Request {
 	var params map[string]json.RawMessage
 	var known struct {
 		Name string `json:"name"`
@@ -67,28 +67,28 @@ func (c *taskConn) begin(ctx context.Context, r *jsonrpc.Request) *jsonrpc.Reque
 	if json.Unmarshal(r.Params, &known) != nil || !c.required[known.Name] || c.offer.Requests.Tools.Call == nil || json.Unmarshal(r.Params, &params) != nil {
 		return r
 	}
-	params["task"] = fmt.Appendf(nil, `{"ttl":%d}`, (remaining(ctx) + taskGrace).Milliseconds())
+	params["task"] = fmt.Appendf(nil, `{"ttl":%d}`, (remaining(ctx) + taskTTLMargin).Milliseconds())
 	changed, err := json.Marshal(params)
 	if err != nil {
 		return r
 	}
 	for id, call := range c.calls { // of those that ended before the server answered, no more than calls can run are kept
-		if len(c.calls) < mostCalls {
+		if len(c.calls) < maxCalls {
 			break
 		}
-		if call.gone && !call.begun {
+		if call.canceled && !call.created {
 			delete(c.calls, id)
 		}
 	}
-	call := &taskCall{id: r.ID, token: known.Meta.Token, news: make(chan struct{}, 1)}
+	call := &taskCall{id: r.ID, token: known.Meta.Token, updates: make(chan struct{}, 1)}
 	call.ctx, call.stop = context.WithCancel(c.ctx)
 	c.calls[r.ID] = call
 	return &jsonrpc.Request{ID: r.ID, Method: r.Method, Params: changed, Extra: r.Extra}
 }
 
-// cancelled ends what waits for an answer that the SDK does not want any more. A task is cancelled by its name; one that
+// cancelCall ends what waits for an answer that the SDK does not want any more. A task is cancelled by its name; one that
 // has none yet, when it has.
-func (c *taskConn) cancelled(r *jsonrpc.Request) *jsonrpc.Request {
+func (c *taskConn) cancelCall(r *jsonrpc.Request) *jsonrpc.Request {
 	var params struct {
 		ID any `json:"requestId"`
 	}
@@ -106,7 +106,7 @@ func (c *taskConn) cancelled(r *jsonrpc.Request) *jsonrpc.Request {
 		c.mu.Unlock()
 		return r
 	}
-	call.gone = true
+	call.canceled = true
 	call.stop()
 	name := call.task
 	if name != "" {
@@ -117,14 +117,14 @@ func (c *taskConn) cancelled(r *jsonrpc.Request) *jsonrpc.Request {
 	if name == "" || !can {
 		return r
 	}
-	if end, err := c.question("tasks/cancel", name); err == nil {
+	if end, err := c.newRequest("tasks/cancel", name); err == nil {
 		return end // its answer is nobody's
 	}
 	return r
 }
 
-// nudge has the call of a task ask how it is.
-func (c *taskConn) nudge(params json.RawMessage) {
+// onTaskStatus has the call of a task ask how it is.
+func (c *taskConn) onTaskStatus(params json.RawMessage) {
 	var t task
 	if json.Unmarshal(params, &t) != nil || t.ID == "" {
 		return
@@ -136,14 +136,14 @@ func (c *taskConn) nudge(params json.RawMessage) {
 			continue
 		}
 		select {
-		case call.news <- struct{}{}:
+		case call.updates <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// progressed notes that a server tells of a call's progress by itself: nothing is made of its task's status then.
-func (c *taskConn) progressed(params json.RawMessage) {
+// onProgress notes that a server tells of a call's progress by itself: nothing is made of its task's status then.
+func (c *taskConn) onProgress(params json.RawMessage) {
 	var p struct {
 		Token json.RawMessage `json:"progressToken"`
 	}
@@ -153,16 +153,16 @@ func (c *taskConn) progressed(params json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, call := range c.calls {
-		call.spoken = call.spoken || bytes.Equal(call.token, p.Token)
+		call.reportsProgress = call.reportsProgress || bytes.Equal(call.token, p.Token)
 	}
 }
 
-// follow brings the answer to a call of which the server has made a task.
-func (c *taskConn) follow(call *taskCall, created json.RawMessage) {
+// finishCall brings the answer to a call of which the server has made a task.
+func (c *taskConn) finishCall(call *taskCall, created json.RawMessage) {
 	defer call.stop()
-	answer, err := c.outcome(call, created)
+	answer, err := c.poll(call, created)
 	c.mu.Lock()
-	gone, name := call.gone, call.task
+	gone, name := call.canceled, call.task
 	delete(c.calls, call.id)
 	c.mu.Unlock()
 	if gone || c.ctx.Err() != nil {
@@ -174,7 +174,7 @@ func (c *taskConn) follow(call *taskCall, created json.RawMessage) {
 		}
 		answer = &jsonrpc.Response{Error: err}
 	}
-	c.say(&jsonrpc.Response{ID: call.id, Result: answer.Result, Error: answer.Error})
+	c.deliver(&jsonrpc.Response{ID: call.id, Result: answer.Result, Error: answer.Error})
 }
 
 // abandon has the server end a task of which nobody wants the result. It may have ended before.
@@ -185,13 +185,13 @@ func (c *taskConn) abandon(name string) {
 	if !can {
 		return
 	}
-	if r, err := c.question("tasks/cancel", name); err == nil {
+	if r, err := c.newRequest("tasks/cancel", name); err == nil {
 		_ = c.Connection.Write(c.ctx, r) // a connection that is lost ends the task as well as may be
 	}
 }
 
-// outcome is the answer to a call, once its task has ended. With an error the task may go on.
-func (c *taskConn) outcome(call *taskCall, created json.RawMessage) (*jsonrpc.Response, error) {
+// poll is the answer to a call, once its task has ended. With an error the task may go on.
+func (c *taskConn) poll(call *taskCall, created json.RawMessage) (*jsonrpc.Response, error) {
 	var first struct {
 		Task *task `json:"task"`
 	}
@@ -201,7 +201,7 @@ func (c *taskConn) outcome(call *taskCall, created json.RawMessage) (*jsonrpc.Re
 	now := *first.Task
 	c.mu.Lock()
 	call.task = now.ID
-	gone := call.gone
+	gone := call.canceled
 	c.mu.Unlock()
 	if gone {
 		c.abandon(now.ID)
@@ -218,16 +218,16 @@ func (c *taskConn) outcome(call *taskCall, created json.RawMessage) (*jsonrpc.Re
 			return nil, taskError("the task asks for input, which cannot be given here" + reason(now.Message))
 		case "working":
 		default:
-			return nil, taskError("it says that the task is " + fmt.Sprintf("%q", word(now.Status)) + ", which is not known")
+			return nil, taskError("it says that the task is " + fmt.Sprintf("%q", oneLine(now.Status)) + ", which is not known")
 		}
-		if text := word(now.Message); text != "" && text != told {
+		if text := oneLine(now.Message); text != "" && text != told {
 			told, steps = text, steps+1
 			c.progress(call, text, steps)
 		}
 		if err := call.pause(now.Interval); err != nil {
 			return nil, err
 		}
-		answer, err := c.ask(call.ctx, "tasks/get", name)
+		answer, err := c.roundTrip(call.ctx, "tasks/get", name)
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +244,7 @@ func (c *taskConn) outcome(call *taskCall, created json.RawMessage) (*jsonrpc.Re
 
 // result is that of a task that has ended.
 func (c *taskConn) result(ctx context.Context, t task) (*jsonrpc.Response, error) {
-	answer, err := c.ask(ctx, "tasks/result", t.ID)
+	answer, err := c.roundTrip(ctx, "tasks/result", t.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -268,18 +268,18 @@ func (c *taskConn) result(ctx context.Context, t task) (*jsonrpc.Response, error
 
 // pause waits as long as the server asks for, within bounds, or until it says that something has changed.
 func (call *taskCall) pause(milliseconds float64) error {
-	wait := pollPause
+	wait := defaultPollInterval
 	if milliseconds > 0 {
-		wait = time.Duration(min(milliseconds, float64(latest.Milliseconds()))) * time.Millisecond
+		wait = time.Duration(min(milliseconds, float64(maxPollInterval.Milliseconds()))) * time.Millisecond
 	}
 	select {
-	case <-time.After(soonest): // also for one that says so all the time
+	case <-time.After(minPollInterval): // also for one that says so all the time
 	case <-call.ctx.Done():
 		return call.ctx.Err()
 	}
 	select {
-	case <-time.After(wait - soonest):
-	case <-call.news:
+	case <-time.After(wait - minPollInterval):
+	case <-call.updates:
 	case <-call.ctx.Done():
 		return call.ctx.Err()
 	}
@@ -289,20 +289,20 @@ func (call *taskCall) pause(milliseconds float64) error {
 // progress tells the SDK what a task does, as if the server had: the steps are those that were seen.
 func (c *taskConn) progress(call *taskCall, text string, step int) {
 	c.mu.Lock()
-	silent := call.spoken || call.gone || call.token == nil
+	silent := call.reportsProgress || call.canceled || call.token == nil
 	c.mu.Unlock()
 	if silent {
 		return
 	}
 	params, err := json.Marshal(map[string]any{"progressToken": call.token, "progress": step, "message": text})
 	if err == nil {
-		c.say(&jsonrpc.Request{Method: "notifications/progress", Params: params})
+		c.deliver(&jsonrpc.Request{Method: "notifications/progress", Params: params})
 	}
 }
 
 // reason is what a server says of why, in an error.
 func reason(text string) string {
-	if text = tool.Shorten(tool.Readable([]byte(text)), saidShown); text == "" {
+	if text = tool.Shorten(tool.Readable([]byte(text)), maxQuoted); text == "" {
 		return ""
 	}
 	return ": " + text

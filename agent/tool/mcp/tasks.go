@@ -13,8 +13,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// taskIDs begin the ids of what a taskConn asks. The SDK's are numbers, so that the two are never the same.
-const taskIDs = "task-"
+// taskIDPrefix begin the ids of what a taskConn asks. The SDK's are numbers, so that the two are never the same.
+const taskIDPrefix = "task-"
 
 // withTasks has the calls of tools that have to be tasks made as tasks, which the SDK cannot (specification 2025-11-25,
 // basic/utilities/tasks). Streamable HTTP stays as it is: there the SDK tells its own connection alone what was agreed on
@@ -51,7 +51,7 @@ type taskConn struct {
 	offer    taskOffer                               // of the server; guarded by mu
 	required map[string]bool                         // the tools that have to be tasks; guarded by mu
 	calls    map[jsonrpc.ID]*taskCall                // by the SDK's id; guarded by mu
-	asked    map[jsonrpc.ID]chan<- *jsonrpc.Response // guarded by mu
+	pending  map[jsonrpc.ID]chan<- *jsonrpc.Response // guarded by mu
 	number   int                                     // of the last question; guarded by mu
 }
 
@@ -69,7 +69,7 @@ func newTaskConn(inner sdk.Connection) *taskConn {
 	c := &taskConn{
 		Connection: inner, in: make(chan jsonrpc.Message),
 		listings: map[jsonrpc.ID]bool{}, required: map[string]bool{},
-		calls: map[jsonrpc.ID]*taskCall{}, asked: map[jsonrpc.ID]chan<- *jsonrpc.Response{},
+		calls: map[jsonrpc.ID]*taskCall{}, pending: map[jsonrpc.ID]chan<- *jsonrpc.Response{},
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background()) // its life is the connection's, which ends with Close
 	c.wg.Go(c.pump)
@@ -104,14 +104,14 @@ func (c *taskConn) pump() {
 			c.end(err)
 			return
 		}
-		if c.heard(m) {
-			c.say(m)
+		if c.handle(m) {
+			c.deliver(m)
 		}
 	}
 }
 
-// say tells the SDK.
-func (c *taskConn) say(m jsonrpc.Message) {
+// deliver tells the SDK.
+func (c *taskConn) deliver(m jsonrpc.Message) {
 	select {
 	case c.in <- m:
 	case <-c.ctx.Done():
@@ -134,9 +134,9 @@ func (c *taskConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		c.listings[r.ID] = true
 		c.mu.Unlock()
 	case "tools/call":
-		r = c.begin(ctx, r)
+		r = c.startTask(ctx, r)
 	case "notifications/cancelled":
-		r = c.cancelled(r)
+		r = c.cancelCall(r)
 	}
 	err := c.Connection.Write(ctx, r)
 	if err != nil {
@@ -145,52 +145,52 @@ func (c *taskConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// heard takes what is about tasks from what the server says; what it does not take is for the SDK.
-func (c *taskConn) heard(m jsonrpc.Message) (pass bool) {
+// handle takes what is about tasks from what the server says; what it does not take is for the SDK.
+func (c *taskConn) handle(m jsonrpc.Message) (pass bool) {
 	switch m := m.(type) {
 	case *jsonrpc.Response:
-		return c.answered(m)
+		return c.handleResponse(m)
 	case *jsonrpc.Request:
 		if m.ID.IsValid() {
 			return true
 		}
 		switch m.Method {
 		case "notifications/tasks/status":
-			c.nudge(m.Params)
+			c.onTaskStatus(m.Params)
 			return false
 		case "notifications/progress":
-			c.progressed(m.Params)
+			c.onProgress(m.Params)
 		}
 	}
 	return true
 }
 
-func (c *taskConn) answered(r *jsonrpc.Response) (pass bool) {
+func (c *taskConn) handleResponse(r *jsonrpc.Response) (pass bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if text, ok := r.ID.Raw().(string); ok && strings.HasPrefix(text, taskIDs) {
-		if to, ok := c.asked[r.ID]; ok {
-			delete(c.asked, r.ID)
+	if text, ok := r.ID.Raw().(string); ok && strings.HasPrefix(text, taskIDPrefix) {
+		if to, ok := c.pending[r.ID]; ok {
+			delete(c.pending, r.ID)
 			to <- r // it has room for one
 		}
 		return false
 	}
 	if call, ok := c.calls[r.ID]; ok {
 		switch {
-		case call.begun: // a second answer: the one that counts comes from here
+		case call.created: // a second answer: the one that counts comes from here
 		case r.Error != nil:
 			delete(c.calls, r.ID)
 			call.stop()
 			return true
 		default:
-			call.begun = true
-			c.wg.Go(func() { c.follow(call, r.Result) })
+			call.created = true
+			c.wg.Go(func() { c.finishCall(call, r.Result) })
 		}
 		return false
 	}
 	if c.listings[r.ID] {
 		delete(c.listings, r.ID)
-		c.learn(r.Result)
+		c.recordTaskTools(r.Result)
 	}
 	if c.opening.IsValid() && r.ID == c.opening {
 		var result struct {
@@ -205,8 +205,8 @@ func (c *taskConn) answered(r *jsonrpc.Response) (pass bool) {
 	return true
 }
 
-// learn notes which tools have to be tasks, and is called with mu held. A page says it of its own tools alone.
-func (c *taskConn) learn(result json.RawMessage) {
+// recordTaskTools notes which tools have to be tasks, and is called with mu held. A page says it of its own tools alone.
+func (c *taskConn) recordTaskTools(result json.RawMessage) {
 	var page struct {
 		Tools []struct {
 			Name      string `json:"name"`
@@ -220,21 +220,21 @@ func (c *taskConn) learn(result json.RawMessage) {
 	}
 	for _, t := range page.Tools {
 		delete(c.required, t.Name)
-		if t.Execution.TaskSupport == "required" && len(c.required) < mostTools {
+		if t.Execution.TaskSupport == "required" && len(c.required) < maxTools {
 			c.required[t.Name] = true
 		}
 	}
 }
 
-// ask asks the server something about a task. A refusal of the server is an answer; an error is why there is none.
-func (c *taskConn) ask(ctx context.Context, method, task string) (*jsonrpc.Response, error) {
-	r, err := c.question(method, task)
+// roundTrip asks the server something about a task. A refusal of the server is an answer; an error is why there is none.
+func (c *taskConn) roundTrip(ctx context.Context, method, task string) (*jsonrpc.Response, error) {
+	r, err := c.newRequest(method, task)
 	if err != nil {
 		return nil, err
 	}
 	answer := make(chan *jsonrpc.Response, 1)
 	c.mu.Lock()
-	c.asked[r.ID] = answer
+	c.pending[r.ID] = answer
 	c.mu.Unlock()
 	defer c.forget(r.ID)
 	if err := c.Connection.Write(ctx, r); err != nil {
@@ -248,8 +248,8 @@ func (c *taskConn) ask(ctx context.Context, method, task string) (*jsonrpc.Respo
 	}
 }
 
-// question is a request about a task, with an id that no other has.
-func (c *taskConn) question(method, task string) (*jsonrpc.Request, error) {
+// newRequest is a request about a task, with an id that no other has.
+func (c *taskConn) newRequest(method, task string) (*jsonrpc.Request, error) {
 	params, err := json.Marshal(map[string]string{"taskId": task})
 	if err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func (c *taskConn) question(method, task string) (*jsonrpc.Request, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.number++
-	id, err := jsonrpc.MakeID(fmt.Sprintf("%s%d", taskIDs, c.number))
+	id, err := jsonrpc.MakeID(fmt.Sprintf("%s%d", taskIDPrefix, c.number))
 	return &jsonrpc.Request{ID: id, Method: method, Params: params}, err
 }
 
@@ -268,7 +268,7 @@ func (c *taskConn) forget(id jsonrpc.ID) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.asked, id)
+	delete(c.pending, id)
 	delete(c.listings, id)
 	if call, ok := c.calls[id]; ok {
 		delete(c.calls, id)
@@ -281,5 +281,5 @@ func remaining(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return max(time.Until(deadline), 0)
 	}
-	return taskLife
+	return defaultTaskTTL
 }

@@ -223,7 +223,7 @@ func TestWhatBecomesOfATaskIsOneAnswer(t *testing.T) {
 			c.change(s)
 			answer, _, _, err := called(t, s, "t", Config{}, nil)
 			want, good := strings.CutPrefix(c.want, "=")
-			if good && (err != nil || answer.Text != want) || !good && (err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*saidShown) {
+			if good && (err != nil || answer.Text != want) || !good && (err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*maxQuoted) {
 				t.Errorf("got %.200q, %.300v; want %q", answer.Text, err, c.want)
 			}
 			if got := s.asked("tasks/cancel"); c.cancel != (len(got) == 1) || len(got) > 1 {
@@ -238,7 +238,7 @@ func TestWhatBecomesOfATaskIsOneAnswer(t *testing.T) {
 
 func TestThePausesAreTheServersWithinBounds(t *testing.T) {
 	for interval, want := range map[string]time.Duration{
-		"1": soonest, "250": 250 * time.Millisecond, "1e300": latest, "-5": pollPause, "0": pollPause, "99999999": latest, "null": pollPause,
+		"1": minPollInterval, "250": 250 * time.Millisecond, "1e300": maxPollInterval, "-5": defaultPollInterval, "0": defaultPollInterval, "99999999": maxPollInterval, "null": defaultPollInterval,
 	} {
 		s := newTasking()
 		one := func(state string) string {
@@ -263,8 +263,8 @@ func TestNewsOfATaskShortenThePauseAndFloodNobody(t *testing.T) {
 			s.say(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":[` + "]}\n")
 		}
 	})
-	if err != nil || took < 3*soonest || took > time.Second || len(s.asked("tasks/get")) != 3 {
-		t.Errorf("got %v after %v with %d questions, want 3 at least %v apart", err, took, len(s.asked("tasks/get")), soonest)
+	if err != nil || took < 3*minPollInterval || took > time.Second || len(s.asked("tasks/get")) != 3 {
+		t.Errorf("got %v after %v with %d questions, want 3 at least %v apart", err, took, len(s.asked("tasks/get")), minPollInterval)
 	}
 }
 

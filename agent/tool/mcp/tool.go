@@ -98,13 +98,13 @@ func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(communit
 	if err != nil {
 		return Answer{}, err
 	}
-	token, over, err := s.listen(tell)
+	token, over, err := s.trackProgress(tell)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer over()
 	answer, err := t.do(ctx, session, token, args)
-	return answer, s.failed(ctx, session, err)
+	return answer, s.explainError(ctx, session, err)
 }
 
 // errTask is what came of a call of a tool that has to be called as a task, where withTasks cannot help.
@@ -116,8 +116,8 @@ func asksForTask(text string) bool {
 	return strings.Contains(text, "requires task augmentation") || strings.Contains(text, "taskSupport")
 }
 
-// failed is what came of a call, in the words of what can be done.
-func (s *server) failed(ctx context.Context, session *sdk.ClientSession, err error) error {
+// explainError is what came of a call, in the words of what can be done.
+func (s *server) explainError(ctx context.Context, session *sdk.ClientSession, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -133,34 +133,34 @@ func (s *server) failed(ctx context.Context, session *sdk.ClientSession, err err
 		return fmt.Errorf("the MCP server %s: %w", s.Name, errTask)
 	}
 	if wire != nil {
-		return fmt.Errorf("the MCP server %s says: %s", s.Name, tool.Shorten(tool.Readable([]byte(wire.Message)), saidShown))
+		return fmt.Errorf("the MCP server %s says: %s", s.Name, tool.Shorten(tool.Readable([]byte(wire.Message)), maxQuoted))
 	}
 	// Not the server's words: the connection. Why it is lost is known a moment later.
-	wait, cancel := context.WithTimeout(ctx, goodbye+time.Second)
+	wait, cancel := context.WithTimeout(ctx, exitTimeout+time.Second)
 	defer cancel()
-	why := s.lost(wait, session, err)
-	if s.ended() {
+	why := s.disconnectReason(wait, session, err)
+	if s.isStopped() {
 		return fmt.Errorf("%w any more: %s: %s. Whether the call was done is not known", ErrNotReady, s.Name, why)
 	}
 	return fmt.Errorf("%w any more: %s: %s. It is started again; whether the call was done is not known", ErrNotReady, s.Name, why)
 }
 
-// lost is why a connection is.
-func (s *server) lost(ctx context.Context, session *sdk.ClientSession, err error) string {
+// disconnectReason is why a connection is.
+func (s *server) disconnectReason(ctx context.Context, session *sdk.ClientSession, err error) string {
 	for {
 		s.mu.Lock()
-		same, why, changed := s.now == session, s.why, s.changed
+		same, why, changed := s.current == session, s.reason, s.changed
 		s.mu.Unlock()
 		if !same && why != "" {
 			return why
 		}
 		if !same {
-			return brief(err)
+			return shortError(err)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return brief(err)
+			return shortError(err)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (s *server) listResources(ctx context.Context, session *sdk.ClientSession, 
 		for _, one := range r.Resources {
 			all = append(all, resourceLine(one.URI, one.Name, one.MIMEType, one.Description))
 		}
-		if len(all) > mostResources {
+		if len(all) > maxResources {
 			return "", nil
 		}
 		return r.NextCursor, nil
@@ -204,7 +204,7 @@ func (s *server) listResources(ctx context.Context, session *sdk.ClientSession, 
 	}
 	offset, _ := args["offset"].(int64)
 	from := min(max(int(offset), 0), len(all))
-	to := min(from+resourcesToTell, len(all))
+	to := min(from+resourcesPerPage, len(all))
 	text := strings.Join(all[from:to], "\n")
 	if to < len(all) {
 		text += fmt.Sprintf("\n[%d more; call it again with offset %d]", len(all)-to, to)

@@ -24,12 +24,12 @@ import (
 const (
 	// maxMessage is one message of a server, a picture included.
 	maxMessage = 16 << 20
-	// stderrKept of a program, half from the start and half from the end: enough for why it does not start.
-	stderrKept = 8 << 10
-	// saidShown of it stands in an error.
-	saidShown = 2 << 10
-	// goodbye is how long a program may take to end after its input has ended, before it is ended.
-	goodbye = 2 * time.Second
+	// maxStderr of a program, half from the start and half from the end: enough for why it does not start.
+	maxStderr = 8 << 10
+	// maxQuoted of it stands in an error.
+	maxQuoted = 2 << 10
+	// exitTimeout is how long a program may take to end after its input has ended, before it is ended.
+	exitTimeout = 2 * time.Second
 	// maxOutput is what a program may print in its life, before it is ended: a server that is used for weeks stays below.
 	maxOutput = 1 << 40
 )
@@ -44,7 +44,7 @@ type Box struct {
 // link is a way to a server that is open.
 type link struct {
 	transport sdk.Transport
-	said      func() string // what its program wrote to standard error; nil = it has none
+	stderr    func() string // what its program wrote to standard error; nil = it has none
 	hint      string        // what may be why it does not start
 	end       func()        // closes it, and waits until its program and all that it started have ended
 }
@@ -59,7 +59,7 @@ func (m *Manager) dial(ctx context.Context, s Server) (*link, error) {
 		return nil, err
 	}
 	client := &http.Client{
-		Transport: &origin{to: u, headers: s.Headers, base: m.cfg.HTTP},
+		Transport: &originTransport{to: u, headers: s.Headers, base: m.cfg.HTTP},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("the server sends elsewhere; write the url that it names, if you trust that")
 		},
@@ -76,7 +76,7 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := sandbox.Spec{Argv: append([]string{s.Command}, s.Args...), Dir: s.Dir, Keep: stderrKept, Flood: maxOutput}
+	spec := sandbox.Spec{Argv: append([]string{s.Command}, s.Args...), Dir: s.Dir, Keep: maxStderr, Flood: maxOutput}
 	if spec.Dir == "" {
 		spec.Dir = box.Dir
 	}
@@ -85,7 +85,7 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 		spec.Env = append(spec.Env, name+"="+value)
 		policy.Env = append(slices.Clip(policy.Env), name)
 	}
-	policy.Files.Read = append(slices.Clip(policy.Files.Read), s.shown()...)
+	policy.Files.Read = append(slices.Clip(policy.Files.Read), s.visiblePaths()...)
 	hint := ""
 	if policy.Network != sandbox.NetworkFull {
 		hint = fmt.Sprintf("; the sandbox holds it without the machine's network: if it needs that, write \"sandbox\": {\"network\": \"full\"} into its entry, %s:%d", s.File, s.Line)
@@ -101,16 +101,16 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	}
 	end := sync.OnceFunc(func() { endProcess(p) })
 	return &link{
-		transport: &sdk.IOTransport{Reader: &lines{r: bufio.NewReaderSize(p.Stdout, 64<<10), c: p.Stdout}, Writer: p.Stdin, MaxLineLength: maxMessage},
-		said:      said.String,
+		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReaderSize(p.Stdout, 64<<10), c: p.Stdout}, Writer: p.Stdin, MaxLineLength: maxMessage},
+		stderr:    said.String,
 		hint:      hint,
 		end:       end,
 	}, nil
 }
 
-// shown is what a program sees of /tmp, where it has a directory of its own otherwise: that of each path that its entry
+// visiblePaths is what a program sees of /tmp, where it has a directory of its own otherwise: that of each path that its entry
 // names there, as a whole, since few programs are one file. And itself, wherever it is.
-func (s Server) shown() (paths []string) {
+func (s Server) visiblePaths() (paths []string) {
 	command := s.Command
 	if strings.ContainsRune(command, filepath.Separator) && !filepath.IsAbs(command) {
 		command = filepath.Join(s.Dir, command)
@@ -138,20 +138,20 @@ func (s Server) shown() (paths []string) {
 // endProcess has a program end by itself, as the protocol has it, and ends it if it does not.
 func endProcess(p *sandbox.Process) {
 	_ = p.Stdin.Close() // it may have ended before
-	timer := time.AfterFunc(goodbye, p.End)
+	timer := time.AfterFunc(exitTimeout, p.End)
 	defer timer.Stop()
 	_, _ = p.Wait() // how it ended is told by what it said
 }
 
-// lines hands on the lines of a program's standard output that can be messages: some print a banner there. A line that is
+// messageReader hands on the lines of a program's standard output that can be messages: some print a banner there. A line that is
 // too long is an error, before more of it is kept than a message may have.
-type lines struct {
+type messageReader struct {
 	r    *bufio.Reader
 	c    io.Closer
 	rest []byte
 }
 
-func (l *lines) Read(p []byte) (int, error) {
+func (l *messageReader) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.line()
 		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
@@ -166,7 +166,7 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (l *lines) line() ([]byte, error) {
+func (l *messageReader) line() ([]byte, error) {
 	var whole []byte
 	for {
 		part, err := l.r.ReadSlice('\n')
@@ -180,7 +180,7 @@ func (l *lines) line() ([]byte, error) {
 	}
 }
 
-func (l *lines) Close() error { return l.c.Close() }
+func (l *messageReader) Close() error { return l.c.Close() }
 
 // tail keeps the begin and the end of what is written to it.
 type tail struct {
@@ -192,10 +192,10 @@ type tail struct {
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := min(len(p), stderrKept/2-len(t.head))
+	n := min(len(p), maxStderr/2-len(t.head))
 	t.head = append(t.head, p[:n]...)
-	if t.last = append(t.last, p[n:]...); len(t.last) > stderrKept/2 {
-		t.last = append([]byte(nil), t.last[len(t.last)-stderrKept/2:]...)
+	if t.last = append(t.last, p[n:]...); len(t.last) > maxStderr/2 {
+		t.last = append([]byte(nil), t.last[len(t.last)-maxStderr/2:]...)
 		t.cut = true
 	}
 	return len(p), nil
@@ -211,21 +211,21 @@ func (t *tail) String() string {
 	return strings.TrimSpace(tool.Readable([]byte(string(t.head) + between + string(t.last))))
 }
 
-// origin lets a client talk to one server alone: the headers of its entry, keys among them, go nowhere else. It bounds
+// originTransport lets a client talk to one server alone: the headers of its entry, keys among them, go nowhere else. It bounds
 // answers that are no stream of events; those the transport bounds.
-type origin struct {
+type originTransport struct {
 	to      *url.URL
 	headers map[string]string
 	base    http.RoundTripper
 }
 
-func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != o.to.Scheme || r.URL.Host != o.to.Host {
 		return nil, fmt.Errorf("the server sends to %s, which is another than %s: refused", r.URL.Host, o.to.Host)
 	}
 	ctx := r.Context()
 	if r.Method == http.MethodDelete { // the end of a session, for which nobody waits long
-		short, cancel := context.WithTimeout(ctx, goodbye)
+		short, cancel := context.WithTimeout(ctx, exitTimeout)
 		defer cancel()
 		ctx = short
 	}
@@ -239,17 +239,17 @@ func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := base.RoundTrip(r)
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = &bounded{ReadCloser: resp.Body, left: maxMessage}
+		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxMessage}
 	}
 	return resp, err
 }
 
-type bounded struct {
+type limitedBody struct {
 	io.ReadCloser
 	left int
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, fmt.Errorf("an answer of the server is longer than %d MiB", maxMessage>>20)
 	}

@@ -71,7 +71,7 @@ func TestAServerThatNamesAnotherPlaceForItsMessagesIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &origin{to: to, headers: map[string]string{"X-Key": "k"}}
+	o := &originTransport{to: to, headers: map[string]string{"X-Key": "k"}}
 	for _, other := range []string{"https://b.example/mcp", "http://a.example/mcp", "https://a.example:8443/mcp", "https://a.example.b.example/"} {
 		r := httptest.NewRequest(http.MethodPost, other, nil)
 		if _, err := o.RoundTrip(r); err == nil || !strings.Contains(err.Error(), "refused") {
@@ -82,11 +82,11 @@ func TestAServerThatNamesAnotherPlaceForItsMessagesIsRefused(t *testing.T) {
 
 func TestOnlyLinesThatCanBeMessagesAreRead(t *testing.T) {
 	const said = "Server 1.0\n\n  {\"a\": 1}\r\nbye\n[2]\n{\"last\": 3}"
-	got, err := io.ReadAll(&lines{r: bufio.NewReaderSize(strings.NewReader(said), 16)})
+	got, err := io.ReadAll(&messageReader{r: bufio.NewReaderSize(strings.NewReader(said), 16)})
 	if want := "{\"a\": 1}\n[2]\n{\"last\": 3}\n"; err != nil || string(got) != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
-	if _, err := io.ReadAll(&lines{r: bufio.NewReader(endless{})}); err == nil || !strings.Contains(err.Error(), "longer than") {
+	if _, err := io.ReadAll(&messageReader{r: bufio.NewReader(endless{})}); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("an endless line: got %v", err)
 	}
 }
@@ -102,13 +102,13 @@ func (endless) Read(p []byte) (int, error) {
 
 func TestTheBeginAndTheEndOfStandardErrorAreKept(t *testing.T) {
 	s := &tail{}
-	for _, text := range []string{"first\n", strings.Repeat("x", 3*stderrKept), "\x1b[31m", "last"} {
+	for _, text := range []string{"first\n", strings.Repeat("x", 3*maxStderr), "\x1b[31m", "last"} {
 		if n, err := s.Write([]byte(text)); n != len(text) || err != nil {
 			t.Fatal(n, err)
 		}
 	}
 	got := s.String()
-	if !strings.HasPrefix(got, "first\n") || !strings.HasSuffix(got, "last") || !strings.Contains(got, "[…]") || len(got) > stderrKept+20 || strings.Contains(got, "\x1b") {
+	if !strings.HasPrefix(got, "first\n") || !strings.HasSuffix(got, "last") || !strings.Contains(got, "[…]") || len(got) > maxStderr+20 || strings.Contains(got, "\x1b") {
 		t.Errorf("got %d bytes: %.20q … %q", len(got), got, got[max(0, len(got)-20):])
 	}
 }

@@ -114,7 +114,7 @@ type findArgs struct {
 	Provides string `json:"provides,omitempty" jsonschema:"only members that provide this capability"`
 }
 
-type found struct {
+type foundMember struct {
 	ID        community.MemberID `json:"id"`
 	Name      string             `json:"name"`
 	Where     string             `json:"where"`
@@ -122,18 +122,18 @@ type found struct {
 	Provides  []string           `json:"provides,omitempty"`
 	Available bool               `json:"available"`
 	// Capability is the one that was asked for.
-	Capability *described `json:"capability,omitempty"`
+	Capability *foundCapability `json:"capability,omitempty"`
 }
 
-// described is what a model needs to know to invoke a capability.
-type described struct {
+// foundCapability is what a model needs to know to invoke a capability.
+type foundCapability struct {
 	Description string          `json:"description,omitempty"`
 	Input       json.RawMessage `json:"input_schema,omitempty"`
 	Idempotent  bool            `json:"idempotent,omitempty"`
 }
 
 func (p peers) find(_ context.Context, a findArgs) tool.Result {
-	list := []found{}
+	list := []foundMember{}
 	for _, m := range p.community.Members() {
 		m.Provides = p.usable(m.Provides)
 		if m.ID == p.self.ID || a.Accepts != "" && !slices.Contains(m.Accepts, a.Accepts) || a.Provides != "" && !slices.Contains(m.Provides, a.Provides) {
@@ -143,9 +143,9 @@ func (p peers) find(_ context.Context, a findArgs) tool.Result {
 		if m.Node != p.self.Node {
 			where = "node " + string(m.Node)
 		}
-		one := found{ID: m.ID, Name: m.Name, Where: where, Accepts: m.Accepts, Provides: m.Provides, Available: m.Available}
+		one := foundMember{ID: m.ID, Name: m.Name, Where: where, Accepts: m.Accepts, Provides: m.Provides, Available: m.Available}
 		if c, ok := p.community.Capability(m.Node, a.Provides); ok && a.Provides != "" {
-			one.Capability = &described{c.Description, c.Input, c.Idempotent}
+			one.Capability = &foundCapability{c.Description, c.Input, c.Idempotent}
 		}
 		list = append(list, one)
 	}
@@ -170,7 +170,7 @@ type sendArgs struct {
 }
 
 func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
-	m, err := p.one(a.Member, func(m community.Member) bool { return len(m.Accepts) > 0 })
+	m, err := p.findOne(a.Member, func(m community.Member) bool { return len(m.Accepts) > 0 })
 	if err != nil {
 		return failed(err)
 	}
@@ -198,7 +198,7 @@ func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
 	if name := p.by[a.Capability]; name != "" {
 		return failed(fmt.Errorf("%s is not invoked like this: use the tool %s", a.Capability, name))
 	}
-	m, err := p.one(a.On, func(m community.Member) bool { return m.Available && slices.Contains(m.Provides, a.Capability) })
+	m, err := p.findOne(a.On, func(m community.Member) bool { return m.Available && slices.Contains(m.Provides, a.Capability) })
 	if err != nil {
 		return failed(fmt.Errorf("capability %s: %w", a.Capability, err))
 	}
@@ -233,8 +233,8 @@ func (p peers) signal(ctx context.Context, to community.Member, perception, data
 	return s, nil
 }
 
-// one finds the member that a model means by an id or a name; by "" any that fits.
-func (p peers) one(name string, fits func(community.Member) bool) (community.Member, error) {
+// findOne finds the member that a model means by an id or a name; by "" any that fits.
+func (p peers) findOne(name string, fits func(community.Member) bool) (community.Member, error) {
 	var fitting []community.Member
 	for _, m := range p.community.Members() {
 		switch {

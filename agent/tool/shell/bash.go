@@ -18,7 +18,7 @@ type bashArgs struct {
 }
 
 func (r *runner) bash() tool.Tool {
-	return tool.New(tool.Spec{Name: "Bash", Description: bashText, Alone: true, Holds: r.holds, Keeps: r.keeps}, func(ctx context.Context, a bashArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "Bash", Description: bashText, Alone: true, Holds: r.checkSandbox, Keeps: r.sandboxKeeps}, func(ctx context.Context, a bashArgs) tool.Result {
 		limit, err := timeLimit(a.Timeout)
 		if err != nil {
 			return failed(err.Error())

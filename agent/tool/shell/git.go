@@ -21,7 +21,7 @@ type gitArgs struct {
 var quiet = []string{"PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
 
 func (r *runner) git() tool.Tool {
-	return tool.New(tool.Spec{Name: "Git", Description: gitText, Alone: true, Holds: r.holds, Keeps: r.keeps}, func(ctx context.Context, a gitArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "Git", Description: gitText, Alone: true, Holds: r.checkSandbox, Keeps: r.sandboxKeeps}, func(ctx context.Context, a gitArgs) tool.Result {
 		limit, err := timeLimit(a.Timeout)
 		if err != nil {
 			return failed(err.Error())

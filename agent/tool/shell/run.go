@@ -28,10 +28,10 @@ type Config struct {
 }
 
 const (
-	usualTime = 120 * time.Second
-	mostTime  = 600 * time.Second
-	// mostOutput is what is kept of a command's output, in bytes: below what a Set shows by default.
-	mostOutput = 30 << 10
+	defaultTimeout = 120 * time.Second
+	maxTimeout     = 600 * time.Second
+	// maxOutput is what is kept of a command's output, in bytes: below what a Set shows by default.
+	maxOutput = 30 << 10
 )
 
 // Tools are Bash and Git.
@@ -51,13 +51,13 @@ func timeLimit(seconds int) (time.Duration, error) {
 		return 0, errors.New("the timeout is negative")
 	}
 	if seconds == 0 {
-		return usualTime, nil
+		return defaultTimeout, nil
 	}
-	return min(time.Duration(seconds)*time.Second, mostTime), nil
+	return min(time.Duration(seconds)*time.Second, maxTimeout), nil
 }
 
-// holds says what is lacking of what should hold a command.
-func (r *runner) holds(ctx context.Context) error {
+// checkSandbox says what is lacking of what should hold a command.
+func (r *runner) checkSandbox(ctx context.Context) error {
 	if r.cfg.Box == nil {
 		return nil // run says so
 	}
@@ -65,16 +65,16 @@ func (r *runner) holds(ctx context.Context) error {
 	if err != nil {
 		return nil
 	}
-	return box.Check(tool.Held(ctx, r.cfg.Policy))
+	return box.Check(tool.Constrain(ctx, r.cfg.Policy))
 }
 
-// keeps says that what holds a command keeps it from the files.
-func (r *runner) keeps(ctx context.Context, d *permission.Denied) bool {
+// sandboxKeeps says that what holds a command keeps it from the files.
+func (r *runner) sandboxKeeps(ctx context.Context, d *permission.Denied) bool {
 	if r.cfg.Box == nil {
 		return false
 	}
 	box, err := r.cfg.Box(ctx)
-	return err == nil && len(box.Gaps(tool.Denying(tool.Held(ctx, r.cfg.Policy), d).Files)) == 0
+	return err == nil && len(box.Gaps(tool.WithoutDenied(tool.Constrain(ctx, r.cfg.Policy), d).Files)) == 0
 }
 
 // accepted says that a person has seen what is lacking now, and wants the command to run all the same.
@@ -96,14 +96,14 @@ func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duratio
 	defer cancel()
 	dirs := r.skillDirs(ctx)
 	env = append(env[:len(env):len(env)], skillVariables(dirs)...)
-	policy := showing(tool.Held(ctx, r.cfg.Policy), dirs)
+	policy := showing(tool.Constrain(ctx, r.cfg.Policy), dirs)
 	policy.Env = slices.Clone(policy.Env)
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
 		policy.Env = append(policy.Env, name)
 	}
 	out, err := box.Run(ctx, policy, sandbox.Spec{
-		Argv: argv, Dir: tool.Dir(ctx), Env: env, Keep: mostOutput, Together: true,
+		Argv: argv, Dir: tool.Dir(ctx), Env: env, Keep: maxOutput, Together: true,
 		Accept: accepted(ctx, box, policy),
 	})
 	var refused *sandbox.Refusal

@@ -167,7 +167,7 @@ func TestWhatTheSandboxLacksIsAQuestion(t *testing.T) {
 	var calls []llm.ToolCall
 	run := func(ctx context.Context, ask bool, rules permission.Chain, command string) llm.ToolResult {
 		asked, told = nil, nil
-		cfg := tool.SetConfig{Guard: rules, Dir: p.dir, Decided: func(d tool.Decision) error { told = append(told, d); return nil }}
+		cfg := tool.SetConfig{Guard: rules, Dir: p.dir, OnDecision: func(d tool.Decision) error { told = append(told, d); return nil }}
 		if ask {
 			cfg.Ask = func(_ context.Context, d tool.Decision) tool.Answer { asked = append(asked, d); return answer }
 		}

@@ -37,13 +37,13 @@ type hit struct {
 
 // The tools, of which each agent has its own. Calls after a deactivation are judged without what the skill allowed.
 var (
-	searches    = tool.NewKind[searchArgs](tool.Spec{Name: Search, Description: searchText})
-	deactivates = tool.NewKind[deactivateArgs](tool.Spec{Name: Deactivate, Description: deactivateText, Alone: true})
+	searchKind     = tool.NewKind[searchArgs](tool.Spec{Name: Search, Description: searchText})
+	deactivateKind = tool.NewKind[deactivateArgs](tool.Spec{Name: Deactivate, Description: deactivateText, Alone: true})
 )
 
 func searchTool(cfg Config) tool.Tool {
 	scopes := []string{"project", "repo", "user", "config", "bundled"}
-	return searches.New(func(_ context.Context, a searchArgs) tool.Result {
+	return searchKind.New(func(_ context.Context, a searchArgs) tool.Result {
 		if a.Scope != "" && !slices.Contains(scopes, a.Scope) {
 			return tool.Result{Text: fmt.Sprintf("There is no scope %q; the scopes are %v.", a.Scope, scopes), IsError: true}
 		}
@@ -81,7 +81,7 @@ type deactivateArgs struct {
 }
 
 func deactivateTool(cfg Config) tool.Tool {
-	return deactivates.New(func(ctx context.Context, a deactivateArgs) tool.Result {
+	return deactivateKind.New(func(ctx context.Context, a deactivateArgs) tool.Result {
 		if err := cfg.Registry.Deactivate(ctx, cfg.Agent, a.SkillName); err != nil {
 			return tool.Result{Text: err.Error(), IsError: true}
 		}

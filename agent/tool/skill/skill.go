@@ -54,7 +54,7 @@ type Config struct {
 	// Epoch numbers the times that the conversation was shortened; see skills.ActivateRequest. Default: never.
 	Epoch func() int
 	// Took is told the name of each skill that the model took. Default: nobody.
-	Took func(name string)
+	OnActivated func(name string)
 }
 
 // Tools returns the agent's tools for skills.
@@ -67,11 +67,11 @@ func Tools(cfg Config) []tool.Tool {
 	if cfg.Epoch == nil {
 		cfg.Epoch = func() int { return 0 }
 	}
-	if cfg.Took == nil {
-		cfg.Took = func(string) {}
+	if cfg.OnActivated == nil {
+		cfg.OnActivated = func(string) {}
 	}
 	all := map[string]tool.Tool{
-		Activate: newTaking(cfg, activateTool(), "skillName"), Load: newTaking(cfg, loadTool(), "name"),
+		Activate: newActivationTool(cfg, activateTool(), "skillName"), Load: newActivationTool(cfg, loadTool(), "name"),
 		Search: conditional{searchTool(cfg), cfg}, Deactivate: conditional{deactivateTool(cfg), cfg},
 	}
 	var tools []tool.Tool

@@ -165,7 +165,7 @@ func TestTheGuardSeesTheNameOfTheSkillThatIsTaken(t *testing.T) {
 	} {
 		r := stock("one", "twin", "twin")
 		took := ""
-		s, guard := set(skill.Config{Registry: r, Names: skill.Names(), Agent: "ann", Epoch: func() int { return 7 }, Took: func(name string) { took = name }})
+		s, guard := set(skill.Config{Registry: r, Names: skill.Names(), Agent: "ann", Epoch: func() int { return 7 }, OnActivated: func(name string) { took = name }})
 		got := run(s, test.tool, test.args)
 		if len(guard.calls) != 1 {
 			t.Fatalf("%s %s: the guard was asked %d times", test.tool, test.args, len(guard.calls))

@@ -34,17 +34,17 @@ type loadArgs struct {
 func never[A any](context.Context, A) tool.Result { return tool.Result{IsError: true} }
 
 var (
-	activates = tool.NewKind[activateArgs](tool.Spec{Name: Activate, Description: activateText, Alone: true})
-	loads     = tool.NewKind[loadArgs](tool.Spec{Name: Load, Description: loadText, Alone: true})
+	activateKind = tool.NewKind[activateArgs](tool.Spec{Name: Activate, Description: activateText, Alone: true})
+	loadKind     = tool.NewKind[loadArgs](tool.Spec{Name: Load, Description: loadText, Alone: true})
 )
 
-func activateTool() tool.Tool { return activates.New(never[activateArgs]) }
+func activateTool() tool.Tool { return activateKind.New(never[activateArgs]) }
 
-func loadTool() tool.Tool { return loads.New(never[loadArgs]) }
+func loadTool() tool.Tool { return loadKind.New(never[loadArgs]) }
 
-// taking is activate_skill or skill_load: the schema and the reading of arguments of an inner tool, around
+// activationTool is activate_skill or skill_load: the schema and the reading of arguments of an inner tool, around
 // which the skill is found first.
-type taking struct {
+type activationTool struct {
 	tool.Tool
 	cfg  Config
 	name string // of the argument that names the skill
@@ -54,14 +54,14 @@ type taking struct {
 	spec llm.ToolSpec     // guarded by mu
 }
 
-func newTaking(cfg Config, inner tool.Tool, name string) *taking {
-	return &taking{Tool: inner, cfg: cfg, name: name}
+func newActivationTool(cfg Config, inner tool.Tool, name string) *activationTool {
+	return &activationTool{Tool: inner, cfg: cfg, name: name}
 }
 
-func (t *taking) Offered() bool { return t.cfg.offered() }
+func (t *activationTool) Offered() bool { return t.cfg.offered() }
 
 // Spec names the skills that there are now, while they are few enough to be listed.
-func (t *taking) Spec() llm.ToolSpec {
+func (t *activationTool) Spec() llm.ToolSpec {
 	now := t.cfg.Registry.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,12 +74,12 @@ func (t *taking) Spec() llm.ToolSpec {
 	return t.spec
 }
 
-// mostNames bounds the names in a schema. A list that is not whole would forbid what it lacks.
-const mostNames = 200
+// maxEnumNames bounds the names in a schema. A list that is not whole would forbid what it lacks.
+const maxEnumNames = 200
 
 // names are what the skills are called, and the paths of those whose name means several; none when there
 // are too many.
-func (t *taking) names(c skills.Catalog) []string {
+func (t *activationTool) names(c skills.Catalog) []string {
 	count := map[string]int{}
 	var shown []skills.Skill
 	for _, s := range c.Skills {
@@ -88,7 +88,7 @@ func (t *taking) names(c skills.Catalog) []string {
 		}
 		count[s.Name]++
 	}
-	if len(shown) > mostNames {
+	if len(shown) > maxEnumNames {
 		return nil
 	}
 	var names []string
@@ -126,7 +126,7 @@ func withEnum(schema json.RawMessage, argument string, values []string) json.Raw
 
 // Decode finds the skill that is meant. The guard sees its name, and its path too where that says which.
 // One that there is not is an error of the call, once the guard has allowed the call.
-func (t *taking) Decode(raw json.RawMessage) (tool.Invocation, error) {
+func (t *activationTool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	inv, err := t.Tool.Decode(raw)
 	if err != nil {
 		return inv, err
@@ -147,18 +147,18 @@ func (t *taking) Decode(raw json.RawMessage) (tool.Invocation, error) {
 		if err != nil {
 			return tool.Result{Text: err.Error(), IsError: true}
 		}
-		return t.take(ctx, want)
+		return t.activate(ctx, want)
 	}
 	return inv, nil
 }
 
-func (t *taking) take(ctx context.Context, want skills.ActivateRequest) tool.Result {
+func (t *activationTool) activate(ctx context.Context, want skills.ActivateRequest) tool.Result {
 	want.Epoch = t.cfg.Epoch()
 	a, err := t.cfg.Registry.Activate(ctx, want)
 	if err != nil {
 		return tool.Result{Text: err.Error(), IsError: true}
 	}
-	t.cfg.Took(a.Skill.Name)
+	t.cfg.OnActivated(a.Skill.Name)
 	if t.name == "name" {
 		return tool.Result{Text: a.Context()}
 	}

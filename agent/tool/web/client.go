@@ -24,17 +24,17 @@ type Config struct {
 	// Timeout bounds a call as a whole. Default 60 s (security.md 6): a slow page still comes, a hung one
 	// does not hold up the agent.
 	Timeout time.Duration
-	// MostBody is how many bytes of a body are read, unpacked. Default 5 MiB (security.md 6).
-	MostBody int64
+	// MaxBody is how many bytes of a body are read, unpacked. Default 5 MiB (security.md 6).
+	MaxBody int64
 	// TLS is for tests with a certificate of their own. Default: the system's roots.
 	TLS *tls.Config
 }
 
 const (
-	mostHops       = 5
+	maxRedirects   = 5
 	connectTimeout = 10 * time.Second
 	answerTimeout  = 30 * time.Second
-	mostHeader     = 64 << 10
+	maxHeader      = 64 << 10
 )
 
 // page is what a request led to.
@@ -51,7 +51,7 @@ type page struct {
 var (
 	errForbidden = errors.New("the address may not be reached")
 	errDowngrade = errors.New("the server redirects from https to http, which is not followed")
-	errHops      = fmt.Errorf("more than %d redirects", mostHops)
+	errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
 )
 
 // Fetcher gets pages. It is safe for many goroutines.
@@ -62,8 +62,8 @@ func New(cfg Config) *Fetcher {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 60 * time.Second
 	}
-	if cfg.MostBody <= 0 {
-		cfg.MostBody = 5 << 20
+	if cfg.MaxBody <= 0 {
+		cfg.MaxBody = 5 << 20
 	}
 	return &Fetcher{cfg}
 }
@@ -94,15 +94,15 @@ func (f *Fetcher) get(ctx context.Context, address string, reach *endpoint.Allow
 		p.redirect = to.String()
 		return p, nil
 	}
-	p.body, err = io.ReadAll(io.LimitReader(answer.Body, f.cfg.MostBody+1))
+	p.body, err = io.ReadAll(io.LimitReader(answer.Body, f.cfg.MaxBody+1))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		return nil, fmt.Errorf("the answer broke off: %w", err)
 	}
-	if int64(len(p.body)) > f.cfg.MostBody {
-		p.body, p.cut = p.body[:f.cfg.MostBody], true
+	if int64(len(p.body)) > f.cfg.MaxBody {
+		p.body, p.cut = p.body[:f.cfg.MaxBody], true
 	}
 	return p, nil
 }
@@ -123,7 +123,7 @@ func (f *Fetcher) transport(reach *endpoint.AllowList) *http.Transport {
 		TLSClientConfig:        f.cfg.TLS,
 		TLSHandshakeTimeout:    connectTimeout,
 		ResponseHeaderTimeout:  answerTimeout,
-		MaxResponseHeaderBytes: mostHeader,
+		MaxResponseHeaderBytes: maxHeader,
 		DisableKeepAlives:      true,
 		ForceAttemptHTTP2:      true,
 	}
@@ -135,8 +135,8 @@ func follow(next *http.Request, before []*http.Request) error {
 	switch {
 	case last.Scheme == "https" && next.URL.Scheme != "https":
 		return errDowngrade
-	case len(before) > mostHops:
-		return errHops
+	case len(before) > maxRedirects:
+		return errRedirects
 	case !sameHost(last, next.URL):
 		return http.ErrUseLastResponse
 	}

@@ -7,7 +7,7 @@
 // call is judged as any other.
 //
 // A page is text from a stranger: it is bounded in size and time, made into Markdown, and marked as what it is.
-// A search is made by a Searcher that the configuration names; it may be anywhere, because no model chose it. Its results
+// A search is made by a Searcher that the configuration names; it may be anywhere, explainStatus no model chose it. Its results
 // are a stranger's text, too.
 //
 // It keeps no cookies, sends no referrer, runs no script, and looks into no other page.

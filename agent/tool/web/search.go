@@ -38,12 +38,12 @@ type Hit struct {
 
 const (
 	searchLimit = 10
-	mostHits    = 50
-	mostPage    = 20
-	// mostQuery is more than search engines take.
-	mostQuery = 1000
-	// mostExcerpt is how much of a result's text is shown; the page itself is for WebFetch.
-	mostExcerpt = 500
+	maxHits     = 50
+	maxPage     = 20
+	// maxQuery is more than search engines take.
+	maxQuery = 1000
+	// maxExcerpt is how much of a result's text is shown; the page itself is for WebFetch.
+	maxExcerpt = 500
 )
 
 type searchArgs struct {
@@ -67,16 +67,16 @@ func search(ctx context.Context, by Searcher, a searchArgs) (string, error) {
 	switch {
 	case strings.TrimSpace(a.Query) == "":
 		return "", errors.New("the query is empty")
-	case len(a.Query) > mostQuery:
-		return "", fmt.Errorf("the query has %d bytes; at most %d are taken: use fewer words", len(a.Query), mostQuery)
+	case len(a.Query) > maxQuery:
+		return "", fmt.Errorf("the query has %d bytes; at most %d are taken: use fewer words", len(a.Query), maxQuery)
 	case a.Limit < 0 || a.Page < 0:
 		return "", errors.New("limit and page cannot be negative")
-	case a.Page > mostPage:
-		return "", fmt.Errorf("there are no more than %d pages; ask with other words", mostPage)
+	case a.Page > maxPage:
+		return "", fmt.Errorf("there are no more than %d pages; ask with other words", maxPage)
 	}
 	limit := searchLimit
 	if a.Limit > 0 {
-		limit = min(a.Limit, mostHits)
+		limit = min(a.Limit, maxHits)
 	}
 	page := max(a.Page, 1)
 	found, err := by.Search(ctx, a.Query, page)
@@ -97,7 +97,7 @@ func search(ctx context.Context, by Searcher, a searchArgs) (string, error) {
 		}
 		listed++
 		fmt.Fprintf(&b, "%d. %s\n   %s\n", listed, line(h.Title, 200), line(u.String(), 2000))
-		if text := line(h.Excerpt, mostExcerpt); text != "" {
+		if text := line(h.Excerpt, maxExcerpt); text != "" {
 			fmt.Fprintf(&b, "   %s\n", text)
 		}
 	}

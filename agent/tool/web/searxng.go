@@ -22,8 +22,8 @@ type SearXNGConfig struct {
 	URL string
 	// Timeout bounds a search. Default 30 s: it waits for the engines that it asks, each for some seconds.
 	Timeout time.Duration
-	// MostBody is how many bytes of an answer are read. Default 2 MiB: a page of results has some 50 KiB.
-	MostBody int64
+	// MaxBody is how many bytes of an answer are read. Default 2 MiB: a page of results has some 50 KiB.
+	MaxBody int64
 }
 
 // SearXNG searches by an instance of SearXNG (docs.searxng.org/dev/search_api.html), which anyone can host. Its
@@ -49,14 +49,14 @@ func NewSearXNG(cfg SearXNGConfig) (*SearXNG, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Second
 	}
-	if cfg.MostBody <= 0 {
-		cfg.MostBody = 2 << 20
+	if cfg.MaxBody <= 0 {
+		cfg.MaxBody = 2 << 20
 	}
 	transport := &http.Transport{
 		Proxy:                  nil,
 		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
 		TLSHandshakeTimeout:    connectTimeout,
-		MaxResponseHeaderBytes: mostHeader,
+		MaxResponseHeaderBytes: maxHeader,
 		DisableKeepAlives:      true, // searches are rare; nothing is left to close
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -88,18 +88,18 @@ func (s *SearXNG) Search(ctx context.Context, query string, page int) (Found, er
 	r.Header.Set("Accept", "application/json")
 	answer, err := s.client.Do(r)
 	if err != nil {
-		return Found{}, s.because(ctx, err)
+		return Found{}, s.explainStatus(ctx, err)
 	}
 	defer answer.Body.Close()
 	if err := s.check(answer); err != nil {
 		return Found{}, err
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, s.cfg.MostBody+1))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, s.cfg.MaxBody+1))
 	if err != nil {
-		return Found{}, s.because(ctx, err)
+		return Found{}, s.explainStatus(ctx, err)
 	}
-	if int64(len(body)) > s.cfg.MostBody {
-		return Found{}, fmt.Errorf("%s answered with more than %d bytes", s.at.Host, s.cfg.MostBody)
+	if int64(len(body)) > s.cfg.MaxBody {
+		return Found{}, fmt.Errorf("%s answered with more than %d bytes", s.at.Host, s.cfg.MaxBody)
 	}
 	var said searxAnswer
 	if err := json.Unmarshal(body, &said); err != nil {
@@ -141,7 +141,7 @@ func (s *SearXNG) check(answer *http.Response) error {
 	return nil
 }
 
-func (s *SearXNG) because(ctx context.Context, err error) error {
+func (s *SearXNG) explainStatus(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -235,7 +235,7 @@ func TestLargeBodiesAreCutAlsoWhenTheyArePacked(t *testing.T) {
 		}
 		z.Close()
 	})
-	wants(t, s.get(t, web.Config{MostBody: 1 << 20}, s.url("site.example", "/")), false, "longer than 1048576 bytes", "To go on, call WebFetch with offset 49152")
+	wants(t, s.get(t, web.Config{MaxBody: 1 << 20}, s.url("site.example", "/")), false, "longer than 1048576 bytes", "To go on, call WebFetch with offset 49152")
 }
 
 func TestALongPageIsReadInParts(t *testing.T) {

@@ -21,7 +21,7 @@ func instance(t *testing.T, answer http.HandlerFunc) (*web.SearXNG, string) {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	s, err := web.NewSearXNG(web.SearXNGConfig{URL: server.URL + "/searxng/", Timeout: 5 * time.Second, MostBody: 100_000})
+	s, err := web.NewSearXNG(web.SearXNGConfig{URL: server.URL + "/searxng/", Timeout: 5 * time.Second, MaxBody: 100_000})
 	if err != nil {
 		t.Fatal(err)
 	}

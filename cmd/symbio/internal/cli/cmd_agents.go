@@ -112,7 +112,7 @@ func completeAgents(env *command.Env) cobra.CompletionFunc {
 		if err != nil || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		all, _ := opts.Definitions(definition.Known{})
+		all, _ := opts.Definitions(definition.Loader{})
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if strings.HasPrefix(name, begun) {
 				names = append(names, cobra.CompletionWithDesc(name, visible.TruncateRunes(all[name].Description, 80)))

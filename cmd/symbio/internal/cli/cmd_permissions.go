@@ -227,7 +227,7 @@ func (t *tally) judgeFile(ctx context.Context, name string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if c.Elsewhere() {
+		if c.IsOtherOS() {
 			t.elsewhere++
 			continue
 		}

@@ -11,9 +11,9 @@ import (
 	"symbio/security/sandbox"
 )
 
-// held makes a question of a verdict if less holds the call than should, and a denial where nothing does
+// checkSandbox makes a question of a verdict if less holds the call than should, and a denial where nothing does
 // (security.md 3.7). It returns what is lacking.
-func (s *Set) held(ctx context.Context, j *job, v *permission.Verdict) *sandbox.Refusal {
+func (s *Set) checkSandbox(ctx context.Context, j *job, v *permission.Verdict) *sandbox.Refusal {
 	if j.inv.Holds == nil || v.Action == permission.Deny {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (s *Set) held(ctx context.Context, j *job, v *permission.Verdict) *sandbox.
 		*v = permission.Verdict{Action: permission.Deny, Stage: permission.StageSandbox, Source: "sandbox", Why: sentence(lacking.Error()), Plan: v.Plan}
 		return nil
 	}
-	if s.seen(j, lacking) {
+	if s.lackAccepted(j, lacking) {
 		v.Why = strings.TrimSpace(why + " A person has accepted before what the sandbox lacks for exactly this call.")
 		return lacking
 	}
@@ -43,8 +43,8 @@ func (s *Set) held(ctx context.Context, j *job, v *permission.Verdict) *sandbox.
 	return lacking
 }
 
-// doubted makes a question of a verdict where the tool says that a person has to decide.
-func doubted(j *job, v *permission.Verdict) {
+// applyDoubt makes a question of a verdict where the tool says that a person has to decide.
+func applyDoubt(j *job, v *permission.Verdict) {
 	if j.inv.Doubt == nil || v.Action == permission.Deny {
 		return
 	}
@@ -58,8 +58,8 @@ func doubted(j *job, v *permission.Verdict) {
 	}
 }
 
-// lack is what a person accepts for good: exactly this call, with exactly that lacking.
-func (j *job) lack(lacking *sandbox.Refusal) string {
+// lackKey is what a person accepts for good: exactly this call, with exactly that lacking.
+func (j *job) lackKey(lacking *sandbox.Refusal) string {
 	args, err := json.Marshal(j.inv.Args)
 	if err != nil {
 		return ""
@@ -67,27 +67,27 @@ func (j *job) lack(lacking *sandbox.Refusal) string {
 	return strings.Join(append([]string{j.call.Name, string(args), lacking.Level.String()}, lacking.Lacks...), "\x00")
 }
 
-func (s *Set) seen(j *job, lacking *sandbox.Refusal) bool {
+func (s *Set) lackAccepted(j *job, lacking *sandbox.Refusal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lacks[j.lack(lacking)]
+	return s.acceptedLacks[j.lackKey(lacking)]
 }
 
-// mostSeen bounds what a Set remembers: more than a person says always to. Beyond it they are asked again.
-const mostSeen = 1000
+// maxAcceptedLacks bounds what a Set remembers: more than a person says always to. Beyond it they are asked again.
+const maxAcceptedLacks = 1000
 
-func (s *Set) see(j *job, lacking *sandbox.Refusal) {
-	key := j.lack(lacking)
+func (s *Set) acceptLack(j *job, lacking *sandbox.Refusal) {
+	key := j.lackKey(lacking)
 	if key == "" {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lacks == nil {
-		s.lacks = map[string]bool{}
+	if s.acceptedLacks == nil {
+		s.acceptedLacks = map[string]bool{}
 	}
-	if len(s.lacks) < mostSeen {
-		s.lacks[key] = true
+	if len(s.acceptedLacks) < maxAcceptedLacks {
+		s.acceptedLacks[key] = true
 	}
 }
 

@@ -22,8 +22,8 @@ func atOnce(limit int) int {
 // errVanished: the goroutine of a step ended itself, as testing's FailNow does.
 var errVanished = errors.New("the step ended without a result")
 
-// crew runs functions beside each other. When one panics it cancels the others, and wait panics in its place.
-type crew struct {
+// workers runs functions beside each other. When one panics it cancels the others, and wait panics in its place.
+type workers struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
@@ -31,7 +31,7 @@ type crew struct {
 	panic string // guarded by mu
 }
 
-func (c *crew) start(f func()) {
+func (c *workers) start(f func()) {
 	c.wg.Go(func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -46,7 +46,7 @@ func (c *crew) start(f func()) {
 }
 
 // wait returns when all have ended.
-func (c *crew) wait() {
+func (c *workers) wait() {
 	c.wg.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()

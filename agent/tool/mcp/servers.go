@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Take has these servers in the place of those that it had, in the order of their files as Config.Servers: an entry that
+// SetServers has these servers in the place of those that it had, in the order of their files as Config.Servers: an entry that
 // is as it was goes on as it is, any other ends with the calls that it has, and what is new starts when it is needed. Who
 // is trusted is asked anew. It does not wait for what ends.
-func (m *Manager) Take(list []Server) {
-	list = m.judged(list)
+func (m *Manager) SetServers(list []Server) {
+	list = m.checkEntries(list)
 	var late []*server
 	defer func() {
 		for _, s := range late {
@@ -24,7 +24,7 @@ func (m *Manager) Take(list []Server) {
 	for _, entry := range list {
 		i := slices.IndexFunc(before, func(s *server) bool { return same(s.Server, entry) })
 		if i >= 0 {
-			before[i].moved(entry.Line)
+			before[i].setLine(entry.Line)
 			m.servers = append(m.servers, before[i])
 			before = slices.Delete(slices.Clone(before), i, i+1)
 			continue
@@ -33,10 +33,10 @@ func (m *Manager) Take(list []Server) {
 		m.servers = append(m.servers, s)
 		switch {
 		case s.Problem != "" || s.Disabled:
-		case m.over:
+		case m.ended:
 			late = append(late, s)
 		default:
-			m.fresh = append(m.fresh, s)
+			m.unstarted = append(m.unstarted, s)
 		}
 	}
 	for _, s := range before {
@@ -48,8 +48,8 @@ func (m *Manager) Take(list []Server) {
 	}
 }
 
-// judged says of each entry whether it may be started here.
-func (m *Manager) judged(list []Server) []Server {
+// checkEntries says of each entry whether it may be started here.
+func (m *Manager) checkEntries(list []Server) []Server {
 	list = slices.Clone(list)
 	parts := map[string]string{}
 	for i := range list {

@@ -14,7 +14,7 @@ import (
 // Enumerated is a string type with a fixed set of values. Enum returns them; it is called on the zero value.
 type Enumerated interface{ Enum() []string }
 
-// Form returns the output schema with which Generate asks for a T. It is what google/jsonschema-go infers from the type:
+// OutputFor returns the output schema with which Generate asks for a T. It is what google/jsonschema-go infers from the type:
 // omitempty and omitzero make a field optional, a pointer may be null, all other fields are required, unknown fields are
 // refused, and the jsonschema tag is the description. In addition:
 //
@@ -24,31 +24,31 @@ type Enumerated interface{ Enum() []string }
 //     objects.
 //
 // A recursive type has no schema. The error names the part of T that has no schema.
-func Form[T any]() (*Output, error) {
-	f, err := formOf(reflect.TypeFor[T]())
+func OutputFor[T any]() (*Output, error) {
+	f, err := outputTypeOf(reflect.TypeFor[T]())
 	if err != nil {
 		return nil, err
 	}
 	return f.output, nil
 }
 
-// form is the schema of a Go type, as it is sent and as answers are validated.
-type form struct {
+// outputType is the schema of a Go type, as it is sent and as answers are validated.
+type outputType struct {
 	output   *Output
 	resolved *jsonschema.Resolved
 	wrapped  bool
 }
 
-// formOf returns the form of a type. It is not cached: inferring it takes far less time than the model's answer.
-func formOf(t reflect.Type) (*form, error) {
-	f, err := newForm(t)
+// outputTypeOf returns the form of a type. It is not cached: inferring it takes far less time than the model's answer.
+func outputTypeOf(t reflect.Type) (*outputType, error) {
+	f, err := newOutputType(t)
 	if err != nil {
 		return nil, fmt.Errorf("a form of %v: %w", t, err)
 	}
 	return f, nil
 }
 
-func newForm(t reflect.Type) (*form, error) {
+func newOutputType(t reflect.Type) (*outputType, error) {
 	known := map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[time.Time]():     {Type: "string", Format: "date-time", Description: "RFC 3339, such as 2006-01-02T15:04:05Z"},
 		reflect.TypeFor[time.Duration](): {Type: "integer", Description: "nanoseconds"},
@@ -63,7 +63,7 @@ func newForm(t reflect.Type) (*form, error) {
 			return nil, err
 		}
 	}
-	f := &form{}
+	f := &outputType{}
 	if s.Type != "object" {
 		f.wrapped = true
 		s = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"value": s}, Required: []string{"value"}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
@@ -75,7 +75,7 @@ func newForm(t reflect.Type) (*form, error) {
 	if f.resolved, err = s.Resolve(nil); err != nil {
 		return nil, err
 	}
-	f.output = &Output{Name: formName(t), Schema: text}
+	f.output = &Output{Name: outputName(t), Schema: text}
 	return f, nil
 }
 
@@ -116,8 +116,8 @@ func addEnums(known map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen ma
 	return nil
 }
 
-// formName returns a type's name with the characters that the wires allow, at most 48 so that a prefix still fits into 64.
-func formName(t reflect.Type) string {
+// outputName returns a type's name with the characters that the wires allow, at most 48 so that a prefix still fits into 64.
+func outputName(t reflect.Type) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r

@@ -43,7 +43,7 @@ func TestChangesOfTheFilesAreTakenUpWhileItRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m.Take([]Server{
+		m.SetServers([]Server{
 			entryOf("comes"), entryOf("stays", func(s *Server) { s.Line = 9 }),
 			entryOf("changes", func(s *Server) { s.Args = []string{"more"}; s.Hash = "other" }),
 		})
@@ -69,7 +69,7 @@ func TestChangesOfTheFilesAreTakenUpWhileItRuns(t *testing.T) {
 		if _, err := m.Tool(ctx, "goes", "say"); !errors.Is(err, ErrUnknown) {
 			t.Errorf("a server that is gone: %v", err)
 		}
-		m.Take(nil)
+		m.SetServers(nil)
 		if got := m.Tools(ctx); len(got) != 0 || len(m.Status()) != 0 {
 			t.Errorf("of no servers: %v", names(got))
 		}
@@ -89,7 +89,7 @@ func TestACallOfAServerThatIsTakenOutSaysSo(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		m.Take(nil)
+		m.SetServers(nil)
 		err = <-done
 		if !errors.Is(err, ErrNotReady) || strings.Contains(err.Error(), "started again") || !strings.Contains(err.Error(), "taken out. Whether the call was done is not known") {
 			t.Errorf("got %v", err)
@@ -121,7 +121,7 @@ func TestTrustIsAskedForWithEachChange(t *testing.T) {
 			{false, proposed, 2, 0},
 		} {
 			trusted["h"] = step.trust
-			m.Take([]Server{step.entry})
+			m.SetServers([]Server{step.entry})
 			if got := m.Tools(ctx); len(got) != step.tools || f.count() != step.want {
 				t.Errorf("step %d: %v after %d connections, want %d tools after %d", i, names(got), f.count(), step.tools, step.want)
 			}
@@ -139,7 +139,7 @@ func TestAServerThatComesAfterTheEndIsNotStarted(t *testing.T) {
 		if err := m.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		m.Take([]Server{entryOf("s")})
+		m.SetServers([]Server{entryOf("s")})
 		if _, err := m.Tool(t.Context(), "s", "say"); !errors.Is(err, ErrNotReady) || f.count() != 0 {
 			t.Errorf("got %v after %d connections", err, f.count())
 		}
