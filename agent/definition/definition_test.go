@@ -128,7 +128,7 @@ func TestADefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		"no YAML":            {[]byte("---\nname: a\ndescription: 'd\n---\n"), "line "},
 		"a quote at the end": {[]byte("---\nname: \"a\n---\n"), "line 2: found unexpected end of stream"},
 		"a list":             {[]byte("---\n- name\n---\n"), "line 2: front matter is keys"},
-		"two documents":      {[]byte("---\nname: a\ndescription: d\n--- \nx: y\n---\n"), "line 4: a second YAML document"},
+		"two documents":      {[]byte("---\nname: a\ndescription: d\n--- {x: y}\n---\n"), "line 4: a second YAML document"},
 		"no name":            {[]byte("---\ndescription: d\n---\n"), `line 1: name ""`},
 		"a path for a name":  {[]byte("---\ndescription: d\nname: ../a\n---\n"), "line 3: name \"../a\": want up to 64 letters, digits and single hyphens"},
 		"too large":          {append(matter(), bytes.Repeat([]byte("x"), 300<<10)...), "256 KiB"},

@@ -9,7 +9,8 @@ import (
 	"symbio/agent/llm"
 )
 
-// catalog is the tools of a Set and what its model is shown of them. It is safe for many goroutines.
+// catalog holds the tools of a Set and what the model is shown of them. It is safe for concurrent
+// use: readers load toolMap without a lock, because describe runs in every turn.
 type catalog struct {
 	show        func(name string) bool // nil = all
 	searchAbove int
@@ -22,6 +23,7 @@ type catalog struct {
 	loaded []string // tools that ToolSearch has loaded, the latest last; guarded by mu
 }
 
+// newCatalog returns a catalog with the fixed tools of a Set.
 func newCatalog(cfg SetConfig, tools []Tool) *catalog {
 	c := &catalog{show: cfg.Show, searchAbove: cfg.SearchAbove, own: &toolMap{tools: map[string]Tool{}}}
 	for _, t := range tools {
@@ -32,6 +34,7 @@ func newCatalog(cfg SetConfig, tools []Tool) *catalog {
 	return c
 }
 
+// setDynamic replaces the dynamic tools; see Set.SetDynamic.
 func (c *catalog) setDynamic(more []Tool) {
 	if len(more) == 0 {
 		c.kit.Store(c.own)
@@ -50,9 +53,11 @@ type toolMap struct {
 	names []string // in the order given
 }
 
+// clone returns a copy to which tools can be added.
 func (k *toolMap) clone() *toolMap { return &toolMap{maps.Clone(k.tools), slices.Clone(k.names)} }
 
-// add is without effect for a second tool of a name.
+// add adds a tool. It ignores a second tool of the same name, so that a dynamic tool cannot replace
+// one of the agent's own.
 func (k *toolMap) add(t Tool) {
 	name := t.Spec().Name
 	if k.tools[name] == nil {
@@ -61,7 +66,8 @@ func (k *toolMap) add(t Tool) {
 	}
 }
 
-// available names the tools that are there now.
+// available returns the names of the tools that can be called now, without those whose
+// Conditional.Offered is false.
 func (k *toolMap) available() []string {
 	missing := func(n string) bool { return absent(k.tools[n]) }
 	if !slices.ContainsFunc(k.names, missing) {
@@ -70,6 +76,7 @@ func (k *toolMap) available() []string {
 	return slices.DeleteFunc(slices.Clone(k.names), missing)
 }
 
+// absent reports whether t is Conditional and not offered now.
 func absent(t Tool) bool {
 	c, conditional := t.(Conditional)
 	return conditional && !c.Offered()

@@ -8,10 +8,10 @@ import (
 	"symbio/community"
 	"symbio/security/permission"
 	"symbio/security/permission/endpoint"
-	"symbio/security/permission/file"
 )
 
-// current is the call that a tool's context belongs to.
+// current is the call that a context belongs to. Set.tool stores it in the context of each running
+// tool.
 type current struct {
 	set *Set
 	job *job
@@ -19,9 +19,11 @@ type current struct {
 
 type currentKey struct{}
 
-// noCall is the call outside a Set.
+// noCall is returned for a context that does not belong to a call. Its zero Set makes every
+// accessor below return its zero value.
 var noCall = &current{set: &Set{}, job: &job{}}
 
+// currentOf returns the call that ctx belongs to, or noCall.
 func currentOf(ctx context.Context) *current {
 	if c, ok := ctx.Value(currentKey{}).(*current); ok {
 		return c
@@ -29,12 +31,12 @@ func currentOf(ctx context.Context) *current {
 	return noCall
 }
 
-// Dir is the working directory that the guard took a call's relative paths to be relative to; a tool
-// has to do the same. "" outside a Set.
+// Dir returns the directory to which the guard resolved the relative paths of the call. A tool must
+// resolve them to the same one. It returns "" outside a Set.
 func Dir(ctx context.Context) string { return currentOf(ctx).set.cfg.Dir }
 
-// ReadDirs are the directories beside the workspace in which a tool may read for this call's agent, and do
-// nothing else. What it may read there the guard has said.
+// ReadDirs returns the directories outside the workspace that a tool may read for this call's
+// agent. The guard has already decided what may be read there.
 func ReadDirs(ctx context.Context) []string {
 	if dirs := currentOf(ctx).set.cfg.ReadDirs; dirs != nil {
 		return dirs()
@@ -42,22 +44,24 @@ func ReadDirs(ctx context.Context) []string {
 	return nil
 }
 
-// AgentOf is whose call it is, SetConfig.Agent: a tool that several agents share may ask. "" outside a Set.
+// AgentOf returns the agent that made the call (SetConfig.Agent), for tools that several agents
+// share. It returns "" outside a Set.
 func AgentOf(ctx context.Context) string { return currentOf(ctx).set.cfg.Agent }
 
-// Except is what a tool that walks directories has to leave out. nil is nothing.
-func Except(ctx context.Context) *file.Except { return currentOf(ctx).job.verdict.Except }
+// Except returns the files that a tool which walks directories must leave out. nil means none.
+func Except(ctx context.Context) *permission.Except { return currentOf(ctx).job.verdict.Except }
 
-// Reach is where a tool that makes requests may connect to; it has to ask for each connection. nil is
-// the web ports of public addresses.
+// Reach returns the addresses to which a tool may connect. The tool must check each connection
+// against it, redirects included. nil means the web ports of public addresses.
 func Reach(ctx context.Context) *endpoint.AllowList { return currentOf(ctx).job.verdict.Dial }
 
-// Plan is what a tool that runs commands has to run: what was judged. nil outside a Set.
+// Plan returns the command as the guard judged it, which a tool that runs commands must run. It
+// returns nil outside a Set.
 func Plan(ctx context.Context) *permission.Plan { return currentOf(ctx).job.verdict.Plan }
 
-// MayFollowLink says whether the call that ctx was given to may also be about another file than the one that it names: the one
-// that a link leads to, which may have been put there since the call was judged. It may if the rules say no less of it
-// than they said of the call. Outside a Set it may.
+// MayFollowLink reports whether the call of ctx may also use the file at path, to which a symbolic
+// link led. The link may have been created after the guard judged the call. It may if the guard's
+// verdict for path is not stricter than the verdict for the call. It returns true outside a Set.
 func MayFollowLink(ctx context.Context, path string) bool {
 	c := currentOf(ctx)
 	if c == noCall {
@@ -73,17 +77,18 @@ func MayFollowLink(ctx context.Context, path string) bool {
 	return c.set.cfg.Guard != nil && c.set.cfg.Guard.Judge(call).Action >= c.job.verdict.Action
 }
 
-// Report tells whoever watches the agent how far the call is that ctx was given to. It does not reach the
-// model: that reads the result alone.
+// Report reports the progress of the call of ctx to the observers of the agent. The model does not
+// see it.
 func Report(ctx context.Context, p community.Progress) {
 	if c := currentOf(ctx); c.set.cfg.Progress != nil {
 		c.set.cfg.Progress(c.job.call, p)
 	}
 }
 
-// Notes are what tools of one package remember of the agent whose call ctx belongs to: the T of its Set, which is
-// made at the first call and lasts as long as the Set. T is a type of the package that asks, and safe for many
-// goroutines as it is; nobody else sees it. Outside a Set it is a new one each time.
+// Notes returns the T that is stored for the agent whose call ctx belongs to. It is created at the
+// first call and lasts as long as the agent's Set. T is a type of the calling package, so that no
+// other package can read it, and must be safe for concurrent use as its zero value. Outside a Set
+// it returns a new T each time.
 func Notes[T any](ctx context.Context) *T {
 	c := currentOf(ctx)
 	if c == noCall {

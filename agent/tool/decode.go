@@ -12,17 +12,21 @@ import (
 )
 
 const (
-	// maxArgs is more than any tool here takes; a larger text is a model that went astray.
+	// maxArgs limits the arguments of a call. It is more than any tool needs; a longer text means
+	// that the model is caught in a loop.
 	maxArgs = 1 << 20
-	// maxDepth is far beyond any schema, and far from what a recursive reader could not stand.
+	// maxDepth limits nesting. It is more than any schema has, and small enough for a recursive
+	// reader's stack.
 	maxDepth = 64
-	// maxExactInt is the largest whole number that every JSON reader keeps exact.
+	// maxExactInt is the largest integer that every JSON reader keeps exact: readers that use
+	// float64 round larger ones.
 	maxExactInt = 1 << 53
 )
 
-// DecodeArgs reads the arguments of a call as every tool here does: one JSON object of at most 1 MiB, no
-// key twice however it is cased, nothing after it (security.md D7). Whole numbers become int64, others
-// float64. No text at all is an empty object: some models write that for a tool without arguments.
+// DecodeArgs decodes the arguments of a call as every tool does: one JSON object of at most 1 MiB,
+// without duplicate keys (regardless of case) and without trailing data (security.md D7). Integers
+// become int64, other numbers float64. Empty text is an empty object, because some models write
+// that for tools without arguments. The error is a sentence for the model.
 func DecodeArgs(args json.RawMessage) (map[string]any, error) {
 	if len(args) > maxArgs {
 		return nil, fmt.Errorf("the arguments are %d bytes long; at most %d are read: do it in smaller parts", len(args), maxArgs)
@@ -50,14 +54,15 @@ func DecodeArgs(args json.RawMessage) (map[string]any, error) {
 	return object, nil
 }
 
-// reader takes apart a text that is known to be valid JSON: what stands where is certain, only what it means is not.
-// encoding/json reads tokens with an allocation each and an interface between, which costs a call more than its check.
+// reader decodes a text that is known to be valid JSON, so it does not check the syntax again. It
+// exists because the tokens of encoding/json cost an allocation each, and decoding then took longer
+// than the permission check.
 type reader struct {
 	text []byte
 	at   int
 }
 
-// next is the first byte behind the space.
+// next skips white space and returns the next byte without consuming it.
 func (r *reader) next() byte {
 	for r.text[r.at] <= ' ' {
 		r.at++
@@ -65,6 +70,7 @@ func (r *reader) next() byte {
 	return r.text[r.at]
 }
 
+// value decodes the next value. depth is its nesting, from 0.
 func (r *reader) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("the arguments are nested more than %d deep", maxDepth)
@@ -93,6 +99,7 @@ func (r *reader) value(depth int) (any, error) {
 	return decodeNumber(string(r.text[from:r.at]))
 }
 
+// list decodes an array; r is at its bracket.
 func (r *reader) list(depth int) (any, error) {
 	list := []any{}
 	r.at++
@@ -110,6 +117,8 @@ func (r *reader) list(depth int) (any, error) {
 	return list, nil
 }
 
+// members decodes an object; r is at its brace. Duplicate keys are an error, also if they differ
+// only by case: readers differ in which of them they use, and the guard and the tool must not.
 func (r *reader) members(depth int) (any, error) {
 	object := map[string]any{}
 	var folded map[string]string // the keys that are another when folded
@@ -147,7 +156,7 @@ func (r *reader) members(depth int) (any, error) {
 	return object, nil
 }
 
-// word reads a string. One with escapes is left to encoding/json.
+// word decodes a string. Strings with escapes are left to encoding/json.
 func (r *reader) word() (string, error) {
 	from, plain := r.at, true
 	for r.at++; r.text[r.at] != '"'; r.at++ {
@@ -165,8 +174,8 @@ func (r *reader) word() (string, error) {
 	return s, err
 }
 
-// foldKey makes equal what encoding/json takes for the same key, which folds case by Unicode's simple
-// folding: ſ is s and K (the sign for Kelvin) is k.
+// foldKey returns the same text for all keys that encoding/json treats as equal. It folds case by
+// Unicode's simple folding: ſ is s, and K (the Kelvin sign) is k.
 func foldKey(key string) string {
 	for i := range len(key) {
 		if c := key[i]; c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' {
@@ -176,6 +185,8 @@ func foldKey(key string) string {
 	return key
 }
 
+// decodeNumber decodes a number. It refuses those that cannot be represented exactly, because a
+// rounded id would name another thing.
 func decodeNumber(text string) (any, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		if n > maxExactInt || n < -maxExactInt {

@@ -16,44 +16,46 @@ import (
 	"symbio/security/permission"
 )
 
-// Spec describes a tool that New makes.
+// Spec describes a tool that is made by New.
 type Spec struct {
 	Name        string
 	Description string
-	// Enums are the values an argument may have, by the argument's name. They are lower case.
+	// Enums are the allowed values of arguments, by the argument's name.
 	Enums map[string][]string
-	// Holds and Keeps are those of each Invocation.
+	// Holds and Keeps are copied to each Invocation.
 	Holds func(context.Context) error
 	Keeps func(context.Context, *permission.Denied) bool
-	// Alone says that a call may not run beside others of its turn.
+	// Alone is true if a call must not run in parallel with others of its turn.
 	Alone bool
 }
 
-// New makes a tool from a struct: its JSON schema has a property for each exported field, named by
-// its json tag and described by its jsonschema tag; fields with omitempty may be left out. The
-// arguments are read once (see Tool.Decode); run gets what the guard saw, as an A.
+// New returns a tool whose arguments are the struct A. Its JSON schema has a property for each
+// exported field, named by the json tag and described by the jsonschema tag. Fields with omitempty
+// are optional. The arguments are decoded once (see Tool.Decode), and run gets the value that the
+// guard judged.
 //
-// New panics when A is no struct or has no schema, or when an enum is for no property: a mistake in
-// the program, found at the first start.
+// New panics if A is not a struct, if no schema can be made of it, or if an enum names no property.
+// These are programming errors, found at the first start.
 func New[A any](spec Spec, run func(ctx context.Context, args A) Result) Tool {
 	return NewKind[A](spec).New(run)
 }
 
-// Kind is a tool of which each agent has one of its own. What is the same for all, the schema above all, is worked out
-// once, with the first; it is most of what a tool costs. A Kind may be used by many goroutines.
+// Kind makes tools that differ only in their function, such as one for each agent. The schema,
+// which is most of the cost of a tool, is computed once, when the first tool is made. A Kind may be
+// used by many goroutines.
 type Kind[A any] struct{ shape func() *shape }
 
-// NewKind returns a Kind. What makes New panic makes the Kind's New do so.
+// NewKind returns a Kind. It does not panic; Kind.New panics where New would.
 func NewKind[A any](spec Spec) Kind[A] {
 	return Kind[A]{sync.OnceValue(func() *shape { return newShape(spec, reflect.TypeFor[A]()) })}
 }
 
-// New makes a tool of the kind; see New.
+// New returns a tool of the kind; see the function New.
 func (k Kind[A]) New(run func(ctx context.Context, args A) Result) Tool {
 	return &structTool[A]{k.shape(), run}
 }
 
-// shape is what is known of a tool's arguments.
+// shape is the schema of a tool's arguments and what is derived from it. It is immutable.
 type shape struct {
 	spec     Spec
 	schema   *jsonschema.Schema
@@ -63,6 +65,7 @@ type shape struct {
 	fields   map[string]int  // see fieldsOf
 }
 
+// newShape computes the shape of a struct type. It panics as New does.
 func newShape(spec Spec, of reflect.Type) *shape {
 	if of.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("tool %s: its arguments are no struct", spec.Name))
@@ -90,6 +93,7 @@ func newShape(spec Spec, of reflect.Type) *shape {
 	return &shape{spec: spec, schema: schema, plain: plain(schema), resolved: resolved, text: text, fields: fieldsOf(of)}
 }
 
+// structTool is a Tool whose arguments are an A.
 type structTool[A any] struct {
 	*shape
 	run func(context.Context, A) Result
@@ -121,8 +125,8 @@ func (t *structTool[A]) Decode(raw json.RawMessage) (Invocation, error) {
 	}, nil
 }
 
-// fill writes the arguments into the struct: texts, numbers and booleans as they are, and what is made of more by way of
-// encoding/json.
+// fill writes the arguments into the struct to points to. Strings, integers and booleans are set
+// directly; encoding/json decodes the rest, at the price of encoding it first.
 func (t *shape) fill(to reflect.Value, args map[string]any) error {
 	var rest map[string]any
 	for name, v := range args {
@@ -144,7 +148,8 @@ func (t *shape) fill(to reflect.Value, args map[string]any) error {
 	return json.Unmarshal(same, to.Interface())
 }
 
-// setField writes a decoded value into a field of just its type; false leaves it to encoding/json.
+// setField sets a field to a decoded value of exactly its type. It returns false for other values,
+// which encoding/json then decodes.
 func setField(field reflect.Value, v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -166,7 +171,8 @@ func setField(field reflect.Value, v any) bool {
 	return false
 }
 
-// fieldsOf are the fields of a struct that encoding/json fills without more than their kind, by their names there.
+// fieldsOf returns the indexes of the fields that setField may set, by their JSON names. Fields
+// with a decoder of their own or with the option string are left to encoding/json.
 func fieldsOf(t reflect.Type) map[string]int {
 	byText := reflect.TypeFor[encoding.TextUnmarshaler]()
 	byJSON := reflect.TypeFor[json.Unmarshaler]()
@@ -185,7 +191,8 @@ func fieldsOf(t reflect.Type) map[string]int {
 	return fields
 }
 
-// plain says of an object's schema that it asks nothing of its values but a type, which check looks at itself.
+// plain reports whether an object's schema restricts its properties only by type and enum. check
+// can do that itself, faster than the validator.
 func plain(s *jsonschema.Schema) bool {
 	for _, p := range s.Properties {
 		switch p.Type {
@@ -200,8 +207,8 @@ func plain(s *jsonschema.Schema) bool {
 	return true
 }
 
-// check holds the arguments against the schema, with errors that say how to mend them. A null for an
-// argument that may be left out is as if it were.
+// check validates the arguments. Its errors say how to correct them. It removes a null from an
+// optional argument, because models often write null for "not given".
 func (t *shape) check(args map[string]any) error {
 	for name, v := range args {
 		if v == nil && t.schema.Properties[name] != nil && !slices.Contains(t.schema.Required, name) {
@@ -239,7 +246,7 @@ func (t *shape) check(args map[string]any) error {
 	return nil
 }
 
-// arguments lists the arguments in the order of the struct, for the model.
+// arguments lists the arguments in the order of the struct, for an error that a model reads.
 func (t *shape) arguments() string {
 	if len(t.schema.Properties) == 0 {
 		return "none"
@@ -254,7 +261,7 @@ func (t *shape) arguments() string {
 	return strings.Join(names, ", ")
 }
 
-// jsonType names the type of a decoded value as a schema does.
+// jsonType returns the JSON schema type of a decoded value.
 func jsonType(v any) string {
 	switch v.(type) {
 	case nil:

@@ -8,22 +8,22 @@ import (
 	"symbio/agent/llm"
 )
 
-// Images of the results of one turn: half of what a request may have, so that those of the latest turn are always
-// shown, whatever was shown before (llm.FitImages).
+// Limits for the images of one turn's results. They are half of what a request may hold, so that
+// the images of the latest turn are always shown, whatever was shown before (llm.FitImages).
 const (
 	maxTurnImages     = llm.MaxImages / 2
 	maxTurnImageBytes = llm.MaxImageBytes / 2
 )
 
-// gallery has room for the images of one turn.
+// gallery counts the images of one turn. The calls of a turn add to it concurrently.
 type gallery struct {
 	mu    sync.Mutex
 	count int // guarded by mu
 	size  int // guarded by mu
 }
 
-// addImages leaves in a result the images that can be shown, and says in its text which cannot, and why. What an image is,
-// its bytes say and not the tool.
+// addImages returns r with the images that can be shown. Its text says which cannot be, and why.
+// The type of an image is determined from its bytes, not from what the tool claims.
 func (g *gallery) addImages(r Result) Result {
 	if len(r.Images) == 0 {
 		return r
@@ -56,6 +56,7 @@ func (g *gallery) addImages(r Result) Result {
 	return r
 }
 
+// reserve reserves room for an image of size bytes. It returns false if the turn has no room left.
 func (g *gallery) reserve(size int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// Preset is a named set of tools (spec: swiftagent.md, AgentTools).
+// Preset is a named list of tools (spec: swiftagent.md, AgentTools).
 type Preset struct {
 	Name  string
 	Tools []string // names
 }
 
-// Presets are the named sets: default has all ten of the spec, the others are parts of it. Where a node has one of the
-// tools not, as WebSearch without an instance to ask, a preset does without.
+// Presets returns the presets. default has all ten tools of the spec, the others have some of them.
+// A tool that a node does not have, such as WebSearch without a search service, is left out of its
+// presets.
 func Presets() []Preset {
 	files := []string{"Read", "Write", "Edit", "MultiEdit", "Glob", "Grep"}
 	commands, web := []string{"Bash", "Git"}, []string{"WebFetch", "WebSearch"}
@@ -26,8 +27,8 @@ func Presets() []Preset {
 	}
 }
 
-// Named returns the tools of these names, in the order of the names. preset:NAME stands for the tools of a preset, as far
-// as they are there. It is an error if a tool of any other name is not there.
+// Named returns the tools with these names, in that order. preset:NAME stands for the tools of a
+// preset that exist. A missing tool of any other name is an error.
 func Named(all []Tool, names ...string) ([]Tool, error) {
 	var chosen []Tool
 	for _, name := range Expand(names) {
@@ -40,11 +41,11 @@ func Named(all []Tool, names ...string) ([]Tool, error) {
 	return chosen, nil
 }
 
-// presetMark stands in front of a preset's name among the names of tools.
+// presetMark precedes a preset's name in a list of tool names.
 const presetMark = "preset:"
 
-// Expand puts the tools of a preset in its place, where a name is preset:NAME. Of others, and of presets that there
-// are not, it changes nothing. It returns a new list.
+// Expand returns names with each preset:NAME replaced by the preset's tools. Other names and
+// unknown presets stay as they are. It does not change names.
 func Expand(names []string) []string {
 	all := make([]string, 0, len(names))
 	for _, name := range names {

@@ -11,8 +11,10 @@ import (
 	"symbio/security/sandbox"
 )
 
-// checkSandbox makes a question of a verdict if less holds the call than should, and a denial where nothing does
-// (security.md 3.7). It returns what is lacking.
+// checkSandbox makes the verdict v stricter if the sandbox cannot hold the call as the policy
+// requires: a question to a person if some protection is missing, and a denial if there is none at
+// all (security.md 3.7). It returns what is missing, nil if nothing is or if a person has accepted
+// exactly that before.
 func (s *Set) checkSandbox(ctx context.Context, j *job, v *permission.Verdict) *sandbox.Refusal {
 	if j.inv.Holds == nil || v.Action == permission.Deny {
 		return nil
@@ -43,7 +45,8 @@ func (s *Set) checkSandbox(ctx context.Context, j *job, v *permission.Verdict) *
 	return lacking
 }
 
-// applyDoubt makes a question of a verdict where the tool says that a person has to decide.
+// applyDoubt turns an allowing verdict into a question if the tool itself asks for a person's
+// decision (Invocation.Doubt).
 func applyDoubt(j *job, v *permission.Verdict) {
 	if j.inv.Doubt == nil || v.Action == permission.Deny {
 		return
@@ -58,7 +61,8 @@ func applyDoubt(j *job, v *permission.Verdict) {
 	}
 }
 
-// lackKey is what a person accepts for good: exactly this call, with exactly that lacking.
+// lackKey identifies exactly this call with exactly this missing protection. It returns "" for
+// arguments that cannot be encoded, which are therefore never remembered.
 func (j *job) lackKey(lacking *sandbox.Refusal) string {
 	args, err := json.Marshal(j.inv.Args)
 	if err != nil {
@@ -67,15 +71,18 @@ func (j *job) lackKey(lacking *sandbox.Refusal) string {
 	return strings.Join(append([]string{j.call.Name, string(args), lacking.Level.String()}, lacking.Lacks...), "\x00")
 }
 
+// lackAccepted reports whether a person has accepted the missing protection for this call with
+// "always".
 func (s *Set) lackAccepted(j *job, lacking *sandbox.Refusal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.acceptedLacks[j.lackKey(lacking)]
 }
 
-// maxAcceptedLacks bounds what a Set remembers: more than a person says always to. Beyond it they are asked again.
+// maxAcceptedLacks limits the answers that a Set remembers. Beyond it a person is asked again.
 const maxAcceptedLacks = 1000
 
+// acceptLack remembers that a person accepts the missing protection for this call.
 func (s *Set) acceptLack(j *job, lacking *sandbox.Refusal) {
 	key := j.lackKey(lacking)
 	if key == "" {
@@ -91,6 +98,7 @@ func (s *Set) acceptLack(j *job, lacking *sandbox.Refusal) {
 	}
 }
 
+// sentence returns text with a capital first letter and a full stop. text must not be empty.
 func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }

@@ -16,16 +16,17 @@ import (
 //go:embed search.md
 var searchText string
 
-// searchName is the tool by which a model finds the others where there are very many.
+// searchName is the tool with which a model finds other tools if there are very many.
 const searchName = "ToolSearch"
 
 const (
 	searchLimit = 5
-	// maxFound bounds what one search loads.
+	// maxFound limits the tools that one search loads.
 	maxFound = 20
-	// maxNamesText bounds the names in the description of ToolSearch, in bytes: some 2,000 tokens.
+	// maxNamesText limits the names in the description of ToolSearch, in bytes: about 2,000 tokens.
 	maxNamesText = 8 << 10
-	// maxSummary is how much of a description is shown of what was found; the whole goes with the tool itself.
+	// maxSummary limits the line about each tool that was found. The full description comes with
+	// the tool itself.
 	maxSummary = 200
 )
 
@@ -34,11 +35,12 @@ type searchArgs struct {
 	Limit int    `json:"limit,omitempty" jsonschema:"How many tools to load at most, up to 20. Default: 5."`
 }
 
-// searchKind is ToolSearch, of which each Set has one.
+// searchKind makes ToolSearch, of which each Set has its own.
 var searchKind = NewKind[searchArgs](Spec{Name: searchName, Description: searchText})
 
-// describingTool is a tool that does what Specs does, so that no rule is asked: it runs nothing, and loads only what
-// could be called anyway, and is judged then.
+// describingTool marks the calls of a tool as describing: they run nothing and only show
+// descriptions, as Specs does, so the guard is not asked. The tools that they load are judged when
+// they are called.
 type describingTool struct{ Tool }
 
 func (d describingTool) Decode(args json.RawMessage) (Invocation, error) {
@@ -47,18 +49,20 @@ func (d describingTool) Decode(args json.RawMessage) (Invocation, error) {
 	return inv, err
 }
 
-// searching says whether there are so many tools that some of them are shown by ToolSearch alone.
+// searching reports whether there are so many tools that some are shown only through ToolSearch.
 func (c *catalog) searching(names []string) bool {
 	return len(names) > c.searchAbove && len(c.hidden(names)) > 0
 }
 
-// isHidden says whether ToolSearch may stand for a tool: those of MCP servers and of others, whose number no one here
-// chose. An agent's own tools are always in the request.
+// isHidden reports whether ToolSearch may stand for a tool. That holds for dynamic tools and those
+// of MCP servers, whose number the agent's author did not choose. An agent's own tools are always
+// described.
 func (c *catalog) isHidden(name string) bool {
 	return c.own.tools[name] == nil || strings.HasPrefix(name, "mcp__")
 }
 
-// find is the tool of a name, if it is there now. One that is called is loaded by that.
+// find returns the tool with that name, or nil if it does not exist or is not offered now. Calling
+// a hidden tool also loads it.
 func (c *catalog) find(name string) Tool {
 	k := c.kit.Load()
 	t := k.tools[name]
@@ -74,7 +78,8 @@ func (c *catalog) find(name string) Tool {
 	return t
 }
 
-// load notes that the model is to be shown a tool; the one that was loaded longest ago makes room.
+// load marks a tool to be described to the model from now on. Beyond searchAbove tools, the one
+// that was loaded first is dropped.
 func (c *catalog) load(name string) {
 	if !c.isHidden(name) {
 		return
@@ -87,19 +92,21 @@ func (c *catalog) load(name string) {
 	}
 }
 
-// hidden are those of the names that are not the agent's own.
+// hidden returns the names for which ToolSearch may stand.
 func (c *catalog) hidden(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !c.isHidden(n) })
 }
 
-// loadedOf are those of the names that are the agent's own, or were loaded.
+// loadedOf returns the names that are described to the model: the agent's own tools and the loaded
+// ones.
 func (c *catalog) loadedOf(names []string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return c.isHidden(n) && !slices.Contains(c.loaded, n) })
 }
 
-// describeSearch is ToolSearch with the names of what it finds.
+// describeSearch returns the description of ToolSearch with the names that it finds, up to
+// maxNamesText.
 func (c *catalog) describeSearch(names []string) llm.ToolSpec {
 	spec := c.finder.Spec()
 	var b strings.Builder
@@ -120,6 +127,7 @@ func (c *catalog) describeSearch(names []string) llm.ToolSpec {
 	return spec
 }
 
+// search runs ToolSearch. It loads the tools that it returns.
 func (c *catalog) search(_ context.Context, a searchArgs) Result {
 	limit := searchLimit
 	if a.Limit > 0 {
@@ -157,7 +165,8 @@ func (c *catalog) search(_ context.Context, a searchArgs) Result {
 	return Result{Text: b.String()}
 }
 
-// rank orders the tools by how well they fit the words, the best first, without those that do not.
+// rank returns the names that match the query, the best first. The weights prefer a match of the
+// whole name to one of a word of it, to one in the description.
 func (k *toolMap) rank(names []string, query string) []string {
 	words := wordsOf(query)
 	scores := map[string]int{}
@@ -183,7 +192,8 @@ func (k *toolMap) rank(names []string, query string) []string {
 	return fitting
 }
 
-// wordsOf takes a text apart at what is no letter and no digit, and where a capital begins a word: WebFetch is two.
+// wordsOf splits text into lower-case words, at characters that are not letters or digits and where
+// a capital follows a small letter: WebFetch has two words.
 func wordsOf(text string) []string {
 	var b strings.Builder
 	before := ' '

@@ -18,18 +18,19 @@ import (
 	"symbio/security/sandbox"
 )
 
-// Guard says whether a call may run; a permission.Chain is one. It may be called from many
-// goroutines, of several Sets.
+// Guard decides whether a call may run; a permission.Chain is one. It may be called from many
+// goroutines and by several Sets.
 type Guard interface {
 	Judge(permission.Call) permission.Verdict
 }
 
-// explainer is a Guard that can say what would change a verdict, as a permission.Chain can.
+// explainer is a Guard that can say what would have to change for a call to be allowed. A
+// permission.Chain can.
 type explainer interface {
 	Explain(permission.Call) permission.Explanation
 }
 
-// Decision is a verdict about one call, and what came of it.
+// Decision is the verdict about one call, and whether the call will run.
 type Decision struct {
 	Agent   string // whose call
 	CallID  string
@@ -37,14 +38,15 @@ type Decision struct {
 	Args    map[string]any // decoded; not to be written to
 	Within  []permission.Guardrail
 	Verdict permission.Verdict
-	// Approved says whether the tool will run: the guard allowed it, or a person did when asked.
+	// Approved is true if the tool will run: the guard allowed it, or a person did.
 	Approved bool
-	// By is who a person was that answered, such as "terminal"; "" when nobody was asked, or nobody answered.
+	// By names the person's way of answering, such as "terminal". It is "" if no person was asked
+	// or none answered.
 	By string
 }
 
-// Shown is the arguments as they would be carried out, for people: of a script what was judged, in place of
-// what was written.
+// Shown returns the arguments for people. For a script they show the command that was judged and
+// will run, not the text that the model wrote.
 func (d Decision) Shown() map[string]any {
 	p := d.Verdict.Plan
 	if p == nil || p.Script == "" {
@@ -55,12 +57,13 @@ func (d Decision) Shown() map[string]any {
 	return shown
 }
 
-// Answer is what a person says when asked. The zero Answer is a no.
+// Answer is a person's answer. The zero Answer means no.
 type Answer struct {
 	Allow bool
-	// Always: it holds for the same call from now on. The Set leaves that to who asked.
+	// Always is true if the answer holds for the same call from now on. The code behind
+	// SetConfig.Ask stores that, not the Set.
 	Always bool
-	// Lasting: what it allows is allowed from now on, also after a restart. The Set leaves that, too.
+	// Lasting is true if the permission is kept across restarts. SetConfig.Ask stores that, too.
 	Lasting bool
 	By      string // who said so; see Decision.By
 	Why     string // of a no, one sentence for the model; "" = the person said no
@@ -68,54 +71,58 @@ type Answer struct {
 
 // SetConfig sets up a Set. The zero value refuses every call.
 type SetConfig struct {
-	// Guard decides. Default: nil, which refuses every call.
+	// Guard decides about calls. Default: nil, which refuses every call.
 	Guard Guard
-	// Dir is the working directory, absolute: what relative paths in arguments mean to the guard
-	// and, by way of Dir(ctx), to the tools.
+	// Dir is the absolute working directory. The guard resolves relative paths to it; tools get it
+	// from Dir(ctx).
 	Dir string
-	// Agent is whose calls these are, for the decisions.
+	// Agent names the owner of the calls in decisions.
 	Agent string
-	// Within are the guardrails around every call, outside of those that its context has. It is asked at each call.
-	// Default: none.
+	// Within returns the guardrails around every call, outside of those that the call's context
+	// has. It is called for each call. Default: none.
 	Within func() []permission.Guardrail
-	// Hold is what is left for commands of what a policy allows, and whether that is less. Default: the policy.
+	// Constrain returns the part of a policy that commands get, and whether it is less. Default:
+	// the whole policy.
 	Constrain func(sandbox.Policy) (held sandbox.Policy, narrower bool)
-	// Decided hears each decision before the tool runs, one at a time, in the order of the calls. It
-	// must not call the Set. With an error the tool does not run: a decision that cannot be recorded is
-	// none. Default: nobody.
+	// OnDecision is called with each decision before the tool runs, one at a time, in the order of
+	// the calls. It must not call the Set. If it returns an error the tool does not run, because a
+	// decision that cannot be recorded must not take effect. Default: not called.
 	OnDecision func(Decision) error
-	// Ask asks a person and waits for the answer; it has to return when ctx ends. It is asked one call
-	// at a time. Default: nobody to ask, which is a no (security.md 8.6).
+	// Ask asks a person and waits for the answer. It must return when ctx ends. It is called for
+	// one call at a time. Default: no person, which means no (security.md 8.6).
 	Ask func(ctx context.Context, d Decision) Answer
-	// Called hears of each call before it is judged, and Answered what became of it, in the order of the calls, one at a
-	// time; neither may call the Set. Default: nobody.
+	// OnCall is called with each call before it is judged, and OnResult with its result, in the
+	// order of the calls, one at a time. Neither may call the Set. Default: not called.
 	OnCall   func(llm.ToolCall)
 	OnResult func(llm.ToolResult)
-	// Middleware is put around the running of each call, the first outermost; see Middleware. Default: none.
+	// Middleware is put around the running of each call, the first outermost; see Middleware.
+	// Default: none.
 	Middleware []Middleware
-	// Timeout is how long a call may run. Default 30 min, as long as a task may take unless somebody says else; tools
-	// have shorter ones of their own.
+	// Timeout limits a call. Default: 30 minutes, the default limit of a task. Tools have shorter
+	// limits of their own.
 	Timeout time.Duration
-	// Progress hears how far a call is that runs, as its tool says (Report). It may be called by many
-	// goroutines at once, and must not block. Default: nobody.
+	// Progress is called with the progress that a running tool reports (Report). It may be called
+	// by many goroutines at once and must not block. Default: not called.
 	Progress func(call llm.ToolCall, p community.Progress)
-	// Parallel is how many calls of a turn run at once. Default 8: enough to hide the waiting of
-	// small file and network calls, few enough for a laptop.
+	// Parallel is how many calls of a turn run at once. Default: 8, enough to hide the latency of
+	// small file and network calls, and few enough for a laptop.
 	Parallel int
-	// ReadDirs names the directories beside the workspace in which Read may read now; it is asked when a call is
-	// outside of the workspace. Default: none.
+	// ReadDirs returns the directories outside the workspace that Read may read now. It is called
+	// when a call's path is outside the workspace. Default: none.
 	ReadDirs func() []string
-	// Show says which tools the model is told of; others may be called all the same, and are judged. Default: all.
+	// Show reports whether the model is told of a tool. Others can still be called, and are judged.
+	// Default: all are shown.
 	Show func(name string) bool
-	// SearchAbove is how many tools are described to a model as they are. Of more it is shown the agent's own, ToolSearch,
-	// and what it has loaded by that of the tools of MCP servers. Default 40: some 10,000 tokens in each request, and models choose worse among more.
+	// SearchAbove is the number of tools up to which all are described to the model. If there are
+	// more, it is shown the agent's own tools, ToolSearch, and the tools that it has loaded.
+	// Default: 40, about 10,000 tokens in each request; models also choose worse among more.
 	SearchAbove int
-	// MaxText is how many bytes of a result a model is shown. Default 64 KiB: some 16,000 tokens, a
-	// tenth of a usual context.
+	// MaxText limits the bytes of a result that the model is shown. Default: 64 KiB, about 16,000
+	// tokens, a tenth of a usual context.
 	MaxText int
 }
 
-// Set is the tools of one agent behind their guard. It is safe for many goroutines.
+// Set holds the tools of one agent behind their guard. It is safe for concurrent use.
 type Set struct {
 	cfg     SetConfig
 	catalog *catalog
@@ -126,7 +133,8 @@ type Set struct {
 	acceptedLacks map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
 }
 
-// NewSet returns a Set. A nil guard refuses every call. Of two tools of one name the first counts.
+// NewSet returns a Set of tools. A nil guard refuses every call. Of two tools with the same name
+// the first counts.
 func NewSet(cfg SetConfig, tools ...Tool) *Set {
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = 8
@@ -145,19 +153,21 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 	return s
 }
 
-// SetDynamic replaces the dynamic tools, which come and go, as those of MCP servers do. The tools that the Set was made of
-// win on a name clash, then the first of more. Specs, Names and Run use the list of the last call.
+// SetDynamic replaces the dynamic tools, which come and go, such as those of MCP servers. On a name
+// clash the tools given to NewSet win, then the first of more. Later calls of Specs, Names and Run
+// use the new list.
 func (s *Set) SetDynamic(more []Tool) { s.catalog.setDynamic(more) }
 
-// Names are the tools that are there now and of which the model is told, be it by ToolSearch.
+// Names returns the names of the tools that the model can find now, described or through
+// ToolSearch.
 func (s *Set) Names() []string { return slices.Clone(s.catalog.shown(s.catalog.kit.Load())) }
 
-// Specs describes the tools for a model, in the order they were given; of very many only how to find them, and
-// those that it has found (SetConfig.SearchAbove). It is asked in every turn, and while nothing changes the answer is the
-// same slice: it is not to be written to.
+// Specs describes the tools for a model, in the order they were given. If there are very many, it
+// describes ToolSearch and the loaded tools only (SetConfig.SearchAbove). It returns the same slice
+// as long as nothing changes, so that requests stay cacheable; callers must not write to it.
 func (s *Set) Specs() []llm.ToolSpec { return s.catalog.describe() }
 
-// job is a call on its way.
+// job is one call on its way through the stages. One goroutine at a time uses it.
 type job struct {
 	call    llm.ToolCall
 	inv     Invocation
@@ -169,10 +179,10 @@ type job struct {
 	gallery *gallery
 }
 
-// Run runs the calls of one turn and returns a result for each, in their order. Calls that may run
-// beside others do; a call that has to be alone waits for those before it, and those after it are
-// decided only when it has ended, because it may change what they are allowed. When ctx ends, what
-// has not run is an error result.
+// Run runs the calls of one turn and returns a result for each, in their order. Calls run in
+// parallel unless one must run alone. That one waits for those before it, and those after it are
+// judged only when it has ended, because it may change what they are allowed. When ctx ends, the
+// calls that have not run get an error result.
 func (s *Set) Run(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 	jobs := make([]*job, len(calls))
 	shown := new(gallery)
@@ -199,7 +209,7 @@ func (s *Set) Run(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 	return results
 }
 
-// answer is what the model reads of a call that has ended.
+// answer returns the result that the model reads, and reports it.
 func (s *Set) answer(j *job) llm.ToolResult {
 	r := llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MaxText), IsError: j.result.IsError, Images: j.result.Images}
 	if s.cfg.OnResult != nil {
@@ -208,7 +218,8 @@ func (s *Set) answer(j *job) llm.ToolResult {
 	return r
 }
 
-// runTogether takes the calls into the stages one after the other, and runs those that may at once.
+// runTogether prepares the calls one after the other, and runs those that are ready in parallel, at
+// most SetConfig.Parallel at a time.
 func (s *Set) runTogether(ctx context.Context, jobs []*job) {
 	for _, j := range jobs {
 		s.recoverPanic(j, func() { s.prepare(ctx, j) })
@@ -229,7 +240,8 @@ func (s *Set) runTogether(ctx context.Context, jobs []*job) {
 	_ = group.Wait() // nothing in it returns an error
 }
 
-// recoverPanic makes an error result of a panic, and of a goroutine that ends itself.
+// recoverPanic calls do. It turns a panic, and a runtime.Goexit of the tool, into an error result,
+// so that a faulty tool does not end the agent.
 func (s *Set) recoverPanic(j *job, do func()) {
 	returned := false
 	defer func() {
@@ -242,6 +254,8 @@ func (s *Set) recoverPanic(j *job, do func()) {
 	returned = true
 }
 
+// decode finds the tool of a call and decodes its arguments. On failure the result tells the model
+// what to correct.
 func (s *Set) decode(j *job) {
 	t := s.catalog.find(j.call.Name)
 	if t == nil {
@@ -260,7 +274,8 @@ func (s *Set) decode(j *job) {
 	j.inv = inv
 }
 
-// refusal tells the model why, what a person would have to change, and not to try the same again.
+// refusal returns the result of a denied call: why it was denied, what a person would have to
+// change, and that the model must not try the same again.
 func refusal(d Decision, answer Answer, change string) string {
 	why := d.Verdict.Why
 	if d.Verdict.Action == permission.Ask {
@@ -279,6 +294,7 @@ func refusal(d Decision, answer Answer, change string) string {
 	return fmt.Sprintf("Denied%s: %s%s Do not repeat this call or try to get around it; go on without it, or say what you could not do.", who, why, change)
 }
 
+// notRun returns the result of a call that did not run because ctx had ended.
 func notRun(ctx context.Context, name string) string {
 	return fmt.Sprintf("The call of %s did not run: %v.", name, context.Cause(ctx))
 }

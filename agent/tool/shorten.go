@@ -7,8 +7,8 @@ import (
 	"symbio/security/visible"
 )
 
-// Shorten cuts a text to about most bytes: its beginning and its end stay, and between them stands
-// how much is missing and how to get it. What is not UTF-8 becomes U+FFFD, because the text goes into
+// Shorten cuts text to about most bytes. It keeps the beginning and the end, and says between them
+// how much is missing and how to get it. Invalid UTF-8 becomes U+FFFD, because the text goes into
 // JSON.
 func Shorten(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -21,9 +21,10 @@ func Shorten(text string, most int) string {
 	return head + note + tail
 }
 
-// Readable is text of strangers, such as pages and what commands print, as a model may be given it: valid
-// UTF-8, without what could hide words or turn a terminal around (control characters but line breaks and tabs,
-// and format characters such as those that change the direction of writing).
+// Readable returns foreign text, such as web pages and the output of commands, in a form that is
+// safe to give to a model and to print: valid UTF-8 without characters that can hide words or
+// control a terminal. It removes control characters except line breaks and tabs, and format
+// characters such as those that change the direction of writing.
 func Readable(text []byte) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\n' || c == '\t' {

@@ -6,7 +6,8 @@ import (
 	"symbio/agent/llm"
 )
 
-// describe returns the descriptions of the tools; see Set.Specs.
+// describe returns the descriptions of the tools; see Set.Specs. Concurrent calls may compute the
+// same list twice.
 func (c *catalog) describe() []llm.ToolSpec {
 	k := c.kit.Load()
 	if last := c.specs.Load(); last != nil && c.isUnchanged(k, *last) {
@@ -25,7 +26,8 @@ func (c *catalog) describe() []llm.ToolSpec {
 	return specs
 }
 
-// isUnchanged reports whether exactly these are the descriptions of the tools that are shown now, and none is to be searched.
+// isUnchanged reports whether specs are still the descriptions to show, and no tool is hidden
+// behind ToolSearch.
 func (c *catalog) isUnchanged(k *toolMap, specs []llm.ToolSpec) bool {
 	if c.searching(k.names) {
 		return false
@@ -44,7 +46,8 @@ func (c *catalog) isUnchanged(k *toolMap, specs []llm.ToolSpec) bool {
 	return i == len(specs)
 }
 
-// same reports whether two descriptions are one. Schemas are compared by where they are: they are not written to.
+// same reports whether two descriptions are equal. Schemas are compared by address, which is enough
+// because they are never written to.
 func same(a, b llm.ToolSpec) bool {
 	if a.Name != b.Name || a.Description != b.Description || len(a.Schema) != len(b.Schema) {
 		return false
@@ -52,6 +55,7 @@ func same(a, b llm.ToolSpec) bool {
 	return len(a.Schema) == 0 || &a.Schema[0] == &b.Schema[0]
 }
 
+// shown returns the names of the tools that exist now and that SetConfig.Show accepts.
 func (c *catalog) shown(k *toolMap) []string {
 	names := k.available()
 	if c.show == nil {

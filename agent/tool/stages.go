@@ -11,18 +11,20 @@ import (
 	"symbio/security/permission"
 )
 
-// stage is something that each call goes through. Each half may be nil.
+// stage is one step that each call goes through. before and around may each be nil.
 type stage struct {
 	name string
-	// before is done for one call at a time, in their order, before any call of the batch runs. With false the call
-	// ends there, and its result says why.
+	// before runs for one call at a time, in their order, before any call of the batch runs. If it
+	// returns false the call ends, and its result says why.
 	before func(context.Context, *job) bool
-	// around is put around the running of a call, which is beside that of others.
+	// around wraps the running of a call, which is concurrent with others.
 	around func(ctx context.Context, j *job, next func(context.Context) Result) Result
 }
 
-// chain is what every call goes through between the model and the tool. This is the one place that says so, and in
-// which order. It begins with a decoded call; what is judged in it is what runs at its end.
+// chain returns the stages between the model and the tool, in order. This is the only place that
+// defines the order: a call is reported first, then judged, then checked against the sandbox, then
+// approved, so that a person is asked about the final verdict. The decoded call that is judged is
+// the one that runs.
 func (s *Set) chain() []stage {
 	all := []stage{
 		{name: "events", before: s.reportCall},
@@ -39,7 +41,7 @@ func (s *Set) chain() []stage {
 	return all
 }
 
-// Call is a call as a Middleware sees it. It is a copy: writing to it changes nothing.
+// Call is a copy of a call for a Middleware. Writing to it has no effect.
 type Call struct {
 	Agent string // whose it is
 	ID    string
@@ -48,14 +50,15 @@ type Call struct {
 	Dir   string         // what relative paths in it start from
 }
 
-// Middleware is what a Go program puts around each call that may run: inside of permission, sandbox, approval and
-// timeout, around the tool. It may look at the call, answer in the tool's place (a cache, a test), change the result,
-// and give the tool a context with more in it. It cannot change the call: next runs exactly what was judged, and at
-// most once, because a person may have allowed it once. It calls next, if at all, before it returns. It may be called
-// from many goroutines. A panic is an error result.
+// Middleware wraps each call that may run. It is inside of permission, sandbox, approval and
+// timeout, and directly around the tool. It may inspect the call, answer in place of the tool (a
+// cache, a test), change the result, and add values to the tool's context. It cannot change the
+// call: next runs exactly what was judged, at most once, because a person may have allowed it once.
+// It must call next, if at all, before it returns. It may be called from many goroutines. A panic
+// becomes an error result.
 type Middleware func(ctx context.Context, c Call, next func(context.Context) Result) Result
 
-// prepare takes a call through what is before its running.
+// prepare takes a call through the stages before it runs. It sets j.ready if the call may run.
 func (s *Set) prepare(ctx context.Context, j *job) {
 	for _, st := range s.stages {
 		if st.before != nil && !st.before(ctx, j) {
@@ -65,7 +68,7 @@ func (s *Set) prepare(ctx context.Context, j *job) {
 	j.ready = true
 }
 
-// run takes a call through what is around its running, to the tool.
+// run runs a prepared call inside the stages around it.
 func (s *Set) run(ctx context.Context, j *job) {
 	if ctx.Err() != nil {
 		j.result.Text = notRun(ctx, j.call.Name)
@@ -80,8 +83,9 @@ func (s *Set) run(ctx context.Context, j *job) {
 	j.result = j.gallery.addImages(next(ctx))
 }
 
-// tool is the end of the chain. What the tool learns of its call is put into its context here, where nothing that is
-// around it can have lost it.
+// tool returns the innermost function, which runs the tool once. It stores the current call and the
+// guardrails of from in the context, so that a Middleware that passes on another context cannot
+// lose them.
 func (s *Set) tool(from context.Context, j *job) func(context.Context) Result {
 	var ran atomic.Bool
 	return func(ctx context.Context) Result {
@@ -95,7 +99,7 @@ func (s *Set) tool(from context.Context, j *job) func(context.Context) Result {
 	}
 }
 
-// reportCall tells that there is a call. One that was not understood ends here.
+// reportCall reports the call. A call that could not be decoded ends here with its error.
 func (s *Set) reportCall(_ context.Context, j *job) bool {
 	if s.cfg.OnCall != nil {
 		s.cfg.OnCall(j.call)
@@ -103,7 +107,7 @@ func (s *Set) reportCall(_ context.Context, j *job) bool {
 	return j.inv.Run != nil
 }
 
-// judge asks the guard.
+// judge asks the guard for the verdict.
 func (s *Set) judge(ctx context.Context, j *job) bool {
 	if ctx.Err() != nil {
 		j.result.Text = notRun(ctx, j.call.Name)
@@ -119,15 +123,15 @@ func (s *Set) judge(ctx context.Context, j *job) bool {
 	return true
 }
 
-// sandboxStage asks whether the call can be held as it should be, and whether the tool itself has a doubt; both may make the
-// verdict stricter.
+// sandboxStage checks whether the sandbox can hold the call, and whether the tool itself asks for a
+// person's decision. Both can only make the verdict stricter.
 func (s *Set) sandboxStage(ctx context.Context, j *job) bool {
 	j.lacking = s.checkSandbox(ctx, j, &j.verdict)
 	applyDoubt(j, &j.verdict)
 	return true
 }
 
-// approve asks a person if the verdict says so, and reports what was decided.
+// approve asks a person if the verdict requires it, and reports the decision.
 func (s *Set) approve(ctx context.Context, j *job) bool {
 	if j.inv.describes {
 		return true
@@ -164,7 +168,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	return d.Approved
 }
 
-// limit ends a call that takes too long.
+// limit ends a call after SetConfig.Timeout.
 func (s *Set) limit(ctx context.Context, j *job, next func(context.Context) Result) Result {
 	if at, ok := ctx.Deadline(); ok && time.Until(at) <= s.cfg.Timeout {
 		return next(ctx) // it ends before that anyway
@@ -179,7 +183,7 @@ func (s *Set) limit(ctx context.Context, j *job, next func(context.Context) Resu
 	return r
 }
 
-// slowError says that a call took longer than it may.
+// slowError is the cause of a context that ended because a call took too long.
 type slowError struct {
 	tool  string
 	limit time.Duration
@@ -189,6 +193,7 @@ func (e *slowError) Error() string {
 	return fmt.Sprintf("%s took longer than %v, the limit of a call", e.tool, e.limit.Round(time.Second))
 }
 
+// callOf returns the call for the guard.
 func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
 	call := permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: s.within(ctx)}
 	if j.inv.Keeps != nil {
@@ -199,12 +204,14 @@ func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
 	return call
 }
 
-// copyOf is a call for a Middleware, which is not to reach what was judged.
+// copyOf returns a copy of the call for a Middleware, so that it cannot change the value that was
+// judged.
 func (s *Set) copyOf(j *job) Call {
 	args, _ := deepCopy(j.inv.Args).(map[string]any)
 	return Call{Agent: s.cfg.Agent, ID: j.call.ID, Tool: j.call.Name, Args: args, Dir: s.cfg.Dir}
 }
 
+// deepCopy copies a decoded JSON value with all its members.
 func deepCopy(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -8,37 +8,43 @@ import (
 	"symbio/security/permission"
 )
 
-// Tool is something a model may ask for. Tools are run only by a Set, which asks its guard first.
+// Tool is a function that a model can call. Only a Set runs tools, after its guard has allowed the
+// call. Methods may be called from many goroutines.
 type Tool interface {
-	// Spec describes the tool to the model. It is asked in every turn; nobody writes to the schema.
+	// Spec describes the tool to the model. It is called in every turn. Callers must not write to
+	// the schema.
 	Spec() llm.ToolSpec
-	// Decode reads what the model wrote: once, strictly (no unknown, repeated or differently cased
-	// keys). The error says what is wrong and how to mend it; the model reads it.
+	// Decode decodes what the model wrote: once and strictly, without unknown or duplicate keys.
+	// The error tells the model what is wrong and how to correct it.
 	Decode(args json.RawMessage) (Invocation, error)
 }
 
-// Conditional is a Tool that is not always there. While it is not offered, a Set neither describes nor runs it.
-// Offered may be called from many goroutines.
+// Conditional is a Tool that is not always available. While Offered returns false, a Set neither
+// describes nor runs it. Offered may be called from many goroutines and must be fast.
 type Conditional interface {
 	Tool
 	Offered() bool
 }
 
-// Invocation is a decoded call: the permission check and the tool see the same value.
+// Invocation is a decoded call. The guard and the tool get the same value.
 type Invocation struct {
-	// Args are the decoded arguments, for the guard. They are not written to.
+	// Args are the decoded arguments, for the guard. They must not be written to.
 	Args map[string]any
-	// Run does the work. It returns when the work is done or ctx ends. What goes wrong is a Result.
+	// Run does the work and returns when it is done or ctx has ended. A failure is a Result, not a
+	// panic.
 	Run func(ctx context.Context) Result
-	// Holds returns nil if what the call runs can be held as it should be, and a *sandbox.Refusal if less than that is
-	// to be had: then a person decides, or nobody, which is a no. It is asked after the guard. nil: nothing is to hold.
+	// Holds returns nil if the sandbox can hold what the call runs, and a *sandbox.Refusal if it
+	// cannot fully: then a person decides, and without a person the call is denied. It is called
+	// after the guard. nil means that nothing needs a sandbox.
 	Holds func(ctx context.Context) error
-	// Keeps reports whether a sandbox keeps what the call runs from the files. It is asked by the guard. nil: none does.
+	// Keeps reports whether a sandbox keeps what the call runs away from the denied files. The
+	// guard calls it. nil means that no sandbox does.
 	Keeps func(ctx context.Context, d *permission.Denied) bool
-	// Doubt returns why a person has to decide about the call even where a rule allows it, in one sentence; "" = no
-	// reason. It is asked after the guard. nil: there is none.
+	// Doubt returns one sentence that says why a person has to decide about the call even where a
+	// rule allows it; "" if there is no reason. It is called after the guard. nil means that there
+	// is none.
 	Doubt func() string
-	// Alone says that the call may not run beside others of its turn.
+	// Alone is true if the call must not run in parallel with others of its turn.
 	Alone bool
 
 	describes bool // it only describes tools, as Specs does; only ToolSearch is that
@@ -48,8 +54,9 @@ type Invocation struct {
 type Result struct {
 	Text    string
 	IsError bool
-	// Images are shown beside the text, as many as a model can be shown; the text says how many were not. A model that
-	// takes no images is told in words that they are there: what matters about them belongs into the text too.
+	// Images are shown beside the text, as many as fit into a request; the text then says how many
+	// were left out. A model without vision only reads that there are images, so the text should
+	// say what matters about them.
 	Images []llm.Image
 }
 

@@ -8,7 +8,7 @@ import (
 	"symbio/security/sandbox"
 )
 
-// guardrails are what the guardrails of a context come to.
+// guardrails are the guardrails of a context, combined.
 type guardrails struct {
 	rules []permission.Guardrail // the outermost first
 	held  *sandbox.Policy        // nil = nothing said
@@ -17,20 +17,21 @@ type guardrails struct {
 
 type guardrailsKey struct{}
 
+// guardrailsOf returns the guardrails of ctx; the zero value if it has none.
 func guardrailsOf(ctx context.Context) guardrails {
 	b, _ := ctx.Value(guardrailsKey{}).(guardrails)
 	return b
 }
 
-// Within is ctx with a guardrail around all tool calls that are made with it, inside of those that ctx has. A
-// sandbox policy, if not nil, holds their commands beside those around it: they get what all allow
-// (sandbox.Meet). Package guardrail makes them of texts.
-func Within(ctx context.Context, g permission.Guardrail, held *sandbox.Policy) context.Context {
+// Within returns ctx with a guardrail around all tool calls that are made with it, inside of those
+// that ctx already has. If policy is not nil, commands get only what it and all policies around it
+// allow (sandbox.Meet). Package guardrail makes guardrails from texts.
+func Within(ctx context.Context, g permission.Guardrail, policy *sandbox.Policy) context.Context {
 	b := guardrailsOf(ctx)
 	g.Group = b.group
 	b.rules = append(slices.Clip(b.rules), g)
-	if held != nil {
-		both := *held
+	if policy != nil {
+		both := *policy
 		if b.held != nil {
 			both = sandbox.Meet(*b.held, both)
 		}
@@ -39,7 +40,8 @@ func Within(ctx context.Context, g permission.Guardrail, held *sandbox.Policy) c
 	return context.WithValue(ctx, guardrailsKey{}, b)
 }
 
-// HandOver is ctx as it goes to another agent: what that one puts inside lifts nothing of what is around it.
+// HandOver returns ctx for work that is handed to another agent. The guardrails that the other
+// agent adds form a new group, so that they cannot override those around them.
 func HandOver(ctx context.Context) context.Context {
 	b := guardrailsOf(ctx)
 	if len(b.rules) == 0 {
@@ -49,8 +51,8 @@ func HandOver(ctx context.Context) context.Context {
 	return context.WithValue(ctx, guardrailsKey{}, b)
 }
 
-// Constrain is what a command may do under a policy inside the guardrails of ctx, and what the call's agent is held to, without
-// the files that rules deny to the call.
+// Constrain returns the part of the policy p that a command gets inside the guardrails of ctx and
+// the limits of the call's agent, without the files that rules deny to the call.
 func Constrain(ctx context.Context, p sandbox.Policy) sandbox.Policy {
 	p, _ = constrain(ctx, p)
 	if j := currentOf(ctx).job; j.verdict.Plan != nil {
@@ -63,19 +65,21 @@ func Constrain(ctx context.Context, p sandbox.Policy) sandbox.Policy {
 	return p
 }
 
-// WithoutDenied is the policy without the files that rules deny now.
+// WithoutDenied returns p without access to the files that rules deny now.
 func WithoutDenied(p sandbox.Policy, d *permission.Denied) sandbox.Policy {
 	p.Files.Denied = sandbox.Denied(d.Files())
 	return p
 }
 
-// IsConstrained says that commands are to be held to less than what holds all of them here. Who has switched the sandbox off
-// for all has not switched it off for these.
+// IsConstrained reports whether commands are constrained to less than the node's sandbox allows. A
+// node that has switched the sandbox off for all commands has not switched it off for these.
 func IsConstrained(ctx context.Context) bool {
 	_, narrower := constrain(ctx, sandbox.Policy{})
 	return narrower
 }
 
+// constrain applies the limits of the call's agent and of the guardrails of ctx to p. narrower
+// reports whether there are any.
 func constrain(ctx context.Context, p sandbox.Policy) (_ sandbox.Policy, narrower bool) {
 	if hold := currentOf(ctx).set.cfg.Constrain; hold != nil {
 		p, narrower = hold(p)
@@ -86,7 +90,8 @@ func constrain(ctx context.Context, p sandbox.Policy) (_ sandbox.Policy, narrowe
 	return p, narrower
 }
 
-// within are the guardrails around a call: those of the agent, and inside of them those of the context.
+// within returns the guardrails around a call: those of the agent, and inside of them those of the
+// context.
 func (s *Set) within(ctx context.Context) []permission.Guardrail {
 	inner := guardrailsOf(ctx).rules
 	if s.cfg.Within == nil {
@@ -98,8 +103,8 @@ func (s *Set) within(ctx context.Context) []permission.Guardrail {
 	return inner
 }
 
-// JudgeWithin is what the guardrails of ctx alone say of a call: for work that no agent does, and no Set guards.
-// Without guardrails it is allowed.
+// JudgeWithin judges a call by the guardrails of ctx alone, for work that runs outside of any Set.
+// Without guardrails the call is allowed.
 func JudgeWithin(ctx context.Context, c permission.Call) permission.Verdict {
 	c.Within = guardrailsOf(ctx).rules
 	return permission.Chain{{Policy: permission.Policy{Default: permission.Allow}}}.Judge(c)

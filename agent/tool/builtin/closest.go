@@ -9,17 +9,20 @@ import (
 )
 
 const (
-	// maxCompared bounds the work of looking for what is meant: lines against lines.
+	// maxCompared limits the search for a similar text: the product of the two numbers of lines.
 	maxCompared = 2_000_000
-	// minSimilarity is how alike lines have to be, of 1, to be worth showing.
+	// minSimilarity is the average similarity of lines, from 0 to 1, below which nothing is
+	// suggested.
 	minSimilarity = 0.5
-	// maxClosest is how many lines of it are shown.
+	// maxClosest limits the lines of the similar text that are shown.
 	maxClosest = 40
 )
 
+// numbered matches the line numbers that Read puts in front of lines, which models sometimes copy.
 var numbered = regexp.MustCompile(`(?m)^ *[0-9]+\t`)
 
-// closest says what in a text is most like what was not found in it, and where they differ first.
+// closest returns advice for an old_string that does not occur: the part of text that is most
+// similar, and the first line that differs.
 func closest(text, old string) string {
 	const again = "Read the file again and copy the text exactly"
 	text, old = strings.ReplaceAll(text, "\r\n", "\n"), strings.ReplaceAll(old, "\r\n", "\n")
@@ -53,11 +56,13 @@ func closest(text, old string) string {
 	return b.String()
 }
 
+// cutLine returns a line for display, cut to maxShown bytes.
 func cutLine(line string) string {
 	return visible.Truncate(strings.ToValidUTF8(line, "\uFFFD"), maxShown)
 }
 
-// mostSimilar is where the lines stand that are most like the wanted ones; -1 is nowhere.
+// mostSimilar returns the index in have of the lines that are most similar to want; -1 if none are
+// similar enough or if the search would take too long.
 func mostSimilar(have, want []string) int {
 	if len(have)*len(want) > maxCompared {
 		return -1
@@ -75,7 +80,8 @@ func mostSimilar(have, want []string) int {
 	return at
 }
 
-// similarity of two lines: 1 is the same, 0 is nothing in common where they begin and end.
+// similarity compares two lines by their common beginning and end: 1 means equal, 0 nothing in
+// common.
 func similarity(a, b string) float64 {
 	if a == b {
 		return 1

@@ -8,11 +8,13 @@ import (
 	"strings"
 )
 
-// maxShown is how much of a line is shown: enough for code, little enough for minified code.
+// maxShown limits the bytes of a line that are shown: enough for code, and little of a minified
+// file.
 const maxShown = 500
 
-// content makes the rows that show the matching lines. The files were searched before, so only those
-// with matches are read again, in order, until there are enough rows.
+// content returns the rows with the matching lines. Files were searched before, so only those with
+// matches are read again, in order, until there are enough rows. more counts the matches that are
+// not shown.
 func (s *search) content(ctx context.Context, a grepArgs, show func(string) string) (rows []string, more int, err error) {
 	limit := a.HeadLimit
 	if limit == 0 {
@@ -53,6 +55,8 @@ func (s *search) content(ctx context.Context, a grepArgs, show func(string) stri
 	return rows[:min(len(rows), limit)], int(max(s.sum.matches-shown, 0)), nil
 }
 
+// textOf reads a file again. It checks the rules again, because a link may have been created
+// meanwhile.
 func (s *search) textOf(ctx context.Context, name string, b *buffer) ([]byte, error) {
 	root, err := s.w.root.OpenRoot(filepath.Dir(name))
 	if err != nil {
@@ -70,17 +74,17 @@ func (s *search) textOf(ctx context.Context, name string, b *buffer) ([]byte, er
 	return b.whole(ctx, f)
 }
 
-// view shows the matches of one file.
+// view formats the matches of one file.
 type view struct {
 	name    string
 	a       grepArgs
 	numbers bool
 }
 
-// groups says that lines around the matches are shown too.
+// groups reports whether lines around the matches are shown, too.
 func (v view) groups() bool { return max(v.a.After, v.a.Before, v.a.Context) > 0 }
 
-// rows shows at most so many lines. matches is how many matches are among them.
+// rows returns at most `most` rows. matches counts the matches among them.
 func (v view) rows(text []byte, m *matcher, most int) (rows []string, matches int64) {
 	lines := bytes.Split(bytes.TrimSuffix(text, newline), newline)
 	before, after := max(v.a.Before, v.a.Context), max(v.a.After, v.a.Context)
@@ -111,7 +115,8 @@ func (v view) rows(text []byte, m *matcher, most int) (rows []string, matches in
 	return rows, matches
 }
 
-// marked says how many matches begin in each line; -1 marks a line into which one reaches.
+// marked returns for each line how many matches begin in it; -1 for a line into which a match only
+// extends.
 func (v view) marked(text []byte, lines [][]byte, m *matcher) []int64 {
 	marked := make([]int64, len(lines))
 	if !m.multiline {
@@ -139,6 +144,7 @@ func (v view) marked(text []byte, lines [][]byte, m *matcher) []int64 {
 	return marked
 }
 
+// row formats one line like grep: a colon marks a matching line, a dash one around it.
 func (v view) row(i int, line []byte, match bool, m *matcher) string {
 	mark := "-"
 	if match {
@@ -155,7 +161,7 @@ func (v view) row(i int, line []byte, match bool, m *matcher) string {
 	return fmt.Sprintf("%s%s%d%s%s", v.name, mark, i+1, mark, text)
 }
 
-// around is the part of a long line that holds its first match.
+// around returns the part of a long line that has its first match.
 func around(line []byte, m *matcher) []byte {
 	from := 0
 	if at := m.re.FindIndex(line); at != nil && at[1] > maxShown {

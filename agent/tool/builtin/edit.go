@@ -32,7 +32,7 @@ type multiEditArgs struct {
 	Edits    []edit `json:"edits" jsonschema:"The edits, done one after the other."`
 }
 
-// maxEdits is more than a person would read in one approval.
+// maxEdits limits the edits of one call. It is more than a person would read before approving them.
 const maxEdits = 200
 
 func (w *Workspace) editTool() tool.Tool {
@@ -53,6 +53,7 @@ func (w *Workspace) multiEditTool() tool.Tool {
 	})
 }
 
+// edited makes the edits and returns the result for the model.
 func (w *Workspace) edited(ctx context.Context, path string, edits ...edit) tool.Result {
 	text, err := w.edit(ctx, path, edits)
 	if err != nil {
@@ -61,7 +62,7 @@ func (w *Workspace) edited(ctx context.Context, path string, edits ...edit) tool
 	return tool.Result{Text: text}
 }
 
-// edit does all edits or none. Other edits and writes of this workspace wait meanwhile.
+// edit makes all edits or none. Other edits and writes of this workspace wait meanwhile.
 func (w *Workspace) edit(ctx context.Context, path string, edits []edit) (string, error) {
 	w.changing.Lock()
 	defer w.changing.Unlock()
@@ -95,7 +96,8 @@ func (w *Workspace) edit(ctx context.Context, path string, edits []edit) (string
 	return fmt.Sprintf("Edited %s. It reads now:\n%s", w.shower(ctx)(did.name), snippet(text, spans)), nil
 }
 
-// applyAll does the edits one after the other. spans are those of the last edit.
+// applyAll applies the edits one after the other, so that each sees the text of the one before.
+// spans are those of the last edit.
 func applyAll(text string, f form, edits []edit) (string, []span, error) {
 	var spans []span
 	for i, e := range edits {
@@ -113,7 +115,9 @@ func applyAll(text string, f form, edits []edit) (string, []span, error) {
 	return text, spans, nil
 }
 
-// asRead is the content of an existing file, if it is still what the agent has read.
+// asRead returns the content of an existing file. It returns an error if the agent has not read the
+// file or if it has changed since, so that an edit never destroys changes that the model has not
+// seen.
 func (w *Workspace) asRead(ctx context.Context, path string, did *operation) ([]byte, error) {
 	known, ok := tool.Notes[readFiles](ctx).of(w.key(did.name))
 	if !ok {
@@ -129,7 +133,8 @@ func (w *Workspace) asRead(ctx context.Context, path string, did *operation) ([]
 	return raw, nil
 }
 
-// content is all of an existing file, which is noted as what is replaced.
+// content returns the content of an existing file and stores its state in did. Files above
+// maxEdited are refused.
 func (w *Workspace) content(ctx context.Context, path string, did *operation) ([]byte, error) {
 	f, info, err := openRegular(w.root, did.name)
 	if err != nil {
@@ -150,7 +155,7 @@ func (w *Workspace) content(ctx context.Context, path string, did *operation) ([
 	return raw, nil
 }
 
-// key names a file of the workspace among all files.
+// key returns the absolute path of a file, by which readFiles knows it.
 func (w *Workspace) key(name string) string { return filepath.Join(w.real, name) }
 
 const (
@@ -159,7 +164,8 @@ const (
 	maxSnippet  = 60
 )
 
-// snippet shows the first change with the lines around it.
+// snippet returns the first change with the lines around it, so that the model sees what it did
+// without reading the file again.
 func snippet(text string, spans []span) string {
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
 	from := max(lineAt(text, spans[0].from)-shownAround, 1)
@@ -174,10 +180,10 @@ func snippet(text string, spans []span) string {
 	return b.String()
 }
 
-// errChanged says that somebody else has written a file at the same moment.
+// errChanged is returned when another program has written the file at the same moment.
 var errChanged = errors.New("it was changed by somebody else at the same moment; nothing was written. Read it again")
 
-// same says whether a file is the one that was looked at before.
+// same reports whether a file is unchanged, by size, modification time and mode.
 func same(before, now fs.FileInfo) bool {
 	return before.Size() == now.Size() && before.ModTime().Equal(now.ModTime()) && before.Mode() == now.Mode()
 }

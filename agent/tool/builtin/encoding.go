@@ -16,14 +16,15 @@ import (
 	"symbio/agent/llm"
 )
 
-// form is how a file's bytes stand for text.
+// form is the encoding of a text file.
 type form int
 
 const (
 	formUTF8 form = iota
 	formUTF16LE
 	formUTF16BE
-	// formOther is what is not UTF-8 and says nothing, as Latin-1. Its bytes are left as they are.
+	// formOther is text that is not UTF-8 and has no byte order mark, such as Latin-1. Its bytes
+	// are kept as they are.
 	formOther
 )
 
@@ -45,7 +46,8 @@ var (
 	markBE   = []byte{0xfe, 0xff}
 )
 
-// marked is the form that a file's byte order mark tells.
+// marked returns the form that a byte order mark at the beginning of a file names; formUTF8 if
+// there is none.
 func marked(head []byte) form {
 	switch {
 	case bytes.HasPrefix(head, []byte{0xff, 0xfe, 0, 0}):
@@ -58,10 +60,10 @@ func marked(head []byte) form {
 	return formUTF8
 }
 
-// sniffBytes is how much of a file is looked at for whether it is text, as git does.
+// sniffBytes is how much of a file decides whether it is text, as in git.
 const sniffBytes = 8 << 10
 
-// binaryError says that a file is not text, and what it is.
+// binaryError is returned for a file that is not text.
 type binaryError struct {
 	kind  string
 	image bool // one of a kind that models can be shown
@@ -69,7 +71,7 @@ type binaryError struct {
 
 func (e *binaryError) Error() string { return "a binary file (" + e.kind + ")" }
 
-// checkText looks at a file's beginning.
+// checkText returns a binaryError if the beginning of a file has a NUL and no UTF-16 mark.
 func checkText(head []byte) error {
 	head = head[:min(len(head), sniffBytes)]
 	if marked(head) == formUTF8 && bytes.IndexByte(head, 0) >= 0 {
@@ -78,7 +80,8 @@ func checkText(head []byte) error {
 	return nil
 }
 
-// isUTF8 says whether a line is, of which the end may have been cut off within a character.
+// isUTF8 reports whether a line is valid UTF-8. cut means that the end of the line is missing,
+// perhaps in the middle of a character.
 func isUTF8(line []byte, cut bool) bool {
 	if utf8.Valid(line) || !cut {
 		return utf8.Valid(line)
@@ -91,7 +94,8 @@ func isUTF8(line []byte, cut bool) bool {
 	return false
 }
 
-// decode reads a file as UTF-8, without its byte order mark. head is how the file begins.
+// decode returns a reader of the file as UTF-8, without its byte order mark. head is the beginning
+// of the file.
 func decode(from io.Reader, head []byte) io.Reader {
 	switch marked(head) {
 	case formUTF16LE, formUTF16BE:
@@ -105,7 +109,8 @@ func decode(from io.Reader, head []byte) io.Reader {
 
 var errUTF16 = errors.New("it begins as UTF-16 and goes on as something else")
 
-// toText is a whole file as text that edits work on. What it does to the bytes, toBytes takes back.
+// toText decodes a whole file into the text that edits work on. toBytes restores the same bytes
+// from it; a file for which that is not true is an error.
 func toText(raw []byte) (string, form, error) {
 	if err := checkText(raw); err != nil {
 		return "", 0, err
@@ -129,6 +134,7 @@ func toText(raw []byte) (string, form, error) {
 	return text, f, nil
 }
 
+// order returns the byte order of a UTF-16 form.
 func (f form) order() interface {
 	binary.ByteOrder
 	binary.AppendByteOrder
@@ -139,6 +145,7 @@ func (f form) order() interface {
 	return binary.LittleEndian
 }
 
+// toBytes encodes text as a file of form f, with its byte order mark.
 func toBytes(text string, f form) []byte {
 	if f == formUTF8 || f == formOther {
 		return []byte(text)
@@ -155,7 +162,7 @@ func toBytes(text string, f form) []byte {
 	return raw
 }
 
-// fits says whether text may be put into a file of that form.
+// fits returns an error if text cannot be written into a file of form f.
 func (f form) fits(text string) error {
 	if f == formOther && strings.IndexFunc(text, func(c rune) bool { return c >= utf8.RuneSelf }) >= 0 {
 		return fmt.Errorf("the file is %v, so only ASCII can be put into it; to convert it, write it anew", f)

@@ -19,7 +19,8 @@ var globText string
 
 const (
 	globLimit = 1000
-	// maxGlobMatches bounds the memory of a search that matches a whole disk; what comes later is counted.
+	// maxGlobMatches limits the matches that are kept, for a search that matches a whole disk.
+	// Later matches are only counted.
 	maxGlobMatches = 200_000
 )
 
@@ -40,6 +41,8 @@ func (w *Workspace) globTool() tool.Tool {
 	})
 }
 
+// glob returns the names below a directory that match the pattern, sorted, with their total number
+// as the last line.
 func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 	if a.Limit < 0 {
 		return "", errors.New("limit cannot be negative")
@@ -102,6 +105,7 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 	return answer(found, a.Limit, more, "narrow the pattern or raise limit", k.notes(), fmt.Sprintf("total\t%d files\t%d directories", files, dirs)), nil
 }
 
+// orDot returns path, or "." if it is empty.
 func orDot(path string) string {
 	if path == "" {
 		return "."
@@ -109,7 +113,7 @@ func orDot(path string) string {
 	return path
 }
 
-// directory finds the directory to search.
+// directory returns the name in the workspace of the directory to search.
 func (w *Workspace) directory(ctx context.Context, path string) (string, error) {
 	name, err := w.within(ctx, orDot(path))
 	if err != nil {
@@ -125,7 +129,7 @@ func (w *Workspace) directory(ctx context.Context, path string) (string, error) 
 	return name, nil
 }
 
-// CheckPattern says why Glob does not take a pattern; nil when it does.
+// CheckPattern returns why Glob does not accept a pattern; nil if it does.
 func CheckPattern(pattern string) error {
 	switch {
 	case pattern == "":
@@ -140,8 +144,9 @@ func CheckPattern(pattern string) error {
 	return nil
 }
 
-// prune says which directories can hold a match, from what the pattern begins with and how deep it
-// reaches.
+// prune returns a function that reports whether a directory can contain a match, judged by the
+// literal beginning of the pattern and its depth. It saves walking through the rest of a large
+// tree.
 func prune(pattern string) func(rel string) bool {
 	parts := strings.Split(pattern, "/")
 	literal := 0

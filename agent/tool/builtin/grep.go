@@ -54,6 +54,7 @@ func (w *Workspace) grepTool() tool.Tool {
 	})
 }
 
+// grep runs a search and formats its result by the output mode.
 func (w *Workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	if a.HeadLimit < 0 || a.After < 0 || a.Before < 0 || a.Context < 0 {
 		return "", errors.New("head_limit, -A, -B and -C cannot be negative")
@@ -98,7 +99,7 @@ func (w *Workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	return answer(rows, limit, more, "narrow the search or raise head_limit", s.notes(), s.sum.row("total")), nil
 }
 
-// rows are what is shown of a search, and how many more there are.
+// rows returns the rows of the output mode. more counts matches that are not among them.
 func (s *search) rows(ctx context.Context, a grepArgs) (rows []string, more int, err error) {
 	show := s.w.shower(ctx)
 	if a.OutputMode == "content" {
@@ -133,7 +134,7 @@ func (s *search) rows(ctx context.Context, a grepArgs) (rows []string, more int,
 	return rows, 0, nil
 }
 
-// tally is a row of a count.
+// tally counts files and matches: a row of output_mode count.
 type tally struct {
 	searched, matched, matches int64
 }
@@ -146,11 +147,11 @@ func (t tally) plus(o tally) tally {
 	return tally{t.searched + o.searched, t.matched + o.matched, t.matches + o.matches}
 }
 
-// noKind is the kind of a file whose name has no end to tell it by.
+// noKind is the kind of a file whose name has no extension.
 const noKind = "(none)"
 
-// kindOf is the lower-case end of a file's name, from the last dot on. A dot at the beginning or at
-// the end is not one: .gitignore has no kind, .eslintrc.json is .json.
+// kindOf returns the extension of a file's name in lower case. A dot at the beginning or at the end
+// does not start an extension: .gitignore has none, that of .eslintrc.json is .json.
 func kindOf(name string) string {
 	name = path.Base(filepath.ToSlash(name))
 	dot := strings.LastIndexByte(name, '.')
@@ -160,8 +161,8 @@ func kindOf(name string) string {
 	return strings.ToLower(name[dot:])
 }
 
-// chooser reads the glob argument: which files to search, by their name from the top where it has a
-// slash, as in ./*.go, else by their own name.
+// chooser parses the argument glob and returns a function that reports whether to search a file. A
+// pattern with a slash matches the path from the top, one without matches the file's name.
 func chooser(glob string) (func(rel string) bool, error) {
 	if glob == "" {
 		return func(string) bool { return true }, nil

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// pathOf is where a file that is open lies, by the system's word; "" when it does not say, or the file is gone.
+// pathOf returns the path at which the kernel has an open file; "" if it does not tell or if the
+// file was deleted.
 func pathOf(f *os.File) string {
 	conn, err := f.SyscallConn()
 	if err != nil {

@@ -11,10 +11,11 @@ import (
 	"symbio/agent/tool/gitignore"
 )
 
-// maxIgnoreFile is how much is read of a .gitignore file.
+// maxIgnoreFile limits what is read of a .gitignore file, in bytes.
 const maxIgnoreFile = 1 << 20
 
-// above are the rules of the directories above the walk's top. One that is named itself is walked, ignored or not.
+// above returns the rules of the directories above the top of the walk. They do not apply to the
+// top itself: a directory that the model names is always walked.
 func (k *walker) above() gitignore.Stack {
 	if k.all || k.top == "." {
 		return nil
@@ -34,8 +35,9 @@ func (k *walker) above() gitignore.Stack {
 	return rules
 }
 
-// rules adds those of a directory to the ones of the directories above it; where a repository begins, those do not
-// hold. A link named .gitignore is not followed, as git does not. Without a repository the files count all the same.
+// rules adds the rules of a directory to those of the directories above it. The rules from above
+// end where a repository begins. A link named .gitignore is not followed, as in git. Unlike in git,
+// the files also count outside of a repository.
 func (k *walker) rules(rules gitignore.Stack, dir string, entries []fs.DirEntry) gitignore.Stack {
 	if k.all {
 		return nil
@@ -54,7 +56,7 @@ func (k *walker) rules(rules gitignore.Stack, dir string, entries []fs.DirEntry)
 	return rules
 }
 
-// add reads a file of rules. One that cannot be read has none.
+// add reads a file of rules. One that cannot be read counts as empty.
 func (k *walker) add(rules gitignore.Stack, dir, name string) gitignore.Stack {
 	f, _, err := openRegular(k.w.root, path.Join(dir, name))
 	if err != nil {

@@ -10,10 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// matcher finds a pattern in lines, or in a whole text. It may be used from many goroutines.
+// matcher searches for a pattern in lines or in a whole text. It may be used from many goroutines.
 //
-// Looking for a fixed text is a hundred times as fast as running an expression, so an expression is
-// run only on lines that hold one of the texts without which it cannot match, where there are such.
+// A search for a fixed text is about a hundred times as fast as a regular expression. So the
+// expression is run only on lines that contain one of the texts (needles) without which it cannot
+// match, if there are such texts.
 type matcher struct {
 	re        *regexp.Regexp
 	multiline bool
@@ -22,6 +23,7 @@ type matcher struct {
 	folded    bool     // needles are lower case, and stand for any case
 }
 
+// newMatcher compiles a pattern. The error tells the model what is wrong with it.
 func newMatcher(pattern string, ignoreCase, multiline bool) (*matcher, error) {
 	flags := ""
 	if ignoreCase {
@@ -64,9 +66,10 @@ func newMatcher(pattern string, ignoreCase, multiline bool) (*matcher, error) {
 	return m, nil
 }
 
+// errNeedsNewline is returned for a pattern that can match nothing in a single line.
 var errNeedsNewline = errors.New("the pattern asks for a line break, and lines are searched one by one: set multiline to true")
 
-// onlyText is the fixed text that the pattern is, or nil.
+// onlyText returns the fixed text if the pattern is nothing else, or nil.
 func (m *matcher) onlyText() []byte {
 	if m.exact && len(m.needles) == 1 && len(m.needles[0]) > 0 {
 		return m.needles[0]
@@ -79,7 +82,7 @@ func (m *matcher) matchLine(line []byte) bool {
 	return m.countLines(line) > 0 || len(line) == 0 && m.re.Match(line)
 }
 
-// countLines counts the lines of text that match. The last line may lack its end.
+// countLines counts the lines of text that match. The last line may lack its line break.
 func (m *matcher) countLines(text []byte) (n int64) {
 	if m.needles == nil || m.folded && beyondASCII(text) {
 		for len(text) > 0 {
@@ -137,7 +140,8 @@ func (m *matcher) countText(text []byte) int64 {
 
 var newline = []byte("\n")
 
-// lower is text with the letters A to Z in lower case.
+// lower returns text with A to Z in lower case. Other letters stay, unlike with bytes.ToLower, so
+// that offsets stay the same.
 func lower(text []byte) []byte {
 	out := make([]byte, len(text))
 	for i, c := range text {
@@ -149,17 +153,19 @@ func lower(text []byte) []byte {
 	return out
 }
 
-// beyondASCII reports whether text holds one of the two letters that are the same as an ASCII letter
-// when case does not count: ſ as s, and the Kelvin sign as k.
+// beyondASCII reports whether text has one of the two letters that equal an ASCII letter when case
+// is ignored: ſ (s) and the Kelvin sign (k). lower does not fold them, so the expression has to be
+// run.
 func beyondASCII(text []byte) bool {
 	return bytes.Contains(text, []byte("\u017f")) || bytes.Contains(text, []byte("\u212a"))
 }
 
-// maxNeedles is where looking for each text on its own stops paying.
+// maxNeedles is the number of texts up to which searching for each of them is faster than the
+// expression.
 const maxNeedles = 16
 
-// needed finds texts of which every match holds at least one. exact is whether each of them is a
-// match. nil means that none are known.
+// needed returns texts of which every match contains at least one. exact reports whether each of
+// them is a match itself. nil means that none are known.
 func needed(re *syntax.Regexp, folded bool) (texts []string, exact bool) {
 	if all, ok := finite(re, folded); ok {
 		return all, true
@@ -192,6 +198,8 @@ func needed(re *syntax.Regexp, folded bool) (texts []string, exact bool) {
 	return texts, false
 }
 
+// shortest returns the length of the shortest text; 0 if there are none. Longer needles exclude
+// more lines.
 func shortest(texts []string) int {
 	if len(texts) == 0 {
 		return 0
@@ -203,7 +211,8 @@ func shortest(texts []string) int {
 	return least
 }
 
-// finite lists all that re matches, when that is few and does not depend on what stands around it.
+// finite returns all texts that re matches, if they are few and do not depend on what stands around
+// them.
 func finite(re *syntax.Regexp, folded bool) ([]string, bool) {
 	switch re.Op {
 	case syntax.OpEmptyMatch:
@@ -248,6 +257,7 @@ func finite(re *syntax.Regexp, folded bool) ([]string, bool) {
 	return nil, false
 }
 
+// finiteClass returns the characters of a class as texts, if they are few.
 func finiteClass(ranges []rune, folded bool) ([]string, bool) {
 	var all []string
 	for i := 0; i < len(ranges); i += 2 {
@@ -265,9 +275,8 @@ func finiteClass(ranges []rune, folded bool) ([]string, bool) {
 	return all, len(all) > 0
 }
 
-// fixed is the text of literal characters as it stands in a file. U+FFFD also matches bytes that are
-// no UTF-8, so it is not fixed; and what folds to more than ASCII's two cases is left to the
-// expression.
+// fixed returns the text of literal characters as it occurs in a file. It returns false for U+FFFD,
+// which also matches invalid UTF-8, and for letters that fold to more than the two cases of ASCII.
 func fixed(literal []rune, folded bool) (string, bool) {
 	for _, c := range literal {
 		if c == utf8.RuneError || folded && c >= utf8.RuneSelf && c != 0x17f && c != 0x212a {
@@ -281,7 +290,7 @@ func fixed(literal []rune, folded bool) (string, bool) {
 	return strings.ToLower(text), true
 }
 
-// folds reports whether case does not count somewhere in the expression.
+// folds reports whether a part of the expression ignores case.
 func folds(re *syntax.Regexp) bool {
 	if re.Flags&syntax.FoldCase != 0 {
 		return true
@@ -294,7 +303,7 @@ func folds(re *syntax.Regexp) bool {
 	return false
 }
 
-// needsNewline reports whether the expression names a line break that a match cannot do without.
+// needsNewline reports whether every match of the expression contains a line break.
 func needsNewline(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral:

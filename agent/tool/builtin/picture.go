@@ -12,10 +12,12 @@ import (
 	"symbio/agent/tool"
 )
 
-// smaller tells what to do about a picture that is too large to be shown. Models see no more than that many pixels.
+// smaller is advice for a picture that is too large. Models do not see more than 1568 pixels on a
+// side.
 const smaller = "make a smaller copy, for example with `convert IN -resize 1568x1568 OUT` where ImageMagick is, and Read that"
 
-// look shows an open file that is no text, if it is a picture that can be.
+// look returns an open file that is not text as a picture, or an error that says why it cannot be
+// shown.
 func (w *Workspace) look(ctx context.Context, name, path string, f *os.File, is *binaryError) (tool.Result, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -20,7 +20,7 @@ var readText string
 
 const (
 	defaultLines = 2000
-	// maxLine is about what fits a screen ten times over; longer lines are data, not text.
+	// maxLine limits the bytes of a line that Read shows. Longer lines are data rather than text.
 	maxLine = 2000
 )
 
@@ -40,8 +40,8 @@ func (w *Workspace) readTool() tool.Tool {
 	})
 }
 
-// readSomewhere reads in the workspace, or in a directory that the agent may read beside it (tool.ReadDirs):
-// through that directory alone, so that no link leads out of it.
+// readSomewhere reads a file of the workspace or of a directory that the agent may also read
+// (tool.ReadDirs). It opens the file through that directory, so that no link leads out of it.
 func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result, error) {
 	at := w.of(ctx, a.FilePath)
 	if _, err := at.within(ctx, a.FilePath); err == nil || !filepath.IsAbs(a.FilePath) {
@@ -61,6 +61,7 @@ func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result,
 	return at.read(ctx, a)
 }
 
+// read returns a part of a file, or a picture, and records the content as read by the agent.
 func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	if a.Offset < 0 || a.Limit < 0 {
 		return tool.Result{}, errors.New("offset and limit cannot be negative; lines are counted from 1")
@@ -100,7 +101,7 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	return tool.Result{Text: text}, err
 }
 
-// page is a part of a file's lines.
+// page is the part of a file that one call shows.
 type page struct {
 	first, limit int
 	text         strings.Builder
@@ -109,7 +110,7 @@ type page struct {
 	form         form
 }
 
-// fill reads to the end of the file, for the number of its lines.
+// fill reads the whole file, because the page also says how many lines there are.
 func (p *page) fill(ctx context.Context, from io.Reader) error {
 	raw := bufio.NewReaderSize(from, 64<<10)
 	head, _ := raw.Peek(sniffBytes) // what goes wrong comes again with the text
@@ -146,7 +147,8 @@ func (p *page) fill(ctx context.Context, from io.Reader) error {
 	}
 }
 
-// readLine reads a line without its end. rest is how many bytes were too many to keep.
+// readLine returns a line without its end, cut to maxLine bytes. rest is the number of bytes that
+// were cut off.
 func readLine(r *bufio.Reader) (line []byte, rest int, err error) {
 	read := 0
 	for {
@@ -171,7 +173,7 @@ func readLine(r *bufio.Reader) (line []byte, rest int, err error) {
 	}
 }
 
-// show ends the page with what there is besides.
+// show returns the text of the page with a note on the lines that are not shown.
 func (p *page) show(path string) (string, error) {
 	switch {
 	case p.lines == 0:

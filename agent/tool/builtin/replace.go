@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// maxEdited bounds a file that is edited, and what comes of it: it is held in memory several times over.
+// maxEdited limits a file that is edited, before and after, in bytes. The text is kept in memory
+// several times over.
 const maxEdited = 16 << 20
 
 // edit is one replacement in a text.
@@ -20,7 +21,8 @@ type edit struct {
 // span is a part of a text, in bytes.
 type span struct{ from, to int }
 
-// apply replaces what the edit names and nothing else. spans are the parts of the new text that were put in.
+// apply replaces the text that the edit names and nothing else. spans are the new parts of the
+// changed text. The error tells the model what to correct.
 func (e edit) apply(text string) (changed string, spans []span, err error) {
 	switch {
 	case e.OldString == "":
@@ -52,8 +54,8 @@ func (e edit) apply(text string) (changed string, spans []span, err error) {
 	return b.String(), spans, nil
 }
 
-// find finds the occurrences, which do not overlap. A line break in the edit stands for each kind of line break,
-// because Read shows them alike.
+// find returns the occurrences of OldString, which do not overlap. A line break in OldString
+// matches LF and CR LF, because Read shows both alike.
 func (e edit) find(text string) []span {
 	old := e.OldString
 	var returns []int // where in view a line break lacks the CR that it has in text
@@ -74,6 +76,8 @@ func (e edit) find(text string) []span {
 	}
 }
 
+// withoutReturns returns text with LF in place of CR LF, and the offsets in the result at which a
+// CR was removed.
 func withoutReturns(text string) (view string, at []int) {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -90,18 +94,20 @@ func withoutReturns(text string) (view string, at []int) {
 	}
 }
 
-// ending is how lines end in a file.
+// ending describes the line ends of a file.
 type ending struct {
 	mixed bool // some with CR LF
 	crlf  bool // most of them
 }
 
+// endingOf determines the line ends of text.
 func endingOf(text string) ending {
 	crlf := strings.Count(text, "\r\n")
 	return ending{mixed: crlf > 0, crlf: crlf > strings.Count(text, "\n")-crlf}
 }
 
-// put is new text with the line breaks of what it replaces, or of the file.
+// put returns text with the line ends of old, which it replaces, or with those of the file if old
+// has no line break.
 func (n ending) put(text, old string) string {
 	if !n.mixed {
 		return text
@@ -117,10 +123,10 @@ func (n ending) put(text, old string) string {
 	return text
 }
 
-// lineAt is the number of the line that holds a place, from 1.
+// lineAt returns the number of the line at byte offset at, counted from 1.
 func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
 
-// linesOf names the lines of the first places.
+// linesOf lists the line numbers of the first occurrences, for an error message.
 func linesOf(text string, found []span) string {
 	const most = 10
 	var numbers []string

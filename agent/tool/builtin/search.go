@@ -16,23 +16,25 @@ import (
 )
 
 const (
-	// chunk is how much of a file is read at once, and how many lines of it are matched together.
+	// chunk is how much of a file is read at once, in bytes; its lines are matched together.
 	chunk = 128 << 10
-	// maxWhole bounds what is held of one file: a line, or in multiline the file.
+	// maxWhole limits what is kept in memory of one file: a line, or with multiline the file.
 	maxWhole = 256 << 20
-	// maxBatch is how many files a worker takes at once, so that a large directory is shared.
+	// maxBatch limits the files that a worker takes at once, so that a large directory is shared
+	// among workers.
 	maxBatch = 128
 )
 
 var errTooLong = fmt.Errorf("it, or a line of it, is longer than %d MiB", maxWhole>>20)
 
-// hit is a file with matches.
+// hit is a file with matches, and their number.
 type hit struct {
 	name    string // in the workspace
 	matches int64
 }
 
-// search is one search, and what it found.
+// search is one run of Grep. Several goroutines search batches of files and add their results under
+// mu.
 type search struct {
 	w    *Workspace
 	m    *matcher
@@ -50,10 +52,12 @@ type search struct {
 	unreadable []string         // guarded by mu
 }
 
-// workers is more than there are processors, for disks that let one wait.
+// workers returns the number of goroutines of a search. It is larger than the number of processors,
+// because they also wait for the disk.
 func workers() int { return min(max(4, 2*runtime.GOMAXPROCS(0)), 16) }
 
-// tree searches the files below the top.
+// tree searches the files below the top. The walk runs in this goroutine and blocks while all
+// workers are busy.
 func (s *search) tree(ctx context.Context) error {
 	s.walker = walker{w: s.w, top: s.top, all: s.all}
 	group, ctx := errgroup.WithContext(ctx)
@@ -80,12 +84,12 @@ func (s *search) tree(ctx context.Context) error {
 	return walked
 }
 
-// one searches the top, a file.
+// one searches a single file.
 func (s *search) one(ctx context.Context) error {
 	return s.batch(ctx, filepath.Dir(s.top), []string{filepath.Base(s.top)})
 }
 
-// batch searches files of one directory.
+// batch searches some files of one directory. A file that cannot be read is noted and is no error.
 func (s *search) batch(ctx context.Context, dir string, files []string) error {
 	var hits []hit
 	var sum tally
@@ -138,8 +142,8 @@ func (s *search) batch(ctx context.Context, dir string, files []string) error {
 	return nil
 }
 
-// file counts in one file of the directory that root is. Where there is something to show, the file has to be one that the
-// rules let be searched, wherever a link has led meanwhile.
+// file counts the matches of a file in the directory root. If there are any, it checks that the
+// rules allow the file to which the name led, because a link may have been created since the walk.
 func (s *search) file(ctx context.Context, root *os.Root, name string, b *buffer) (int64, error) {
 	f, _, err := openRegular(root, filepath.Base(name))
 	if err != nil {
@@ -153,6 +157,7 @@ func (s *search) file(ctx context.Context, root *os.Root, name string, b *buffer
 	return n, err
 }
 
+// count counts the matches in f: lines, or with multiline matches in the whole text.
 func (s *search) count(ctx context.Context, f io.Reader, b *buffer) (int64, error) {
 	if !s.m.multiline {
 		return b.countLines(ctx, f, s.m)
@@ -167,6 +172,7 @@ func (s *search) count(ctx context.Context, f io.Reader, b *buffer) (int64, erro
 	return s.m.countText(text), nil
 }
 
+// notes returns lines about the files that the sums do not include.
 func (s *search) notes() []string {
 	notes := s.walker.notes()
 	if n := len(s.unreadable); n > 0 {
@@ -175,11 +181,12 @@ func (s *search) notes() []string {
 	return notes
 }
 
-// buffer holds what is read of files, one after the other.
+// buffer holds what is read of one file after another.
 type buffer struct {
 	data []byte
 }
 
+// acquire returns a buffer. The caller must release it.
 func (s *search) acquire() *buffer {
 	if b, ok := s.buffers.Get().(*buffer); ok {
 		return b
@@ -187,14 +194,15 @@ func (s *search) acquire() *buffer {
 	return &buffer{data: make([]byte, chunk)}
 }
 
-// release keeps a buffer for another batch, but not one that a long line has made large.
+// release makes a buffer available for other batches. It drops one that a long line has made large,
+// to return the memory.
 func (s *search) release(b *buffer) {
 	if len(b.data) == chunk {
 		s.buffers.Put(b)
 	}
 }
 
-// countLines counts matching lines. NUL ends a line, like a line break: that is how grep -c counts in
+// countLines counts matching lines. A NUL ends a line like a line break does, as for grep -c in
 // binary files.
 func (b *buffer) countLines(ctx context.Context, f io.Reader, m *matcher) (n int64, err error) {
 	held := 0 // bytes of an unfinished line at the beginning of data

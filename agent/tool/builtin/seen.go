@@ -5,20 +5,22 @@ import (
 	"sync"
 )
 
-// maxSeen is how many files an agent is remembered to have read: more than one works on at a time. Of those that
-// were forgotten it has to read again what it edits.
+// maxSeen limits the files that are remembered for an agent. When it is exceeded the oldest is
+// forgotten, and the agent has to read that file again before it can edit it.
 const maxSeen = 4096
 
-// fingerprint is a file's content as an agent knows it.
+// fingerprint is the SHA-256 of a file's content.
 type fingerprint [sha256.Size]byte
 
-// readFiles are the files that one agent has read or written, as they were then (tool.Notes).
+// readFiles records the files that one agent has read or written, with their content at that time
+// (tool.Notes). Parallel calls of a turn use it at once.
 type readFiles struct {
 	mu    sync.Mutex
 	files map[string]fingerprint // by absolute path
 	order []string               // the oldest first
 }
 
+// note records the content of a file.
 func (s *readFiles) note(path string, f fingerprint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,6 +37,7 @@ func (s *readFiles) note(path string, f fingerprint) {
 	s.files[path] = f
 }
 
+// of returns the recorded content of a file.
 func (s *readFiles) of(path string) (fingerprint, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,24 +14,26 @@ import (
 	"symbio/agent/tool/gitignore"
 )
 
-// folder is what a walk finds in one directory: names in order.
+// folder is one directory of a walk. Its names are sorted.
 type folder struct {
 	rel   string // from the walk's top, with slashes; "" is the top
 	files []string
 	dirs  []string // without those that the walk does not enter
 }
 
-// name is what an entry is called from the walk's top.
+// name returns the path of an entry, relative to the top of the walk.
 func (f folder) name(entry string) string { return path.Join(f.rel, entry) }
 
-// walker goes through a directory of the workspace in the order of names, a directory's entries
-// before those of its sub-directories. It follows no links, and counts only regular files.
+// walker walks through a directory of the workspace in the order of names; the entries of a
+// directory come before those of its sub-directories. It follows no links and counts only regular
+// files. One goroutine uses it.
 type walker struct {
 	w   *Workspace
 	top string // in the workspace
-	// enter says whether to go into a directory; nil is always. The directory is listed anyway.
+	// mayRead reports whether to walk into a directory; nil means always. The directory itself is
+	// listed either way.
 	mayRead func(rel string) bool
-	// all has it go also where git would not look: to what .gitignore files name.
+	// all includes the files that .gitignore files exclude.
 	all bool
 
 	hidden     int      // entries left out by a permission rule
@@ -39,8 +41,8 @@ type walker struct {
 	unreadable []string // directories, with why
 }
 
-// walk calls visit for each directory. It ends early with ctx or with an error of visit. A directory
-// that cannot be read is noted, unless it is the top.
+// walk calls visit for each directory. It returns the error of visit or the cause of ctx. A
+// directory that cannot be read is noted and skipped, unless it is the top.
 func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 	except := tool.Except(ctx)
 	type place struct {
@@ -95,6 +97,7 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 	return nil
 }
 
+// list returns the entries of a directory, sorted by name.
 func (k *walker) list(rel string) ([]fs.DirEntry, error) {
 	// Non-blocking, for the case that the directory has become a FIFO since it was seen.
 	d, err := k.w.root.OpenFile(path.Join(k.top, rel), os.O_RDONLY|nonblock, 0)
@@ -107,7 +110,8 @@ func (k *walker) list(rel string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// reason is the last part of an error, without the paths that are not the model's.
+// reason returns the innermost cause of a file error, without the absolute path, which the model
+// did not write.
 func reason(err error) error {
 	var at *fs.PathError
 	for errors.As(err, &at) {
@@ -116,7 +120,7 @@ func reason(err error) error {
 	return err
 }
 
-// notes are the lines above the sum about what the sum does not hold.
+// notes returns lines about the entries that the sums do not include.
 func (k *walker) notes() []string {
 	var notes []string
 	if k.hidden > 0 {
@@ -131,8 +135,8 @@ func (k *walker) notes() []string {
 	return notes
 }
 
-// answer puts rows, notes and the sum together. The rows are those that fit most and maxText;
-// of how many more there are a note tells, and so the sum is always the last line.
+// answer joins rows, notes and the sum. It shows at most `most` rows and about maxText bytes; a
+// note says how many more there are. The sum is always the last line, so that it is never cut off.
 func answer(rows []string, most, more int, hint string, notes []string, sum string) string {
 	var b strings.Builder
 	shown := 0

@@ -20,20 +20,22 @@ import (
 	"symbio/security/sandbox"
 )
 
-// maxText is how long the tools here make their answers: below what a Set shows by default, so that
-// it is the tool that cuts, which knows where.
+// maxText limits the answers of the file tools. It is below what a Set shows by default, so that
+// the tool itself decides what to cut.
 const maxText = 48 << 10
 
 // Config sets up a Workspace. The zero Config is all tools but WebSearch in the working directory of the process.
 type Config struct {
 	// Dir is the directory that the tools work in. Default: the working directory of the process.
 	Dir string
-	// Directories are more directories whose files the tools reach, by absolute paths.
+	// Directories are further directories whose files the tools can open, by absolute paths.
 	Directories []string
-	// Security says what holds Bash and Git, at the best level of the machine. Default: the standard sandbox. What an agent may
-	// do with the tools is for its agent.Order or tool.SetConfig.
+	// Security is the sandbox of Bash and Git, at the best level that the machine has. Default: the
+	// standard sandbox. What an agent may do with the tools is set in its agent.Order or
+	// tool.SetConfig.
 	Security security.Config
-	// Commands says how Bash and Git run. A Box there, with its Policy, is used in place of Security.
+	// Commands sets up Bash and Git. If it has a Box, that and its Policy are used in place of
+	// Security.
 	Commands shell.Config
 	// Fetch sets up WebFetch.
 	Fetch web.Config
@@ -41,7 +43,8 @@ type Config struct {
 	Search web.Searcher
 }
 
-// Workspace is a directory and the tools of an agent that works in it. Its methods may be called from many goroutines.
+// Workspace is a directory and the tools that work in it. Its methods may be called from many
+// goroutines.
 type Workspace struct {
 	cfg  Config
 	root *os.Root
@@ -49,10 +52,12 @@ type Workspace struct {
 	real string // with links followed
 	more []*Workspace
 
+	// changing is held while a file is checked and replaced, so that two edits of one turn cannot
+	// both start from the same content.
 	changing sync.Mutex // held while a file is looked at and replaced
 }
 
-// New opens a directory as a workspace. The caller closes it.
+// New opens cfg.Dir as a workspace. The caller must close it.
 func New(cfg Config) (*Workspace, error) {
 	w, err := open(cfg.Dir)
 	if err != nil {
@@ -75,8 +80,8 @@ func New(cfg Config) (*Workspace, error) {
 	return w, nil
 }
 
-// probeOnce returns a function that finds out at its first call what the machine can hold. off is for commands that nothing
-// holds, but where a guardrail or an agent narrows the sandbox.
+// probeOnce returns a function that finds out at its first call which sandbox the machine has. off
+// means that commands run without a sandbox, except where a guardrail or an agent constrains them.
 func probeOnce(off bool) func(context.Context) (*sandbox.Box, error) {
 	probe := func(levels ...sandbox.Level) func() *sandbox.Box {
 		return sync.OnceValue(func() *sandbox.Box {
@@ -92,6 +97,7 @@ func probeOnce(off bool) func(context.Context) (*sandbox.Box, error) {
 	}
 }
 
+// open opens a directory without tools.
 func open(dir string) (*Workspace, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -108,11 +114,10 @@ func open(dir string) (*Workspace, error) {
 	return &Workspace{root: root, dir: abs, real: real}, nil
 }
 
-// Dir is the workspace's absolute path. A SetConfig.Dir has to be it or lie in it.
+// Dir returns the absolute path of the workspace. SetConfig.Dir must be it or a directory below it.
 func (w *Workspace) Dir() string { return w.dir }
 
-// Close lets go of the directory. Calls of its tools that come later, or are under way, answer with
-// an error result.
+// Close closes the directory. Later and running calls of its tools return an error result.
 func (w *Workspace) Close() error {
 	err := w.root.Close()
 	for _, other := range w.more {
@@ -121,8 +126,8 @@ func (w *Workspace) Close() error {
 	return err
 }
 
-// Tools are Read, Glob, Grep, Write, Edit, MultiEdit, Bash, Git, WebFetch and, with a Config.Search, WebSearch.
-// tool.Named chooses among them.
+// Tools returns Read, Glob, Grep, Write, Edit, MultiEdit, Bash, Git, WebFetch and, if Config.Search
+// is set, WebSearch. tool.Named selects some of them.
 func (w *Workspace) Tools() []tool.Tool {
 	all := []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool(), w.editTool(), w.multiEditTool()}
 	all = append(append(all, shell.Tools(w.cfg.Commands)...), web.New(w.cfg.Fetch).Tool())
@@ -132,7 +137,7 @@ func (w *Workspace) Tools() []tool.Tool {
 	return all
 }
 
-// of is the directory that a path lies in: w itself, unless it lies in one of the others.
+// of returns the workspace that contains path: one of Config.Directories, or w itself.
 func (w *Workspace) of(ctx context.Context, path string) *Workspace {
 	if _, err := w.within(ctx, orDot(path)); err != nil {
 		for _, other := range w.more {
@@ -144,7 +149,7 @@ func (w *Workspace) of(ctx context.Context, path string) *Workspace {
 	return w
 }
 
-// CheckPath says why no tool here takes a path, wherever it leads; nil when they do.
+// CheckPath returns why no tool accepts a path, wherever it leads; nil if they do.
 func CheckPath(path string) error {
 	switch {
 	case path == "":
@@ -157,8 +162,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// within finds the name of a path in the workspace, "." for itself. It is the path that the guard
-// judged: made absolute by the same directory, cleaned the same way.
+// within returns the name of path in the workspace, "." for the workspace itself. It resolves path
+// exactly as the guard did: against the same directory, cleaned in the same way.
 func (w *Workspace) within(ctx context.Context, path string) (string, error) {
 	if err := CheckPath(path); err != nil {
 		return "", err
@@ -175,7 +180,7 @@ func (w *Workspace) within(ctx context.Context, path string) (string, error) {
 	return "", fmt.Errorf("%s is outside the workspace; the tools reach only what is below %s", quoted(path), w.reach())
 }
 
-// reach names the directories, for people.
+// reach lists the directories for an error message.
 func (w *Workspace) reach() string {
 	dirs := []string{w.dir}
 	for _, other := range w.more {
@@ -184,7 +189,7 @@ func (w *Workspace) reach() string {
 	return strings.Join(dirs, ", ")
 }
 
-// here is the directory that relative paths start from.
+// here returns the directory to which relative paths are resolved.
 func (w *Workspace) here(ctx context.Context) string {
 	if dir := tool.Dir(ctx); dir != "" {
 		return dir
@@ -192,8 +197,9 @@ func (w *Workspace) here(ctx context.Context) string {
 	return w.dir
 }
 
-// shower turns names in the workspace into paths for the model: relative to its working directory
-// where they are below it, absolute elsewhere, so that they can be given back as they are.
+// shower returns a function that turns names in the workspace into paths for the model: relative to
+// its working directory if they are below it, else absolute. The model can use these paths in its
+// next call as they are.
 func (w *Workspace) shower(ctx context.Context) func(name string) string {
 	here, err := w.within(ctx, w.here(ctx))
 	if err != nil {
@@ -207,7 +213,8 @@ func (w *Workspace) shower(ctx context.Context) func(name string) string {
 	}
 }
 
-// openRegular opens a regular file, and nothing that could block or be a device.
+// openRegular opens a regular file. It refuses everything else, because opening a pipe can block
+// and opening a device can have effects.
 func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -224,8 +231,9 @@ func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// followLink says whether an open file may be used that a path has led to. Where no link is on the way it is the file that was
-// judged; else the rules are asked again about where it lies, which a link put there meanwhile cannot change.
+// followLink returns an error if the open file f is not the one that the guard judged. If a link
+// was on the way, the rules are asked again about the file's real path, which the kernel reports
+// and which a link created in the meantime cannot change.
 func (w *Workspace) followLink(ctx context.Context, f *os.File, name, path string) error {
 	at := pathOf(f)
 	if at == "" || at == filepath.Join(w.real, name) || tool.MayFollowLink(ctx, at) {
@@ -234,12 +242,14 @@ func (w *Workspace) followLink(ctx context.Context, f *os.File, name, path strin
 	return errLeads(path, at)
 }
 
+// errLeads is the error for a link to a file that needs a permission of its own.
 func errLeads(path, at string) error {
 	return fmt.Errorf("%s leads by a link to %s, which needs a permission of its own; name that file itself", quoted(path), quoted(at))
 }
 
 var errNotRegular = errors.New("not a regular file")
 
+// notRegular is the error for a file of another type.
 func notRegular(info fs.FileInfo) error {
 	if info.IsDir() {
 		return fmt.Errorf("%w but a directory: use Glob to list it", errNotRegular)
@@ -247,7 +257,7 @@ func notRegular(info fs.FileInfo) error {
 	return fmt.Errorf("%w but a pipe, socket or device", errNotRegular)
 }
 
-// explain says in words what went wrong with a file, and what to do.
+// explain turns a file error into one that says what to do.
 func explain(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -264,13 +274,14 @@ func explain(path string, err error) error {
 	return fmt.Errorf("%s: %w", quoted(path), err)
 }
 
-// failed is the result that says err. It begins as it is: often with a file's name.
+// failed returns an error result. The text starts with the error as it is, often a file's name,
+// whose case matters.
 func failed(err error) tool.Result {
 	return tool.Result{Text: err.Error() + ".", IsError: true}
 }
 
-// quoted writes a file's name so that it takes one line and no other name is written the same: as it
-// is, or in Go's string syntax when something in it cannot be seen or means something here.
+// quoted returns a file's name on one line, so that no two names look the same: as it is, or in
+// Go's string syntax if it has characters that cannot be seen or that have a meaning in the output.
 func quoted(name string) string {
 	plain := name != "" && name != "total" && utf8.ValidString(name) && strings.TrimSpace(name) == name &&
 		name[0] != '"' && name[0] != '#' &&

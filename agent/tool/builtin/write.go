@@ -35,7 +35,7 @@ func (w *Workspace) writeTool() tool.Tool {
 	})
 }
 
-// operation is what a write does to the file of that name.
+// operation is a change of one file.
 type operation struct {
 	name   string
 	before fs.FileInfo // of the file that is replaced; nil = there is none
@@ -48,7 +48,7 @@ func (d operation) String() string {
 	return "Created"
 }
 
-// write puts a whole file in place. One that the agent has read, and that is another since, it does not replace.
+// write writes a whole file. It refuses to replace a file that has changed since the agent read it.
 func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, error) {
 	w.changing.Lock()
 	defer w.changing.Unlock()
@@ -72,7 +72,8 @@ func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, error) {
 	return did, nil
 }
 
-// target finds the file that a path names, to be written.
+// target checks that the file at path may be written, and returns its state. It refuses symbolic
+// links, because the rename in replace would replace the link, and files in .git.
 func (w *Workspace) target(ctx context.Context, path string) (operation, error) {
 	name, err := w.within(ctx, path)
 	if err != nil {
@@ -112,9 +113,10 @@ func leadsIntoGit(root, dir string) bool {
 	}
 }
 
-// replace writes a file beside the one to be and renames it: a reader sees the old or the new one. All of it happens in
-// one open directory, so that a link put in its place leads nothing astray. What has changed since it was looked at
-// stays as it is, but for the moment between that check and the renaming.
+// replace writes a temporary file beside the target and renames it, so that a reader sees the old
+// or the new content and never a part. Everything happens in one open directory, so that a link put
+// in its place cannot lead elsewhere. A file that has changed since it was checked is kept, except
+// in the short time between that check and the rename.
 func (w *Workspace) replace(ctx context.Context, path string, d operation, content []byte) error {
 	dir, err := w.root.OpenRoot(filepath.Dir(d.name))
 	if err != nil {
@@ -130,7 +132,8 @@ func (w *Workspace) replace(ctx context.Context, path string, d operation, conte
 	return nil
 }
 
-// ledTo says whether the open directory may be written in that a path has led to.
+// ledTo returns an error if dir, the open directory to which path led, must not be written to: it
+// lies in .git, or needs a permission of its own.
 func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) error {
 	here, err := dir.Open(".")
 	if err != nil {
@@ -150,6 +153,8 @@ func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) 
 	return nil
 }
 
+// putInto writes the content into dir under d's name. It keeps the permission bits of a replaced
+// file. It returns errChanged if another program changed the file meanwhile.
 func (d operation) putInto(dir *os.Root, content []byte) (err error) {
 	temp, name := ".symbio-"+rand.Text()+".tmp", filepath.Base(d.name)
 	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

@@ -1,10 +1,11 @@
-// Package gitignore says which files git would ignore, by the rules of .gitignore files.
+// Package gitignore reports which files git ignores, by the rules of .gitignore files.
 //
-// The one idea: the files' patterns are read in the order in which git weighs them, and the last that matches says.
-// Whoever walks a tree asks for each entry of each directory that is not ignored itself; so nothing below an ignored
-// directory can be taken back in, as with git.
+// Patterns are kept in the order in which git weighs them; the last one that matches decides. The
+// caller asks about each entry of each directory that is not ignored itself. So nothing below an
+// ignored directory can be included again, as in git.
 //
-// It works on bytes, as git does: ? is one byte. No pattern makes it slow or makes it panic: matching takes at most
-// the product of the lengths of pattern and path. It reads no files, knows no index (git lists a tracked file
-// although a pattern matches it; this does not know), and takes the case of letters to count.
+// It works on bytes, as git does: ? is one byte. Matching takes at most time proportional to the
+// product of the lengths of pattern and path, and never panics. The package reads no files and no
+// index (git tracks a file although a pattern matches it; this package does not know that), and
+// case matters.
 package gitignore

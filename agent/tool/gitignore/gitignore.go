@@ -6,22 +6,24 @@ import (
 )
 
 const (
-	// maxPatterns and maxPattern are far beyond what people write; what is over them is passed over.
+	// maxPatterns and maxPattern are far more than people write. Lines beyond them are ignored, so
+	// that a hostile file costs little time.
 	maxPatterns = 10_000
 	maxPattern  = 4096
 )
 
-// Patterns are those of one file. They may be used from many goroutines.
+// Patterns are the patterns of one file. They may be used from many goroutines.
 type Patterns struct {
 	base string // the directory of the file, with slashes; "" = the top
 	list []pattern
 }
 
-// Stack is the files whose patterns hold in a directory, the weakest first: .git/info/exclude, then .gitignore from
-// the top down.
+// Stack is the pattern files that apply in a directory, the weakest first: .git/info/exclude, then
+// the .gitignore files from the top down.
 type Stack []*Patterns
 
-// Parse reads the text of a file that lies in the directory base, named from the top with slashes; "" is the top.
+// Parse parses a file that lies in the directory base, whose name is relative to the top, with
+// slashes; "" is the top. Lines that are not patterns are skipped.
 func Parse(base string, text []byte) *Patterns {
 	p := &Patterns{base: base}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
@@ -33,7 +35,8 @@ func Parse(base string, text []byte) *Patterns {
 	return p
 }
 
-// Ignored says of an entry of a directory that is not ignored, by its name from the top, whether it is.
+// Ignored reports whether an entry is ignored. name is relative to the top. The directory that
+// contains the entry must not be ignored itself.
 func (s Stack) Ignored(name string, dir bool) bool {
 	for i := len(s) - 1; i >= 0; i-- {
 		if ignored, said := s[i].match(name, dir); said {
@@ -43,6 +46,7 @@ func (s Stack) Ignored(name string, dir bool) bool {
 	return false
 }
 
+// match returns the decision of the last pattern that matches; decided is false if none does.
 func (p *Patterns) match(name string, dir bool) (ignored, said bool) {
 	rel := name
 	if p.base != "" {
@@ -70,7 +74,7 @@ type pattern struct {
 	parts    []part
 }
 
-// read reads one line; ok is false when it says nothing.
+// read parses one line; ok is false if it has no pattern.
 func read(line string) (p pattern, ok bool) {
 	if strings.HasPrefix(line, "#") || len(line) > maxPattern {
 		return p, false
@@ -100,7 +104,7 @@ func read(line string) (p pattern, ok bool) {
 	return p, ok
 }
 
-// trim takes spaces off the end, but not one behind a backslash.
+// trim removes trailing spaces, except one after a backslash.
 func trim(line string) string {
 	end := 0
 	for i := 0; i < len(line); i++ {
@@ -115,6 +119,7 @@ func trim(line string) string {
 	return line[:end]
 }
 
+// matches reports whether the pattern matches a path that is relative to the directory of its file.
 func (p *pattern) matches(name string) bool {
 	if p.anyDepth {
 		name = name[strings.LastIndexByte(name, '/')+1:]

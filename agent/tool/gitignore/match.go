@@ -2,7 +2,7 @@ package gitignore
 
 import "strings"
 
-// part is what one name of a path is held against; deep is the ** that stands for any number of them.
+// part matches one name of a path; deep is a ** that matches any number of names.
 type part struct {
 	deep   bool
 	tokens []token
@@ -22,7 +22,7 @@ func (t *token) matches(c byte) bool {
 	return t.c == c
 }
 
-// compile reads a pattern; ok is false for one that can match nothing, such as [ without its end.
+// compile parses a pattern; ok is false if it can match nothing, such as a [ without its end.
 func compile(text string) (parts []part, ok bool) {
 	var now part
 	literal := false // something of now is more than stars
@@ -74,7 +74,7 @@ func compile(text string) (parts []part, ok bool) {
 	return parts, true
 }
 
-// anyByte is what ? takes. It is not written to.
+// anyByte is the set that ? matches. It must not be written to.
 var anyByte = func() (set [256]bool) {
 	for c := range set {
 		set[c] = c != '/'
@@ -82,7 +82,7 @@ var anyByte = func() (set [256]bool) {
 	return set
 }()
 
-// class reads a set of bytes from behind its [. next is behind its ].
+// class parses a set of bytes from the position after its [. next is the position after its ].
 func class(text string, i int) (set *[256]bool, next int, closed bool) {
 	set = new([256]bool)
 	not := i < len(text) && (text[i] == '!' || text[i] == '^')
@@ -105,8 +105,8 @@ func class(text string, i int) (set *[256]bool, next int, closed bool) {
 	return nil, 0, false
 }
 
-// element adds a byte, a range or a named class to a set. next is behind it, and byte what a range may begin with; -1 is
-// nothing. ok is false for what ends nowhere or is not known.
+// element adds a byte, a range or a named class to a set. It returns the next position and the byte
+// with which a range may begin (-1: none). ok is false for an incomplete or unknown element.
 func element(set *[256]bool, text string, i, last int) (next, now int, ok bool) {
 	literal := func(i int) (c byte, next int, ok bool) {
 		if i < len(text) && text[i] == '\\' {
@@ -140,7 +140,8 @@ func element(set *[256]bool, text string, i, last int) (next, now int, ok bool) 
 	return next, int(c), ok
 }
 
-// named reads the name of a class such as alpha. end is where its ] stands; less than 0 = it is no such name.
+// named parses the name of a class such as alpha. end is the position of its ]; it is negative if
+// there is no such name.
 func named(text string, i int) (has func(byte) bool, known bool, end int) {
 	n := strings.IndexByte(text[i:], ']')
 	if n < 1 || text[i+n-1] != ':' {
@@ -150,8 +151,10 @@ func named(text string, i int) (has func(byte) bool, known bool, end int) {
 	return has, known, i + n
 }
 
+// between returns a predicate for the bytes of a range.
 func between(from, to byte) func(byte) bool { return func(c byte) bool { return from <= c && c <= to } }
 
+// either returns a predicate that is true if one of all is.
 func either(all ...func(byte) bool) func(byte) bool {
 	return func(c byte) bool {
 		for _, has := range all {
@@ -163,7 +166,7 @@ func either(all ...func(byte) bool) func(byte) bool {
 	}
 }
 
-// classes are the named ones, of ASCII. The map is not written to.
+// classes are the named classes of ASCII. The map must not be written to.
 var classes = map[string]func(byte) bool{
 	"lower":  between('a', 'z'),
 	"upper":  between('A', 'Z'),
@@ -179,7 +182,7 @@ var classes = map[string]func(byte) bool{
 	"punct":  either(between(33, 47), between(58, 64), between(91, 96), between(123, 126)),
 }
 
-// matchPath holds a path against parts: ** goes along any number of names, at the end at least one.
+// matchPath matches a path: ** matches any number of names, at the end at least one.
 func matchPath(parts []part, path string) bool {
 	names := strings.Split(path, "/")
 	if parts[len(parts)-1].deep && len(parts) > 1 {
@@ -189,7 +192,8 @@ func matchPath(parts []part, path string) bool {
 	return matchNames(parts, names)
 }
 
-// matchNames goes back to the last ** only, which suffices: what came before it is matched as early as can be.
+// matchNames backtracks only to the last **. That is enough, because everything before it has been
+// matched as early as possible; it also makes the time quadratic at most.
 func matchNames(parts []part, names []string) bool {
 	p, n, back, from := 0, 0, -1, 0
 	for n < len(names) {
@@ -212,7 +216,7 @@ func matchNames(parts []part, names []string) bool {
 	return p == len(parts)
 }
 
-// matchName goes back to the last star only.
+// matchName backtracks only to the last star, for the same reason as matchNames.
 func matchName(tokens []token, name string) bool {
 	t, n, back, from := 0, 0, -1, 0
 	for n < len(name) {

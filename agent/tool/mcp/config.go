@@ -30,36 +30,43 @@ const (
 
 // Server is an entry of a .mcp.json.
 type Server struct {
+	// Name is the key under mcpServers: 1 to 200 bytes. ServerPart turns it into a part of tool
+	// names.
 	Name string `json:"name"`
-	// Type is Stdio, HTTP or SSE.
+	// Type is Stdio, HTTP or SSE. Read sets it when the entry has only a command or a url.
 	Type string `json:"type"`
-	// Command, Args, Env and Dir are those of a program. Env is all that it gets beside what every command does.
+	// Command, Args, Env and Dir describe the program of a Stdio server. The program gets Env in
+	// addition to the few variables that every sandboxed command gets; it does not inherit the
+	// node's environment. Env and Headers are not printed, because they often hold keys.
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"-"`
 	Dir     string            `json:"cwd,omitempty"` // "" = the workspace
-	// URL and Headers are those of a server elsewhere.
+	// URL and Headers describe an HTTP or SSE server. Headers are sent to the host of URL only.
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"-"`
-	// Timeout is how long a call may take; 0 = Config.CallTimeout.
+	// Timeout limits one call. Default: Config.CallTimeout.
 	Timeout time.Duration `json:"-"`
-	// Sandbox is what holds the program, in the words of the configuration; nil = as all commands.
+	// Sandbox is the sandbox of the program as the configuration writes it. nil means the sandbox
+	// of all commands. A project's entry must not have one.
 	Sandbox json.RawMessage `json:"-"`
-	// Disabled says that it is not to be started.
+	// Disabled is true if the entry says that the server must not be started.
 	Disabled bool `json:"-"`
-	// Project says that the entry comes with a project, and is nobody's choice until a person trusts it.
+	// Project is true for an entry that comes with a project. It is not started until a person
+	// trusts it.
 	Project bool `json:"project"`
-	// File and Line are where the entry stands; Text is the entry as it is written, before variables are put in, and
-	// Hash the SHA-256 of its place, its name and Text.
+	// File and Line are where the entry stands. Text is the entry as written, before variables are
+	// replaced. Hash is the SHA-256 of File, Name and Text, in hexadecimal digits: a changed entry
+	// has to be trusted again.
 	File string `json:"file"`
 	Line int    `json:"line"`
 	Text string `json:"-"`
 	Hash string `json:"sha256"`
-	// Problem is why it cannot be started; "" = nothing is wrong.
+	// Problem is why the server cannot be started; "" if it can.
 	Problem string `json:"problem,omitempty"`
 }
 
-// entry is the form of a server in the file.
+// entry is the JSON form of a server. It accepts the spellings that other MCP clients write.
 type entry struct {
 	Type      string            `json:"type"`
 	Transport string            `json:"transport"` // what some clients call Type
@@ -74,11 +81,18 @@ type entry struct {
 	Disabled  bool              `json:"disabled"`
 }
 
+// entryKeys are the keys that are used. Others are reported in a note, because they may be typing
+// errors.
 var entryKeys = []string{"type", "transport", "command", "args", "env", "cwd", "url", "headers", "timeout", "sandbox", "disabled"}
 
-// Read reads a .mcp.json. A file that is not there has no servers. ${VAR} and ${VAR:-default} in the strings of an entry
-// are taken from getenv. What is wrong with one entry is its Problem; keys that nobody here knows are told in notes, as
-// FILE:LINE: …, because other programs read the file too. An error is about the whole file.
+// Read reads a .mcp.json. A file that does not exist has no servers. It replaces ${VAR} and
+// ${VAR:-default} in the strings of an entry by what getenv returns. project is whether the file
+// belongs to a project.
+//
+// A fault in one entry becomes that entry's Problem, so that the other servers can be used. Unknown
+// keys are returned as notes of the form FILE:LINE: …, and are no error, because other programs
+// read the file too. An error is about the whole file: it cannot be read, is no JSON object, is too
+// large, or has a server twice.
 func Read(file string, project bool, getenv func(string) string) (servers []Server, notes []string, err error) {
 	text, err := readFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -90,6 +104,9 @@ func Read(file string, project bool, getenv func(string) string) (servers []Serv
 	return parse(file, text, project, getenv)
 }
 
+// readFile returns the content of a regular file of at most maxFile bytes. It refuses pipes and
+// devices, which could block the node or never end. os.ErrNotExist is returned for a directory,
+// too.
 func readFile(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -113,6 +130,8 @@ func readFile(file string) ([]byte, error) {
 	return text, err
 }
 
+// parse reads the text of a file. It uses members in place of a map, because only an ordered list
+// has the line of each entry and shows keys that occur twice.
 func parse(file string, text []byte, project bool, getenv func(string) string) (servers []Server, notes []string, err error) {
 	at := func(offset int64) int {
 		return 1 + bytes.Count(text[:min(max(offset, 0), int64(len(text)))], []byte("\n"))
@@ -157,6 +176,7 @@ func parse(file string, text []byte, project bool, getenv func(string) string) (
 	return servers, notes, nil
 }
 
+// offsetOf returns the byte offset of an error of encoding/json, or 0 if the error has none.
 func offsetOf(err error) int64 {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -176,7 +196,9 @@ type member struct {
 	value    json.RawMessage
 }
 
-// members are those of an object, in the order of the file. from is where the object begins in the file.
+// members returns the members of the JSON object text, in the order of the file. from is the offset
+// of the object in the file; the offsets of the members are counted from the start of the file. It
+// returns an error if text is no object.
 func members(text []byte, from int64) ([]member, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -199,7 +221,8 @@ func members(text []byte, from int64) ([]member, error) {
 	return all, nil
 }
 
-// read fills s from its entry, and returns the keys that it does not know.
+// read fills s from its JSON text and returns the keys that are not known. A fault is stored in
+// s.Problem.
 func (s *Server) read(text json.RawMessage, getenv func(string) string) (unknown []string) {
 	list, err := members(text, 0)
 	if err != nil {
@@ -236,7 +259,8 @@ func (s *Server) read(text json.RawMessage, getenv func(string) string) (unknown
 	return unknown
 }
 
-// check completes s, and says what is wrong with it.
+// check sets the type if the entry does not name one, and returns what is wrong with s; "" if
+// nothing is.
 func (s *Server) check() string {
 	switch {
 	case s.Name == "" || len(s.Name) > 200:
@@ -265,7 +289,8 @@ func (s *Server) check() string {
 	return ""
 }
 
-// expand puts variables into every string of the entry that may hold them.
+// expand replaces the variables in all strings of the entry except its type and its sandbox. It
+// returns an error that names the variables that are not set and have no default.
 func (e *entry) expand(getenv func(string) string) error {
 	var missing []string
 	put := func(text *string) { *text = expand(*text, getenv, &missing) }
@@ -288,7 +313,9 @@ func (e *entry) expand(getenv func(string) string) error {
 	return nil
 }
 
-// expand replaces ${VAR} and ${VAR:-default}. What is put in is not read again.
+// expand replaces ${VAR} and ${VAR:-default} in text and adds the variables that are not set to
+// missing. Values are not expanded again, so a variable cannot pull in another one. An unclosed ${
+// or one without a valid name stays as it is.
 func expand(text string, getenv func(string) string, missing *[]string) string {
 	var b strings.Builder
 	for {
@@ -315,6 +342,8 @@ func expand(text string, getenv func(string) string, missing *[]string) string {
 	}
 }
 
+// variable reports whether name is a name of an environment variable: letters, digits and
+// underscores, not beginning with a digit.
 func variable(name string) bool {
 	for i, c := range name {
 		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {

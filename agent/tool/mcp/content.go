@@ -13,20 +13,23 @@ import (
 	"symbio/security/visible"
 )
 
-// Answer is what a tool answered.
+// Answer is the result of a call.
 type Answer struct {
-	// Text is all of it, for a model: what is no text is described. Images are the pictures among it.
+	// Text is the whole result for a model; content that is not text is described in it. Images are
+	// the pictures of the result.
 	Text   string      `json:"text"`
 	Images []llm.Image `json:"-"`
-	// Data is its structured content; nil = none.
+	// Data is the structured content; nil if the tool returned none. It is not checked against
+	// Tool.Output.
 	Data json.RawMessage `json:"structured,omitempty"`
-	// Content is what the server sent, for programs.
+	// Content is the content blocks as the server sent them, for programs.
 	Content json.RawMessage `json:"content,omitempty"`
-	// IsError says that the tool could not do what it was asked.
+	// IsError is true if the tool reports that it failed.
 	IsError bool `json:"is_error"`
 }
 
-// answerOf is a result as people and models read it.
+// answerOf converts a result of the SDK. Structured content is added to the text unless the text
+// repeats it already, so that a model does not read it twice.
 func answerOf(r *sdk.CallToolResult) Answer {
 	a := Answer{IsError: r.IsError}
 	var parts []string
@@ -53,8 +56,9 @@ func answerOf(r *sdk.CallToolResult) Answer {
 	return a
 }
 
-// repeats says that the structured content stands among the texts already, as the protocol asks servers to have it, or
-// that it is such a text under one key, as others have it.
+// repeats reports whether one of the texts is the structured content. The protocol asks servers to
+// send both. Some servers send the text under a single key of the structured content; that counts,
+// too.
 func repeats(parts []string, data []byte) bool {
 	var alone map[string]string
 	if json.Unmarshal(data, &alone) != nil || len(alone) != 1 {
@@ -77,7 +81,7 @@ func repeats(parts []string, data []byte) bool {
 	return false
 }
 
-// content is a piece of what a server answered, in words. A picture is taken into the answer, too.
+// content returns a content block as text, and adds a picture to a.Images.
 func (a *Answer) content(c sdk.Content) string {
 	switch c := c.(type) {
 	case *sdk.TextContent:
@@ -94,12 +98,14 @@ func (a *Answer) content(c sdk.Content) string {
 	return "[content of a kind that is not known here]"
 }
 
-// picture takes one, and describes it as it is, or as the server says and why it cannot be shown.
-func (a *Answer) picture(said string, data []byte) string {
+// picture adds a picture to a.Images and returns its description. If it cannot be shown, the
+// description says why. claimed is the media type that the server names; it is used only if the
+// bytes are not a known image format.
+func (a *Answer) picture(claimed string, data []byte) string {
 	img, err := llm.NewImage(data)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("%s, %d bytes, which cannot be shown: %s", oneLine(said), len(data), strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+		return fmt.Sprintf("%s, %d bytes, which cannot be shown: %s", oneLine(claimed), len(data), strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
 	case len(a.Images) >= llm.MaxImages:
 		return img.String() + ", which is not shown: there are too many"
 	}
@@ -107,6 +113,7 @@ func (a *Answer) picture(said string, data []byte) string {
 	return img.String()
 }
 
+// contents returns the contents of a resource as text, and adds a picture to a.Images.
 func (a *Answer) contents(c *sdk.ResourceContents) string {
 	switch {
 	case c == nil:
@@ -119,6 +126,8 @@ func (a *Answer) contents(c *sdk.ResourceContents) string {
 	return fmt.Sprintf("[the resource %s]\n%s", oneLine(c.URI), tool.Readable([]byte(c.Text)))
 }
 
+// resourceLine returns one line that describes a resource: its URI, and its name, type and
+// description where they differ from the URI.
 func resourceLine(uri, name, mime, description string) string {
 	line := oneLine(uri)
 	for _, more := range []string{name, mime, description} {
@@ -129,10 +138,11 @@ func resourceLine(uri, name, mime, description string) string {
 	return line
 }
 
-// maxWord is what of a name, a URI or a line about one is shown.
+// maxWord is how many bytes of a name, a URI or a description are shown on one line.
 const maxWord = 500
 
-// oneLine is a text of a stranger on one line.
+// oneLine returns foreign text on one line, at most maxWord bytes long, without characters that are
+// not printable.
 func oneLine(text string) string {
 	return visible.Prefix(strings.Join(strings.Fields(tool.Readable([]byte(text))), " "), maxWord)
 }

@@ -1,15 +1,18 @@
-// Package mcp gives agents the tools of MCP servers: programs that speak the Model Context Protocol on their standard
-// input and output, or at a URL.
+// Package mcp is a client of the Model Context Protocol: it gives agents the tools of MCP servers,
+// which are programs that speak the protocol on their standard input and output, or services at a
+// URL.
 //
-// The one idea: a server is a stranger that is let in on purpose. A Manager starts each server once for all agents of a
-// node, when the first one needs it, holds its program in the sandbox, connects again when it is lost, and bounds all
-// that it says: lines, lists, schemas, descriptions, results. Nothing that a server sends grants anything (its
-// annotations are hints of a stranger, and are not read), and a tool that is no longer what it was when somebody first
-// let it run is asked about again, whatever rule allows it.
+// A server is foreign code. A Manager starts each server once for all agents of a node, when an
+// agent first needs it, runs its program in the sandbox, reconnects when the connection is lost,
+// and limits everything that it sends: lines, lists, schemas, descriptions and results. Nothing
+// that a server sends grants a permission. Its annotations are not read, because they are only its
+// own claims. If a tool differs from the version that was first used, a person is asked again, even
+// where a rule allows the call.
 //
-// A server of a project's .mcp.json is started only after a person has trusted that very entry (security.md D12).
+// A server of a project's .mcp.json is started only after a person has trusted that very entry
+// (security.md D12).
 //
-// It does not offer servers anything back: no sampling, no elicitation, no roots. Prompts of servers are not shown.
-// A tool that has to be called as a task is called as one, except over streamable HTTP.
-// Pictures are shown to a model that takes them; sound is described.
+// The client offers servers nothing in return: no sampling, no elicitation and no roots. Prompts of
+// servers are not shown. A tool that requires to be called as a task is called as one, except over
+// streamable HTTP. Pictures are shown to models that accept them. Sound is described in words.
 package mcp

@@ -15,7 +15,8 @@ import (
 	"symbio/community"
 )
 
-// What of a server's lists is taken. A server with more than that is no help to a model.
+// Limits of what is read from a server's lists. They keep one server from filling the context of a
+// model or the memory of the node. A longer list would not help a model either.
 const (
 	maxPages         = 50
 	maxTools         = 256
@@ -27,10 +28,12 @@ const (
 	resourcesPerPage = 100 // of a page of list_resources
 )
 
-// anySchema is the schema of a tool whose own cannot be used: the server says what is wrong with a call.
+// anySchema replaces a schema that cannot be used. The server itself then reports what is wrong
+// with a call.
 var anySchema = json.RawMessage(`{"type":"object"}`)
 
-// list reads the server's tools. On an error those that there were stay.
+// list reads the server's tools and stores them. On an error the earlier tools stay. It reports
+// tools that differ from their pinned hash before agents are offered them.
 func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 	var tools []*Tool
 	var notes []string
@@ -86,8 +89,8 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 	return nil
 }
 
-// compare says which tools are not what they were when they were first listed here, and keeps what those are that were
-// never listed.
+// compare returns a message that names the tools that differ from their pinned hash; "" if none
+// does. It pins the tools that have no pin yet: the first version that is seen counts as accepted.
 func (s *server) compare(tools []*Tool) string {
 	var names []string
 	first := map[string]string{}
@@ -106,6 +109,8 @@ func (s *server) compare(tools []*Tool) string {
 	return fmt.Sprintf("%s changed what they say of themselves since they were first listed here: symbio mcp tools %s shows them, symbio mcp trust %s --tools accepts them", strings.Join(names, ", "), part, part)
 }
 
+// pin stores hashes of tools. A failure is logged only: the tool works, and a change of it may stay
+// unnoticed after a restart.
 func (s *server) pin(tools map[string]string) {
 	if len(tools) == 0 {
 		return
@@ -115,7 +120,8 @@ func (s *server) pin(tools map[string]string) {
 	}
 }
 
-// pages reads a list that comes in pages, as far as it is taken.
+// pages calls read for each page of a list until there is no next cursor. It stops after maxPages
+// and when a server returns the same cursor again, so that a server cannot keep it busy for ever.
 func pages(read func(cursor string) (next string, err error)) error {
 	cursor := ""
 	for range maxPages {
@@ -128,7 +134,9 @@ func pages(read func(cursor string) (next string, err error)) error {
 	return nil
 }
 
-// tool is a tool of the server as agents have it.
+// tool makes a Tool of a server's description. note receives what was left out or replaced. The
+// hash covers the texts as the server sent them, not as they are shown, so that no change can hide
+// in what was cut off.
 func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 	name := toolName(s.Name, t.Name)
 	in, why := schemaOf(t.InputSchema)
@@ -175,7 +183,8 @@ func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 	return remote
 }
 
-// schemaOf is a schema as models are shown it, or why it cannot be.
+// schemaOf returns a schema in the form that models are shown, or why it cannot be used. It adds
+// "type": "object" where that is missing, because some model services require it.
 func schemaOf(v any) (text json.RawMessage, why string) {
 	object, ok := v.(map[string]any)
 	if !ok {

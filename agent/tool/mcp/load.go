@@ -30,14 +30,15 @@ func Load(file string, cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// Open runs m in the background until Close, in place of a call of Run.
+// Open runs m in the background until Close, in place of a call of Run. Call it once.
 func (m *Manager) Open() {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
 	m.running.Go(func() { _ = m.Run(ctx) }) // it has no errors but those of its servers
 }
 
-// Close ends the servers and waits until all that they started has ended. It does nothing if m is not open.
+// Close stops the servers and returns when all that they started has ended. It does nothing if m is
+// not open.
 func (m *Manager) Close() {
 	if m.cancel != nil {
 		m.cancel()
@@ -45,8 +46,9 @@ func (m *Manager) Close() {
 	m.running.Wait()
 }
 
-// AllTools starts all servers and returns the tools of those that are ready, named mcp__SERVER__TOOL (spec: allTools).
-// The error is about the servers that are not.
+// AllTools starts all servers and returns the tools of those that are ready, named
+// mcp__SERVER__TOOL (spec: allTools). The error joins the reasons why the other servers are not
+// ready; the tools are valid even then.
 func (m *Manager) AllTools(ctx context.Context) ([]tool.Tool, error) {
 	some, err := m.ToolsOf(ctx, "")
 	all := make([]tool.Tool, len(some))
@@ -56,7 +58,8 @@ func (m *Manager) AllTools(ctx context.Context) ([]tool.Tool, error) {
 	return all, err
 }
 
-// defaultBox returns a Config.Box that holds programs by sandbox.Standard in the working directory of the process.
+// defaultBox returns a Config.Box that runs programs under sandbox.Standard in the working
+// directory of the process. It probes the machine once, at the first call.
 func defaultBox() func(Server) (Box, error) {
 	probe := sync.OnceValues(func() (Box, error) {
 		dir, err := os.Getwd()

@@ -13,16 +13,17 @@ import (
 )
 
 var (
-	// ErrUnknown is that there is no such server, or no such tool of it.
+	// ErrUnknown is returned for a server, or a tool of a server, that does not exist.
 	ErrUnknown = errors.New("not known")
-	// ErrNotReady is that a server cannot be talked to now; the text says why.
+	// ErrNotReady is returned when a server cannot be reached now; the text says why.
 	ErrNotReady = errors.New("the MCP server is not there")
 )
 
-// State is where a server is in its life.
+// State is the connection state of a server.
 type State string
 
-// The states. A server that is Stopped starts when it is first needed; one that Failed is tried again.
+// The states. A Stopped server starts when it is first needed. A Failed one is tried again after a
+// delay.
 const (
 	Stopped  State = "stopped"
 	Starting State = "starting"
@@ -30,53 +31,57 @@ const (
 	Failed   State = "failed"
 )
 
-// Status is how a server is.
+// Status describes a server at one moment.
 type Status struct {
 	Server Server `json:"server"`
 	State  State  `json:"state"`
-	// Why says what is wrong, with what its program said, or that it takes long to start; "" if neither.
+	// Why is what is wrong, with the end of what the program wrote to standard error, or a note
+	// that the start takes long; "" if neither.
 	Why string `json:"why,omitempty"`
-	// Tools is how many it has. Notes are what was left out of its lists.
+	// Tools is the number of tools. Notes say what was left out of the server's lists.
 	Tools int      `json:"tools"`
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Pins remember what tools were when they were first listed, or last accepted. Methods may be called from many goroutines.
+// Pins stores the hash of each tool as it was first listed or last accepted. Methods may be called
+// from many goroutines.
 type Pins interface {
-	// Pinned is the hash of a tool of the server with that Server.Hash; "" = none.
+	// Pinned returns the hash of a tool of the server with that Server.Hash; "" if there is none.
 	Pinned(server, tool string) string
-	// Pin keeps the hashes of tools by their names.
+	// Pin stores the hashes of tools by their names.
 	Pin(server string, tools map[string]string) error
 }
 
 // Config sets up a Manager. The zero value has no servers.
 type Config struct {
-	// Servers are those of all files, the user's own first: of two with one name the first counts.
+	// Servers are the servers of all files, the user's own first. Of two with the same name the
+	// first counts.
 	Servers []Server
-	// Trusted says whether a person trusts an entry of a project. Default: none is trusted.
+	// Trusted reports whether a person trusts an entry of a project. Default: no entry is trusted.
 	Trusted func(Server) bool
-	// Box says how a server's program is held. Default: by sandbox.Standard in the working directory of the process; an
-	// entry with a sandbox of its own is not started then.
+	// Box returns the sandbox of a server's program. Default: sandbox.Standard in the working
+	// directory of the process; an entry with a sandbox of its own is then not started.
 	Box func(Server) (Box, error)
-	// HTTP makes the requests. Default: http.DefaultTransport.
+	// HTTP sends the requests of HTTP and SSE servers. Default: http.DefaultTransport.
 	HTTP http.RoundTripper
-	// Pins outlive the Manager. Default: what it remembers itself.
+	// Pins stores the hashes of tools. Default: in memory, until the Manager ends.
 	Pins Pins
-	// StartTimeout bounds a start: the program, the handshake and its lists. Default 30 s, which a cold start of an
-	// interpreter with a large program needs on a small machine.
+	// StartTimeout limits a start: the program, the handshake and the lists. Default: 30 s, which
+	// the cold start of a large interpreted program needs on a small machine.
 	StartTimeout time.Duration
-	// CallTimeout bounds a call. Default 5 minutes: as long as calls between nodes may take.
+	// CallTimeout limits a call. Default: 5 minutes, like calls between nodes.
 	CallTimeout time.Duration
-	// Report hears each change of a server, from many goroutines; it must not block. Default: nobody.
+	// Report is called at each change of a server, from many goroutines. It must not block.
+	// Default: no report.
 	Report func(Status)
-	// Version is this program's, which servers are told.
+	// Version is the version of this program, which the handshake sends to servers.
 	Version string
 	// Logger gets what servers do wrong. Default: silent.
 	Logger *slog.Logger
 }
 
-// Manager talks to the servers. Its methods may be called from many goroutines; they need Run to be running, or Open to
-// have been called. Open and Close are for its owner.
+// Manager owns the connections to the servers. Its methods may be called from many goroutines. They
+// need Run to be running, or Open to have been called. Only the owner calls Run, Open and Close.
 type Manager struct {
 	cfg     Config
 	open    func(context.Context, Server) (*link, error)
@@ -90,7 +95,7 @@ type Manager struct {
 	ended     bool      // Run has ended; guarded by mu
 }
 
-// New returns a Manager. It starts nothing.
+// New returns a Manager with defaults for the unset fields of cfg. It starts nothing.
 func New(cfg Config) *Manager {
 	if cfg.StartTimeout <= 0 {
 		cfg.StartTimeout = 30 * time.Second
@@ -116,7 +121,8 @@ func New(cfg Config) *Manager {
 	return m
 }
 
-// Run keeps the servers until ctx ends, and then ends them with all that they started.
+// Run runs the servers until ctx ends. It then stops them, and returns nil when all that they
+// started has ended. It starts one goroutine for each server; SetServers adds more while Run runs.
 func (m *Manager) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -138,7 +144,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// Status is how the servers are, in the order of their files.
+// Status returns the state of each server, in the order of their files.
 func (m *Manager) Status() []Status {
 	servers := m.all()
 	all := make([]Status, 0, len(servers))
@@ -148,7 +154,8 @@ func (m *Manager) Status() []Status {
 	return all
 }
 
-// Start starts the servers that were not yet, all at once, and waits until each is ready or has failed.
+// Start starts all stopped servers in parallel. It returns when each is ready or has failed once,
+// or when ctx ends.
 func (m *Manager) Start(ctx context.Context) {
 	servers := m.all()
 	for _, s := range servers {
@@ -159,8 +166,9 @@ func (m *Manager) Start(ctx context.Context) {
 	}
 }
 
-// Tools are those that agents have now. The first call starts the servers, and waits some seconds for them; the tools of
-// those that take longer come with a later call, and Report hears of them with the state Starting.
+// Tools returns the tools that agents have now. The first call starts the servers and waits up to
+// turnWait for them. Tools of a slower server come with a later call; Report is then called with
+// the state Starting.
 func (m *Manager) Tools(ctx context.Context) []tool.Tool {
 	servers := m.all()
 	for _, s := range servers {
@@ -176,7 +184,9 @@ func (m *Manager) Tools(ctx context.Context) []tool.Tool {
 	return all
 }
 
-// ToolsOf are the tools of one server, once it is ready; "" = of all, with an error about those that are not.
+// ToolsOf starts one server, waits until it is ready, and returns its tools. It returns ErrUnknown
+// or ErrNotReady. name "" means all servers that are not disabled; the error then joins the reasons
+// of those that are not ready, and the tools of the others are returned with it.
 func (m *Manager) ToolsOf(ctx context.Context, name string) ([]*Tool, error) {
 	from := m.all()
 	if name != "" {
@@ -206,7 +216,8 @@ func (m *Manager) ToolsOf(ctx context.Context, name string) ([]*Tool, error) {
 	return all, errors.Join(problems...)
 }
 
-// Tool finds a tool by its own name, once its server is ready.
+// Tool returns a tool by the server's name for it or by its full name. It starts the server and
+// waits until it is ready. It returns ErrUnknown or ErrNotReady.
 func (m *Manager) Tool(ctx context.Context, server, name string) (*Tool, error) {
 	s, err := m.find(server)
 	if err != nil {
@@ -223,6 +234,7 @@ func (m *Manager) Tool(ctx context.Context, server, name string) (*Tool, error) 
 	return nil, fmt.Errorf("%w: the server %s has no tool %q", ErrUnknown, server, name)
 }
 
+// find returns the server with that name, or with that part of tool names.
 func (m *Manager) find(name string) (*server, error) {
 	for _, s := range m.all() {
 		if s.Name == name || ServerPart(s.Name) == name {

@@ -16,18 +16,24 @@ import (
 )
 
 const (
-	// minRetryDelay and maxRetryDelay are between tries to connect; each is twice the one before.
+	// minRetryDelay and maxRetryDelay limit the delay between two attempts to connect; each delay
+	// is twice the one before, with jitter.
 	minRetryDelay = time.Second
 	maxRetryDelay = time.Minute
-	// listInterval is between two looks at lists that a server says have changed.
+	// listInterval is the pause between two readings of lists that a server reports as changed. It
+	// keeps a server that reports changes all the time from causing load.
 	listInterval = time.Second
-	// turnWait is how long a turn waits for a server that starts: as long as most take that are on the disk.
+	// turnWait is how long a turn waits for a starting server. Most servers that are installed
+	// locally are ready within it.
 	turnWait = 3 * time.Second
-	// maxCalls of a server run at a time; more than agents make, and few enough that progress is found quickly.
+	// maxCalls limits the calls of a server that run at a time. Agents make fewer; the limit bounds
+	// the memory that a hanging server holds.
 	maxCalls = 256
 )
 
-// server is one server, over its connections.
+// server is a configured server across all its connections. Its goroutine, run, connects and
+// reconnects; all other methods may be called from any goroutine. mu guards the state and is never
+// held during I/O.
 type server struct {
 	Server
 	m *Manager
@@ -52,6 +58,7 @@ type server struct {
 	number    int                                 // of the last call; guarded by mu
 }
 
+// newServer returns a server that is Stopped, or Failed if its entry has a problem.
 func newServer(m *Manager, s Server) *server {
 	one := &server{Server: s, m: m, startRequested: make(chan struct{}, 1), listChanged: make(chan struct{}, 1), retired: make(chan struct{}), line: s.Line, changed: make(chan struct{}), state: Stopped, calls: map[string]func(community.Progress){}}
 	switch {
@@ -63,7 +70,9 @@ func newServer(m *Manager, s Server) *server {
 	return one
 }
 
-// run connects when it is wanted, and again when the connection is lost, until ctx ends or the entry is there no more.
+// run connects when a start is requested, and reconnects when a connection is lost, until ctx ends
+// or the entry is removed. A server that was ready is reconnected at once after the delay. One that
+// never was ready waits for the next request, so that a broken server does not restart for ever.
 func (s *server) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -109,7 +118,9 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
-// connect talks to the server until the connection ends. ready says that it was.
+// connect opens a connection, lists the tools and serves until the connection ends. ready reports
+// whether the server became ready. The error is never nil; it includes the end of what the program
+// wrote to standard error.
 func (s *server) connect(parent context.Context) (ready bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -149,7 +160,8 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 	return true, fail(s.serve(ctx, session))
 }
 
-// serve looks at the lists when they change, until the session ends.
+// serve reads the lists again when the server reports a change, until the session ends. It returns
+// why it ended.
 func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 	ended := make(chan error, 1)
 	var wg sync.WaitGroup
@@ -181,6 +193,8 @@ func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 	}
 }
 
+// client returns an SDK client that offers the server no capabilities, so the server cannot send
+// requests. The handlers must not block: the SDK calls them from its reading goroutine.
 func (s *server) client() *sdk.Client {
 	return sdk.NewClient(&sdk.Implementation{Name: "symbio", Version: s.m.cfg.Version}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, // it may ask nothing of us
@@ -194,7 +208,8 @@ func (s *server) client() *sdk.Client {
 	})
 }
 
-// onProgress tells whoever made the call.
+// onProgress passes a progress notification to the caller of the tool. Notifications with an
+// unknown token are dropped.
 func (s *server) onProgress(p *sdk.ProgressNotificationParams) {
 	if p == nil {
 		return
@@ -208,7 +223,9 @@ func (s *server) onProgress(p *sdk.ProgressNotificationParams) {
 	}
 }
 
-// trackProgress has tell hear of the progress of a call, until the call is over.
+// trackProgress registers tell for the progress of a call and returns the call's progress token.
+// The caller must call over when the call has ended. It returns ErrNotReady if maxCalls calls run
+// already.
 func (s *server) trackProgress(tell func(community.Progress)) (token string, over func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +242,8 @@ func (s *server) trackProgress(tell func(community.Progress)) (token string, ove
 	}, nil
 }
 
-// requestStart has it started, unless it runs, cannot, or failed just now.
+// requestStart asks run to connect. It does nothing if the server is starting or ready, cannot be
+// started, or failed so recently that its delay has not passed.
 func (s *server) requestStart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +258,9 @@ func (s *server) requestStart() {
 	}
 }
 
-// awaitStart waits until the server does not start any more; with first only if it never was there or failed.
+// awaitStart returns when the server is not Starting any more, or when ctx ends. If first is true,
+// it does not wait for a server that was ready or failed before: such a server may take long, and
+// its tools are known.
 func (s *server) awaitStart(ctx context.Context, first bool) {
 	for {
 		s.mu.Lock()
@@ -257,8 +277,9 @@ func (s *server) awaitStart(ctx context.Context, first bool) {
 	}
 }
 
-// awaitStartBriefly is settle for a turn of an agent, which a server that takes long does not hold up: that is reported, once,
-// and its tools come with a later turn.
+// awaitStartBriefly is awaitStart for a turn of an agent: it waits at most turnWait from the
+// beginning of the start. If the server is slower, that is reported once, and the agent gets the
+// tools in a later turn.
 func (s *server) awaitStartBriefly(ctx context.Context) {
 	s.mu.Lock()
 	short, cancel := context.WithDeadline(ctx, s.startedAt.Add(turnWait))
@@ -276,7 +297,8 @@ func (s *server) awaitStartBriefly(ctx context.Context) {
 	}
 }
 
-// session is the connection, once it is ready.
+// session returns the current connection. It starts the server and waits for it if necessary. It
+// returns ErrNotReady with the reason and the time of the next attempt, or the cause of ctx.
 func (s *server) session(ctx context.Context) (*sdk.ClientSession, error) {
 	s.requestStart()
 	s.awaitStart(ctx, false)
@@ -298,6 +320,7 @@ func (s *server) session(ctx context.Context) (*sdk.ClientSession, error) {
 	return nil, fmt.Errorf("%w: %s: %s", ErrNotReady, s.Name, strings.TrimSpace(why))
 }
 
+// setReady stores a new connection and reports it.
 func (s *server) setReady(session *sdk.ClientSession) {
 	s.mu.Lock()
 	s.current = session
@@ -306,7 +329,8 @@ func (s *server) setReady(session *sdk.ClientSession) {
 	s.m.cfg.Report(s.status())
 }
 
-// setDisconnected notes a state without a connection.
+// setDisconnected stores a state in which there is no connection, and reports it. requestStart does
+// nothing before retry.
 func (s *server) setDisconnected(state State, why string, retry time.Time) {
 	s.mu.Lock()
 	s.current, s.retryAt = nil, retry
@@ -315,7 +339,7 @@ func (s *server) setDisconnected(state State, why string, retry time.Time) {
 	s.m.cfg.Report(s.status())
 }
 
-// stop notes that the server is not started any more.
+// stop marks the server as stopped for good and reports why.
 func (s *server) stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -329,7 +353,7 @@ func (s *server) stop() {
 	s.setDisconnected(Stopped, why, time.Time{})
 }
 
-// retire ends the server: its entry is there no more. It is called once.
+// retire ends the server because its entry was removed or changed. Call it once.
 func (s *server) retire() {
 	close(s.retired)
 	s.mu.Lock()
@@ -337,21 +361,21 @@ func (s *server) retire() {
 	s.stopped = true
 }
 
-// isStopped says that it is not started any more.
+// isStopped reports whether the server is not started any more.
 func (s *server) isStopped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopped
 }
 
-// setLine notes where its entry stands now.
+// setLine stores the line of the entry, which moves when the file is edited.
 func (s *server) setLine(line int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line = line
 }
 
-// setState is called with mu held.
+// setState stores a state and wakes all that wait for a change. Call it with mu held.
 func (s *server) setState(state State, why string) {
 	s.state, s.reason = state, why
 	s.attempted = s.attempted || state == Ready || state == Failed
@@ -359,6 +383,7 @@ func (s *server) setState(state State, why string) {
 	s.changed = make(chan struct{})
 }
 
+// status returns a snapshot of the server's state.
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -367,16 +392,20 @@ func (s *server) status() Status {
 	return now
 }
 
-// offered are the tools of a server that is ready, or was and will be again.
+// offered returns the tools of a server that is ready, or was ready and is reconnecting. The slice
+// is replaced and never written to.
 func (s *server) offered() []*Tool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tools
 }
 
-// shortError is an error that may have a server's words in it.
+// shortError returns the text of an error that may quote the server: printable and at most about
+// maxQuoted bytes long.
 func shortError(err error) string { return tool.Shorten(tool.Readable([]byte(err.Error())), maxQuoted) }
 
+// cause returns the cause of ctx if ctx has ended, else err. The cause names the real reason, such
+// as a timeout, where err only says that the context was canceled.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// SetServers has these servers in the place of those that it had, in the order of their files as Config.Servers: an entry that
-// is as it was goes on as it is, any other ends with the calls that it has, and what is new starts when it is needed. Who
-// is trusted is asked anew. It does not wait for what ends.
+// SetServers replaces the servers by list, which is in the order of Config.Servers. A server whose
+// entry is unchanged keeps its connection. A removed or changed one ends together with its calls. A
+// new one starts when it is first needed. Config.Trusted is asked again for each entry of a
+// project. SetServers does not wait for servers that end.
 func (m *Manager) SetServers(list []Server) {
 	list = m.checkEntries(list)
 	var late []*server
@@ -48,7 +49,8 @@ func (m *Manager) SetServers(list []Server) {
 	}
 }
 
-// checkEntries says of each entry whether it may be started here.
+// checkEntries returns a copy of list in which each entry that must not be started has a Problem: a
+// second server of the same name, or an entry of a project that is not trusted.
 func (m *Manager) checkEntries(list []Server) []Server {
 	list = slices.Clone(list)
 	parts := map[string]string{}
@@ -70,13 +72,13 @@ func (m *Manager) checkEntries(list []Server) []Server {
 	return list
 }
 
-// same says that an entry is what it was, wherever in its file it stands now.
+// same reports whether two entries are equal, apart from their lines in the file.
 func same(a, b Server) bool {
 	a.Line, b.Line = 0, 0
 	return reflect.DeepEqual(a, b)
 }
 
-// all are the servers as they are now.
+// all returns the servers. The slice is replaced and never written to.
 func (m *Manager) all() []*server {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,25 +13,26 @@ import (
 )
 
 const (
-	// minPollInterval and latest are between two questions how a task is, whatever the server asks for; defaultPollInterval where it asks
-	// for nothing.
+	// minPollInterval and maxPollInterval limit the interval between two status requests, whatever
+	// the server asks for. defaultPollInterval applies if it names none.
 	minPollInterval     = 100 * time.Millisecond
 	maxPollInterval     = 10 * time.Second
 	defaultPollInterval = time.Second
-	// defaultTaskTTL is how long a server is asked to keep a task of a call without an end, and taskTTLMargin what it is asked for
-	// beyond the end of a call, in which its result is fetched.
+	// defaultTaskTTL is the time to live of a task whose call has no deadline. taskTTLMargin is
+	// added to the time that is left of a call: the result is fetched in it.
 	defaultTaskTTL = 5 * time.Minute
 	taskTTLMargin  = time.Minute
-	// maxTaskID is what a server may call a task: it is sent with every question.
+	// maxTaskID limits a task's id in bytes, because the id is sent with every status request.
 	maxTaskID = 1 << 10
 )
 
-// taskError is what became of a call that had to be a task, where there is no answer of the tool.
+// taskError is why a task of a call has no result of the tool.
 type taskError string
 
 func (e taskError) Error() string { return string(e) }
 
-// taskCall is a call that was made as a task. begun and the others that change are guarded by the connection's mu.
+// taskCall is a call that is made as a task. The connection's mu guards created, canceled, task and
+// reportsProgress.
 type taskCall struct {
 	id      jsonrpc.ID
 	token   json.RawMessage // of its progress; nil = nobody asked for it
@@ -45,7 +46,7 @@ type taskCall struct {
 	reportsProgress bool   // the server tells of its progress by itself
 }
 
-// task is what a server says of one.
+// task is the state of a task in the messages of a server (specification 2025-11-25).
 type task struct {
 	ID       string  `json:"taskId"`
 	Status   string  `json:"status"`
@@ -53,7 +54,8 @@ type task struct {
 	Interval float64 `json:"pollInterval"` // milliseconds
 }
 
-// startTask makes a call of a tool that has to be a task one.
+// startTask adds a task to the request r if r calls a tool that requires one, and registers the
+// call. It returns other requests unchanged.
 func (c *taskConn) startTask(ctx context.Context, r *jsonrpc.Request) *jsonrpc.Request {
 	var params map[string]json.RawMessage
 	var known struct {
@@ -86,8 +88,9 @@ func (c *taskConn) startTask(ctx context.Context, r *jsonrpc.Request) *jsonrpc.R
 	return &jsonrpc.Request{ID: r.ID, Method: r.Method, Params: changed, Extra: r.Extra}
 }
 
-// cancelCall ends what waits for an answer that the SDK does not want any more. A task is cancelled by its name; one that
-// has none yet, when it has.
+// cancelCall handles the SDK's cancellation of a request. If the request became a task whose id is
+// known, it returns a request that cancels the task, which is sent in place of the notification. If
+// the id is not known yet, poll cancels the task when it arrives.
 func (c *taskConn) cancelCall(r *jsonrpc.Request) *jsonrpc.Request {
 	var params struct {
 		ID any `json:"requestId"`
@@ -123,7 +126,8 @@ func (c *taskConn) cancelCall(r *jsonrpc.Request) *jsonrpc.Request {
 	return r
 }
 
-// onTaskStatus has the call of a task ask how it is.
+// onTaskStatus wakes the call of the task that a status notification names. The notification itself
+// is not trusted: the state is requested again.
 func (c *taskConn) onTaskStatus(params json.RawMessage) {
 	var t task
 	if json.Unmarshal(params, &t) != nil || t.ID == "" {
@@ -142,7 +146,8 @@ func (c *taskConn) onTaskStatus(params json.RawMessage) {
 	}
 }
 
-// onProgress notes that a server tells of a call's progress by itself: nothing is made of its task's status then.
+// onProgress records that the server sends progress of a call itself. The status messages of its
+// task are then not reported as progress, so that no progress is shown twice.
 func (c *taskConn) onProgress(params json.RawMessage) {
 	var p struct {
 		Token json.RawMessage `json:"progressToken"`
@@ -157,7 +162,8 @@ func (c *taskConn) onProgress(params json.RawMessage) {
 	}
 }
 
-// finishCall brings the answer to a call of which the server has made a task.
+// finishCall waits for the task of a call and gives its result to the SDK as the response to the
+// call. It runs in a goroutine of its own. Without a result it cancels the task.
 func (c *taskConn) finishCall(call *taskCall, created json.RawMessage) {
 	defer call.stop()
 	answer, err := c.poll(call, created)
@@ -177,7 +183,8 @@ func (c *taskConn) finishCall(call *taskCall, created json.RawMessage) {
 	c.deliver(&jsonrpc.Response{ID: call.id, Result: answer.Result, Error: answer.Error})
 }
 
-// abandon has the server end a task of which nobody wants the result. It may have ended before.
+// abandon asks the server to cancel a task whose result is not needed. It does not wait for the
+// response; the task may have ended already.
 func (c *taskConn) abandon(name string) {
 	c.mu.Lock()
 	can := c.offer.Cancel != nil
@@ -190,7 +197,8 @@ func (c *taskConn) abandon(name string) {
 	}
 }
 
-// poll is the answer to a call, once its task has ended. With an error the task may go on.
+// poll requests the state of a task until it has ended, and returns its result. After an error the
+// task may still run.
 func (c *taskConn) poll(call *taskCall, created json.RawMessage) (*jsonrpc.Response, error) {
 	var first struct {
 		Task *task `json:"task"`
@@ -242,7 +250,8 @@ func (c *taskConn) poll(call *taskCall, created json.RawMessage) (*jsonrpc.Respo
 	}
 }
 
-// result is that of a task that has ended.
+// result requests the result of an ended task, and turns a missing or malformed one into a
+// taskError.
 func (c *taskConn) result(ctx context.Context, t task) (*jsonrpc.Response, error) {
 	answer, err := c.roundTrip(ctx, "tasks/result", t.ID)
 	if err != nil {
@@ -266,7 +275,9 @@ func (c *taskConn) result(ctx context.Context, t task) (*jsonrpc.Response, error
 	return answer, nil
 }
 
-// pause waits as long as the server asks for, within bounds, or until it says that something has changed.
+// pause waits for the interval that the server asks for, within the limits, or until a status
+// notification arrives. It always waits minPollInterval, also if a server sends notifications
+// without end.
 func (call *taskCall) pause(milliseconds float64) error {
 	wait := defaultPollInterval
 	if milliseconds > 0 {
@@ -286,7 +297,8 @@ func (call *taskCall) pause(milliseconds float64) error {
 	return nil
 }
 
-// progress tells the SDK what a task does, as if the server had: the steps are those that were seen.
+// progress gives the SDK a progress notification that is made of a task's status message. step
+// counts the messages.
 func (c *taskConn) progress(call *taskCall, text string, step int) {
 	c.mu.Lock()
 	silent := call.reportsProgress || call.canceled || call.token == nil
@@ -300,7 +312,7 @@ func (c *taskConn) progress(call *taskCall, text string, step int) {
 	}
 }
 
-// reason is what a server says of why, in an error.
+// reason returns ": " and a server's explanation in a printable form; "" without one.
 func reason(text string) string {
 	if text = tool.Shorten(tool.Readable([]byte(text)), maxQuoted); text == "" {
 		return ""

@@ -13,12 +13,14 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// taskIDPrefix begin the ids of what a taskConn asks. The SDK's are numbers, so that the two are never the same.
+// taskIDPrefix begins the ids of the requests that a taskConn sends itself. The SDK uses numbers as
+// ids, so that the two never collide.
 const taskIDPrefix = "task-"
 
-// withTasks has the calls of tools that have to be tasks made as tasks, which the SDK cannot (specification 2025-11-25,
-// basic/utilities/tasks). Streamable HTTP stays as it is: there the SDK tells its own connection alone what was agreed on
-// in the handshake, and another around it would lose the stream of what the server says unasked.
+// withTasks returns a transport that makes calls of tools that require tasks as tasks, which the
+// SDK does not support (specification 2025-11-25, basic/utilities/tasks). It returns a streamable
+// HTTP transport unchanged: the SDK passes the negotiated protocol version only to its own
+// connection type, and a wrapper would lose the stream of server messages.
 func withTasks(t sdk.Transport) sdk.Transport {
 	if _, http := t.(*sdk.StreamableClientTransport); http {
 		return t
@@ -26,6 +28,7 @@ func withTasks(t sdk.Transport) sdk.Transport {
 	return taskTransport{t}
 }
 
+// taskTransport wraps the connections of a transport in taskConn.
 type taskTransport struct{ sdk.Transport }
 
 func (t taskTransport) Connect(ctx context.Context) (sdk.Connection, error) {
@@ -36,8 +39,9 @@ func (t taskTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	return newTaskConn(inner), nil
 }
 
-// taskConn is a connection on which the SDK sees a call and its answer where the server sees a call, a task, questions
-// about the task and its result. All that it starts ends in Close.
+// taskConn is a connection on which the SDK sees a call and its response, where the server sees a
+// call, a task, status requests and a result. pump is the only reader of the inner connection.
+// Close ends all goroutines that a taskConn starts.
 type taskConn struct {
 	sdk.Connection
 	ctx context.Context // its cause is why there is nothing more to read
@@ -55,7 +59,7 @@ type taskConn struct {
 	number   int                                     // of the last question; guarded by mu
 }
 
-// taskOffer is what a server can do with tasks, in its answer to initialize.
+// taskOffer is what a server supports of tasks, from its response to initialize.
 type taskOffer struct {
 	Cancel   *struct{} `json:"cancel"`
 	Requests struct {
@@ -65,6 +69,7 @@ type taskOffer struct {
 	} `json:"requests"`
 }
 
+// newTaskConn wraps inner and starts to read from it.
 func newTaskConn(inner sdk.Connection) *taskConn {
 	c := &taskConn{
 		Connection: inner, in: make(chan jsonrpc.Message),
@@ -76,7 +81,8 @@ func newTaskConn(inner sdk.Connection) *taskConn {
 	return c
 }
 
-// Read returns what is for the SDK.
+// Read returns the next message for the SDK. It returns the cause of the end when the connection
+// has ended.
 func (c *taskConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case m := <-c.in:
@@ -88,7 +94,7 @@ func (c *taskConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Close ends the connection and waits for what it started.
+// Close closes the connection and waits for its goroutines.
 func (c *taskConn) Close() error {
 	c.end(io.EOF)
 	err := c.Connection.Close()
@@ -96,7 +102,9 @@ func (c *taskConn) Close() error {
 	return err
 }
 
-// pump reads what the server says, also while the SDK is told something else.
+// pump reads the server's messages and passes on those that handle does not consume. It runs in a
+// goroutine of its own, because a status response must be read even while the SDK does not call
+// Read.
 func (c *taskConn) pump() {
 	for {
 		m, err := c.Connection.Read(c.ctx)
@@ -110,7 +118,7 @@ func (c *taskConn) pump() {
 	}
 }
 
-// deliver tells the SDK.
+// deliver gives a message to the SDK. It blocks until the SDK reads it or the connection ends.
 func (c *taskConn) deliver(m jsonrpc.Message) {
 	select {
 	case c.in <- m:
@@ -118,7 +126,8 @@ func (c *taskConn) deliver(m jsonrpc.Message) {
 	}
 }
 
-// Write sends what the SDK says; a call of a tool that has to be a task as a task.
+// Write sends a message of the SDK. It turns a call of a tool that requires a task into a task, and
+// remembers the requests whose responses handleResponse needs.
 func (c *taskConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok {
@@ -145,7 +154,7 @@ func (c *taskConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// handle takes what is about tasks from what the server says; what it does not take is for the SDK.
+// handle looks at a message of the server. pass is false if it is about a task and not for the SDK.
 func (c *taskConn) handle(m jsonrpc.Message) (pass bool) {
 	switch m := m.(type) {
 	case *jsonrpc.Response:
@@ -165,6 +174,9 @@ func (c *taskConn) handle(m jsonrpc.Message) (pass bool) {
 	return true
 }
 
+// handleResponse looks at a response of the server: to a request of this taskConn, to a call that
+// became a task, to a list of tools, or to initialize. pass is false for the first two, which are
+// not for the SDK.
 func (c *taskConn) handleResponse(r *jsonrpc.Response) (pass bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +217,8 @@ func (c *taskConn) handleResponse(r *jsonrpc.Response) (pass bool) {
 	return true
 }
 
-// recordTaskTools notes which tools have to be tasks, and is called with mu held. A page says it of its own tools alone.
+// recordTaskTools records which tools of a page require tasks. Call it with mu held. A page speaks
+// only about its own tools, so others stay as they are.
 func (c *taskConn) recordTaskTools(result json.RawMessage) {
 	var page struct {
 		Tools []struct {
@@ -226,7 +239,8 @@ func (c *taskConn) recordTaskTools(result json.RawMessage) {
 	}
 }
 
-// roundTrip asks the server something about a task. A refusal of the server is an answer; an error is why there is none.
+// roundTrip sends a request about a task and waits for the response. A refusal by the server is a
+// response; an error means that there is no response.
 func (c *taskConn) roundTrip(ctx context.Context, method, task string) (*jsonrpc.Response, error) {
 	r, err := c.newRequest(method, task)
 	if err != nil {
@@ -248,7 +262,7 @@ func (c *taskConn) roundTrip(ctx context.Context, method, task string) (*jsonrpc
 	}
 }
 
-// newRequest is a request about a task, with an id that no other has.
+// newRequest returns a request about a task, with an unused id.
 func (c *taskConn) newRequest(method, task string) (*jsonrpc.Request, error) {
 	params, err := json.Marshal(map[string]string{"taskId": task})
 	if err != nil {
@@ -261,7 +275,7 @@ func (c *taskConn) newRequest(method, task string) (*jsonrpc.Request, error) {
 	return &jsonrpc.Request{ID: id, Method: method, Params: params}, err
 }
 
-// forget drops what waits for an answer to id, which does not come or is not wanted.
+// forget removes what is registered for id, because its response will not come or is not needed.
 func (c *taskConn) forget(id jsonrpc.ID) {
 	if !id.IsValid() {
 		return
@@ -276,7 +290,7 @@ func (c *taskConn) forget(id jsonrpc.ID) {
 	}
 }
 
-// remaining is how long whoever made a call waits for it.
+// remaining returns the time until the deadline of ctx, or defaultTaskTTL if ctx has none.
 func remaining(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return max(time.Until(deadline), 0)

@@ -16,13 +16,15 @@ import (
 	"symbio/community"
 )
 
-// Tool is a tool of a server, as it was when it was listed.
+// Tool is a tool of a server as it was when the tools were listed. It does not change; a changed
+// tool is a new Tool.
 type Tool struct {
-	// Name is the server's own.
+	// Name is the server's own name for the tool.
 	Name string
-	// Output is the schema of Answer.Data; nil = none.
+	// Output is the schema of Answer.Data; nil if the server names none.
 	Output json.RawMessage
-	// Hash is the SHA-256 of its name, description and schema; "" for those that are not the server's.
+	// Hash is the SHA-256 of name, description and schema in hexadecimal digits; "" for
+	// list_resources and read_resource, which are not the server's.
 	Hash string
 
 	spec   llm.ToolSpec
@@ -30,14 +32,14 @@ type Tool struct {
 	do     func(ctx context.Context, session *sdk.ClientSession, token string, args map[string]any) (Answer, error)
 }
 
-// Spec describes the tool to a model, in the server's words. They are a stranger's.
+// Spec describes the tool to a model. The texts are the server's and must not be trusted.
 func (t *Tool) Spec() llm.ToolSpec { return t.spec }
 
-// Server is the name of its server.
+// Server returns the name of the tool's server.
 func (t *Tool) Server() string { return t.server.Name }
 
-// Decode reads the arguments as every tool does. Only what the schema requires is looked for here: a schema is the
-// server's, and may be made to take for ever. The server says what else is wrong.
+// Decode reads the arguments as every tool does. Of the schema it checks only the required names,
+// because a hostile schema could make a full check run for ever. The server reports other faults.
 func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	args, err := tool.DecodeArgs(raw)
 	if err != nil {
@@ -63,8 +65,9 @@ func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	}}, nil
 }
 
-// Doubt is why a person has to decide about a call, whatever rule allows it: the tool is not what it was when it was
-// first listed, or last accepted. "" = there is none.
+// Doubt returns why a person has to decide about a call, even where a rule allows it: the tool
+// differs from the version that was first listed or last accepted. It returns "" if there is no
+// reason.
 func (t *Tool) Doubt() string {
 	pinned := t.server.m.cfg.Pins.Pinned(t.server.Server.Hash, t.Name)
 	if pinned == "" || t.Hash == "" || pinned == t.Hash {
@@ -73,16 +76,17 @@ func (t *Tool) Doubt() string {
 	return fmt.Sprintf("The server %s has changed what this tool says of itself (its description or its arguments) since it was first listed here.", ServerPart(t.server.Name))
 }
 
-// Accept takes the tool for what it is now: what it was is forgotten.
+// Accept stores the tool's present hash as the accepted one.
 func (t *Tool) Accept() {
 	if t.Hash != "" && t.server.m.cfg.Pins.Pinned(t.server.Server.Hash, t.Name) != t.Hash {
 		t.server.pin(map[string]string{t.Name: t.Hash})
 	}
 }
 
-// Call calls the tool and tells of its progress. The end of ctx ends the call there, too. ErrNotReady is that the server
-// is not there, or went away meanwhile; then it may have been done or not. What the tool itself says of what went wrong
-// is an Answer.
+// Call calls the tool. tell is called with the progress, from another goroutine. If ctx ends or the
+// timeout passes, the call is canceled at the server, too. It returns ErrNotReady if the server
+// cannot be reached or the connection is lost; in the second case the call may have been carried
+// out. A failure that the tool itself reports is no error but an Answer with IsError.
 func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(community.Progress)) (Answer, error) {
 	s := t.server
 	if args == nil {
@@ -107,16 +111,19 @@ func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(communit
 	return answer, s.explainError(ctx, session, err)
 }
 
-// errTask is what came of a call of a tool that has to be called as a task, where withTasks cannot help.
+// errTask is returned for a tool that requires a task over a transport that withTasks does not
+// wrap.
 var errTask = errors.New("this tool has to be called as a task, an experiment of the protocol that cannot be done with this server, or at a URL of type http; its other tools can be used")
 
-// asksForTask says that a server refuses a call because it is none as a task: it says so in words, either in an answer or
-// in an error of the protocol, and the SDK does not read what it says of the tool before (execution.taskSupport).
+// asksForTask reports whether a server refuses a call because it is not a task. It has to look at
+// the words of the refusal, because the SDK does not read execution.taskSupport of the tool's
+// description.
 func asksForTask(text string) bool {
 	return strings.Contains(text, "requires task augmentation") || strings.Contains(text, "taskSupport")
 }
 
-// explainError is what came of a call, in the words of what can be done.
+// explainError turns the error of a call into one that says what can be done about it; nil stays
+// nil.
 func (s *server) explainError(ctx context.Context, session *sdk.ClientSession, err error) error {
 	if err == nil {
 		return nil
@@ -145,7 +152,8 @@ func (s *server) explainError(ctx context.Context, session *sdk.ClientSession, e
 	return fmt.Errorf("%w any more: %s: %s. It is started again; whether the call was done is not known", ErrNotReady, s.Name, why)
 }
 
-// disconnectReason is why a connection is.
+// disconnectReason returns why a connection was lost. It waits for run to record the reason, until
+// ctx ends, because the error of the call only says that the connection is closed.
 func (s *server) disconnectReason(ctx context.Context, session *sdk.ClientSession, err error) string {
 	for {
 		s.mu.Lock()
@@ -165,7 +173,7 @@ func (s *server) disconnectReason(ctx context.Context, session *sdk.ClientSessio
 	}
 }
 
-// resourceTools list and read the server's resources.
+// resourceTools returns the two tools with which a model lists and reads the server's resources.
 func (s *server) resourceTools() []*Tool {
 	part := ServerPart(s.Name)
 	list := &Tool{Name: "list_resources", server: s, do: s.listResources, spec: llm.ToolSpec{
@@ -179,6 +187,8 @@ func (s *server) resourceTools() []*Tool {
 	return []*Tool{list, read}
 }
 
+// listResources runs list_resources. It shows at most resourcesPerPage resources from the offset in
+// args.
 func (s *server) listResources(ctx context.Context, session *sdk.ClientSession, _ string, args map[string]any) (Answer, error) {
 	var all []string
 	err := pages(func(cursor string) (string, error) {
@@ -215,6 +225,7 @@ func (s *server) listResources(ctx context.Context, session *sdk.ClientSession, 
 	return Answer{Text: text}, nil
 }
 
+// readResource runs read_resource: it returns the contents of the resource with the URI in args.
 func (s *server) readResource(ctx context.Context, session *sdk.ClientSession, token string, args map[string]any) (Answer, error) {
 	uri, _ := args["uri"].(string)
 	p := &sdk.ReadResourceParams{URI: uri}

@@ -22,26 +22,29 @@ import (
 )
 
 const (
-	// maxMessage is one message of a server, a picture included.
+	// maxMessage limits one message of a server, pictures included.
 	maxMessage = 16 << 20
-	// maxStderr of a program, half from the start and half from the end: enough for why it does not start.
+	// maxStderr is how much of a program's standard error is kept, half from its start and half
+	// from its end: enough to see why it does not start.
 	maxStderr = 8 << 10
-	// maxQuoted of it stands in an error.
+	// maxQuoted is how much of a server's words an error quotes.
 	maxQuoted = 2 << 10
-	// exitTimeout is how long a program may take to end after its input has ended, before it is ended.
+	// exitTimeout is how long a program may take to exit after its standard input was closed. Then
+	// it is killed.
 	exitTimeout = 2 * time.Second
-	// maxOutput is what a program may print in its life, before it is ended: a server that is used for weeks stays below.
+	// maxOutput is how much a program may print in its life before it is killed. Normal use for
+	// weeks stays below it.
 	maxOutput = 1 << 40
 )
 
-// Box is how a server's program is held.
+// Box is the sandbox that a server's program runs in.
 type Box struct {
 	Box    *sandbox.Box
 	Policy sandbox.Policy
 	Dir    string // where it runs, unless its entry says where
 }
 
-// link is a way to a server that is open.
+// link is an open connection to a server that has not spoken yet.
 type link struct {
 	transport sdk.Transport
 	stderr    func() string // what its program wrote to standard error; nil = it has none
@@ -49,7 +52,8 @@ type link struct {
 	end       func()        // closes it, and waits until its program and all that it started have ended
 }
 
-// dial opens the way to a server. ctx bounds its life.
+// dial opens a connection to a server. It ends with ctx. HTTP redirects are refused, because the
+// entry's headers may hold keys and the person trusted this URL only.
 func (m *Manager) dial(ctx context.Context, s Server) (*link, error) {
 	if s.Type == Stdio {
 		return m.start(ctx, s)
@@ -70,7 +74,8 @@ func (m *Manager) dial(ctx context.Context, s Server) (*link, error) {
 	return &link{transport: &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage, MaxRetries: 2}, end: func() {}}, nil
 }
 
-// start runs a server's program in the sandbox.
+// start runs a server's program in the sandbox and connects to its standard input and output. Its
+// standard error goes to a tail.
 func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	box, err := m.cfg.Box(s)
 	if err != nil {
@@ -108,8 +113,9 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	}, nil
 }
 
-// visiblePaths is what a program sees of /tmp, where it has a directory of its own otherwise: that of each path that its entry
-// names there, as a whole, since few programs are one file. And itself, wherever it is.
+// visiblePaths returns the paths that the sandbox shows to the program beside the usual ones: the
+// program itself, and the top directories below /tmp that the entry names. The program otherwise
+// has a /tmp of its own. The whole top directory is shown, because few programs are a single file.
 func (s Server) visiblePaths() (paths []string) {
 	command := s.Command
 	if strings.ContainsRune(command, filepath.Separator) && !filepath.IsAbs(command) {
@@ -135,7 +141,8 @@ func (s Server) visiblePaths() (paths []string) {
 	return paths
 }
 
-// endProcess has a program end by itself, as the protocol has it, and ends it if it does not.
+// endProcess closes the program's standard input, which is the protocol's way to end it, waits for
+// exitTimeout, and then kills it. It returns when the program has ended.
 func endProcess(p *sandbox.Process) {
 	_ = p.Stdin.Close() // it may have ended before
 	timer := time.AfterFunc(exitTimeout, p.End)
@@ -143,8 +150,9 @@ func endProcess(p *sandbox.Process) {
 	_, _ = p.Wait() // how it ended is told by what it said
 }
 
-// messageReader hands on the lines of a program's standard output that can be messages: some print a banner there. A line that is
-// too long is an error, before more of it is kept than a message may have.
+// messageReader passes on the lines of a program's standard output that can be JSON messages.
+// Others are dropped, because some programs print a banner. A line longer than maxMessage is an
+// error, before more of it is kept in memory.
 type messageReader struct {
 	r    *bufio.Reader
 	c    io.Closer
@@ -166,6 +174,7 @@ func (l *messageReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// line returns the next line, or an error if it is too long.
 func (l *messageReader) line() ([]byte, error) {
 	var whole []byte
 	for {
@@ -182,7 +191,8 @@ func (l *messageReader) line() ([]byte, error) {
 
 func (l *messageReader) Close() error { return l.c.Close() }
 
-// tail keeps the begin and the end of what is written to it.
+// tail is a Writer that keeps the beginning and the end of what is written to it. It may be used by
+// many goroutines.
 type tail struct {
 	mu         sync.Mutex
 	head, last []byte // guarded by mu
@@ -211,8 +221,9 @@ func (t *tail) String() string {
 	return strings.TrimSpace(tool.Readable([]byte(string(t.head) + between + string(t.last))))
 }
 
-// originTransport lets a client talk to one server alone: the headers of its entry, keys among them, go nowhere else. It bounds
-// answers that are no stream of events; those the transport bounds.
+// originTransport sends requests to one server only, so that the headers of its entry, which may
+// hold keys, go nowhere else. It limits responses that are not event streams; the SDK's transport
+// limits the events of a stream.
 type originTransport struct {
 	to      *url.URL
 	headers map[string]string
@@ -244,6 +255,7 @@ func (o *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// limitedBody is a response body that returns an error after left bytes.
 type limitedBody struct {
 	io.ReadCloser
 	left int

@@ -37,12 +37,14 @@ var invokeText string
 
 type requesterKey struct{}
 
-// WithRequester says on whose behalf the calls under ctx are made: a chain, the origin first.
+// WithRequester returns ctx with the chain of requesters on whose behalf calls are made, the origin
+// first.
 func WithRequester(ctx context.Context, chain []string) context.Context {
 	return context.WithValue(ctx, requesterKey{}, chain)
 }
 
-// Requester is that chain, for tools of other packages that call another node. It is not to be written to.
+// Requester returns the chain of requesters of ctx, for other tools that call another node. It must
+// not be written to.
 func Requester(ctx context.Context) []string {
 	chain, _ := ctx.Value(requesterKey{}).([]string)
 	return chain
@@ -50,12 +52,14 @@ func Requester(ctx context.Context) []string {
 
 type behalfKey struct{}
 
-// WithBehalf has calls under ctx say what those are held to on whose behalf they are made; other says whether the
-// call is for another node, which knows nobody of this one. With an error the call is not made.
+// WithBehalf returns ctx with a function that encodes the constraints of the requesters for an
+// outgoing call. other is whether the call goes to another node, which does not know the agents of
+// this one. If the function returns an error, the call is not made.
 func WithBehalf(ctx context.Context, say func(other bool) ([]byte, error)) context.Context {
 	return context.WithValue(ctx, behalfKey{}, say)
 }
 
+// behalf returns the constraints for an outgoing call; nil if ctx has none.
 func behalf(ctx context.Context, other bool) ([]byte, error) {
 	say, _ := ctx.Value(behalfKey{}).(func(bool) ([]byte, error))
 	if say == nil {
@@ -64,13 +68,14 @@ func behalf(ctx context.Context, other bool) ([]byte, error) {
 	return say(other)
 }
 
-// Address names an agent among the requesters of what it asks for: NODE/ID.
+// Address returns the address of an agent in a chain of requesters: NODE/ID.
 func Address(m community.Member) string { return string(m.Node) + "/" + string(m.ID) }
 
-// claimed marks the name of permissions that only another node vouches for.
+// claimed marks the name of permissions that another node reports and this one cannot verify.
 const claimed = ", as another node says"
 
-// Constraints reads what those are held to, as other nodes say, on whose behalf a signal is.
+// Constraints decodes the constraints of the requesters of a signal, as other nodes report them. It
+// returns community.ErrInvalid if they are malformed.
 func Constraints(s community.Signal) (permission.Chain, error) {
 	chain, err := permission.ReadBehalf(s.OnBehalf)
 	if err != nil {
@@ -152,7 +157,7 @@ func (p peers) find(_ context.Context, a findArgs) tool.Result {
 	return tool.JSON(list)
 }
 
-// usable are the capabilities that the agent may invoke, or may if a person says so.
+// usable returns the capabilities that the agent may invoke, with or without a person's approval.
 func (p peers) usable(names []string) (may []string) {
 	for _, name := range names {
 		call := permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": name}}
@@ -169,6 +174,7 @@ type sendArgs struct {
 	Data       string `json:"data" jsonschema:"the message; for an agent, the task in words"`
 }
 
+// send runs send_signal.
 func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
 	m, err := p.findOne(a.Member, func(m community.Member) bool { return len(m.Accepts) > 0 })
 	if err != nil {
@@ -194,6 +200,7 @@ type invokeArgs struct {
 	Data       string `json:"data,omitempty" jsonschema:"the input, JSON as the capability describes it"`
 }
 
+// invoke runs invoke_capability. Progress of the call is reported as progress of the tool.
 func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
 	if name := p.by[a.Capability]; name != "" {
 		return failed(fmt.Errorf("%s is not invoked like this: use the tool %s", a.Capability, name))
@@ -215,10 +222,12 @@ func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
 	}))
 }
 
-// progressEach is how often at most the progress of a call is told: it becomes events, which are kept.
+// progressEach is the minimum interval between two progress reports of a call, because each becomes
+// an event that is stored.
 const progressEach = 500 * time.Millisecond
 
-// signal carries what a model wrote to a member: JSON where it is JSON, else the JSON string of it.
+// signal returns the signal for what a model wrote: valid JSON as it is, other text as a JSON
+// string.
 func (p peers) signal(ctx context.Context, to community.Member, perception, data string) (community.Signal, error) {
 	s := community.Signal{Perception: perception, Data: []byte(data), Requester: Requester(ctx)}
 	var err error
@@ -233,7 +242,8 @@ func (p peers) signal(ctx context.Context, to community.Member, perception, data
 	return s, nil
 }
 
-// findOne finds the member that a model means by an id or a name; by "" any that fits.
+// findOne returns the member that a model names by id or name; "" means any that fits. It returns
+// an error if none or several fit a name.
 func (p peers) findOne(name string, fits func(community.Member) bool) (community.Member, error) {
 	var fitting []community.Member
 	for _, m := range p.community.Members() {
@@ -255,7 +265,7 @@ func (p peers) findOne(name string, fits func(community.Member) bool) (community
 	return fitting[0], nil
 }
 
-// answer is a reply as the model reads it.
+// answer returns a reply as a result.
 func answer(r community.Reply, err error) tool.Result {
 	if err != nil {
 		return failed(err)

@@ -17,7 +17,8 @@ type gitArgs struct {
 	Timeout int      `json:"timeout,omitempty" jsonschema:"How long it may take, in seconds."`
 }
 
-// quiet keeps git from asking and from writing what it need not. The sandbox sees to the rest.
+// quiet are variables that keep git from asking for input and from optional writes. The sandbox
+// enforces the rest.
 var quiet = []string{"PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
 
 func (r *runner) git() tool.Tool {

@@ -13,28 +13,32 @@ import (
 	"symbio/security/sandbox"
 )
 
-// Config sets up the tools. Box and Policy are needed; without them nothing runs.
+// Config sets up the tools. Box and Policy are required: without them nothing runs.
 type Config struct {
-	// Box returns what enforces the limits; it is asked at the first call. nil runs nothing.
+	// Box returns the sandbox. It is called for each call of a tool. nil means that nothing runs.
 	Box func(ctx context.Context) (*sandbox.Box, error)
 	// Policy is what commands may do. The zero Policy is the strictest.
 	Policy sandbox.Policy
-	// Bash is the program that runs scripts. Default "/bin/bash". It has to be bash: the checks read bash.
+	// Bash is the program that runs scripts. Default: "/bin/bash". It must be bash, because the
+	// checks parse bash.
 	Bash string
-	// SkillDirs returns the directories of the skills that an agent has active: commands see them, wherever they
-	// are, and do not write there. A script of the only one finds its directory in the variables SKILL_DIR and
-	// CLAUDE_SKILL_DIR; with several active nobody could say whose it is, and they are not set. Default: none.
+	// SkillDirs returns the directories of an agent's active skills. Commands can read them
+	// wherever they are, and cannot write there. If there is exactly one, scripts find it in the
+	// variables SKILL_DIR and CLAUDE_SKILL_DIR; with several it is unknown to which skill a script
+	// belongs, and they are not set. Default: none.
 	SkillDirs func(agent string) []string
 }
 
+// The limits of a command. defaultTimeout and maxTimeout are those of the spec's Bash tool.
 const (
 	defaultTimeout = 120 * time.Second
 	maxTimeout     = 600 * time.Second
-	// maxOutput is what is kept of a command's output, in bytes: below what a Set shows by default.
+	// maxOutput is how much of a command's output is kept, in bytes. It is below what a Set shows
+	// by default, so that the tool itself decides what to cut.
 	maxOutput = 30 << 10
 )
 
-// Tools are Bash and Git.
+// Tools returns Bash and Git.
 func Tools(cfg Config) []tool.Tool {
 	if cfg.Bash == "" {
 		cfg.Bash = "/bin/bash"
@@ -43,9 +47,11 @@ func Tools(cfg Config) []tool.Tool {
 	return []tool.Tool{r.bash(), r.git()}
 }
 
+// runner runs the commands of both tools. It has no state, so calls may run in parallel.
 type runner struct{ cfg Config }
 
-// timeLimit reads a timeout in seconds.
+// timeLimit returns the timeout for an argument in seconds: 0 means defaultTimeout, more than
+// maxTimeout means maxTimeout.
 func timeLimit(seconds int) (time.Duration, error) {
 	if seconds < 0 {
 		return 0, errors.New("the timeout is negative")
@@ -56,7 +62,8 @@ func timeLimit(seconds int) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, maxTimeout), nil
 }
 
-// checkSandbox says what is lacking of what should hold a command.
+// checkSandbox implements Invocation.Holds: it returns a *sandbox.Refusal if the sandbox cannot
+// enforce the policy. Other errors are left to run, which reports them.
 func (r *runner) checkSandbox(ctx context.Context) error {
 	if r.cfg.Box == nil {
 		return nil // run says so
@@ -68,7 +75,8 @@ func (r *runner) checkSandbox(ctx context.Context) error {
 	return box.Check(tool.Constrain(ctx, r.cfg.Policy))
 }
 
-// sandboxKeeps says that what holds a command keeps it from the files.
+// sandboxKeeps implements Invocation.Keeps: it reports whether the sandbox keeps a command away
+// from the denied files.
 func (r *runner) sandboxKeeps(ctx context.Context, d *permission.Denied) bool {
 	if r.cfg.Box == nil {
 		return false
@@ -77,13 +85,15 @@ func (r *runner) sandboxKeeps(ctx context.Context, d *permission.Denied) bool {
 	return err == nil && len(box.Gaps(tool.WithoutDenied(tool.Constrain(ctx, r.cfg.Policy), d).Files)) == 0
 }
 
-// accepted says that a person has seen what is lacking now, and wants the command to run all the same.
+// accepted reports whether a person has accepted that exactly the protection is missing that is
+// missing now.
 func accepted(ctx context.Context, box *sandbox.Box, p sandbox.Policy) bool {
 	var lacking *sandbox.Refusal
 	return errors.As(box.Check(p), &lacking) && tool.Accepted(ctx, lacking)
 }
 
-// run runs a command in the sandbox and says what came of it.
+// run runs a command in the sandbox and returns its output as a result. ctx and limit end it with
+// all its processes.
 func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duration) tool.Result {
 	if r.cfg.Box == nil {
 		return failed("there is no sandbox here, and commands run in nothing else")
@@ -124,7 +134,8 @@ func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duratio
 	return shown(out, "")
 }
 
-// shown is a result with what the command printed.
+// shown returns a result with the output of a command. trouble is how the command failed; "" if it
+// succeeded.
 func shown(out sandbox.Result, trouble string) tool.Result {
 	text := tool.Readable([]byte(out.Stdout.String()))
 	if text != "" && !strings.HasSuffix(text, "\n") {
@@ -142,6 +153,7 @@ func shown(out sandbox.Result, trouble string) tool.Result {
 	return tool.Result{Text: text, IsError: trouble != ""}
 }
 
+// failed returns the result of a command that did not start.
 func failed(why string) tool.Result {
 	return tool.Result{Text: "The command did not run: " + strings.TrimSuffix(why, ".") + ".", IsError: true}
 }

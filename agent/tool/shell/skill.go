@@ -9,7 +9,7 @@ import (
 	"symbio/security/sandbox"
 )
 
-// skillDirs are the directories of the skills that the caller has active.
+// skillDirs returns the directories of the skills that are active for the calling agent.
 func (r *runner) skillDirs(ctx context.Context) []string {
 	if r.cfg.SkillDirs == nil {
 		return nil
@@ -17,7 +17,8 @@ func (r *runner) skillDirs(ctx context.Context) []string {
 	return r.cfg.SkillDirs(tool.AgentOf(ctx))
 }
 
-// skillVariables tell a script of a skill where it is, when there is one skill that it can be of.
+// skillVariables returns the variables that tell a script the directory of its skill, if there is
+// only one.
 func skillVariables(dirs []string) []string {
 	if len(dirs) != 1 {
 		return nil
@@ -25,8 +26,8 @@ func skillVariables(dirs []string) []string {
 	return []string{"SKILL_DIR=" + dirs[0], "CLAUDE_SKILL_DIR=" + dirs[0]}
 }
 
-// showing is the policy with the directories named among what can be read, as far as it can be read anyway: a
-// private /tmp would hide one that lies there.
+// showing adds dirs to the directories that policy p lets commands read, if the policy allows them
+// at all. It is needed because the sandbox's private /tmp would hide a directory there.
 func showing(p sandbox.Policy, dirs []string) sandbox.Policy {
 	for _, dir := range dirs {
 		real, err := filepath.EvalSymlinks(dir)

@@ -25,7 +25,7 @@ type searchArgs struct {
 	Scope string `json:"scope,omitempty" jsonschema:"only those of the project (repo means the same), user, config, or bundled"`
 }
 
-// hit is a skill in the answer; the names are those of skills-codelia.md 7.1.
+// hit is a skill in the answer. The field names are those of skills-codelia.md 7.1.
 type hit struct {
 	Name        string             `json:"name"`
 	Description string             `json:"description"`
@@ -41,6 +41,7 @@ var (
 	deactivateKind = tool.NewKind[deactivateArgs](tool.Spec{Name: Deactivate, Description: deactivateText, Alone: true})
 )
 
+// searchTool returns skill_search.
 func searchTool(cfg Config) tool.Tool {
 	scopes := []string{"project", "repo", "user", "config", "bundled"}
 	return searchKind.New(func(_ context.Context, a searchArgs) tool.Result {
@@ -58,6 +59,7 @@ func searchTool(cfg Config) tool.Tool {
 	})
 }
 
+// answer encodes the matches as JSON. HTML escaping is off, because models read the text.
 func answer(found skills.SearchResult) tool.Result {
 	out := struct {
 		Skills    []hit `json:"skills"`
@@ -80,6 +82,7 @@ type deactivateArgs struct {
 	SkillName string `json:"skillName" jsonschema:"the name of the skill that you have"`
 }
 
+// deactivateTool returns deactivate_skill.
 func deactivateTool(cfg Config) tool.Tool {
 	return deactivateKind.New(func(ctx context.Context, a deactivateArgs) tool.Result {
 		if err := cfg.Registry.Deactivate(ctx, cfg.Agent, a.SkillName); err != nil {

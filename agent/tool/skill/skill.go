@@ -19,14 +19,14 @@ import (
 	"symbio/skills"
 )
 
-// Registry is what the tools need of the registry of skills; *skills.Registry is one.
+// Registry is the part of the skill registry that the tools use; *skills.Registry is one.
 type Registry interface {
 	Now() *skills.Snapshot
 	Activate(ctx context.Context, w skills.ActivateRequest) (skills.Activation, error)
 	Deactivate(ctx context.Context, agent, name string) error
 }
 
-// The tools.
+// The names of the tools.
 const (
 	Activate   = "activate_skill"
 	Load       = "skill_load"
@@ -34,26 +34,29 @@ const (
 	Deactivate = "deactivate_skill"
 )
 
-// Names are all the tools there are.
+// Names returns the names of all tools of this package.
 func Names() []string { return []string{Activate, Load, Search, Deactivate} }
 
-// Default are the tools that a model has if nobody chose others (skills.md C20).
+// Default returns the tools that an agent has unless its configuration chooses others (skills.md
+// C20).
 func Default() []string { return []string{Activate, Search} }
 
 // Config sets up the tools of one agent.
 type Config struct {
 	Registry Registry
 	Agent    string
-	// Names are the tools it has. Default: Default().
+	// Names are the tools that the agent has. Default: Default().
 	Names []string
-	// Shown says which skills the agent is shown, as in its system prompt.
+	// Shown selects the skills that the agent is shown, as in its system prompt.
 	Shown skills.PromptOptions
-	// DefaultLimit and MaxLimit are how many skills a search returns, unless it says, and at most. Default 8
-	// and 50, those of skills.Query.
+	// DefaultLimit and MaxLimit are how many skills a search returns by default and at most.
+	// Default: 8 and 50, those of skills.Query.
 	DefaultLimit, MaxLimit int
-	// Epoch numbers the times that the conversation was shortened; see skills.ActivateRequest. Default: never.
+	// Epoch counts how often the conversation was compacted; see skills.ActivateRequest. Default:
+	// always 0.
 	Epoch func() int
-	// Took is told the name of each skill that the model took. Default: nobody.
+	// OnActivated is called with the name of each skill that the model activates. Default: not
+	// called.
 	OnActivated func(name string)
 }
 
@@ -93,7 +96,7 @@ func (c Config) shows(s skills.Skill) bool {
 	return s.ForModels() && (c.Shown.Omit == nil || !c.Shown.Omit(s))
 }
 
-// conditional is a tool that is there while there is a skill.
+// conditional is a tool that is offered while there is a skill for the agent.
 type conditional struct {
 	tool.Tool
 	cfg Config
@@ -101,7 +104,8 @@ type conditional struct {
 
 func (c conditional) Offered() bool { return c.cfg.offered() }
 
-// Unknown returns the names in a tool list that are of no tool here, as an error; nil when all are.
+// Unknown returns an error that names the first name in a list that is not a tool of this package;
+// nil if all are.
 func Unknown(names []string) error {
 	for _, n := range names {
 		if !slices.Contains(Names(), n) {

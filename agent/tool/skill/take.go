@@ -31,6 +31,7 @@ type loadArgs struct {
 	Force bool   `json:"force,omitempty" jsonschema:"true to have instructions repeated that you were given already"`
 }
 
+// never is the function of an inner tool, which is replaced in Decode before it can be called.
 func never[A any](context.Context, A) tool.Result { return tool.Result{IsError: true} }
 
 var (
@@ -42,8 +43,8 @@ func activateTool() tool.Tool { return activateKind.New(never[activateArgs]) }
 
 func loadTool() tool.Tool { return loadKind.New(never[loadArgs]) }
 
-// activationTool is activate_skill or skill_load: the schema and the reading of arguments of an inner tool, around
-// which the skill is found first.
+// activationTool is activate_skill or skill_load. It uses the schema and the argument decoding of
+// an inner tool and resolves the skill before the guard is asked.
 type activationTool struct {
 	tool.Tool
 	cfg  Config
@@ -60,7 +61,8 @@ func newActivationTool(cfg Config, inner tool.Tool, name string) *activationTool
 
 func (t *activationTool) Offered() bool { return t.cfg.offered() }
 
-// Spec names the skills that there are now, while they are few enough to be listed.
+// Spec lists the names of the skills in the schema, if they are few enough. It caches the result
+// for as long as the catalog stays the same, because it is called in every turn.
 func (t *activationTool) Spec() llm.ToolSpec {
 	now := t.cfg.Registry.Now()
 	t.mu.Lock()
@@ -74,11 +76,11 @@ func (t *activationTool) Spec() llm.ToolSpec {
 	return t.spec
 }
 
-// maxEnumNames bounds the names in a schema. A list that is not whole would forbid what it lacks.
+// maxEnumNames limits the names in the schema. With more skills there is no list at all, because an
+// incomplete list would forbid the skills that are missing.
 const maxEnumNames = 200
 
-// names are what the skills are called, and the paths of those whose name means several; none when there
-// are too many.
+// names returns the skills' names, and for ambiguous names their paths; nil if there are too many.
 func (t *activationTool) names(c skills.Catalog) []string {
 	count := map[string]int{}
 	var shown []skills.Skill
@@ -105,7 +107,8 @@ func (t *activationTool) names(c skills.Catalog) []string {
 	return slices.Compact(names)
 }
 
-// withEnum puts the values of an argument into a schema; one that cannot be read stays as it is.
+// withEnum returns schema with the allowed values of an argument. A schema that cannot be decoded
+// is returned unchanged.
 func withEnum(schema json.RawMessage, argument string, values []string) json.RawMessage {
 	var whole map[string]any
 	if json.Unmarshal(schema, &whole) != nil {
@@ -124,8 +127,9 @@ func withEnum(schema json.RawMessage, argument string, values []string) json.Raw
 	return out
 }
 
-// Decode finds the skill that is meant. The guard sees its name, and its path too where that says which.
-// One that there is not is an error of the call, once the guard has allowed the call.
+// Decode resolves the skill that the model names. The guard sees its name, and its path where the
+// name alone is ambiguous. An unknown skill is an error of the call after the guard has allowed it,
+// so that a denied agent does not learn which skills exist.
 func (t *activationTool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	inv, err := t.Tool.Decode(raw)
 	if err != nil {
@@ -152,6 +156,7 @@ func (t *activationTool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	return inv, nil
 }
 
+// activate activates the skill and returns its instructions.
 func (t *activationTool) activate(ctx context.Context, want skills.ActivateRequest) tool.Result {
 	want.Epoch = t.cfg.Epoch()
 	a, err := t.cfg.Registry.Activate(ctx, want)

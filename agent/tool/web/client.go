@@ -19,17 +19,17 @@ import (
 
 // Config sets up a Fetcher. The zero value works.
 type Config struct {
-	// Resolver finds the addresses of names. Default: the system's.
+	// Resolver resolves host names. Default: the system's resolver.
 	Resolver *net.Resolver
-	// Timeout bounds a call as a whole. Default 60 s (security.md 6): a slow page still comes, a hung one
-	// does not hold up the agent.
+	// Timeout limits a call. Default: 60 s (security.md 6), enough for a slow page.
 	Timeout time.Duration
-	// MaxBody is how many bytes of a body are read, unpacked. Default 5 MiB (security.md 6).
+	// MaxBody limits the bytes of a body, after decompression. Default: 5 MiB (security.md 6).
 	MaxBody int64
-	// TLS is for tests with a certificate of their own. Default: the system's roots.
+	// TLS is for tests with certificates of their own. Default: the system's root certificates.
 	TLS *tls.Config
 }
 
+// Limits of a request. Phases have limits of their own so that an unreachable server fails fast.
 const (
 	maxRedirects   = 5
 	connectTimeout = 10 * time.Second
@@ -37,7 +37,7 @@ const (
 	maxHeader      = 64 << 10
 )
 
-// page is what a request led to.
+// page is the response to a request, after redirects.
 type page struct {
 	url      *url.URL // where it came from in the end
 	status   string
@@ -54,10 +54,10 @@ var (
 	errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
 )
 
-// Fetcher gets pages. It is safe for many goroutines.
+// Fetcher gets web pages. It is safe for concurrent use.
 type Fetcher struct{ cfg Config }
 
-// New returns a Fetcher.
+// New returns a Fetcher with defaults for the unset fields of cfg.
 func New(cfg Config) *Fetcher {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 60 * time.Second
@@ -68,7 +68,8 @@ func New(cfg Config) *Fetcher {
 	return &Fetcher{cfg}
 }
 
-// get makes one request with connections that reach allows; nil is public addresses only.
+// get makes a request. Each connection, also after a redirect, must be allowed by reach; nil allows
+// public addresses only.
 func (f *Fetcher) get(ctx context.Context, address string, reach *endpoint.AllowList) (*page, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.cfg.Timeout, fmt.Errorf("it took longer than %v", f.cfg.Timeout))
 	defer cancel()
@@ -107,7 +108,9 @@ func (f *Fetcher) get(ctx context.Context, address string, reach *endpoint.Allow
 	return p, nil
 }
 
-// transport is one for a single call: what one call may reach is nothing for the connections of another.
+// transport returns a transport for a single call. Connections are not shared, because each call
+// has its own permissions. The address is checked after name resolution, right before connecting,
+// so that a name that resolves to another address the second time cannot get around the check.
 func (f *Fetcher) transport(reach *endpoint.AllowList) *http.Transport {
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: f.cfg.Resolver}
 	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -129,7 +132,8 @@ func (f *Fetcher) transport(reach *endpoint.AllowList) *http.Transport {
 	}
 }
 
-// follow goes along with redirects within a host, and leaves others to the model.
+// follow follows redirects within a host. A redirect to another host is returned to the model,
+// which needs a permission for it.
 func follow(next *http.Request, before []*http.Request) error {
 	last := before[len(before)-1].URL
 	switch {
@@ -144,7 +148,8 @@ func follow(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// sameHost also takes the step from http to https on the usual ports for the same.
+// sameHost reports whether two URLs are of the same host. A step from http to https on the default
+// ports counts as the same.
 func sameHost(a, b *url.URL) bool {
 	port := func(u *url.URL) string {
 		if p := u.Port(); p != "" && p != "80" && p != "443" {
@@ -155,7 +160,7 @@ func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b) && b.User == nil
 }
 
-// plain is an error without the request's URL, which who reads it has written.
+// plain returns an error without the request's URL, which the reader knows.
 func plain(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {

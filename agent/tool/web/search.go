@@ -15,17 +15,18 @@ import (
 //go:embed websearch.md
 var searchText string
 
-// Searcher finds pages of the web. SearXNG is one. It may be called from many goroutines.
+// Searcher searches the web. SearXNG is one. It may be called from many goroutines.
 type Searcher interface {
-	// Search returns what was found on a page of results, from 1, the best first; none is no error. It returns when
-	// ctx ends.
+	// Search returns one page of results, the best first; pages are counted from 1. No result is no
+	// error. It must return when ctx ends.
 	Search(ctx context.Context, query string, page int) (Found, error)
 }
 
-// Found is a page of results. It is the searcher's word, and a stranger's text.
+// Found is a page of results. Its texts are foreign and must not be trusted.
 type Found struct {
 	Hits []Hit
-	// Missing names the sources that did not answer, so that few results are not taken for all.
+	// Missing names the sources that did not respond, so that an incomplete list is not mistaken
+	// for a complete one.
 	Missing []string
 }
 
@@ -40,9 +41,9 @@ const (
 	searchLimit = 10
 	maxHits     = 50
 	maxPage     = 20
-	// maxQuery is more than search engines take.
+	// maxQuery is more than search engines accept, in bytes.
 	maxQuery = 1000
-	// maxExcerpt is how much of a result's text is shown; the page itself is for WebFetch.
+	// maxExcerpt limits the text of a result, in bytes. WebFetch gets the page itself.
 	maxExcerpt = 500
 )
 
@@ -52,7 +53,7 @@ type searchArgs struct {
 	Page  int    `json:"page,omitempty" jsonschema:"Which page of results, from 1. Default: 1."`
 }
 
-// SearchTool is WebSearch by a searcher. Without one there is no tool: a made-up result would be worse than none.
+// SearchTool returns WebSearch for a Searcher.
 func SearchTool(by Searcher) tool.Tool {
 	return tool.New(tool.Spec{Name: "WebSearch", Description: searchText}, func(ctx context.Context, a searchArgs) tool.Result {
 		text, err := search(ctx, by, a)
@@ -63,6 +64,8 @@ func SearchTool(by Searcher) tool.Tool {
 	})
 }
 
+// search runs WebSearch. It checks URLs, because results come from outside and models pass them on
+// to WebFetch.
 func search(ctx context.Context, by Searcher, a searchArgs) (string, error) {
 	switch {
 	case strings.TrimSpace(a.Query) == "":
@@ -115,7 +118,7 @@ func search(ctx context.Context, by Searcher, a searchArgs) (string, error) {
 	return b.String(), nil
 }
 
-// line is a stranger's text on one line, of at most so many bytes.
+// line returns foreign text on one line, cut to most bytes.
 func line(text string, most int) string {
 	return visible.Truncate(strings.Join(strings.Fields(tool.Readable([]byte(text))), " "), most)
 }

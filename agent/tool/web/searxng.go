@@ -17,18 +17,20 @@ import (
 
 // SearXNGConfig sets up a SearXNG.
 type SearXNGConfig struct {
-	// URL is where the instance is, such as http://127.0.0.1:8888 or https://search.example/searxng. It is
-	// configuration, not a model's word, so it may be on this machine or in the local network.
+	// URL is the address of the instance, such as http://127.0.0.1:8888 or
+	// https://search.example/searxng. It comes from the configuration and not from a model, so it
+	// may be on this machine or in the local network.
 	URL string
-	// Timeout bounds a search. Default 30 s: it waits for the engines that it asks, each for some seconds.
+	// Timeout limits a search. Default: 30 s, because the instance waits some seconds for each of
+	// its engines.
 	Timeout time.Duration
-	// MaxBody is how many bytes of an answer are read. Default 2 MiB: a page of results has some 50 KiB.
+	// MaxBody limits the bytes of a response. Default: 2 MiB; a page of results has about 50 KiB.
 	MaxBody int64
 }
 
-// SearXNG searches by an instance of SearXNG (docs.searxng.org/dev/search_api.html), which anyone can host. Its
-// settings have to allow the JSON format. It follows no redirect and uses no proxy: the query goes where the
-// configuration says.
+// SearXNG searches with an instance of SearXNG (docs.searxng.org/dev/search_api.html). The
+// instance's settings must allow the JSON format. It follows no redirects and uses no proxy, so
+// that queries go only where the configuration says.
 type SearXNG struct {
 	cfg    SearXNGConfig
 	at     *url.URL
@@ -63,7 +65,8 @@ func NewSearXNG(cfg SearXNGConfig) (*SearXNG, error) {
 	return &SearXNG{cfg: cfg, at: at.JoinPath("search"), client: client}, nil
 }
 
-// searxAnswer is what of SearXNG's answer is used. Engines fill it with null where they have nothing.
+// searxAnswer is the part of SearXNG's response that is used. Engines write null where they have no
+// value.
 type searxAnswer struct {
 	Results []struct {
 		URL     string `json:"url"`
@@ -108,6 +111,8 @@ func (s *SearXNG) Search(ctx context.Context, query string, page int) (Found, er
 	return said.found(), nil
 }
 
+// found converts the response. It limits the number of results, because the instance may return any
+// number.
 func (a searxAnswer) found() Found {
 	var f Found
 	for _, r := range a.Results[:min(len(a.Results), 1000)] {
@@ -123,7 +128,7 @@ func (a searxAnswer) found() Found {
 	return f
 }
 
-// check says what the answer's status means, and what a person can do about it.
+// check returns an error for a response that is not a result, with what a person can do about it.
 func (s *SearXNG) check(answer *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	switch code := answer.StatusCode; {
@@ -141,6 +146,8 @@ func (s *SearXNG) check(answer *http.Response) error {
 	return nil
 }
 
+// explainStatus returns the cause of ctx if it has ended, else that the instance could not be
+// reached.
 func (s *SearXNG) explainStatus(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -25,8 +25,8 @@ import (
 //go:embed webfetch.md
 var fetchText string
 
-// maxText is how much of a page is shown at once, in bytes: below what a Set shows by default, so that
-// it is the tool that cuts, which knows where.
+// maxText limits the text of a page that is shown at once, in bytes. It is below what a Set shows
+// by default, so that the tool itself decides what to cut.
 const maxText = 48 << 10
 
 type fetchArgs struct {
@@ -34,8 +34,8 @@ type fetchArgs struct {
 	Offset int    `json:"offset,omitempty" jsonschema:"Where in the text to begin, as the end of a cut answer said."`
 }
 
-// Tool is WebFetch. It reaches what the verdict on its call does, see tool.Reach; outside a Set only
-// public addresses.
+// Tool returns WebFetch. It connects to the addresses that the verdict on the call allows
+// (tool.Reach); outside a Set only to public ones.
 func (f *Fetcher) Tool() tool.Tool {
 	return tool.New(tool.Spec{Name: "WebFetch", Description: fetchText}, func(ctx context.Context, a fetchArgs) tool.Result {
 		result, err := f.fetch(ctx, a)
@@ -46,6 +46,7 @@ func (f *Fetcher) Tool() tool.Tool {
 	})
 }
 
+// fetch gets a page and returns the part of its text from a.Offset on.
 func (f *Fetcher) fetch(ctx context.Context, a fetchArgs) (tool.Result, error) {
 	if a.Offset < 0 {
 		return tool.Result{}, errors.New("the offset is negative; the text begins at 0")
@@ -72,7 +73,8 @@ func (f *Fetcher) fetch(ctx context.Context, a fetchArgs) (tool.Result, error) {
 	return tool.Result{Text: head + text, IsError: !p.ok}, nil
 }
 
-// text is the body as a model reads it.
+// text returns the body as readable text: HTML becomes Markdown, other text is decoded. Binary
+// types are an error.
 func (p *page) text() (string, error) {
 	kind, _, err := mime.ParseMediaType(p.kind)
 	if err != nil || kind == "" {
@@ -100,8 +102,8 @@ func (p *page) text() (string, error) {
 	return tool.Readable(body), nil
 }
 
-// markdown leaves out what a model does not need and a hostile page could make expensive: escapes, and
-// the alignment of a table's columns.
+// markdown converts HTML to Markdown. It leaves out escapes, which models do not need, and the
+// alignment of table columns, which a hostile page could make expensive.
 func markdown(body []byte, from *url.URL) ([]byte, error) {
 	c := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled),
 		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin()))
@@ -112,14 +114,14 @@ func markdown(body []byte, from *url.URL) ([]byte, error) {
 	return c.ConvertReader(bytes.NewReader(body), converter.WithDomain(from.Scheme+"://"+from.Host))
 }
 
-// cell writes a cell of a table as a part of its row's line.
+// cell writes a table cell as a part of its row's line.
 func cell(ctx converter.Context, w converter.Writer, n *html.Node) converter.RenderStatus {
 	ctx.RenderChildNodes(ctx, w, n)
 	_, _ = w.WriteString(" | ") // to memory
 	return converter.RenderSuccess
 }
 
-// readable says of a media type that it is text.
+// readable reports whether a media type is text.
 func readable(kind string) bool {
 	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml") {
 		return true
@@ -132,7 +134,8 @@ func readable(kind string) bool {
 	return false
 }
 
-// part is what is shown of a text from an offset on.
+// part returns the part of text that is shown from offset on, and where to go on. It cuts at line
+// breaks where it can.
 func part(text string, offset int) (string, error) {
 	if offset > 0 && offset >= len(text) {
 		return "", fmt.Errorf("its text has %d bytes; there is nothing at offset %d", len(text), offset)
@@ -154,9 +157,10 @@ func part(text string, offset int) (string, error) {
 	return fmt.Sprintf("%s\n[Bytes %d to %d of %d. To go on, call WebFetch with offset %d.]", text[:end], offset, offset+end, whole, offset+end), nil
 }
 
-// shown is what a stranger wrote, on one line and not without end.
+// shown returns foreign text on one line, cut to 500 bytes.
 func shown(s string) string { return visible.Line(s, 500) }
 
+// explain returns why a page was not fetched, and which rule would allow it.
 func explain(err error) string {
 	switch {
 	case errors.Is(err, errForbidden):
