@@ -150,7 +150,7 @@ func ExampleReader() {
 // The sandbox of a guardrail reaches the tools that run commands inside it.
 func ExampleGuardrail_sandbox() {
 	run := step.Func(func(ctx context.Context, _ string) (sandbox.Network, error) {
-		return tool.Held(ctx, sandbox.Permissive()).Network, nil
+		return tool.Constrain(ctx, sandbox.Permissive()).Network, nil
 	})
 	fmt.Println(step.Guardrail(run, guardrail.Sandbox(sandbox.Restrictive())).Run(context.Background(), ""))
 	// Output: none <nil>
