@@ -8,6 +8,7 @@ import (
 	"symbio/community"
 	"symbio/security/permission"
 	"symbio/security/permission/endpoint"
+	"symbio/security/permission/file"
 )
 
 // current is the call that a context belongs to. Set.tool stores it in the context of each running
@@ -49,7 +50,7 @@ func ReadDirs(ctx context.Context) []string {
 func AgentOf(ctx context.Context) string { return currentOf(ctx).set.cfg.Agent }
 
 // Except returns the files that a tool which walks directories must leave out. nil means none.
-func Except(ctx context.Context) *permission.Except { return currentOf(ctx).job.verdict.Except }
+func Except(ctx context.Context) *file.Except { return currentOf(ctx).job.verdict.Except }
 
 // Reach returns the addresses to which a tool may connect. The tool must check each connection
 // against it, redirects included. nil means the web ports of public addresses.
