@@ -20,7 +20,7 @@ type Generated[T any] struct {
 }
 
 // Generate asks a model for a T. The prompts are joined to one message. The answer is validated by the JSON schema of T (see
-// Form) on this side, because many servers do not enforce a schema. An answer that does not fit is sent back once with the
+// OutputFor) on this side, because many servers do not enforce a schema. An answer that does not fit is sent back once with the
 // problem.
 //
 // Errors are *Error with ErrUnfit if the second answer does not fit either, ErrRefused if the model refused, ErrCut if the
