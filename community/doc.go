@@ -31,8 +31,8 @@
 //
 // # The spec's names
 //
-// The system is specified for Swift; spec_examples_test.go lists where its examples are in Go. Most public names are the same here (Community, Member, Step, Pipeline, Gate, Race,
-// Memory, Relay, EventBus, Conversation). These are called otherwise:
+// The system is specified for Swift; spec_examples_test.go lists where its examples are in Go. Most public names are the same
+// here (Community, Member, Step, Pipeline, Gate, Race, Memory, Relay, EventBus, Conversation). These are called otherwise:
 //
 //	spec                             here                              why
 //	Communicable                     community.Agent                   what lives in a community is called an agent everywhere else
