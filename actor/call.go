@@ -7,8 +7,8 @@ import (
 	"symbio/actor/term"
 )
 
-// A call is what Proto.Actor carries: a message on its way to one actor, and the way back for the
-// answer.
+// call is a message on its way to one actor, and the way back for the answer. It is what
+// Proto.Actor carries.
 type call struct {
 	ref    *Ref
 	ctx    context.Context

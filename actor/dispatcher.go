@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// dispatcher runs mailboxes on goroutines that Shutdown waits for. A few idle ones wait for the next mailbox:
-// a fresh goroutine has to grow its stack first, which costs more than a short message. They end with the
-// last actor.
+// dispatcher runs mailboxes on goroutines that Shutdown can wait for. A few idle ones wait for the
+// next mailbox, because a fresh goroutine has to grow its stack first, which costs more than a
+// short message. They end when the last actor has ended.
 type dispatcher struct {
 	running *sync.WaitGroup
 	maxIdle int
@@ -31,7 +31,7 @@ func (d *dispatcher) Schedule(work func()) {
 	}
 }
 
-// run works off a mailbox, and then others, unless there are idle goroutines enough.
+// run processes a mailbox, and then waits for others unless enough goroutines are idle.
 func (d *dispatcher) run(work func()) {
 	// A Receive that ends its goroutine (as a failing test does) leaves the mailbox locked; going on with
 	// it on another goroutine unlocks it.
@@ -55,6 +55,8 @@ func (d *dispatcher) run(work func()) {
 	}
 }
 
+// acquireIdle counts the goroutine as idle. It returns false when enough are idle, or when there
+// are no actors.
 func (d *dispatcher) acquireIdle() (closed chan struct{}, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,7 +73,8 @@ func (d *dispatcher) releaseIdle() {
 	d.idle--
 }
 
-// open is called with the first actor, and close with the end of the last one.
+// open lets goroutines wait for work; it is called with the first actor. close ends the idle ones;
+// it is called with the end of the last actor.
 func (d *dispatcher) open() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

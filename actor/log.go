@@ -8,7 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxLinesPerSecond is how many lines of Proto.Actor a person could read.
+// maxLinesPerSecond bounds what Proto.Actor logs: it can log a line per message, which no person
+// could read.
 const maxLinesPerSecond = 5
 
 // engineLogger returns the logger that Proto.Actor gets: throttled, and with its Info as Debug, since
@@ -17,6 +18,8 @@ func engineLogger(l *slog.Logger) *slog.Logger {
 	return slog.New(&engineLog{l.Handler(), rate.NewLimiter(maxLinesPerSecond, maxLinesPerSecond), new(atomic.Int64)}).With("lib", "proto.actor")
 }
 
+// engineLog is a slog.Handler that throttles, lowers Info to Debug, and counts the lines that it
+// drops.
 type engineLog struct {
 	slog.Handler
 	allowed *rate.Limiter
@@ -48,6 +51,7 @@ func (h *engineLog) WithGroup(name string) slog.Handler {
 	return &engineLog{h.Handler.WithGroup(name), h.allowed, h.missed}
 }
 
+// demote lowers Info to Debug. Warnings and errors keep their level.
 func demote(l slog.Level) slog.Level {
 	if l == slog.LevelInfo {
 		return slog.LevelDebug

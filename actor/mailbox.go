@@ -7,9 +7,9 @@ import (
 	proto "github.com/asynkron/protoactor-go/actor"
 )
 
-// gate counts the calls that wait for one actor and lets in no more than limit, and none once closed.
-// One word holds both, so that after closing the count only falls: the actor that finds it at zero knows
-// that nobody is on the way in.
+// gate counts the calls that wait for one actor and admits at most limit, and none after close. One
+// atomic word holds both the flag and the count, so that the count only falls after close: an actor
+// that finds it at zero knows that no sender is between acquire and the queue.
 type gate struct {
 	word  atomic.Uint32 // closed, and the count
 	limit uint32

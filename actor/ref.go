@@ -39,7 +39,7 @@ type Ref struct {
 	failure *failureState // made by the first failure; guarded by mu
 }
 
-// signal lets a channel be made by whoever needs it first.
+// signal holds a channel that is created on first use: most actors are never asked while they stop.
 type signal struct{ c chan struct{} }
 
 // Name returns the name that the actor was spawned with, or the generated one.

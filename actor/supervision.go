@@ -9,14 +9,15 @@ import (
 	"symbio/actor/backoff"
 )
 
-// failureState is what an actor needs once it has failed.
+// failureState is what an actor needs once it has failed. Most actors never do, so it is allocated
+// then.
 type failureState struct {
 	restart *time.Timer // set while the restart waits for its back-off
 	why     error       // what Props.Stopped is told
 }
 
-// supervisor decides what becomes of an actor that failed. Proto.Actor has suspended the actor's mailbox
-// before it asks.
+// supervisor decides whether an actor that failed is restarted. Proto.Actor calls it after it has
+// suspended the actor's mailbox.
 type supervisor struct{ sys *System }
 
 // HandleFailure runs on the goroutine of the actor that failed.
@@ -32,7 +33,9 @@ func (v *supervisor) HandleFailure(_ *proto.ActorSystem, up proto.Supervisor, pi
 	r.failed(err, past, func() { up.RestartChildren(pid) })
 }
 
-// failed plans a restart, or stops the actor when it failed too often.
+// failed schedules a restart after a back-off, or stops the actor when it failed more than
+// Config.Restarts times within Config.Within. It runs on the goroutine of the actor; restart runs
+// on a timer's.
 func (r *Ref) failed(err error, past *proto.RestartStatistics, restart func()) {
 	r.behavior = nil // whatever it held may be broken
 	cfg := r.sys.cfg
@@ -68,7 +71,8 @@ func (r *Ref) failed(err error, past *proto.RestartStatistics, restart func()) {
 	})
 }
 
-// cancelRestart needs r.mu and r.fate.
+// cancelRestart cancels a restart that waits for its back-off. The caller holds r.mu, and r.failure
+// is not nil.
 func (r *Ref) cancelRestart() {
 	if t := r.failure.restart; t != nil && t.Stop() {
 		r.sys.timers.Done()

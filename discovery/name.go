@@ -2,9 +2,10 @@ package discovery
 
 import "strings"
 
-// IsHostName says whether s can be a name in DNS: labels of letters, digits, hyphens and underscores, at most 253
-// characters in all (RFC 1035 section 2.3.4; underscores because service names and many LANs have them). An IPv4
-// address passes too. Whatever passes can be logged and shown on a terminal.
+// IsHostName reports whether s can be a DNS name: labels of letters, digits, hyphens and
+// underscores, at most 253 characters in all (RFC 1035 section 2.3.4; underscores because service
+// names and many LANs have them). An IPv4 address passes, too. A name that passes is safe to log
+// and to show on a terminal.
 func IsHostName(s string) bool {
 	s = strings.TrimSuffix(s, ".")
 	if s == "" || len(s) > 253 {

@@ -10,29 +10,33 @@ import (
 	"sync"
 )
 
-// Config sets up a Roster. The zero value is usable: its reports go nowhere.
+// Config sets up a Roster. The zero value is usable; it reports nothing.
 type Config struct {
-	// Self is this node's id; sightings of it are dropped, as far as Here does not say otherwise.
+	// Self is this node's id. Sightings of it at this node's own addresses (IsOwnAddr) are dropped.
 	Self string
-	// Here says whether an address is this node's own. Sightings of Self at other addresses are passed on: somebody
-	// with a copy of this node's key may be there. It is called from Run. Default: every address is.
+	// IsOwnAddr reports whether an address belongs to this node. Sightings of Self at other
+	// addresses are passed on: another machine may run with a copy of this node's key. It is called
+	// from Run. Default: every address is its own.
 	IsOwnAddr func(netip.AddrPort) bool
-	// Tag is this node's cluster tag; sightings that claim another one are dropped. A sighting without a tag passes:
-	// not every source can know it. Default "": no filter.
+	// Tag is this node's cluster tag. Sightings that claim another tag are dropped; those without a
+	// tag pass, because not every source can know it. Default "": no filter.
 	Tag string
-	// Report receives each new, changed and gone candidate, serially, from Run. While it works the sources wait.
+	// Report receives each new, changed and gone candidate, serially, from Run. The sources wait
+	// while it runs, so it should be quick.
 	Report func(Candidate)
-	// Status is told, serially, from Run, when a source ended although it was not asked to; err is nil when it has
-	// said all it had to say. Its candidates stay. Default: logged as a warning.
+	// Status is called, serially, from Run, when a source ended before the context did; err is nil
+	// when the source had nothing more to report. The source's candidates stay. Default: it is
+	// logged as a warning.
 	Status func(source string, err error)
-	// Max is how many candidates the roster holds; each source has an equal share of it, so that a flood in one
-	// leaves the others their room. Default 4096: far above any LAN, a few megabytes at the most.
+	// Max is how many candidates the roster keeps. Each source has an equal share, so that a flood
+	// in one source leaves the others their room. Default 4096: far more than a LAN has, and a few
+	// megabytes at most.
 	Max int
-	// Logger receives what a person would want to know. Default: silent.
+	// Logger receives what an operator wants to know. Default: silent.
 	Logger *slog.Logger
 }
 
-// Candidate is a node that may be reachable: the merged view of all sources.
+// Candidate is a node that may be reachable, as all sources together see it.
 type Candidate struct {
 	// Key names the candidate: its claimed node id, or else the key its source gave it.
 	Key string
@@ -46,26 +50,31 @@ type Candidate struct {
 	Gone bool
 }
 
-// Roster merges the sightings of several sources into one Candidate per claimed node (or per key, where no node is
-// claimed). A candidate is gone only when every source that saw it has lost it.
+// Roster merges the sightings of several sources into one Candidate per claimed node, or per key
+// where no node is claimed. A candidate is gone only when every source that saw it has lost it. It
+// keeps at most Config.Max sightings.
+//
+// Run owns the merging; mu is there for Failed and Refresh, which other goroutines call.
 type Roster struct {
 	cfg Config
 
-	mu         sync.Mutex
-	sources    []Source           // guarded by mu
-	known      map[string]*record // guarded by mu; by candidate key
-	seen       map[origin]string  // guarded by mu; which candidate a sighting went to
-	counts     []int              // guarded by mu; sightings per source
+	mu      sync.Mutex
+	sources []Source // guarded by mu
+	// known has the candidates by their key; seen the candidate key of each sighting; counts the
+	// number of sightings per source, for its share of Max.
+	known      map[string]*record // guarded by mu
+	seen       map[origin]string  // guarded by mu
+	counts     []int              // guarded by mu
 	fullLogged bool               // guarded by mu; a refusal has been logged
 }
 
-// origin is one sighting's place: which source, under which key.
+// origin identifies one sighting: its source (an index into sources) and its key there.
 type origin struct {
 	source int
 	key    string
 }
 
-// record is a candidate and what its sources last said.
+// record is a candidate with the last sighting of each of its origins.
 type record struct {
 	node      string
 	sightings map[origin]Sighting
@@ -73,7 +82,7 @@ type record struct {
 	names     []string         // of its sources, as last reported
 }
 
-// event is what a source's goroutine hands to Run: a sighting, or that the source ended.
+// event is what a source's goroutine sends to Run: a sighting, or the end of the source.
 type event struct {
 	source   int
 	sighting Sighting
@@ -81,7 +90,7 @@ type event struct {
 	err      error
 }
 
-// NewRoster returns a Roster that does nothing until Run.
+// NewRoster returns a Roster that does nothing until Run. Zero fields of cfg get their defaults.
 func NewRoster(cfg Config) *Roster {
 	if cfg.Report == nil {
 		cfg.Report = func(Candidate) {}
@@ -102,9 +111,11 @@ func NewRoster(cfg Config) *Roster {
 	return &Roster{cfg: cfg, known: map[string]*record{}, seen: map[origin]string{}}
 }
 
-// Run runs the sources and reports candidates until ctx ends, and returns nil when all of them have ended. The earlier
-// of two sources is the better one: its addresses come first. A source that ends does not stop the others. Run is
-// called once; a second call is an error.
+// Run runs the sources and reports candidates until ctx ends. It returns nil after all sources have
+// ended. Sources are given in order of trust: the addresses of an earlier one come first. A source
+// that ends does not stop the others.
+//
+// Run may be called once; a second call returns an error.
 func (r *Roster) Run(ctx context.Context, sources ...Source) error {
 	r.mu.Lock()
 	if r.sources != nil {
@@ -140,9 +151,9 @@ func (r *Roster) Run(ctx context.Context, sources ...Source) error {
 	}
 }
 
-// Failed tells the sources that a candidate could not be dialled: those that can, ask for it again, and report it gone
-// when it does not answer. It returns at once, may be called concurrently and from Report, and ignores a key that is
-// not known.
+// Failed tells the sources that a candidate could not be dialed. Sources that are Reconfirmers then
+// check the peer and report it gone if it does not answer. It returns at once, may be called
+// concurrently and from Report, and ignores unknown keys.
 func (r *Roster) Failed(key string) {
 	r.mu.Lock()
 	var ask []func()
@@ -159,7 +170,8 @@ func (r *Roster) Failed(key string) {
 	}
 }
 
-// Refresh asks the sources that can to look again now. It returns at once and may be called concurrently.
+// Refresh makes every source that is a Refresher look again now. It returns at once and may be
+// called concurrently, also before Run.
 func (r *Roster) Refresh() {
 	r.mu.Lock()
 	sources := r.sources
@@ -171,6 +183,8 @@ func (r *Roster) Refresh() {
 	}
 }
 
+// handle processes one event of a source. Report and Status are called without r.mu, because they
+// may call Failed and Refresh.
 func (r *Roster) handle(e event) {
 	if e.ended {
 		r.cfg.Status(r.sources[e.source].Name(), e.err)
@@ -181,7 +195,8 @@ func (r *Roster) handle(e event) {
 	}
 }
 
-// merge takes in one sighting and returns what changed: at most the candidate it left and the one it went to.
+// merge applies one sighting and returns the changed candidates: at most the one it belonged to
+// before and the one it belongs to now, which differ when a source learns a peer's node id.
 func (r *Roster) merge(source int, s Sighting) []Candidate {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,11 +222,14 @@ func (r *Roster) merge(source int, s Sighting) []Candidate {
 	return append(changed, r.add(from, key, s)...)
 }
 
-// isOtherCluster reports whether a sighting is of a node that this node would not talk to.
+// isOtherCluster reports whether a sighting claims another cluster, whose nodes would refuse this
+// one.
 func (r *Roster) isOtherCluster(s Sighting) bool {
 	return s.Tag != "" && r.cfg.Tag != "" && s.Tag != r.cfg.Tag
 }
 
+// remove deletes the sighting from of candidate key. The candidate is gone with its last sighting.
+// The caller holds r.mu.
 func (r *Roster) remove(from origin, key string) []Candidate {
 	rec := r.known[key]
 	delete(r.seen, from)
@@ -225,6 +243,8 @@ func (r *Roster) remove(from origin, key string) []Candidate {
 	return r.changes(key, rec)
 }
 
+// add stores a sighting under candidate key. A sighting over its source's share is ignored and
+// logged. The caller holds r.mu.
 func (r *Roster) add(from origin, key string, s Sighting) []Candidate {
 	if _, ok := r.seen[from]; !ok {
 		if r.counts[from.source] >= r.cfg.Max/max(1, len(r.sources)) {
@@ -243,6 +263,8 @@ func (r *Roster) add(from origin, key string, s Sighting) []Candidate {
 	return r.changes(key, rec)
 }
 
+// logFull logs once that a source is over its share, until room appears again: a flood must not
+// fill the log.
 func (r *Roster) logFull(source int) {
 	if !r.fullLogged {
 		r.fullLogged = true
@@ -250,7 +272,8 @@ func (r *Roster) logFull(source int) {
 	}
 }
 
-// changes returns the candidate if its addresses or sources are not what was last reported.
+// changes returns the candidate if its addresses or sources differ from what was last reported,
+// else nothing. The caller holds r.mu.
 func (r *Roster) changes(key string, rec *record) []Candidate {
 	from := rec.origins()
 	addrs, names := rec.mergedAddrs(from), r.names(from)
@@ -261,7 +284,7 @@ func (r *Roster) changes(key string, rec *record) []Candidate {
 	return []Candidate{{Key: key, Node: rec.node, Addrs: slices.Clone(addrs), Sources: slices.Clone(names)}}
 }
 
-// names returns the names of the sources of sightings, each once.
+// names returns the names of the sources of the given origins, each once, in order.
 func (r *Roster) names(from []origin) (out []string) {
 	for _, o := range from {
 		if name := r.sources[o.source].Name(); !slices.Contains(out, name) {
@@ -271,7 +294,8 @@ func (r *Roster) names(from []origin) (out []string) {
 	return out
 }
 
-// origins returns where the record's sightings come from, the better source first.
+// origins returns the origins of the record's sightings, the more trusted source first. The order
+// is total, so that equal sightings give equal candidates.
 func (rec *record) origins() []origin {
 	from := make([]origin, 0, len(rec.sightings))
 	for o := range rec.sightings {
@@ -283,8 +307,9 @@ func (rec *record) origins() []origin {
 	return from
 }
 
-// mergedAddrs takes turns: the best address of each source in the order of the sources, then the second best, so that no
-// source, however many addresses it was made to believe, pushes out those of another.
+// mergedAddrs takes one address of each source in turn: first the best of each, then the second
+// best, up to MaxAddrs. So a source that was fed many false addresses cannot push out those of
+// another.
 func (rec *record) mergedAddrs(from []origin) []netip.AddrPort {
 	var out []netip.AddrPort
 	for turn := range MaxAddrs {
@@ -298,7 +323,7 @@ func (rec *record) mergedAddrs(from []origin) []netip.AddrPort {
 	return out
 }
 
-// usable returns at most MaxAddrs addresses that can be dialled at all.
+// usable returns at most MaxAddrs addresses that can be dialed at all, without duplicates.
 func usable(addrs []netip.AddrPort) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, a := range addrs {

@@ -1,13 +1,19 @@
-// Package discovery says who may be there: sources that look for other nodes, and a Roster that merges what they see.
+// Package discovery finds addresses at which other nodes may be listening. Sources look for nodes
+// (discovery/mdns on the LAN, discovery/dns and discovery/static by configuration); a Roster merges
+// what they see into candidates for the transport to dial.
 //
-// The one idea: a Sighting is a hint, never a proof. It says that somebody may be listening at an address. Who it is,
-// the connection's certificates prove; whether it is alive, the connection's heartbeat shows. So nothing that a source
-// says closes or redirects a connection, and a forged sighting costs one failed dial.
+// A Sighting is a hint and proves nothing. The certificate of a connection proves which node
+// answers, and the connection's heartbeats show that it is alive. So a sighting never closes or
+// redirects a connection, and a forged one costs one failed dial.
 //
-// A Source reports serially from its Run, until its context ends. The Roster calls its callbacks serially from its own
-// Run. Everything is bounded: what strangers send cannot make a roster grow past its limits.
+// A Source calls report serially from its Run until its context ends. The Roster calls its
+// callbacks serially from its own Run. All memory is bounded: what strangers send cannot make a
+// roster grow past its limits.
 //
-// It does not dial, authenticate or detect failures; those belong to the transport.
+// To add a source, implement Source in a package below this one, and test it with
+// discoverytest.TestSource.
+//
+// This package does not dial, authenticate or detect failures; the transport does.
 package discovery
 
 import (
@@ -19,11 +25,13 @@ import (
 // two families each, few enough that trying them all ends.
 const MaxAddrs = 16
 
-// Sighting is what a source saw of one peer: a hint, never a proof.
+// Sighting is what a source saw of one peer. It is a hint and proves nothing: on a LAN anyone can
+// send one.
 type Sighting struct {
 	// Source is the name of the source that saw it.
 	Source string
-	// Key names the peer within its source: the claimed node id where there is one, else what was configured.
+	// Key names the peer within its source: the claimed node id where there is one, otherwise what
+	// was configured.
 	Key string
 	// Node is the claimed node id; "" when the source cannot know it (a host and a port in a configuration).
 	Node string
@@ -35,7 +43,8 @@ type Sighting struct {
 	Addrs []netip.AddrPort
 	// Gone says that this source no longer sees the peer; Addrs is empty then.
 	Gone bool
-	// Why says in a few fixed words what led to the sighting ("announced", "goodbye", "expired"), for logs and people.
+	// Why says what led to the sighting in one of a few fixed phrases ("announced", "goodbye",
+	// "expired"), for logs.
 	Why string
 }
 

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Set is the Terms of calls that end together at the latest. The zero Set is empty. Its owner calls End,
-// once, when it is not used any more.
+// Set groups the Terms of one owner, such as a connection, that end with it. One timer serves all
+// of them. The zero Set is empty and ready to use. Its owner must call End once. It is safe for
+// concurrent use.
 type Set struct {
 	mu    sync.Mutex
 	first *Term       // guarded by mu
@@ -16,7 +17,8 @@ type Set struct {
 	due   time.Time   // when timer fires, zero if it does not; guarded by mu
 }
 
-// Begin returns a Term that ends with its parent, within some time, or with the Set.
+// Begin returns a Term that ends with its parent, after within, or with the Set, whichever comes
+// first. The caller must Close it.
 func (s *Set) Begin(parent context.Context, within time.Duration) *Term {
 	t := &Term{Context: parent, set: s, at: time.Now().Add(within), own: true}
 	if at, ok := parent.Deadline(); ok && !at.After(t.at) {
@@ -39,14 +41,14 @@ func (s *Set) Begin(parent context.Context, within time.Duration) *Term {
 	return t
 }
 
-// remove is of no effect when the Set has ended.
+// remove takes t out of the Set; it does nothing after End.
 func (s *Set) remove(t *Term) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unlink(t)
 }
 
-// unlink needs s.mu.
+// unlink takes t out of the list. The caller holds s.mu.
 func (s *Set) unlink(t *Term) {
 	if !t.in {
 		return
@@ -63,7 +65,8 @@ func (s *Set) unlink(t *Term) {
 	t.prev, t.next = nil, nil
 }
 
-// arm needs s.mu. The timer is not touched when a Term is over: it finds out.
+// arm sets the timer. The timer is not reset when a Term closes early, because most do: sweep finds
+// nothing to end then. The caller holds s.mu.
 func (s *Set) arm(at time.Time) {
 	s.due = at
 	if s.timer == nil {
@@ -73,7 +76,8 @@ func (s *Set) arm(at time.Time) {
 	s.timer.Reset(time.Until(at))
 }
 
-// sweep ends the Terms whose time is up.
+// sweep ends the Terms whose deadline has passed, outside the lock, and sets the timer for the next
+// one.
 func (s *Set) sweep() {
 	var late []*Term
 	s.mu.Lock()
@@ -100,7 +104,7 @@ func (s *Set) sweep() {
 	}
 }
 
-// End ends every Term that there is, and those that are begun later at once.
+// End ends all Terms with the given cause, and makes Begin return Terms that have ended.
 func (s *Set) End(cause error) {
 	s.mu.Lock()
 	var all []*Term

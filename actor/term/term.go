@@ -1,5 +1,5 @@
 // Package term has contexts for very many short calls: a Term is its parent with a deadline and an end
-// of its own, and costs one object until somebody asks for its Done channel.
+// of its own, and costs one object until its Done channel is used.
 //
 // The one idea: what context.WithTimeout sets up for each call (a timer, a channel, a place among the
 // children of its parent) is hardly ever used, because calls end by their answer. A Set has one timer for

@@ -16,7 +16,7 @@ import (
 	"symbio/discovery"
 )
 
-// Rig is one source under test and the network it watches.
+// Rig is one source under test and the network that it watches.
 type Rig struct {
 	Source discovery.Source
 	// Appear adds a node at addr for the source to find.
@@ -27,8 +27,9 @@ type Rig struct {
 	Within time.Duration
 }
 
-// TestSource tests that a source keeps the contract of discovery.Source. open returns a new network with a new source
-// that is not running. It is called inside a synctest bubble, once per test, so the network must be in memory.
+// TestSource tests that a source keeps the contract of discovery.Source. open returns a new network
+// with a source that is not running yet. It is called once per test, inside a synctest bubble, so
+// the network must be in memory and use package time.
 func TestSource(t *testing.T, open func(t *testing.T) Rig) {
 	tests := []struct {
 		name string
@@ -48,14 +49,17 @@ func TestSource(t *testing.T, open func(t *testing.T) Rig) {
 	}
 }
 
+// These are the addresses of two nodes that the tests add and remove.
 var someone, another = netip.MustParseAddrPort("127.0.0.2:7001"), netip.MustParseAddrPort("127.0.0.3:7002")
 
+// reportsPresent expects a sighting of a node that was there before Run.
 func reportsPresent(t *testing.T, rig Rig) {
 	rig.Appear(someone)
 	w := start(t, rig)
 	w.expect(someone)
 }
 
+// reportsAppeared expects sightings of nodes that come while the source runs.
 func reportsAppeared(t *testing.T, rig Rig) {
 	w := start(t, rig)
 	time.Sleep(rig.Within)
@@ -65,6 +69,8 @@ func reportsAppeared(t *testing.T, rig Rig) {
 	w.expect(someone, another)
 }
 
+// reportsVanished expects that a node is reported gone when it leaves, that the others stay, and
+// that it is reported again when it returns.
 func reportsVanished(t *testing.T, rig Rig) {
 	if rig.Vanish == nil {
 		return
@@ -79,6 +85,8 @@ func reportsVanished(t *testing.T, rig Rig) {
 	w.expect(someone, another)
 }
 
+// endsWithItsContext also checks that nothing is reported after Run has returned: the roster may be
+// gone by then.
 func endsWithItsContext(t *testing.T, rig Rig) {
 	rig.Appear(someone)
 	w := start(t, rig)
@@ -93,6 +101,7 @@ func endsWithItsContext(t *testing.T, rig Rig) {
 	}
 }
 
+// endsWhileBusy ends the context while report blocks, as a roster's does when its reader is slow.
 func endsWhileBusy(t *testing.T, rig Rig) {
 	rig.Appear(someone)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,6 +114,7 @@ func endsWhileBusy(t *testing.T, rig Rig) {
 	}
 }
 
+// ignoresUnknown calls Reconfirm with keys that no sighting had, before and during Run.
 func ignoresUnknown(t *testing.T, rig Rig) {
 	r, ok := rig.Source.(discovery.Reconfirmer)
 	if !ok {
@@ -118,7 +128,8 @@ func ignoresUnknown(t *testing.T, rig Rig) {
 	w.expect(someone)
 }
 
-// watcher runs a source and keeps the peers that it reported.
+// watcher runs a source, checks each sighting against the contract, and keeps the peers that it
+// reported.
 type watcher struct {
 	t       *testing.T
 	rig     Rig
@@ -128,6 +139,8 @@ type watcher struct {
 	peers   map[string][]netip.AddrPort // guarded by mu; by key
 }
 
+// start runs the source of rig until the test ends or stop is called, which fails the test if Run
+// returns an error.
 func start(t *testing.T, rig Rig) *watcher {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watcher{t: t, rig: rig, peers: map[string][]netip.AddrPort{}}
@@ -143,7 +156,8 @@ func start(t *testing.T, rig Rig) *watcher {
 	return w
 }
 
-// see checks and keeps a sighting.
+// see checks and stores one sighting. TryLock detects concurrent calls: a source must report
+// serially.
 func (w *watcher) see(s discovery.Sighting) {
 	w.reports.Add(1)
 	if !w.mu.TryLock() {

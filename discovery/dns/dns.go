@@ -1,15 +1,16 @@
-// Package dns is a discovery source of names whose addresses come and go: a Kubernetes headless service, or a zone that
-// lists the nodes of a site.
+// Package dns is a discovery source for DNS names that stand for a group of nodes: a Kubernetes
+// headless service, or a zone that lists the nodes of a site.
 //
-// The one idea: a name stands for a group, and every answer of the name server is the whole group as it is now. An SRV
-// name ("_symbio._tcp.example") gives a peer for each target, with the port in the record; a "name:port" gives a peer
-// for each address. Names are looked up again and again; a peer that is missing from two answers in a row is gone.
+// An SRV name ("_symbio._tcp.example") yields a peer for each target, with the port of the record;
+// "name:port" yields a peer for each address. Each answer of the name server is taken as the whole
+// group. Names are looked up every Config.Every; a peer that is missing from two complete answers
+// in a row is gone.
 //
-// A look-up that fails loses nobody: only an answer can. That a name has no records is an answer too. Reports come
-// serially from Run; look-ups run beside each other, so a slow name delays no other. What a name server says is a hint
-// like any other, and bounded: at most 512 peers.
+// A failed look-up removes no peer; only an answer can, and "no records" is an answer. Reports come
+// serially from Run. Look-ups are concurrent, so that a slow name delays no other. The answers are
+// hints, like those of any source, and bounded: at most 512 peers.
 //
-// It does not browse: DNS-SD's PTR records, and multicast, are for discovery/mdns.
+// DNS-SD browsing (PTR records) and multicast are not done here; see discovery/mdns.
 package dns
 
 import (
@@ -36,7 +37,8 @@ const (
 	maxMisses = 2
 )
 
-// Resolver looks names up; *net.Resolver is one. LookupSRV is called with an empty service and proto.
+// Resolver looks names up; *net.Resolver implements it. LookupSRV is called with an empty service
+// and proto, so that name is used as it is. The methods are called concurrently.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 	LookupSRV(ctx context.Context, service, proto, name string) (cname string, records []*net.SRV, err error)
@@ -46,19 +48,20 @@ type Resolver interface {
 type Config struct {
 	// Names are "_symbio._tcp.example" entries for SRV records, and "name:port" entries for A and AAAA records.
 	Names []string
-	// Every is how often names are looked up again. Default 10s: what a cluster's name server changes, changes within
-	// seconds, and one question in ten seconds is nothing to any of them.
+	// Every is how often names are looked up again. Default 10 s: a cluster's name server changes
+	// within seconds, and one query in ten seconds is no load for it.
 	Every time.Duration
-	// Timeout ends one look-up, targets of an SRV name included. Default 5s: the resolver's own limit for one server.
+	// Timeout bounds one look-up, including the targets of an SRV name. Default 5 s: the usual
+	// limit of a resolver for one server.
 	Timeout time.Duration
 	// Resolver looks the names up. Default: net.DefaultResolver.
 	Resolver Resolver
-	// Logger receives failed look-ups, once each time they begin to fail. Default: silent.
+	// Logger receives failed look-ups, once when they begin to fail. Default: silent.
 	Logger *slog.Logger
 }
 
-// Source reports the peers that the configured names stand for. Its sightings claim no node: who is there shows when it
-// is dialled.
+// Source reports the peers that the configured names stand for. Its sightings claim no node; the
+// dial shows which node is there. All methods may be called concurrently, Run once at a time.
 type Source struct {
 	cfg     Config
 	entries []entry
@@ -70,11 +73,12 @@ type Source struct {
 	fullLogged bool             // guarded by mu; a refusal has been logged
 }
 
-// peer is who was found, as last reported.
+// peer is a peer as last reported.
 type peer struct {
-	entry  string
-	addrs  []netip.AddrPort // sorted
-	misses int              // answers in a row that it was missing from
+	entry string
+	addrs []netip.AddrPort // sorted
+	// misses is how many complete answers in a row did not list it.
+	misses int // answers in a row that it was missing from
 }
 
 var (
@@ -84,8 +88,8 @@ var (
 	_ discovery.Healther    = (*Source)(nil)
 )
 
-// New returns a Source of cfg.Names. An entry that is neither form is an error that names it. Nothing is looked up
-// before Run.
+// New returns a Source for cfg.Names. It returns an error for a name of neither form and for more
+// than maxNames names. Nothing is looked up before Run.
 func New(cfg Config) (*Source, error) {
 	if cfg.Every <= 0 {
 		cfg.Every = 10 * time.Second
@@ -119,7 +123,8 @@ func New(cfg Config) (*Source, error) {
 // Name returns "dns".
 func (*Source) Name() string { return "dns" }
 
-// Refresh looks the names up again now.
+// Refresh looks all names up now, or right after the look-up that is in progress. It returns at
+// once.
 func (s *Source) Refresh() {
 	select {
 	case s.refresh <- struct{}{}:
@@ -127,7 +132,8 @@ func (s *Source) Refresh() {
 	}
 }
 
-// Reconfirm looks the names up again now, if key is a peer that one of them gave.
+// Reconfirm looks the names up now if key is a peer that was found. Unknown keys cost nothing:
+// anyone may be behind a failed dial.
 func (s *Source) Reconfirm(key string) {
 	s.mu.Lock()
 	_, ours := s.known[key]
@@ -137,7 +143,8 @@ func (s *Source) Reconfirm(key string) {
 	}
 }
 
-// Health names the entry that cannot be looked up now, or that nobody answers to, if there is one.
+// Health returns the error of the first configured name that cannot be looked up or has no peers
+// now, or nil.
 func (s *Source) Health() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +156,8 @@ func (s *Source) Health() error {
 	return nil
 }
 
-// Run reports the peers until ctx ends.
+// Run looks the names up, at once and then every Config.Every or when asked, and reports changes
+// until ctx ends. It always returns nil.
 func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error {
 	s.mu.Lock()
 	clear(s.known)
@@ -171,7 +179,8 @@ func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error
 	}
 }
 
-// lookUpAll looks all names up at once and reports what is new in each answer as it comes.
+// lookUpAll looks all names up concurrently and reports what changed, name by name as the answers
+// come.
 func (s *Source) lookUpAll(ctx context.Context, report func(discovery.Sighting)) {
 	answers := make(chan answer, len(s.entries))
 	var looking sync.WaitGroup
@@ -193,7 +202,8 @@ func (s *Source) lookUpAll(ctx context.Context, report func(discovery.Sighting))
 	}
 }
 
-// update takes in an answer and returns what is news in it.
+// update applies an answer and returns the sightings to report. Peers that are gone are counted
+// first, so that they make room.
 func (s *Source) update(a answer) []discovery.Sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +217,8 @@ func (s *Source) update(a answer) []discovery.Sighting {
 	return news
 }
 
-// countMisses counts whom a whole answer does not list, and returns who is gone by that. The caller holds s.mu.
+// countMisses counts the peers of an entry that a complete answer did not list, and returns those
+// that are gone after maxMisses of them. The caller holds s.mu.
 func (s *Source) countMisses(a answer) (gone []discovery.Sighting) {
 	if !a.complete {
 		return nil
@@ -226,7 +237,8 @@ func (s *Source) countMisses(a answer) (gone []discovery.Sighting) {
 	return gone
 }
 
-// recordError keeps what is wrong with an entry, and logs it when that begins. The caller holds s.mu.
+// recordError stores the state of an entry for Health, and logs an error when it is new. The caller
+// holds s.mu.
 func (s *Source) recordError(a answer) {
 	was := s.errs[a.entry.text]
 	s.errs[a.entry.text] = a.err
@@ -235,8 +247,9 @@ func (s *Source) recordError(a answer) {
 	}
 }
 
-// recordPeer keeps a peer and says whether it is news. The order of addresses is not: name servers rotate it. The caller holds
-// s.mu.
+// recordPeer stores a peer and reports whether its addresses changed. Their order does not count,
+// because name servers rotate it. Over maxPeers a new peer is ignored and that is logged once. The
+// caller holds s.mu.
 func (s *Source) recordPeer(key, from string, addrs []netip.AddrPort) bool {
 	now := slices.SortedFunc(slices.Values(addrs), netip.AddrPort.Compare)
 	p := s.known[key]
@@ -259,7 +272,7 @@ func (s *Source) recordPeer(key, from string, addrs []netip.AddrPort) bool {
 	return true
 }
 
-// sleep waits for d and says whether ctx still lives.
+// sleep waits for d. It returns false when ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

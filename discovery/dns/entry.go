@@ -11,16 +11,18 @@ import (
 	"symbio/discovery"
 )
 
-// entry is a configured name.
+// entry is one configured name, parsed.
 type entry struct {
 	text string
 	host string
 	port uint16 // 0: the records have ports, host is an SRV name
 }
 
+// srv reports whether the entry is looked up by SRV records; else by A and AAAA records.
 func (e entry) srv() bool { return e.port == 0 }
 
-// parse reads an entry. What a name begins with decides: "_" is a service, which brings its port along.
+// parse reads an entry. A leading "_" makes it a service name for SRV records, which bring their
+// ports along; otherwise it is "name:port". The errors say which form is expected.
 func parse(text string) (entry, error) {
 	if strings.HasPrefix(text, "_") {
 		return service(text)
@@ -42,6 +44,8 @@ func parse(text string) (entry, error) {
 	return entry{text, host, uint16(port)}, nil
 }
 
+// service parses an SRV name, such as _symbio._tcp.example. Only _tcp makes sense: nodes listen on
+// TCP.
 func service(text string) (entry, error) {
 	labels := strings.Split(strings.TrimSuffix(text, "."), ".")
 	switch {

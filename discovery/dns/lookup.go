@@ -15,17 +15,20 @@ import (
 	"symbio/discovery"
 )
 
-// answer is what one look-up of an entry brought.
+// answer is the result of one look-up of an entry.
 type answer struct {
-	entry    entry
-	complete bool // the whole group was listed: whoever is in neither map was missing from it
+	entry entry
+	// complete means that the whole group was listed: a peer in neither map was missing from it.
+	complete bool
 	found    map[string][]netip.AddrPort
 	unsure   map[string]bool // listed, but the look-up of the addresses failed
-	err      error           // why somebody, or everybody, is not in found
+	// err is why some or all peers are not in found.
+	err error
 }
 
-// LookUp looks the names of cfg up once, now, and returns who is there as Run would report it, and what is wrong, per
-// name. It returns when all names have been answered or ctx ends.
+// LookUp looks the names of cfg up once and returns what Run would report, and the errors, by name.
+// It returns when all names have been answered or ctx ends; err is ctx's error, or says that cfg is
+// invalid.
 func LookUp(ctx context.Context, cfg Config) (peers map[string][]discovery.Sighting, wrong map[string]error, err error) {
 	s, err := New(cfg)
 	if err != nil {
@@ -42,6 +45,8 @@ func LookUp(ctx context.Context, cfg Config) (peers map[string][]discovery.Sight
 	return peers, s.errs, ctx.Err()
 }
 
+// lookUp looks one entry up within Config.Timeout. An answer without any peer is an error for
+// Health, though it is complete.
 func (s *Source) lookUp(ctx context.Context, e entry) answer {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -57,7 +62,8 @@ func (s *Source) lookUp(ctx context.Context, e entry) answer {
 	return a
 }
 
-// lookUpHost finds a peer for each address of a name.
+// lookUpHost fills a with one peer per address of a name: behind a headless service each address is
+// another node.
 func (s *Source) lookUpHost(ctx context.Context, a *answer) {
 	ips, err := s.cfg.Resolver.LookupNetIP(ctx, "ip", a.entry.host)
 	a.err, a.complete = err, err == nil || noRecords(err)
@@ -69,7 +75,9 @@ func (s *Source) lookUpHost(ctx context.Context, a *answer) {
 	}
 }
 
-// lookUpService finds a peer for each target of an SRV name, with all the target's addresses.
+// lookUpService fills a with one peer per target of an SRV name, with all addresses of the target.
+// Targets are looked up concurrently, so that one that times out does not use up the time of the
+// others.
 func (s *Source) lookUpService(ctx context.Context, a *answer) {
 	_, records, err := s.cfg.Resolver.LookupSRV(ctx, "", "", a.entry.host)
 	// The resolver leaves out records whose targets are no names, and says so in an error beside the rest.
@@ -101,6 +109,7 @@ func (s *Source) lookUpService(ctx context.Context, a *answer) {
 	looking.Wait()
 }
 
+// dialable returns the addresses with the port, without duplicates and at most discovery.MaxAddrs.
 func dialable(ips []netip.Addr, port uint16) (out []netip.AddrPort) {
 	for _, ip := range ips {
 		addr := netip.AddrPortFrom(ip.Unmap(), port)
@@ -111,7 +120,8 @@ func dialable(ips []netip.Addr, port uint16) (out []netip.AddrPort) {
 	return out
 }
 
-// noRecords says that a name server answered, and that its answer is that there is nothing.
+// noRecords reports whether a name server answered that there are no records. That is an answer;
+// timeouts and failures are not.
 func noRecords(err error) bool {
 	var e *net.DNSError
 	return errors.As(err, &e) && e.IsNotFound && !e.IsTimeout && !e.IsTemporary

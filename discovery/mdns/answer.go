@@ -8,26 +8,27 @@ import (
 )
 
 const (
-	// manyPeers is how many peers make a LAN on which not all may answer a question at the same time. About 200 answers
-	// at once fill the buffer that a socket usually has; answers of a thousand nodes that are spread by
-	// answerJitter do not.
+	// manyPeers is how many peers a LAN has on which answers to one question must be spread over
+	// time. About 200 answers at once fill a socket's usual receive buffer; a thousand that are
+	// spread over answerJitter do not.
 	manyPeers    = 50
 	answerJitter = 500 * time.Millisecond
 )
 
-// answer is one by unicast that waits for its time.
+// answer is a unicast answer that waits for its time.
 type answer struct {
 	at  time.Time
 	msg *dns.Msg
 	to  packet
 }
 
-// hasManyPeers says that answers by unicast have to be spread. The library's server cannot do that without being deaf
-// meanwhile, so they are given from here then.
+// hasManyPeers reports whether unicast answers must be spread. The loop gives them then, because
+// the library's server would not receive while it waits.
 func (l *loop) hasManyPeers() bool { return len(l.browser.peers) >= manyPeers }
 
-// answer answers a question by unicast if it asks for that, or comes from a port of the asker's own (RFC 6762 6.7); what
-// else is asked is answered by multicast. How many answers wait is bounded by how many the zone gives.
+// answer answers a question by unicast if the asker wants that, or asks from a port of its own (RFC
+// 6762 6.7); other questions are answered by multicast. The rate limit of the zone bounds how many
+// answers wait.
 func (l *loop) answer(now time.Time, in packet) {
 	z := l.zones[in.iface.Index]
 	if z == nil || l.link == nil {
@@ -51,7 +52,7 @@ func (l *loop) answer(now time.Time, in packet) {
 	l.answerDue(now)
 }
 
-// answerDue gives the answers whose time has come.
+// answerDue sends the answers whose time has come.
 func (l *loop) answerDue(now time.Time) {
 	for len(l.pendingAnswers) > 0 && !l.pendingAnswers[0].at.After(now) {
 		a := l.pendingAnswers[0]
@@ -60,7 +61,7 @@ func (l *loop) answerDue(now time.Time) {
 	}
 }
 
-// answersNext is when answerDue must be called; zero for never.
+// answersNext returns when answerDue must be called; the zero time means never.
 func (l *loop) answersNext() time.Time {
 	if len(l.pendingAnswers) == 0 {
 		return time.Time{}

@@ -12,26 +12,40 @@ import (
 )
 
 const (
-	maxPeers     = 512 // in all: each is dialled, which takes some 30 KB, and anybody can claim to be many
-	maxPerSource = 64  // per sender's address: more nodes than anybody runs on one machine
+	// maxPeers bounds the cache: each peer is dialed, which takes some 30 KB, and one machine can
+	// claim to be many nodes. maxPerSource bounds it per sender's address: more nodes than a
+	// machine normally runs.
+	maxPeers     = 512
+	maxPerSource = 64
 
-	minTTL = 10 * time.Second // less would have us ask all the time
-	maxTTL = 2 * time.Minute  // what nodes say of themselves; who claims more is forgotten as soon
+	// minTTL and maxTTL bound the lifetime that a claim gives itself. A shorter one would make this
+	// node query all the time; a longer one would keep a peer that is gone.
+	minTTL = 10 * time.Second
+	maxTTL = 2 * time.Minute
 
-	firstInterval = time.Second      // between queries; doubles each time (RFC 6762 5.2)
-	longInterval  = 5 * time.Minute  // the longest interval of a small LAN,
-	perPeer       = 3 * time.Second  // longer with many peers, who all answer,
-	maxInterval   = 60 * time.Minute // up to this
-	unicastFirst  = 2                // so many first queries ask for unicast answers: nobody else needs those
+	// Queries start every second, and the interval doubles (RFC 6762 5.2) up to longInterval. With
+	// many peers, all of which answer, it grows further, by perPeer for each, up to maxInterval.
+	// The first queries ask for unicast answers, which only this node needs.
+	firstInterval = time.Second
+	longInterval  = 5 * time.Minute
+	perPeer       = 3 * time.Second
+	maxInterval   = 60 * time.Minute
+	unicastFirst  = 2
 
-	goodbyeGrace  = time.Second             // RFC 6762 10.1: a goodbye takes effect after one second
-	goodbyeIgnore = 250 * time.Millisecond  // answers that were under way when the goodbye came are not believed
-	verifySpread  = 100 * time.Millisecond  // not all neighbours ask back at the same instant
-	reconfirmFor  = 2500 * time.Millisecond // a peer that answers neither of two questions in this time is gone
-	reconfirmGap  = time.Second
+	// A goodbye takes effect after goodbyeGrace (RFC 6762 10.1). For goodbyeIgnore after it,
+	// answers are ignored, because they may have been sent before it. Then the peer is queried to
+	// verify the goodbye, at a random time within verifySpread, so that not all neighbors query at
+	// once.
+	goodbyeGrace  = time.Second
+	goodbyeIgnore = 250 * time.Millisecond
+	verifySpread  = 100 * time.Millisecond
+	// A peer that could not be dialed gets two queries, reconfirmGap apart, and is gone when it has
+	// answered neither within reconfirmFor of the first.
+	reconfirmFor = 2500 * time.Millisecond
+	reconfirmGap = time.Second
 )
 
-// Fixed words for Sighting.Why.
+// The fixed phrases for Sighting.Why.
 const (
 	whyAnnounced = "announced"
 	whyAnswered  = "answered"
@@ -40,7 +54,7 @@ const (
 	whySilent    = "no answer"
 )
 
-// packet is one message received.
+// packet is one received message with its sender and the interface on which it came.
 type packet struct {
 	msg     *dns.Msg
 	from    netip.AddrPort
@@ -55,16 +69,19 @@ type query struct {
 	unicast bool // answers to us alone
 }
 
-// browser is what is known of the peers: a cache whose entries live as long as their records. It is a pure state
-// machine: packets and the time go in, queries and sightings come out of the two functions. Not safe for concurrent use.
+// browser is the cache of peers, each of which lives as long as its records. It is a pure state
+// machine: packets and the time go in, queries and sightings come out of send and report. It is not
+// safe for concurrent use.
 type browser struct {
-	me     self
+	me self
+	// view is the selection of interfaces; the loop sets it when it connects.
 	view   view
 	send   func(query)
 	report func(discovery.Sighting)
 	random func(time.Duration) time.Duration // below its argument
 
-	peers         map[string]*peer // by claimed node id
+	peers map[string]*peer // by claimed node id
+	// perSender counts the peers of each sender's address, for maxPerSource.
 	perSender     map[netip.Addr]int
 	due           time.Time // when tick must be called; never late, sometimes early
 	queryAt       time.Time
@@ -90,7 +107,7 @@ type peer struct {
 	hasReported bool
 }
 
-// place is an address a peer may be reached at.
+// place is an address at which a peer may be reached.
 type place struct {
 	addr   netip.AddrPort
 	iface  int
@@ -98,11 +115,12 @@ type place struct {
 	seen   time.Time
 }
 
+// newBrowser returns a browser without peers. random returns a duration below its argument.
 func newBrowser(me self, send func(query), report func(discovery.Sighting), random func(time.Duration) time.Duration) *browser {
 	return &browser{me: me, send: send, report: report, random: random, peers: map[string]*peer{}, perSender: map[netip.Addr]int{}}
 }
 
-// restartQueries asks again from the shortest interval on, after a random part of spread.
+// restartQueries starts querying from the shortest interval, after a random part of spread.
 func (b *browser) restartQueries(now time.Time, spread time.Duration) {
 	b.queryAt = now.Add(b.random(spread))
 	b.queries = 0
@@ -110,14 +128,15 @@ func (b *browser) restartQueries(now time.Time, spread time.Duration) {
 	b.scheduleTick(b.queryAt)
 }
 
-// scheduleTick makes sure that tick is called at t.
+// scheduleTick makes due no later than t; the zero time is ignored.
 func (b *browser) scheduleTick(t time.Time) {
 	if !t.IsZero() && (b.due.IsZero() || t.Before(b.due)) {
 		b.due = t
 	}
 }
 
-// tick does what is due.
+// tick sends the queries that are due and drops expired peers. One shared query refreshes all
+// peers; a peer that two of them did not reach is queried by itself.
 func (b *browser) tick(now time.Time) {
 	if b.due.IsZero() || b.due.After(now) {
 		return
@@ -155,6 +174,8 @@ func (b *browser) tick(now time.Time) {
 	}
 }
 
+// queryAll asks for all instances of the service. A multicast answer refreshes the caches of all
+// neighbors.
 func (b *browser) queryAll(now time.Time, unicast bool) {
 	if !unicast {
 		b.lastMulticast = now
@@ -162,12 +183,13 @@ func (b *browser) queryAll(now time.Time, unicast bool) {
 	b.send(query{b.me.service, dns.TypePTR, unicast})
 }
 
+// queryPeer asks for all records of one peer, by unicast.
 func (b *browser) queryPeer(p *peer) {
 	b.send(query{p.id[:instanceLn] + "." + b.me.service, dns.TypeANY, true})
 }
 
-// refreshAt is when to ask again for a peer: at 80, 85, 90 and 95 % of its life, each a little later at random (RFC
-// 6762 5.2); after that, when it expires.
+// refreshAt returns when to query a peer again: at 80, 85, 90 and 95 % of its lifetime, each a
+// little later at random (RFC 6762 5.2); after that, when it expires.
 func (p *peer) refreshAt() time.Time {
 	if p.refreshes >= 4 {
 		return p.expires
@@ -176,6 +198,7 @@ func (p *peer) refreshAt() time.Time {
 	return p.expires.Add(p.jitter - left)
 }
 
+// due returns when tick has something to do for the peer.
 func (p *peer) due() time.Time {
 	switch {
 	case len(p.queryTimes) > 0:
@@ -186,7 +209,8 @@ func (p *peer) due() time.Time {
 	return p.refreshAt()
 }
 
-// receive takes in what a response says.
+// receive applies the claims in a response. A claim in this node's own name with another id is
+// ignored: the instance names clash, or it is forged.
 func (b *browser) receive(now time.Time, in packet) {
 	for _, c := range claims(in.msg, b.me.service) {
 		switch {
@@ -199,12 +223,14 @@ func (b *browser) receive(now time.Time, in packet) {
 	}
 }
 
-// isOwnName reports whether a claim is in this node's name. It is this node's own when it is about its own addresses;
-// else somebody has a copy of its key, or says so.
+// isOwnName reports whether a claim uses this node's instance name. It is usually this node's own
+// packet; otherwise another machine has a copy of its key, or pretends to.
 func (b *browser) isOwnName(c *claim) bool {
 	return b.me.port != 0 && c.instance == b.me.id[:instanceLn]
 }
 
+// addAlive adds or refreshes a peer that announced itself or answered. Right after a goodbye claims
+// are ignored, because answers that were already under way would revive a peer that has gone.
 func (b *browser) addAlive(now time.Time, c *claim, in packet) {
 	p := b.peers[c.txt.id]
 	if p != nil && now.Before(p.ignoreUntil) {
@@ -233,7 +259,8 @@ func (b *browser) addAlive(now time.Time, c *claim, in packet) {
 	b.reportChange(p, why)
 }
 
-// placesOf returns where a claim may be dialled: the address the packet came from, then what it names.
+// placesOf returns where a claim may be dialed: the sender's address first, then the addresses that
+// it names. This node's own address is left out.
 func (b *browser) placesOf(now time.Time, c *claim, in packet) []place {
 	var out []place
 	add := func(a netip.Addr, direct bool) {
@@ -253,7 +280,8 @@ func (b *browser) placesOf(now time.Time, c *claim, in packet) []place {
 	return out
 }
 
-// admit makes room for a new peer, or returns nil when a limit is reached: those that are there stay.
+// admit adds a new peer, or returns nil at a limit: known peers are not displaced, so that a flood
+// of claims cannot push out real nodes.
 func (b *browser) admit(f txtData, sender netip.Addr) *peer {
 	sender = sender.WithZone("")
 	if len(b.peers) >= maxPeers || b.perSender[sender] >= maxPerSource {
@@ -266,9 +294,9 @@ func (b *browser) admit(f txtData, sender netip.Addr) *peer {
 	return p
 }
 
-// updatePlaces takes in new places. An announcement replaces what was known of its interface and address families; an answer,
-// which may be one of several, only adds. Beyond the limit the places that were not heard of for longest go, so that
-// what somebody else claimed cannot crowd out a peer that still speaks.
+// updatePlaces adds places. With replace, which an announcement has, they replace what was known of
+// the same interface and address family; an answer may be one of several and only adds. Over the
+// limit, the places that were seen least recently go.
 func (p *peer) updatePlaces(places []place, replace bool) {
 	p.places = slices.DeleteFunc(p.places, func(old place) bool {
 		stale := false
@@ -288,7 +316,7 @@ func (p *peer) updatePlaces(places []place, replace bool) {
 	}
 }
 
-// reportChange reports a peer if something about it changed.
+// reportChange reports a peer if its tag, protocol or addresses changed.
 func (b *browser) reportChange(p *peer, why string) {
 	s := discovery.Sighting{Source: name, Key: p.id, Node: p.id, Tag: p.tag, Protocol: p.protocol, Addrs: p.addrs(), Why: why}
 	same := s.Tag == p.reported.Tag && s.Protocol == p.reported.Protocol && slices.Equal(s.Addrs, p.reported.Addrs)
@@ -300,10 +328,10 @@ func (b *browser) reportChange(p *peer, why string) {
 	b.report(s)
 }
 
-// addrs returns the places, best first: where packets came from, then what was only named, but link-local addresses
-// last, which are always IPv6 and may be where a node does not listen. IPv4 comes before IPv6 for the same reason; of
-// two ports of one host the newer claim. Equal ones stand in a fixed order, so that the result changes only when a
-// place does.
+// addrs returns the peer's addresses, best first: those from which packets came before those that
+// were only named, IPv4 before IPv6, link-local ones last, because a node may not listen there; of
+// two ports of one host, the newer claim. The order is total, so that the result changes only when
+// a place does.
 func (p *peer) addrs() []netip.AddrPort {
 	rank := func(x place) int {
 		r := 0
@@ -329,8 +357,9 @@ func (p *peer) addrs() []netip.AddrPort {
 	return out
 }
 
-// goodbye suspects the peers a goodbye speaks of, which anybody can send: a peer that is still there is asked, and
-// answers in time. Only the first goodbye makes deaf, so that a stream of them does not silence a living peer.
+// goodbye handles a goodbye, which anyone can send: it makes the peers suspect and queries them,
+// and a living one answers in time. Only the first goodbye makes the browser ignore answers for a
+// moment, so that repeated ones cannot silence a living peer.
 func (b *browser) goodbye(now time.Time, c *claim) {
 	suspect := func(p *peer) {
 		if p.suspect == whyGoodbye {
@@ -353,7 +382,8 @@ func (b *browser) goodbye(now time.Time, c *claim) {
 	}
 }
 
-// reconfirm asks for a peer that could not be dialled.
+// reconfirm queries a peer that could not be dialed, twice; it expires after reconfirmFor without
+// an answer.
 func (b *browser) reconfirm(now time.Time, id string) {
 	p := b.peers[id]
 	if p == nil || p.suspect != "" {
@@ -365,6 +395,7 @@ func (b *browser) reconfirm(now time.Time, id string) {
 	b.scheduleTick(p.due())
 }
 
+// drop removes a peer and reports it gone.
 func (b *browser) drop(p *peer) {
 	delete(b.peers, p.id)
 	if b.perSender[p.sender]--; b.perSender[p.sender] <= 0 {

@@ -11,7 +11,7 @@ import (
 	"symbio/discovery"
 )
 
-// iface is a network interface as one look at the machine found it.
+// iface is a network interface with its addresses, at one point in time.
 type iface struct {
 	net.Interface
 	prefixes []netip.Prefix // its own addresses, each with the length of its network
@@ -19,17 +19,18 @@ type iface struct {
 
 func (i iface) loopback() bool { return i.Flags&net.FlagLoopback != 0 }
 
-// owns says that a is an address of this interface.
+// owns reports whether a is an address of this interface.
 func (i iface) owns(a netip.Addr) bool {
 	return slices.ContainsFunc(i.prefixes, func(p netip.Prefix) bool { return p.Addr() == a.WithZone("") })
 }
 
-// contains says that a is an address of this interface or of a neighbour on it.
+// contains reports whether a is in a network of this interface: its own address or a neighbor's.
 func (i iface) contains(a netip.Addr) bool {
 	return slices.ContainsFunc(i.prefixes, func(p netip.Prefix) bool { return p.Contains(a.WithZone("")) })
 }
 
-// addrs are what this interface's neighbours can dial.
+// addrs returns the addresses that neighbors on this interface can dial, at most
+// discovery.MaxAddrs.
 func (i iface) addrs() []netip.Addr {
 	var out []netip.Addr
 	for _, p := range i.prefixes {
@@ -56,7 +57,8 @@ func usableInterfaces() ([]iface, error) {
 	return slices.DeleteFunc(all, func(i iface) bool { return i.unusable() != "" }), err
 }
 
-// allInterfaces lists all interfaces.
+// allInterfaces lists all interfaces with their addresses. One that disappears meanwhile is left
+// out.
 func allInterfaces() ([]iface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -79,6 +81,7 @@ func allInterfaces() ([]iface, error) {
 	return out, nil
 }
 
+// appendPrefix adds n to the list; IPv4 networks in IPv6 form are converted.
 func appendPrefix(to []netip.Prefix, n *net.IPNet) []netip.Prefix {
 	a, ok := netip.AddrFromSlice(n.IP)
 	ones, bits := n.Mask.Size()
@@ -91,14 +94,14 @@ func appendPrefix(to []netip.Prefix, n *net.IPNet) []netip.Prefix {
 	return append(to, netip.PrefixFrom(a, ones))
 }
 
-// view is what of the machine discovery uses.
+// view is the selection of interfaces that discovery uses.
 type view struct {
 	used  []iface
 	loops []int // the indexes of all loopback interfaces, used or not
 }
 
-// choose picks the interfaces to use: only loopback if that is all the node listens on, else all that can carry
-// multicast to neighbours, and loopback where there are none.
+// choose selects the interfaces to use: only loopback if the node listens on loopback only;
+// otherwise all that can carry multicast to neighbors, and loopback if there is none of them.
 func choose(all []iface, loopback bool, allow, deny []string) view {
 	var v view
 	var loops, lan []iface
@@ -117,7 +120,7 @@ func choose(all []iface, loopback bool, allow, deny []string) view {
 	return v
 }
 
-// unusable says why nothing at all can come over an interface; "" if something can.
+// unusable says why nothing at all can arrive on an interface; "" if something can.
 func (i iface) unusable() string {
 	switch {
 	case i.Flags&net.FlagUp == 0:
@@ -128,7 +131,8 @@ func (i iface) unusable() string {
 	return ""
 }
 
-// excluded says why an interface that is not idle cannot carry multicast to neighbours, or must not; "" if it can.
+// excluded says why a usable interface cannot carry multicast to neighbors, or must not by
+// configuration; "" if it can.
 func (i iface) excluded(allow, deny []string) string {
 	switch {
 	case i.Flags&net.FlagMulticast == 0:
@@ -145,9 +149,9 @@ func (i iface) excluded(allow, deny []string) string {
 	return ""
 }
 
-// public says that an interface has IPv4 addresses and none that is private: it leads to the Internet, not
-// to a LAN (security: whoever hears us there could have us answer to others). IPv6 tells nothing: hosts of
-// a LAN have global addresses, too.
+// public reports whether an interface has IPv4 addresses and none that is private. Such an
+// interface leads to the Internet, and machines there could abuse this node to send answers to
+// others. IPv6 says nothing, because hosts of a LAN have global IPv6 addresses, too.
 func (i iface) public() bool {
 	global := false
 	for _, p := range i.prefixes {
@@ -162,9 +166,11 @@ func (i iface) public() bool {
 	return global
 }
 
-// carrierNAT are the addresses that providers give to customers behind a NAT (RFC 6598), and VPNs to machines.
+// carrierNAT is the range that providers give to customers behind their NAT (RFC 6598), and that
+// some VPNs use.
 var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
 
+// matches reports whether name matches one of the patterns, which Run has checked.
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, _ := path.Match(p, name) // the patterns were checked at the start
@@ -172,7 +178,7 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// fingerprint differs for views that differ in what matters.
+// fingerprint returns a string that differs between views if discovery has to start anew.
 func (v view) fingerprint() string {
 	var b strings.Builder
 	for _, i := range v.used {
@@ -181,9 +187,10 @@ func (v view) fingerprint() string {
 	return b.String()
 }
 
-// arrived returns the interface a packet belongs to: the one it came over if its sender is a neighbour there (RFC 6762
-// section 11 asks for this check), or the one that has the sender's address, when this machine sent it to itself.
-// index is 0 where the system does not tell.
+// arrived returns the interface that a packet belongs to: the one on which it came, if its sender
+// is a neighbor there (RFC 6762 section 11), or the one with the sender's address, when this
+// machine sent the packet to itself. index is 0 where the system does not say. It returns false for
+// packets from elsewhere.
 func (v view) arrived(index int, from netip.Addr) (iface, bool) {
 	for _, i := range v.used {
 		near := i.loopback() || i.contains(from) // whatever comes over loopback was sent by this machine
@@ -201,9 +208,9 @@ func (v view) arrived(index int, from netip.Addr) (iface, bool) {
 	return iface{}, false
 }
 
-// dialable returns the address under which a may be dialled, when a packet that came over i speaks of it. A packet must
-// not make us try hosts that it could not reach itself, so a is an address of a neighbour on that interface or nothing; a
-// loopback address makes sense only for a packet that came over loopback.
+// dialable returns the address at which a may be dialed, given that a packet on interface i named
+// it. A packet must not make this node connect to hosts that its sender could not reach itself, so
+// a must be on a network of i, and a loopback address counts only on loopback.
 func dialable(a netip.Addr, i iface) (netip.Addr, bool) {
 	a = a.Unmap()
 	switch {

@@ -16,18 +16,20 @@ import (
 )
 
 const (
-	port        = 5353
-	maxPacket   = 9000 // RFC 6762 section 17
-	maxQuestion = 32   // per packet; more is an attack
+	port = 5353
+	// maxPacket is the largest mDNS packet in bytes (RFC 6762 section 17). maxQuestion bounds the
+	// questions of one packet; more is an attack.
+	maxPacket   = 9000
+	maxQuestion = 32
 )
 
-// network is what a Source needs of the machine. Tests give it a LAN in memory.
+// network is what a Source needs of the machine. system implements it; tests use a LAN in memory.
 type network interface {
-	// look lists the interfaces that are up.
+	// interfaces lists the interfaces that are up.
 	interfaces() ([]iface, error)
 	// open begins to receive on the used interfaces; deliver is called concurrently and does not block.
 	open(v view, deliver func(packet)) (link, error)
-	// serve starts the library's server for one interface.
+	// serve starts the library's server on one interface.
 	serve(i iface, z *zone) (stop func(), err error)
 }
 
@@ -37,12 +39,13 @@ type link interface {
 	send(m *dns.Msg, i iface) error
 	// reply answers a packet by unicast, on the interface it came over.
 	reply(m *dns.Msg, to packet) error
-	// trouble is what does not work although the rest does, or nil; mended says that it would work now.
+	// degraded returns what does not work although the rest does, or nil. canRecover reports that
+	// it would work if the link were opened anew.
 	degraded() error
 	canRecover() bool
-	// dead says that nothing is received any more.
+	// isDead reports that nothing is received any more.
 	isDead() bool
-	// close ends all it started, and waits.
+	// close closes the sockets and waits for the readers.
 	close()
 }
 
@@ -68,8 +71,9 @@ func (system) serve(i iface, z *zone) (func(), error) {
 	}, nil
 }
 
-// sockets is a link over UDP: per address family a listener on port 5353, shared with other responders of this machine,
-// and a socket of our own to ask from, to which answers come by unicast.
+// sockets is a link over UDP. Per address family it has a socket on port 5353, shared with other
+// responders of this machine, and a socket on a port of its own for queries, to which peers answer
+// by unicast.
 type sockets struct {
 	view    view
 	listen  []*socket
@@ -79,6 +83,8 @@ type sockets struct {
 	partly  error
 }
 
+// open opens the sockets for the interfaces of v. It returns an error when neither address family
+// works; one that works is enough.
 func (system) open(v view, deliver func(packet)) (link, error) {
 	if len(v.used) == 0 {
 		return nil, errors.New("mdns: no usable network interface: none is up, has an address and can carry multicast" +
@@ -109,7 +115,7 @@ func (system) open(v view, deliver func(packet)) (link, error) {
 	return l, nil
 }
 
-// openFamily opens both sockets of a family, or neither.
+// openFamily opens both sockets of an address family, or neither.
 func (l *sockets) openFamily(v6 bool) error {
 	listen, err := openSocket(v6, port)
 	if err != nil {
@@ -126,7 +132,9 @@ func (l *sockets) openFamily(v6 bool) error {
 	return nil
 }
 
-// read hands on what is received and meant for us, until the socket is closed. Malformed packets are dropped here.
+// read passes packets to deliver until the socket is closed. It drops malformed packets. Errors of
+// a socket are usually those of one interface, so it goes on after them; 100 in a row end it, and
+// the loop then opens a new link (isDead).
 func (l *sockets) read(s *socket, unicast bool, deliver func(packet)) {
 	buf := make([]byte, maxPacket)
 	for failures := 0; failures < 100; {
@@ -146,6 +154,9 @@ func (l *sockets) read(s *socket, unicast bool, deliver func(packet)) {
 	}
 }
 
+// parse decodes a packet and checks its origin. Answers count only from port 5353 of a neighbor
+// (RFC 6762 sections 6 and 11); a question from elsewhere is passed on without an interface,
+// because the filter must know of it.
 func (l *sockets) parse(b []byte, index int, from netip.AddrPort) (packet, bool) {
 	m := new(dns.Msg)
 	if m.Unpack(b) != nil || len(m.Question) > maxQuestion {
@@ -158,6 +169,8 @@ func (l *sockets) parse(b []byte, index int, from netip.AddrPort) (packet, bool)
 	return packet{msg: m, from: from, iface: i}, true // a question from elsewhere has no interface
 }
 
+// send multicasts a message on one interface, in each address family that the interface has. One
+// success is enough.
 func (l *sockets) send(m *dns.Msg, i iface) error {
 	b, err := m.Pack()
 	if err != nil {
@@ -179,6 +192,7 @@ func (l *sockets) send(m *dns.Msg, i iface) error {
 	return errors.Join(errs...)
 }
 
+// reply sends an answer by unicast, from port 5353, over the interface on which the question came.
 func (l *sockets) reply(m *dns.Msg, to packet) error {
 	b, err := m.Pack()
 	if err != nil {
@@ -194,6 +208,7 @@ func (l *sockets) reply(m *dns.Msg, to packet) error {
 
 func (l *sockets) degraded() error { return l.partly }
 
+// canRecover tries to open the socket that was missing, and closes it again.
 func (l *sockets) canRecover() bool {
 	if l.partly == nil {
 		return false
@@ -207,6 +222,7 @@ func (l *sockets) canRecover() bool {
 
 func (l *sockets) isDead() bool { return l.alive.Load() == 0 }
 
+// close closes the sockets, which ends the readers, and waits for them.
 func (l *sockets) close() {
 	for _, s := range append(slices.Clone(l.listen), l.query...) {
 		_ = s.close() // nothing is buffered; there is nothing to do about it

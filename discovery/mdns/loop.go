@@ -12,25 +12,29 @@ import (
 )
 
 const (
-	// checkEvery is how often to look at the interfaces: 0.13 ms of work. Of the five seconds in which neighbours are to
-	// meet again, a dial of the old address may take two.
-	checkEvery  = time.Second
-	firstSpread = 120 * time.Millisecond // before the first query on a LAN: many nodes may start at once
-	goodbyeGap  = 100 * time.Millisecond // between two goodbyes: one may be lost
+	// checkEvery is how often to list the interfaces, which takes 0.13 ms. Nodes that get a new
+	// address are to meet again within 5 s, of which a dial of the old address may take two.
+	checkEvery = time.Second
+	// firstSpread is the range of the random delay before the first query on a LAN. goodbyeGap is
+	// the pause between two goodbyes.
+	firstSpread = 120 * time.Millisecond
+	goodbyeGap  = 100 * time.Millisecond
 
 	// queueLength bounds the packets that wait for the loop: a LAN of several hundred answering at once. Beyond it they
 	// are lost like those that the system's buffer cannot hold, and the next query repairs it.
 	queueLength = 1024
 )
 
-// loop drives the state machines: it is the only one to touch them, from run.
+// loop runs the two state machines of a source. Only the goroutine of run touches them, so they
+// need no locks. The readers of the link hand it packets over a channel.
 type loop struct {
 	src       *Source
 	me        self
 	browser   *browser
 	announcer *announcer
-	packets   chan packet
-	lost      atomic.Uint64 // packets that found the queue full
+	// packets has room for queueLength; deliver drops what does not fit.
+	packets chan packet
+	lost    atomic.Uint64 // packets that found the queue full
 
 	overloaded bool // it has been said
 
@@ -43,6 +47,7 @@ type loop struct {
 	pendingAnswers []answer // sorted by time
 }
 
+// newLoop returns the loop of one Run. report is called from run.
 func newLoop(s *Source, me self, report func(discovery.Sighting)) *loop {
 	l := &loop{src: s, me: me, packets: make(chan packet, queueLength)}
 	l.browser = newBrowser(me, l.sendQuery, report, s.random)
@@ -50,7 +55,8 @@ func newLoop(s *Source, me self, report func(discovery.Sighting)) *loop {
 	return l
 }
 
-// run goes on until ctx ends. What is due is done at every turn, so a flood of packets does not delay it.
+// run handles packets, timers and requests until ctx ends. tick runs at every turn, so that a flood
+// of packets cannot delay what is due.
 func (l *loop) run(ctx context.Context) {
 	look := time.NewTicker(checkEvery)
 	defer look.Stop()
@@ -80,6 +86,7 @@ func (l *loop) run(ctx context.Context) {
 	l.goodbye()
 }
 
+// tick sends the announcements, answers and queries that are due.
 func (l *loop) tick(now time.Time) {
 	for _, index := range l.announcer.tick(now) {
 		l.announce(index, recordTTL)
@@ -88,6 +95,7 @@ func (l *loop) tick(now time.Time) {
 	l.browser.tick(now)
 }
 
+// next returns when tick has something to do; the zero time means never.
 func (l *loop) next() time.Time {
 	next := l.announcer.next()
 	for _, t := range []time.Time{l.browser.due, l.answersNext()} {
@@ -98,6 +106,7 @@ func (l *loop) next() time.Time {
 	return next
 }
 
+// handleRequests passes the requests of Reconfirm and Refresh to the browser.
 func (l *loop) handleRequests(now time.Time) {
 	nodes, refresh := l.src.drainRequests()
 	for _, n := range nodes {
@@ -108,6 +117,8 @@ func (l *loop) handleRequests(now time.Time) {
 	}
 }
 
+// receive passes a packet to both state machines. On a LAN the library's server answers questions;
+// the loop answers itself on loopback and when there are so many peers that answers must be spread.
 func (l *loop) receive(now time.Time, in packet) {
 	l.announcer.receive(now, in)
 	if in.msg.Response {
@@ -120,7 +131,9 @@ func (l *loop) receive(now time.Time, in packet) {
 	}
 }
 
-// checkInterfaces looks at the machine's interfaces, and begins anew if they changed, if the machine slept, or if nothing works.
+// checkInterfaces starts anew if the machine's interfaces changed, if the machine slept, or if the
+// link is broken or could be better than it is. Listing the interfaces is the only portable way to
+// notice a change.
 func (l *loop) checkInterfaces() {
 	slept := l.src.slept()
 	all, err := l.src.net.interfaces()
@@ -136,7 +149,8 @@ func (l *loop) checkInterfaces() {
 	l.src.setHealth(l.connect(v))
 }
 
-// connect begins on the interfaces of v: with announcements and first queries.
+// connect opens the link on the interfaces of v, starts answering, and schedules announcements and
+// the first queries. It returns what does not work, even if the rest does.
 func (l *loop) connect(v view) error {
 	g := newQuestionFilter()
 	link, err := l.src.net.open(v, func(in packet) { l.deliver(g, in) })
@@ -152,7 +166,8 @@ func (l *loop) connect(v view) error {
 	return err
 }
 
-// spread is the random time before the first query. On loopback there are few nodes and no air to share.
+// spread returns the range of the random delay before the first query: many nodes of a LAN may
+// start together. On loopback there is no delay.
 func (l *loop) spread() time.Duration {
 	for _, i := range l.view.used {
 		if !i.loopback() {
@@ -162,8 +177,9 @@ func (l *loop) spread() time.Duration {
 	return 0
 }
 
-// serve answers questions: on loopback from here, so that nobody else can be answered by accident, else by the
-// library's server, which answers at once, until there are so many neighbours that answers have to be spread.
+// serve starts answering questions on every interface. On loopback the loop answers, so that
+// strangers on the LAN cannot be answered by accident. On a LAN the library's server does, which
+// answers without delay.
 func (l *loop) serve(g *questionFilter) error {
 	l.zones = map[int]*zone{}
 	if l.me.port == 0 {
@@ -187,8 +203,9 @@ func (l *loop) serve(g *questionFilter) error {
 	return errors.Join(errs...)
 }
 
-// deliver takes a packet from a reader. It tells the gate at once of a question for us, because the server has the same
-// packet already.
+// deliver takes a packet from a reader's goroutine. It tells the filter of a question before it
+// queues the packet, because the library's server has the same packet already and asks the filter
+// about it.
 func (l *loop) deliver(g *questionFilter, in packet) {
 	if !in.msg.Response {
 		mine := 0
@@ -212,7 +229,8 @@ func (l *loop) deliver(g *questionFilter, in packet) {
 	}
 }
 
-// logOverload says once per run that more came than is taken in: a flood should be seen, not fill the log.
+// logOverload logs once per Run that packets were lost or peers refused. A flood should be visible,
+// but not fill the log.
 func (l *loop) logOverload() {
 	if lost := l.lost.Load(); !l.overloaded && (lost > 0 || l.browser.refused > 0) {
 		l.overloaded = true
@@ -234,7 +252,8 @@ func (l *loop) sendQuery(q query) {
 	}
 }
 
-// announce multicasts our records on one interface, with that interface's addresses.
+// announce multicasts this node's records on one interface, with that interface's addresses. ttl 0
+// makes it a goodbye.
 func (l *loop) announce(index int, ttl uint32) {
 	for _, i := range l.view.used {
 		if i.Index == index && l.link != nil {
@@ -243,14 +262,16 @@ func (l *loop) announce(index int, ttl uint32) {
 	}
 }
 
-// debug notes a message that could not be sent: the interface went down, and the next look will tell.
+// debug logs a message that could not be sent. That is common and harmless: an interface went down,
+// and the next check notices.
 func (l *loop) debug(doing string, err error, i iface) {
 	if err != nil {
 		l.src.cfg.Logger.Debug("message was not sent", "source", name, "doing", doing, "interface", i.Name, "err", err)
 	}
 }
 
-// goodbye takes leave on every interface, having ended all answers: one that came after it would revive us.
+// goodbye sends two goodbyes on every interface, since one may be lost. It stops answering first:
+// an answer after the goodbye would make peers believe that this node is back.
 func (l *loop) goodbye() {
 	if l.link == nil || l.me.port == 0 {
 		return
@@ -267,6 +288,7 @@ func (l *loop) goodbye() {
 	}
 }
 
+// stopAnswering stops the library's servers and drops the answers that wait.
 func (l *loop) stopAnswering() {
 	for _, stop := range l.stops {
 		stop()
@@ -274,6 +296,7 @@ func (l *loop) stopAnswering() {
 	l.stops, l.zones, l.pendingAnswers = nil, nil, nil
 }
 
+// disconnect stops answering and closes the link. connect may follow.
 func (l *loop) disconnect() {
 	l.stopAnswering()
 	if l.link != nil {

@@ -1,19 +1,22 @@
-// Package mdns is a discovery source for one LAN, or for one machine: nodes announce themselves by multicast DNS
-// (RFC 6762) as a service (RFC 6763), and see each other within milliseconds.
+// Package mdns is a discovery source for one LAN, or for one machine. Nodes announce themselves by
+// multicast DNS (RFC 6762) as a DNS-SD service (RFC 6763) and see each other within milliseconds.
 //
-// The one idea: two state machines without sockets or clocks, browser (what is known of others) and speaker (when this
-// node speaks), driven by one loop that owns them. Packets come in over a link, which is replaced when the machine's
-// interfaces change. On a LAN the server of hashicorp/mdns answers questions by unicast; everything it lacks is here:
-// announcing, goodbye, browsing, all interfaces, no need of a default route. On loopback this package answers by
-// itself: that server would answer strangers on the LAN as well, whatever interface it was given.
+// Two state machines without sockets or clocks do the work: browser (the cache of peers) and
+// announcer (when to announce). One loop owns them and feeds them packets and the time. Packets
+// come from a link, which is replaced when the machine's interfaces change.
 //
-// A peer that comes or goes orderly is noticed at once, one that was killed when its records expire after two minutes,
-// or within 2.5 seconds when somebody could not dial it and calls Reconfirm. All of it is a hint: anybody on the link
-// can claim, change or end any record. So addresses are only those of the sender and its neighbours, memory is bounded
-// per sender and in all, and a goodbye counts only if the peer does not contradict it.
+// On a LAN the server of hashicorp/mdns answers questions by unicast. What it lacks is here:
+// announcements, goodbyes, browsing, all interfaces instead of the default route's. On loopback
+// this package answers by itself, because that server would also answer strangers on the LAN.
 //
-// What runs: the loop, in Run; four readers of sockets, which Run waits for; and the server's two readers per
-// interface, which have nothing of ours left when Run returns (see system.serve).
+// A peer that starts or stops in order is noticed at once. One that was killed is gone when its
+// records expire, after two minutes, or within 2.5 s when a dial failed and the transport calls
+// Reconfirm. Everything is a hint, since any machine on the LAN can claim, change or end any
+// record. Therefore only addresses of the sender's own network count, memory is bounded per sender
+// and in total, and a goodbye counts only if the peer does not contradict it.
+//
+// Goroutines: the loop, in Run; four socket readers, for which Run waits; and the server's two
+// readers per interface, which hold nothing of this package when Run returns (see system.serve).
 package mdns
 
 import (
@@ -30,35 +33,42 @@ import (
 
 const name = "mdns"
 
-// Config sets up a Source. The zero value is usable: it looks on the LAN and announces nothing.
+// Config sets up a Source. The zero value is usable: the source then browses the LAN and announces
+// nothing.
 type Config struct {
-	// Node is this node's id, 32 to 64 lower-case hex digits. Its first 16 name the instance and the host: never the
-	// machine's own name, which would clash with the system's responder and tell strangers more than they need.
+	// Node is this node's id, 32 to 64 lower-case hex digits. Its first 16 digits name the instance
+	// and the host. The machine's own name is not used: it would clash with the system's responder
+	// and tell the network more than it needs.
 	Node string
-	// Tag is announced for peers to recognise their own cluster by; no secret. Letters, digits and "._:-".
+	// Tag is announced so that peers recognize their own cluster; it is not a secret. Letters,
+	// digits and "._:-".
 	Tag string
-	// Port is where the node listens, on TCP. 0: nothing is announced, the source only looks.
+	// Port is the TCP port on which the node listens. 0: nothing is announced, the source only
+	// browses.
 	Port uint16
-	// Protocol is the range of protocol versions the node speaks. Default "1": the first.
+	// Protocol is the range of protocol versions that the node speaks. Default "1".
 	Protocol string
-	// Loopback confines everything to the loopback interface: for a node that listens on loopback only. Nothing is
-	// sent to the LAN then, and nothing from there is answered or believed.
+	// Loopback restricts the source to the loopback interface, for a node that listens on loopback
+	// only. Nothing is sent to the LAN then, and packets from there are ignored.
 	Loopback bool
 	// Allow and Deny choose among the LAN's interfaces by name, with patterns as in path.Match ("eth*"). An empty Allow
 	// allows all; Deny wins. Without any interface left, loopback is used.
 	Allow, Deny []string
 	// Service is the service type. Default "_symbio._tcp". Tests use others, because port 5353 is shared.
 	Service string
-	// Logger receives what a person would want to know: trouble, and its end. Default: silent.
+	// Logger receives what an operator wants to know: when the source stops working, and when it
+	// works again. Default: silent.
 	Logger *slog.Logger
 }
 
-// Source announces this node and looks for others.
+// Source announces this node and browses for others. Its methods may be called concurrently, Run
+// once at a time.
 type Source struct {
 	cfg    Config
 	net    network
 	random func(time.Duration) time.Duration
-	slept  func() bool // whether the machine slept since the last call
+	// slept reports whether the machine slept since the last call.
+	slept func() bool // whether the machine slept since the last call
 
 	wake chan struct{} // capacity 1: a request waits (reconfirm, refresh)
 
@@ -75,7 +85,7 @@ var (
 	_ discovery.Healther    = (*Source)(nil)
 )
 
-// New returns a Source that does nothing until Run, which also checks the configuration.
+// New returns a Source that does nothing until Run. Run also checks the configuration.
 func New(cfg Config) *Source {
 	if cfg.Service == "" {
 		cfg.Service = "_symbio._tcp"
@@ -92,7 +102,7 @@ func New(cfg Config) *Source {
 	}
 }
 
-// randomBelow returns a random duration below d, and 0 if there is none.
+// randomBelow returns a random duration in [0, d), and 0 for d <= 0. Tests replace it.
 func randomBelow(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
@@ -100,19 +110,20 @@ func randomBelow(d time.Duration) time.Duration {
 	return rand.N(d)
 }
 
-// clocks reads both of a machine's clocks: the wall's, which goes on while the machine sleeps, and for how long it has
-// been awake.
+// clocks returns a function that reads the wall clock, which advances while the machine sleeps, and
+// the time since the start on the monotonic clock, which on most systems does not.
 func clocks() func() (wall time.Time, awake time.Duration) {
 	start := time.Now()
 	return func() (time.Time, time.Duration) { return time.Now().Round(0), time.Since(start) }
 }
 
-// minStopped is the time between two looks at the clocks in which this process was stopped, by a debugger or with its
-// container: no machine is so busy that every second look is late by that much.
+// minStopped is the gap between two checks from which this process must have been stopped, by a
+// debugger or with its container: no machine is so busy that it is late by that much.
 const minStopped = 5 * checkEvery
 
-// sleepWatch returns a function that says whether the machine slept, or this process was stopped, since its last call:
-// the neighbours have given it up meanwhile, and what it knows of them is old.
+// sleepWatch returns a function that reports whether the machine slept, or this process was
+// stopped, since its last call. Afterwards the neighbors have forgotten this node, and its own
+// cache is out of date, so the source must start anew.
 func sleepWatch(clock func() (time.Time, time.Duration)) func() bool {
 	lastWall, lastAwake := clock()
 	return func() bool {
@@ -127,14 +138,16 @@ func sleepWatch(clock func() (time.Time, time.Duration)) func() bool {
 // Name returns "mdns".
 func (*Source) Name() string { return name }
 
-// Health returns nil while the source works, else what was tried, why it failed, and what to do.
+// Health returns nil while the source works, otherwise an error with what was tried, why it failed,
+// and what to do.
 func (s *Source) Health() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.health
 }
 
-// Reconfirm asks for a node again. It is reported gone after 2.5 seconds without an answer.
+// Reconfirm queries a node that could not be dialed. It is reported gone after 2.5 s (reconfirmFor)
+// without an answer. At most maxPeers requests wait; further ones are dropped.
 func (s *Source) Reconfirm(node string) {
 	s.mu.Lock()
 	if len(s.reconfirm) < maxPeers {
@@ -144,7 +157,7 @@ func (s *Source) Reconfirm(node string) {
 	s.notifyLoop()
 }
 
-// Refresh asks who is there now, and again and again at growing intervals.
+// Refresh sends a query now, and further ones at growing intervals, as after a start.
 func (s *Source) Refresh() {
 	s.mu.Lock()
 	s.refresh = true
@@ -152,6 +165,7 @@ func (s *Source) Refresh() {
 	s.notifyLoop()
 }
 
+// notifyLoop wakes the loop. A token that is there already is enough.
 func (s *Source) notifyLoop() {
 	select {
 	case s.wake <- struct{}{}:
@@ -159,7 +173,7 @@ func (s *Source) notifyLoop() {
 	}
 }
 
-// drainRequests returns what was asked of the source since the last call.
+// drainRequests returns what Reconfirm and Refresh asked for since the last call.
 func (s *Source) drainRequests() (nodes []string, refresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,9 +185,11 @@ func (s *Source) drainRequests() (nodes []string, refresh bool) {
 	return nodes, refresh
 }
 
-// Run announces this node and reports others until ctx ends; then it says goodbye, which takes 0.1 seconds. Without a
-// usable interface, or with port 5353 taken, it says so in Health and the log, and tries again every second. Only
-// a configuration that makes no sense is an error.
+// Run announces this node and reports others until ctx ends; it then sends goodbyes, which takes
+// 0.1 s.
+//
+// Without a usable interface, or when port 5353 is taken, it says so in Health and the log and
+// tries again every second. It returns an error only for a configuration that can never work.
 func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error {
 	me, err := newSelf(s.cfg)
 	if err != nil {
@@ -188,7 +204,7 @@ func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error
 	return nil
 }
 
-// setHealth notes how the source is doing, and logs it when it changes.
+// setHealth stores the state for Health and logs it when it changes.
 func (s *Source) setHealth(err error) {
 	s.mu.Lock()
 	was := s.health

@@ -16,28 +16,38 @@ const (
 	// topBit of a class is the cache-flush bit in an answer (RFC 6762 10.2) and the QU bit in a question (5.4).
 	topBit = 1 << 15
 
-	maxRecords = 512 // per packet; 9000 bytes hold no more that mean anything
-	maxTXT     = 400 // bytes in all; RFC 6763 6.2: the record then fits into a 512-byte message
+	// maxRecords bounds the records of one packet: 9000 bytes hold no more that mean anything.
+	// maxTXT bounds the TXT data in bytes, so that the record fits into a message of 512 bytes (RFC
+	// 6763 6.2).
+	maxRecords = 512
+	maxTXT     = 400
 	maxTXTKeys = 16
-	instanceLn = 16 // hex digits of the node id that name the instance
+	// instanceLn is how many hex digits of the node id name the instance: 64 bits, which is enough
+	// on one LAN and keeps the names short.
+	instanceLn = 16
 
+	// enumeration is the name under which browsers of DNS-SD list the service types of a network
+	// (RFC 6763 section 9).
 	enumeration = "_services._dns-sd._udp.local."
 )
 
 var (
+	// These patterns decide what is announced and what is accepted. Everything that passes is safe
+	// to log and to show on a terminal.
 	nodeID      = regexp.MustCompile(`^[0-9a-f]{32,64}$`)
 	plain       = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 	serviceName = regexp.MustCompile(`^_[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?\._tcp$`)
 )
 
-// self is what this node says of itself. The names are fully qualified and lower case.
+// self is what this node announces about itself. The names are fully qualified and in lower case.
 type self struct {
 	service, instance, host string
 	id, tag, protocol       string
 	port                    uint16
 }
 
-// newSelf checks what the node wants to say. A node without a port says nothing, it only looks.
+// newSelf checks what the configuration would announce. The errors say which value is invalid. A
+// node without a port announces nothing.
 func newSelf(cfg Config) (self, error) {
 	if !serviceName.MatchString(cfg.Service) {
 		return self{}, fmt.Errorf("mdns: service %q is not of the form _name._tcp with a name of at most 15 characters", cfg.Service)
@@ -59,8 +69,9 @@ func newSelf(cfg Config) (self, error) {
 	return me, nil
 }
 
-// records are everything this node says, with the given addresses. ttl 0 makes them a goodbye. flush marks them as the
-// whole truth on their interface, as announcements are (RFC 6762 10.2); unicast answers must not (6.7).
+// records returns all records of this node for the given addresses. ttl is in seconds; 0 makes them
+// a goodbye. flush sets the cache-flush bit, which marks them as complete for their interface: set
+// for announcements (RFC 6762 10.2), never for unicast answers (6.7).
 func (me self) records(addrs []netip.Addr, ttl uint32, flush bool) []dns.RR {
 	head := func(name string, kind uint16, unique bool) dns.RR_Header {
 		h := dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}
@@ -84,6 +95,7 @@ func (me self) records(addrs []netip.Addr, ttl uint32, flush bool) []dns.RR {
 	return rrs
 }
 
+// txt returns the strings of the TXT record. Optional ones are left out when empty.
 func (me self) txt() []string {
 	out := []string{"txtvers=1", "id=" + me.id}
 	if me.tag != "" {
@@ -95,7 +107,8 @@ func (me self) txt() []string {
 	return out
 }
 
-// answers picks from records what a question asks for.
+// answers returns those of the records that answer a question. A question for the service or for
+// everything of the instance gets all records, so that the asker need not ask again.
 func (me self) answers(q dns.Question, rrs []dns.RR) []dns.RR {
 	name := dns.CanonicalName(q.Name)
 	wants := func(kind uint16) bool { return q.Qtype == kind || q.Qtype == dns.TypeANY }
@@ -118,18 +131,18 @@ func (me self) answers(q dns.Question, rrs []dns.RR) []dns.RR {
 	return out
 }
 
-// matches says whether a question is for one of our records.
+// matches reports whether a question is for one of this node's records.
 func (me self) matches(q dns.Question) bool {
 	someAddrs := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} // of either family
 	return len(me.answers(q, me.records(someAddrs, recordTTL, false))) > 0
 }
 
-// message wraps records for multicast.
+// message wraps records in a response for multicast.
 func message(rrs []dns.RR) *dns.Msg {
 	return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Authoritative: true}, Compress: true, Answer: rrs}
 }
 
-// claim is what one packet says of one instance.
+// claim is what one packet says about one instance of the service. It is unverified.
 type claim struct {
 	instance string // the label only
 	host     string
@@ -141,12 +154,14 @@ type claim struct {
 	addrs    []netip.Addr
 }
 
-// isComplete says that the claim has all that is needed to believe in a node: a goodbye and half an answer do not.
+// isComplete reports whether the claim has all that is needed to add a peer. Goodbyes and partial
+// answers do not.
 func (c claim) isComplete() bool {
 	return c.ttl > 0 && c.port > 0 && c.txt.id != ""
 }
 
-// claims reads what a response says of instances of a service. Whatever is malformed is left out.
+// claims returns what a response says about instances of a service. Malformed records are left out,
+// and a packet with more than maxRecords yields nothing.
 func claims(m *dns.Msg, service string) []*claim {
 	if !m.Response || m.Opcode != dns.OpcodeQuery || m.Rcode != dns.RcodeSuccess || len(m.Answer)+len(m.Extra) > maxRecords {
 		return nil
@@ -166,7 +181,7 @@ func claims(m *dns.Msg, service string) []*claim {
 	return r.all
 }
 
-// claimReader is the state of claims.
+// claimReader collects the records of one packet by instance.
 type claimReader struct {
 	service string
 	all     []*claim
@@ -174,6 +189,8 @@ type claimReader struct {
 	addrs   map[string][]netip.Addr
 }
 
+// record adds one record to the claim that it belongs to. Of repeated SRV and TXT records the first
+// counts.
 func (r *claimReader) record(rr dns.RR) {
 	h := rr.Header()
 	switch rr := rr.(type) {
@@ -201,7 +218,7 @@ func (r *claimReader) record(rr dns.RR) {
 	}
 }
 
-// instance returns the claim about a full instance name, or nil if it cannot be one of ours.
+// instance returns the claim for a full instance name, or nil if the name cannot be that of a node.
 func (r *claimReader) instance(name string) *claim {
 	label, ok := strings.CutSuffix(dns.CanonicalName(name), "."+r.service)
 	if !ok || len(label) != instanceLn || strings.Trim(label, "0123456789abcdef") != "" {
@@ -216,6 +233,7 @@ func (r *claimReader) instance(name string) *claim {
 	return c
 }
 
+// addr adds an address record of a host. The claims find it by the host name at the end.
 func (r *claimReader) addr(h *dns.RR_Header, ip []byte) {
 	a, ok := netip.AddrFromSlice(ip)
 	if name := dns.CanonicalName(h.Name); ok && h.Ttl > 0 {
@@ -223,13 +241,15 @@ func (r *claimReader) addr(h *dns.RR_Header, ip []byte) {
 	}
 }
 
-// txtData are the values of a TXT record that we use. Nothing else of it is kept: a stranger wrote it.
+// txtData has the values of a TXT record that are used. The rest is dropped, because any machine on
+// the LAN may have written it.
 type txtData struct {
 	id, tag, protocol string
 }
 
-// readTXT reads the strings of a TXT record. Keys that are not known are ignored, of a repeated key the first counts
-// (RFC 6763 6.4), and any offence yields no facts at all.
+// readTXT parses the strings of a TXT record. Unknown keys are ignored, and the first of repeated
+// keys counts (RFC 6763 6.4). An invalid value, or a record that is too large, yields the zero
+// value.
 func readTXT(pairs []string) txtData {
 	if len(pairs) > maxTXTKeys {
 		return txtData{}

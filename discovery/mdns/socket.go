@@ -15,24 +15,32 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// hopLimit of all multicasts (RFC 6762 section 11): a receiver can tell that no router was between.
+// hopLimit is the TTL of all packets (RFC 6762 section 11). A receiver that sees it knows that no
+// router was in between.
 const hopLimit = 255
 
 var (
+	// group4 and group6 are the multicast addresses of mDNS (RFC 6762 section 3).
 	group4 = netip.MustParseAddr("224.0.0.251")
 	group6 = netip.MustParseAddr("ff02::fb")
 )
 
-// socket is a UDP socket of one address family that knows the interface of each packet, in and out. The packages ipv4
-// and ipv6 differ in types only, so each method has the same two halves.
+// socket is a UDP socket of one address family that knows the interface of each packet, both ways.
+// The packages ipv4 and ipv6 have the same methods with different types, so each method here has
+// two similar halves. It is safe for concurrent use.
 type socket struct {
 	v6 bool
 	p4 *ipv4.PacketConn
 	p6 *ipv6.PacketConn
 
+	// mu serializes sends on Windows, where the interface is a property of the socket, not of the
+	// packet.
 	mu sync.Mutex // serialises sends where the interface is the socket's, not the packet's
 }
 
+// openSocket opens a socket of a family; port 0 is a port of its own. Multicast loopback must work,
+// because two nodes on one machine hear each other only by it. Other options may be missing (on
+// Windows packets carry no interface) and are done without.
 func openSocket(v6 bool, port int) (*socket, error) {
 	c, err := listenPacket(v6, port)
 	if err != nil {
@@ -58,7 +66,8 @@ func openSocket(v6 bool, port int) (*socket, error) {
 	return s, nil
 }
 
-// join listens to the group on each interface. It is an error if none can be joined.
+// join joins the multicast group on each interface. It returns an error only when it could join on
+// none: an interface that has only the other family is normal.
 func (s *socket) join(ifaces []iface) error {
 	var errs []error
 	for _, i := range ifaces {
@@ -72,6 +81,7 @@ func (s *socket) join(ifaces []iface) error {
 	return nil // an interface of the other family only is no trouble
 }
 
+// joinOne joins the group on one interface.
 func (s *socket) joinOne(i iface) error {
 	group := &net.UDPAddr{IP: s.group().AsSlice()}
 	if s.v6 {
@@ -80,6 +90,7 @@ func (s *socket) joinOne(i iface) error {
 	return s.p4.JoinGroup(&i.Interface, group)
 }
 
+// group returns the mDNS multicast address of the socket's family.
 func (s *socket) group() netip.Addr {
 	if s.v6 {
 		return group6
@@ -87,7 +98,8 @@ func (s *socket) group() netip.Addr {
 	return group4
 }
 
-// read returns one packet, the index of the interface it came over (0 where the system does not tell), and its sender.
+// read returns one packet, the index of its interface (0 where the system does not say), and its
+// sender. It blocks until close.
 func (s *socket) read(b []byte) (n, index int, from netip.AddrPort, err error) {
 	var src net.Addr
 	if s.v6 {
@@ -107,7 +119,7 @@ func (s *socket) read(b []byte) (n, index int, from netip.AddrPort, err error) {
 	return n, index, from, err
 }
 
-// multicast sends to the group on one interface.
+// multicast sends a packet to the group on one interface.
 func (s *socket) multicast(b []byte, i iface) error {
 	group := s.group()
 	if s.v6 {
@@ -116,7 +128,7 @@ func (s *socket) multicast(b []byte, i iface) error {
 	return s.write(b, i, netip.AddrPortFrom(group, port))
 }
 
-// write sends to one address over one interface.
+// write sends a packet to one address over one interface.
 func (s *socket) write(b []byte, i iface, to netip.AddrPort) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +150,8 @@ func (s *socket) write(b []byte, i iface, to netip.AddrPort) error {
 	return err
 }
 
-// setInterface sets the interface of the socket on Windows, where packets cannot carry one.
+// setInterface sets the socket's outgoing interface on Windows, where a packet cannot carry it. The
+// caller holds s.mu.
 func (s *socket) setInterface(i iface) error {
 	switch {
 	case runtime.GOOS != "windows":
@@ -156,14 +169,14 @@ func (s *socket) close() error {
 	return s.p4.Close()
 }
 
-// share lets several programs of this machine receive on the same port.
+// share sets the options with which several programs can receive on the same port.
 func share(_, _ string, c syscall.RawConn) error {
 	var opt error
 	err := c.Control(func(fd uintptr) { opt = setShared(fd) })
 	return errors.Join(err, opt)
 }
 
-// listenPacket opens the UDP socket of a family; 0 is a port of our own.
+// listenPacket opens the UDP socket; only the well-known port is shared.
 func listenPacket(v6 bool, port int) (net.PacketConn, error) {
 	family, host := "udp4", "0.0.0.0"
 	if v6 {

@@ -13,18 +13,18 @@ import (
 	"symbio/discovery"
 )
 
-// Interface is what a Source makes of one of the machine's network interfaces.
+// Interface describes one network interface and whether a Source would use it.
 type Interface struct {
 	Name     string
 	Addrs    []netip.Prefix
 	Loopback bool
-	// Used says that a Source with that configuration works on it; Why says why not.
+	// Used reports whether a Source with that configuration works on it; Why says why not.
 	Used bool
 	Why  string
 }
 
-// Survey says which of all this machine's interfaces a Source with cfg would use now, and why not the others. It sends
-// nothing.
+// Survey returns all interfaces of this machine, with whether a Source with cfg would use each of
+// them now, and if not, why. It sends nothing.
 func Survey(cfg Config) ([]Interface, error) {
 	all, err := allInterfaces()
 	if err != nil {
@@ -33,6 +33,7 @@ func Survey(cfg Config) ([]Interface, error) {
 	return survey(all, cfg), nil
 }
 
+// survey is Survey for a given list of interfaces.
 func survey(all []iface, cfg Config) []Interface {
 	up := slices.DeleteFunc(slices.Clone(all), func(i iface) bool { return i.unusable() != "" })
 	used := choose(up, cfg.Loopback, cfg.Allow, cfg.Deny).used
@@ -56,8 +57,8 @@ func survey(all []iface, cfg Config) []Interface {
 	return out
 }
 
-// Port says whether port 5353 can be had, per address family, together with other programs that use it, such as the
-// system's own responder. It sends nothing.
+// Port reports whether UDP port 5353 can be shared with the other programs that use it, such as the
+// system's responder: a nil error per address family that works. It sends nothing.
 func Port() (v4, v6 error) {
 	try := func(v6 bool) error {
 		s, err := openSocket(v6, port)
@@ -69,15 +70,16 @@ func Port() (v4, v6 error) {
 	return try(false), try(true)
 }
 
-// SelfTest lets two sources find each other with real packets, on loopback, or on the interfaces that cfg chooses. It
-// returns how long that took, or why it did not happen before ctx ended. Of cfg only Loopback, Allow, Deny and Logger
-// count: the service is one that no node looks for, and what is announced leads nowhere.
+// SelfTest lets two sources on this machine find each other with real packets, on loopback or on
+// the interfaces that cfg selects. It returns how long that took, or an error when it did not
+// happen before ctx ended. Of cfg it uses Loopback, Allow, Deny and Logger; the service type is a
+// random one that no node browses, and the announced port is unused.
 func SelfTest(ctx context.Context, cfg Config) (time.Duration, error) {
 	salt := rand.Text()
 	id := fmt.Sprintf("%x", salt[:16]) // 32 hex digits, as the ids of nodes are
 	cfg.Service = "_syt" + strings.ToLower(salt[16:24]) + "._tcp"
 	cfg.Tag, cfg.Protocol = "", ""
-	cfg.Node, cfg.Port = id, 9 // the discard service: nobody is there
+	cfg.Node, cfg.Port = id, 9 // the discard port: no node listens there
 	speaks := New(cfg)
 	cfg.Node, cfg.Port = strings.Repeat("0", len(id)), 0
 	looks := New(cfg)

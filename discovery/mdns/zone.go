@@ -11,18 +11,22 @@ import (
 )
 
 const (
-	// A spoofed question makes us send its answer, several times as long, to somebody else. So few a second do no
-	// harm, and a burst serves the start of a whole LAN.
+	// A spoofed question makes this node send its answer, which is several times longer, to a
+	// victim. So few per second do no harm, and a burst is enough for the start of a whole LAN.
 	answersPerSecond = 10
 	answersBurst     = 30
 
-	filterWait      = 50 * time.Millisecond  // for our own listener to see the same packet, on a busy machine
-	filterWindow    = 200 * time.Millisecond // in which a question heard is one that the server is about to answer
-	filterElsewhere = 20 * time.Millisecond  // in which a question from elsewhere explains what the server received
+	// filterWait is how long to wait for this source's own listener to see the same packet, on a
+	// busy machine. filterWindow is for how long a question that it saw allows an answer.
+	// filterElsewhere is for how long a question from another interface explains what the server
+	// received.
+	filterWait      = 50 * time.Millisecond
+	filterWindow    = 200 * time.Millisecond
+	filterElsewhere = 20 * time.Millisecond
 )
 
-// zone answers questions about this node for one interface; it implements the library's mdns.Zone. It may be called
-// concurrently; after retire it answers nothing and no call is under way.
+// zone answers questions about this node on one interface. It implements the library's Zone
+// interface. It may be called concurrently. After retire it answers nothing.
 type zone struct {
 	me     self
 	addrs  []netip.Addr
@@ -36,6 +40,8 @@ type zone struct {
 	calls   sync.WaitGroup
 }
 
+// newZone returns the zone of interface i. filter decides which questions to answer; nil answers
+// all.
 func newZone(me self, i iface, g *questionFilter) *zone {
 	return &zone{
 		me: me, addrs: i.addrs(), index: i.Index, filter: g,
@@ -43,14 +49,16 @@ func newZone(me self, i iface, g *questionFilter) *zone {
 	}
 }
 
-// open is the same zone for questions that the loop has seen with their senders.
+// open returns a zone without a filter, for questions whose sender the loop knows. It shares the
+// rate limit, because it answers the same askers.
 func (z *zone) open(i iface) *zone {
 	o := newZone(z.me, i, nil)
 	o.bucket = z.bucket
 	return o
 }
 
-// Records returns what is to be answered to q, which may be nothing. It may wait for a moment.
+// Records returns the answer to q, or nil if there is none, if no neighbor asked, or if the rate
+// limit is reached. It may block for filterWait.
 func (z *zone) Records(q dns.Question) []dns.RR {
 	if !z.acquire() {
 		return nil
@@ -63,6 +71,7 @@ func (z *zone) Records(q dns.Question) []dns.RR {
 	return out
 }
 
+// acquire counts a call in, unless the zone has been retired.
 func (z *zone) acquire() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -72,7 +81,8 @@ func (z *zone) acquire() bool {
 	return !z.closed
 }
 
-// retire ends answering and waits for the calls that are under way.
+// retire makes the zone answer nothing and waits for the calls in progress. It may be called more
+// than once.
 func (z *zone) retire() {
 	z.mu.Lock()
 	if !z.closed {
@@ -83,10 +93,13 @@ func (z *zone) retire() {
 	z.calls.Wait()
 }
 
-// questionFilter tells zones which questions their interface's neighbours really asked. The library's server does not: it
-// receives what is sent to port 5353 from anywhere, and on Linux what any interface receives, and its zone sees no
-// sender. Our own listener hears the same multicasts with sender and interface, so a zone answers as many questions as
-// the listener heard on the zone's interface at that time. Safe for concurrent use.
+// questionFilter tells zones which questions came from neighbors on their interface. The library's
+// server cannot tell: it receives everything sent to port 5353, on Linux over any interface, and
+// does not pass on the sender. An attacker elsewhere could make it send answers to a victim.
+//
+// The source's own listener sees the same multicasts with sender and interface. So a zone answers
+// as many questions as the listener saw on the zone's interface within filterWindow. It is safe for
+// concurrent use.
 type questionFilter struct {
 	closed atomic.Bool // nothing passes: the loop answers by itself
 
@@ -95,17 +108,19 @@ type questionFilter struct {
 	changed   chan struct{}         // guarded by mu; closed and replaced when a question is heard
 }
 
-// questionCount counts questions that no zone has answered yet.
+// questionCount counts the questions of one interface that no zone has answered yet.
 type questionCount struct {
 	questions int
 	last      time.Time
 }
 
+// newQuestionFilter returns a filter that has seen no questions.
 func newQuestionFilter() *questionFilter {
 	return &questionFilter{questions: map[int]questionCount{}, changed: make(chan struct{})}
 }
 
-// addQuestions notes that questions for our records came over the interface; 0 stands for one we do not answer.
+// addQuestions records that questions for this node's records arrived on an interface; index 0
+// stands for questions from elsewhere, which must not be answered.
 func (g *questionFilter) addQuestions(index, questions int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,8 +133,9 @@ func (g *questionFilter) addQuestions(index, questions int) {
 	g.changed = make(chan struct{})
 }
 
-// allow says whether a question is one that a neighbour on the interface asked, waiting for the listener if it is
-// late. Each question heard lets one pass.
+// allow reports whether to answer a question, because a neighbor on the interface asked one. It
+// waits up to filterWait for the listener, which may be later than the server. Each recorded
+// question allows one answer.
 func (g *questionFilter) allow(index int, over <-chan struct{}) bool {
 	if g.closed.Load() {
 		return false
@@ -141,6 +157,9 @@ func (g *questionFilter) allow(index int, over <-chan struct{}) bool {
 	}
 }
 
+// acquire takes one recorded question of the interface if there is one (near). elsewhere reports
+// that a question from another interface explains what the server received; news is closed when a
+// further question is recorded.
 func (g *questionFilter) acquire(index int) (near, elsewhere bool, news <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

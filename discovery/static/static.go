@@ -1,9 +1,10 @@
-// Package static is a discovery source of configured peers: "host:port" entries that a person wrote down.
+// Package static is a discovery source for configured peers: "host:port" entries.
 //
-// The one idea: a configured peer is never gone. An address is reported once, at the start; a name is looked up again
-// and again, and reported when its addresses changed. A look-up that fails loses nothing.
+// A configured peer is never reported gone. An IP address is reported once, at the start; a host
+// name is looked up every Config.Every, and reported when its addresses changed. A failed look-up
+// removes nothing.
 //
-// Reports come serially from Run. Look-ups run beside each other, so a slow name delays no other.
+// Reports come serially from Run. Look-ups are concurrent, so that a slow name delays no other.
 package static
 
 import (
@@ -20,10 +21,11 @@ import (
 	"symbio/discovery"
 )
 
-// maxPeers bounds the entries: one reachable peer is enough, and all names are looked up at the same time.
+// maxPeers bounds the entries. One reachable peer is enough to meet the others, and all names are
+// looked up concurrently.
 const maxPeers = 256
 
-// Resolver looks names up; *net.Resolver is one.
+// Resolver looks names up; *net.Resolver implements it. It is called concurrently.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
@@ -32,9 +34,10 @@ type Resolver interface {
 type Config struct {
 	// Peers are "host:port" entries: names, IPv4 addresses, or IPv6 addresses in brackets.
 	Peers []string
-	// Every is how often names are looked up again. Default 30s: what DNS changes, changes in minutes.
+	// Every is how often names are looked up again. Default 30 s: what DNS changes, changes in
+	// minutes.
 	Every time.Duration
-	// Timeout ends one look-up. Default 5s: the resolver's own limit for one server.
+	// Timeout bounds one look-up. Default 5 s: the usual limit of a resolver for one server.
 	Timeout time.Duration
 	// Resolver looks the names up. Default: net.DefaultResolver.
 	Resolver Resolver
@@ -42,7 +45,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Source reports the configured peers. Its sightings claim no node: who is there shows when it is dialled.
+// Source reports the configured peers. Its sightings claim no node; the dial shows which node is
+// there. All methods may be called concurrently, Run once at a time.
 type Source struct {
 	cfg     Config
 	fixed   []discovery.Sighting
@@ -54,7 +58,7 @@ type Source struct {
 	errs map[string]error            // guarded by mu; what fails now, by entry
 }
 
-// name is an entry that must be looked up.
+// name is an entry that has a host name and must be looked up.
 type name struct {
 	entry string
 	host  string
@@ -68,8 +72,9 @@ var (
 	_ discovery.Healther    = (*Source)(nil)
 )
 
-// New returns a Source of cfg.Peers. An entry that is not "host:port" is an error that names it. Nothing is looked up
-// before Run.
+// New returns a Source for cfg.Peers, without duplicates. It returns an error that names the first
+// entry that is not "host:port", or for more than maxPeers entries. Nothing is looked up before
+// Run.
 func New(cfg Config) (*Source, error) {
 	if cfg.Every <= 0 {
 		cfg.Every = 30 * time.Second
@@ -98,6 +103,8 @@ func New(cfg Config) (*Source, error) {
 	return s, nil
 }
 
+// add parses one entry: an IP address becomes a sighting for Run to report, a host name an entry to
+// look up.
 func (s *Source) add(entry string) error {
 	host, portText, err := net.SplitHostPort(entry)
 	if err != nil {
@@ -124,7 +131,8 @@ func (s *Source) add(entry string) error {
 // Name returns "static".
 func (*Source) Name() string { return "static" }
 
-// Refresh looks the names up again now.
+// Refresh looks the names up now, or right after the look-up that is in progress. It returns at
+// once.
 func (s *Source) Refresh() {
 	select {
 	case s.refresh <- struct{}{}:
@@ -132,14 +140,15 @@ func (s *Source) Refresh() {
 	}
 }
 
-// Reconfirm looks the names up again now, if key is one of them: a host that moved is found sooner.
+// Reconfirm looks the names up now if key is one of them, so that a host that moved is found
+// sooner. Addresses need no look-up.
 func (s *Source) Reconfirm(key string) {
 	if slices.ContainsFunc(s.names, func(n name) bool { return n.entry == key }) {
 		s.Refresh()
 	}
 }
 
-// Health names the entry that cannot be looked up now, if there is one.
+// Health returns the error of the first entry that cannot be looked up now, or nil.
 func (s *Source) Health() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +160,8 @@ func (s *Source) Health() error {
 	return nil
 }
 
-// Run reports the peers until ctx ends.
+// Run reports the addresses at once, then the names as they are looked up and when their addresses
+// change, until ctx ends. It always returns nil.
 func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error {
 	for _, sg := range s.fixed {
 		if ctx.Err() != nil {
@@ -179,14 +189,14 @@ func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error
 	}
 }
 
-// answer is what one look-up brought.
+// answer is the result of one look-up.
 type answer struct {
 	name
 	addrs []netip.AddrPort
 	err   error
 }
 
-// lookUpAll looks all names up at once and reports each as its answer comes.
+// lookUpAll looks all names up concurrently and reports those that changed, as the answers come.
 func (s *Source) lookUpAll(ctx context.Context, report func(discovery.Sighting)) {
 	answers := make(chan answer, len(s.names))
 	var looking sync.WaitGroup
@@ -205,6 +215,8 @@ func (s *Source) lookUpAll(ctx context.Context, report func(discovery.Sighting))
 	}
 }
 
+// lookUp looks one name up within Config.Timeout and keeps at most discovery.MaxAddrs addresses. No
+// address is an error.
 func (s *Source) lookUp(ctx context.Context, n name) answer {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -222,7 +234,9 @@ func (s *Source) lookUp(ctx context.Context, n name) answer {
 	return a
 }
 
-// changed takes an answer in and says whether it is news. The order of addresses is not: name servers rotate it.
+// changed stores an answer and reports whether its addresses are new. Their order does not count,
+// because name servers rotate it. A failed look-up changes nothing but Health: the peer may still
+// be there.
 func (s *Source) changed(a answer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +260,7 @@ func (s *Source) sighting(entry string, addrs []netip.AddrPort, why string) disc
 	return discovery.Sighting{Source: s.Name(), Key: entry, Addrs: addrs, Why: why}
 }
 
-// sleep waits for d and says whether ctx still lives.
+// sleep waits for d. It returns false when ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

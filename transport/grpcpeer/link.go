@@ -32,7 +32,7 @@ type link struct {
 	silence func() time.Duration // how long no byte came from the node
 	// What the node announces goes to these: lists of removed nodes, a twin of this node, introductions.
 	revocations   func(from community.NodeID, lists ...*pb.Revocations)
-	onDuplicate   func(twin *pb.Run)
+	onDuplicate   func(mark *pb.Run)
 	introductions func(from community.NodeID, addr string, said *pb.Introductions)
 	undelivered   func(community.DeliveryFailure) // called for sends that failed
 	instance      string                          // of the node's process
@@ -242,8 +242,8 @@ func (c *announcements) apply(event *pb.CatalogEvent) error {
 		return bye
 	case *pb.CatalogEvent_Revocations:
 		c.link.revocations(c.link.peer.ID, e.Revocations)
-	case *pb.CatalogEvent_Twin:
-		c.link.onDuplicate(e.Twin)
+	case *pb.CatalogEvent_Duplicate:
+		c.link.onDuplicate(e.Duplicate)
 	case *pb.CatalogEvent_Introductions:
 		c.link.introductions(c.link.peer.ID, c.link.peer.Addr, e.Introductions)
 	case *pb.CatalogEvent_Unlinked:

@@ -164,8 +164,8 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 		}
 		var events []*pb.CatalogEvent
 		events, changed = cluster.events()
-		if twin := remote.duplicate.Swap(nil); twin != nil {
-			events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Twin{Twin: twin}})
+		if mark := remote.duplicate.Swap(nil); mark != nil {
+			events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Duplicate{Duplicate: mark}})
 		}
 		events = append(events, neighbours.events(time.Now())...)
 		if event != nil {

@@ -1106,7 +1106,7 @@ type SendRequest struct {
 	Data        []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	ContentType string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	Timeout     *durationpb.Duration   `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Nobody waits for an answer: it returns as soon as the signal is on its way.
+	// One-way: it returns as soon as the signal is sent.
 	NoReply       bool `protobuf:"varint,60,opt,name=no_reply,json=noReply,proto3" json:"no_reply,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1239,7 +1239,7 @@ func (x *SendReply) GetContentType() string {
 type CallRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
-	// A member's or node's id or name; empty = whoever provides it.
+	// A member's or node's id or name; empty = any member that provides it.
 	On          string               `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
 	Data        []byte               `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	ContentType string               `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
@@ -1840,7 +1840,7 @@ type RunRequest struct {
 	Allow []string `protobuf:"bytes,4,rep,name=allow,proto3" json:"allow,omitempty"`
 	// Limits for this task; zero = the configured ones.
 	Budget *Budget `protobuf:"bytes,5,opt,name=budget,proto3" json:"budget,omitempty"`
-	// Whether somebody is there to answer approvals. Otherwise what would be asked is denied.
+	// Whether the caller answers approvals. If not, an action that needs approval is denied.
 	Interactive   bool `protobuf:"varint,6,opt,name=interactive,proto3" json:"interactive,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3248,7 +3248,7 @@ func (*ForgetReply) Descriptor() ([]byte, []int) {
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Whose call it is: the member's id and name, and those for whom it acts, the nearest first.
+	// The calling member's id and name, and the members for which it acts, the nearest first.
 	Agent string   `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	Name  string   `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	For   []string `protobuf:"bytes,4,rep,name=for,proto3" json:"for,omitempty"`
@@ -3259,7 +3259,7 @@ type Approval struct {
 	Rule  string                 `protobuf:"bytes,7,opt,name=rule,proto3" json:"rule,omitempty"`
 	Why   string                 `protobuf:"bytes,8,opt,name=why,proto3" json:"why,omitempty"`
 	Asked *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=asked,proto3" json:"asked,omitempty"`
-	// When it is denied unless somebody has answered.
+	// When it is denied if it has not been answered.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// The id and name of the node where it waits.
 	Node     string `protobuf:"bytes,70,opt,name=node,proto3" json:"node,omitempty"`

@@ -344,7 +344,7 @@ func (x *Catalog) GetCapabilities() []*Capability {
 	return nil
 }
 
-// Member is somebody who can be talked to: an agent, or the node itself with its capabilities.
+// Member can receive calls and signals: an agent, or the node itself with its capabilities.
 type Member struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 32 hex digits.
@@ -639,7 +639,7 @@ type CatalogEvent struct {
 	//	*CatalogEvent_Heartbeat
 	//	*CatalogEvent_Goodbye
 	//	*CatalogEvent_Revocations
-	//	*CatalogEvent_Twin
+	//	*CatalogEvent_Duplicate
 	//	*CatalogEvent_Introductions
 	//	*CatalogEvent_Unlinked
 	//	*CatalogEvent_HoldsAuthority
@@ -748,10 +748,10 @@ func (x *CatalogEvent) GetRevocations() *Revocations {
 	return nil
 }
 
-func (x *CatalogEvent) GetTwin() *Run {
+func (x *CatalogEvent) GetDuplicate() *Run {
 	if x != nil {
-		if x, ok := x.Event.(*CatalogEvent_Twin); ok {
-			return x.Twin
+		if x, ok := x.Event.(*CatalogEvent_Duplicate); ok {
+			return x.Duplicate
 		}
 	}
 	return nil
@@ -818,13 +818,13 @@ type CatalogEvent_Revocations struct {
 	Revocations *Revocations `protobuf:"bytes,7,opt,name=revocations,proto3,oneof"`
 }
 
-type CatalogEvent_Twin struct {
+type CatalogEvent_Duplicate struct {
 	// Another machine runs with the watcher's key, and was refused.
-	Twin *Run `protobuf:"bytes,8,opt,name=twin,proto3,oneof"`
+	Duplicate *Run `protobuf:"bytes,8,opt,name=duplicate,proto3,oneof"`
 }
 
 type CatalogEvent_Introductions struct {
-	// Whom else the node is linked with.
+	// Other nodes that the node is linked with.
 	Introductions *Introductions `protobuf:"bytes,30,opt,name=introductions,proto3,oneof"`
 }
 
@@ -852,7 +852,7 @@ func (*CatalogEvent_Goodbye) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Revocations) isCatalogEvent_Event() {}
 
-func (*CatalogEvent_Twin) isCatalogEvent_Event() {}
+func (*CatalogEvent_Duplicate) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Introductions) isCatalogEvent_Event() {}
 
@@ -900,10 +900,10 @@ func (*Unlinked) Descriptor() ([]byte, []int) {
 }
 
 // Introductions are nodes of the same cluster that the sender has dialled and is linked with, at most 256
-// at a time. They are hints: who answers at an address, its certificate says.
+// at a time. They are hints: the certificate proves which node answers at an address.
 type Introductions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was said before on other streams counts no more; in the first event of a stream.
+	// The list is complete and replaces those of earlier streams; set in the first event of a stream.
 	All   bool            `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"`
 	Nodes []*Introduction `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Ids of nodes that the sender is linked with no more.
@@ -1120,13 +1120,13 @@ type InvokeRequest struct {
 	ContentType string `protobuf:"bytes,5,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// Time left at the caller. The callee applies a cap of its own.
 	Deadline *durationpb.Duration `protobuf:"bytes,6,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// Who acts on whose behalf, the origin first.
+	// The chain of identities for which the call is made, the origin first.
 	Requester []string `protobuf:"bytes,7,rep,name=requester,proto3" json:"requester,omitempty"`
 	// W3C trace context.
 	Traceparent string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	Tracestate  string `protobuf:"bytes,9,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
-	// What those of the caller's node are held to on whose behalf it is, as JSON; empty = it does not say. It can only
-	// take away from what the callee would do.
+	// The constraints of the requesters on the caller's node, as JSON; empty = not stated. They can only narrow what
+	// the callee would allow.
 	OnBehalf      []byte `protobuf:"bytes,70,opt,name=on_behalf,json=onBehalf,proto3" json:"on_behalf,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1284,7 +1284,7 @@ func (x *InvokeReply) GetContentType() string {
 	return ""
 }
 
-// InvokeEvent is what is heard of one call.
+// InvokeEvent is one event of a call: progress, partial output, or the reply.
 type InvokeEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -1383,7 +1383,7 @@ type InvokeEvent_Chunk struct {
 }
 
 type InvokeEvent_Reply struct {
-	// The answer; nothing counts that comes after it.
+	// The reply; later events are ignored.
 	Reply *InvokeReply `protobuf:"bytes,3,opt,name=reply,proto3,oneof"`
 }
 
@@ -1393,7 +1393,7 @@ func (*InvokeEvent_Chunk) isInvokeEvent_Event() {}
 
 func (*InvokeEvent_Reply) isInvokeEvent_Event() {}
 
-// Progress says how far a call is.
+// Progress is how much of a call is done.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One line for people.
@@ -1456,7 +1456,7 @@ func (x *Progress) GetTotal() float64 {
 	return 0
 }
 
-// Chunk is a part of a call's output, to be put behind those before it.
+// Chunk is a part of a call's output, to be appended to the earlier ones.
 type Chunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -1519,13 +1519,13 @@ type Frame struct {
 	Calls []*Call `protobuf:"bytes,2,rep,name=calls,proto3" json:"calls,omitempty"`
 	// Answers to calls of either stream of the connection.
 	Answers []*Answer `protobuf:"bytes,3,rep,name=answers,proto3" json:"answers,omitempty"`
-	// Ids of calls of the same stream whose answer nobody waits for any more. They are answered all the
-	// same, so that both sides count the calls under way alike.
+	// Ids of calls of the same stream that the caller has canceled. They are answered all the same, so that
+	// both sides agree on the number of calls in progress.
 	Cancels []uint64 `protobuf:"varint,4,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
-	// Calls that nobody waits for: their deadline is of no effect and they get no answer. They reach a
-	// member in their order. They go over the stream for long messages, where there is one.
+	// One-way calls: their deadline has no effect and they get no answer. They reach a member in the order
+	// in which they were sent. They go over the stream for long messages, where there is one.
 	Sends []*InvokeRequest `protobuf:"bytes,10,rep,name=sends,proto3" json:"sends,omitempty"`
-	// What became of sends of the same stream.
+	// The outcome of sends of the same stream.
 	Receipt       *Receipt `protobuf:"bytes,11,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1658,10 +1658,10 @@ func (x *Receipt) GetUndelivered() []*Undelivered {
 	return nil
 }
 
-// Undelivered is sends that came to the same end.
+// Undelivered counts sends that failed in the same way.
 type Undelivered struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whom they were for; both empty when there were too many kinds to tell them apart.
+	// The member and capability they were for; both empty when there were too many kinds to list.
 	Member        string   `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
 	Capability    string   `protobuf:"bytes,2,opt,name=capability,proto3" json:"capability,omitempty"`
 	Failure       *Failure `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
@@ -1728,7 +1728,7 @@ func (x *Undelivered) GetCount() uint64 {
 	return 0
 }
 
-// Open says what a Link stream is for.
+// Open is the first message of a Link stream.
 type Open struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The stream is the one for long messages, in both directions.
@@ -1914,7 +1914,7 @@ type Failure struct {
 	Code uint32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	// Tells apart failures that share a code.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Words for people, "" if none.
+	// A text for people, "" if none.
 	Explanation   string `protobuf:"bytes,3,opt,name=explanation,proto3" json:"explanation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2027,7 +2027,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12,\n" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1c\n" +
 	"\tsignature\x18\x04 \x01(\fR\tsignature\"\x0e\n" +
-	"\fWatchRequest\"\xa3\x04\n" +
+	"\fWatchRequest\"\xad\x04\n" +
 	"\fCatalogEvent\x120\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x12.symbio.v1.CatalogH\x00R\bsnapshot\x12+\n" +
 	"\x06joined\x18\x02 \x01(\v2\x11.symbio.v1.MemberH\x00R\x06joined\x12-\n" +
@@ -2035,8 +2035,8 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x04left\x18\x04 \x01(\tH\x00R\x04left\x124\n" +
 	"\theartbeat\x18\x05 \x01(\v2\x14.symbio.v1.HeartbeatH\x00R\theartbeat\x12.\n" +
 	"\agoodbye\x18\x06 \x01(\v2\x12.symbio.v1.GoodbyeH\x00R\agoodbye\x12:\n" +
-	"\vrevocations\x18\a \x01(\v2\x16.symbio.v1.RevocationsH\x00R\vrevocations\x12$\n" +
-	"\x04twin\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\x04twin\x12@\n" +
+	"\vrevocations\x18\a \x01(\v2\x16.symbio.v1.RevocationsH\x00R\vrevocations\x12.\n" +
+	"\tduplicate\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\tduplicate\x12@\n" +
 	"\rintroductions\x18\x1e \x01(\v2\x18.symbio.v1.IntroductionsH\x00R\rintroductions\x121\n" +
 	"\bunlinked\x18\x1f \x01(\v2\x13.symbio.v1.UnlinkedH\x00R\bunlinked\x12)\n" +
 	"\x0fholds_authority\x18( \x01(\bH\x00R\x0eholdsAuthorityB\a\n" +
@@ -2192,7 +2192,7 @@ var file_symbio_v1_peer_proto_depIdxs = []int32{
 	12, // 17: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
 	13, // 18: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
 	27, // 19: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
-	6,  // 20: symbio.v1.CatalogEvent.twin:type_name -> symbio.v1.Run
+	6,  // 20: symbio.v1.CatalogEvent.duplicate:type_name -> symbio.v1.Run
 	10, // 21: symbio.v1.CatalogEvent.introductions:type_name -> symbio.v1.Introductions
 	9,  // 22: symbio.v1.CatalogEvent.unlinked:type_name -> symbio.v1.Unlinked
 	11, // 23: symbio.v1.Introductions.nodes:type_name -> symbio.v1.Introduction
@@ -2241,7 +2241,7 @@ func file_symbio_v1_peer_proto_init() {
 		(*CatalogEvent_Heartbeat)(nil),
 		(*CatalogEvent_Goodbye)(nil),
 		(*CatalogEvent_Revocations)(nil),
-		(*CatalogEvent_Twin)(nil),
+		(*CatalogEvent_Duplicate)(nil),
 		(*CatalogEvent_Introductions)(nil),
 		(*CatalogEvent_Unlinked)(nil),
 		(*CatalogEvent_HoldsAuthority)(nil),

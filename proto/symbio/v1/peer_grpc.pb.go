@@ -32,8 +32,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Peer is the one service between nodes. It is served over mutual TLS 1.3 only, and the caller is
-// whoever its certificate says, never a field of a message.
+// Peer is the one service between nodes. It is served over mutual TLS 1.3 only, and the caller's
+// identity is that of its certificate, never a field of a message.
 type PeerClient interface {
 	// Describe says who a node is and what it offers. It also settles the protocol version.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*NodeDescriptor, error)
@@ -42,13 +42,11 @@ type PeerClient interface {
 	// Invoke is one call with one answer.
 	Invoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (*InvokeReply, error)
 	// Link carries many calls over one stream: calls and cancels go to the server, answers come back in any
-	// order. A connection has one such stream, or two: one for
-	// short messages and one for long ones, so that the short ones do not wait behind them. All calls of
-	// a stream that ends end with it.
+	// order. A connection has one such stream, or two: one for short messages and one for long ones, so that
+	// short messages do not wait behind long ones. The end of a stream ends all its calls.
 	Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Frame, Frame], error)
-	// InvokeStream is Invoke for a caller that wants to know meanwhile how far the call is, and parts of its
-	// output. The stream ends with the one event that is the answer, or with a
-	// status that says why there is none.
+	// InvokeStream is Invoke for a caller that wants progress and partial output before the reply. The stream
+	// ends with a reply event, or with a status that says why there is none.
 	InvokeStream(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeEvent], error)
 }
 
@@ -135,8 +133,8 @@ type Peer_InvokeStreamClient = grpc.ServerStreamingClient[InvokeEvent]
 // All implementations must embed UnimplementedPeerServer
 // for forward compatibility.
 //
-// Peer is the one service between nodes. It is served over mutual TLS 1.3 only, and the caller is
-// whoever its certificate says, never a field of a message.
+// Peer is the one service between nodes. It is served over mutual TLS 1.3 only, and the caller's
+// identity is that of its certificate, never a field of a message.
 type PeerServer interface {
 	// Describe says who a node is and what it offers. It also settles the protocol version.
 	Describe(context.Context, *DescribeRequest) (*NodeDescriptor, error)
@@ -145,13 +143,11 @@ type PeerServer interface {
 	// Invoke is one call with one answer.
 	Invoke(context.Context, *InvokeRequest) (*InvokeReply, error)
 	// Link carries many calls over one stream: calls and cancels go to the server, answers come back in any
-	// order. A connection has one such stream, or two: one for
-	// short messages and one for long ones, so that the short ones do not wait behind them. All calls of
-	// a stream that ends end with it.
+	// order. A connection has one such stream, or two: one for short messages and one for long ones, so that
+	// short messages do not wait behind long ones. The end of a stream ends all its calls.
 	Link(grpc.BidiStreamingServer[Frame, Frame]) error
-	// InvokeStream is Invoke for a caller that wants to know meanwhile how far the call is, and parts of its
-	// output. The stream ends with the one event that is the answer, or with a
-	// status that says why there is none.
+	// InvokeStream is Invoke for a caller that wants progress and partial output before the reply. The stream
+	// ends with a reply event, or with a status that says why there is none.
 	InvokeStream(*InvokeRequest, grpc.ServerStreamingServer[InvokeEvent]) error
 	mustEmbedUnimplementedPeerServer()
 }
