@@ -38,10 +38,11 @@ var notRun = map[string]int{
 //	not-run=WHY   it is not run; see notRun
 //
 // A block "text output" has lines that the commands before it print, in any order; "…" stands for any text, and digits
-// for any digits. A block with file=NAME is written to that file. Other YAML blocks are configurations that can be read.
+// for any digits. A block with file=NAME, which the text above it names, is written to that file. Other YAML blocks are configurations that can be read.
 // A Go block is a part of the file that from=NAME names.
 type block struct {
 	lang, text string
+	before     string // the text above the block, since the block before
 	words      map[string]string
 	line       int
 }
@@ -51,9 +52,10 @@ var fence = regexp.MustCompile("(?m)^```(.*)\n((?s:.*?))^```$")
 // blocksOf returns the blocks of a page, in order.
 func blocksOf(page string) []block {
 	var all []block
+	end := 0
 	for _, at := range fence.FindAllStringSubmatchIndex(page, -1) {
 		words := strings.Fields(page[at[2]:at[3]])
-		b := block{text: page[at[4]:at[5]], words: map[string]string{}, line: strings.Count(page[:at[0]], "\n") + 1}
+		b := block{text: page[at[4]:at[5]], before: page[end:at[0]], words: map[string]string{}, line: strings.Count(page[:at[0]], "\n") + 1}
 		for i, word := range words {
 			if name, value, _ := strings.Cut(word, "="); i > 0 {
 				b.words[name] = value
@@ -61,7 +63,7 @@ func blocksOf(page string) []block {
 				b.lang = word
 			}
 		}
-		all = append(all, b)
+		all, end = append(all, b), at[1]
 	}
 	return all
 }
@@ -107,6 +109,9 @@ func TestPagesDoWhatTheySay(t *testing.T) {
 				text = all["README.md"] + text // which it goes on from
 			}
 			for _, b := range blocksOf(text) {
+				if file := filepath.Base(b.words["file"]); b.has("file") && !strings.Contains(b.before, file) {
+					t.Errorf("line %d: nobody sees the info string: the text above has to name %s", b.line, file)
+				}
 				t.Logf("line %d", b.line)
 				r.follow(b)
 			}
@@ -194,11 +199,7 @@ func (r *reading) write(b block) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		r.t.Fatal(err)
 	}
-	mode := os.FileMode(0o600)
-	if b.lang == "sh" {
-		mode = 0o700
-	}
-	if err := os.WriteFile(file, []byte(b.text), mode); err != nil {
+	if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 }
