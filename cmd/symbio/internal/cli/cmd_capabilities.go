@@ -33,8 +33,7 @@ type capabilityJSON struct {
 	Output json.RawMessage `json:"output"`
 }
 
-// cmdCapabilities returns the command capabilities. An unknown NAME gives an empty list, because a
-// node that offers it may appear later.
+// cmdCapabilities returns the command capabilities. Its exit status is 4 if no node offers NAME.
 func cmdCapabilities(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "capabilities [NAME]",

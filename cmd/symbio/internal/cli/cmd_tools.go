@@ -177,8 +177,7 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 		return command.NotFound(err)
 	}
 	refused := false
-	// The decision about the call is an event of the agent, not a part of the result. Report runs
-	// in the goroutine of the call.
+	// The decision about the call is an event of the agent, not a part of the result.
 	o.Report = func(e agent.Event) {
 		switch e.Type {
 		case agent.EventDecision:

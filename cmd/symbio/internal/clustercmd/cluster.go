@@ -368,8 +368,8 @@ func cmdClusterRemove(env *command.Env) *cobra.Command {
 			}
 			if env.JSON {
 				n := clusterinfo.NodeOf(r, clusterinfo.Removed)
-				// The record still says that the node holds the authority, but a removed node
-				// cannot use it here.
+				// A removed node is not one to let others in, although it still has the key; see
+				// errHolderRemoved.
 				n.Authority = false
 				err = env.PrintJSON(n)
 			} else {

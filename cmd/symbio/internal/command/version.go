@@ -14,7 +14,7 @@ type VersionInfo struct {
 	Commit string `json:"commit"`
 	// Go is the version of the toolchain, such as go1.26.1.
 	Go string `json:"go"`
-	// Protocol is the version range of the wire protocol that this build speaks to other nodes.
+	// Protocol is the version of the protocol that this build speaks to other nodes.
 	Protocol string `json:"protocol"`
 }
 
