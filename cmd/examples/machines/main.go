@@ -49,7 +49,8 @@ func work() step.Step[[]string, string] {
 		step.Capability[int, string]("text.report", "kitchen"),
 	)
 	all := step.Chain3(count, step.EmitAfter("summed", func(n int) any { return n }, sum), step.Timeout(10*time.Second, report))
-	all = step.Guardrail(all, guardrail.Override("invoke_capability(text.*)")) // of all that is denied around it
+	// The override lifts the denial around it for these two capabilities, but not a final one.
+	all = step.Guardrail(all, guardrail.Override("invoke_capability(text.*)"))
 	return step.Guardrail(all, guardrail.Deny("invoke_capability"), guardrail.DenyFinal("invoke_capability(disk.*)"))
 }
 

@@ -42,7 +42,8 @@ type conversation struct {
 
 	// editor is the line that is being typed; nil where whole lines are read from input instead.
 	editor *terminal.Editor
-	input  *command.Input // them
+	// input are the whole lines, where there is no editor.
+	input *command.Input
 	// foreground is true when input may be read before it is asked for; see readsAhead.
 	foreground bool
 	// partial holds the lines of an unfinished message, each of which ended in a backslash.
@@ -56,8 +57,9 @@ type conversation struct {
 	prompted bool
 
 	// busy is the number of messages without an answer, busySince the start of the first of them.
-	busy      int
-	busySince time.Time // when the first of them began
+	busy int
+	// busySince is when the first of these messages was sent.
+	busySince time.Time
 	// unsent holds steering that came back undelivered; it goes with the next message.
 	unsent []string
 	// pendingSteering holds the texts sent to the turn in flight whose receipt has not come.
@@ -383,7 +385,8 @@ func (t *conversation) drawStatus() {
 		t.prompted = true
 		fmt.Fprint(t.env.Err, "> ")
 	case t.isInteractive() || t.busy == 0 || len(t.questions.open) > 0:
-		s.setInput("", 0) // what is typed stands there
+		// The terminal shows what is being typed in that row.
+		s.setInput("", 0)
 	default:
 		s.setInput(s.styled(styleDim, terminal.Fit("  "+t.view.transcriptView.status(t.view.now(), t.busySince), s.Columns())), 0)
 	}

@@ -50,7 +50,7 @@ func (t *conversation) keyboard(ctx context.Context, g *errgroup.Group) (keys <-
 		for ctx.Err() == nil {
 			found, err := from.Next()
 			if err != nil {
-				return nil // the terminal is gone: nothing more is typed
+				return nil
 			}
 			if len(found) == 0 {
 				continue
@@ -189,7 +189,7 @@ func (t *conversation) steer(text string) error {
 func (t *conversation) send(r *symbiov1.ConverseRequest) error {
 	err := t.stream.Send(r)
 	if errors.Is(err, io.EOF) {
-		return nil // why the stream has ended is told where events come from
+		return nil
 	}
 	return err
 }

@@ -31,7 +31,8 @@ type screen struct {
 	// inputRow is the row below it, cut to fit; "" if there is none. cursor is the column of the
 	// cursor in it.
 	inputRow string
-	cursor   int // the column in it
+	// cursor is the column of the cursor in inputRow.
+	cursor int
 	// drawnRows is how many of the two rows are on the terminal now: 0 to 2.
 	drawnRows int
 	// err is the first error of writing. Later output is dropped.

@@ -28,7 +28,8 @@ type transcriptView struct {
 	agents map[string]*agentRow
 	// turnText is what the first agent has said in its latest turn, whose number is turn.
 	turnText string
-	turn     int // which that is
+	// turn is the number of the turn that turnText belongs to.
+	turn int
 	// heldLines are lines about sub-agents that wait until the first agent has finished its line.
 	heldLines []string
 	// running are the calls that have not ended, the latest last.

@@ -24,8 +24,9 @@ type view struct {
 	pretty bool
 	// paused is true while a question is shown. Events wait in heldEvents, so that nothing is
 	// written below the question.
-	paused     bool
-	heldEvents []event.Event // what happened meanwhile
+	paused bool
+	// heldEvents are the events since the question was shown, at most maxHeldEvents.
+	heldEvents []event.Event
 }
 
 // maxHeldEvents bounds the events that wait for the answer to a question. Later ones are shown at

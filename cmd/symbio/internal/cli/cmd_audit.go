@@ -92,7 +92,8 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 			if env.JSON {
 				return env.PrintJSON(struct {
 					audit.Report
-					Checkpoint uint64 `json:"checkpoint"` // the record up to which none is missing
+					// Checkpoint is the number of the entry up to which none is missing.
+					Checkpoint uint64 `json:"checkpoint"`
 				}{r, c.Seq})
 			}
 			_, err = fmt.Fprintf(env.Out, "%d decisions in %d files, none changed%s\nlast hash %s\n", r.Records, r.Files, verifySummary(r, c), r.Head)

@@ -212,8 +212,9 @@ type progressLine struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 	// Done and Total are in units of the capability's choice.
-	Done   float64 `json:"done,omitempty"`
-	Total  float64 `json:"total,omitempty"` // none = not known
+	Done float64 `json:"done,omitempty"`
+	// Total is missing while it is not known.
+	Total  float64 `json:"total,omitempty"`
 	Missed uint64  `json:"missed,omitempty"`
 }
 

@@ -180,7 +180,9 @@ func avoidNodeConflicts(env *command.Env, o *node.Config, f nodeFlags) error {
 		o.Host, o.Settings.Node.Name = cmp.Or(o.Settings.Node.Name, o.Host), ""
 	}
 	if f.listen == "" {
-		o.Settings.Node.Listen = "" // as for a node that was told nothing
+		// The configured port is taken by the running node; without a setting the system chooses
+		// one.
+		o.Settings.Node.Listen = ""
 	}
 	env.Notef("note: this runs on a node of its own, in %s, not on node %s", o.Workspace(), strings.Join(running, ", "))
 	return nil

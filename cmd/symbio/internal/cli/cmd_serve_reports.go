@@ -21,7 +21,8 @@ func cmdServeReports(env *command.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := demo.Serve(cmd.Context(), env.In, env.Out, command.Version().Version)
 			if errors.Is(err, context.Canceled) {
-				return nil // it was told to end
+				// The node stops its servers with an interrupt.
+				return nil
 			}
 			return err
 		},

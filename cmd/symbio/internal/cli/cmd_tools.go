@@ -43,7 +43,8 @@ type toolFlags struct {
 func (f *toolFlags) add(a *command.Env, cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	cmd.Flags().StringVar(&f.agent, "agent", "general", "`NAME` of the agent's definition")
-	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents(a)) // the flag is there
+	// The only error is an unknown flag, and the flag was registered above.
+	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents(a))
 }
 
 // toolJSON is one tool. The JSON names are a contract.

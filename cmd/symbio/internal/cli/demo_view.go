@@ -218,7 +218,8 @@ func (t *demoView) workLine(e event.Event, f event.Fields, a *demoAgent) string 
 		}
 	case "done":
 		if e.Node != "a" {
-			return "" // node a has it from there
+			// Node a reports the end of its sub-agent on node b itself.
+			return ""
 		}
 		where, spent := "", ""
 		if f.Parent != "" {
@@ -287,7 +288,8 @@ func (t *demoView) decisionLine(e event.Event, f event.Fields) string {
 	case f.Verdict == "ask":
 		t.asked[call] = true
 		if f.By != "" {
-			return "" // it was answered
+			// The answer has a line of its own.
+			return ""
 		}
 		return fmt.Sprintf("REFUSED: %s may not use %s: %s There is no terminal to ask on.", f.Name, f.Tool, f.Why)
 	case !f.Approved && f.Source == "config" && slices.Contains(t.granted[e.Agent], f.Tool):

@@ -54,7 +54,8 @@ type conversation struct {
 	turns int
 	// results are all results of tools since the task began; last are those of the latest message.
 	results []result
-	last    []result // in the last message with results
+	// last are the results in the latest message that has some.
+	last []result
 }
 
 // result is the result of a call, together with the arguments of the call.
@@ -196,7 +197,8 @@ func (c *conversation) spawnAll() (calls []llm.ToolCall) {
 		}
 	}
 	var lenders []struct{ Name string }
-	_ = json.Unmarshal([]byte(c.resultsOf("find_members")[0].Text), &lenders) // the tool answers with a sentence when there are none
+	// The tool answers with a sentence when there are no such members; lenders stays empty then.
+	_ = json.Unmarshal([]byte(c.resultsOf("find_members")[0].Text), &lenders)
 	for i, part := range parts {
 		name := "survey-top"
 		if part != "." {
@@ -205,7 +207,8 @@ func (c *conversation) spawnAll() (calls []llm.ToolCall) {
 		}
 		task := "Survey the part " + part
 		if i == 0 {
-			task += "\n" + notesRequest // which it may not do
+			// The first sub-agent is asked for something that its rules deny.
+			task += "\n" + notesRequest
 		}
 		args := object{"reason": "survey " + part, "name": name, "task": task, "tools": []string{"activate_skill", "Read", "Glob", "Grep"}}
 		if len(lenders) > 0 && part != "." && i == min(100, len(parts)-1) {
@@ -253,7 +256,8 @@ func (c *conversation) parts() (list []Part) {
 	for _, r := range c.resultsOf("replicate_agent") {
 		var asked struct{ Reason string }
 		var made outcome
-		_, _ = json.Unmarshal(r.args, &asked), json.Unmarshal([]byte(r.Text), &made) // a refusal is no JSON
+		// The text of a refused call is no JSON; made stays empty then.
+		_, _ = json.Unmarshal(r.args, &asked), json.Unmarshal([]byte(r.Text), &made)
 		part := Part{Part: strings.TrimPrefix(asked.Reason, "survey "), Error: r.Text}
 		if !r.IsError {
 			o := outcomes[made.ID]

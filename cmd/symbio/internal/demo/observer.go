@@ -33,7 +33,8 @@ type observer struct {
 	nodes map[string]bool
 	// provided are the capabilities of b that a knows.
 	provided map[string]bool
-	skills   skillCalls // guarded by mu
+	// skills follows what skills allow.
+	skills skillCalls
 }
 
 func newObserver(show func(event.Event)) *observer {
@@ -81,7 +82,8 @@ func (p *observer) count(e event.Event, d event.Fields) {
 			c.MCPCalls++
 		}
 	case "decision":
-		if !d.Approved && d.Kind == "" { // of calls of other nodes "refused" says so, too
+		// A refused call of another node has an event "refused" as well, which is counted below.
+		if !d.Approved && d.Kind == "" {
 			c.Denied++
 		}
 	case "refused":

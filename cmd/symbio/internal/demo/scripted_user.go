@@ -137,13 +137,15 @@ func (p *scriptedUser) event(e event.Event) error {
 	switch e.Type {
 	case "transcript":
 		p.remarkAccepted = p.remarkAccepted || f.PendingSteering > 0
-	case "receipt": // whatever became of the remark, it waits no longer
+	// A receipt means that the remark does not wait any more, whatever its outcome.
+	case "receipt":
 		p.remarkAccepted = true
 	case "result":
 		p.result = f
 		return p.stream.CloseSend()
 	}
-	return nil // node a's own output shows it
+	// All other events are shown by node a's own output.
+	return nil
 }
 
 // pollApprovals handles the questions that wait: a new one is only noted; at the second look the

@@ -85,12 +85,13 @@ func (s setup) nodeA(agents string) map[string]any {
 		"node": map[string]any{"name": "a"},
 		// The tour must not depend on skills in the surveyed directory, nor on the user's MCP
 		// servers.
-		"skills":          map[string]any{"discover": false, "tools": skill.Names()},
-		"mcp":             map[string]any{"enabled": false},
-		"workspace":       s.options.Dir,
-		"agents":          agents,
-		"model":           s.model(),
-		"context_windows": map[string]any{"func": 10 * maxTokens}, // the function reads all
+		"skills":    map[string]any{"discover": false, "tools": skill.Names()},
+		"mcp":       map[string]any{"enabled": false},
+		"workspace": s.options.Dir,
+		"agents":    agents,
+		"model":     s.model(),
+		// The function has no limit on its context, so nothing needs to be shortened.
+		"context_windows": map[string]any{"func": 10 * maxTokens},
 		"directories":     []string{filepath.Dir(s.options.Report)},
 		"permissions": map[string]any{
 			"preset": "none",

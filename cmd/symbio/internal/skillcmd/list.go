@@ -354,8 +354,9 @@ func printSkill(env *command.Env, here localSkills, s skills.Activation) error {
 			Granted      []string              `json:"granted"`
 			Withheld     []skills.WithheldRule `json:"withheld"`
 			Trust        trust.State           `json:"trust"`
-			Node         string                `json:"node,omitempty"`      // where a fetched skill came from
-			Tree         string                `json:"tree_hash,omitempty"` // its hash, of all files
+			// Node and Tree are the origin of a fetched skill, and the hash of all its files.
+			Node string `json:"node,omitempty"`
+			Tree string `json:"tree_hash,omitempty"`
 		}{s.Skill, here.state(s.Skill), s.Instructions, s.Hash, s.Granted, s.Withheld, known, from.Node, from.Hash})
 	}
 	fmt.Fprintf(env.Out, "name         %s\ndescription  %s\nscope        %s\nstate        %s\npath         %s\nsha256       %s\ntrust        %s\ngrants       %s\n",

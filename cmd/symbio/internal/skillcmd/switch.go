@@ -128,7 +128,8 @@ func (s *skillSwitch) set(arg string, on bool) error {
 	keys := []string{arg}
 	for _, k := range found {
 		keys = append(keys, k.GetPath())
-		if len(s.matching(k.GetName())) == 1 { // from the list, where the row is all that there is of the name
+		// No other skill has the name, so a choice by name is about this one only.
+		if len(s.matching(k.GetName())) == 1 {
 			// From the list a row stands for the name, too, when no other skill has it.
 			keys = append(keys, k.GetName())
 		}

@@ -13,7 +13,8 @@ import (
 // The keys that are no text. They are numbered from U+E000, in the private use area of Unicode,
 // which no keyboard sends, so that keys and text fit into one slice of runes.
 const (
-	keyUp = iota + 0xE000 // of the private use area, which no keyboard has
+	// These values are in the private use area, which no keyboard sends.
+	keyUp = iota + 0xE000
 	keyDown
 	keyLeft
 	keyRight
@@ -31,11 +32,11 @@ const (
 	keyDelete
 	// keyDeleteWord, keyDeleteToEnd and keyDeleteToStart are Ctrl-W, Ctrl-K and Ctrl-U.
 	keyDeleteWord
-	keyDeleteToEnd   // away with what follows
-	keyDeleteToStart // away with what is before
+	keyDeleteToEnd
+	keyDeleteToStart
 	// keyPasteStart and keyPasteEnd enclose pasted text, when bracketed paste is switched on.
 	keyPasteStart
-	keyPasteEnd // until here
+	keyPasteEnd
 	// keyInterrupt is Ctrl-C, which a raw terminal sends as a byte and not as a signal.
 	keyInterrupt
 	// keyEOF is Ctrl-D.
@@ -93,7 +94,8 @@ func escapeLength(data []byte) int {
 		return 1
 	}
 	if data[1] != '[' && data[1] != 'O' {
-		return 2 // with Alt
+		// A key that was pressed together with Alt.
+		return 2
 	}
 	for i := 2; i < len(data); i++ {
 		if data[i] >= 0x40 && data[i] <= 0x7e {

@@ -43,7 +43,8 @@ func MakeRaw(f *os.File) (restore func() error, err error) {
 	raw := *before
 	raw.Iflag &^= unix.BRKINT | unix.ICRNL | unix.INLCR | unix.IGNCR | unix.INPCK | unix.ISTRIP | unix.IXON
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.IEXTEN | unix.ISIG
-	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 0, uint8(readTimeout/(100*time.Millisecond)) // in tenths of a second
+	// VMIN 0 lets a read return without data after VTIME, which counts tenths of a second.
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 0, uint8(readTimeout/(100*time.Millisecond))
 	if err := unix.IoctlSetTermios(fd, setTermios, &raw); err != nil {
 		return nil, err
 	}
