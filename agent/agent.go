@@ -19,8 +19,9 @@ import (
 	"symbio/community"
 )
 
-// ErrTurns is the error of a task that was not done within the definition's limit of turns. It is conversation.ErrTurns
-// under this package's name, so that callers of a Factory need not import conversation.
+// ErrTurns is the error of a task that was not done within the definition's limit of turns. It is
+// conversation.ErrTurns under this package's name, so that callers of a Factory need not import
+// conversation.
 var ErrTurns = conversation.ErrTurns
 
 // Agent is a member of the community that a model drives. The community calls it for one task at a
@@ -33,15 +34,16 @@ type Agent struct {
 	team         *team.Team        // the agent's sub-agents
 	borrower     *lending.Borrower // borrows sub-agents from other nodes
 
-	// Only Receive, and the calls that it waits for, use the fields below. They need no lock because the community calls
-	// Receive for one task at a time.
+	// Only Receive, and the calls that it waits for, use the fields below. They need no lock
+	// because the community calls Receive for one task at a time.
 	callingNode string // the node that sent the task; "" = this node
 	textTurn    int    // the last turn of this task in which the model wrote text; 0 = none
 	turns       int    // number of turns of the last task
 }
 
-// newAgent returns the agent of an instance: a set of guarded tools, a team, and a new conversation. It runs at the spawn
-// and after each restart, so everything that must survive a restart is kept in the instance.
+// newAgent returns the agent of an instance: a set of guarded tools, a team, and a new
+// conversation. It runs at the spawn and after each restart, so everything that must survive a
+// restart is kept in the instance.
 func newAgent(i *instance) *Agent {
 	a := &Agent{instance: i, skills: newAgentSkills(i), borrower: i.newBorrower()}
 	a.team = a.newTeam()
@@ -71,7 +73,8 @@ func newAgent(i *instance) *Agent {
 	return a
 }
 
-// tools returns the available tools that the definition names: the node's, those for peers and skills, and the team's.
+// tools returns the available tools that the definition names: the node's, those for peers and
+// skills, and the team's.
 func (a *Agent) tools() []tool.Tool {
 	i := a.instance
 	all := slices.Concat(i.factory.cfg.Tools,
@@ -80,13 +83,15 @@ func (a *Agent) tools() []tool.Tool {
 	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !i.hasTool(t.Spec().Name) })
 }
 
-// Perceptions returns the definition's perceptions: the names of the signals that the agent accepts as tasks.
+// Perceptions returns the definition's perceptions: the names of the signals that the agent accepts
+// as tasks.
 func (a *Agent) Perceptions() []string { return a.instance.def.Accepts }
 
-// Receive does the task in the signal and replies with the model's last text. While it runs, every call of the agent is
-// judged by the permissions of all requesters of the task, too; they are removed when the task ends. The error wraps
-// budget.ErrExceeded, ErrTurns or conversation.ErrInterrupted; the cause of ctx if ctx ended; or the model's error.
-// Errors for other nodes say no more than those nodes may know (errorForCaller).
+// Receive does the task in the signal and replies with the model's last text. While it runs, every
+// call of the agent is judged by the permissions of all requesters of the task, too; they are
+// removed when the task ends. The error wraps budget.ErrExceeded, ErrTurns or
+// conversation.ErrInterrupted; the cause of ctx if ctx ended; or the model's error. Errors for
+// other nodes say no more than those nodes may know (errorForCaller).
 func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Reply, error) {
 	task, err := taskOf(s)
 	if err != nil {
@@ -118,8 +123,9 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil
 }
 
-// runTask prepares the agent's skills and sends the task to the model. Only a person's text may activate skills by naming
-// them ($skill): text from agents and nodes is data, and must not change what the agent is allowed to do.
+// runTask prepares the agent's skills and sends the task to the model. Only a person's text may
+// activate skills by naming them ($skill): text from agents and nodes is data, and must not change
+// what the agent is allowed to do.
 func (a *Agent) runTask(ctx context.Context, task string, s community.Signal) (string, error) {
 	if err := a.skills.prepare(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -136,16 +142,17 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal) (s
 	return reply.Text, err
 }
 
-// Terminate stops the agent's sub-agents, returns the borrowed ones, and releases its skills with the rules that they
-// granted. Sub-agents end first, because they draw on this agent's budget.
+// Terminate stops the agent's sub-agents, returns the borrowed ones, and releases its skills with
+// the rules that they granted. Sub-agents end first, because they draw on this agent's budget.
 func (a *Agent) Terminate(ctx context.Context) error {
 	a.team.Close(ctx)
 	a.borrower.Close(ctx)
 	return a.instance.end(ctx)
 }
 
-// callingNode returns the node that sent a signal; "" = this node. The community puts the sending node, whose connection
-// proves its identity, in front of the requesters. Agents of this node are listed there as NODE/AGENT.
+// callingNode returns the node that sent a signal; "" = this node. The community puts the sending
+// node, whose connection proves its identity, in front of the requesters. Agents of this node are
+// listed there as NODE/AGENT.
 func callingNode(s community.Signal) string {
 	if len(s.Requester) == 0 || strings.Contains(s.Requester[0], "/") {
 		return ""
@@ -153,8 +160,8 @@ func callingNode(s community.Signal) string {
 	return s.Requester[0]
 }
 
-// identity returns the first parts of the system prompt: the definition's text, where the agent is, and from which node its
-// task is.
+// identity returns the first parts of the system prompt: the definition's text, where the agent is,
+// and from which node its task is.
 func (a *Agent) identity(from string) []conversation.Part {
 	i := a.instance
 	where := "\n\nYou are the agent " + i.self.Name + " (id " + string(i.self.ID) + ") in a community of agents on several machines.\nWorking directory: " + i.factory.cfg.Dir + "\n"
@@ -167,8 +174,9 @@ func (a *Agent) identity(from string) []conversation.Part {
 	return []conversation.Part{{Name: "instructions", Text: i.def.Instructions}, {Name: "community", Text: where}}
 }
 
-// taskOf reads the task in a signal: plain text as it is, a JSON string as its text, any other JSON as it is written. The
-// error is community.ErrTooLarge above team.MaxText, or says that there is no text.
+// taskOf reads the task in a signal: plain text as it is, a JSON string as its text, any other JSON
+// as it is written. The error is community.ErrTooLarge above team.MaxText, or says that there is no
+// text.
 func taskOf(s community.Signal) (string, error) {
 	if len(s.Data) > team.MaxText {
 		return "", fmt.Errorf("a task of %d KiB: %w", len(s.Data)>>10, community.ErrTooLarge)
@@ -186,8 +194,8 @@ func taskOf(s community.Signal) (string, error) {
 	return text, nil
 }
 
-// asJSON returns the arguments that a model wrote as valid JSON for an event. Text that is not JSON becomes a JSON string:
-// an event with invalid JSON could not be encoded.
+// asJSON returns the arguments that a model wrote as valid JSON for an event. Text that is not JSON
+// becomes a JSON string: an event with invalid JSON could not be encoded.
 func asJSON(raw json.RawMessage) json.RawMessage {
 	if json.Valid(raw) {
 		return raw

@@ -10,18 +10,21 @@ import (
 	"symbio/security/permission"
 )
 
-// ApprovalRequest is a decision that is put to a person: a tool call, or the rules that a skill proposes.
+// ApprovalRequest is a decision that is put to a person: a tool call, or the rules that a skill
+// proposes.
 type ApprovalRequest struct {
 	tool.Decision
 	Name string // the agent's name
 	// For names the agents and nodes that the agent acts for, the nearest first.
 	OnBehalfOf []string
-	// Lasting are the rules that would allow this call from now on without asking; empty if no exact rule would.
+	// Lasting are the rules that would allow this call from now on without asking; empty if no
+	// exact rule would.
 	LastingRules []permission.Granted
 }
 
-// askAboutCalls returns the function that asks a person about a tool call; nil if there is no person to ask (Order.Ask),
-// and then the call is denied. The function blocks until the person answers or ctx ends.
+// askAboutCalls returns the function that asks a person about a tool call; nil if there is no
+// person to ask (Order.Ask), and then the call is denied. The function blocks until the person
+// answers or ctx ends.
 func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Answer {
 	if i.ask == nil {
 		return nil
@@ -33,8 +36,8 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 		if p.policy().NoMemory {
 			answer.Always = false
 		}
-		// A command with parts that only the shell can expand may mean something else the next time, so the answer to it
-		// is never remembered.
+		// A command with parts that only the shell can expand may mean something else the next
+		// time, so the answer to it is never remembered.
 		if answer.Always && (d.Verdict.Plan == nil || d.Verdict.Plan.Always()) {
 			p.remember(call, answer.Allow)
 		}
@@ -42,8 +45,8 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 	}
 }
 
-// recordDecision reports a decision and writes it to the audit record (Config.Record). The tool may run only after it
-// returned nil: a call that cannot be recorded must not happen.
+// recordDecision reports a decision and writes it to the audit record (Config.Record). The tool may
+// run only after it returned nil: a call that cannot be recorded must not happen.
 func (i *instance) recordDecision(d tool.Decision) error {
 	args := readable(d.Shown())
 	i.report(Event{
@@ -60,7 +63,8 @@ func (i *instance) recordDecision(d tool.Decision) error {
 	})
 }
 
-// readable returns the arguments of a call as JSON for people, with < > & as they are; nil if they are no JSON.
+// readable returns the arguments of a call as JSON for people, with < > & as they are; nil if they
+// are no JSON.
 func readable(args map[string]any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -16,9 +16,10 @@ func (i *instance) withModel(m llm.Model) *instance {
 	return i
 }
 
-// startTask begins a task. It returns the context of the task, which ends at the budget's time limit or when the task is
-// interrupted, and a function that the caller must call when the task is done. An agent without a parent starts with a full
-// budget. A sub-agent or lent agent also ends at its caller's deadline.
+// startTask begins a task. It returns the context of the task, which ends at the budget's time
+// limit or when the task is interrupted, and a function that the caller must call when the task is
+// done. An agent without a parent starts with a full budget. A sub-agent or lent agent also ends at
+// its caller's deadline.
 func (i *instance) startTask(ctx context.Context, s community.Signal) (context.Context, func()) {
 	if i.parent == nil && !i.keepAccount && !i.isFromOwnTree(s.Requester) {
 		i.account.Renew()
@@ -31,8 +32,8 @@ func (i *instance) startTask(ctx context.Context, s community.Signal) (context.C
 	return i.task.start(ctx, budget.NewTask(i.account, now, end), end, i.account.TimeExceeded())
 }
 
-// isFromOwnTree reports whether the agent itself or a descendant sent a task. Such a task uses what is left of the budget:
-// otherwise sub-agents could renew it without end.
+// isFromOwnTree reports whether the agent itself or a descendant sent a task. Such a task uses what
+// is left of the budget: otherwise sub-agents could renew it without end.
 func (i *instance) isFromOwnTree(requesters []string) bool {
 	if slices.Contains(requesters, i.address) {
 		return true
@@ -45,9 +46,9 @@ func (i *instance) isFromOwnTree(requesters []string) bool {
 	return false
 }
 
-// Spent returns the use of a running agent of this factory and its descendants: since the last task began for an agent
-// without a parent, else since the spawn (also with Order.LifetimeBudget). The second result is false if there is no such
-// agent.
+// Spent returns the use of a running agent of this factory and its descendants: since the last task
+// began for an agent without a parent, else since the spawn (also with Order.LifetimeBudget). The
+// second result is false if there is no such agent.
 func (f *Factory) Spent(id community.MemberID) (budget.Spent, bool) {
 	i := f.instances.byID(id)
 	if i == nil {
@@ -56,8 +57,8 @@ func (f *Factory) Spent(id community.MemberID) (budget.Spent, bool) {
 	return i.account.Total(), true
 }
 
-// reopenAccount reserves the agent's place in the budget again after a restart. It fails with community.ErrStopped if the
-// parent has ended, and with budget.ErrExceeded if the place is in use.
+// reopenAccount reserves the agent's place in the budget again after a restart. It fails with
+// community.ErrStopped if the parent has ended, and with budget.ErrExceeded if the place is in use.
 func (i *instance) reopenAccount() error {
 	if i.parent == nil {
 		return nil

@@ -9,16 +9,17 @@ import (
 	"symbio/security/sandbox"
 )
 
-// definitionConstraints are the restrictions of a definition on the calls of its agents. They are read once, when the agent
-// is spawned, so that an edited file does not change a running agent.
+// definitionConstraints are the restrictions of a definition on the calls of its agents. They are
+// read once, when the agent is spawned, so that an edited file does not change a running agent.
 type definitionConstraints struct {
 	policy    *permission.Policy                  // nil = none
 	guardrail *permission.Guardrail               // nil = none
 	sandbox   func(sandbox.Policy) sandbox.Policy // restricts what commands may do; nil = no restriction
 }
 
-// constraintsOf reads the constraints of a definition, and those of the sandbox of s, which may be nil. The error says which
-// of them cannot be enforced in the working directory dir, such as a writable directory that does not exist.
+// constraintsOf reads the constraints of a definition, and those of the sandbox of s, which may be
+// nil. The error says which of them cannot be enforced in the working directory dir, such as a
+// writable directory that does not exist.
 func constraintsOf(d definition.Definition, s *security.Config, dir string) (c definitionConstraints, err error) {
 	if policy, ok := d.Policy(); ok {
 		c.policy = &policy
@@ -54,8 +55,9 @@ func constraintsOf(d definition.Definition, s *security.Config, dir string) (c d
 	return c, err
 }
 
-// constraining returns the permissions of all agents whose definitions constrain this agent: its current requesters and
-// the agent itself, each after its parents. The caller must not change the slice.
+// constraining returns the permissions of all agents whose definitions constrain this agent: its
+// current requesters and the agent itself, each after its parents. The caller must not change the
+// slice.
 func (p *permissions) constraining() []*permissions {
 	all := p.lineage
 	for _, requester := range slices.Backward(p.currentRequesters().local) {
@@ -67,12 +69,13 @@ func (p *permissions) constraining() []*permissions {
 // guardrails returns the guardrails of all definitions that constrain the agent now.
 func (p *permissions) guardrails() []permission.Guardrail { return guardrailsOf(p.constraining()) }
 
-// ownGuardrails returns the guardrails of the agent's definition and of its parents'. Unlike guardrails they never change.
+// ownGuardrails returns the guardrails of the agent's definition and of its parents'. Unlike
+// guardrails they never change.
 func (p *permissions) ownGuardrails() []permission.Guardrail { return guardrailsOf(p.lineage) }
 
-// guardrailsOf returns the guardrails of the agents' definitions, outermost first. Each is a group of its own, so that an
-// Override in one never lifts a rule of another. The groups are numbered down from -1, because the groups of a call's own
-// context are counted up from zero.
+// guardrailsOf returns the guardrails of the agents' definitions, outermost first. Each is a group
+// of its own, so that an Override in one never lifts a rule of another. The groups are numbered
+// down from -1, because the groups of a call's own context are counted up from zero.
 func guardrailsOf(agents []*permissions) (all []permission.Guardrail) {
 	for _, p := range agents {
 		if p.own.guardrail == nil {
@@ -85,8 +88,8 @@ func guardrailsOf(agents []*permissions) (all []permission.Guardrail) {
 	return all
 }
 
-// constrainSandbox applies the sandboxes of all constraining definitions to the node's policy for commands. The second
-// result is false if no definition restricts it.
+// constrainSandbox applies the sandboxes of all constraining definitions to the node's policy for
+// commands. The second result is false if no definition restricts it.
 func (p *permissions) constrainSandbox(policy sandbox.Policy) (_ sandbox.Policy, narrower bool) {
 	for _, agent := range p.constraining() {
 		if agent.own.sandbox != nil {

@@ -9,8 +9,8 @@ import (
 	"symbio/community"
 )
 
-// newConversation returns the agent's conversation with its model. It lasts over tasks and ends with the agent, so an agent
-// that is restarted starts with an empty one.
+// newConversation returns the agent's conversation with its model. It lasts over tasks and ends
+// with the agent, so an agent that is restarted starts with an empty one.
 func (a *Agent) newConversation() *conversation.Conversation {
 	i := a.instance
 	return conversation.New(conversation.Config{
@@ -28,8 +28,8 @@ func (a *Agent) newConversation() *conversation.Conversation {
 	})
 }
 
-// watch turns the conversation's events into events of the agent, and reports tool calls as progress to the task's caller. It
-// runs in the goroutine of Receive.
+// watch turns the conversation's events into events of the agent, and reports tool calls as
+// progress to the task's caller. It runs in the goroutine of Receive.
 func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 	switch e.Kind {
 	case conversation.Received:
@@ -48,8 +48,9 @@ func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 	}
 }
 
-// onChunk reports a chunk of the model's answer as an event, and streams its text to the task's caller. The texts of two
-// turns are separated by a blank line. The error of Emit is ignored: if the caller is gone, ctx ends as well.
+// onChunk reports a chunk of the model's answer as an event, and streams its text to the task's
+// caller. The texts of two turns are separated by a blank line. The error of Emit is ignored: if
+// the caller is gone, ctx ends as well.
 func (a *Agent) onChunk(ctx context.Context, turn int, c llm.Chunk) {
 	if c.Retry != nil {
 		a.instance.report(retryEvent(turn, c.Retry))
@@ -71,7 +72,8 @@ func retryEvent(turn int, r *llm.Retry) Event {
 	return Event{Type: EventRetry, Turn: turn, Model: r.Model, Next: r.Next, Attempt: r.Attempt, Wait: r.Wait.Seconds(), Why: r.Err.Error()}
 }
 
-// compactionEvent returns the event for a compaction. Done and Total are the tokens after and before it.
+// compactionEvent returns the event for a compaction. Done and Total are the tokens after and
+// before it.
 func compactionEvent(turn int, c *conversation.Compaction) Event {
 	text := fmt.Sprintf("%d results of tools were cut", c.Cut)
 	if c.Summed > 0 {

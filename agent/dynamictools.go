@@ -8,8 +8,8 @@ import (
 	"symbio/agent/tool"
 )
 
-// updateDynamicTools replaces the agent's dynamic tools with what Config.More returns now. It does not call that
-// function, which may block, if the definition names no MCP tool.
+// updateDynamicTools replaces the agent's dynamic tools with what Config.More returns now. It does
+// not call that function, which may block, if the definition names no MCP tool.
 func (a *Agent) updateDynamicTools(ctx context.Context) {
 	more := a.instance.factory.cfg.DynamicTools
 	if more == nil || !a.instance.def.MayHave(definition.MCPPrefix) {

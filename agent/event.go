@@ -47,7 +47,8 @@ type Event struct {
 	Args    json.RawMessage    `json:"args,omitempty"`
 	Failed  bool               `json:"failed,omitempty"`
 	Verdict string             `json:"verdict,omitempty"`
-	// Approved reports whether the call may run: the guard or a person allowed it. nil in other events than decisions.
+	// Approved reports whether the call may run: the guard or a person allowed it. nil in other
+	// events than decisions.
 	Approved *bool              `json:"approved,omitempty"`
 	Stage    string             `json:"stage,omitempty"`
 	Rule     string             `json:"rule,omitempty"`
@@ -56,11 +57,11 @@ type Event struct {
 	By       string             `json:"by,omitempty"` // the person or rule that answered an approval request
 	Member   community.MemberID `json:"member,omitempty"`
 	Usage    *llm.Usage         `json:"usage,omitempty"`
-	// Spent is the use of the agent and its sub-agents: since the task began for an agent without a parent, since the spawn
-	// for others.
+	// Spent is the use of the agent and its sub-agents: since the task began for an agent without a
+	// parent, since the spawn for others.
 	Spent *budget.Spent `json:"spent,omitempty"`
-	// Model is the model that failed, Attempt the number of its failures in this turn. After Wait seconds Next is asked:
-	// the same model, or the next one of a list.
+	// Model is the model that failed, Attempt the number of its failures in this turn. After Wait
+	// seconds Next is asked: the same model, or the next one of a list.
 	Model   string  `json:"model,omitempty"`
 	Next    string  `json:"next,omitempty"`
 	Attempt int     `json:"attempt,omitempty"`

@@ -17,7 +17,8 @@ import (
 	"symbio/skills"
 )
 
-// Community is the part of *community.Community that agents use. It is an interface so that tests can replace it.
+// Community is the part of *community.Community that agents use. It is an interface so that tests
+// can replace it.
 type Community interface {
 	peer.Community
 	Spawn(ctx context.Context, name string, factory func(self community.Member) (community.Agent, error), opts ...community.SpawnOption) (community.Member, error)
@@ -33,11 +34,12 @@ type Config struct {
 	Skills *skills.Registry
 	// SkillUse says how agents are shown skills and take them.
 	SkillUse SkillUse
-	// Tools are the tools that all agents share, such as the file tools. The tools for peers, skills and replication
-	// are added for each agent.
+	// Tools are the tools that all agents share, such as the file tools. The tools for peers,
+	// skills and replication are added for each agent.
 	Tools []tool.Tool
-	// More returns the tools that change while agents run, such as those of MCP servers. It is called before each
-	// turn of a model and may block until servers that are starting have listed their tools. Default: none.
+	// More returns the tools that change while agents run, such as those of MCP servers. It is
+	// called before each turn of a model and may block until servers that are starting have listed
+	// their tools. Default: none.
 	DynamicTools func(ctx context.Context) []tool.Tool
 	// Middleware is put around the stages of each agent's turns. Default: none.
 	Middleware Middleware
@@ -45,23 +47,26 @@ type Config struct {
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
-	// Definition finds the definition that an agent names for a sub-agent. Default: agents can only spawn copies of
-	// themselves.
+	// Definition finds the definition that an agent names for a sub-agent. Default: agents can only
+	// spawn copies of themselves.
 	Definition func(name string) (definition.Definition, error)
 	// Trust stores that a person trusts a skill with these rules. hash is the SHA-256 of its SKILL.md.
 	// Default: a person's approval holds for the one activation.
 	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
-	// Window returns the context window of the named model, in tokens. 0, and the default: that of conversation.Config.
+	// Window returns the context window of the named model, in tokens. 0, and the default: that of
+	// conversation.Config.
 	Window func(model string) int
-	// Granted returns rules that every agent has in addition to its policy: those that a person has allowed for longer
-	// than a session. It is called at each tool call, so that a revoked rule ends at once. Default: none.
+	// Granted returns rules that every agent has in addition to its policy: those that a person has
+	// allowed for longer than a session. It is called at each tool call, so that a revoked rule
+	// ends at once. Default: none.
 	Granted func() []permission.Granted
-	// Report gets every event, from the goroutine in which it happens: it must not block. Default: none.
+	// Report gets every event, from the goroutine in which it happens: it must not block. Default:
+	// none.
 	Report func(Event)
-	// Record writes a decision to the audit log before the tool runs. If it returns an error, the tool does not run. It is
-	// called from many goroutines. Default: no audit log.
+	// Record writes a decision to the audit log before the tool runs. If it returns an error, the
+	// tool does not run. It is called from many goroutines. Default: no audit log.
 	Record func(audit.Entry) error
 	// Logger receives failures outside any task. Default: silent.
 	Logger *slog.Logger
@@ -96,22 +101,24 @@ type Order struct {
 	Model llm.Model
 	// Policy is what the node's configuration allows the agent; the zero Policy denies everything.
 	Policy permission.Policy
-	// Rules returns the policy and is called at each tool call, so that rules can change while the agent runs. Default:
-	// Policy.
+	// Rules returns the policy and is called at each tool call, so that rules can change while the
+	// agent runs. Default: Policy.
 	Rules func() permission.Policy
 	// Limits bound it and its descendants.
 	Limits budget.Limits
-	// LifetimeBudget applies Limits, except Wall, to all tasks of the agent together, as in a chat with a person.
-	// Default: each task starts with the full Limits.
+	// LifetimeBudget applies Limits, except Wall, to all tasks of the agent together, as in a chat
+	// with a person. Default: each task starts with the full Limits.
 	LifetimeBudget bool
-	// Ask puts a decision to a person and blocks until the answer. nil = calls that need approval are denied.
+	// Ask puts a decision to a person and blocks until the answer. nil = calls that need approval
+	// are denied.
 	Ask func(ctx context.Context, d ApprovalRequest) tool.Answer
 
 	security *security.Config // whose sandbox holds it; nil = that of its tools
 }
 
-// WithSecurity returns the order with the rules and the handler of s. Commands are held to its sandbox, too, beside what
-// holds the tools: it makes nothing wider. The error says what is wrong with the rules.
+// WithSecurity returns the order with the rules and the handler of s. Commands are held to its
+// sandbox, too, beside what holds the tools: it makes nothing wider. The error says what is wrong
+// with the rules.
 func (o Order) WithSecurity(s security.Config) (_ Order, err error) {
 	if o.Policy, err = s.Permissions.Policy(); err != nil {
 		return Order{}, err
@@ -126,8 +133,9 @@ func (o Order) WithSecurity(s security.Config) (_ Order, err error) {
 	return o, nil
 }
 
-// Spawn starts an agent that has no parent and returns its member. The error names an unknown skill, a model that cannot be
-// opened, or a constraint of the definition that cannot be enforced here.
+// Spawn starts an agent that has no parent and returns its member. The error names an unknown
+// skill, a model that cannot be opened, or a constraint of the definition that cannot be enforced
+// here.
 func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) {
 	if f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
 		if err := o.Definition.CheckSkills(f.cfg.Skills.Now().Catalog); err != nil {
@@ -155,7 +163,8 @@ func (o Order) rules() func() permission.Policy {
 	return func() permission.Policy { return o.Policy }
 }
 
-// newInstance returns an instance without a parent on this node. Its model is not set yet; see withModel.
+// newInstance returns an instance without a parent on this node. Its model is not set yet; see
+// withModel.
 func (f *Factory) newInstance(o Order) *instance {
 	return &instance{
 		factory: f, def: o.Definition, permissions: newPermissions(f, o.rules()),
@@ -163,8 +172,8 @@ func (f *Factory) newInstance(o Order) *instance {
 	}
 }
 
-// definition finds the definition that an agent names for a sub-agent, and its model: the definition's own, else the
-// parent's.
+// definition finds the definition that an agent names for a sub-agent, and its model: the
+// definition's own, else the parent's.
 func (f *Factory) definition(ctx context.Context, name string, parents llm.Model) (definition.Definition, llm.Model, error) {
 	if f.cfg.Definition == nil {
 		return definition.Definition{}, nil, fmt.Errorf("there is no agent definition %q: leave agent out for a copy of yourself", name)
@@ -183,8 +192,8 @@ func (f *Factory) definition(ctx context.Context, name string, parents llm.Model
 	return def, model, err
 }
 
-// begin registers an instance with the community, which starts it. The constraints are resolved before that, so that no
-// agent ever runs without them.
+// begin registers an instance with the community, which starts it. The constraints are resolved
+// before that, so that no agent ever runs without them.
 func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...community.SpawnOption) (community.Member, error) {
 	var err error
 	if i.permissions.own, err = constraintsOf(i.def, i.security, f.cfg.Dir); err != nil {

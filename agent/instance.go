@@ -19,8 +19,9 @@ import (
 	"symbio/community"
 )
 
-// instance holds the state of an agent from its spawn to its end. It survives restarts, while the Agent is made anew. It is
-// safe for concurrent use: the fields without a lock are constant once the agent runs.
+// instance holds the state of an agent from its spawn to its end. It survives restarts, while the
+// Agent is made anew. It is safe for concurrent use: the fields without a lock are constant once
+// the agent runs.
 type instance struct {
 	factory     *Factory
 	def         definition.Definition
@@ -40,7 +41,8 @@ type instance struct {
 
 	task runningTask
 
-	// mu guards the fields below. It is held while an agent starts, and never while a model or a tool runs.
+	// mu guards the fields below. It is held while an agent starts, and never while a model or a
+	// tool runs.
 	mu       sync.Mutex
 	starts   int    // guarded by mu
 	agent    *Agent // replaced at each restart; guarded by mu
@@ -53,8 +55,9 @@ func (i *instance) setSelf(self community.Member) {
 	i.self, i.address, i.permissions.self = self, peer.Address(self), self
 }
 
-// start makes the Agent, at the spawn and after each restart. A restarted agent has lost its children and skills, and must
-// reserve its place in the budget again; if that fails it does not start.
+// start makes the Agent, at the spawn and after each restart. A restarted agent has lost its
+// children and skills, and must reserve its place in the budget again; if that fails it does not
+// start.
 func (i *instance) start(self community.Member) (*Agent, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -93,7 +96,8 @@ func (i *instance) root() *instance {
 	return i
 }
 
-// metadata returns what other members can read about the agent. The keys parent and lent_to are how people see the tree.
+// metadata returns what other members can read about the agent. The keys parent and lent_to are how
+// people see the tree.
 func (i *instance) metadata() map[string]string {
 	m := map[string]string{community.DefinitionKey: i.def.Name, "description": i.def.Description, "model": i.model.Name()}
 	switch {
@@ -119,12 +123,14 @@ func (i *instance) parentName() string {
 	return ""
 }
 
-// hasTool reports whether the definition names a tool. A definition with replicate_agent has the tools for sub-agents, too.
+// hasTool reports whether the definition names a tool. A definition with replicate_agent has the
+// tools for sub-agents, too.
 func (i *instance) hasTool(name string) bool {
 	return i.def.HasTool(name) || team.IsOwnTool(name) && i.def.HasTool(replicate.Name)
 }
 
-// nextName returns the name of a sub-agent for which the model chose none: the agent's name and a number.
+// nextName returns the name of a sub-agent for which the model chose none: the agent's name and a
+// number.
 func (i *instance) nextName() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -132,7 +138,8 @@ func (i *instance) nextName() string {
 	return i.self.Name + "-" + strconv.Itoa(i.copies)
 }
 
-// report adds the agent's identity to an event and passes it to the parent's view, to a borrowing node, and to Config.Report.
+// report adds the agent's identity to an event and passes it to the parent's view, to a borrowing
+// node, and to Config.Report.
 func (i *instance) report(e Event) {
 	e.Agent, e.Name = i.self.ID, i.self.Name
 	if i.parent != nil {

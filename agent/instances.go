@@ -37,8 +37,9 @@ func (s *instances) byID(id community.MemberID) *instance {
 	return s.ids[id]
 }
 
-// byAddress returns the instance with an address (peer.Address) as it is written in Signal.Requester; nil if no agent of
-// this node has it. The whole address must match: another node may name an id of this node's agents.
+// byAddress returns the instance with an address (peer.Address) as it is written in
+// Signal.Requester; nil if no agent of this node has it. The whole address must match: another node
+// may name an id of this node's agents.
 func (s *instances) byAddress(address string) *instance {
 	_, id, _ := strings.Cut(address, "/")
 	if i := s.byID(community.MemberID(id)); i != nil && i.address == address {

@@ -14,8 +14,9 @@ import (
 	"symbio/security/permission"
 )
 
-// Lend returns the Spawn function of a lending.LenderConfig. Only Policy, Rules and Ask of the order are used; the lease
-// has the rest. Its errors for the borrower say no more than another node may know; the log has the details.
+// Lend returns the Spawn function of a lending.LenderConfig. Only Policy, Rules and Ask of the
+// order are used; the lease has the rest. Its errors for the borrower say no more than another node
+// may know; the log has the details.
 func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) (community.Member, error) {
 	return func(ctx context.Context, lease *lending.Lease) (community.Member, error) {
 		model, err := f.cfg.Model(ctx, lease.Definition.Model)
@@ -36,8 +37,8 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 	}
 }
 
-// reportToBorrower sends the agent's activity and spending to the node that borrows it or its ancestor. It does nothing if
-// none is lent.
+// reportToBorrower sends the agent's activity and spending to the node that borrows it or its
+// ancestor. It does nothing if none is lent.
 func (i *instance) reportToBorrower(e Event) {
 	lease := i.root().lease
 	switch e.Type {
@@ -48,7 +49,8 @@ func (i *instance) reportToBorrower(e Event) {
 	}
 }
 
-// newBorrower returns the agent's Borrower, with which it spawns sub-agents on other nodes and sends them signals.
+// newBorrower returns the agent's Borrower, with which it spawns sub-agents on other nodes and
+// sends them signals.
 func (i *instance) newBorrower() *lending.Borrower {
 	return &lending.Borrower{
 		Community: i.factory.cfg.Community, Self: i.self,
@@ -60,8 +62,9 @@ func (i *instance) newBorrower() *lending.Borrower {
 	}
 }
 
-// spawnOn spawns a sub-agent on another node. The guard has judged replicate_agent already; here the call counts as an
-// invocation of that node's capability as well, and the agent's model reads why it was denied.
+// spawnOn spawns a sub-agent on another node. The guard has judged replicate_agent already; here
+// the call counts as an invocation of that node's capability as well, and the agent's model reads
+// why it was denied.
 func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest) (*team.Child, error) {
 	i := a.instance
 	definition := cmp.Or(w.Definition, i.def.Name)
@@ -91,8 +94,9 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest) (*team.Child, 
 	return c, nil
 }
 
-// errorForCaller returns the error of a task as its caller may read it. Errors lose their text on the way to another node.
-// A reached limit is no secret, and its text has the summary of what is done so far, so that error keeps it.
+// errorForCaller returns the error of a task as its caller may read it. Errors lose their text on
+// the way to another node. A reached limit is no secret, and its text has the summary of what is
+// done so far, so that error keeps it.
 func errorForCaller(s community.Signal, err error) error {
 	var over *budget.ExceededError
 	if callingNode(s) == "" || !errors.As(err, &over) {

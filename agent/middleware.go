@@ -10,20 +10,22 @@ import (
 	"symbio/community"
 )
 
-// Middleware is what a Go program puts around the stages of its agents' turns (spec: MiddlewarePipeline). In each stage the
-// first is outermost.
+// Middleware is what a Go program puts around the stages of its agents' turns (spec:
+// MiddlewarePipeline). In each stage the first is outermost.
 type Middleware struct {
 	// Context is put around the making of the system prompt.
 	Context []ContextMiddleware
-	// Model is put around each request of an agent's model. The requests that it makes of next count for the budget.
+	// Model is put around each request of an agent's model. The requests that it makes of next
+	// count for the budget.
 	Model []llm.Middleware
 	// Tool is put around each call of a tool that may run, inside of the checks.
 	Tool []tool.Middleware
 }
 
-// ContextMiddleware is put around the making of an agent's system prompt, which is done at the start of each task, and again
-// after messages were lost. next returns its parts; the middleware may add, change and remove parts. An error ends the task.
-// It is called by one goroutine at a time for each agent.
+// ContextMiddleware is put around the making of an agent's system prompt, which is done at the
+// start of each task, and again after messages were lost. next returns its parts; the middleware
+// may add, change and remove parts. An error ends the task. It is called by one goroutine at a time
+// for each agent.
 type ContextMiddleware func(ctx context.Context, self community.Member, next func(context.Context) ([]conversation.Part, error)) ([]conversation.Part, error)
 
 // system makes the parts of the system prompt, with the middleware around it.

@@ -11,9 +11,10 @@ import (
 	"symbio/security/permission"
 )
 
-// permissions decide what one agent may do, by the rules of the agent, its parents, its definition, and the agents whose
-// task it works on. They last from the spawn to the end of the agent, over restarts. They are safe for concurrent use: all
-// fields but requesters are constant once the agent runs.
+// permissions decide what one agent may do, by the rules of the agent, its parents, its definition,
+// and the agents whose task it works on. They last from the spawn to the end of the agent, over
+// restarts. They are safe for concurrent use: all fields but requesters are constant once the agent
+// runs.
 type permissions struct {
 	factory   *Factory
 	self      community.Member // set by instance.setSelf
@@ -42,8 +43,8 @@ func (p *permissions) newChild(keep []string) *permissions {
 	return child
 }
 
-// links returns the agent's own links of the chain in a new slice: its parents', then its own. more is added to the rules
-// that each link has been granted.
+// links returns the agent's own links of the chain in a new slice: its parents', then its own. more
+// is added to the rules that each link has been granted.
 func (p *permissions) links(more []permission.Granted) permission.Chain {
 	chain := slices.Clone(p.lineage[0].lender)
 	for _, agent := range p.lineage {
@@ -60,7 +61,8 @@ func (p *permissions) links(more []permission.Granted) permission.Chain {
 	return chain
 }
 
-// granted returns the rules that the agent was granted while it runs: more, Config.Granted, and those of its active skills.
+// granted returns the rules that the agent was granted while it runs: more, Config.Granted, and
+// those of its active skills.
 func (p *permissions) granted(more []permission.Granted) []permission.Granted {
 	all := more
 	if f := p.factory.cfg.Granted; f != nil {
@@ -73,8 +75,9 @@ func (p *permissions) granted(more []permission.Granted) []permission.Granted {
 	return all
 }
 
-// chain returns the chain that judges every call of the agent: its own links, its requesters' links, and the constraints of
-// remote requesters. more is granted to all of these agents, to try what a rule would change.
+// chain returns the chain that judges every call of the agent: its own links, its requesters'
+// links, and the constraints of remote requesters. more is granted to all of these agents, to try
+// what a rule would change.
 func (p *permissions) chain(more ...permission.Granted) permission.Chain {
 	chain := p.links(more)
 	now := p.currentRequesters()
@@ -84,14 +87,15 @@ func (p *permissions) chain(more ...permission.Granted) permission.Chain {
 	return append(chain, now.remoteConstraints...)
 }
 
-// keepsTool reports whether the agent's parent left it a tool. An agent that keeps replicate_agent keeps the tools for
-// sub-agents, too.
+// keepsTool reports whether the agent's parent left it a tool. An agent that keeps replicate_agent
+// keeps the tools for sub-agents, too.
 func (p *permissions) keepsTool(tool string) bool {
 	return p.keptTools == nil || slices.Contains(p.keptTools, tool) || team.IsOwnTool(tool) && slices.Contains(p.keptTools, replicate.Name)
 }
 
-// lastingRules returns the rules that would allow a call from now on; none if no exact rule would. It tries them on the
-// chain: rules that a guardrail or a definition overrules are not offered to the person.
+// lastingRules returns the rules that would allow a call from now on; none if no exact rule would.
+// It tries them on the chain: rules that a guardrail or a definition overrules are not offered to
+// the person.
 func (p *permissions) lastingRules(call permission.Call, plan *permission.Plan) []permission.Granted {
 	more := call.Lasting(plan)
 	if len(more) == 0 || p.factory.cfg.Granted == nil {
@@ -104,7 +108,8 @@ func (p *permissions) lastingRules(call permission.Call, plan *permission.Plan) 
 	return more
 }
 
-// remember stores a person's answer to exactly this call, for the agent and its parents: the question was theirs, too.
+// remember stores a person's answer to exactly this call, for the agent and its parents: the
+// question was theirs, too.
 func (p *permissions) remember(call permission.Call, allow bool) {
 	answer := permission.Deny
 	if allow {
@@ -133,8 +138,8 @@ func (g guard) Explain(c permission.Call) permission.Explanation {
 	return chain.Explain(c)
 }
 
-// decisive returns the chain and the call that are judged: the agent's chain and the call itself, except for the tools for
-// sub-agents.
+// decisive returns the chain and the call that are judged: the agent's chain and the call itself,
+// except for the tools for sub-agents.
 func (g guard) decisive(c permission.Call) (permission.Chain, permission.Call) {
 	chain := g.permissions.chain()
 	if team.IsOwnTool(c.Tool) {
@@ -143,7 +148,8 @@ func (g guard) decisive(c permission.Call) (permission.Chain, permission.Call) {
 	return chain, decisiveCall(chain, c)
 }
 
-// decisiveCall returns the call to judge: c itself, or lending.DecisiveCall if c spawns an agent on another node.
+// decisiveCall returns the call to judge: c itself, or lending.DecisiveCall if c spawns an agent on
+// another node.
 func decisiveCall(chain permission.Chain, c permission.Call) permission.Call {
 	if node := c.Args["node"]; c.Tool == replicate.Name && node != nil && node != "" {
 		return lending.DecisiveCall(chain, c)
@@ -151,8 +157,9 @@ func decisiveCall(chain permission.Chain, c permission.Call) permission.Call {
 	return c
 }
 
-// forOwnTools returns a chain that also allows message_agent, wait_agents and stop_agents, unless a rule denies them. The
-// agent was allowed to spawn its sub-agents, and these tools reach no other agents, so a person need not be asked again.
+// forOwnTools returns a chain that also allows message_agent, wait_agents and stop_agents, unless a
+// rule denies them. The agent was allowed to spawn its sub-agents, and these tools reach no other
+// agents, so a person need not be asked again.
 func forOwnTools(chain permission.Chain) permission.Chain {
 	chain = slices.Clone(chain)
 	for i, link := range chain {

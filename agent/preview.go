@@ -14,8 +14,9 @@ import (
 	"symbio/security/permission"
 )
 
-// ToolNames returns the sorted names of symbio's own tools, for checks of definitions and for help. Tools of programs and
-// of MCP servers are not among them. The node's configuration decides which of them its agents have.
+// ToolNames returns the sorted names of symbio's own tools, for checks of definitions and for help.
+// Tools of programs and of MCP servers are not among them. The node's configuration decides which
+// of them its agents have.
 func ToolNames() []string {
 	var all []string
 	for _, p := range tool.Presets() {
@@ -29,7 +30,8 @@ func ToolNames() []string {
 
 // Preview describes the agent that an Order would spawn.
 type Preview struct {
-	// Tools are the agent's tools behind its guard. Calls that need a running agent or a community fail.
+	// Tools are the agent's tools behind its guard. Calls that need a running agent or a community
+	// fail.
 	Tools *tool.Set
 	// Links is the chain that would judge its calls. Guardrail is its definition's; nil = none.
 	Links     permission.Chain
@@ -37,8 +39,8 @@ type Preview struct {
 	Limits    budget.Limits
 }
 
-// Preview describes the agent that Spawn would start, with the dynamic tools of this moment. It starts no agent and opens no
-// model, so that inspecting a definition has no effects.
+// Preview describes the agent that Spawn would start, with the dynamic tools of this moment. It
+// starts no agent and opens no model, so that inspecting a definition has no effects.
 func (f *Factory) Preview(ctx context.Context, o Order) (Preview, error) {
 	constraints, err := constraintsOf(o.Definition, o.security, f.cfg.Dir)
 	if err != nil {
@@ -59,7 +61,8 @@ func (f *Factory) newPreviewInstance(o Order) *instance {
 	return i
 }
 
-// previewModel is the model of an instance that is never started. It answers every request with llm.ErrInvalid.
+// previewModel is the model of an instance that is never started. It answers every request with
+// llm.ErrInvalid.
 type previewModel struct{}
 
 func (previewModel) Name() string { return "none" }

@@ -9,24 +9,26 @@ import (
 	"symbio/security/permission"
 )
 
-// requesters are the agents and nodes that an agent works for: the sender of its task, the sender's requesters, and so on.
-// Their permissions judge the agent's calls, too, so that an agent cannot have another one do what it may not do itself
-// (confused deputy; security.md 7.3).
+// requesters are the agents and nodes that an agent works for: the sender of its task, the sender's
+// requesters, and so on. Their permissions judge the agent's calls, too, so that an agent cannot
+// have another one do what it may not do itself (confused deputy; security.md 7.3).
 type requesters struct {
 	local             []*permissions   // agents of this node, without the agent itself and its parents
 	remote            []string         // names of the requesters on other nodes, for people; see remoteRequesters
 	remoteConstraints permission.Chain // the constraints that other nodes sent with the task; they only restrict
 }
 
-// currentRequesters returns the requesters of the running task. The slices are never changed, only replaced.
+// currentRequesters returns the requesters of the running task. The slices are never changed, only
+// replaced.
 func (p *permissions) currentRequesters() requesters {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requesters
 }
 
-// setRequesters replaces the requesters by those with these addresses; nil = none. constraints are those that the remote
-// requesters' nodes sent. Which signals other nodes may send at all was decided before, by the node's authorize rules.
+// setRequesters replaces the requesters by those with these addresses; nil = none. constraints are
+// those that the remote requesters' nodes sent. Which signals other nodes may send at all was
+// decided before, by the node's authorize rules.
 func (p *permissions) setRequesters(addresses []string, constraints permission.Chain) {
 	next := requesters{local: p.localRequesters(addresses), remote: p.remoteRequesters(addresses), remoteConstraints: constraints}
 	p.mu.Lock()
@@ -34,7 +36,8 @@ func (p *permissions) setRequesters(addresses []string, constraints permission.C
 	p.requesters = next
 }
 
-// addRequesters adds requesters until the next setRequesters, for a text that reaches the agent in the middle of a task.
+// addRequesters adds requesters until the next setRequesters, for a text that reaches the agent in
+// the middle of a task.
 func (p *permissions) addRequesters(addresses []string, constraints permission.Chain) {
 	local, remote := p.localRequesters(addresses), p.remoteRequesters(addresses)
 	p.mu.Lock()
@@ -46,8 +49,8 @@ func (p *permissions) addRequesters(addresses []string, constraints permission.C
 	}
 }
 
-// localRequesters returns the permissions of requesters on this node, without duplicates, and without the agent itself and
-// its parents: their links are in the chain already.
+// localRequesters returns the permissions of requesters on this node, without duplicates, and
+// without the agent itself and its parents: their links are in the chain already.
 func (p *permissions) localRequesters(addresses []string) (local []*permissions) {
 	for _, address := range addresses {
 		requester := p.factory.instances.byAddress(address)
@@ -59,8 +62,9 @@ func (p *permissions) localRequesters(addresses []string) (local []*permissions)
 	return local
 }
 
-// remoteRequesters names the requesters on other nodes, for people, as NODE or NODE/AGENT. The calling node comes first: its
-// connection proves its identity. The others are that node's claim; they follow nearest first and are marked as claimed.
+// remoteRequesters names the requesters on other nodes, for people, as NODE or NODE/AGENT. The
+// calling node comes first: its connection proves its identity. The others are that node's claim;
+// they follow nearest first and are marked as claimed.
 func (p *permissions) remoteRequesters(addresses []string) (names []string) {
 	var members map[community.MemberID]community.Member
 	name := func(id string) string {
@@ -90,7 +94,8 @@ func (p *permissions) remoteRequesters(addresses []string) (names []string) {
 // claimed is appended to names that another node claims and nothing proves.
 const claimed = " (claimed)"
 
-// onBehalfOf names the agents and nodes that the agent acts for, the nearest first: its parents, then its requesters.
+// onBehalfOf names the agents and nodes that the agent acts for, the nearest first: its parents,
+// then its requesters.
 func (p *permissions) onBehalfOf() (names []string) {
 	for _, parent := range slices.Backward(p.lineage[:len(p.lineage)-1]) {
 		names = append(names, parent.self.Name)
@@ -102,8 +107,9 @@ func (p *permissions) onBehalfOf() (names []string) {
 	return append(names, now.remote...)
 }
 
-// encodeConstraints encodes the constraints that go with a signal of the agent (Signal.OnBehalf). Another node gets the whole
-// chain. An agent of this node gets only the constraints of remote requesters, because it finds the local ones by address.
+// encodeConstraints encodes the constraints that go with a signal of the agent (Signal.OnBehalf).
+// Another node gets the whole chain. An agent of this node gets only the constraints of remote
+// requesters, because it finds the local ones by address.
 func (p *permissions) encodeConstraints(toOtherNode bool) ([]byte, error) {
 	if toOtherNode {
 		return permission.WriteBehalf(p.chain())

@@ -20,18 +20,19 @@ import (
 type SkillUse struct {
 	// Tools are the tools for skills that agents have, of skill.Names(). Default: skill.Default().
 	Tools []string
-	// Prompt configures the catalog in the system prompt and how names are resolved. Omit and Search are set for each
-	// agent.
+	// Prompt configures the catalog in the system prompt and how names are resolved. Omit and
+	// Search are set for each agent.
 	Prompt skills.PromptOptions
 	// DefaultLimit and MaxLimit bound the results of a search; see skill.Config.
 	DefaultLimit, MaxLimit int
-	// UnknownFails makes Spawn fail if a definition names an unknown skill. Default: the agent starts without the skill
-	// and reports it.
+	// UnknownFails makes Spawn fail if a definition names an unknown skill. Default: the agent
+	// starts without the skill and reports it.
 	UnknownFails bool
 }
 
-// agentSkills manages the skills of one agent: those of its definition, those that it activated, and the catalog in its
-// system prompt. It needs no lock: only Receive and the tools that Receive waits for use it.
+// agentSkills manages the skills of one agent: those of its definition, those that it activated,
+// and the catalog in its system prompt. It needs no lock: only Receive and the tools that Receive
+// waits for use it.
 type agentSkills struct {
 	instance *instance
 	registry trustingRegistry // its Registry is nil if the node has no skills; then the methods do nothing
@@ -55,8 +56,9 @@ func newAgentSkills(i *instance) *agentSkills {
 	return &agentSkills{instance: i, registry: trustingRegistry{i.factory.cfg.Skills, i}}
 }
 
-// deniedSkills caches which skills of a catalog the agent's permissions deny. A catalog may be long, and the rules for skills
-// do not change while the agent runs. It is safe for concurrent use, because searches may run side by side.
+// deniedSkills caches which skills of a catalog the agent's permissions deny. A catalog may be
+// long, and the rules for skills do not change while the agent runs. It is safe for concurrent use,
+// because searches may run side by side.
 type deniedSkills struct {
 	mu       sync.Mutex
 	snapshot *skills.Snapshot // guarded by mu
@@ -109,7 +111,8 @@ func (s *agentSkills) onTaken(name string) {
 	s.instance.report(Event{Type: EventSkill, Text: name})
 }
 
-// dirs returns the directories of the agent's active skills, which its file tools may read. Sub-agents do not inherit them.
+// dirs returns the directories of the agent's active skills, which its file tools may read.
+// Sub-agents do not inherit them.
 func (s *agentSkills) dirs() []string {
 	if !s.enabled() {
 		return nil
@@ -117,8 +120,9 @@ func (s *agentSkills) dirs() []string {
 	return s.registry.Dirs(s.id())
 }
 
-// omits reports whether a skill is left out of the agent's catalog: the agent has it from the start, or its permissions deny
-// the activation. The model should not see a skill that it cannot activate.
+// omits reports whether a skill is left out of the agent's catalog: the agent has it from the
+// start, or its permissions deny the activation. The model should not see a skill that it cannot
+// activate.
 func (s *agentSkills) omits(one skills.Skill) bool {
 	taking := s.activationTool()
 	if taking == "" || s.preloadedID[one.ID] {
@@ -154,8 +158,8 @@ func (s *agentSkills) hasTool(name string) bool {
 	return slices.Contains(names, name) && s.instance.def.HasTool(name) && s.instance.permissions.keepsTool(name)
 }
 
-// prepare releases the skills of the last task, looks for new ones, and activates those of the definition before the first
-// task.
+// prepare releases the skills of the last task, looks for new ones, and activates those of the
+// definition before the first task.
 func (s *agentSkills) prepare(ctx context.Context) error {
 	if !s.enabled() {
 		return nil
@@ -176,14 +180,16 @@ func (s *agentSkills) refreshAfterTools(ctx context.Context) {
 	}
 }
 
-// refresh runs one of the registry's two refresh functions. On an error the agent goes on with the known skills.
+// refresh runs one of the registry's two refresh functions. On an error the agent goes on with the
+// known skills.
 func (s *agentSkills) refresh(ctx context.Context, refresh func(context.Context) (skills.Catalog, error)) {
 	if _, err := refresh(ctx); err != nil {
 		s.instance.factory.cfg.Logger.Warn("skills not looked at again", "agent", s.id(), "err", err)
 	}
 }
 
-// reattach adds the texts of active skills to the system prompt after the conversation lost the messages that had them.
+// reattach adds the texts of active skills to the system prompt after the conversation lost the
+// messages that had them.
 func (s *agentSkills) reattach(ctx context.Context) error {
 	if !s.enabled() || s.attached == s.epoch {
 		return nil
@@ -208,8 +214,8 @@ func (s *agentSkills) messagesLost(earlier bool) {
 	}
 }
 
-// preload activates the skills that the definition names, before the first task. A missing one does not fail the task
-// (skills: C27).
+// preload activates the skills that the definition names, before the first task. A missing one does
+// not fail the task (skills: C27).
 func (s *agentSkills) preload(ctx context.Context) {
 	if s.prepared {
 		return
@@ -236,8 +242,8 @@ func (s *agentSkills) preload(ctx context.Context) {
 	s.preloaded = skills.PreloadPrompt(all)
 }
 
-// prompt returns the skills' parts of the system prompt: the catalog, the skills of the definition, and those whose texts the
-// conversation has lost.
+// prompt returns the skills' parts of the system prompt: the catalog, the skills of the definition,
+// and those whose texts the conversation has lost.
 func (s *agentSkills) prompt() (parts []conversation.Part) {
 	if !s.enabled() {
 		return nil
@@ -276,8 +282,9 @@ func (s *agentSkills) reportCatalog(r skills.CatalogText) {
 	}
 }
 
-// activateMentioned activates the skills that a person names in a message, and returns their texts, which follow the message.
-// The mention counts as the person's approval where a rule would ask. A deny rule still denies.
+// activateMentioned activates the skills that a person names in a message, and returns their texts,
+// which follow the message. The mention counts as the person's approval where a rule would ask. A
+// deny rule still denies.
 func (s *agentSkills) activateMentioned(ctx context.Context, message string) string {
 	if !s.enabled() {
 		return ""

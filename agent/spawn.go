@@ -15,9 +15,9 @@ import (
 	"symbio/community"
 )
 
-// Replicate spawns a copy of the agent: the same definition and model, at most the same permissions, and the same budget
-// (spec: Replicable; architecture: invariant 7). The error wraps budget.ErrExceeded if a limit is reached. It is safe for
-// concurrent use.
+// Replicate spawns a copy of the agent: the same definition and model, at most the same
+// permissions, and the same budget (spec: Replicable; architecture: invariant 7). The error wraps
+// budget.ErrExceeded if a limit is reached. It is safe for concurrent use.
 func (a *Agent) Replicate(ctx context.Context, r community.Replica) (community.Member, error) {
 	c, err := a.spawn(ctx, team.SpawnRequest{Reason: r.Reason, Name: r.Name, Node: r.Node, Keep: r.Keep})
 	if err != nil {
@@ -26,8 +26,8 @@ func (a *Agent) Replicate(ctx context.Context, r community.Replica) (community.M
 	return c.Member, nil
 }
 
-// spawn starts a sub-agent and adds it to the team. On an error nothing is left of it: its place in the budget is released,
-// and a member that was started already is terminated.
+// spawn starts a sub-agent and adds it to the team. On an error nothing is left of it: its place in
+// the budget is released, and a member that was started already is terminated.
 func (a *Agent) spawn(ctx context.Context, w team.SpawnRequest) (*team.Child, error) {
 	have := a.set.Names()
 	if unknown := slices.DeleteFunc(slices.Clone(w.Keep), func(name string) bool { return slices.Contains(have, name) }); len(unknown) > 0 {
@@ -57,8 +57,8 @@ func (a *Agent) spawn(ctx context.Context, w team.SpawnRequest) (*team.Child, er
 	return c, nil
 }
 
-// newChild returns the instance of a sub-agent on this node, with a place in the budget. The caller must close the account if
-// the sub-agent does not start.
+// newChild returns the instance of a sub-agent on this node, with a place in the budget. The caller
+// must close the account if the sub-agent does not start.
 func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance, error) {
 	def, model := i.def, i.unmetered
 	var most budget.Limits
@@ -80,8 +80,9 @@ func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance
 	return child.withModel(model), nil
 }
 
-// keepFor returns the tools that a sub-agent of a definition may use if the model names none; nil = all. It is at most the
-// agent's own tools: an agent must not get a tool by spawning a sub-agent of another definition.
+// keepFor returns the tools that a sub-agent of a definition may use if the model names none; nil =
+// all. It is at most the agent's own tools: an agent must not get a tool by spawning a sub-agent of
+// another definition.
 func (a *Agent) keepFor(definition string) []string {
 	i := a.instance
 	if i.def.Tools == nil || definition == "" || definition == i.def.Name {
@@ -111,8 +112,8 @@ func (a *Agent) newTeam() *team.Team {
 	})
 }
 
-// remoteTaskDone reports the end of a task on another node. Agents of other nodes do not report events here, so this node
-// reports for them.
+// remoteTaskDone reports the end of a task on another node. Agents of other nodes do not report
+// events here, so this node reports for them.
 func (i *instance) remoteTaskDone(c *team.Child, text string, err error) {
 	if !c.Account.IsRemote() {
 		return
@@ -127,7 +128,8 @@ func (i *instance) remoteTaskDone(c *team.Child, text string, err error) {
 // localHandle is the team.Handle of a sub-agent on this node.
 type localHandle struct{ instance *instance }
 
-// Stop terminates the sub-agent and waits until it has ended. A sub-agent that is gone already is no error.
+// Stop terminates the sub-agent and waits until it has ended. A sub-agent that is gone already is
+// no error.
 func (h localHandle) Stop(ctx context.Context) {
 	err := h.instance.factory.cfg.Community.Terminate(ctx, h.instance.self.ID)
 	if err != nil && !errors.Is(err, community.ErrNotFound) {

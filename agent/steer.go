@@ -11,18 +11,19 @@ import (
 	"symbio/community"
 )
 
-// Steer delivers a text to an agent of this node while it works. The model reads the text before its next turn. Steer blocks
-// until the model answers, or until it is clear that the model will not; then the receipt says that the text was returned.
-// If the agent has no task, the text is put in front of the next one, and the receipt says so.
+// Steer delivers a text to an agent of this node while it works. The model reads the text before
+// its next turn. Steer blocks until the model answers, or until it is clear that the model will
+// not; then the receipt says that the text was returned. If the agent has no task, the text is put
+// in front of the next one, and the receipt says so.
 //
-// Errors: community.ErrNotFound if there is no such agent, conversation.ErrBusy if too many texts wait, the cause of ctx if
-// ctx ended; then the receipt says whether the text was withdrawn.
+// Errors: community.ErrNotFound if there is no such agent, conversation.ErrBusy if too many texts
+// wait, the cause of ctx if ctx ended; then the receipt says whether the text was withdrawn.
 func (f *Factory) Steer(ctx context.Context, id community.MemberID, text string) (conversation.Receipt, error) {
 	return f.SteerWith(ctx, id, conversation.Steering{Text: text, Keep: true})
 }
 
-// SteerWith is like Steer, but the caller chooses what happens to the text if the agent has no task; see
-// conversation.Steering.
+// SteerWith is like Steer, but the caller chooses what happens to the text if the agent has no
+// task; see conversation.Steering.
 func (f *Factory) SteerWith(ctx context.Context, id community.MemberID, s conversation.Steering) (conversation.Receipt, error) {
 	talk, err := f.conversation(id)
 	if err == nil {
@@ -34,9 +35,9 @@ func (f *Factory) SteerWith(ctx context.Context, id community.MemberID, s conver
 	return talk.Interject(ctx, s)
 }
 
-// SteerFrom is like Steer, for a text in a signal of another member or node. The model reads which node sent it. From then on
-// until the task ends, the requesters' permissions judge the agent's calls, too: a requester must not use the agent to do
-// what the requester may not do itself.
+// SteerFrom is like Steer, for a text in a signal of another member or node. The model reads which
+// node sent it. From then on until the task ends, the requesters' permissions judge the agent's
+// calls, too: a requester must not use the agent to do what the requester may not do itself.
 func (f *Factory) SteerFrom(ctx context.Context, id community.MemberID, text string, by community.Signal) (conversation.Receipt, error) {
 	constraints, err := peer.Constraints(by)
 	if err != nil {
@@ -58,9 +59,10 @@ func (f *Factory) SteerFrom(ctx context.Context, id community.MemberID, text str
 	return r, err
 }
 
-// Interrupt ends the running task of an agent of this node; the task's caller gets conversation.ErrInterrupted. The agent
-// stays, remembers what it did, and can receive the next task. Errors: community.ErrNotFound if there is no such agent,
-// conversation.ErrIdle if it has no task.
+// Interrupt ends the running task of an agent of this node; the task's caller gets
+// conversation.ErrInterrupted. The agent stays, remembers what it did, and can receive the next
+// task. Errors: community.ErrNotFound if there is no such agent, conversation.ErrIdle if it has no
+// task.
 func (f *Factory) Interrupt(id community.MemberID) error {
 	i := f.instances.byID(id)
 	if i == nil {
@@ -72,8 +74,8 @@ func (f *Factory) Interrupt(id community.MemberID) error {
 	return nil
 }
 
-// State returns the state of the conversation of an agent of this node, without the tasks that wait in its mailbox. The error
-// is community.ErrNotFound if there is no such agent.
+// State returns the state of the conversation of an agent of this node, without the tasks that wait
+// in its mailbox. The error is community.ErrNotFound if there is no such agent.
 func (f *Factory) State(id community.MemberID) (conversation.State, error) {
 	talk, err := f.conversation(id)
 	if err != nil {
@@ -82,8 +84,8 @@ func (f *Factory) State(id community.MemberID) (conversation.State, error) {
 	return talk.State(), nil
 }
 
-// Transcript returns a copy of the messages that an agent of this node remembers of finished tasks. The error is
-// community.ErrNotFound if there is no such agent.
+// Transcript returns a copy of the messages that an agent of this node remembers of finished tasks.
+// The error is community.ErrNotFound if there is no such agent.
 func (f *Factory) Transcript(id community.MemberID) ([]llm.Message, error) {
 	talk, err := f.conversation(id)
 	if err != nil {
@@ -103,8 +105,9 @@ func (f *Factory) Inspect(id community.MemberID) ([]conversation.Shown, error) {
 	return a.conversation.Inspect(a.identity("")...), nil
 }
 
-// Replace replaces the history of an agent of this node, from its next task on; see conversation.Conversation.Replace.
-// Errors: community.ErrNotFound if there is no such agent, conversation.ErrUnsound if the messages are no valid history.
+// Replace replaces the history of an agent of this node, from its next task on; see
+// conversation.Conversation.Replace. Errors: community.ErrNotFound if there is no such agent,
+// conversation.ErrUnsound if the messages are no valid history.
 func (f *Factory) Replace(id community.MemberID, messages []llm.Message) error {
 	talk, err := f.conversation(id)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"symbio/agent/budget"
 )
 
-// runningTask is the task that an agent works on, if any. It is safe for concurrent use: an Interrupt comes from another
-// goroutine than Receive.
+// runningTask is the task that an agent works on, if any. It is safe for concurrent use: an
+// Interrupt comes from another goroutine than Receive.
 type runningTask struct {
 	mu          sync.Mutex
 	budget      *budget.Task       // pays for the task's model calls; nil = there is no task; guarded by mu
@@ -17,8 +17,8 @@ type runningTask struct {
 	interrupted bool               // of this task, or of the last one; guarded by mu
 }
 
-// start begins a task. It returns the task's context, which ends at the time end with that cause, or when the task is
-// interrupted, and a function that the caller must call when the task is done.
+// start begins a task. It returns the task's context, which ends at the time end with that cause,
+// or when the task is interrupted, and a function that the caller must call when the task is done.
 func (t *runningTask) start(ctx context.Context, pays *budget.Task, end time.Time, cause error) (context.Context, func()) {
 	ctx, stop := context.WithDeadlineCause(ctx, end, cause)
 	t.mu.Lock()
@@ -40,7 +40,8 @@ func (t *runningTask) currentBudget() *budget.Task {
 	return t.budget
 }
 
-// forTools returns the context of the task's tools. It ends early enough for the model to sum up what is done.
+// forTools returns the context of the task's tools. It ends early enough for the model to sum up
+// what is done.
 func (t *runningTask) forTools(ctx context.Context) context.Context {
 	if b := t.currentBudget(); b != nil {
 		return b.ForTools(ctx)

@@ -8,8 +8,8 @@ import (
 	"symbio/agent/llm"
 )
 
-// thinkingModel returns the agent's model, thinking as its definition says. Most servers ignore that silently: if no thought
-// was shown in the first answer, that is reported once.
+// thinkingModel returns the agent's model, thinking as its definition says. Most servers ignore
+// that silently: if no thought was shown in the first answer, that is reported once.
 func (i *instance) thinkingModel() llm.Model {
 	if i.def.Thinking == 0 {
 		return i.model

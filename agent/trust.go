@@ -10,15 +10,16 @@ import (
 	"symbio/skills/trust"
 )
 
-// trustingRegistry is the skill registry of one agent. When the agent activates a skill of the project, it asks a person
-// whether the skill's proposed rules are granted.
+// trustingRegistry is the skill registry of one agent. When the agent activates a skill of the
+// project, it asks a person whether the skill's proposed rules are granted.
 type trustingRegistry struct {
 	*skills.Registry
 	instance *instance
 }
 
-// Activate activates a skill like skills.Registry.Activate, then asks a person about its proposed rules. The skill is active whatever
-// the person answers; the answer decides only which rules it grants.
+// Activate activates a skill like skills.Registry.Activate, then asks a person about its proposed
+// rules. The skill is active whatever the person answers; the answer decides only which rules it
+// grants.
 func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest) (skills.Activation, error) {
 	a, err := t.Registry.Activate(ctx, w)
 	if err != nil {
@@ -27,8 +28,9 @@ func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest
 	return t.propose(ctx, a), nil
 }
 
-// propose asks a person about the proposed rules of an active skill, and returns the activation with the rules that it has
-// afterwards. It never asks about a skill of another node: only `symbio skills trust` grants rules to those.
+// propose asks a person about the proposed rules of an active skill, and returns the activation
+// with the rules that it has afterwards. It never asks about a skill of another node: only `symbio
+// skills trust` grants rules to those.
 func (t trustingRegistry) propose(ctx context.Context, s skills.Activation) skills.Activation {
 	if len(s.Proposed) == 0 || s.Skill.Scope == skills.ScopePeer {
 		return s
@@ -58,11 +60,13 @@ func (t trustingRegistry) propose(ctx context.Context, s skills.Activation) skil
 	return s
 }
 
-// trustTool is the Tool of decisions about a skill's rules in events and in the audit log. No tool has that name.
+// trustTool is the Tool of decisions about a skill's rules in events and in the audit log. No tool
+// has that name.
 const trustTool = "trust_skill"
 
-// ask asks a person whether a skill gets its proposed rules. A person that declined is not asked about the same SKILL.md
-// again by any agent of the tree: repeated questions train people to say yes. Without a person to ask the answer is no.
+// ask asks a person whether a skill gets its proposed rules. A person that declined is not asked
+// about the same SKILL.md again by any agent of the tree: repeated questions train people to say
+// yes. Without a person to ask the answer is no.
 func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.Decision, always bool) {
 	i := t.instance
 	d = tool.Decision{
@@ -90,7 +94,8 @@ func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.
 	return d, answer.Always
 }
 
-// notesOf returns warnings about the rules for the person that decides, such as rules that allow any command.
+// notesOf returns warnings about the rules for the person that decides, such as rules that allow
+// any command.
 func notesOf(rules []string) string {
 	text := ""
 	for _, n := range trust.Notes(rules, false) {
@@ -99,8 +104,8 @@ func notesOf(rules []string) string {
 	return text
 }
 
-// declinedSkills is the set of SKILL.md files that a person declined, shared by an agent and all its sub-agents. It is safe for
-// concurrent use.
+// declinedSkills is the set of SKILL.md files that a person declined, shared by an agent and all
+// its sub-agents. It is safe for concurrent use.
 type declinedSkills struct {
 	mu   sync.Mutex
 	keys map[string]bool // of directory and hash; guarded by mu

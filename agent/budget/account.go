@@ -9,20 +9,22 @@ import (
 	"symbio/community"
 )
 
-// ErrExceeded is wrapped by the errors of all limits. The call that would have exceeded the limit did nothing.
+// ErrExceeded is wrapped by the errors of all limits. The call that would have exceeded the limit
+// did nothing.
 var ErrExceeded = errors.New("over the budget")
 
-// ledger is shared by the accounts of one tree of agents. One lock for the whole tree keeps the invariant simple: a
-// reservation changes several accounts at once.
+// ledger is shared by the accounts of one tree of agents. One lock for the whole tree keeps the
+// invariant simple: a reservation changes several accounts at once.
 type ledger struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed when something is released; nil = no call waits; guarded by mu
 }
 
-// Account is the budget of an agent and its descendants. For each kind it has a share of its own, or draws on the nearest
-// account above that has one. The taken part of a share is the sum of what is spent, what calls in flight may spend at most,
-// what is reserved for summaries, and the shares of accounts below. So the shares of a tree always sum to the whole, and no
-// limit is exceeded. All fields are guarded by the ledger's mu, except those marked constant.
+// Account is the budget of an agent and its descendants. For each kind it has a share of its own,
+// or draws on the nearest account above that has one. The taken part of a share is the sum of what
+// is spent, what calls in flight may spend at most, what is reserved for summaries, and the shares
+// of accounts below. So the shares of a tree always sum to the whole, and no limit is exceeded. All
+// fields are guarded by the ledger's mu, except those marked constant.
 type Account struct {
 	ledger       *ledger
 	parent       *Account
@@ -68,9 +70,10 @@ func New(l Limits) *Account {
 
 // Open opens the account of a new descendant. The error wraps ErrExceeded and names the limit.
 //
-// share is set aside for the new account. For zero fields it draws on its parent's share, as its siblings do. upper limits
-// it without setting anything aside. A remote account is for an agent on another node, which this node cannot meter:
-// everything is set aside, half of what is left where share has no number.
+// share is set aside for the new account. For zero fields it draws on its parent's share, as its
+// siblings do. upper limits it without setting anything aside. A remote account is for an agent on
+// another node, which this node cannot meter: everything is set aside, half of what is left where
+// share has no number.
 func (a *Account) Open(upper, share Limits, remote bool) (*Account, error) {
 	share.Depth, share.SpawnsPerMinute, share.Wall = minLimit(share.Depth, upper.Depth, 0), minLimit(share.SpawnsPerMinute, upper.SpawnsPerMinute, 0), minLimit(share.Wall, upper.Wall, 0)
 	a.ledger.mu.Lock()
@@ -110,8 +113,8 @@ func (a *Account) TimeExceeded() error { return a.timeExceeded }
 // IsRemote reports whether the account is of an agent on another node.
 func (a *Account) IsRemote() bool { return a.remote }
 
-// allocate takes the place and the share of a new account from the accounts above it. With an error it takes nothing. The
-// caller must hold mu.
+// allocate takes the place and the share of a new account from the accounts above it. With an error
+// it takes nothing. The caller must hold mu.
 func (a *Account) allocate() error {
 	if a.parent.closed {
 		return community.ErrStopped
@@ -158,8 +161,8 @@ func (a *Account) allocate() error {
 	return nil
 }
 
-// allocateSpawnRate counts the spawn in every rate limit above. A remote account gets a part of its parent's rate, because
-// this node does not see the spawns there. The caller must hold mu.
+// allocateSpawnRate counts the spawn in every rate limit above. A remote account gets a part of its
+// parent's rate, because this node does not see the spawns there. The caller must hold mu.
 func (a *Account) allocateSpawnRate() error {
 	now := time.Now()
 	room := int(unlimited)
@@ -206,7 +209,8 @@ func (a *Account) free() (left amounts) {
 	return left
 }
 
-// binding returns the account whose limit of a kind is reached first, that limit, and what is left of it.
+// binding returns the account whose limit of a kind is reached first, that limit, and what is left
+// of it.
 func (a *Account) binding(k kind) (by *Account, limit, left int64) {
 	left = unlimited
 	for p := a; ; p = p.parent {
@@ -225,8 +229,8 @@ func (a *Account) binding(k kind) (by *Account, limit, left int64) {
 	}
 }
 
-// each calls f for the account and those above it, up to the one that has a share of the kind. It passes closed accounts,
-// which have returned their share to the account above.
+// each calls f for the account and those above it, up to the one that has a share of the kind. It
+// passes closed accounts, which have returned their share to the account above.
 func (a *Account) each(k kind, f func(*Account)) {
 	for p := a; p != nil; p = p.parent {
 		f(p)
@@ -239,8 +243,8 @@ func (a *Account) each(k kind, f func(*Account)) {
 // adjust takes n of a kind; a negative n releases it.
 func (a *Account) adjust(k kind, n int64) { a.each(k, func(p *Account) { p.taken[k] += n }) }
 
-// Close releases the place and what is left of the share. What was spent moves to the accounts above. It does nothing if the
-// account is closed or has no parent.
+// Close releases the place and what is left of the share. What was spent moves to the accounts
+// above. It does nothing if the account is closed or has no parent.
 func (a *Account) Close() {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -273,8 +277,8 @@ func (a *Account) Close() {
 	a.ledger.broadcast()
 }
 
-// Reopen takes again what Close released, for a restarted agent. The error is community.ErrStopped if the parent's account
-// is closed, or wraps ErrExceeded if other agents use the share now.
+// Reopen takes again what Close released, for a restarted agent. The error is community.ErrStopped
+// if the parent's account is closed, or wraps ErrExceeded if other agents use the share now.
 func (a *Account) Reopen() error {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -307,8 +311,8 @@ func (a *Account) Reopen() error {
 	return nil
 }
 
-// Renew starts a task of an agent without a parent: spending of earlier tasks no longer counts. Reservations of calls that
-// are still in flight stay.
+// Renew starts a task of an agent without a parent: spending of earlier tasks no longer counts.
+// Reservations of calls that are still in flight stay.
 func (a *Account) Renew() {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -373,7 +377,8 @@ func (k kind) words(n int64) string {
 	return fmt.Sprintf("%d sub-agents", n)
 }
 
-// spawnWindow limits the spawns in any minute. It keeps their times: a token bucket would allow twice as many in one minute.
+// spawnWindow limits the spawns in any minute. It keeps their times: a token bucket would allow
+// twice as many in one minute.
 type spawnWindow struct {
 	limit int
 	lent  int         // the part of the limit that remote accounts have

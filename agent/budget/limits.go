@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Limits bound the use of one agent together with all its descendants. A zero field takes the default, a negative one
-// allows nothing.
+// Limits bound the use of one agent together with all its descendants. A zero field takes the
+// default, a negative one allows nothing.
 //
-// Wall, ModelCalls, Tokens and Cost count for one task of an agent without a parent, including all that its descendants do
-// for it, unless the account is never renewed.
+// Wall, ModelCalls, Tokens and Cost count for one task of an agent without a parent, including all
+// that its descendants do for it, unless the account is never renewed.
 type Limits struct {
 	// Depth is how many generations of descendants the first agent may have. Default 3.
 	Depth int `yaml:"depth" json:"depth,omitempty"`
@@ -18,20 +18,23 @@ type Limits struct {
 	Agents int `yaml:"agents" json:"agents,omitempty"`
 	// SpawnsPerMinute is how many descendants may be spawned in any minute. Default 30.
 	SpawnsPerMinute int `yaml:"spawns_per_minute" json:"spawns_per_minute,omitempty"`
-	// Wall is the longest duration of one task, including the time that it waits for a person. Default 30 minutes.
+	// Wall is the longest duration of one task, including the time that it waits for a person.
+	// Default 30 minutes.
 	Wall time.Duration `yaml:"wall" json:"wall,omitempty"`
-	// ModelCalls is how many requests models may get. Repetitions after a failure count as one. Default 1000: enough for 16
-	// agents to reach their limit of 32 turns twice.
+	// ModelCalls is how many requests models may get. Repetitions after a failure count as one.
+	// Default 1000: enough for 16 agents to reach their limit of 32 turns twice.
 	ModelCalls int `yaml:"model_calls" json:"model_calls,omitempty"`
-	// Tokens is how many tokens models may read and write. Default 10 million: 1000 calls of 10,000 tokens.
+	// Tokens is how many tokens models may read and write. Default 10 million: 1000 calls of 10,000
+	// tokens.
 	Tokens int64 `yaml:"tokens" json:"tokens,omitempty"`
-	// Cost is the most that the calls may cost, in the currency of the price table. With this limit, a model without a price
-	// is not asked. Default: no limit, because no prices are built in.
+	// Cost is the most that the calls may cost, in the currency of the price table. With this
+	// limit, a model without a price is not asked. Default: no limit, because no prices are built
+	// in.
 	Cost float64 `yaml:"cost" json:"cost,omitempty"`
 }
 
-// WithDefaults replaces zero fields by the defaults: enough for a task that is split three times, too little for a fork
-// bomb.
+// WithDefaults replaces zero fields by the defaults: enough for a task that is split three times,
+// too little for a fork bomb.
 func (l Limits) WithDefaults() Limits {
 	l.Depth = cmp.Or(l.Depth, 3)
 	l.Agents = cmp.Or(l.Agents, 16)
@@ -42,8 +45,8 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Within returns the smaller of each limit of l and o. A zero field of o sets no limit. Where o sets one, a zero field of l
-// counts as the default.
+// Within returns the smaller of each limit of l and o. A zero field of o sets no limit. Where o
+// sets one, a zero field of l counts as the default.
 func (l Limits) Within(o Limits) Limits {
 	usual := Limits{}.WithDefaults()
 	return Limits{
@@ -57,7 +60,8 @@ func (l Limits) Within(o Limits) Limits {
 	}
 }
 
-// minLimit returns the smaller of two limits. A zero second limit is no limit; a zero l counts as usual.
+// minLimit returns the smaller of two limits. A zero second limit is no limit; a zero l counts as
+// usual.
 func minLimit[N cmp.Ordered](l, most, usual N) N {
 	var none N
 	if most == none {
@@ -69,8 +73,8 @@ func minLimit[N cmp.Ordered](l, most, usual N) N {
 	return min(l, most)
 }
 
-// Spent is the use of an agent and its descendants, including those that have ended. It is written to events and sent between
-// nodes.
+// Spent is the use of an agent and its descendants, including those that have ended. It is written
+// to events and sent between nodes.
 type Spent struct {
 	Agents     int     `json:"agents,omitempty"` // descendants that were spawned
 	ModelCalls int     `json:"model_calls"`
@@ -93,8 +97,8 @@ const (
 // amounts holds a number of each kind.
 type amounts [kinds]int64
 
-// unlimited stands for no limit. Amounts from unlimitedFrom on count as unlimited, too: a remote share of an unlimited budget
-// is half of it, and half of that again on the next node.
+// unlimited stands for no limit. Amounts from unlimitedFrom on count as unlimited, too: a remote
+// share of an unlimited budget is half of it, and half of that again on the next node.
 const (
 	unlimited     = int64(1) << 60
 	unlimitedFrom = int64(1) << 50
@@ -120,8 +124,8 @@ func nano(cost float64) int64 {
 // maxWall bounds durations from models and other nodes, so that time.Duration does not overflow.
 const maxWall = 365 * 24 * time.Hour
 
-// Seconds returns a number of seconds from an untrusted source as a duration: at most a year, -1 if it is negative, 0 if it
-// is not a number.
+// Seconds returns a number of seconds from an untrusted source as a duration: at most a year, -1 if
+// it is negative, 0 if it is not a number.
 func Seconds(s float64) time.Duration {
 	switch {
 	case s < 0:

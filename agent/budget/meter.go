@@ -9,13 +9,13 @@ import (
 	"symbio/agent/llm"
 )
 
-// ExceededError is the error of a task that has reached a limit. It wraps ErrExceeded. Its text is for people, for models,
-// and for other nodes.
+// ExceededError is the error of a task that has reached a limit. It wraps ErrExceeded. Its text is
+// for people, for models, and for other nodes.
 type ExceededError struct {
 	// Limit is the limit, in words.
 	Limit string
-	// Summary is what the model wrote about the state of the task in a last turn without tools; "" = there was no budget
-	// left for that turn.
+	// Summary is what the model wrote about the state of the task in a last turn without tools; ""
+	// = there was no budget left for that turn.
 	Summary string
 }
 
@@ -31,24 +31,27 @@ func (e *ExceededError) Error() string {
 func (e *ExceededError) Unwrap() error { return ErrExceeded }
 
 const (
-	// maxAnswer is the longest answer that a reservation assumes, in tokens: more than models write at once. If the budget
-	// leaves less, the request limits the answer to that.
+	// maxAnswer is the longest answer that a reservation assumes, in tokens: more than models write
+	// at once. If the budget leaves less, the request limits the answer to that.
 	maxAnswer = 64 << 10
-	// minAnswer is the shortest answer that an agent can work with, in tokens. If less is left, it only sums up.
+	// minAnswer is the shortest answer that an agent can work with, in tokens. If less is left, it
+	// only sums up.
 	minAnswer = 1 << 10
-	// maxSummary is the longest summary at the end of a budget, minSummary the shortest useful one, in tokens.
+	// maxSummary is the longest summary at the end of a budget, minSummary the shortest useful one,
+	// in tokens.
 	maxSummary, minSummary = 4 << 10, 128
 	// growth is how many tokens of tool results are assumed to follow an answer before the next call.
 	growth = 2 << 10
-	// maxSummaryTime is the most time that is reserved for the summary before the task's time ends. It is at most a tenth of
-	// the task's time.
+	// maxSummaryTime is the most time that is reserved for the summary before the task's time ends.
+	// It is at most a tenth of the task's time.
 	maxSummaryTime = 30 * time.Second
-	// perImage is how many bytes of text an image counts as: about 1600 tokens, what providers count for a full-size image.
+	// perImage is how many bytes of text an image counts as: about 1600 tokens, what providers
+	// count for a full-size image.
 	perImage = 5000
 )
 
-// Task pays for the model calls of one task from an account. From the first call on it reserves enough for a summary, so that
-// the summary never exceeds the limit. It is safe for concurrent use.
+// Task pays for the model calls of one task from an account. From the first call on it reserves
+// enough for a summary, so that the summary never exceeds the limit. It is safe for concurrent use.
 type Task struct {
 	account    *Account
 	summaryDue time.Time // when the model has to sum up
@@ -68,15 +71,15 @@ func NewTask(a *Account, now, end time.Time) *Task {
 // SummaryDue returns when the model has to sum up: a little before the end of the task's time.
 func (p *Task) SummaryDue() time.Time { return p.summaryDue }
 
-// ForTools returns the context of the task's tools. It ends when the summary is due. It must be called once, by the task's
-// goroutine, before any tool runs.
+// ForTools returns the context of the task's tools. It ends when the summary is due. It must be
+// called once, by the task's goroutine, before any tool runs.
 func (p *Task) ForTools(ctx context.Context) context.Context {
 	ctx, p.stop = context.WithDeadlineCause(ctx, p.summaryDue, p.account.timeExceeded)
 	return ctx
 }
 
-// Outcome returns the error of a task that ended with text and err. If the task reached a limit, that is an *ExceededError
-// with text, the model's last answer, as its summary.
+// Outcome returns the error of a task that ended with text and err. If the task reached a limit,
+// that is an *ExceededError with text, the model's last answer, as its summary.
 func (p *Task) Outcome(text string, err error) error {
 	p.account.ledger.mu.Lock()
 	over := p.exceeded
@@ -111,8 +114,8 @@ func (p *Task) setSummaryReserve(n amounts) {
 	p.summaryReserve = n
 }
 
-// Meter returns a model whose calls are paid by the task that runs when they are made. Calls without a task fail: otherwise a
-// model could be used beyond any limit.
+// Meter returns a model whose calls are paid by the task that runs when they are made. Calls
+// without a task fail: otherwise a model could be used beyond any limit.
 func Meter(m llm.Model, task func() *Task) llm.Model {
 	return metered{Model: m, task: task, sizes: &sizes{}}
 }
@@ -124,7 +127,8 @@ type metered struct {
 	sizes *sizes
 }
 
-// reservation is what was reserved for one call. settle replaces it by what the call used. One goroutine uses it.
+// reservation is what was reserved for one call. settle replaces it by what the call used. One
+// goroutine uses it.
 type reservation struct {
 	task     *Task
 	reserved amounts
@@ -137,8 +141,8 @@ type reservation struct {
 	usage   *llm.Usage
 }
 
-// Stream waits until the most that the call may use can be reserved, then asks the model. At a limit it asks for a summary
-// instead; after that it fails with an *ExceededError.
+// Stream waits until the most that the call may use can be reserved, then asks the model. At a
+// limit it asks for a summary instead; after that it fails with an *ExceededError.
 func (m metered) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		p := m.task()
@@ -160,8 +164,8 @@ func (m metered) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk,
 	}
 }
 
-// receive counts a chunk of the answer. In the last turn it drops tool calls, which the request did not offer, and reports a
-// cut summary as a complete one, because no longer one can be paid for.
+// receive counts a chunk of the answer. In the last turn it drops tool calls, which the request did
+// not offer, and reports a cut summary as a complete one, because no longer one can be paid for.
 func (t *reservation) receive(c llm.Chunk) llm.Chunk {
 	if t.summary != "" {
 		if c.Call = nil; c.Stop == llm.StopTools || c.Stop == llm.StopLength {
@@ -178,8 +182,8 @@ func (t *reservation) receive(c llm.Chunk) llm.Chunk {
 	return c
 }
 
-// begin reserves a call. While the budget is short only because of calls in flight, it waits: they may use less than they
-// reserved. It returns the cause of ctx if ctx ends.
+// begin reserves a call. While the budget is short only because of calls in flight, it waits: they
+// may use less than they reserved. It returns the cause of ctx if ctx ends.
 func (p *Task) begin(ctx context.Context, m llm.Model, body, tools int) (*reservation, error) {
 	for {
 		if ctx.Err() != nil {
@@ -196,8 +200,8 @@ func (p *Task) begin(ctx context.Context, m llm.Model, body, tools int) (*reserv
 	}
 }
 
-// try is one attempt of begin. If it returns neither a reservation nor an error, the caller tries again when the channel is
-// closed.
+// try is one attempt of begin. If it returns neither a reservation nor an error, the caller tries
+// again when the channel is closed.
 func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{}, error) {
 	l := p.account.ledger
 	l.mu.Lock()
@@ -250,7 +254,8 @@ func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{},
 	return t, nil, nil
 }
 
-// pay reserves what a call may use, and what the summary needs after it. The caller must hold the ledger's mu.
+// pay reserves what a call may use, and what the summary needs after it. The caller must hold the
+// ledger's mu.
 func (p *Task) pay(t *reservation, kept amounts) {
 	p.setSummaryReserve(kept)
 	for k, n := range t.reserved {
@@ -260,8 +265,8 @@ func (p *Task) pay(t *reservation, kept amounts) {
 	}
 }
 
-// settle replaces a reservation by what the call used. If the model did not report its tokens, settle estimates them. A call
-// that was refused before the answer began costs no tokens.
+// settle replaces a reservation by what the call used. If the model did not report its tokens,
+// settle estimates them. A call that was refused before the answer began costs no tokens.
 func (t *reservation) settle(m llm.Model) {
 	p := t.task
 	l := p.account.ledger
@@ -293,7 +298,8 @@ func (t *reservation) settle(m llm.Model) {
 	l.broadcast()
 }
 
-// shape limits the request to what is paid for. In the last turn it takes the tools away and asks for a summary.
+// shape limits the request to what is paid for. In the last turn it takes the tools away and asks
+// for a summary.
 func (t *reservation) shape(r llm.Request) llm.Request {
 	if t.output > 0 && (r.MaxTokens == 0 || r.MaxTokens > t.output) {
 		r.MaxTokens = t.output

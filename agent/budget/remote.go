@@ -2,8 +2,8 @@ package budget
 
 import "time"
 
-// Granted returns the limits of a remote account, for the node that has to enforce them. No field is zero, because the other
-// node would replace a zero by its own default.
+// Granted returns the limits of a remote account, for the node that has to enforce them. No field
+// is zero, because the other node would replace a zero by its own default.
 func (a *Account) Granted() Limits {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -27,8 +27,8 @@ func negativeIfZero[N int | int64 | float64 | time.Duration](n N) N {
 	return n
 }
 
-// Report books what another node reports as spent by a remote account so far. The report is not trusted: it counts as no less
-// than the report before, and as no more than the share.
+// Report books what another node reports as spent by a remote account so far. The report is not
+// trusted: it counts as no less than the report before, and as no more than the share.
 func (a *Account) Report(s Spent) {
 	s = s.sanitized()
 	a.ledger.mu.Lock()
@@ -49,8 +49,8 @@ func (a *Account) Report(s Spent) {
 	}
 }
 
-// CloseLost closes a remote account whose node is gone without a last report. All of the share may have been spent, so all of
-// it counts as spent.
+// CloseLost closes a remote account whose node is gone without a last report. All of the share may
+// have been spent, so all of it counts as spent.
 func (a *Account) CloseLost() {
 	a.ledger.mu.Lock()
 	var rest amounts

@@ -6,8 +6,9 @@ import (
 	"symbio/agent/llm"
 )
 
-// sizes measures requests in bytes. A conversation grows at its end, so sizes keeps the sum of the earlier messages:
-// measuring all of them in each turn would take quadratic time. It is safe for concurrent use.
+// sizes measures requests in bytes. A conversation grows at its end, so sizes keeps the sum of the
+// earlier messages: measuring all of them in each turn would take quadratic time. It is safe for
+// concurrent use.
 type sizes struct {
 	mu       sync.Mutex
 	messages []llm.Message  // of the last request; guarded by mu
@@ -21,8 +22,8 @@ const (
 	mutableTail = 4  // messages at the end that the conversation may still extend
 )
 
-// of returns the size of a request without its tools, and the size of the tools. A history that was replaced, which has
-// another backing array, is measured again from the start.
+// of returns the size of a request without its tools, and the size of the tools. A history that was
+// replaced, which has another backing array, is measured again from the start.
 func (s *sizes) of(r llm.Request) (body, tools int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,20 +11,21 @@ import (
 )
 
 const (
-	// maxResultCut is how many bytes stay of an older result when room is made: enough to see what it was.
+	// maxResultCut is how many bytes stay of an older result when room is made: enough to see what
+	// it was.
 	maxResultCut = 600
 	// cutSlack is how much longer one has to be for that to be worth it.
 	cutSlack = 300
 )
 
-// full is from how many tokens on room is made, aim to how many, and recent how many at the end stay as they are. The
-// rest is for the answer, and for what an estimate may be off by.
+// full is from how many tokens on room is made, aim to how many, and recent how many at the end
+// stay as they are. The rest is for the answer, and for what an estimate may be off by.
 func (c *Conversation) full() int   { return c.window / 5 * 4 }
 func (c *Conversation) aim() int    { return c.window / 2 }
 func (c *Conversation) recent() int { return c.window / 4 }
 
-// fit makes room if the request is about to fill the context. When that did not help much the last time, it waits until
-// there is more to gain.
+// fit makes room if the request is about to fill the context. When that did not help much the last
+// time, it waits until there is more to gain.
 func (x *exchange) fit() error {
 	c := x.c
 	size := x.history.size(x.prompt)
@@ -35,8 +36,8 @@ func (x *exchange) fit() error {
 	return err
 }
 
-// shrink makes room after the model has found a request too long that seemed to fit: it takes less than was assumed. The
-// error says that there is nothing to gain.
+// shrink makes room after the model has found a request too long that seemed to fit: it takes less
+// than was assumed. The error says that there is nothing to gain.
 func (x *exchange) shrink() error {
 	x.c.window = min(x.c.window, x.history.size(x.prompt)/5*4)
 	gained, err := x.compact()
@@ -46,8 +47,8 @@ func (x *exchange) shrink() error {
 	return err
 }
 
-// compact cuts the results of tools, and if that is not enough has the model sum up the older part. It reports whether
-// there is less now.
+// compact cuts the results of tools, and if that is not enough has the model sum up the older part.
+// It reports whether there is less now.
 func (x *exchange) compact() (bool, error) {
 	c := x.c
 	done := Compaction{Before: x.history.size(x.prompt)}
@@ -81,8 +82,8 @@ func (x *exchange) compact() (bool, error) {
 	return true, nil
 }
 
-// firstRecent is where the messages begin that have at most so many tokens together. Calls and their results are not
-// parted, and the last message is always among them.
+// firstRecent is where the messages begin that have at most so many tokens together. Calls and
+// their results are not parted, and the last message is always among them.
 func firstRecent(messages []llm.Message, most int) int {
 	i, all := len(messages), 0
 	for i > 0 {
@@ -97,8 +98,8 @@ func firstRecent(messages []llm.Message, most int) int {
 	return i
 }
 
-// cutResults is the messages with the results of those from one to another cut to most bytes each, and how many were
-// cut. What it is given stays as it is: requests refer to it.
+// cutResults is the messages with the results of those from one to another cut to most bytes each,
+// and how many were cut. What it is given stays as it is: requests refer to it.
 func cutResults(messages []llm.Message, from, to, most int) (cut []llm.Message, n int) {
 	cut = slices.Clone(messages)
 	for i := from; i < to; i++ {
@@ -147,8 +148,8 @@ func sum(messages []llm.Message) (all int) {
 	return all
 }
 
-// sumUp puts a summary in the place of the messages before from. What was asked in this exchange stays there word for
-// word, as far as it is not among the messages that stay.
+// sumUp puts a summary in the place of the messages before from. What was asked in this exchange
+// stays there word for word, as far as it is not among the messages that stay.
 func (x *exchange) sumUp(done *Compaction, messages *[]llm.Message, from int) error {
 	all := *messages
 	text, err := x.summary(all[:from], done)

@@ -30,33 +30,36 @@ type Config struct {
 	Tools *tool.Set
 	// Instructions are the system prompt.
 	Instructions string
-	// System returns the system prompt in place of Instructions, in parts whose texts are joined as they are. It is called at
-	// the start of each exchange, and again when messages were lost. Its error ends the exchange. It is called by one
-	// goroutine at a time.
+	// System returns the system prompt in place of Instructions, in parts whose texts are joined as
+	// they are. It is called at the start of each exchange, and again when messages were lost. Its
+	// error ends the exchange. It is called by one goroutine at a time.
 	System func(ctx context.Context) ([]Part, error)
-	// NewSession makes the session that begins when Replace is called. It is given the present session with the messages of
-	// Replace, and returns it, changed or not. An exchange in flight ends with its own session. NewSession may be called by
-	// several goroutines at the same time. Default: only the messages change.
+	// NewSession makes the session that begins when Replace is called. It is given the present
+	// session with the messages of Replace, and returns it, changed or not. An exchange in flight
+	// ends with its own session. NewSession may be called by several goroutines at the same time.
+	// Default: only the messages change.
 	NewSession func(Session) Session
 	// Thinking is that of each llm.Request.
 	Thinking int
-	// MaxTurns is how often the model may be asked in an exchange. Default 32: what a long task needs; a loop that turns
-	// more often is stuck.
+	// MaxTurns is how often the model may be asked in an exchange. Default 32: what a long task
+	// needs; a loop that turns more often is stuck.
 	MaxTurns int
-	// Waiting is how many messages may wait, and how much steering. Default 32: more than a person writes ahead.
+	// Waiting is how many messages may wait, and how much steering. Default 32: more than a person
+	// writes ahead.
 	Waiting int
-	// Window is how much the model can be given, in tokens. Default 128,000, what most models take; of one that takes
-	// less, its refusal tells. From four fifths of it on room is made.
+	// Window is how much the model can be given, in tokens. Default 128,000, what most models take;
+	// of one that takes less, its refusal tells. From four fifths of it on room is made.
 	Window int
 	// Before is called in each turn before the model is asked. Default: nothing.
 	Before func(ctx context.Context, turn int)
 	// Watch hears what happens, from the goroutine of the Send in which it does. It must not call Send.
 	Watch func(ctx context.Context, e Event)
-	// ForTools makes the context of an exchange's tools of the exchange's own, once, as with an earlier deadline. Default:
-	// it is that.
+	// ForTools makes the context of an exchange's tools of the exchange's own, once, as with an
+	// earlier deadline. Default: it is that.
 	ForTools func(context.Context) context.Context
-	// Lost is told that messages which the model was given are not in the history any more: of this exchange alone, or
-	// of earlier ones, too. It is called by one goroutine at a time, which is that of a Send.
+	// Lost is told that messages which the model was given are not in the history any more: of this
+	// exchange alone, or of earlier ones, too. It is called by one goroutine at a time, which is
+	// that of a Send.
 	OnLost func(earlier bool)
 }
 
@@ -70,7 +73,8 @@ type Session struct {
 	Messages []llm.Message
 }
 
-// withDefaults returns s with a model that reports that there is none, and without tools, where these are nil.
+// withDefaults returns s with a model that reports that there is none, and without tools, where
+// these are nil.
 func (s Session) withDefaults() Session {
 	if s.Model == nil {
 		s.Model = llm.First()
@@ -152,13 +156,14 @@ type Reply struct {
 	Usage llm.Usage
 }
 
-// Send gives a message to the model, lets it call its tools until it is done, and returns its answer. It waits until
-// those that were sent before it are done.
+// Send gives a message to the model, lets it call its tools until it is done, and returns its
+// answer. It waits until those that were sent before it are done.
 //
-// ErrBusy at once: too many wait. ErrInterrupted, ErrTurns, the cause of ctx: it was ended; what was done until then is in
-// the history, up to the last turn that is whole, and the model is told so with the next message. Any other error is the
-// model's or of Config.System; then the history is as it was before, since what the model failed at may be in it. With an
-// error the Reply says what there is of it.
+// ErrBusy at once: too many wait. ErrInterrupted, ErrTurns, the cause of ctx: it was ended; what
+// was done until then is in the history, up to the last turn that is whole, and the model is told
+// so with the next message. Any other error is the model's or of Config.System; then the history is
+// as it was before, since what the model failed at may be in it. With an error the Reply says what
+// there is of it.
 func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Image) (Reply, error) {
 	if err := c.acquire(ctx); err != nil {
 		return Reply{}, err
@@ -174,7 +179,8 @@ func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Imag
 	return x.reply, err
 }
 
-// Interrupt ends the exchange in flight: its Send returns ErrInterrupted. Those that wait are next. ErrIdle.
+// Interrupt ends the exchange in flight: its Send returns ErrInterrupted. Those that wait are next.
+// ErrIdle.
 func (c *Conversation) Interrupt() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,8 @@ const (
 	Interrupted Kind = "interrupted" // the exchange was ended by Interrupt
 )
 
-// Event is something that happened in an exchange. Only the fields that its kind names are set, and Turn.
+// Event is something that happened in an exchange. Only the fields that its kind names are set, and
+// Turn.
 type Event struct {
 	Kind Kind
 	// Turn counts the answers of the model in the exchange, from 1.
@@ -42,7 +43,8 @@ const (
 	Returned Outcome = "returned"
 	// Kept: nothing was in flight, and the next message will have it in front.
 	Kept Outcome = "kept"
-	// Sent: it is in a request that the model has not begun to answer. Only who stopped waiting gets this.
+	// Sent: it is in a request that the model has not begun to answer. Only who stopped waiting
+	// gets this.
 	Sent Outcome = "sent"
 )
 
@@ -68,8 +70,8 @@ type Compaction struct {
 	Summed int
 	// Usage is what the summary cost.
 	Usage llm.Usage
-	// Err is why the model did not sum up, so that what stands there was put together without it; nil = it did, or
-	// there was no need.
+	// Err is why the model did not sum up, so that what stands there was put together without it;
+	// nil = it did, or there was no need.
 	Err error
 }
 

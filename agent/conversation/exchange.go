@@ -146,8 +146,8 @@ func (x *exchange) turns() error {
 	return fmt.Errorf("%w: %d is the limit", ErrTurns, cfg.MaxTurns)
 }
 
-// ask has the model answer, after room was made where it is needed. When the model finds the request too long all the
-// same, room is made once more, as for a smaller context.
+// ask has the model answer, after room was made where it is needed. When the model finds the
+// request too long all the same, room is made once more, as for a smaller context.
 func (x *exchange) ask() (llm.Response, error) {
 	x.tools = x.history.session.Tools.Specs()
 	x.prompt = promptTokens(x.system, x.tools)
@@ -174,10 +174,12 @@ func (x *exchange) ask() (llm.Response, error) {
 	return answer, nil
 }
 
-// maxResumes is how often one answer is gone on with: a connection that breaks off more often is of no use.
+// maxResumes is how often one answer is gone on with: a connection that breaks off more often is of
+// no use.
 const maxResumes = 3
 
-// What stands for the model behind its half of an answer, and for people behind one that reached its limit.
+// What stands for the model behind its half of an answer, and for people behind one that reached
+// its limit.
 const (
 	resumeNote = "[The connection broke off here. Go on exactly where your text ends, and repeat nothing of it.]"
 	lengthNote = "\n\n[The answer was cut here: it reached the limit of its length.]"
@@ -237,7 +239,8 @@ func (x *exchange) call(calls []llm.ToolCall) {
 	x.history.add(llm.Message{Role: llm.Tool, Results: x.history.session.Tools.Run(x.quiet, calls)})
 }
 
-// done looks at the last answer. One that reached its limit says so; of one without any text nothing is left.
+// done looks at the last answer. One that reached its limit says so; of one without any text
+// nothing is left.
 func (x *exchange) done(answer llm.Response) error {
 	switch answer.Stop {
 	case llm.StopLength:
@@ -254,7 +257,8 @@ func (x *exchange) done(answer llm.Response) error {
 	return nil
 }
 
-// keep remembers the exchange, unless another history was put in the place of the one that it began with.
+// keep remembers the exchange, unless another history was put in the place of the one that it began
+// with.
 func (x *exchange) keep(broken bool) {
 	c := x.c
 	c.mu.Lock()
@@ -265,8 +269,9 @@ func (x *exchange) keep(broken bool) {
 	}
 }
 
-// keepWhole remembers what was done until it was ended, if the model has said anything. What was said into a request
-// that the model did not begin to answer is given back, so it is not remembered.
+// keepWhole remembers what was done until it was ended, if the model has said anything. What was
+// said into a request that the model did not begin to answer is given back, so it is not
+// remembered.
 func (x *exchange) keepWhole() {
 	if last := len(x.history.messages) - 1; len(x.said) > 0 && last > x.began && x.history.messages[last].Role == llm.User {
 		x.history.grow(-tokens(x.history.messages[last]))

@@ -7,16 +7,17 @@ import (
 	"symbio/agent/llm"
 )
 
-// history is the messages of a conversation, and how much they are. It is a value: what grows from a copy does not
-// show in the other, as long as the first is not appended to; see clip.
+// history is the messages of a conversation, and how much they are. It is a value: what grows from
+// a copy does not show in the other, as long as the first is not appended to; see clip.
 type history struct {
 	// session is what the messages are continued with; its own Messages are not used.
 	session  Session
 	messages []llm.Message
-	// whole is an estimate of their tokens. counted is what the model counted the last time, with the prompt and the
-	// tools; 0 = never. since is an estimate of the messages behind that.
+	// whole is an estimate of their tokens. counted is what the model counted the last time, with
+	// the prompt and the tools; 0 = never. since is an estimate of the messages behind that.
 	whole, counted, since int
-	// broken says that the last exchange was ended from outside: the model is told with the next message.
+	// broken says that the last exchange was ended from outside: the model is told with the next
+	// message.
 	broken bool
 	// version changes with Replace.
 	version int
@@ -56,8 +57,8 @@ func (h *history) grow(by int) {
 	h.since += by
 }
 
-// say adds what a person says: to the message at the end, if that is theirs and the model was not given it yet.
-// It reports whether that was so.
+// say adds what a person says: to the message at the end, if that is theirs and the model was not
+// given it yet. It reports whether that was so.
 func (h *history) say(text string) bool {
 	if n := len(h.messages); n > 0 && h.messages[n-1].Role == llm.User {
 		m := &h.messages[n-1]
@@ -70,9 +71,10 @@ func (h *history) say(text string) bool {
 	return false
 }
 
-// count notes what the model counted for a request and its answer, which is the last message. prompt is an estimate of
-// what the request had beside the messages. A count that is less than half of the estimate or more than twice is not
-// believed: some servers leave out what they had in a cache.
+// count notes what the model counted for a request and its answer, which is the last message.
+// prompt is an estimate of what the request had beside the messages. A count that is less than half
+// of the estimate or more than twice is not believed: some servers leave out what they had in a
+// cache.
 func (h *history) count(u llm.Usage, prompt int) {
 	if u.Input <= 0 {
 		return
@@ -99,7 +101,8 @@ func (h *history) put(messages []llm.Message) {
 }
 
 const (
-	// bytesPerToken is on the safe side for most languages: four in English, three in Japanese, less in code.
+	// bytesPerToken is on the safe side for most languages: four in English, three in Japanese,
+	// less in code.
 	bytesPerToken = 3
 	// perMessage is what the frame of a message takes, perImage a picture of usual size.
 	perMessage = 8
@@ -130,8 +133,9 @@ func tokens(m llm.Message) int {
 	return bytes/bytesPerToken + images*perImage + perMessage
 }
 
-// Sound returns an error that wraps ErrUnsound if a history cannot be given to a model: each call has exactly one result,
-// in the message behind it, and each result its call; it begins with what somebody says.
+// Sound returns an error that wraps ErrUnsound if a history cannot be given to a model: each call
+// has exactly one result, in the message behind it, and each result its call; it begins with what
+// somebody says.
 func Sound(messages []llm.Message) error {
 	if len(messages) > 0 && messages[0].Role != llm.User {
 		return fmt.Errorf("%w: it begins with a message of role %q", ErrUnsound, messages[0].Role)
@@ -165,8 +169,9 @@ func (c *Conversation) Transcript() []llm.Message {
 	return copied(messages)
 }
 
-// Replace begins a new session with another history; see Config.NewSession. The exchange in flight ends in the old one, and is
-// not remembered; the next begins in the new one. ErrUnsound changes nothing.
+// Replace begins a new session with another history; see Config.NewSession. The exchange in flight
+// ends in the old one, and is not remembered; the next begins in the new one. ErrUnsound changes
+// nothing.
 func (c *Conversation) Replace(messages []llm.Message) error {
 	c.mu.Lock()
 	s := c.history.session
@@ -185,7 +190,8 @@ func (c *Conversation) Replace(messages []llm.Message) error {
 	return nil
 }
 
-// copied is a copy that shares nothing which anybody may write to. Arguments, pictures and thoughts are never written to.
+// copied is a copy that shares nothing which anybody may write to. Arguments, pictures and thoughts
+// are never written to.
 func copied(messages []llm.Message) []llm.Message {
 	all := slices.Clone(messages)
 	for i := range all {

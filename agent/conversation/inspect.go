@@ -6,7 +6,8 @@ import (
 
 // Shown is a part of what a model is shown, and its size.
 type Shown struct {
-	// Kind is "system" for a part of the system prompt, "tool" for a tool, "history" for the messages of one role.
+	// Kind is "system" for a part of the system prompt, "tool" for a tool, "history" for the
+	// messages of one role.
 	Kind string `json:"kind"`
 	// Name is that of the part or the tool, or the role.
 	Name string `json:"name"`
@@ -17,12 +18,14 @@ type Shown struct {
 	Tokens int `json:"tokens"`
 	// Text is that of a part of the system prompt.
 	Text string `json:"text,omitempty"`
-	// Omitted is how many bytes at the end of the text are left out, when another node or a person is shown a shortened one.
+	// Omitted is how many bytes at the end of the text are left out, when another node or a person
+	// is shown a shortened one.
 	Omitted int `json:"omitted,omitempty"`
 }
 
-// Inspect returns by part what the model was shown in the last request, without the requests for summaries. Before the first
-// request it returns the parts in initial, and the tools that there are.
+// Inspect returns by part what the model was shown in the last request, without the requests for
+// summaries. Before the first request it returns the parts in initial, and the tools that there
+// are.
 func (c *Conversation) Inspect(initial ...Part) []Shown {
 	c.mu.Lock()
 	parts, last, tools := c.parts, c.last, c.history.session.Tools

@@ -26,9 +26,9 @@ type steering struct {
 	done chan Receipt // has room for the one; nil: nobody waits
 }
 
-// Steer adds a text to the next message: the texts of several calls stand before it, in their order. During an exchange
-// that is still the next message, and not the one in flight. When the model does not begin to answer that message, they
-// wait for the one after it. ErrBusy.
+// Steer adds a text to the next message: the texts of several calls stand before it, in their
+// order. During an exchange that is still the next message, and not the one in flight. When the
+// model does not begin to answer that message, they wait for the one after it. ErrBusy.
 func (c *Conversation) Steer(text string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,9 +48,10 @@ func (c *Conversation) keep(s *steering) error {
 	return nil
 }
 
-// Interject says something into the exchange in flight: the model is given it with the results of the calls that are
-// being made, before it is asked again. It waits until the model answers that, or until it is clear that it will not:
-// the exchange ended before, or failed. What is given back is not kept anywhere.
+// Interject says something into the exchange in flight: the model is given it with the results of
+// the calls that are being made, before it is asked again. It waits until the model answers that,
+// or until it is clear that it will not: the exchange ended before, or failed. What is given back
+// is not kept anywhere.
 //
 // The error is ErrBusy, or the cause of ctx; then the receipt says whether it was withdrawn in time.
 func (c *Conversation) Interject(ctx context.Context, s Steering) (Receipt, error) {

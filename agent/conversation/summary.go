@@ -20,8 +20,8 @@ const (
 	maxArgsShown    = 1 << 10 // of the arguments of a call
 )
 
-// summary has the model sum up messages. When it cannot, what they say is put together without it: an exchange does not
-// fail because it is long.
+// summary has the model sum up messages. When it cannot, what they say is put together without it:
+// an exchange does not fail because it is long.
 func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, error) {
 	c := x.c
 	written := written(messages, maxSummaryInput, maxArgsShown)
@@ -49,7 +49,8 @@ func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, er
 	}
 }
 
-// smallest is with how little of a conversation the model is asked to sum it up; what refuses that, refuses all.
+// smallest is with how little of a conversation the model is asked to sum it up; what refuses that,
+// refuses all.
 const smallest = 4 << 10
 
 // written is a conversation as a text.

@@ -14,32 +14,38 @@ import (
 	"symbio/skills"
 )
 
-// Definition describes an agent: the front matter and the text of its Markdown file.
+// Definition describes a kind of agent: the front matter and the text of its Markdown file.
 type Definition struct {
 	// Name identifies the definition: letters, digits, hyphens; its file is NAME.md.
 	Name        string
 	Description string
-	// Model overrides the node's; "" = the node's. Several with commas between them are a list, see llm.First.
+	// Model replaces the node's model; "" means the node's. Several names, separated by commas, are
+	// tried in order; see llm.First.
 	Model string
-	// Accepts are the perceptions with which it receives tasks. Reading from a file adds the name. Default: task.
+	// Accepts are the perceptions with which the agent receives tasks. Parse adds the name of the
+	// definition. Default: task.
 	Accepts []string
-	// Tools are its tools, by name or by preset (tool.Presets, such as preset:files); mcp__SERVER__* stands for all tools of
-	// an MCP server. nil = all tools. Permissions decide which calls of them may run.
+	// Tools are its tools, by name or by preset (tool.Presets, such as preset:files);
+	// mcp__SERVER__* stands for all tools of an MCP server. nil means all tools. Permissions decide
+	// which calls may run.
 	Tools []string
 	// Skills are activated before the first task.
 	Skills []string
 	// Permissions restrict what the node's configuration allows; they never extend it.
 	Permissions permission.Config
-	// Guardrail judges each call of its agents, of their sub-agents, and of local agents that do a task for them.
+	// Guardrail judges each call of its agents, of their sub-agents, and of local agents that run a
+	// task for them.
 	Guardrail guardrail.Config
 	// Sandbox restricts what commands may do, for the same calls.
 	Sandbox Sandbox
-	// Budget are limits in addition to those of agent.Order: the smaller of each counts. Zero fields set no limit.
+	// Budget are limits in addition to those of agent.Order; the smaller of each counts. A zero
+	// field sets no limit.
 	Budget budget.Limits
-	// MaxTurns is the most turns of the model for one task. Default 32.
+	// MaxTurns limits the model's turns for one task. Default: 32.
 	MaxTurns int
-	// Thinking is how many tokens the model may think before each answer, where it can (llm.Request.Thinking). 0 = as
-	// the model was set up; below 0 = not at all.
+	// Thinking is the number of tokens that the model may use for thinking before each answer, if
+	// it can (llm.Request.Thinking). 0 keeps the model's setting; a negative value switches
+	// thinking off.
 	Thinking int
 	// Instructions are the text below the front matter, the start of the system prompt.
 	Instructions string
@@ -50,15 +56,16 @@ type Definition struct {
 // defaultMaxTurns is enough for a long task; an agent that needs more turns is usually stuck in a loop.
 const defaultMaxTurns = 32
 
-// maxDefinition bounds a definition file, in bytes; the text goes into every prompt.
+// maxDefinition limits a definition file, in bytes, because its text goes into every prompt.
 const maxDefinition = 256 << 10
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$`)
 
-// IsName reports whether a definition may be called so: up to 64 letters, digits and single hyphens.
+// IsName reports whether name is valid for a definition: up to 64 letters, digits and single
+// hyphens.
 func IsName(name string) bool { return len(name) <= 64 && namePattern.MatchString(name) }
 
-// General is the agent of a node that has no definitions.
+// General returns the agent of a node that has no definitions.
 func General() Definition {
 	return Definition{
 		Name:        "general",
@@ -74,8 +81,8 @@ func General() Definition {
 // MCPPrefix begins the names of the tools of MCP servers, which come and go: mcp__SERVER__TOOL.
 const MCPPrefix = "mcp__"
 
-// HasTool reports whether the definition names a tool: by its name, by a preset, or as mcp__SERVER__*. One without a list
-// of tools has all.
+// HasTool reports whether the definition names a tool: by its name, by a preset, or as
+// mcp__SERVER__*. A definition without a list of tools has all of them.
 func (d Definition) HasTool(name string) bool {
 	return d.Tools == nil || slices.ContainsFunc(d.ToolNames(), func(n string) bool {
 		server, isPattern := mcpPattern(n)
@@ -83,7 +90,8 @@ func (d Definition) HasTool(name string) bool {
 	})
 }
 
-// ToolNames returns the names of tools in the definition, with those of a preset in the preset's place; nil = all there are.
+// ToolNames returns the names of tools in the definition, with presets expanded; nil means all
+// tools.
 func (d Definition) ToolNames() []string {
 	if d.Tools == nil {
 		return nil
@@ -91,7 +99,8 @@ func (d Definition) ToolNames() []string {
 	return tool.Expand(d.Tools)
 }
 
-// MayHave reports whether its agents may have a tool whose name begins with prefix, as those of an MCP server do.
+// MayHave reports whether the definition may have a tool whose name begins with prefix, such as
+// mcp__SERVER__. It is used to decide whether an MCP server has to be started.
 func (d Definition) MayHave(prefix string) bool {
 	return d.Tools == nil || slices.ContainsFunc(d.Tools, func(n string) bool {
 		server, isPattern := mcpPattern(n)
@@ -99,7 +108,7 @@ func (d Definition) MayHave(prefix string) bool {
 	})
 }
 
-// mcpPattern returns what the names of MCP tools begin with that a pattern such as mcp__SERVER__* stands for.
+// mcpPattern returns the prefix of the tool names that a pattern such as mcp__SERVER__* matches.
 func mcpPattern(name string) (begin string, ok bool) {
 	begin, ok = strings.CutSuffix(name, "*")
 	return begin, ok && strings.HasPrefix(begin, MCPPrefix)
@@ -118,8 +127,8 @@ func (d Definition) CheckSkills(c skills.Catalog) error {
 	return errors.Join(unknown...)
 }
 
-// Policy returns the policy by which the definition restricts its agents; false when it has no rules. A definition that
-// only denies leaves the rest to the other links of the chain.
+// Policy returns the policy by which the definition restricts its agents; false if it has no rules.
+// A definition that only denies leaves everything else to the other links of the chain.
 func (d Definition) Policy() (permission.Policy, bool) {
 	c := d.Permissions
 	if c.Preset == "" && c.Default == "" && len(c.Allow)+len(c.Deny)+len(c.FinalDeny)+len(c.Override) == 0 {

@@ -1,6 +1,7 @@
 // Package definition reads agent files: Markdown with front matter that says what an agent is (spec:
 // skills-orchestration.md, agents).
 //
-// The one idea: permissions, guardrail, sandbox and budget in a definition only restrict what the node allows its agents.
-// A file with any mistake is not used; each mistake is a Problem that names its line.
+// The one idea: permissions, guardrail, sandbox and budget in a definition only restrict what the
+// node allows its agents. A file with any mistake is not used; each mistake is a Problem that names
+// its line.
 package definition

@@ -18,25 +18,27 @@ import (
 	"symbio/security/visible"
 )
 
-// reader reads YAML mappings, and collects everything that is wrong with them.
+// reader reads YAML mappings and collects everything that is wrong with them. It works on nodes
+// instead of decoding into structs, because a node has its line.
 type reader struct {
 	lines    int // of the whole text
 	problems []Problem
 }
 
-// addProblem adds a problem. A line that the text does not have, as YAML's own messages may name, becomes the nearest that
-// it has.
+// addProblem adds a problem. YAML's own messages may name a line that the text does not have; it
+// becomes the nearest existing one.
 func (r *reader) addProblem(line int, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Line: max(1, min(line, r.lines)), Reason: fmt.Sprintf(format, args...)})
 }
 
-// sortedProblems returns the problems in the order of their lines.
+// sortedProblems returns the problems, sorted by line.
 func (r *reader) sortedProblems() []Problem {
 	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return r.problems
 }
 
-// root returns the mapping of the front matter; nil with problems, or when it is empty.
+// root returns the mapping of the front matter. It returns nil if the front matter is empty or if
+// it is invalid; then there are problems.
 func (r *reader) root(text []byte) *yaml.Node {
 	var doc yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(text))
@@ -69,7 +71,8 @@ var (
 	bareStar = regexp.MustCompile(`^\s*([A-Za-z_]+:|-)\s*\*\s*(#.*)?$`)
 )
 
-// syntaxError adds an error of the YAML decoder as a problem.
+// syntaxError adds an error of the YAML decoder as a problem. A * without quotes gets a message of
+// its own, because YAML's, about an alias, does not help.
 func (r *reader) syntaxError(text []byte, err error) {
 	for i, line := range strings.Split(string(text), "\n") {
 		if bareStar.MatchString(line) {
@@ -81,7 +84,8 @@ func (r *reader) syntaxError(text []byte, err error) {
 	r.addProblem(line, "%s", reason)
 }
 
-// splitLine splits the line number off a message of the YAML decoder; line is for a message without one.
+// splitLine splits the line number off a message of the YAML decoder. line is the number for a
+// message without one.
 func splitLine(line int, text string) (int, string) {
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil {
@@ -94,7 +98,8 @@ func splitLine(line int, text string) (int, string) {
 // isNull reports whether a key has no value.
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// resolveAlias returns the node that an alias stands for, or a null node if it leads nowhere.
+// resolveAlias returns the node that an alias refers to, or a null node if there is none. It
+// follows at most 8 aliases, so that a cycle ends.
 func resolveAlias(n *yaml.Node) *yaml.Node {
 	for range 8 { // aliases of aliases
 		if n.Kind != yaml.AliasNode || n.Alias == nil {
@@ -105,13 +110,14 @@ func resolveAlias(n *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: n.Line}
 }
 
-// pair is a key of a mapping with its value.
+// pair is a key of a mapping and its value.
 type pair struct {
 	key   *yaml.Node
 	value *yaml.Node
 }
 
-// pairs returns the keys of a mapping; those that it merges in (<<) follow its own.
+// pairs returns the keys of a mapping, its own before those that it merges in (<<). A duplicate key
+// is a problem. depth counts nested merges, to end a cycle.
 func (r *reader) pairs(n *yaml.Node, deep int) (own []pair) {
 	var merged []pair
 	seen := map[string]int{}
@@ -145,8 +151,9 @@ func (r *reader) pairs(n *yaml.Node, deep int) (own []pair) {
 	return own
 }
 
-// fields reads the keys of a mapping with the functions in read. what names the mapping in messages; "" = the front matter
-// itself. A key without a value counts as absent. It returns the line of each key.
+// fields reads the keys of a mapping with the functions in read. what names the mapping in
+// messages; "" means the front matter itself. A key without a value counts as absent. It returns
+// the line of each key.
 func (r *reader) fields(what string, n *yaml.Node, read map[string]func(pair)) map[string]int {
 	lines := map[string]int{}
 	in := ""
@@ -185,13 +192,14 @@ func (r *reader) text(name string, to *string) func(pair) {
 	}
 }
 
-// item is a text of a list, and where it stands.
+// item is a text of a list, with its line.
 type item struct {
 	text string
 	line int
 }
 
-// list reads a list of texts, and calls use with all of them.
+// list reads a list of texts and calls use with all of them. example is shown in the message for
+// another type.
 func (r *reader) list(name, example string, use func([]item)) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.SequenceNode {
@@ -222,7 +230,7 @@ func texts(items []item) []string {
 	return all
 }
 
-// number reads a whole number of at least least.
+// number reads an integer of at least least.
 func (r *reader) number(name string, least int, to *int) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil {
@@ -238,7 +246,7 @@ func (r *reader) number(name string, least int, to *int) func(pair) {
 	}
 }
 
-// word reads one of a few words.
+// word reads one of the texts in of.
 func (r *reader) word(name string, of []string, to *string) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil || !slices.Contains(of, *to) {
@@ -247,7 +255,7 @@ func (r *reader) word(name string, of []string, to *string) func(pair) {
 	}
 }
 
-// duration reads a time above 0, such as 30s.
+// duration reads a positive duration, such as 30s.
 func (r *reader) duration(name string, to *time.Duration) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil || *to <= 0 {
@@ -258,7 +266,7 @@ func (r *reader) duration(name string, to *time.Duration) func(pair) {
 
 var sizeForm = regexp.MustCompile(`^([1-9][0-9]{0,17})\s*(|[KMGT]i?B?)$`)
 
-// size reads bytes: a number, also with KiB, MiB, GiB or TiB.
+// size reads a number of bytes, also with the units KiB, MiB, GiB and TiB.
 func (r *reader) size(name string, to *int64) func(pair) {
 	return func(p pair) {
 		m := sizeForm.FindStringSubmatch(p.value.Value)

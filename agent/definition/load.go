@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// Problem is something that is wrong with a definition, and where.
+// Problem is a fault in a definition, with its place. It is an error.
 type Problem struct {
 	File   string `json:"-"`    // "" when the text is of no file
 	Line   int    `json:"line"` // of the text, from 1
 	Reason string `json:"message"`
 }
 
-// Error is FILE:LINE: REASON.
+// Error returns FILE:LINE: REASON.
 func (p *Problem) Error() string {
 	if p.File == "" {
 		return fmt.Sprintf("line %d: %s", p.Line, p.Reason)
@@ -23,7 +23,7 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Reason)
 }
 
-// Problems returns the problems that an error of this package joins; none of another error.
+// Problems returns the problems that an error of this package joins; none for other errors.
 func Problems(err error) (all []*Problem) {
 	if p, ok := err.(*Problem); ok { // not what it wraps: that is joined
 		return []*Problem{p}
@@ -36,21 +36,22 @@ func Problems(err error) (all []*Problem) {
 	return all
 }
 
-// Loader says which names a definition may use. A nil field accepts every name. The zero Loader checks presets and rules
-// alone.
+// Loader reads definitions and checks the names in them. A nil field accepts every name. The zero
+// Loader checks only presets and rules.
 type Loader struct {
-	// Tools are the names of tools, beside those of MCP servers; nil = not known.
+	// Tools are the names of the existing tools, without those of MCP servers; nil means unknown.
 	Tools []string
-	// Servers are the names of MCP servers as they stand in the names of their tools; nil = not known.
+	// Servers are the MCP servers, as they stand in the names of their tools; nil means unknown.
 	Servers []string
-	// Skills are the names of skills; nil = not known.
+	// Skills are the names of the existing skills; nil means unknown.
 	Skills []string
-	// Model returns an error that says what is wrong with the specification of one model; nil = not known.
+	// Model returns an error if the specification of a model is invalid; nil means unknown.
 	Model func(spec string) error
 }
 
-// Load reads every NAME.md of a directory, in the order of their names. It leaves out each file that has a Problem; the
-// error joins a *Problem for each thing that is wrong.
+// Load reads every NAME.md of a directory, in the order of their names. A file with a problem is
+// left out, so that one fault does not keep the other agents from starting. The error joins a
+// *Problem for each fault.
 func (k Loader) Load(dir string) ([]Definition, error) {
 	files, err := fs.Glob(os.DirFS(dir), "*.md")
 	if err != nil {
@@ -68,7 +69,8 @@ func (k Loader) Load(dir string) ([]Definition, error) {
 	return all, joinProblems(wrong)
 }
 
-// Read reads one file, which has to be called as the definition in it. A definition with problems must not be used.
+// Read reads one file, whose name must match the name in it. A definition with problems must not be
+// used.
 func (k Loader) Read(file string) (Definition, []Problem) {
 	text, err := readText(file)
 	if err != nil {
@@ -83,6 +85,7 @@ func (k Loader) Read(file string) (Definition, []Problem) {
 	return d, problems
 }
 
+// readText returns the content of a regular file of at most maxDefinition bytes.
 func readText(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	var bad *os.PathError
@@ -97,6 +100,7 @@ func readText(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
+// joinProblems returns an error that joins the problems; nil if there are none.
 func joinProblems(problems []Problem) error {
 	errs := make([]error, len(problems))
 	for i := range problems {

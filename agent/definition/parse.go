@@ -14,16 +14,17 @@ import (
 	"symbio/skills/format"
 )
 
-// parser reads a definition.
+// parser reads one definition and collects its problems, so that a person sees all of them at once.
 type parser struct {
 	reader
 	loader Loader
 }
 
-// Parse reads a definition. The problems are in the order of their lines.
+// Parse parses a definition. The problems are in the order of their lines.
 func (k Loader) Parse(text []byte) (Definition, []Problem) { return k.parse(text, "") }
 
-// parse reads a definition; file is the name of its file, "" = none.
+// parse parses a definition. file is the name of its file; "" means none, and then the name is not
+// compared.
 func (k Loader) parse(text []byte, file string) (Definition, []Problem) {
 	f := &parser{loader: k, reader: reader{lines: 1 + bytes.Count(text, []byte("\n"))}}
 	if len(text) > maxDefinition {
@@ -50,6 +51,7 @@ func (k Loader) parse(text []byte, file string) (Definition, []Problem) {
 	return d, f.sortedProblems()
 }
 
+// definition reads the keys of the front matter into d, checks its name and sets the defaults.
 func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	var named []item
 	at := f.fields("", root, map[string]func(pair){
@@ -95,6 +97,7 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 // perceptionName is the syntax of perceptions in package community.
 var perceptionName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
+// accepts checks names of perceptions.
 func (f *parser) accepts(all []item) []string {
 	names := texts(all)
 	for i, one := range all {
@@ -108,6 +111,7 @@ func (f *parser) accepts(all []item) []string {
 	return names
 }
 
+// model reads a specification of a model, or a list of them, which becomes one text with commas.
 func (f *parser) model(to *string) func(pair) {
 	check := func(one item) {
 		if f.loader.Model == nil {
@@ -151,6 +155,7 @@ const (
 	presetMark = "preset:"
 )
 
+// tools reads the list of tools.
 func (f *parser) tools(to *[]string) func(pair) {
 	return func(p pair) {
 		if p.value.Kind == yaml.ScalarNode && p.value.Value == allTools {
@@ -170,7 +175,8 @@ var (
 	mcpName  = regexp.MustCompile(`^mcp__([A-Za-z0-9_-]*\*|[A-Za-z0-9_-]+__[A-Za-z0-9_-]+)$`)
 )
 
-// tool reads one name of a tool, as the tool itself is called: the spec writes read for Read.
+// tool reads the name of one tool. It accepts a name in other case and returns the tool's own,
+// because the spec writes read for Read.
 func (f *parser) tool(one item) string {
 	name := one.text
 	preset, isPreset := strings.CutPrefix(name, presetMark)
@@ -203,7 +209,8 @@ func (f *parser) tool(one item) string {
 	return name
 }
 
-// server reads the name of tools of an MCP server.
+// server checks the name of tools of an MCP server. The tools themselves are unknown until the
+// server runs.
 func (f *parser) server(one item) {
 	if !mcpName.MatchString(one.text) {
 		f.addProblem(one.line, "tools: %q is no name of MCP tools; they are mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server", one.text)
@@ -223,13 +230,15 @@ func firstSentence(text string) string {
 	return tool.Shorten(strings.Join(strings.Fields(sentence.FindString(text)), " "), 1024)
 }
 
-// maxThinking is the most thinking tokens. It is also the maximum in the schema of model.chat, for models of other nodes.
+// maxThinking limits the tokens for thinking. The schema of model.chat has the same maximum, for
+// models of other nodes.
 const maxThinking = 100_000
 
-// defaultThinking is the number of tokens for `thinking: true`: four times the minimum of the Messages wire, enough to plan a
-// step.
+// defaultThinking is the number of tokens for `thinking: true`: four times the minimum of the
+// Messages wire, enough to plan a step.
 const defaultThinking = 4096
 
+// thinking reads thinking: true, false or a number of tokens.
 func (f *parser) thinking(n *yaml.Node, to *int) {
 	var on bool
 	switch {

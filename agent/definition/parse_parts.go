@@ -54,7 +54,8 @@ func (f *parser) sandbox(n *yaml.Node, s *Sandbox) {
 // nodeOnlyKeys are keys of the node's sandbox that are not for a definition.
 var nodeOnlyKeys = []string{"show", "hide", "levels"}
 
-// rejectNodeOnlyKeys returns the mapping without the keys that only the node's configuration may set, and adds a problem for each.
+// rejectNodeOnlyKeys returns the mapping without the keys that only the node's configuration may
+// set, and adds a problem for each.
 func (f *parser) rejectNodeOnlyKeys(n *yaml.Node) *yaml.Node {
 	rest := *n
 	rest.Content = nil
@@ -87,8 +88,9 @@ func (f *parser) writePaths(all []item) []string {
 	return texts(all)
 }
 
-// budget reads limits by their YAML names in the configuration. It finds them by reflection, so that a new field of
-// budget.Limits is a key of definitions at once. Zero is refused, because zero means the default.
+// budget reads limits by their YAML names in the configuration. It finds them by reflection, so
+// that a new field of budget.Limits is a key of definitions at once. Zero is refused, because zero
+// means the default.
 func (f *parser) budget(n *yaml.Node, l *budget.Limits) {
 	read := map[string]func(pair){}
 	for i := range reflect.TypeFor[budget.Limits]().NumField() {
@@ -126,7 +128,8 @@ func positive(v reflect.Value) bool {
 	return !v.CanInt() || v.Int() > 0
 }
 
-// permissions reads a permission.Config. Rules are checked one by one, so that each mistake gets its own line.
+// permissions reads a permission.Config. Rules are checked one by one, so that each mistake gets
+// its own line.
 func (f *parser) permissions(n *yaml.Node, c *permission.Config) {
 	const in = "permissions."
 	f.fields("permissions", n, map[string]func(pair){
@@ -173,7 +176,8 @@ func (f *parser) preset(name string, to *string) func(pair) {
 	}
 }
 
-// rules reads a list of rules and checks each. Ask rules have the same syntax as deny rules and are checked as such.
+// rules reads a list of rules and checks each. Ask rules have the same syntax as deny rules and are
+// checked as such.
 func (f *parser) rules(key string, to *[]permission.RuleText) func(pair) {
 	_, list, _ := strings.Cut(key, ".")
 	return func(p pair) {
@@ -218,8 +222,8 @@ func checkRule(list string, rule permission.RuleText) error {
 	return err
 }
 
-// plainError returns the first line of a YAML decoder's error without the names of Go types, which mean nothing to the author
-// of a file.
+// plainError returns the first line of a YAML decoder's error without the names of Go types, which
+// mean nothing to the author of a file.
 func plainError(err error) string {
 	text := err.Error()
 	var typed *yaml.TypeError

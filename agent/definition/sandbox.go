@@ -11,17 +11,20 @@ import (
 
 // Sandbox restricts what the node lets commands do. The zero Sandbox restricts nothing.
 type Sandbox struct {
-	// Preset is restrictive, standard or permissive, as in the node's configuration; "" = permissive, which takes
-	// nothing.
+	// Preset is restrictive, standard or permissive, as in the node's configuration; "" =
+	// permissive, which takes nothing.
 	Preset string
 	// Network is none, local or full, which takes nothing; "" = full.
 	Network string
-	// Write are the only directories that commands may write, beside temporary files; absolute, or below the working
-	// directory. They have to exist when an agent begins. nil = those of the node.
+	// Write are the only directories that commands may write, beside temporary files; absolute, or
+	// below the working directory. They have to exist when an agent begins. nil = those of the
+	// node.
 	Write []string
-	// Env are the only variables of the node's environment that commands may see. nil = those of the node.
+	// Env are the only variables of the node's environment that commands may see. nil = those of
+	// the node.
 	Env []string
-	// Sockets are the only Unix sockets to which commands may connect, of those of the node. nil = those of the node.
+	// Sockets are the only Unix sockets to which commands may connect, of those of the node. nil =
+	// those of the node.
 	Sockets []string
 	// NoSubprocess keeps commands from starting other programs.
 	NoSubprocess bool
@@ -34,8 +37,8 @@ func (s Sandbox) IsZero() bool {
 	return s.Preset == "" && s.Network == "" && s.Write == nil && s.Env == nil && s.Sockets == nil && !s.NoSubprocess && s.Limits == sandbox.Limits{}
 }
 
-// Constrain returns what is left of a policy for commands in a working directory. The error names a directory that cannot
-// be written because it does not exist.
+// Constrain returns what is left of a policy for commands in a working directory. The error names a
+// directory that cannot be written because it does not exist.
 func (s Sandbox) Constrain(p sandbox.Policy, dir string) (sandbox.Policy, error) {
 	constrain, err := s.Constraint(dir)
 	if err != nil {
@@ -44,8 +47,9 @@ func (s Sandbox) Constrain(p sandbox.Policy, dir string) (sandbox.Policy, error)
 	return constrain(p), nil
 }
 
-// Constraint returns Constrain as a function of the policy, for any number of goroutines. It resolves the directories once,
-// so that a directory put in the place of one of them later cannot be written.
+// Constraint returns Constrain as a function of the policy, for any number of goroutines. It
+// resolves the directories once, so that a directory put in the place of one of them later cannot
+// be written.
 func (s Sandbox) Constraint(dir string) (func(sandbox.Policy) sandbox.Policy, error) {
 	preset := sandbox.Permissive()
 	switch s.Preset {

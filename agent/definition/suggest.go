@@ -10,8 +10,8 @@ import (
 // maxListed is how many names fit a message that a person reads at a glance.
 const maxListed = 24
 
-// suggest returns the end of a message about an unknown name: the known name that was probably meant, or all known
-// names if they are few.
+// suggest returns the end of a message about an unknown name: the known name that was probably
+// meant, or all known names if they are few.
 func suggest(name string, known []string) string {
 	if near := visible.Suggest(name, known); near != "" || len(known) == 0 || len(known) > maxListed {
 		return near

@@ -9,8 +9,9 @@ import (
 	"symbio/agent/llm"
 )
 
-// Fields are the fields that the Data of events have, of all types. Only those of the event's type are set; the part of a node
-// that reports a type declares which. All readers decode Data to Fields.
+// Fields are the fields that the Data of events have, of all types. Only those of the event's type
+// are set; the part of a node that reports a type declares which. All readers decode Data to
+// Fields.
 type Fields struct {
 	ID     string
 	Name   string // of the member or node that it is about

@@ -1,8 +1,8 @@
-// Package event has what happens on a node: its agents' steps, changes of the community, decisions and warnings, as one
-// stream that any number of readers follow.
+// Package event has what happens on a node: its agents' steps, changes of the community, decisions
+// and warnings, as one stream that any number of readers follow.
 //
-// Guarantees: Publish never blocks. Each subscriber gets the events in their order; one that falls too far behind gets an event
-// "gap" that says how many it missed.
+// Guarantees: Publish never blocks. Each subscriber gets the events in their order; one that falls
+// too far behind gets an event "gap" that says how many it missed.
 package event
 
 import (
@@ -16,8 +16,8 @@ import (
 // Event is something that happened on a node: a change of the community, a step of an agent, a call
 // from another node.
 type Event struct {
-	// Seq counts the node's events from 1, from its start on. It orders them: the clock may be set back. A gap has that of
-	// the last event that is missing.
+	// Seq counts the node's events from 1, from its start on. It orders them: the clock may be set
+	// back. A gap has that of the last event that is missing.
 	Seq   uint64
 	Time  time.Time
 	Type  string
@@ -100,8 +100,8 @@ type Node struct {
 // Warn publishes a warning.
 func (e *Stream) Warn(w Warning) { e.Publish("warning", "", w) }
 
-// Subscribe returns the recent events from the first that is not before since on, and all that follow; a zero since means
-// none of the recent ones. Close it when done.
+// Subscribe returns the recent events from the first that is not before since on, and all that
+// follow; a zero since means none of the recent ones. Close it when done.
 func (e *Stream) Subscribe(since time.Time) *Subscription {
 	s := &Subscription{events: e, ready: make(chan struct{}, 1)}
 	e.mu.Lock()

@@ -26,15 +26,18 @@ type Community interface {
 	Subscribe() *community.Subscription
 }
 
-// Borrower is the community of an agent that can borrow agents of other nodes. A signal to a borrowed agent may take as long
-// as that agent's lease, and the account knows what it spent when Send returns.
+// Borrower is the community of an agent that can borrow agents of other nodes. A signal to a
+// borrowed agent may take as long as that agent's lease, and the account knows what it spent when
+// Send returns.
 type Borrower struct {
 	Community
 	// Self is the agent that borrows.
 	Self community.Member
-	// Chain returns the chain that judges the agent's calls now. It is sent to the lender as constraints.
+	// Chain returns the chain that judges the agent's calls now. It is sent to the lender as
+	// constraints.
 	Chain func() permission.Chain
-	// Spent is called when the spending of borrowed agents has changed, Progress when one reports an activity.
+	// Spent is called when the spending of borrowed agents has changed, Progress when one reports
+	// an activity.
 	Spent    func()
 	Progress func(of community.Member, message string)
 
@@ -45,7 +48,8 @@ type Borrower struct {
 	borrowed map[*BorrowedAgent]struct{} // guarded by mu
 }
 
-// BorrowedAgent is a sub-agent on another node. It runs as long as the call that spawned it. It implements team.Handle.
+// BorrowedAgent is a sub-agent on another node. It runs as long as the call that spawned it. It
+// implements team.Handle.
 type BorrowedAgent struct {
 	borrower    *Borrower
 	node        community.Member
@@ -81,8 +85,9 @@ func (b *Borrower) lenders(name string) (all []community.Member) {
 	return all
 }
 
-// DecisiveCall returns the call to judge for a spawn on another node: the spawn itself or the invocation of the capability,
-// whichever has the stricter verdict. A rule against invoking capabilities must hold for spawns as well.
+// DecisiveCall returns the call to judge for a spawn on another node: the spawn itself or the
+// invocation of the capability, whichever has the stricter verdict. A rule against invoking
+// capabilities must hold for spawns as well.
 func DecisiveCall(chain permission.Chain, spawn permission.Call) permission.Call {
 	invoke := permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": Capability}, Dir: spawn.Dir, Within: spawn.Within}
 	if chain.Judge(invoke).Action < chain.Judge(spawn).Action {
@@ -91,8 +96,8 @@ func DecisiveCall(chain permission.Chain, spawn permission.Call) permission.Call
 	return spawn
 }
 
-// Lender finds a node by its name or id, and checks that it lends that definition. The error lists the nodes or definitions
-// that there are.
+// Lender finds a node by its name or id, and checks that it lends that definition. The error lists
+// the nodes or definitions that there are.
 func (b *Borrower) Lender(name, definition string) (community.Member, error) {
 	found := b.lenders(name)
 	switch {
@@ -130,8 +135,9 @@ type Order struct {
 	Tools      []string // that it may use; nil = all that its definition has there
 }
 
-// Borrow asks a node to spawn an agent, and returns when the agent can receive signals. account is its share of the budget.
-// Borrow owns the account from now on: it is closed when the agent has ended, or if Borrow returns an error.
+// Borrow asks a node to spawn an agent, and returns when the agent can receive signals. account is
+// its share of the budget. Borrow owns the account from now on: it is closed when the agent has
+// ended, or if Borrow returns an error.
 func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *budget.Account, o Order) (*BorrowedAgent, community.Member, error) {
 	limits := account.Granted()
 	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Parent: string(b.Self.ID)}
@@ -168,7 +174,8 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	return one, m, nil
 }
 
-// start runs the call of a borrowed agent in the background. The error is community.ErrStopped if the Borrower is closed.
+// start runs the call of a borrowed agent in the background. The error is community.ErrStopped if
+// the Borrower is closed.
 func (b *Borrower) start(one *BorrowedAgent, run func()) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,8 +216,8 @@ func (b *Borrower) find(id community.MemberID) *BorrowedAgent {
 	return nil
 }
 
-// Send sends a signal to a member and waits for the reply. For a borrowed agent it updates the account before it returns, so
-// that the parent's budget is exact when the parent goes on.
+// Send sends a signal to a member and waits for the reply. For a borrowed agent it updates the
+// account before it returns, so that the parent's budget is exact when the parent goes on.
 func (b *Borrower) Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error) {
 	one := b.find(to)
 	if one == nil {
@@ -286,8 +293,9 @@ func (b *BorrowedAgent) receive(u update) {
 	}
 }
 
-// settle closes the account with the lender's last report. Without a report the whole share counts as spent. If the lender
-// never named an agent, nothing counts: that agent got no task, so it spent nothing.
+// settle closes the account with the lender's last report. Without a report the whole share counts
+// as spent. If the lender never named an agent, nothing counts: that agent got no task, so it spent
+// nothing.
 func (b *BorrowedAgent) settle(final update, err error) {
 	switch {
 	case err == nil && final.Spent != nil:
@@ -331,8 +339,8 @@ func (b *BorrowedAgent) Gone() error {
 	return b.endReason
 }
 
-// awaitMember waits until the lender has named the agent and this node sees it as an available member. A member of another
-// node than the lender is not accepted.
+// awaitMember waits until the lender has named the agent and this node sees it as an available
+// member. A member of another node than the lender is not accepted.
 func (b *BorrowedAgent) awaitMember(ctx context.Context, sub *community.Subscription) (community.Member, error) {
 	begin := time.NewTimer(spawnTimeout)
 	defer begin.Stop()
@@ -365,8 +373,8 @@ func (b *BorrowedAgent) awaitMember(ctx context.Context, sub *community.Subscrip
 	}
 }
 
-// Stop stops the agent and returns when the lease has ended. It waits for the lender's report until ctx ends or endTimeout has
-// passed; then it ends the call, and the whole share counts as spent.
+// Stop stops the agent and returns when the lease has ended. It waits for the lender's report until
+// ctx ends or endTimeout has passed; then it ends the call, and the whole share counts as spent.
 func (b *BorrowedAgent) Stop(ctx context.Context) {
 	if b.Gone() != nil {
 		return // its node need not be asked
@@ -401,8 +409,8 @@ func (b *BorrowedAgent) progress(p community.Progress) {
 	b.borrower.Progress(community.Member{ID: id, Name: m.Name}, p.Message)
 }
 
-// Steer delivers a text to the agent while it works, with the lender's capability agents.steer. The lender's rules decide
-// whether this node may do that.
+// Steer delivers a text to the agent while it works, with the lender's capability agents.steer. The
+// lender's rules decide whether this node may do that.
 func (b *BorrowedAgent) Steer(ctx context.Context, text string) (r conversation.Receipt, err error) {
 	id := b.id()
 	data, err := json.Marshal(struct {

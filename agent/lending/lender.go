@@ -22,16 +22,17 @@ import (
 // LenderConfig sets up a Lender. Community and Spawn are required.
 type LenderConfig struct {
 	Community Members
-	// Spawn starts the agent of a lease and applies the lease's limits and constraints to it. community.ErrBusy, ErrStopped
-	// and ErrUnavailable are sent to the borrower as they are; any other error counts as an invalid name.
+	// Spawn starts the agent of a lease and applies the lease's limits and constraints to it.
+	// community.ErrBusy, ErrStopped and ErrUnavailable are sent to the borrower as they are; any
+	// other error counts as an invalid name.
 	Spawn func(ctx context.Context, l *Lease) (community.Member, error)
 	// Definitions are those that are lent. Default: none.
 	Definitions []definition.Definition
 	// Limits bound the use of each lent agent together with its descendants.
 	Limits budget.Limits
-	// Max is how many lent agents may run at the same time, PerNode how many of them for one node; one more is
-	// community.ErrBusy. Their sub-agents count in their own limits. Defaults 8 and 4: each agent uses a model, and one
-	// borrower should not use up all.
+	// Max is how many lent agents may run at the same time, PerNode how many of them for one node;
+	// one more is community.ErrBusy. Their sub-agents count in their own limits. Defaults 8 and 4:
+	// each agent uses a model, and one borrower should not use up all.
 	Max, PerNode int
 	// Life is how long one lease may last. Default: the Wall of its limits.
 	MaxLifetime time.Duration
@@ -46,9 +47,9 @@ type Members interface {
 	Terminate(ctx context.Context, id community.MemberID) error
 }
 
-// Lender lends agents of this node to agents of other nodes; it provides Capability. A lent agent is restricted by this node's
-// policy and by its parent's constraints. Its budget is the smaller of the requested share and this node's limits. A Lender is
-// safe for concurrent use.
+// Lender lends agents of this node to agents of other nodes; it provides Capability. A lent agent
+// is restricted by this node's policy and by its parent's constraints. Its budget is the smaller of
+// the requested share and this node's limits. A Lender is safe for concurrent use.
 type Lender struct {
 	cfg LenderConfig
 
@@ -68,8 +69,8 @@ type Lease struct {
 	// Node is the borrower; Parent its member there, "" = no particular one.
 	Node   community.NodeID
 	Parent community.MemberID
-	// Constraints are those of the borrowing agent and its requesters, as their node sent them. They stay part of the chain
-	// of the agent and its descendants as long as these run.
+	// Constraints are those of the borrowing agent and its requesters, as their node sent them.
+	// They stay part of the chain of the agent and its descendants as long as these run.
 	Constraints permission.Chain
 	// Life is how long the lease may last.
 	MaxLifetime time.Duration
@@ -88,14 +89,16 @@ func (l *Lease) Requesters() []string {
 	return []string{string(l.Node), string(l.Node) + "/" + string(l.Parent)}
 }
 
-// Progress reports an activity of the agent or a descendant to the borrower. It does nothing on a nil Lease.
+// Progress reports an activity of the agent or a descendant to the borrower. It does nothing on a
+// nil Lease.
 func (l *Lease) Progress(message string) {
 	if l != nil {
 		l.report(community.Progress{Message: message})
 	}
 }
 
-// SpentChanged asks for a report of the spending to the borrower. It does not block, and does nothing on a nil Lease.
+// SpentChanged asks for a report of the spending to the borrower. It does not block, and does
+// nothing on a nil Lease.
 func (l *Lease) SpentChanged() {
 	if l == nil {
 		return
@@ -121,7 +124,8 @@ func (l *Lender) Life() time.Duration { return l.cfg.MaxLifetime + endTimeout }
 // endTimeout is how long the end of an agent and its descendants may take.
 const endTimeout = 30 * time.Second
 
-// Capability returns the capability that the node registers for the Lender. Its schema lists the lent definitions.
+// Capability returns the capability that the node registers for the Lender. Its schema lists the
+// lent definitions.
 func (l *Lender) Capability() (community.Capability, error) {
 	var names []string
 	for _, d := range l.cfg.Definitions {
@@ -135,7 +139,8 @@ func (l *Lender) Capability() (community.Capability, error) {
 	}, err
 }
 
-// Has reports whether a member is lent to a node. That node may then send it signals without a rule under authorize.
+// Has reports whether a member is lent to a node. That node may then send it signals without a rule
+// under authorize.
 func (l *Lender) Has(node community.NodeID, member community.MemberID) bool {
 	return l.find(node, member) != nil
 }
@@ -151,8 +156,9 @@ func (l *Lender) find(node community.NodeID, member community.MemberID) *Lease {
 	return nil
 }
 
-// Provide serves one call of the capability; it is a community.Provider. A call that spawns an agent returns when that agent
-// has ended. The error is community.ErrInvalid for a malformed request, ErrNotFound for an unknown agent, ErrBusy at a limit.
+// Provide serves one call of the capability; it is a community.Provider. A call that spawns an
+// agent returns when that agent has ended. The error is community.ErrInvalid for a malformed
+// request, ErrNotFound for an unknown agent, ErrBusy at a limit.
 func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Reply, error) {
 	if len(s.Requester) == 0 {
 		return community.Reply{}, invalid("the call names no calling node")
@@ -202,8 +208,9 @@ func replyOf(u update) (community.Reply, error) {
 	return community.Reply{Data: data, ContentType: "application/json"}, err
 }
 
-// lease returns the lease for a request, limited to what this node lends. It trusts nothing in the request: the parent must
-// not be a member of a third node, and the share only lowers this node's limits.
+// lease returns the lease for a request, limited to what this node lends. It trusts nothing in the
+// request: the parent must not be a member of a third node, and the share only lowers this node's
+// limits.
 func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 	i := slices.IndexFunc(l.cfg.Definitions, func(d definition.Definition) bool { return d.Name == in.Agent })
 	if i < 0 {
@@ -262,8 +269,8 @@ var (
 	errNodeGone = errors.New("its parent's node is gone")
 )
 
-// lend spawns the agent, waits until ctx or the lease's time ends, and stops the agent. why says what ended it. If err is set,
-// no agent was spawned.
+// lend spawns the agent, waits until ctx or the lease's time ends, and stops the agent. why says
+// what ended it. If err is set, no agent was spawned.
 func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.MaxLifetime, errTime)
 	defer cancel()
@@ -286,8 +293,8 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	return context.Cause(ctx), nil
 }
 
-// stream sends the borrower the spawned member, and then the spending after each change, until ctx ends. An error of sending
-// ends the lease: the borrower is gone.
+// stream sends the borrower the spawned member, and then the spending after each change, until ctx
+// ends. An error of sending ends the lease: the borrower is gone.
 func (l *Lease) stream(ctx context.Context, m community.Member) {
 	send := func(u update) {
 		line, err := u.line()
@@ -338,7 +345,8 @@ func (l *Lender) watch(ctx context.Context, node community.NodeID, child communi
 	}
 }
 
-// stop terminates an agent in the middle of its task, and waits until it and its descendants have ended.
+// stop terminates an agent in the middle of its task, and waits until it and its descendants have
+// ended.
 func (l *Lender) stop(ctx context.Context, id community.MemberID) {
 	now, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cancel() // what it is doing is not waited for

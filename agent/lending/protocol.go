@@ -18,26 +18,29 @@ import (
 // Capability is the name of the capability by which a node lends its agents to those of others.
 const Capability = "agents.spawn"
 
-// request is the input of the capability: it asks for an agent, for the end of a lent one, or for a report of spending.
+// request is the input of the capability: it asks for an agent, for the end of a lent one, or for a
+// report of spending.
 type request struct {
 	// Agent is the name of a definition that the node lends.
 	Agent  string `json:"agent,omitempty"`
 	Name   string `json:"name,omitempty"`   // of the member; "" = the definition's
 	Reason string `json:"reason,omitempty"` // why it is needed, for the other node's people
-	// Parent is the member of the calling node that borrows the agent; "" = none, as when a person calls.
+	// Parent is the member of the calling node that borrows the agent; "" = none, as when a person
+	// calls.
 	Parent string `json:"parent,omitempty"`
 	// Tools are the tools that it may use; absent = all of its definition there.
 	Tools []string `json:"tools,omitzero"`
 	// Share bounds its use together with its descendants; absent = the limits of the lending node.
 	Share *wireLimits `json:"share,omitempty"`
-	// End is the lent member to stop now; no other field is used then. The call that is its lease returns.
+	// End is the lent member to stop now; no other field is used then. The call that is its lease
+	// returns.
 	End community.MemberID `json:"end,omitempty"`
 	// Account is the lent member whose spending is asked for; no other field is used then.
 	Account community.MemberID `json:"account,omitempty"`
 }
 
-// wireLimits are budget.Limits on the wire. There zero allows nothing and an absent field means the lender's limit, while in
-// budget.Limits zero means the default.
+// wireLimits are budget.Limits on the wire. There zero allows nothing and an absent field means the
+// lender's limit, while in budget.Limits zero means the default.
 type wireLimits struct {
 	Depth           *int     `json:"depth,omitempty"`
 	Agents          *int     `json:"agents,omitempty"`
@@ -48,7 +51,8 @@ type wireLimits struct {
 	Wall            *float64 `json:"wall,omitempty"` // in seconds
 }
 
-// limits converts a share to budget.Limits, where zero is the default and a negative number allows nothing.
+// limits converts a share to budget.Limits, where zero is the default and a negative number allows
+// nothing.
 func (w *wireLimits) limits() (l budget.Limits) {
 	if w == nil {
 		return l
@@ -63,7 +67,8 @@ func (w *wireLimits) limits() (l budget.Limits) {
 	return l
 }
 
-// decodeLimit returns 0 for an absent number, and -1, which allows nothing, for one that is not positive.
+// decodeLimit returns 0 for an absent number, and -1, which allows nothing, for one that is not
+// positive.
 func decodeLimit[N int | int64 | float64](n *N) N {
 	switch {
 	case n == nil:
@@ -93,8 +98,8 @@ func encodeLimit[N int | int64 | float64](n N) *N {
 	return new(max(0, n))
 }
 
-// inputSchema returns the JSON schema of a request. It refuses unknown fields, so that a newer node learns at once that this
-// one does not know what it asks for.
+// inputSchema returns the JSON schema of a request. It refuses unknown fields, so that a newer node
+// learns at once that this one does not know what it asks for.
 func inputSchema(agents []string) (json.RawMessage, error) {
 	type object = map[string]any
 	whole, number := object{"type": "integer", "minimum": 0}, object{"type": "number", "minimum": 0}
@@ -112,8 +117,8 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 	})
 }
 
-// definitionsOf returns the definitions that a node lends, from the schema of its capability. The schema comes from another
-// node, so names that are none are dropped.
+// definitionsOf returns the definitions that a node lends, from the schema of its capability. The
+// schema comes from another node, so names that are none are dropped.
 func definitionsOf(input json.RawMessage) []string {
 	var s struct {
 		Properties struct{ Agent struct{ Enum []string } }
@@ -176,10 +181,12 @@ type memberInfo struct {
 // maxLine bounds a line of a lender, in bytes: ten times the longest valid one.
 const maxLine = 64 << 10
 
-// lineReader splits the output of a lender, which comes in arbitrary pieces, into lines. The zero value is ready for use.
+// lineReader splits the output of a lender, which comes in arbitrary pieces, into lines. The zero
+// value is ready for use.
 type lineReader struct{ rest []byte }
 
-// push adds data and returns the updates that are complete now. After an error the reader must not be used again.
+// push adds data and returns the updates that are complete now. After an error the reader must not
+// be used again.
 func (l *lineReader) push(data []byte) ([]update, error) {
 	var all []update
 	l.rest = append(l.rest, data...)

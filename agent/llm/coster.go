@@ -1,7 +1,7 @@
 package llm
 
-// Coster is a Model that knows the cost of a call beforehand. ok is false if it does not. Wrappers of a Model implement it to
-// pass the price through.
+// Coster is a Model that knows the cost of a call beforehand. ok is false if it does not. Wrappers
+// of a Model implement it to pass the price through.
 type Coster interface {
 	CostOf(u Usage) (cost float64, ok bool)
 }

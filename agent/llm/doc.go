@@ -1,4 +1,5 @@
-// Package llm defines the interface between agents and language models: a Model streams an answer to a Request.
+// Package llm defines the interface between agents and language models: a Model streams an answer
+// to a Request.
 //
 // The one idea: a Model keeps nothing between requests. The whole conversation is in the Request, so
 // one Model serves any number of agents at once, and what a model did can be replayed from what it
@@ -10,9 +11,11 @@
 // nothing more is yielded; a stream that ended without its last piece is an error and never an
 // answer.
 //
-// Implementations are in packages below this one: openai for chat-completions servers, anthropic for Messages servers, chat
-// for models of other nodes, scripted for answers from a file; Func is a Go function. Package wire has the HTTP code that the
-// wires share, retry repeats failed requests, replay records and replays exchanges, and provider picks a model by name or by
-// environment variables. This package imports none of them. It also has First (failover between models), Prices (the cost of
-// answers) and Generate (answers as Go values). It does not run tools, and does not shorten conversations.
+// Implementations are in packages below this one: openai for chat-completions servers, anthropic
+// for Messages servers, chat for models of other nodes, scripted for answers from a file; Func is a
+// Go function. Package wire has the HTTP code that the wires share, retry repeats failed requests,
+// replay records and replays exchanges, and provider picks a model by name or by environment
+// variables. This package imports none of them. It also has First (failover between models), Prices
+// (the cost of answers) and Generate (answers as Go values). It does not run tools, and does not
+// shorten conversations.
 package llm

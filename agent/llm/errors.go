@@ -37,7 +37,8 @@ var (
 	ErrDenied = errors.New("not allowed")
 	// ErrDrift: the request is none of those that a recording or a script answers.
 	ErrDrift = errors.New("no answer fits the request")
-	// ErrUnfit: the answer does not fit the form that was asked for, not even after it was told what is wrong.
+	// ErrUnfit: the answer does not fit the form that was asked for, not even after it was told
+	// what is wrong.
 	ErrUnfit = errors.New("the answer does not fit what was asked for")
 )
 
@@ -49,7 +50,8 @@ type Error struct {
 	Status int
 	// RetryAfter is how long the server asked to wait, or 0.
 	RetryAfter time.Duration
-	// Detail is the server's message, or what this side found wrong: short, printable, and never with a key.
+	// Detail is the server's message, or what this side found wrong: short, printable, and never
+	// with a key.
 	Detail string
 	// Err is one of this package's errors.
 	Err error

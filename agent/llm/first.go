@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// failurePenalty is how long a failed model is asked last. Without it each turn during an outage would wait for the failure again.
+// failurePenalty is how long a failed model is asked last. Without it each turn during an outage
+// would wait for the failure again.
 const failurePenalty = 30 * time.Second
 
-// First returns a model that asks models in order, until one begins to answer. A model that failed is asked after the others
-// for half a minute, or as long as its server asked to wait.
+// First returns a model that asks models in order, until one begins to answer. A model that failed
+// is asked after the others for half a minute, or as long as its server asked to wait.
 //
-// ErrRefused, ErrDrift and the end of the context are final: no other model is asked. If all models fail, the error wraps all
-// their errors. First of one model returns that model.
+// ErrRefused, ErrDrift and the end of the context are final: no other model is asked. If all models
+// fail, the error wraps all their errors. First of one model returns that model.
 func First(models ...Model) Model {
 	if len(models) == 1 {
 		return models[0]
@@ -76,8 +77,8 @@ type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }
 
-// ask asks one model. It returns nil if the model answered or the caller stopped the iteration. An error after the first
-// chunk is final: another model's answer must not follow a part of this one.
+// ask asks one model. It returns nil if the model answered or the caller stopped the iteration. An
+// error after the first chunk is final: another model's answer must not follow a part of this one.
 func (f *first) ask(ctx context.Context, m Model, r Request, yield func(Chunk, error) bool) error {
 	began := false
 	for c, err := range m.Stream(ctx, r) {
@@ -117,8 +118,8 @@ func (f *first) order() (order []int) {
 	return append(order, resting...)
 }
 
-// demote demotes a model whose failure is likely to last. Errors about this one request, such as ErrContextLength, do not
-// demote it.
+// demote demotes a model whose failure is likely to last. Errors about this one request, such as
+// ErrContextLength, do not demote it.
 func (f *first) demote(i int, err error) {
 	if errors.Is(err, ErrContextLength) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrMalformed) || errors.Is(err, ErrUnfit) {
 		return

@@ -6,9 +6,10 @@ import (
 	"iter"
 )
 
-// Func is a Model that is a Go function. The text of its answer is yielded as one chunk. A call without an id, or with an id
-// that is in use, gets a new one. An empty Stop becomes StopTools if there are calls, else StopEnd. If the function returns an
-// error, the text and calls of the Response are yielded before it. The function is not called after ctx has ended.
+// Func is a Model that is a Go function. The text of its answer is yielded as one chunk. A call
+// without an id, or with an id that is in use, gets a new one. An empty Stop becomes StopTools if
+// there are calls, else StopEnd. If the function returns an error, the text and calls of the
+// Response are yielded before it. The function is not called after ctx has ended.
 type Func func(ctx context.Context, r Request) (Response, error)
 
 // Name is "func".
@@ -47,8 +48,8 @@ func (f Func) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	}
 }
 
-// EstimateUsage estimates the usage of a request and its answer as one token for four bytes, the usual ratio for English text.
-// It is for models that do not count tokens.
+// EstimateUsage estimates the usage of a request and its answer as one token for four bytes, the
+// usual ratio for English text. It is for models that do not count tokens.
 func EstimateUsage(r Request, answer Message) Usage {
 	input := len(r.System)
 	for _, m := range r.Messages {

@@ -19,19 +19,21 @@ type Generated[T any] struct {
 	Usage Usage // of all requests for it
 }
 
-// Generate asks a model for a T. The prompts are joined to one message. The answer is validated by the JSON schema of T (see
-// OutputFor) on this side, because many servers do not enforce a schema. An answer that does not fit is sent back once with the
-// problem.
+// Generate asks a model for a T. The prompts are joined to one message. The answer is validated by
+// the JSON schema of T (see OutputFor) on this side, because many servers do not enforce a schema.
+// An answer that does not fit is sent back once with the problem.
 //
-// Errors are *Error with ErrUnfit if the second answer does not fit either, ErrRefused if the model refused, ErrCut if the
-// answer reached the limit of its length; otherwise those of Model.Stream. If T has no schema, the model is not asked.
+// Errors are *Error with ErrUnfit if the second answer does not fit either, ErrRefused if the model
+// refused, ErrCut if the answer reached the limit of its length; otherwise those of Model.Stream.
+// If T has no schema, the model is not asked.
 func Generate[T any](ctx context.Context, m Model, prompt ...string) (T, error) {
 	g, err := GenerateFrom[T](ctx, m, Request{Messages: []Message{{Role: User, Text: strings.Join(prompt, "\n\n")}}})
 	return g.Value, err
 }
 
-// GenerateFrom is like Generate, for a whole Request with a system prompt, images or earlier messages, and it returns the
-// usage. The request's Output and Tools are ignored. The usage is also set if there is an error.
+// GenerateFrom is like Generate, for a whole Request with a system prompt, images or earlier
+// messages, and it returns the usage. The request's Output and Tools are ignored. The usage is also
+// set if there is an error.
 func GenerateFrom[T any](ctx context.Context, m Model, r Request) (Generated[T], error) {
 	var g Generated[T]
 	f, err := outputTypeOf(reflect.TypeFor[T]())
@@ -79,8 +81,8 @@ func correctionPrompt(wrong error, o *Output) string {
 	return fmt.Sprintf("That does not fit: %v.\nAnswer once more, whole and corrected. %s", wrong, o.Instruction())
 }
 
-// decode validates an answer and reads it into a value of the form's type. The errors are texts for the model. into is zero
-// if there is an error.
+// decode validates an answer and reads it into a value of the form's type. The errors are texts for
+// the model. into is zero if there is an error.
 func (f *outputType) decode(text string, into any) error {
 	doc := stripCodeBlock(text)
 	var instance any
@@ -128,7 +130,8 @@ func stripCodeBlock(text string) string {
 	return text
 }
 
-// shorten returns a message on one line and at most 600 bytes long: validation errors may quote schemas and values.
+// shorten returns a message on one line and at most 600 bytes long: validation errors may quote
+// schemas and values.
 func shorten(s string) string {
 	const most = 600
 	return visible.Truncate(strings.Join(strings.Fields(strings.ToValidUTF8(s, "")), " "), most)

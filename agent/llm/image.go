@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// Limits of images. They are those of the strictest provider, so that a conversation can continue with any model.
+// Limits of images. They are those of the strictest provider, so that a conversation can continue
+// with any model.
 const (
 	// MaxImage is how many bytes an image may have: Anthropic takes 5 MB, written as base64.
 	MaxImage = 5 << 20 * 3 / 4
 	// MaxImages is how many images a request may have.
 	MaxImages = 20
-	// MaxImageBytes is how many bytes they may have together: with base64 half of the 32 MB that Anthropic takes as a
-	// request.
+	// MaxImageBytes is how many bytes they may have together: with base64 half of the 32 MB that
+	// Anthropic takes as a request.
 	MaxImageBytes = 12 << 20
 	// maxSide is how many pixels an image may be wide, or high, as Anthropic has it.
 	maxSide = 8000
@@ -29,8 +30,9 @@ type Image struct {
 	Data []byte `json:"data"`
 }
 
-// NewImage returns the image in a file's bytes and detects its type. The error wraps ErrInvalid and says why the image cannot
-// be sent. It is checked here because servers refuse the whole conversation for one bad image.
+// NewImage returns the image in a file's bytes and detects its type. The error wraps ErrInvalid and
+// says why the image cannot be sent. It is checked here because servers refuse the whole
+// conversation for one bad image.
 func NewImage(data []byte) (Image, error) {
 	img := Image{Type: http.DetectContentType(data), Data: data}
 	if err := img.check(); err != nil {
@@ -45,10 +47,12 @@ func NewImage(data []byte) (Image, error) {
 	return img, nil
 }
 
-// IsImage reports whether a file with that beginning has an image type that models accept. NewImage checks the rest.
+// IsImage reports whether a file with that beginning has an image type that models accept. NewImage
+// checks the rest.
 func IsImage(head []byte) bool { return slices.Contains(imageTypes, http.DetectContentType(head)) }
 
-// check checks the size and the type. It detects the type from the bytes: servers refuse the conversation if they differ.
+// check checks the size and the type. It detects the type from the bytes: servers refuse the
+// conversation if they differ.
 func (i Image) check() error {
 	switch is := http.DetectContentType(i.Data); {
 	case len(i.Data) == 0:
@@ -63,8 +67,8 @@ func (i Image) check() error {
 	return nil
 }
 
-// CheckImages returns an error that wraps ErrInvalid if an image of the request cannot be sent. Models call it before the
-// request, so that the error names the image.
+// CheckImages returns an error that wraps ErrInvalid if an image of the request cannot be sent.
+// Models call it before the request, so that the error names the image.
 func (r Request) CheckImages() error {
 	n, size := 0, 0
 	check := func(images []Image) error {

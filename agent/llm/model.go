@@ -21,19 +21,21 @@ type Model interface {
 	Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 }
 
-// Request is the whole input of a model for one turn. It is also the wire format between nodes (package chat).
+// Request is the whole input of a model for one turn. It is also the wire format between nodes
+// (package chat).
 type Request struct {
 	System   string     `json:"system,omitempty"`
 	Messages []Message  `json:"messages"`
 	Tools    []ToolSpec `json:"tools,omitempty"`
-	// Output asks for an answer that is JSON with that schema, as text. Not every server enforces it; Generate validates the
-	// answer. nil = any text.
+	// Output asks for an answer that is JSON with that schema, as text. Not every server enforces
+	// it; Generate validates the answer. nil = any text.
 	Output *Output `json:"output,omitempty"`
-	// Thinking is how many tokens the model may think before it answers, if the wire supports it. 0 = as the model is
-	// configured; negative = no thinking, except for models of other nodes, which use their own configuration.
+	// Thinking is how many tokens the model may think before it answers, if the wire supports it. 0
+	// = as the model is configured; negative = no thinking, except for models of other nodes, which
+	// use their own configuration.
 	Thinking int `json:"thinking,omitempty"`
-	// MaxTokens is the longest answer in tokens, including thoughts; a longer one is cut, with StopLength. 0 = as the model
-	// is configured.
+	// MaxTokens is the longest answer in tokens, including thoughts; a longer one is cut, with
+	// StopLength. 0 = as the model is configured.
 	MaxTokens int `json:"max_tokens,omitempty"`
 }
 
@@ -60,8 +62,9 @@ type Message struct {
 	Images  []Image      `json:"images,omitempty"`  // User only; they come before the text
 	Calls   []ToolCall   `json:"calls,omitempty"`   // Assistant only
 	Results []ToolResult `json:"results,omitempty"` // Tool only, in the order of the calls
-	// Thinking are the model's thoughts before the answer, Assistant only. They stay in the history, because providers
-	// require that their own thoughts are sent back unchanged. Other models do not get them.
+	// Thinking are the model's thoughts before the answer, Assistant only. They stay in the
+	// history, because providers require that their own thoughts are sent back unchanged. Other
+	// models do not get them.
 	Thinking []Thinking `json:"thinking,omitempty"`
 }
 
@@ -70,11 +73,12 @@ type Thinking struct {
 	// Model is the name of the model that produced it; only that model gets it back.
 	Model string `json:"model"`
 	Text  string `json:"text,omitempty"`
-	// Signature proves to the provider that the text is the model's own. Sealed is a block that only the provider
-	// can read; it has no text.
+	// Signature proves to the provider that the text is the model's own. Sealed is a block that
+	// only the provider can read; it has no text.
 	Signature string `json:"signature,omitempty"`
 	Sealed    string `json:"sealed,omitempty"`
-	// AfterText and AfterCalls are its position in the message: after that many bytes of the text and that many calls.
+	// AfterText and AfterCalls are its position in the message: after that many bytes of the text
+	// and that many calls.
 	AfterText  int `json:"after_text,omitempty"`
 	AfterCalls int `json:"after_calls,omitempty"`
 }
@@ -84,8 +88,8 @@ type ToolCall struct {
 	// ID is unique within the conversation; the call's result names it.
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Args are the arguments as the model wrote them. They are untrusted input. They are always valid JSON, but not always
-	// an object: see Args.
+	// Args are the arguments as the model wrote them. They are untrusted input. They are always
+	// valid JSON, but not always an object: see Args.
 	Args json.RawMessage `json:"args"`
 }
 
@@ -95,7 +99,8 @@ type ToolResult struct {
 	Name    string `json:"name"`
 	Text    string `json:"text"`
 	IsError bool   `json:"is_error,omitempty"`
-	// Images are images for the model. Wires whose results cannot contain images send them in a message after the results.
+	// Images are images for the model. Wires whose results cannot contain images send them in a
+	// message after the results.
 	Images []Image `json:"images,omitempty"`
 }
 
@@ -121,7 +126,8 @@ type Chunk struct {
 
 // Retry describes a request that failed before any part of its answer was yielded, and is repeated.
 type Retry struct {
-	// Model is the name of the model that failed, Next of the one that is asked now: the same, or another of a list.
+	// Model is the name of the model that failed, Next of the one that is asked now: the same, or
+	// another of a list.
 	Model, Next string
 	// Attempt counts the failures of Model in this turn, from 1.
 	Attempt int
@@ -145,7 +151,8 @@ const (
 type Usage struct {
 	Input  int `json:"input"` // all of the input, what was cached too
 	Output int `json:"output"`
-	// CacheRead and CacheWrite are the parts of Input that were read from the provider's cache, and written to it.
+	// CacheRead and CacheWrite are the parts of Input that were read from the provider's cache, and
+	// written to it.
 	CacheRead  int `json:"cache_read,omitempty"`
 	CacheWrite int `json:"cache_write,omitempty"`
 	// Cost is the cost by the configured prices, in their currency; nil = not known.
@@ -174,8 +181,9 @@ type Response struct {
 	Stop    Stop
 }
 
-// Collect reads a stream to its end. each, if not nil, is called with every chunk. If there is an error, the Response has what
-// came before it. A stream that ends without a Stop is ErrCut: half an answer must not be taken for a whole one.
+// Collect reads a stream to its end. each, if not nil, is called with every chunk. If there is an
+// error, the Response has what came before it. A stream that ends without a Stop is ErrCut: half an
+// answer must not be taken for a whole one.
 func Collect(stream iter.Seq2[Chunk, error], each func(Chunk)) (Response, error) {
 	var c collector // one value, since each of those that a loop like this writes to would be allocated by itself
 	c.Message.Role = Assistant
@@ -231,8 +239,9 @@ func (c *collector) add(chunk Chunk) {
 	}
 }
 
-// Args returns the arguments that a model wrote as valid JSON. Empty text becomes an empty object. Text that is not JSON
-// becomes a JSON string, so that every call can be stored and shown, and the tool's decoder can tell the model what is wrong.
+// Args returns the arguments that a model wrote as valid JSON. Empty text becomes an empty object.
+// Text that is not JSON becomes a JSON string, so that every call can be stored and shown, and the
+// tool's decoder can tell the model what is wrong.
 func Args(written string) json.RawMessage {
 	t := strings.TrimSpace(written)
 	if t == "" || t == "null" {
@@ -249,8 +258,8 @@ func Args(written string) json.RawMessage {
 	return quoted
 }
 
-// Object returns a call's arguments as an object for a request. Several servers refuse the whole conversation for anything
-// else, so other JSON is wrapped in an object.
+// Object returns a call's arguments as an object for a request. Several servers refuse the whole
+// conversation for anything else, so other JSON is wrapped in an object.
 func Object(args json.RawMessage) json.RawMessage {
 	trimmed := bytes.TrimSpace(args)
 	if len(trimmed) == 0 {
@@ -265,9 +274,9 @@ func Object(args json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"not_an_object":` + string(trimmed) + `}`)
 }
 
-// CallIDs assigns unique ids to the calls of an answer: the requested id if no call of the conversation has it, else "c1",
-// "c2" and so on. The same conversation always gets the same ids, so that recordings match. It is not safe for concurrent
-// use.
+// CallIDs assigns unique ids to the calls of an answer: the requested id if no call of the
+// conversation has it, else "c1", "c2" and so on. The same conversation always gets the same ids,
+// so that recordings match. It is not safe for concurrent use.
 type CallIDs struct {
 	used map[string]bool
 	next int

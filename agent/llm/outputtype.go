@@ -11,12 +11,14 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Enumerated is a string type with a fixed set of values. Enum returns them; it is called on the zero value.
+// Enumerated is a string type with a fixed set of values. Enum returns them; it is called on the
+// zero value.
 type Enumerated interface{ Enum() []string }
 
-// OutputFor returns the output schema with which Generate asks for a T. It is what google/jsonschema-go infers from the type:
-// omitempty and omitzero make a field optional, a pointer may be null, all other fields are required, unknown fields are
-// refused, and the jsonschema tag is the description. In addition:
+// OutputFor returns the output schema with which Generate asks for a T. It is what
+// google/jsonschema-go infers from the type: omitempty and omitzero make a field optional, a
+// pointer may be null, all other fields are required, unknown fields are refused, and the
+// jsonschema tag is the description. In addition:
 //
 //   - a type with Enum (Enumerated) is a string of those;
 //   - time.Time is a string in RFC 3339, and a time.Duration a number of nanoseconds, as encoding/json reads them;
@@ -39,7 +41,8 @@ type outputType struct {
 	wrapped  bool
 }
 
-// outputTypeOf returns the form of a type. It is not cached: inferring it takes far less time than the model's answer.
+// outputTypeOf returns the form of a type. It is not cached: inferring it takes far less time than
+// the model's answer.
 func outputTypeOf(t reflect.Type) (*outputType, error) {
 	f, err := newOutputType(t)
 	if err != nil {
@@ -79,7 +82,8 @@ func newOutputType(t reflect.Type) (*outputType, error) {
 	return f, nil
 }
 
-// addEnums adds the schemas of the Enumerated types in t to known. seen are the visited types, which end recursion.
+// addEnums adds the schemas of the Enumerated types in t to known. seen are the visited types,
+// which end recursion.
 func addEnums(known map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen map[reflect.Type]bool) error {
 	if seen[t] || known[t] != nil {
 		return nil
@@ -116,7 +120,8 @@ func addEnums(known map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen ma
 	return nil
 }
 
-// outputName returns a type's name with the characters that the wires allow, at most 48 so that a prefix still fits into 64.
+// outputName returns a type's name with the characters that the wires allow, at most 48 so that a
+// prefix still fits into 64.
 func outputName(t reflect.Type) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

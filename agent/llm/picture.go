@@ -75,7 +75,8 @@ func (r Request) HasImages() bool {
 	})
 }
 
-// WithoutImages returns r with a description instead of each image, for models without vision. r is not changed.
+// WithoutImages returns r with a description instead of each image, for models without vision. r is
+// not changed.
 func (r Request) WithoutImages() Request {
 	if !r.HasImages() {
 		return r
@@ -84,9 +85,10 @@ func (r Request) WithoutImages() Request {
 	return r
 }
 
-// FitImages returns a conversation with at most most images of at most size bytes together. It replaces the oldest ones by
-// descriptions. It replaces more than it must, down to half of the limits, so that the beginning of the conversation stays
-// the same for many turns and providers can cache it. messages is not changed; it is returned if all images fit.
+// FitImages returns a conversation with at most most images of at most size bytes together. It
+// replaces the oldest ones by descriptions. It replaces more than it must, down to half of the
+// limits, so that the beginning of the conversation stays the same for many turns and providers can
+// cache it. messages is not changed; it is returned if all images fit.
 func FitImages(messages []Message, most, size int) []Message {
 	var sizes []int
 	for i := range messages {
@@ -122,7 +124,8 @@ func eachImage(m *Message, visit func(Image)) {
 	}
 }
 
-// describe replaces the images for which out returns true by descriptions. nth is an image's number in the conversation.
+// describe replaces the images for which out returns true by descriptions. nth is an image's number
+// in the conversation.
 func describe(messages []Message, out func(nth int) bool, why string) []Message {
 	nth := 0
 	part := func(text string, images []Image) (string, []Image) {

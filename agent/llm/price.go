@@ -12,14 +12,15 @@ import (
 type Price struct {
 	Input  float64 `yaml:"input" json:"input"`
 	Output float64 `yaml:"output" json:"output"`
-	// CacheRead and CacheWrite are the prices of input that is read from and written to the provider's cache. Default: the
-	// price of Input.
+	// CacheRead and CacheWrite are the prices of input that is read from and written to the
+	// provider's cache. Default: the price of Input.
 	CacheRead  *float64 `yaml:"cache_read" json:"cache_read,omitempty"`
 	CacheWrite *float64 `yaml:"cache_write" json:"cache_write,omitempty"`
 }
 
-// Prices maps names of models, such as "openai:gpt-x", to prices. A name that ends in * is a prefix; the longest prefix wins.
-// No prices are built in, because they would be outdated without notice.
+// Prices maps names of models, such as "openai:gpt-x", to prices. A name that ends in * is a
+// prefix; the longest prefix wins. No prices are built in, because they would be outdated without
+// notice.
 type Prices map[string]Price
 
 // Check returns an error that names an invalid price or pattern.
@@ -68,7 +69,8 @@ func (p Prices) Cost(model string, u Usage) (cost float64, ok bool) {
 	return (float64(plain)*price.Input + float64(u.CacheRead)*read + float64(u.CacheWrite)*write + float64(u.Output)*price.Output) / 1e6, true
 }
 
-// Model returns a model that adds the cost to the usage of each answer. Without a price it returns m, whose own cost stays.
+// Model returns a model that adds the cost to the usage of each answer. Without a price it returns
+// m, whose own cost stays.
 func (p Prices) Model(m Model) Model {
 	if _, ok := p.of(m.Name()); !ok {
 		return m

@@ -2,8 +2,9 @@ package step
 
 import "context"
 
-// Pipeline runs steps of one type one after the other; each gets what the one before it gave (spec: Pipeline). It ends
-// with the first error, as it is; Trace puts names into errors. Of no steps it is Empty.
+// Pipeline runs steps of one type one after the other; each gets what the one before it gave (spec:
+// Pipeline). It ends with the first error, as it is; Trace puts names into errors. Of no steps it
+// is Empty.
 func Pipeline[T any](steps ...Step[T, T]) Step[T, T] {
 	return pipeline[T](steps)
 }
@@ -23,8 +24,8 @@ func (p pipeline[T]) Run(ctx context.Context, in T) (T, error) {
 	return in, nil
 }
 
-// Chain2 runs two steps one after the other; the second gets what the first gave. It and Chain3 to Chain8 are Pipeline
-// for steps of different types. Beyond eight, chain chains: they are steps.
+// Chain2 runs two steps one after the other; the second gets what the first gave. It and Chain3 to
+// Chain8 are Pipeline for steps of different types. Beyond eight, chain chains: they are steps.
 func Chain2[A, B, C any](first Step[A, B], second Step[B, C]) Step[A, C] {
 	return &chain[A, B, C]{first, second}
 }

@@ -19,8 +19,9 @@ type Community interface {
 	Invoke(ctx context.Context, on community.MemberID, capability string, s community.Signal) (community.Reply, error)
 }
 
-// Cluster places the work of Agent and Capability on the members of a community. Put it around steps by With: those
-// that share it share what it knows of who is busy. It is safe for concurrent use.
+// Cluster places the work of Agent and Capability on the members of a community. Put it around
+// steps by With: those that share it share what it knows of who is busy. It is safe for concurrent
+// use.
 type Cluster struct {
 	community Community
 
@@ -52,8 +53,8 @@ type job struct {
 	do    func(context.Context, community.Member) (community.Reply, error)
 }
 
-// place has a job done by the least loaded of those that fit, and by the next one when that one did not begin it, or
-// may be asked again.
+// place has a job done by the least loaded of those that fit, and by the next one when that one did
+// not begin it, or may be asked again.
 func (c *Cluster) place(ctx context.Context, j job) (community.Reply, error) {
 	tried := map[community.MemberID]bool{}
 	var last error
@@ -73,7 +74,8 @@ func (c *Cluster) place(ctx context.Context, j job) (community.Reply, error) {
 	}
 }
 
-// acquire picks the member that has least to do for this cluster, of several the one that was given work longest ago.
+// acquire picks the member that has least to do for this cluster, of several the one that was given
+// work longest ago.
 func (c *Cluster) acquire(fits func(community.Member) bool, tried map[community.MemberID]bool) (community.Member, error) {
 	members := c.community.Members()
 	c.mu.Lock()
@@ -111,8 +113,8 @@ func (c *Cluster) loadOf(id community.MemberID) load {
 	return load{}
 }
 
-// forget drops those that are gone and owe nothing, so that busy is no longer than the list of members. It is called
-// with mu held.
+// forget drops those that are gone and owe nothing, so that busy is no longer than the list of
+// members. It is called with mu held.
 func (c *Cluster) forget(members []community.Member) {
 	if len(c.busy) <= len(members) {
 		return

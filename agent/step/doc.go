@@ -1,9 +1,9 @@
-// Package step composes work from typed steps, some of which are plain functions, some models, some agents and
-// capabilities of other machines (spec: swiftagent.md, Step).
+// Package step composes work from typed steps, some of which are plain functions, some models, some
+// agents and capabilities of other machines (spec: swiftagent.md, Step).
 //
-// The one idea: a [Step] turns an In into an Out, and what is composed of steps is a step again. So a whole pipeline
-// can be raced, retried, guarded, or put on another machine, exactly as one function can; and the compiler checks that
-// what one step gives is what the next one takes.
+// The one idea: a [Step] turns an In into an Out, and what is composed of steps is a step again. So
+// a whole pipeline can be raced, retried, guarded, or put on another machine, exactly as one
+// function can; and the compiler checks that what one step gives is what the next one takes.
 //
 //	research := step.Capability[string, []Source]("web.search") // done by another node of the cluster
 //	draft := step.Generate[[]Source, Draft](promptOf)           // done by a model
@@ -30,12 +30,14 @@
 //	a step, with             With  Guardrail
 //	what steps share         Memory  Relay  Value  Reader  EventBus  Cluster
 //
-// Guarantees. Run returns when the work is done, has failed, or ctx has ended, and nothing that it started runs on:
-// who is cancelled is waited for, so a step that does not heed its context holds up those around it. When ctx ends,
-// what composes steps fails with its cause. Every step here may be run by many goroutines at once if the steps and functions
-// it is made of may. Between steps nothing is copied, converted, or allocated. A panic of a step that runs beside
-// others is a panic of the Run that they belong to, once the others have ended.
+// Guarantees. Run returns when the work is done, has failed, or ctx has ended, and nothing that it
+// started runs on: who is cancelled is waited for, so a step that does not heed its context holds
+// up those around it. When ctx ends, what composes steps fails with its cause. Every step here may
+// be run by many goroutines at once if the steps and functions it is made of may. Between steps
+// nothing is copied, converted, or allocated. A panic of a step that runs beside others is a panic
+// of the Run that they belong to, once the others have ended.
 //
-// What it does not do: keep anything of a run (no checkpoints, no history), plan, or decide what an agent may do with
-// tools: a guardrail can only take away, and what an agent may do at all is said in security/permission.
+// What it does not do: keep anything of a run (no checkpoints, no history), plan, or decide what an
+// agent may do with tools: a guardrail can only take away, and what an agent may do at all is said
+// in security/permission.
 package step

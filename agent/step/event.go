@@ -18,19 +18,20 @@ type EventName string
 // Event is something that happened.
 type Event struct {
 	Name EventName
-	// Payload is what whoever emitted it said of it; nil = nothing. It is shared, and not to be changed.
+	// Payload is what whoever emitted it said of it; nil = nothing. It is shared, and not to be
+	// changed.
 	Payload any
 	Time    time.Time
 	// Missed is how many events the listener was too slow for since the one before.
 	Missed int
 }
 
-// waitingEvents is how many events may wait for a listener; what comes beyond is missed, and counted. A burst of a
-// Map over a hundred values fits.
+// waitingEvents is how many events may wait for a listener; what comes beyond is missed, and
+// counted. A burst of a Map over a hundred values fits.
 const waitingEvents = 256
 
-// EventBus brings events to listeners (spec: EventBus). Put it around steps by With. The zero EventBus is ready, and
-// safe for concurrent use. It must not be copied; Close it.
+// EventBus brings events to listeners (spec: EventBus). Put it around steps by With. The zero
+// EventBus is ready, and safe for concurrent use. It must not be copied; Close it.
 type EventBus struct {
 	// Logger gets what a listener panics with. Default: silent.
 	Logger *slog.Logger
@@ -53,9 +54,10 @@ type listener struct {
 	missed int // guarded by the bus's mu
 }
 
-// On has f called with each event of that name from now on: one at a time, in the order in which they
-// were emitted, in a goroutine of its own. EmitBefore and EmitAfter return when it has handled the event, or
-// after a second. So f may block and panic, and no step fails: what it is too slow for it misses. off ends that, without waiting for f; it may be called again.
+// On has f called with each event of that name from now on: one at a time, in the order in which
+// they were emitted, in a goroutine of its own. EmitBefore and EmitAfter return when it has handled
+// the event, or after a second. So f may block and panic, and no step fails: what it is too slow
+// for it misses. off ends that, without waiting for f; it may be called again.
 func (b *EventBus) On(name EventName, f func(Event)) (off func()) {
 	l := &listener{name: name, queue: make(chan delivery, waitingEvents)}
 	b.mu.Lock()
@@ -89,7 +91,8 @@ func (b *EventBus) dispatch(f func(Event), e Event) {
 	f(e)
 }
 
-// emitTimeout is how long a step waits for a listener: one that blocks holds it up that long, and no longer.
+// emitTimeout is how long a step waits for a listener: one that blocks holds it up that long, and
+// no longer.
 const emitTimeout = time.Second
 
 // Emit tells the listeners of an event. It never blocks. A nil bus has no listeners.
@@ -99,7 +102,8 @@ func (b *EventBus) Emit(name EventName, payload any) {
 	}
 }
 
-// emitAndWait is Emit, and returns when every listener has handled the event and those before it, or after patience.
+// emitAndWait is Emit, and returns when every listener has handled the event and those before it,
+// or after patience.
 func (b *EventBus) emitAndWait(ctx context.Context, name EventName, payload any) {
 	if b == nil {
 		return
@@ -138,7 +142,8 @@ func (b *EventBus) send(name EventName, payload any) (heard chan struct{}, sent 
 	return heard, sent
 }
 
-// Close ends all listening, and returns when every listener has heard what was emitted before. No listener may call it.
+// Close ends all listening, and returns when every listener has heard what was emitted before. No
+// listener may call it.
 func (b *EventBus) Close() {
 	b.mu.Lock()
 	for _, l := range b.listeners {
@@ -149,11 +154,12 @@ func (b *EventBus) Close() {
 	b.running.Wait()
 }
 
-// EmitBefore is s, with an event each time before it runs. payload makes what the event carries of the input; nil is
-// nothing.
+// EmitBefore is s, with an event each time before it runs. payload makes what the event carries of
+// the input; nil is nothing.
 //
-// Events go to the *EventBus of the context. Where the step runs for an agent's tool call, or for a call from another
-// node, who watches that is told of the event too, by its name, as progress: so it is in the node's event stream.
+// Events go to the *EventBus of the context. Where the step runs for an agent's tool call, or for a
+// call from another node, who watches that is told of the event too, by its name, as progress: so
+// it is in the node's event stream.
 func EmitBefore[In, Out any](name EventName, payload func(In) any, s Step[In, Out]) Step[In, Out] {
 	return Func(func(ctx context.Context, in In) (Out, error) {
 		emit(ctx, name, payload, in)

@@ -12,16 +12,18 @@ type Session struct {
 	Model llm.Model
 	// System is the system prompt. Default: none.
 	System string
-	// Used is told what each answer cost, by the goroutine of the step, of many at once. Default: nobody.
+	// Used is told what each answer cost, by the goroutine of the step, of many at once. Default:
+	// nobody.
 	Used func(llm.Usage)
 }
 
 // errNoModel says what to do.
 var errNoModel = errors.New("there is no model in the context: put the step in step.With(step.Session{Model: model}, …)")
 
-// GenerateText is the step that a model does: its text is the answer to the prompt that is made of the input (spec:
-// GenerateText). It asks the Session of the context, which remembers nothing between runs. An answer that was cut is
-// llm.ErrCut, one that the provider's rules forbade llm.ErrRefused.
+// GenerateText is the step that a model does: its text is the answer to the prompt that is made of
+// the input (spec: GenerateText). It asks the Session of the context, which remembers nothing
+// between runs. An answer that was cut is llm.ErrCut, one that the provider's rules forbade
+// llm.ErrRefused.
 func GenerateText[In any](prompt func(In) string) Step[In, string] {
 	return Func(func(ctx context.Context, in In) (string, error) {
 		return ask(ctx, prompt(in), func(s Session, r llm.Request) (string, llm.Usage, error) {
@@ -38,8 +40,9 @@ func GenerateText[In any](prompt func(In) string) Step[In, string] {
 	})
 }
 
-// Generate is the step by which a model makes an Out, as llm.OutputFor describes it (spec: Generate). An answer that
-// does not fit is sent back once with what is wrong; llm.ErrUnfit is a second one. Otherwise as GenerateText.
+// Generate is the step by which a model makes an Out, as llm.OutputFor describes it (spec:
+// Generate). An answer that does not fit is sent back once with what is wrong; llm.ErrUnfit is a
+// second one. Otherwise as GenerateText.
 func Generate[In, Out any](prompt func(In) string) Step[In, Out] {
 	return Func(func(ctx context.Context, in In) (Out, error) {
 		return ask(ctx, prompt(in), func(s Session, r llm.Request) (Out, llm.Usage, error) {

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// Map gives each of many values to s, at most limit of them at a time, and its output has the results in their order
-// (spec: Map). A limit below 1 is 16; with 1 it is a loop.
+// Map gives each of many values to s, at most limit of them at a time, and its output has the
+// results in their order (spec: Map). A limit below 1 is 16; with 1 it is a loop.
 //
-// With more it ends as that loop would: the error is the one of the first item that fails, in the order of the items,
-// and says which. What comes behind that item is cancelled or not begun, what comes before it goes on. All are waited
-// for.
+// With more it ends as that loop would: the error is the one of the first item that fails, in the
+// order of the items, and says which. What comes behind that item is cancelled or not begun, what
+// comes before it goes on. All are waited for.
 func Map[In, Out any](limit int, s Step[In, Out]) Step[[]In, []Out] {
 	return Func(func(ctx context.Context, in []In) ([]Out, error) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -2,8 +2,9 @@ package step
 
 import "sync"
 
-// Memory is a value that steps share (spec: Memory). It is safe for concurrent use, and an Update is atomic. The zero
-// Memory holds the zero value. It must not be copied; steps are given its Relay.
+// Memory is a value that steps share (spec: Memory). It is safe for concurrent use, and an Update
+// is atomic. The zero Memory holds the zero value. It must not be copied; steps are given its
+// Relay.
 type Memory[T any] struct {
 	mu    sync.Mutex
 	value T    // guarded by mu
@@ -40,8 +41,8 @@ func (m *Memory[T]) do(f func(v T, ours bool) (T, effect)) {
 	}
 }
 
-// effect is what a function did with the value of a Memory. It is how collections grow in place as long as nobody has
-// been given them, and are copied once when somebody has.
+// effect is what a function did with the value of a Memory. It is how collections grow in place as
+// long as nobody has been given them, and are copied once when somebody has.
 type effect int
 
 const (

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// ErrAllStepsFailed: none of the steps of a Parallel succeeded. The error wraps those of all of them, too.
+// ErrAllStepsFailed: none of the steps of a Parallel succeeded. The error wraps those of all of
+// them, too.
 var ErrAllStepsFailed = errors.New("all steps failed")
 
 // Result is what came of one of several steps.
@@ -22,8 +23,8 @@ type Result[T any] struct {
 // Results are what came of the steps of a Parallel, in the order in which they ended.
 type Results[T any] []Result[T]
 
-// Values are those of the steps that succeeded, in the order in which they ended. As a step of its own it is
-// Transform(Results[T].Values).
+// Values are those of the steps that succeeded, in the order in which they ended. As a step of its
+// own it is Transform(Results[T].Values).
 func (r Results[T]) Values() []T {
 	var values []T
 	for _, one := range r {
@@ -34,7 +35,8 @@ func (r Results[T]) Values() []T {
 	return values
 }
 
-// Err is the errors of those that failed, joined in the order in which the steps were given; nil if none did.
+// Err is the errors of those that failed, joined in the order in which the steps were given; nil if
+// none did.
 func (r Results[T]) Err() error {
 	inOrder := slices.Clone(r)
 	slices.SortStableFunc(inOrder, func(a, b Result[T]) int { return a.Index - b.Index })
@@ -47,9 +49,10 @@ func (r Results[T]) Err() error {
 	return errors.Join(errs...)
 }
 
-// Parallel gives its input to all of the steps, at most limit of them at a time, and waits for all (spec: Parallel). A
-// limit below 1 is 16. One that fails cancels nobody: its error is among the results, and only when all have failed is
-// the error ErrAllStepsFailed. When ctx ends, the error is ctx's. Beside both errors are the results there are.
+// Parallel gives its input to all of the steps, at most limit of them at a time, and waits for all
+// (spec: Parallel). A limit below 1 is 16. One that fails cancels nobody: its error is among the
+// results, and only when all have failed is the error ErrAllStepsFailed. When ctx ends, the error
+// is ctx's. Beside both errors are the results there are.
 func Parallel[In, Out any](limit int, steps ...Step[In, Out]) Step[In, Results[Out]] {
 	return Func(func(ctx context.Context, in In) (Results[Out], error) {
 		results, err := runAll(ctx, atOnce(limit), steps, in)

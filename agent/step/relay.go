@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Relay is a way to a value that is kept elsewhere: in a Memory, or made of one that is (spec: Relay). Relays are
-// values to be handed to steps; the zero Relay is Constant of the zero value.
+// Relay is a way to a value that is kept elsewhere: in a Memory, or made of one that is (spec:
+// Relay). Relays are values to be handed to steps; the zero Relay is Constant of the zero value.
 //
-// What Get returns is not to be changed, where it is a map or a slice: Insert, Union and Append do that, and what was
-// returned before stays as it was.
+// What Get returns is not to be changed, where it is a map or a slice: Insert, Union and Append do
+// that, and what was returned before stays as it was.
 type Relay[T any] struct {
 	do func(f func(v T, ours bool) (T, effect)) // nil = the zero value, to be read
 }
@@ -29,8 +29,8 @@ func (r Relay[T]) Set(v T) {
 	}
 }
 
-// Update replaces the value by what f makes of it, with nobody in between, and returns that. f must not use this relay
-// or another to the same Memory, which would wait for itself.
+// Update replaces the value by what f makes of it, with nobody in between, and returns that. f must
+// not use this relay or another to the same Memory, which would wait for itself.
 func (r Relay[T]) Update(f func(T) T) (v T) {
 	if r.do == nil {
 		return f(v)
@@ -39,8 +39,9 @@ func (r Relay[T]) Update(f func(T) T) (v T) {
 	return v
 }
 
-// NewRelay returns a Relay of two functions, for a value that is kept anywhere else (spec: Relay). Get and set must be safe for
-// concurrent use. An Update calls get and then set; between them others may set the value.
+// NewRelay returns a Relay of two functions, for a value that is kept anywhere else (spec: Relay).
+// Get and set must be safe for concurrent use. An Update calls get and then set; between them
+// others may set the value.
 func NewRelay[T any](get func() T, set func(T)) Relay[T] {
 	return Relay[T]{func(f func(T, bool) (T, effect)) {
 		if v, e := f(get(), false); e == wrote || e == wroteOurs {
@@ -88,7 +89,8 @@ func Contains[T comparable](r Relay[Set[T]], v T) (has bool) {
 	return has
 }
 
-// Insert adds a value to a set, and reports whether it was not there: of many that insert the same one, one is told so.
+// Insert adds a value to a set, and reports whether it was not there: of many that insert the same
+// one, one is told so.
 func Insert[T comparable](r Relay[Set[T]], v T) bool { return Union(r, Set[T]{v: {}}) == 1 }
 
 // Union adds all of more to a set, and returns how many were not there (spec: formUnion).

@@ -13,16 +13,18 @@ import (
 	"symbio/security/permission"
 )
 
-// Capability is the step that another node does: the input goes to a capability of that name as JSON, and the output is
-// its answer, read as JSON. on names the members that may do it, by name or id; none is any that provides it.
+// Capability is the step that another node does: the input goes to a capability of that name as
+// JSON, and the output is its answer, read as JSON. on names the members that may do it, by name or
+// id; none is any that provides it.
 //
-// The *Cluster of the context places it: on the member that has least to do for this cluster, of several such on the one
-// that was given work longest ago. When that one is busy or gone before it began, the next one is asked; when it becomes
-// unavailable meanwhile (community.ErrUnavailable) only if it says that the capability is idempotent. So Map and
-// Parallel over it spread work over the machines.
+// The *Cluster of the context places it: on the member that has least to do for this cluster, of
+// several such on the one that was given work longest ago. When that one is busy or gone before it
+// began, the next one is asked; when it becomes unavailable meanwhile (community.ErrUnavailable)
+// only if it says that the capability is idempotent. So Map and Parallel over it spread work over
+// the machines.
 //
-// The errors are those of community.Invoke. What the guardrails of ctx deny to invoke_capability, or have a person
-// asked about, is community.ErrDenied, and nothing is sent.
+// The errors are those of community.Invoke. What the guardrails of ctx deny to invoke_capability,
+// or have a person asked about, is community.ErrDenied, and nothing is sent.
 func Capability[In, Out any](name string, on ...string) Step[In, Out] {
 	return remote[In, Out]("capability "+name, func(ctx context.Context, cluster *Cluster, in In) (community.Reply, error) {
 		data, err := encode(ctx, in, permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": name, "on": strings.Join(on, ",")}})
@@ -45,14 +47,15 @@ func Capability[In, Out any](name string, on ...string) Step[In, Out] {
 	})
 }
 
-// Agent is the step that an agent does, here or on another node: the input goes to it as JSON, as one signal, and the
-// output is its reply, read as JSON; text, if Out is string. name is its name or id. as is the perception by which it is
-// to take the signal in; none is the only one that it accepts.
+// Agent is the step that an agent does, here or on another node: the input goes to it as JSON, as
+// one signal, and the output is its reply, read as JSON; text, if Out is string. name is its name
+// or id. as is the perception by which it is to take the signal in; none is the only one that it
+// accepts.
 //
-// Of several members of that name the *Cluster of the context picks one as for Capability, and asks another only when
-// the first did not begin. The agent is told on whose behalf it works, and works inside the guardrails of ctx if it
-// lives here. What they deny to send_signal, or have a person asked about, is community.ErrDenied. Other errors are
-// those of community.Send.
+// Of several members of that name the *Cluster of the context picks one as for Capability, and asks
+// another only when the first did not begin. The agent is told on whose behalf it works, and works
+// inside the guardrails of ctx if it lives here. What they deny to send_signal, or have a person
+// asked about, is community.ErrDenied. Other errors are those of community.Send.
 func Agent[In, Out any](name string, as ...string) Step[In, Out] {
 	return remote[In, Out]("agent "+name, func(ctx context.Context, cluster *Cluster, in In) (community.Reply, error) {
 		return cluster.place(ctx, job{
@@ -104,7 +107,8 @@ func perceptionOf(m community.Member, as []string) (string, error) {
 	return "", fmt.Errorf("it accepts %s, say which: %w", strings.Join(m.Accepts, ", "), community.ErrNotAccepted)
 }
 
-// encode returns the input of a call as JSON, or community.ErrDenied if the guardrails around it do not allow the call.
+// encode returns the input of a call as JSON, or community.ErrDenied if the guardrails around it do
+// not allow the call.
 func encode(ctx context.Context, in any, call permission.Call) ([]byte, error) {
 	data, err := json.Marshal(in)
 	if err != nil {

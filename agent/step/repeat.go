@@ -14,10 +14,11 @@ import (
 type Again struct {
 	// Tries is how often in all. Default 3: what fails for a moment is over it then.
 	Tries int
-	// Wait is how long before the second try; before each further one twice as long, at most half a minute. Default
-	// 100 ms: a person does not notice it.
+	// Wait is how long before the second try; before each further one twice as long, at most half a
+	// minute. Default 100 ms: a person does not notice it.
 	Wait time.Duration
-	// If says which errors are worth another try. Default: all but a *GateError, and what is denied or invalid.
+	// If says which errors are worth another try. Default: all but a *GateError, and what is denied
+	// or invalid.
 	If func(error) bool
 }
 
@@ -39,8 +40,8 @@ func (a Again) filled() Again {
 	return a
 }
 
-// Retry is s, tried again when it fails. The error is that of the last try. When ctx ends it is not tried again; ending
-// while it waits, the error is ctx's.
+// Retry is s, tried again when it fails. The error is that of the last try. When ctx ends it is not
+// tried again; ending while it waits, the error is ctx's.
 func Retry[In, Out any](how Again, s Step[In, Out]) Step[In, Out] {
 	how = how.filled()
 	return Func(func(ctx context.Context, in In) (out Out, err error) {
@@ -57,8 +58,8 @@ func Retry[In, Out any](how Again, s Step[In, Out]) Step[In, Out] {
 	})
 }
 
-// Timeout is s with at most d for a run. When it is over s is cancelled and waited for, and the error wraps
-// context.DeadlineExceeded, whatever s comes to: what is late is not there.
+// Timeout is s with at most d for a run. When it is over s is cancelled and waited for, and the
+// error wraps context.DeadlineExceeded, whatever s comes to: what is late is not there.
 func Timeout[In, Out any](d time.Duration, s Step[In, Out]) Step[In, Out] {
 	late := fmt.Errorf("not done in %s: %w", d, context.DeadlineExceeded)
 	return Func(func(outer context.Context, in In) (Out, error) {

@@ -9,8 +9,9 @@ import (
 // ErrLimit: a Loop ran as often as it may, and its condition does not hold.
 var ErrLimit = errors.New("the limit of the loop is reached")
 
-// Loop runs s on its own output until a condition holds of it, at most limit times (spec: Loop). s runs at least once,
-// unless the limit is below 1. With ErrLimit the last output is beside the error.
+// Loop runs s on its own output until a condition holds of it, at most limit times (spec: Loop). s
+// runs at least once, unless the limit is below 1. With ErrLimit the last output is beside the
+// error.
 func Loop[T any](limit int, until func(T) bool, s Step[T, T]) Step[T, T] {
 	return Func(func(ctx context.Context, in T) (T, error) {
 		for range limit {
@@ -26,8 +27,8 @@ func Loop[T any](limit int, until func(T) bool, s Step[T, T]) Step[T, T] {
 	})
 }
 
-// Reduce makes one value of many: f gets what came of those before, from initial on, and the next one (spec: Reduce).
-// f must not change initial, which is the start of every run.
+// Reduce makes one value of many: f gets what came of those before, from initial on, and the next
+// one (spec: Reduce). f must not change initial, which is the start of every run.
 func Reduce[In, Out any](initial Out, f func(ctx context.Context, sum Out, next In) (Out, error)) Step[[]In, Out] {
 	return Func(func(ctx context.Context, in []In) (Out, error) {
 		sum := initial

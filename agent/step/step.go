@@ -8,8 +8,8 @@ import (
 
 // Step turns an In into an Out.
 //
-// Run returns when the work is done, ctx ends, or the work fails; it leaves nothing running. What it returns beside an
-// error is not to be used, unless the step says so.
+// Run returns when the work is done, ctx ends, or the work fails; it leaves nothing running. What
+// it returns beside an error is not to be used, unless the step says so.
 type Step[In, Out any] interface {
 	Run(ctx context.Context, in In) (Out, error)
 }
@@ -44,8 +44,8 @@ func Join(separator string) Step[[]string, string] {
 	return Transform(func(in []string) string { return strings.Join(in, separator) })
 }
 
-// Any is a step whose types are known only when it runs, for lists and tables of steps that have nothing in common.
-// An input that is no In is an error, and s does not run.
+// Any is a step whose types are known only when it runs, for lists and tables of steps that have
+// nothing in common. An input that is no In is an error, and s does not run.
 func Any[In, Out any](s Step[In, Out]) Step[any, any] {
 	return Func(func(ctx context.Context, in any) (any, error) {
 		typed, ok := in.(In)

@@ -13,20 +13,21 @@ import (
 // Span is one run of a step that Trace watched.
 type Span struct {
 	Name string
-	// Trace is the id of the whole, Parent of the span around this one, "" for the outermost here if no other node's
-	// call is around it. As in W3C trace context, in hexadecimal.
+	// Trace is the id of the whole, Parent of the span around this one, "" for the outermost here
+	// if no other node's call is around it. As in W3C trace context, in hexadecimal.
 	Trace, ID, Parent string
 	Begun             time.Time
 	Took              time.Duration
 	Err               error
 }
 
-// Tracer hears of each span when it ends. It is called by the goroutine of the step, of many at once, and must not
-// block. Put it around steps by With, as a Tracer: With(Tracer(f), s).
+// Tracer hears of each span when it ends. It is called by the goroutine of the step, of many at
+// once, and must not block. Put it around steps by With, as a Tracer: With(Tracer(f), s).
 type Tracer func(Span)
 
-// Trace is s under a name: its errors begin with it, and if there is a Tracer in the context each run is a Span (spec:
-// TracingStep). Calls of other nodes inside belong to the span there, too (community.Trace).
+// Trace is s under a name: its errors begin with it, and if there is a Tracer in the context each
+// run is a Span (spec: TracingStep). Calls of other nodes inside belong to the span there, too
+// (community.Trace).
 func Trace[In, Out any](name string, s Step[In, Out]) Step[In, Out] {
 	return Func(func(ctx context.Context, in In) (Out, error) {
 		ended := func(error) {}

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// usual is how many steps Parallel and Map run at once when no limit is given: enough to hide the waiting for models
-// and machines, and no more than one agent of another node takes at a time.
+// usual is how many steps Parallel and Map run at once when no limit is given: enough to hide the
+// waiting for models and machines, and no more than one agent of another node takes at a time.
 const usual = 16
 
 func atOnce(limit int) int {
@@ -22,7 +22,8 @@ func atOnce(limit int) int {
 // errVanished: the goroutine of a step ended itself, as testing's FailNow does.
 var errVanished = errors.New("the step ended without a result")
 
-// workers runs functions beside each other. When one panics it cancels the others, and wait panics in its place.
+// workers runs functions beside each other. When one panics it cancels the others, and wait panics
+// in its place.
 type workers struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup

@@ -57,8 +57,8 @@ func (t *Team) message(ctx context.Context, args messageArgs) tool.Result {
 // MaxText bounds a task and a steering text, in bytes. A longer text belongs in a file.
 const MaxText = 256 << 10
 
-// CheckText checks a steering text. The error is community.ErrTooLarge above MaxText, community.ErrInvalid if it is empty or
-// no UTF-8.
+// CheckText checks a steering text. The error is community.ErrTooLarge above MaxText,
+// community.ErrInvalid if it is empty or no UTF-8.
 func CheckText(text string) error {
 	switch {
 	case len(text) > MaxText:
@@ -69,12 +69,13 @@ func CheckText(text string) error {
 	return nil
 }
 
-// steerTimeout is how long message_agent waits for the delivery of a steering text. A model's turn ends in seconds and then
-// the delivery is known; a tool may run for minutes, and waiting for it would block the parent.
+// steerTimeout is how long message_agent waits for the delivery of a steering text. A model's turn
+// ends in seconds and then the delivery is known; a tool may run for minutes, and waiting for it
+// would block the parent.
 const steerTimeout = 2 * time.Second
 
-// steer sends a steering text to a working sub-agent. The delivery goes on in the background if it takes longer than
-// steerTimeout; wait_agents reports texts that were not delivered.
+// steer sends a steering text to a working sub-agent. The delivery goes on in the background if it
+// takes longer than steerTimeout; wait_agents reports texts that were not delivered.
 func (t *Team) steer(ctx context.Context, c *Child, text string) tool.Result {
 	under, cancel := t.background(ctx)
 	delivered := make(chan conversation.Receipt, 1)

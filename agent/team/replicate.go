@@ -16,11 +16,12 @@ import (
 //go:embed replicate_agent.md
 var replicateText string
 
-// maxCount is how many sub-agents one call can spawn: the default of budget.Limits.Agents. The budget may allow fewer.
+// maxCount is how many sub-agents one call can spawn: the default of budget.Limits.Agents. The
+// budget may allow fewer.
 const maxCount = 16
 
-// replicateArgs are the arguments of replicate_agent (spec: swiftagent.md, ReplicateTool). The descriptions in the tags are
-// part of the schema that models read.
+// replicateArgs are the arguments of replicate_agent (spec: swiftagent.md, ReplicateTool). The
+// descriptions in the tags are part of the schema that models read.
 type replicateArgs struct {
 	Reason string     `json:"reason" jsonschema:"why a sub-agent is needed, in a sentence"`
 	Task   string     `json:"task,omitempty" jsonschema:"what it is to do: it begins at once, and you go on; wait_agents has its result"`
@@ -52,11 +53,13 @@ func (a *shareArgs) limits() budget.Limits {
 	}
 }
 
-// replicateTool runs its calls one after the other, so that sub-agents are spawned, and numbered, in the order of the calls.
+// replicateTool runs its calls one after the other, so that sub-agents are spawned, and numbered,
+// in the order of the calls.
 var replicateTool = tool.NewKind[replicateArgs](tool.Spec{Name: replicate.Name, Description: replicateText, Alone: true})
 
-// replicate spawns the sub-agents that a model asked for, and starts their task. The task is reserved before the first spawn,
-// so that two calls cannot start the same task. If a spawn fails, the sub-agents before it stay.
+// replicate spawns the sub-agents that a model asked for, and starts their task. The task is
+// reserved before the first spawn, so that two calls cannot start the same task. If a spawn fails,
+// the sub-agents before it stay.
 func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	count := cmp.Or(args.Count, 1)
 	if count < 1 || count > maxCount {
@@ -96,8 +99,8 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	return replicateResult(made, count, args.Task != "", problem)
 }
 
-// replicateResult returns the tool's result. It is an error only if no sub-agent was spawned: the model must learn the ids of
-// those that were.
+// replicateResult returns the tool's result. It is an error only if no sub-agent was spawned: the
+// model must learn the ids of those that were.
 func replicateResult(made []replicate.Spawned, count int, working bool, problem error) tool.Result {
 	if len(made) == 0 {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", problem))
@@ -118,7 +121,8 @@ func replicateResult(made []replicate.Spawned, count int, working bool, problem 
 	return tool.JSON(reply)
 }
 
-// numberName appends a number to the name of one of several sub-agents, so that the model can tell them apart.
+// numberName appends a number to the name of one of several sub-agents, so that the model can tell
+// them apart.
 func numberName(name string, i, of int) string {
 	if name == "" || of == 1 {
 		return name
@@ -126,7 +130,8 @@ func numberName(name string, i, of int) string {
 	return name + "-" + strconv.Itoa(i+1)
 }
 
-// numberTask appends to a task which of several sub-agents this one is, so that they can divide the work.
+// numberTask appends to a task which of several sub-agents this one is, so that they can divide the
+// work.
 func numberTask(task string, i, of int) string {
 	if of == 1 {
 		return task

@@ -18,12 +18,13 @@ type stopArgs struct {
 
 var stopTool = tool.NewKind[stopArgs](tool.Spec{Name: "stop_agents", Description: stopText})
 
-// finishTimeout is how long stop_agents waits for the tasks of stopped agents to end. They end within milliseconds, unless an
-// agent's node does not answer.
+// finishTimeout is how long stop_agents waits for the tasks of stopped agents to end. They end
+// within milliseconds, unless an agent's node does not answer.
 const finishTimeout = 5 * time.Second
 
-// stop stops sub-agents and their descendants concurrently, and answers with the state that each had. Tasks are cancelled
-// first, so that no sub-agent starts new work while another one is being stopped.
+// stop stops sub-agents and their descendants concurrently, and answers with the state that each
+// had. Tasks are cancelled first, so that no sub-agent starts new work while another one is being
+// stopped.
 func (t *Team) stop(ctx context.Context, args stopArgs) tool.Result {
 	some, err := t.find(args.Agents)
 	if err != nil {

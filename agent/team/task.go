@@ -12,7 +12,8 @@ import (
 	"symbio/community"
 )
 
-// task is one task of a sub-agent. Its fields are guarded by Team.mu; text and err are constant once done is set.
+// task is one task of a sub-agent. Its fields are guarded by Team.mu; text and err are constant
+// once done is set.
 type task struct {
 	cancel   context.CancelFunc
 	done     bool // it has ended
@@ -21,7 +22,8 @@ type task struct {
 	err      error
 }
 
-// taskReservation marks a task that sub-agents work on, so that it is not given to another one at the same time.
+// taskReservation marks a task that sub-agents work on, so that it is not given to another one at
+// the same time.
 type taskReservation struct {
 	by   []string // the sub-agents that work on it, for the error of reserve
 	left int      // how many of them have not finished
@@ -59,8 +61,8 @@ func (t *Team) release(key string, n int) {
 	}
 }
 
-// assign starts a reserved task of a sub-agent in the background and returns at once. The reservation is released when the
-// task ends, or if assign returns an error.
+// assign starts a reserved task of a sub-agent in the background and returns at once. The
+// reservation is released when the task ends, or if assign returns an error.
 func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
 	s := community.Signal{Perception: c.perception(), Requester: peer.Requester(ctx)}
 	var err error
@@ -95,8 +97,8 @@ func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
 	return nil
 }
 
-// background returns a context for work that outlives the current tool call. It ends with the team, or when the summary of
-// the parent's task is due.
+// background returns a context for work that outlives the current tool call. It ends with the team,
+// or when the summary of the parent's task is due.
 func (t *Team) background(ctx context.Context) (context.Context, context.CancelFunc) {
 	until, late := t.cfg.Deadline()
 	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), until, late)
@@ -104,7 +106,8 @@ func (t *Team) background(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() { stop(); cancel() }
 }
 
-// finish records the result of a task. If the sub-agent is gone, the reason for that is a better error than the failed send.
+// finish records the result of a task. If the sub-agent is gone, the reason for that is a better
+// error than the failed send.
 func (t *Team) finish(c *Child, one *task, key string, reply community.Reply, err error) {
 	if why := c.Handle.Gone(); err != nil && why != nil && !errors.Is(err, budget.ErrExceeded) {
 		err = why

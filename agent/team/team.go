@@ -25,7 +25,8 @@ type Child struct {
 
 // Handle controls a sub-agent, on this node or on another one. Its methods are safe for concurrent use.
 type Handle interface {
-	// Stop stops the sub-agent and its descendants. It returns when that is done, or when they did not stop in time.
+	// Stop stops the sub-agent and its descendants. It returns when that is done, or when they did
+	// not stop in time.
 	Stop(ctx context.Context)
 	// Gone returns why the sub-agent has ended; nil while it runs.
 	Gone() error
@@ -37,15 +38,18 @@ type Handle interface {
 
 // Config sets up a Team. All fields have to be set.
 type Config struct {
-	// Definition is the name of the parent's definition, which sub-agents have unless the model names another.
+	// Definition is the name of the parent's definition, which sub-agents have unless the model
+	// names another.
 	Definition string
 	// Spawn starts a sub-agent and adds it to the team.
 	Spawn func(ctx context.Context, w SpawnRequest) (*Child, error)
 	// Send sends a sub-agent its task and waits for its reply.
 	Send func(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error)
-	// OnBehalf returns the encoded constraints that a task for that sub-agent carries (Signal.OnBehalf).
+	// OnBehalf returns the encoded constraints that a task for that sub-agent carries
+	// (Signal.OnBehalf).
 	OnBehalf func(to *Child) ([]byte, error)
-	// Deadline returns when background work that starts now must end, and the error with which its context ends then.
+	// Deadline returns when background work that starts now must end, and the error with which its
+	// context ends then.
 	Deadline func() (time.Time, error)
 	// Done is called when a sub-agent's task has ended.
 	Done func(c *Child, text string, err error)
@@ -87,7 +91,8 @@ func New(cfg Config) *Team {
 	return t
 }
 
-// OwnTools returns the names of the tools that come with replicate_agent. They only reach the agent's own sub-agents.
+// OwnTools returns the names of the tools that come with replicate_agent. They only reach the
+// agent's own sub-agents.
 func OwnTools() []string { return []string{"message_agent", "wait_agents", "stop_agents"} }
 
 // IsOwnTool reports whether a tool is one of OwnTools.
@@ -125,8 +130,8 @@ func stopAll(ctx context.Context, children []*Child) {
 	stopping.Wait()
 }
 
-// Add adds a new sub-agent, and forgets the oldest ended ones beyond maxGone. The error is community.ErrStopped if the team is
-// closed.
+// Add adds a new sub-agent, and forgets the oldest ended ones beyond maxGone. The error is
+// community.ErrStopped if the team is closed.
 func (t *Team) Add(c *Child) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,7 +155,8 @@ func (t *Team) Add(c *Child) error {
 	return nil
 }
 
-// find returns the sub-agents with these ids or names, without duplicates. Without names it returns all, oldest first.
+// find returns the sub-agents with these ids or names, without duplicates. Without names it returns
+// all, oldest first.
 func (t *Team) find(names []string) ([]*Child, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,8 +176,8 @@ func (t *Team) find(names []string) ([]*Child, error) {
 	return some, nil
 }
 
-// findOne finds a sub-agent by its id, or by a name that only one running sub-agent has. If all with the name have ended, it
-// returns the latest. The caller must hold mu.
+// findOne finds a sub-agent by its id, or by a name that only one running sub-agent has. If all
+// with the name have ended, it returns the latest. The caller must hold mu.
 func (t *Team) findOne(name string) (found *Child, err error) {
 	var names []string
 	several := 0

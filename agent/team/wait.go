@@ -39,11 +39,12 @@ type status struct {
 	Undelivered []string `json:"not_told,omitempty"`
 }
 
-// steeringInterval is how often wait_agents checks for steering texts to the parent. A person that steers should not have to
-// wait for the sub-agents; half a second is not noticed.
+// steeringInterval is how often wait_agents checks for steering texts to the parent. A person that
+// steers should not have to wait for the sub-agents; half a second is not noticed.
 const steeringInterval = 500 * time.Millisecond
 
-// wait waits for sub-agents and answers with their states, in the order in which they were named or spawned.
+// wait waits for sub-agents and answers with their states, in the order in which they were named or
+// spawned.
 func (t *Team) wait(ctx context.Context, args waitArgs) tool.Result {
 	some, err := t.awaited(args.Agents)
 	if err != nil {
@@ -63,7 +64,8 @@ func (t *Team) wait(ctx context.Context, args waitArgs) tool.Result {
 	return tool.JSON(reply)
 }
 
-// awaited returns the sub-agents that a call waits for: the named ones, else all whose results the model has not read.
+// awaited returns the sub-agents that a call waits for: the named ones, else all whose results the
+// model has not read.
 func (t *Team) awaited(names []string) ([]*Child, error) {
 	some, err := t.find(names)
 	if err != nil || len(names) > 0 {
@@ -74,7 +76,8 @@ func (t *Team) awaited(names []string) ([]*Child, error) {
 	return slices.DeleteFunc(some, func(c *Child) bool { return c.task == nil || c.task.reported && len(c.undelivered) == 0 }), nil
 }
 
-// await blocks until the sub-agents are in the state that args names. If it returns before that, why is the reason.
+// await blocks until the sub-agents are in the state that args names. If it returns before that,
+// why is the reason.
 func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why string) {
 	var late <-chan time.Time
 	if args.Seconds > 0 {
@@ -111,11 +114,12 @@ func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why str
 	}
 }
 
-// maxResult bounds the results in one answer, in bytes. It is a little below the limit of tool results, which would cut the
-// JSON.
+// maxResult bounds the results in one answer, in bytes. It is a little below the limit of tool
+// results, which would cut the JSON.
 const maxResult = 56 << 10
 
-// inspect returns the state of a sub-agent with at most limit bytes of its result. The result counts as reported.
+// inspect returns the state of a sub-agent with at most limit bytes of its result. The result
+// counts as reported.
 func (t *Team) inspect(c *Child, limit int) status {
 	gone, doing := c.Handle.Gone(), c.Handle.Activity()
 	s := status{AgentID: c.Member.ID, Name: c.Member.Name, Status: "idle", Spent: c.Account.Total()}
@@ -137,7 +141,7 @@ func (t *Team) inspect(c *Child, limit int) status {
 	return s
 }
 
-// shorten cuts a text at limit bytes and appends how to get the rest.
+// shorten cuts text to limit bytes and appends how to get the rest.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text

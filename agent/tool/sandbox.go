@@ -103,8 +103,8 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }
 
-// Accepted says that a person has seen exactly that something is lacking for the call that ctx was given to, and wants
-// it to run all the same.
+// Accepted says that a person has seen exactly that something is lacking for the call that ctx was
+// given to, and wants it to run all the same.
 func Accepted(ctx context.Context, lacking *sandbox.Refusal) bool {
 	seen := currentOf(ctx).job.lacking
 	return seen != nil && lacking != nil && seen.Level == lacking.Level && slices.Equal(seen.Lacks, lacking.Lacks)

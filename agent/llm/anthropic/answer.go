@@ -10,10 +10,11 @@ import (
 	"symbio/agent/llm/wire"
 )
 
-// maxBlocks is the most blocks of one answer. It bounds the memory that a server can use here.
+// maxBlocks limits the blocks of one answer, and so the memory that a server can use here.
 const maxBlocks = 512
 
-// The answer on the wire. Fields of other JSON types than here are ignored, because compatible servers differ in details.
+// The answer on the wire. Fields of other JSON types than here are ignored, because compatible
+// servers differ in details.
 type (
 	event struct {
 		Type    string  `json:"type"`
@@ -53,7 +54,8 @@ type (
 	}
 )
 
-// part is a block that may still grow.
+// part is a block that may still grow. More text, arguments or a signature arrive in delta events
+// until content_block_stop.
 type part struct {
 	piece
 	index int
@@ -61,7 +63,7 @@ type part struct {
 	ended bool
 }
 
-// answer collects one answer. One goroutine uses it.
+// answer collects one answer, streamed or not. One goroutine uses it. It implements wire.Answer.
 type answer struct {
 	server     *wire.Server
 	ids        *llm.CallIDs
@@ -83,6 +85,7 @@ type counts struct {
 	cacheRead, cacheWrites float64
 }
 
+// add replaces the counts that u has. A field that the event does not have is nil and keeps its value.
 func (c *counts) add(u usage) {
 	for _, n := range []struct{ from, to *float64 }{{u.Input, &c.input}, {u.Output, &c.output}, {u.CacheRead, &c.cacheRead}, {u.CacheWrite, &c.cacheWrites}} {
 		if n.from != nil {
@@ -91,7 +94,7 @@ func (c *counts) add(u usage) {
 	}
 }
 
-// Document reads an answer that is not streamed.
+// Document reads an answer that is not streamed. Some compatible servers ignore "stream": true.
 func (a *answer) Document(body []byte) error {
 	var doc struct {
 		Type    string          `json:"type"`
@@ -195,8 +198,8 @@ func (a *answer) find(index int) *part {
 	return nil
 }
 
-// grow adds a delta to a block. Some compatible servers omit content_block_start; for text and thoughts the delta starts the
-// block then.
+// grow adds a delta to a block. Some compatible servers omit content_block_start; for text and
+// thoughts the delta starts the block then.
 func (a *answer) grow(index int, d delta) error {
 	p := a.find(index)
 	if p == nil {
@@ -226,8 +229,8 @@ func (a *answer) grow(index int, d delta) error {
 	return nil
 }
 
-// end ends a block and emits complete thoughts. Calls are emitted by End, because only the end of the answer shows whether
-// they are complete.
+// end ends a block and emits complete thoughts. Calls are emitted by End, because only the end of
+// the answer shows whether they are complete.
 func (a *answer) end(index int) error {
 	p := a.find(index)
 	if p == nil {
@@ -257,6 +260,7 @@ func (a *answer) addSize(n int) error {
 	return nil
 }
 
+// emitText emits a piece of the answer's text and keeps it for the blocks that follow.
 func (a *answer) emitText(text string) error {
 	if text == "" || a.outputTool != "" {
 		return nil // around an answer in its form there is nothing to say
@@ -265,6 +269,8 @@ func (a *answer) emitText(text string) error {
 	return a.emit(llm.Chunk{Text: text})
 }
 
+// emitThought emits a piece of a thought for observers. The complete thought follows at the end of
+// its block.
 func (a *answer) emitThought(text string) error {
 	if text == "" {
 		return nil
@@ -272,7 +278,8 @@ func (a *answer) emitThought(text string) error {
 	return a.emit(llm.Chunk{Thought: text})
 }
 
-// End emits the calls and the last chunk.
+// End emits the calls and the last chunk. It returns llm.ErrCut or llm.ErrMalformed for a call
+// whose arguments are not complete.
 func (a *answer) End() error {
 	cut := a.stop == "max_tokens" || a.stop == "model_context_window_exceeded"
 	calls, formed := 0, false
@@ -315,6 +322,8 @@ func (p *part) args() (args json.RawMessage, whole bool) {
 	return args, args[0] == '{' && len(args) > len("{}")
 }
 
+// usage returns the token counts, or nil if the server reported none. The wire counts cached tokens
+// separately; llm.Usage includes them in Input.
 func (a *answer) usage() *llm.Usage {
 	if !a.counts.reported {
 		return nil
@@ -324,6 +333,8 @@ func (a *answer) usage() *llm.Usage {
 	return &u
 }
 
+// stopReason maps the server's stop reason. cut means that a call was left out because it was
+// incomplete.
 func (a *answer) stopReason(cut bool, calls int) llm.Stop {
 	switch {
 	case cut:

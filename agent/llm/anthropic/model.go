@@ -19,12 +19,13 @@ import (
 // defaultBaseURL is Anthropic's own service.
 const defaultBaseURL = "https://api.anthropic.com"
 
-// version is the version of the wire that this package speaks.
+// version is the value of the anthropic-version header. The wire format of this package belongs to
+// it.
 const version = "2023-06-01"
 
 const (
-	// defaultTokens is the longest answer: far more than an agent writes in a turn, and what most models allow. A
-	// model that allows fewer says so, and is asked for those.
+	// defaultTokens is the longest answer: far more than an agent writes in a turn, and what most
+	// models allow. A model that allows fewer says so, and is asked for those.
 	defaultTokens = 16384
 	// minThinking is the smallest number of tokens that the wire takes for thinking.
 	minThinking = 1024
@@ -32,17 +33,17 @@ const (
 
 // Config sets up a Model. Only Config.Model is required.
 type Config struct {
-	// Config holds what all wires have. Its BaseURL is where v1/messages is; the /v1 may be left out. The default is Anthropic's
-	// own service.
+	// Config holds what all wires have. Its BaseURL is where v1/messages is; the /v1 may be left
+	// out. The default is Anthropic's own service.
 	wire.Config
 	// MaxTokens is the longest answer, in tokens. Default 16384.
 	MaxTokens int
-	// Thinking is how many tokens the model may think before it answers, where a request does not say. Less than
-	// 1024 count as 1024. Default 0: it does not.
+	// Thinking is how many tokens the model may think before it answers, where a request does not
+	// say. Less than 1024 count as 1024. Default 0: it does not.
 	Thinking int
 }
 
-// dialect is how these servers want to be asked.
+// dialect is the HTTP part of the Messages API: its paths, its headers and its name.
 var dialect = wire.Dialect{
 	Provider: "anthropic",
 	BaseURL:  defaultBaseURL,
@@ -60,7 +61,7 @@ var dialect = wire.Dialect{
 	},
 }
 
-// Model is a model behind a Messages server.
+// Model is a model behind a Messages server. It is safe for concurrent use.
 type Model struct {
 	server    *wire.Server
 	model     string
@@ -100,7 +101,8 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 	})
 }
 
-// ask sends the request, with no more tokens than the server takes.
+// ask sends the request with at most as many tokens as the server accepts. If the server refuses
+// the number and names its limit, ask sends the request once more with that.
 func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) {
 	if err := r.CheckImages(); err != nil {
 		return nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
@@ -125,11 +127,11 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 	}
 }
 
-// maxTokensError is how a server says how many tokens a model's answers may have.
+// maxTokensError matches a server's error about too large a max_tokens, and its limit.
 var maxTokensError = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
 
-// learnServerMax reports whether the server refused the number of tokens and named the most that it takes, fewer than it did
-// before. From now on it is asked for no more.
+// learnServerMax reports whether err names a limit below before, the limit that was known, and
+// stores it for later requests.
 func (m *Model) learnServerMax(err error, before int64) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {
@@ -147,8 +149,9 @@ func (m *Model) learnServerMax(err error, before int64) bool {
 	return true
 }
 
-// Models asks a server for the names of its models, in its order. It asks once and does not wait longer than
-// cfg.Connect for a connection and cfg.FirstToken for the answer. cfg.Model is not used.
+// Models asks a server for the names of its models, in its order. It asks once and does not wait
+// longer than cfg.Connect for a connection and cfg.FirstToken for the answer. cfg.Model is not
+// used.
 func Models(ctx context.Context, cfg Config) ([]string, error) {
 	return wire.Models(ctx, cfg.Config, dialect)
 }

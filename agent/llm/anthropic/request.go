@@ -66,11 +66,13 @@ type (
 	}
 )
 
-// cached marks a block up to which the provider may keep the request in its cache.
+// cached marks the end of a part of the request that the provider may cache. The same beginning is
+// then cheaper in the next turn.
 var cached = &wireCache{"ephemeral"}
 
-// encode writes a request for the model of that name on the server; own is its name here, by which it knows its
-// thoughts. The answer may have so many tokens, and at most most with its thoughts; 0 = any.
+// encode encodes a request. model is the server's name of the model; own is its name here, by which
+// it recognizes its own thoughts, since the wire refuses those of other models. tokens is the
+// length of the answer; most limits answer and thoughts together (0: no limit).
 func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) {
 	w := wireRequest{Model: model, MaxTokens: tokens, Stream: true}
 	if strings.TrimSpace(r.System) != "" {
@@ -106,8 +108,8 @@ func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) 
 	return wire.Encode(w)
 }
 
-// limit makes the answer, with its thoughts, no longer than that; 0 = as it is. Thoughts that leave no room for an answer
-// are not thought.
+// limit reduces the answer, thoughts included, to most tokens; 0 means no limit. It switches
+// thinking off if the thoughts would leave no room for the answer.
 func (w *wireRequest) limit(most int) {
 	if most <= 0 || most >= w.MaxTokens {
 		return
@@ -121,8 +123,8 @@ func (w *wireRequest) limit(most int) {
 	}
 }
 
-// mayThink reports whether the model may think: the wire refuses it together with a tool that has to be called, and
-// when a turn that goes on began without a thought, as one of another model did.
+// mayThink reports whether thinking can be on. The wire refuses it together with a forced tool, and
+// in a turn that began without a thought, for example with another model.
 func mayThink(r llm.Request, own string) bool {
 	if r.Thinking <= 0 || r.Output != nil {
 		return false
@@ -135,14 +137,16 @@ func mayThink(r llm.Request, own string) bool {
 	return true
 }
 
+// thoughtFirst reports whether a message of the assistant begins with a thought of this model.
 func thoughtFirst(m llm.Message, own string) bool {
 	return len(m.Thinking) > 0 && m.Thinking[0].Model == own && m.Thinking[0].AfterText == 0 && m.Thinking[0].AfterCalls == 0
 }
 
-// placeholderBlock stands where the wire wants something and there is nothing.
+// placeholderBlock stands where the wire requires a block and the message has none.
 var placeholderBlock = block{Type: "text", Text: "(nothing)"}
 
-// appendMessage appends a message, to the one before when it has the same role: some servers want them to alternate.
+// appendMessage appends a message. It merges it with the one before if both have the same role,
+// because some servers require alternating roles.
 func appendMessage(to []wireMessage, m llm.Message, own string, thinking bool) []wireMessage {
 	role, content := "user", []block(nil)
 	switch m.Role {
@@ -171,7 +175,8 @@ func appendMessage(to []wireMessage, m llm.Message, own string, thinking bool) [
 	return append(to, wireMessage{role, content})
 }
 
-// visible is images and a text. The wire refuses a text without anything in it.
+// visible returns blocks for images and a text. It leaves out an empty text, which the wire
+// refuses.
 func visible(text string, images []llm.Image) (list []block) {
 	for _, i := range images {
 		list = append(list, block{Type: "image", Source: &wireSource{"base64", i.Type, i.Data}})
@@ -182,7 +187,8 @@ func visible(text string, images []llm.Image) (list []block) {
 	return list
 }
 
-// assistantBlocks is what a model said, in the order in which it did: its thoughts where they stood.
+// assistantBlocks returns the blocks of a message of the model in their original order, because the
+// wire verifies the position of thoughts.
 func assistantBlocks(m llm.Message, own string, thinking bool) (list []block) {
 	text, calls := 0, 0
 	upTo := func(t, c int) {
@@ -208,7 +214,8 @@ func assistantBlocks(m llm.Message, own string, thinking bool) (list []block) {
 	return list
 }
 
-// outputToolName is the tool by which an answer is given in its form.
+// outputToolName returns the name of the tool whose arguments are a structured answer; the wire has
+// no other way to enforce a schema.
 func outputToolName(o *llm.Output) string { return toolName("answer_" + o.Name) }
 
 var (
@@ -216,7 +223,8 @@ var (
 	badRunes = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 )
 
-// callID is an id as the wire takes it. Those of other providers may have other characters.
+// callID returns an id that the wire accepts. Ids of other providers may have characters that it
+// refuses; they are replaced by a hash, so that call and result still match.
 func callID(id string) string {
 	if goodID.MatchString(id) {
 		return id
@@ -225,7 +233,8 @@ func callID(id string) string {
 	return "id_" + hex.EncodeToString(sum[:12])
 }
 
-// toolName is a name as the wire takes it: models make up others, and those stand in the history.
+// toolName returns a name that the wire accepts. Models invent names, which stay in the history and
+// would make every later request fail.
 func toolName(name string) string {
 	if name = badRunes.ReplaceAllString(name, "_"); name == "" {
 		return "_"

@@ -11,7 +11,7 @@ import (
 	"symbio/security/visible"
 )
 
-// Capability is the name under which a model is offered.
+// Capability is the name under which a node offers its models.
 const Capability = "model.chat"
 
 const (
@@ -19,13 +19,14 @@ const (
 	maxTools    = 512
 )
 
-// request is the input of the capability.
+// request is the input of the capability, a wire format between nodes.
 type request struct {
 	Model string `json:"model,omitempty"`
 	llm.Request
 }
 
-// reply is the output of the capability: an answer or an error.
+// reply is the output of the capability: an answer or an error. It repeats the whole streamed text,
+// so that lost output is noticed.
 type reply struct {
 	Text     string         `json:"text,omitempty"`
 	Calls    []llm.ToolCall `json:"calls,omitempty"`
@@ -35,20 +36,22 @@ type reply struct {
 	Error    *failure       `json:"error,omitempty"`
 }
 
+// failure is an error of a model on the wire. Kind is one of kinds.
 type failure struct {
 	Kind       string `json:"kind"`
 	Detail     string `json:"detail,omitempty"`
 	RetryAfter int64  `json:"retry_after_ms,omitempty"`
 }
 
-// line is one line of the streamed output, as JSON.
+// line is a line of the streamed output: a piece of text or of a thought.
 type line struct {
 	Text    string `json:"text,omitempty"`
 	Thought string `json:"thought,omitempty"`
 }
 
-// kinds maps the errors of models to their names on the wire between nodes. tell is true if the server's detail is about the
-// request and may be sent to the caller. Other details may name hosts of the provider's network and stay on this node.
+// kinds maps the errors of models to their names on the wire between nodes. tell is true if the
+// server's detail is about the request and may be sent to the caller. Other details may name hosts
+// of the provider's network and stay on this node.
 var kinds = []struct {
 	name string
 	err  error
@@ -96,8 +99,8 @@ func (f *failure) error(model string) *llm.Error {
 // printable returns a text of another node as one line of at most 400 bytes.
 func printable(s string) string { return visible.Line(s, 400) }
 
-// Schemas returns the JSON schemas of the capability's input and output. The input's model is one of models; without one it
-// is the first.
+// Schemas returns the JSON schemas of the capability's input and output. The input's model is one
+// of models; without one it is the first.
 func Schemas(models []string) (input, output json.RawMessage, err error) {
 	names, err := json.Marshal(models)
 	if err != nil || len(models) == 0 {
@@ -121,8 +124,9 @@ const outputSchema = `{"type":"object","properties":{"text":{"type":"string"},"s
 	`"calls":{"type":"array","items":{"type":"object","required":["id","name","args"]}},"thinking":{"type":"array"},` +
 	`"usage":{"type":"object"},"error":{"type":"object","required":["kind"]}}}`
 
-// Offered returns the models that a capability offers, from the schema of its input. It returns none if the capability is not
-// model.chat. Names from another node that cannot be printed are dropped.
+// Offered returns the models that a capability offers, from the schema of its input. It returns
+// none if the capability is not model.chat. Names from another node that cannot be printed are
+// dropped.
 func Offered(input json.RawMessage) []string {
 	var s struct {
 		Properties struct {

@@ -13,7 +13,8 @@ import (
 	"symbio/agent/llm/retry"
 )
 
-// maxLine is the longest line of a streamed answer, in bytes. It bounds the memory that another node can use here.
+// maxLine limits a line of a streamed answer, in bytes, and so the memory that another node can use
+// here.
 const maxLine = 1 << 20
 
 // Provider is a node that offers a model.
@@ -22,8 +23,8 @@ type Provider struct {
 	Node string
 	// Model is what the node calls the model.
 	Model string
-	// Call invokes the capability there. During Call it passes the output to heard, in arbitrary pieces. Errors with a known
-	// meaning are *llm.Error.
+	// Call invokes the capability there. During Call it passes the output to heard, in arbitrary
+	// pieces. Errors with a known meaning are *llm.Error.
 	Call func(ctx context.Context, data []byte, heard func([]byte)) ([]byte, error)
 }
 
@@ -33,7 +34,8 @@ type Config struct {
 	Name string
 	// Find returns the nodes that offer the model now, in the order in which to ask them.
 	Find func() []Provider
-	// MaxRequest is the largest request in bytes; images that do not fit are replaced by descriptions. Default: no limit.
+	// MaxRequest is the largest request in bytes; images that do not fit are replaced by
+	// descriptions. Default: no limit.
 	MaxRequest int
 	// Retry configures how often all nodes are asked again.
 	Retry retry.Policy
@@ -55,7 +57,8 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 	}
 }
 
-// ask asks the providers in order until one answers, or fails in a way that another node cannot help with.
+// ask asks the providers in order until one answers, or fails in a way that another node cannot
+// help with.
 func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("model %s: %w", m.cfg.Name, ctx.Err())
@@ -82,7 +85,8 @@ func canFailOver(err error) bool {
 		errors.Is(err, llm.ErrAuth) || errors.Is(err, llm.ErrQuota) || errors.Is(err, llm.ErrTimeout)
 }
 
-// answerReader reads the streamed output of one call. It needs no lock, because Provider.Call passes output from its own goroutine.
+// answerReader reads the streamed output of one call. It needs no lock, because Provider.Call
+// delivers output in the goroutine of the call.
 type answerReader struct {
 	emit   func(llm.Chunk) error
 	ctx    context.Context
@@ -92,7 +96,7 @@ type answerReader struct {
 	failed error
 }
 
-// askNode asks one node.
+// askNode asks one node. It returns an error of package llm, or the cause of the context.
 func (m *Model) askNode(parent context.Context, p Provider, r llm.Request, emit func(llm.Chunk) error) error {
 	data, err := encode(p.Model, r, m.cfg.MaxRequest)
 	if err != nil {
@@ -119,7 +123,8 @@ func (m *Model) askNode(parent context.Context, p Provider, r llm.Request, emit 
 	return m.end(got, p, r, h)
 }
 
-// write handles a piece of the call's output and emits the complete lines. After an error it ignores the rest.
+// write handles a piece of the call's output and emits the complete lines. After an error it
+// ignores the rest.
 func (h *answerReader) write(piece []byte) {
 	if h.failed != nil || h.ctx.Err() != nil {
 		return
@@ -153,13 +158,14 @@ func (h *answerReader) write(piece []byte) {
 	}
 }
 
+// fail stores the first error and stops the call.
 func (h *answerReader) fail(err error) {
 	h.failed = err
 	h.stop()
 }
 
-// end emits what the reply has in addition to the streamed text. The reply must begin with that text, or the node is wrong or
-// lies.
+// end checks the reply and emits what it has in addition to the streamed text. The reply must begin
+// with that text; otherwise the other node is faulty or lies, and the answer is refused.
 func (m *Model) end(data []byte, p Provider, r llm.Request, h *answerReader) error {
 	bad := func(why string) error {
 		return &llm.Error{Model: m.cfg.Name, Detail: "node " + p.Node + ": " + why, Err: llm.ErrMalformed}
@@ -205,7 +211,7 @@ func (m *Model) end(data []byte, p Provider, r llm.Request, h *answerReader) err
 	return nil
 }
 
-// sanitize limits the usage that another node reports to what can be. It returns u.
+// sanitize returns u with impossible values removed, because another node reports it.
 func sanitize(u *llm.Usage) *llm.Usage {
 	if u == nil {
 		return nil

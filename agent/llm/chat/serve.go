@@ -9,12 +9,12 @@ import (
 	"symbio/agent/llm"
 )
 
-// ErrRequest is the error of an input that is no request to a model.
+// ErrRequest is returned for an input that is not a valid request.
 var ErrRequest = errors.New("not a request to a model")
 
-// Serve serves one call of the capability with a model. It passes the lines of the answer to emit, which may block until the
-// caller has read them; if emit fails, the model is stopped. An error of the model is in the reply. The returned error is
-// ErrRequest, emit's, or the cause of ctx.
+// Serve serves one call of the capability with a model. It passes the lines of the answer to emit,
+// which may block until the caller has read them; if emit fails, the model is stopped. An error of
+// the model is in the reply. The returned error is ErrRequest, emit's, or the cause of ctx.
 func Serve(ctx context.Context, m llm.Model, data []byte, emit func(line []byte) error) ([]byte, error) {
 	r, err := decode(data)
 	if err != nil {
@@ -47,7 +47,8 @@ func Serve(ctx context.Context, m llm.Model, data []byte, emit func(line []byte)
 	return json.Marshal(out)
 }
 
-// decode reads a request. Its form was checked by the capability's schema, where it came from a node.
+// decode decodes a request. The schema of the capability was checked before, if it came from
+// another node.
 func decode(data []byte) (llm.Request, error) {
 	var q request
 	if err := json.Unmarshal(data, &q); err != nil {
@@ -59,7 +60,8 @@ func decode(data []byte) (llm.Request, error) {
 	return q.Request, nil
 }
 
-// encode encodes a request. If it has more than most bytes, it replaces images by descriptions; 0 = no limit.
+// encode encodes a request. If it has more than most bytes, it replaces images by descriptions; 0 =
+// no limit.
 func encode(model string, r llm.Request, most int) ([]byte, error) {
 	data, err := write(model, r)
 	if err != nil || most <= 0 || len(data) <= most || !r.HasImages() {
@@ -73,7 +75,8 @@ func encode(model string, r llm.Request, most int) ([]byte, error) {
 	return write(model, r)
 }
 
-// imageOverhead is more than what stands around the data of MaxImages images in a request, beyond their descriptions.
+// imageOverhead is an upper bound of the bytes that MaxImages images need in a request beyond their
+// data and their descriptions.
 const imageOverhead = 2 << 10
 
 func write(model string, r llm.Request) ([]byte, error) {

@@ -9,7 +9,8 @@ import (
 	"symbio/agent/llm/wire"
 )
 
-// The answer on the wire. Fields of other JSON types than here are ignored, because compatible servers differ in details.
+// The answer on the wire. Fields of other JSON types than here are ignored, because compatible
+// servers differ in details.
 type (
 	frame struct {
 		Object  string          `json:"object"`
@@ -40,7 +41,7 @@ type (
 	}
 )
 
-// answer collects one answer. One goroutine uses it.
+// answer collects one answer, streamed or not. One goroutine uses it. It implements wire.Answer.
 type answer struct {
 	server  *wire.Server
 	ids     *llm.CallIDs
@@ -53,7 +54,7 @@ type answer struct {
 	usage   *llm.Usage
 }
 
-// Document reads an answer that is not streamed.
+// Document reads an answer that is not streamed. Some compatible servers ignore "stream": true.
 func (rd *answer) Document(body []byte) error {
 	if err := rd.readDocument(body); err != nil {
 		return err
@@ -134,6 +135,7 @@ func (rd *answer) readDocument(data []byte) error {
 	return nil
 }
 
+// add adds a piece of the answer: text, a refusal, a thought or fragments of calls.
 func (rd *answer) add(c choice) error {
 	text := textOf(c.Delta.Content) + c.Delta.Refusal
 	thought := textOf(c.Delta.ReasoningContent)
@@ -175,7 +177,8 @@ func textOf(v json.RawMessage) string {
 	return s
 }
 
-// End emits the calls and the last chunk.
+// End emits the calls and the last chunk. It returns an error for a call whose arguments are not
+// complete.
 func (rd *answer) End() error {
 	whole, err := rd.calls.whole(rd.finish == "length" || rd.finish == "max_tokens")
 	if err != nil {
@@ -197,6 +200,8 @@ func (rd *answer) End() error {
 	return rd.emit(llm.Chunk{Usage: rd.usage, Stop: stop})
 }
 
+// stop maps the server's finish reason. Some servers say stop although there are calls; the calls
+// decide.
 func (rd *answer) stop(calls int) llm.Stop {
 	switch {
 	case rd.finish == "length" || rd.finish == "max_tokens":

@@ -9,12 +9,12 @@ import (
 	"symbio/agent/llm"
 )
 
-// maxCalls is the most calls one answer may have.
+// maxCalls limits the calls of one answer, and so the memory that a server can use here.
 const maxCalls = 256
 
 var errManyCalls = errors.New("more than 256 calls in one answer")
 
-// fragment is a piece of a call, or a whole one.
+// fragment is a part of a call as a server streams it, or a whole call.
 type fragment struct {
 	Index    *int   `json:"index"`
 	ID       string `json:"id"`
@@ -24,7 +24,8 @@ type fragment struct {
 	} `json:"function"`
 }
 
-// calls joins fragments.
+// calls joins fragments to calls. Servers differ in how they mark which fragment belongs to which
+// call; see find.
 type calls struct{ list []*partial }
 
 // partial is a call that may still grow.
@@ -90,7 +91,8 @@ func (c *calls) find(f fragment) *partial {
 // whole reports whether the arguments so far are a JSON document.
 func (p *partial) whole() bool { return json.Valid([]byte(p.args.String())) }
 
-// write adds arguments: a string is a piece of them, anything else all of them.
+// write appends arguments. A string is a piece of their JSON text; any other value is all of them,
+// as some servers send.
 func (p *partial) write(args json.RawMessage) {
 	args = bytes.TrimSpace(args)
 	if len(args) == 0 || string(args) == "null" {
@@ -106,8 +108,8 @@ func (p *partial) write(args json.RawMessage) {
 	}
 }
 
-// whole returns the calls. cut says that the answer hit its length: then a call whose arguments are
-// not an object was not written to its end and is left out.
+// whole returns the calls. cut means that the answer reached its maximal length: a call whose
+// arguments are not an object was then not completed and is left out.
 func (c *calls) whole(cut bool) ([]llm.ToolCall, error) {
 	var list []llm.ToolCall
 	for _, p := range c.list {

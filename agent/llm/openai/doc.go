@@ -7,6 +7,7 @@
 // one JSON document; all of that is read. But an answer without an end is llm.ErrCut, and what cannot
 // be an answer is llm.ErrMalformed.
 //
-// Guarantees: those of package wire, and memory is bounded. Any number of goroutines may use one Model. A server that
-// does not know stream_options or response_format is asked without. It keeps no conversation; see package llm.
+// Guarantees: those of package wire, and memory is bounded. Any number of goroutines may use one
+// Model. A server that does not know stream_options or response_format is asked without. It keeps
+// no conversation; see package llm.
 package openai

@@ -19,7 +19,7 @@ const defaultBaseURL = "https://api.openai.com/v1"
 // Config sets up a Model. Its BaseURL is where chat/completions is; one without a path gets /v1.
 type Config = wire.Config
 
-// dialect is how these servers want to be asked.
+// dialect is the HTTP part of the chat-completions API: its paths, its headers and its name.
 var dialect = wire.Dialect{
 	Provider: "openai",
 	BaseURL:  defaultBaseURL,
@@ -36,12 +36,14 @@ var dialect = wire.Dialect{
 	},
 }
 
-// Model is a model behind a chat-completions server.
+// Model is a model behind a chat-completions server. It is safe for concurrent use. It remembers
+// which parts of the API the server does not support.
 type Model struct {
 	server *wire.Server
 	model  string
-	// plain is set when the server turned out not to know stream_options, and noResponseFormat when it turned out not to
-	// know response_format. blind is set when the model turned out to take no images.
+	// plain is set when the server turned out not to know stream_options, and noResponseFormat when
+	// it turned out not to know response_format. blind is set when the model turned out to take no
+	// images.
 	noStreamOptions, noResponseFormat, noImages atomic.Bool
 	// completion is set when it wants max_completion_tokens in the place of max_tokens.
 	useMaxCompletionTokens atomic.Bool
@@ -71,7 +73,8 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 	})
 }
 
-// ask sends the request, without what the server turns out not to know. Images that it does not take are described.
+// ask sends the request without the parts that the server does not support, and repeats it once for
+// each part that it finds unsupported. Images that the server refuses are replaced by descriptions.
 func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) {
 	if err := r.CheckImages(); err != nil {
 		return nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
@@ -99,8 +102,10 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 	}
 }
 
-// dropUnsupported reports, once for each, that the server refused stream_options, without which usage is not counted, or
-// response_format, in whose place the system prompt then says what is wanted, or max_tokens, which has another name there.
+// dropUnsupported reports whether the server refused an optional part of the request, and leaves it
+// out from now on. These parts are stream_options (without it usage is unknown), response_format
+// (the system prompt then describes the schema), and max_tokens (which reasoning models call
+// max_completion_tokens).
 func (m *Model) dropUnsupported(err error, r llm.Request) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {

@@ -67,8 +67,9 @@ type (
 	}
 )
 
-// encode writes a request. usage asks the server to count tokens; form, for the request's form of the answer, which
-// otherwise the system prompt describes; completion names the longest answer as reasoning models want it.
+// encode encodes a request. usage asks the server to count tokens. form sends the schema of the
+// answer as response_format; without it the system prompt describes the schema. completion uses the
+// name max_completion_tokens, which reasoning models require.
 func encode(model string, r llm.Request, usage, form, completion bool) ([]byte, error) {
 	w := wireRequest{Model: model, Messages: []wireMessage{}, Stream: true}
 	if usage {
@@ -96,7 +97,7 @@ func encode(model string, r llm.Request, usage, form, completion bool) ([]byte, 
 	return wire.Encode(w)
 }
 
-// appendMessage appends one message, or one for each result.
+// appendMessage appends one message, or one for each result of a tool.
 func appendMessage(to []wireMessage, m llm.Message) []wireMessage {
 	switch m.Role {
 	case llm.Tool:
@@ -114,7 +115,8 @@ func appendMessage(to []wireMessage, m llm.Message) []wireMessage {
 	return append(to, wireMessage{Role: "user", Content: content(m.Text, m.Images)})
 }
 
-// appendResults appends a message for each result, and one with their images: a result has no place for them here.
+// appendResults appends a message for each result, and one more with all their images, because
+// results cannot have images in this API.
 func appendResults(to []wireMessage, results []llm.ToolResult) []wireMessage {
 	var shown []wirePart
 	for _, r := range results {
@@ -134,7 +136,8 @@ func appendResults(to []wireMessage, results []llm.ToolResult) []wireMessage {
 	return to
 }
 
-// content is a text, or parts when there are images.
+// content returns a text, or a list of parts if there are images. A plain text is sent as such,
+// because some servers do not accept lists.
 func content(text string, images []llm.Image) any {
 	if len(images) == 0 {
 		return text
@@ -153,8 +156,8 @@ func imageParts(images []llm.Image) (parts []wirePart) {
 	return parts
 }
 
-// strict reports whether a schema is one that OpenAI holds a model to: it refuses, as strict, any with an object
-// whose properties are not all required, or that may have others.
+// strict reports whether OpenAI can enforce a schema. It refuses, as strict, every object that
+// allows other properties or has an optional one.
 func strict(schema json.RawMessage) bool {
 	var s any
 	return json.Unmarshal(schema, &s) == nil && allRequired(s)

@@ -1,10 +1,10 @@
 // Package provider picks a model: by the name a person gave, or by what the environment offers.
 //
-// The one idea: a specification is "PROVIDER:NAME", and "auto" tries the providers in a fixed order (OpenAI's wire if
-// its key or base URL is set, Anthropic's if its key is, an Ollama on this machine), so the same environment always
-// gives the same model. Several with commas between them are a list: the next is asked when one fails. Every error
-// says what to do about it. It does not read the environment itself: FromEnv takes the lookup, so that only commands
-// do.
+// The one idea: a specification is "PROVIDER:NAME", and "auto" tries the providers in a fixed order
+// (OpenAI's wire if its key or base URL is set, Anthropic's if its key is, an Ollama on this
+// machine), so the same environment always gives the same model. Several with commas between them
+// are a list: the next is asked when one fails. Every error says what to do about it. It does not
+// read the environment itself: FromEnv takes the lookup, so that only commands do.
 package provider
 
 import (
@@ -57,8 +57,9 @@ type Config struct {
 	Funcs map[string]llm.Model
 	// Prices are put into the usage of what is opened.
 	Prices llm.Prices
-	// Blind are models that are told of images in words, and shown none: their names, or the beginning of names and *.
-	// Models of OpenAI's wire that refuse images are found out without it.
+	// Blind are models that are told of images in words, and shown none: their names, or the
+	// beginning of names and *. Models of OpenAI's wire that refuse images are found out without
+	// it.
 	TextOnly []string
 	// HTTP does all requests. Default: a client without a proxy.
 	HTTP *http.Client
@@ -66,8 +67,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// FromEnv reads OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL, and the same of ANTHROPIC, through lookup,
-// such as os.Getenv.
+// FromEnv reads OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL, and the same of ANTHROPIC, through
+// lookup, such as os.Getenv.
 func FromEnv(lookup func(string) string) Config {
 	get := func(name string) string { return strings.TrimSpace(lookup(name)) }
 	return Config{
@@ -97,7 +98,8 @@ func Parse(s string) (Spec, error) {
 	return Spec{p, name}, nil
 }
 
-// between is what stands between the models of a list: a comma, before what can begin one. Names may have commas.
+// between is what stands between the models of a list: a comma, before what can begin one. Names
+// may have commas.
 var between = regexp.MustCompile(`\s*,\s*(auto(?:\s*(?:,|$))|(?:` + strings.Join(providers, "|") + `):)`)
 
 // ParseList reads specifications with commas between them; at least one. It opens nothing.
@@ -130,7 +132,8 @@ func (s Spec) String() string {
 	return s.Provider + ":" + s.Name
 }
 
-// OpenList opens the models of a list, as one: see llm.First. One that cannot be opened fails the whole list.
+// OpenList opens the models of a list, as one: see llm.First. One that cannot be opened fails the
+// whole list.
 func (c Config) OpenList(ctx context.Context, text string) (llm.Model, error) {
 	specs, err := ParseList(text)
 	if err != nil {
@@ -226,7 +229,8 @@ func (c Config) ollamaModel(name string) (llm.Model, error) {
 
 func (c Config) ollamaURL() string { return cmp.Or(c.OllamaURL, OllamaURL) }
 
-// ollamaModels are the models of an Ollama on this machine that can answer, and where it is; at least one.
+// ollamaModels are the models of an Ollama on this machine that can answer, and where it is; at
+// least one.
 func (c Config) ollamaModels(ctx context.Context) (url string, names []string, err error) {
 	url = c.ollamaURL()
 	short, stop := context.WithTimeout(ctx, ollamaTimeout)

@@ -12,15 +12,16 @@ import (
 
 // What Reach could not find out.
 var (
-	// ErrUnlisted means that the model's server answers, but does not list a model of that name. Some servers do not list
-	// all they have.
+	// ErrUnlisted means that the model's server answers, but does not list a model of that name.
+	// Some servers do not list all they have.
 	ErrUnlisted = errors.New("the server does not list it")
 	// ErrElsewhere means that the model is on another node, and only a running node can ask that one.
 	ErrElsewhere = errors.New("it is on another node")
 )
 
-// Reach opens the model as Open does and asks its server whether it is there, without asking the model anything. With
-// ErrUnlisted the model is returned too. It waits no longer than ctx; no error contains a key.
+// Reach opens the model as Open does and asks its server whether it is there, without asking the
+// model anything. With ErrUnlisted the model is returned too. It waits no longer than ctx; no error
+// contains a key.
 func (c Config) Reach(ctx context.Context, s Spec) (llm.Model, error) {
 	if s.Provider == "peer" && c.Peer == nil {
 		return nil, fmt.Errorf("%s: %w", s, ErrElsewhere)
@@ -56,8 +57,8 @@ type Listing struct {
 	Err error
 }
 
-// List asks every provider that is set up for its models, and says of the others what sets them up. It waits no longer
-// than ctx.
+// List asks every provider that is set up for its models, and says of the others what sets them up.
+// It waits no longer than ctx.
 func (c Config) List(ctx context.Context) []Listing {
 	var list []Listing
 	services := c.services()

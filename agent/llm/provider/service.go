@@ -13,7 +13,8 @@ import (
 	"symbio/agent/llm/wire"
 )
 
-// serviceNames are the providers that a key or an address sets up, in the order in which auto asks them.
+// serviceNames are the providers that a key or an address sets up, in the order in which auto asks
+// them.
 var serviceNames = []string{"openai", "anthropic"}
 
 // service is a provider that a key or an address sets up.
@@ -22,8 +23,8 @@ type service struct {
 	key       llm.Secret
 	url       string // of another server than the provider's own
 	model     string // the model of auto; "" = one that the server lists
-	// preferred are the models that auto takes, the first that matches one in the server's list: cheap and able to call
-	// tools before large.
+	// preferred are the models that auto takes, the first that matches one in the server's list:
+	// cheap and able to call tools before large.
 	preferred []string
 	matches   func(listed, preferred string) bool
 	unset     string // what to set

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// request is a request in the form in which it is compared.
+// request is an HTTP request in the form in which it is compared.
 type request struct {
 	where string   // method and path
 	body  []string // the lines of its JSON, without commas, names in order, ids of members by number
@@ -18,11 +18,11 @@ type request struct {
 	ids   []string // of members, in the order in which they appear
 }
 
-// memberID is the id of a member or a node. The ones around it are not a part of something longer.
+// memberID matches the id of a member or a node, but not a part of a longer word.
 var memberID = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 
-// newRequest reads a request whose secrets were taken out. known says which ids of this run stand for which of the
-// recording. A body that is not JSON counts as a JSON string.
+// newRequest parses a request from which secrets were removed. known maps ids of this run to those
+// of the recording. A body that is not JSON counts as a JSON string.
 func newRequest(method, path, body string, known map[string]string) (r request, err error) {
 	r.where = method + " " + path
 	var doc any = body
@@ -54,7 +54,8 @@ func newRequest(method, path, body string, known map[string]string) (r request, 
 	return r, nil
 }
 
-// commonLines is how many lines two requests have in common at their beginning.
+// commonLines returns the number of lines that two requests have in common at their beginning. The
+// recorded request with the most is shown in an error.
 func (r request) commonLines(o request) (n int) {
 	for n < min(len(r.body), len(o.body)) && r.body[n] == o.body[n] {
 		n++
@@ -62,7 +63,7 @@ func (r request) commonLines(o request) (n int) {
 	return n
 }
 
-// difference shows the first place at which a request differs from the recorded one.
+// difference describes the first place at which a request differs from the recorded one.
 func (r request) difference(recorded request) string {
 	n := r.commonLines(recorded)
 	was, is := line(recorded.body, n), line(r.body, n)
@@ -80,10 +81,10 @@ func line(lines []string, i int) string {
 	return ""
 }
 
-// window is how many bytes are shown of a line, most of them behind the difference.
+// window is how many bytes of a line are shown, most of them after the difference.
 const window = 80
 
-// excerpt is the part of a line around a place.
+// excerpt returns the part of a line around byte offset at.
 func excerpt(s string, at int) string {
 	from := max(0, at-window/4)
 	to := min(len(s), from+window)

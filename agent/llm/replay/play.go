@@ -77,8 +77,8 @@ func open(i *cassette.Interaction) (*exchange, error) {
 
 func path(u *url.URL) string { return cmp.Or(u.EscapedPath(), "/") }
 
-// RoundTrip answers a request as it was answered when it was recorded. It never dials. A request that was not recorded,
-// or not that often, is an *llm.Error with ErrDrift.
+// RoundTrip answers a request as it was answered when it was recorded. It never dials. A request
+// that was not recorded, or not that often, is an *llm.Error with ErrDrift.
 func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := readBody(req)
 	if err != nil {
@@ -129,7 +129,8 @@ func (p *Player) find(method, path, body string) (*exchange, error) {
 	return nil, &llm.Error{Detail: p.drift(r, often) + "; record it anew with --record DIR", Err: llm.ErrDrift}
 }
 
-// drift describes how a request differs from the recording, for people: the first difference to the most similar exchange.
+// drift describes how a request differs from the recording, for people: the first difference to the
+// most similar exchange.
 func (p *Player) drift(r request, often int) string {
 	if often > 0 {
 		return fmt.Sprintf("%s is asked more often than when it was recorded (%d)", r.where, often)
@@ -176,8 +177,8 @@ func (p *Player) Spec() string {
 	return ""
 }
 
-// Model returns m, which must use the Player as its transport, with recorded member ids in answers replaced by those of this
-// run: models use the ids that they have read in their calls.
+// Model returns m, which must use the Player as its transport, with recorded member ids in answers
+// replaced by those of this run: models use the ids that they have read in their calls.
 func (p *Player) Model(m llm.Model) llm.Model { return idMapper{m, p} }
 
 // idMapper is a Model that replaces recorded member ids in answers.

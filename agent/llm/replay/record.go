@@ -22,7 +22,8 @@ const (
 	fileMode = os.FileMode(0o600)
 )
 
-// Recorder lets requests through and keeps what came of them until Close. It is safe for concurrent use.
+// Recorder lets requests through and keeps what came of them until Close. It is safe for concurrent
+// use.
 type Recorder struct {
 	vcr   *recorder.Recorder
 	next  http.RoundTripper
@@ -30,8 +31,8 @@ type Recorder struct {
 	count int // exchanges written
 }
 
-// Record returns a Recorder that asks next. dir is made, for its owner only; one that holds a recording already is an
-// error. secrets are taken out wherever they stand.
+// Record returns a Recorder that asks next. dir is made, for its owner only; one that holds a
+// recording already is an error. secrets are taken out wherever they stand.
 func Record(dir string, next http.RoundTripper, secrets ...llm.Secret) (*Recorder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a directory for the recording: %w", err)
@@ -78,8 +79,9 @@ func (r *Recorder) clean(i *cassette.Interaction) error {
 	return nil
 }
 
-// bounded is a transport for requests and answers of at most maxBody. It reads a request whole before it is sent: go-vcr
-// records what was read of it, and a server may answer before it has read all.
+// bounded is a transport for requests and answers of at most maxBody. It reads a request whole
+// before it is sent: go-vcr records what was read of it, and a server may answer before it has read
+// all.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {

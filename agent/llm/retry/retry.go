@@ -1,12 +1,13 @@
 // Package retry asks a model again when its answer did not begin.
 //
-// The one idea: nothing is ever yielded twice. A request that failed is repeated only while nothing of its answer
-// was yielded, and only when the same request may succeed later: too many requests, a server that fails or is
-// overloaded, a connection that broke off.
+// The one idea: nothing is ever yielded twice. A request that failed is repeated only while nothing
+// of its answer was yielded, and only when the same request may succeed later: too many requests, a
+// server that fails or is overloaded, a connection that broke off.
 //
-// Guarantees: the number of repetitions and each wait are bounded; waits grow and are spread, so that agents that
-// failed together do not come back together; a server that says when to come back is believed, up to the longest
-// wait; every repetition is yielded as llm.Retry; no wait goes beyond the context's deadline. It knows no wire.
+// Guarantees: the number of repetitions and each wait are bounded; waits grow and are spread, so
+// that agents that failed together do not come back together; a server that says when to come back
+// is believed, up to the longest wait; every repetition is yielded as llm.Retry; no wait goes
+// beyond the context's deadline. It knows no wire.
 package retry
 
 import (
@@ -53,8 +54,9 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// Stream makes requests of the model of that name until one of them is answered, or makes no sense to repeat, and
-// yields what it emits. once makes one request; it returns the error of emit, which is ErrStopped.
+// Stream makes requests of the model of that name until one of them is answered, or makes no sense
+// to repeat, and yields what it emits. once makes one request; it returns the error of emit, which
+// is ErrStopped.
 func (p Policy) Stream(ctx context.Context, model string, yield func(llm.Chunk, error) bool, once func(emit func(llm.Chunk) error) error) {
 	p = p.withDefaults()
 	for attempt := 1; ; attempt++ {

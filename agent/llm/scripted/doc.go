@@ -1,11 +1,14 @@
-// Package scripted is a language model that answers from a file, for tests, demonstrations and machines without a model.
+// Package scripted is a language model that answers from a file, for tests, demonstrations and
+// machines without a model.
 //
-// The one idea: a script is a list of turns, and each request is answered by the first turn whose match fits it. The
-// model remembers nothing: everything comes from the Request. So one script serves any number of conversations at once,
-// and parents and their sub-agents alike. A request that no turn fits is an llm.ErrDrift that says what was asked.
+// The one idea: a script is a list of turns, and each request is answered by the first turn whose
+// match fits it. The model remembers nothing: everything comes from the Request. So one script
+// serves any number of conversations at once, and parents and their sub-agents alike. A request
+// that no turn fits is an llm.ErrDrift that says what was asked.
 //
-// The same request always gets the same answer, ids of calls included. A text is streamed in four pieces at most.
-// A script reads texts only: images are described to it in words. What needs more than a script is an llm.Func.
+// The same request always gets the same answer, ids of calls included. A text is streamed in four
+// pieces at most. A script reads texts only: images are described to it in words. What needs more
+// than a script is an llm.Func.
 //
 // # The file
 //

@@ -30,8 +30,8 @@ type Model struct {
 // Name is "scripted:" and the script's name.
 func (m *Model) Name() string { return m.name }
 
-// Stream answers with the first turn that fits. It fails with an llm.ErrDrift when none does, with the error that the
-// turn asks for, or with ctx's error.
+// Stream answers with the first turn that fits. It fails with an llm.ErrDrift when none does, with
+// the error that the turn asks for, or with ctx's error.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		for c, err := range llm.Func(m.answer).Stream(ctx, r.WithoutImages()) {

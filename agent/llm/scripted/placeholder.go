@@ -22,7 +22,8 @@ func checkPlaceholders(text string, known map[string]bool) error {
 	return nil
 }
 
-// fill replaces the placeholders in v: in a text, or in all strings of a list or a map, whose keys stay as they are.
+// fill replaces the placeholders in v: in a text, or in all strings of a list or a map, whose keys
+// stay as they are.
 func fill(v any, values map[string]string) any {
 	switch v := v.(type) {
 	case string:

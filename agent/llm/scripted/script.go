@@ -81,8 +81,9 @@ func Load(file string) (*Model, error) {
 	return m, nil
 }
 
-// Parse reads a script. name is used when the script has none. Unknown and repeated keys, regular expressions that do not
-// compile, unknown placeholders, and turns that could not answer are errors. They name the line or the turn.
+// Parse reads a script. name is used when the script has none. Unknown and repeated keys, regular
+// expressions that do not compile, unknown placeholders, and turns that could not answer are
+// errors. They name the line or the turn.
 func Parse(name string, data []byte) (*Model, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("script %s: larger than %d bytes", name, maxFile)
@@ -167,7 +168,8 @@ func (t *turn) check() error {
 	return nil
 }
 
-// names returns the placeholders that a turn with this match may use. Two groups must not have the same name.
+// names returns the placeholders that a turn with this match may use. Two groups must not have the
+// same name.
 func (m *match) names() (map[string]bool, error) {
 	known := map[string]bool{"user": true, "system": true, "turn": true, "result": true}
 	for _, re := range []*regexp.Regexp{m.System, m.User, m.Result} {

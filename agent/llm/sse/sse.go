@@ -1,7 +1,7 @@
 // Package sse reads server-sent events (WHATWG HTML, section 9.2) as model servers really send them.
 //
-// The one idea: it is a reader, not a client. It parses bytes into events; dialing, retries and timeouts are the
-// caller's. A Reader is not safe for concurrent use.
+// The one idea: it is a reader, not a client. It parses bytes into events; dialing, retries and
+// timeouts are the caller's. A Reader is not safe for concurrent use.
 //
 // It takes LF, CR and CRLF line ends, a byte order mark, comments, and fields without the space after
 // the colon. Where the standard throws an event away because its closing blank line is missing at the
@@ -32,8 +32,8 @@ type Reader struct {
 	limit int
 	begun bool // a line was read: no byte order mark follows
 	cr    bool // the last line ended in CR: a LF that follows belongs to it
-	// searched is how many bytes of the line that has not ended hold no end: a slow sender must not cost a search of all
-	// of them for each byte.
+	// searched is how many bytes of the line that has not ended hold no end: a slow sender must not
+	// cost a search of all of them for each byte.
 	searched int
 }
 
@@ -48,8 +48,9 @@ func NewReader(in io.Reader, limit int) *Reader {
 
 const byteOrderMark = "\ufeff"
 
-// split is a bufio.SplitFunc of lines that end in LF, CR or CRLF. It does not wait for a LF behind a CR, so that an event
-// is delivered when its blank line is there and not when the byte after it comes.
+// split is a bufio.SplitFunc of lines that end in LF, CR or CRLF. It does not wait for a LF behind
+// a CR, so that an event is delivered when its blank line is there and not when the byte after it
+// comes.
 func (r *Reader) split(data []byte, atEOF bool) (advance int, line []byte, err error) {
 	skip := 0
 	if r.cr && len(data) > 0 {

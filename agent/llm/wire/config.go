@@ -14,7 +14,8 @@ import (
 
 // Config sets up a model behind a server. Only Model is required.
 type Config struct {
-	// BaseURL is where the server is, such as http://127.0.0.1:11434/v1. Default: the provider's own service.
+	// BaseURL is where the server is, such as http://127.0.0.1:11434/v1. Default: the provider's
+	// own service.
 	BaseURL string
 	// Model is the name the server knows the model by.
 	Model string

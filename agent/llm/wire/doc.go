@@ -1,9 +1,12 @@
-// Package wire asks a model's server over HTTP, for the packages that know what it says.
+// Package wire sends requests to model servers over HTTP, for the packages that know the servers'
+// formats.
 //
-// The one idea: an Exchange is one request whose answer is being read, and every phase of it (connecting, the first
-// token, each further one) has a time limit. Whatever breaks it off becomes one error of package llm.
+// An Exchange is one request whose answer is being read. Each of its phases (connecting, waiting
+// for the first token, waiting for the next) has a time limit. Every failure becomes one error of
+// package llm.
 //
-// Guarantees: ending the context ends the request at once; the key is in no error and no log, and what a server says
-// in an error is shortened and printable; redirects are not followed, since the key would go with them; a request
-// that failed is repeated as package retry says. It does not read the environment: not the key, not the proxy.
+// Ending the context ends the request at once. The key appears in no error and no log, and server
+// messages in errors are shortened and printable. Redirects are not followed, because the key would
+// be sent along. A failed request is repeated as package retry says. The package reads neither the
+// key nor a proxy from the environment.
 package wire

@@ -23,7 +23,8 @@ const (
 	maxDetail    = 400      // bytes of it that are shown
 )
 
-// Fail returns an error of this model. detail is what the server wrote, or what was found.
+// Fail returns an error of this model. kind is one of package llm's errors, status the HTTP status
+// (0: none), and detail the server's text or what was found.
 func (s *Server) Fail(kind error, status int, detail string) *llm.Error {
 	if kind == llm.ErrAuth && s.cfg.KeyName != "" {
 		detail = strings.TrimPrefix(detail+"; check "+s.cfg.KeyName, "; ")
@@ -31,13 +32,13 @@ func (s *Server) Fail(kind error, status int, detail string) *llm.Error {
 	return &llm.Error{Model: s.cfg.Name, Status: status, Detail: printable(s.cfg.Key.Scrub(detail)), Err: kind}
 }
 
-// Complain is the error that a server reports inside an answer.
+// Complain returns the error that a server reports inside a successful answer.
 func (s *Server) Complain(document []byte) *llm.Error {
 	c := findComplaint(document)
 	return s.Fail(c.kind(0), 0, c.text(document))
 }
 
-// Broken is the error of an answer that ended before its end.
+// Broken returns the error for an answer that ended too early.
 func (s *Server) Broken(err error) error {
 	if e := s.transportError(err); e != nil {
 		return e
@@ -48,7 +49,8 @@ func (s *Server) Broken(err error) error {
 	return s.Fail(llm.ErrCut, 0, err.Error())
 }
 
-// transportError is the error of a transport that knows what it means, such as a recording's; nil for any other.
+// transportError returns the error of a transport that is an error of package llm already, such as
+// a recording's; nil for any other.
 func (s *Server) transportError(err error) error {
 	var e *llm.Error
 	if !errors.As(err, &e) {
@@ -57,7 +59,7 @@ func (s *Server) transportError(err error) error {
 	return &llm.Error{Model: s.cfg.Name, Detail: e.Detail, Err: e.Err}
 }
 
-// unreachable is the error when there was no HTTP answer at all.
+// unreachable returns the error for a request without an HTTP response.
 func (s *Server) unreachable(err error) error {
 	if e := s.transportError(err); e != nil {
 		return e
@@ -69,7 +71,7 @@ func (s *Server) unreachable(err error) error {
 	return s.Fail(llm.ErrUnavailable, 0, s.base.Host+": "+err.Error())
 }
 
-// refused is the error for an HTTP answer that is no success.
+// refused returns the error for an HTTP response that is not successful.
 func (s *Server) refused(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what came is all there is to show
 	if resp.StatusCode/100 == 3 {
@@ -85,14 +87,14 @@ func (s *Server) refused(resp *http.Response) error {
 	return e
 }
 
-// complaint is what a server says went wrong, in any of the shapes that servers use.
+// complaint is a server's error message, in any of the formats that servers use.
 type complaint struct {
 	Message string
 	Code    string
 	Type    string
 }
 
-// findComplaint finds the complaint in a JSON document; it is empty when there is none.
+// findComplaint returns the complaint in a JSON document; an empty one if there is none.
 func findComplaint(body []byte) complaint {
 	var doc struct {
 		Error   json.RawMessage
@@ -118,7 +120,7 @@ func findComplaint(body []byte) complaint {
 	return c
 }
 
-// textOf is a JSON string's text, or another value as it is written.
+// textOf returns a JSON string's text, or another value as it is written.
 func textOf(v json.RawMessage) string {
 	var s string
 	if len(v) == 0 || string(v) == "null" || json.Unmarshal(v, &s) == nil {
@@ -137,8 +139,8 @@ func (c complaint) text(body []byte) string {
 	return string(body)
 }
 
-// kindRule says which kind of error a complaint is that comes with one of these statuses and matches the pattern. The
-// status 0 stands for an error inside an answer.
+// kindRule maps complaints with one of these statuses and a text that matches the pattern to a kind
+// of error. Status 0 means an error inside an answer.
 type kindRule struct {
 	statuses []int
 	pattern  *regexp.Regexp // of the code, the type and the message
@@ -146,7 +148,7 @@ type kindRule struct {
 	kind     error
 }
 
-// kindRules are asked in this order.
+// kindRules are tried in this order; the first that matches counts.
 var kindRules = []kindRule{
 	{[]int{0, 400, 402, 403, 429}, regexp.MustCompile(`(?i)insufficient_quota|exceeded your current quota|billing|credit balance`), false, llm.ErrQuota},
 	{[]int{0, 400, 413, 422, 500}, regexp.MustCompile(`(?i)context_length_exceeded|exceed_context_size_error|context (length|window|size)|(prompt|conversation|input)( is)? too long|` +
@@ -156,14 +158,15 @@ var kindRules = []kindRule{
 	{[]int{500, 501, 502, 503, 504, 529}, regexp.MustCompile(`\binvalid_request_error\b`), true, llm.ErrInvalid},
 }
 
-// codeKinds are the kinds of errors inside an answer, by their code or type.
+// codeKinds maps the codes and types of errors inside an answer to kinds.
 var codeKinds = map[string]error{
 	"invalid_api_key": llm.ErrAuth, "authentication_error": llm.ErrAuth, "permission_error": llm.ErrAuth,
 	"rate_limit_exceeded": llm.ErrRateLimited, "rate_limit_error": llm.ErrRateLimited,
 	"request_too_large": llm.ErrContextLength, "not_found_error": llm.ErrNoModel, "invalid_request_error": llm.ErrInvalid,
 }
 
-// kind is the kind of error that a complaint with this status is; status 0 is one inside an answer.
+// kind returns the kind of error for a complaint with this status; status 0 means an error inside
+// an answer.
 func (c complaint) kind(status int) error {
 	if n, err := strconv.Atoi(c.Code); err == nil && status == 0 && n >= 400 && n < 600 {
 		status = n
@@ -184,8 +187,8 @@ func (c complaint) kind(status int) error {
 	return cmp.Or(codeKinds[c.Code+c.Type], llm.ErrUnavailable)
 }
 
-// retryAfter reads how long a server asks to wait: retry-after-ms, or Retry-After in seconds or as a
-// date (RFC 9110, section 10.2.3).
+// retryAfter returns how long a server asks to wait: retry-after-ms, or Retry-After in seconds or
+// as a date (RFC 9110, section 10.2.3). 0 means that it does not say.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return seconds(ms / 1000)
@@ -200,13 +203,13 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// seconds is so many seconds, a year at most: a float can be longer than a Duration.
+// seconds converts s to a Duration of at most a year, because a float can exceed the range of a
+// Duration.
 func seconds(s float64) time.Duration {
 	return time.Duration(min(s, 365*24*3600) * float64(time.Second))
 }
 
-// printable makes what a server wrote fit to show: one line, no control or formatting characters,
-// not too long.
+// printable returns a server's text on one line, shortened and without control characters.
 func printable(text string) string {
 	return visible.Line(strings.Join(strings.Fields(text), " "), maxDetail)
 }

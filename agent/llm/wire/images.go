@@ -9,14 +9,16 @@ import (
 
 var (
 	aboutImages = regexp.MustCompile(`(?i)image|vision|multi-?modal|picture`)
-	// refusesAllImages is how servers say that it is not the one picture but all: OpenAI's "only supported by certain models", vLLM's
-	// "is not a multimodal model", llama.cpp's "image input is not supported", Ollama's "missing data required for image
-	// input", and what strict readers of JSON make of a part that they do not know.
+	// refusesAllImages is how servers say that it is not the one picture but all: OpenAI's "only
+	// supported by certain models", vLLM's "is not a multimodal model", llama.cpp's "image input is
+	// not supported", Ollama's "missing data required for image input", and what strict readers of
+	// JSON make of a part that they do not know.
 	refusesAllImages = regexp.MustCompile(`(?i)support|multi-?modal|vision|unknown variant|required for image input|does not (accept|allow|take)`)
 )
 
-// RefusesImages reports whether a server that was sent images refused the request because of them, and whether it would
-// refuse all that are sent to this model. Some do so with the status of a failure.
+// RefusesImages reports whether a server that was sent images refused the request because of them,
+// and whether it would refuse all that are sent to this model. Some do so with the status of a
+// failure.
 func RefusesImages(err error) (refused, always bool) {
 	var e *llm.Error
 	if !errors.As(err, &e) || e.Status/100 != 4 && e.Status/100 != 5 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// phaseTimer ends a request when its current phase (connecting, first token, next token) takes too long. The timer runs in its own
-// goroutine, so the phase is guarded by a lock.
+// phaseTimer ends a request when its current phase (connecting, first token, next token) takes too
+// long. A lock guards the phase, because the timer fires in a goroutine of its own.
 type phaseTimer struct {
 	cancel context.CancelCauseFunc
 
@@ -19,7 +19,7 @@ type phaseTimer struct {
 	stopped bool          // guarded by mu
 }
 
-// phaseTimeoutError is the cause of a context that a limit has ended. It names the phase.
+// phaseTimeoutError is the cause of a context that a phaseTimer has ended. It names the phase.
 type phaseTimeoutError struct {
 	phase   string
 	timeout time.Duration
@@ -40,7 +40,7 @@ func startPhaseTimer(phase string, atMost time.Duration, cancel context.CancelCa
 	return l
 }
 
-// set begins a phase. After stop it does nothing: net/http may report a connection late.
+// set begins a phase. After stop it has no effect, because net/http may report a connection late.
 func (l *phaseTimer) set(phase string, atMost time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *phaseTimer) set(phase string, atMost time.Duration) {
 	}
 }
 
-// stop ends the request and its clock.
+// stop ends the request and the timer.
 func (l *phaseTimer) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 // maxList bounds a list of models, in bytes.
 const maxList = 8 << 20
 
-// Models asks a server for the names of its models, in its order: both wires have the same list. It asks once and
-// does not wait longer than cfg.Connect for a connection and cfg.FirstToken for the answer. cfg.Model is not used.
+// Models asks a server for the names of its models, in its order: both wires have the same list. It
+// asks once and does not wait longer than cfg.Connect for a connection and cfg.FirstToken for the
+// answer. cfg.Model is not used.
 func Models(ctx context.Context, cfg Config, d Dialect) ([]string, error) {
 	if cfg.Name == "" {
 		cfg.Name = "list"

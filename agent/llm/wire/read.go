@@ -17,23 +17,25 @@ const (
 	maxEvent = 8 << 20 // one event: a call that writes a large file, sent whole
 	// MaxAnswer is how many bytes of text, thoughts and arguments an answer may have.
 	MaxAnswer = 64 << 20
-	// closeTimeout is how long a server may take to close an answer after saying why it stopped. Some never do.
+	// closeTimeout is how long a server may take to close an answer after saying why it stopped.
+	// Some never do.
 	closeTimeout = 2 * time.Second
 )
 
-// Answer is what a dialect makes of an answer. Its errors are final.
+// Answer parses the answer of a server; each dialect has its own. Its errors are final.
 type Answer interface {
 	// Event takes one event; last says that it is the last.
 	Event(e sse.Event) (last bool, err error)
 	// Document takes an answer that is one JSON document although a stream was asked for.
 	Document(doc []byte) error
-	// Stopped reports whether the answer has said why it stops: then how the connection ends does not matter.
+	// Stopped reports whether the answer has said why it stops: then how the connection ends does
+	// not matter.
 	Stopped() bool
 	// End is called once, when the answer is whole.
 	End() error
 }
 
-// Read reads the answer to its end. It returns nil when the answer is whole.
+// Read reads the answer to its end. It returns nil if the answer is complete.
 func (x *Exchange) Read(a Answer) error {
 	in := bufio.NewReader(x.Body)
 	first, err := firstByte(in)
@@ -46,8 +48,8 @@ func (x *Exchange) Read(a Answer) error {
 	return x.stream(in, a)
 }
 
-// firstByte finds the first byte that is not white space, which some servers send to keep the
-// connection alive, or part of a byte order mark.
+// firstByte returns the first byte that is neither white space, which some servers send to keep the
+// connection alive, nor a part of a byte order mark.
 func firstByte(in *bufio.Reader) (byte, error) {
 	for n := 0; n < 64<<10; n++ {
 		b, err := in.ReadByte()
@@ -111,8 +113,8 @@ func (x *Exchange) stream(in io.Reader, a Answer) error {
 	}
 }
 
-// finish ends a stream after its last event, and reads what follows it, which is nothing: a connection
-// is used again only when it was read to its end.
+// finish ends a stream after its last event and reads the rest of the body, because a connection is
+// reused only if its body was read to the end.
 func (x *Exchange) finish(events *sse.Reader, a Answer) error {
 	if err := a.End(); err != nil {
 		return err
@@ -122,8 +124,9 @@ func (x *Exchange) finish(events *sse.Reader, a Answer) error {
 	return nil
 }
 
-// Decode reads a JSON object that a server sent into v, without what is of another type than v has. An object that
-// is not there to its end is an ErrCut, what is none an ErrMalformed.
+// Decode decodes a JSON object of a server into v. Fields of an unexpected type are skipped,
+// because servers differ. It returns ErrCut for an incomplete object and ErrMalformed for text that
+// is no object.
 func (s *Server) Decode(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
 	if err != nil && incomplete(data) {
@@ -136,19 +139,20 @@ func (s *Server) Decode(data []byte, v any) error {
 	return nil
 }
 
-// incomplete reports whether data is the beginning of a JSON document.
+// incomplete reports whether data is only the beginning of a JSON document.
 func incomplete(data []byte) bool {
 	var doc json.RawMessage
 	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(&doc), io.ErrUnexpectedEOF)
 }
 
-// Start is the beginning of what a server sent, for an error.
+// Start returns the beginning of what a server sent, for an error.
 func Start(data []byte) string { return string(data[:min(len(data), 1000)]) }
 
-// Tokens is a count as servers send it, made sane.
+// Tokens converts a server's token count to an int between 0 and 2^40.
 func Tokens(n float64) int { return int(min(max(n, 0), 1<<40)) }
 
-// Encode writes a request as JSON, with <, > and & as they are: models read them better so.
+// Encode encodes a request as JSON, with <, > and & unescaped, because models read them more
+// reliably.
 func Encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -157,7 +161,8 @@ func Encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Schema is the schema of a tool's arguments, or that of an object without any.
+// Schema returns the schema of a tool's arguments, or that of an object without properties if it is
+// empty.
 func Schema(schema json.RawMessage) json.RawMessage {
 	if len(schema) == 0 {
 		return json.RawMessage(`{"type":"object","properties":{}}`)

@@ -67,8 +67,8 @@ func open(cfg Config, d Dialect) (*Server, error) {
 // Name is what the model is called here.
 func (s *Server) Name() string { return s.cfg.Name }
 
-// Stream calls once, and again after errors that package retry repeats, and yields what once emits. once must return the
-// error of emit.
+// Stream calls once, and again after errors that package retry repeats, and yields what once emits.
+// once must return the error of emit.
 func (s *Server) Stream(ctx context.Context, once func(emit func(llm.Chunk) error) error) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		begin, ok := time.Now(), true
@@ -93,8 +93,9 @@ type Exchange struct {
 	close  func() error // of Body
 }
 
-// Ask sends a request: a POST of body to path, or a GET if body is nil. It returns when the server has begun a successful
-// response. The caller must close the Exchange. Errors are *llm.Error, or the context's.
+// Ask sends a request: a POST of body to path, or a GET if body is nil. It returns when the server
+// has begun a successful response. The caller must close the Exchange. Errors are *llm.Error, or
+// the context's.
 func (s *Server) Ask(parent context.Context, path string, body []byte) (*Exchange, error) {
 	x := s.begin(parent)
 	req, err := s.request(x.ctx, path, body)
@@ -147,7 +148,8 @@ func (x *Exchange) Close() {
 	_ = x.close() // an answer that is not read to its end has nothing more to say
 }
 
-// Explain replaces an error of an exchange by its cause, if that is the end of the caller's context or a time limit.
+// Explain replaces an error of an exchange by its cause, if that is the end of the caller's context
+// or a time limit.
 func (x *Exchange) Explain(err error) error {
 	if err == nil || errors.Is(err, retry.ErrStopped) {
 		return err

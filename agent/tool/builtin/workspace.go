@@ -24,7 +24,8 @@ import (
 // the tool itself decides what to cut.
 const maxText = 48 << 10
 
-// Config sets up a Workspace. The zero Config is all tools but WebSearch in the working directory of the process.
+// Config sets up a Workspace. The zero Config is all tools but WebSearch in the working directory
+// of the process.
 type Config struct {
 	// Dir is the directory that the tools work in. Default: the working directory of the process.
 	Dir string

@@ -101,7 +101,8 @@ func (w *Workspace) target(ctx context.Context, path string) (operation, error) 
 	return did, nil
 }
 
-// leadsIntoGit reports whether dir, below root, lies in a .git directory once its links are followed, as far as it exists.
+// leadsIntoGit reports whether dir, below root, lies in a .git directory once its links are
+// followed, as far as it exists.
 func leadsIntoGit(root, dir string) bool {
 	for ; ; dir = filepath.Dir(dir) {
 		real, err := filepath.EvalSymlinks(filepath.Join(root, dir))

@@ -12,7 +12,8 @@ import (
 	"symbio/security/permission"
 )
 
-// Case is one call and what has to come of it.
+// Case is one call and what has to come of it. A file of cases is shared with other
+// implementations, so its fields must stay as they are.
 type Case struct {
 	ID   string `yaml:"id"`
 	Kind Kind   `yaml:"kind"`
@@ -78,8 +79,8 @@ type memory struct {
 
 const version = 1
 
-// Read reads a file of cases: version and cases, nothing unknown. Errors of the form are the YAML decoder's. A case
-// that is wrong in itself is an error of Judge, so that the others are judged.
+// Read reads a file of cases: version and cases, nothing unknown. Errors of the form are the YAML
+// decoder's. A case that is wrong in itself is an error of Judge, so that the others are judged.
 func Read(r io.Reader) ([]Case, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -152,11 +153,11 @@ func (m memory) answer() (permission.Action, error) {
 	return permission.Deny, fmt.Errorf("sessionMemory: decision %q: write alwaysAllow or alwaysDeny", m.Decision)
 }
 
-// IsOtherOS reports whether the case is for another system than this one.
+// IsOtherOS reports whether the case is for another operating system than this one.
 func (c Case) IsOtherOS() bool { return c.OS != "" && c.OS != runtime.GOOS }
 
-// policy reads the rules. One that cannot be read allows nothing where it stands among those that allow,
-// and denies everything among those that deny.
+// policy reads the rules. One that cannot be read allows nothing where it stands among those that
+// allow, and denies everything among those that deny.
 func (r rules) policy() permission.Policy {
 	p := permission.Policy{Default: permission.Ask}
 	if r.Default != "" {

@@ -66,8 +66,9 @@ func (s *caseRun) verdict(c Case) (permission.Verdict, error) {
 	return v, nil
 }
 
-// Refusal says why the tool itself refuses a call before any rule is asked: an argument that it does not have, or a path
-// or pattern that it does not take. "" when it does not, or when nothing is known here about the tool.
+// Refusal says why the tool itself refuses a call before any rule is asked: an argument that it
+// does not have, or a path or pattern that it does not take. "" when it does not, or when nothing
+// is known here about the tool.
 func Refusal(call permission.Call) string {
 	for _, t := range new(builtin.Workspace).Tools() {
 		var takes struct{ Properties map[string]any }

@@ -16,7 +16,8 @@ type Config struct {
 	Override  []permission.RuleText
 	Ask       []permission.RuleText
 	Allow     []permission.RuleText
-	// Default is allow, ask or deny, for calls that no rule of it speaks of. "" = the preset's, without one nothing.
+	// Default is allow, ask or deny, for calls that no rule of it speaks of. "" = the preset's,
+	// without one nothing.
 	Default string
 }
 
@@ -25,7 +26,8 @@ func (c Config) IsZero() bool {
 	return c.Preset == "" && c.Default == "" && len(c.FinalDeny)+len(c.Deny)+len(c.Override)+len(c.Ask)+len(c.Allow) == 0
 }
 
-// Guardrail reads it. With an error, which is that of permission.Config, the Guardrail denies everything.
+// Guardrail reads it. With an error, which is that of permission.Config, the Guardrail denies
+// everything.
 func (c Config) Guardrail() (Guardrail, error) {
 	parts := []Part{Deny(ruleTexts(c.Deny)...), DenyFinal(ruleTexts(c.FinalDeny)...), Override(ruleTexts(c.Override)...), Allow(ruleTexts(c.Allow)...), AskUser(ruleTexts(c.Ask)...)}
 	if c.Preset != "" {
@@ -64,7 +66,8 @@ func ruleTexts(rules []permission.RuleText) []string {
 	return all
 }
 
-// At is where a rule of a list (final_deny, deny, override, ask, allow) is written; "" = it is the preset's.
+// At is where a rule of a list (final_deny, deny, override, ask, allow) is written; "" = it is the
+// preset's.
 func (c Config) At(list, rule string) string {
 	of := map[string][]permission.RuleText{"final_deny": c.FinalDeny, "deny": c.Deny, "override": c.Override, "ask": c.Ask, "allow": c.Allow}[list]
 	for _, r := range of {

@@ -1,10 +1,11 @@
-// Package guardrail makes policies for parts of an agent's work, and puts them around it (spec: swiftagent.md,
-// Guardrail).
+// Package guardrail makes policies for parts of an agent's work, and puts them around it (spec:
+// swiftagent.md, Guardrail).
 //
-// The one idea: a guardrail is a value that travels in a context. Every tool call made with that context, by whatever
-// agent and however deep, is judged by it beside the agent's own permissions, and the strictest says. So a guardrail
-// can only take away: it denies, has a person asked, or narrows the sandbox. Guardrails nest; an inner Override lifts a
-// plain Deny around it, never a DenyFinal, an agent's own policy, or what another agent put around the work.
+// The one idea: a guardrail is a value that travels in a context. Every tool call made with that
+// context, by whatever agent and however deep, is judged by it beside the agent's own permissions,
+// and the strictest says. So a guardrail can only take away: it denies, has a person asked, or
+// narrows the sandbox. Guardrails nest; an inner Override lifts a plain Deny around it, never a
+// DenyFinal, an agent's own policy, or what another agent put around the work.
 //
 //	g, err := guardrail.New(
 //		guardrail.DenyFinal("Bash(rm -rf:*)", "Bash(sudo:*)"),
@@ -14,7 +15,8 @@
 //	...
 //	result := set.Run(g.Around(ctx), calls)
 //
-// Values are safe for many goroutines. It does not say what an agent may do at all; that is package permission.
+// Values are safe for many goroutines. It does not say what an agent may do at all; that is package
+// permission.
 package guardrail
 
 import (
@@ -36,8 +38,8 @@ type Guardrail struct {
 // Part is one line of a guardrail.
 type Part func(*Guardrail) error
 
-// New makes a guardrail of its parts, in any order. The error joins one *permission.RuleError for each rule
-// that cannot be read; the Guardrail beside it denies everything.
+// New makes a guardrail of its parts, in any order. The error joins one *permission.RuleError for
+// each rule that cannot be read; the Guardrail beside it denies everything.
 func New(parts ...Part) (Guardrail, error) {
 	var g Guardrail
 	if err := g.add(parts); err != nil {
@@ -59,8 +61,8 @@ func (g Guardrail) Around(ctx context.Context) context.Context {
 	return tool.Within(ctx, g.rules, g.held)
 }
 
-// Allow names what a preset's default is not for. It lets nothing be done that the agent may not do without
-// the guardrail.
+// Allow names what a preset's default is not for. It lets nothing be done that the agent may not do
+// without the guardrail.
 func Allow(rules ...string) Part {
 	return func(g *Guardrail) error { return read("allow", rules, &g.rules.Allow) }
 }
@@ -96,8 +98,8 @@ func Sandbox(p sandbox.Policy) Part {
 	}
 }
 
-// Preset adds the rules of a preset of package permission, such as read_only, and its default for what no
-// rule speaks of.
+// Preset adds the rules of a preset of package permission, such as read_only, and its default for
+// what no rule speaks of.
 func Preset(name string) Part {
 	return func(g *Guardrail) error {
 		p, err := permission.Preset(name)
@@ -116,8 +118,8 @@ func Preset(name string) Part {
 	}
 }
 
-// Otherwise says what becomes of calls that no rule of the guardrail speaks of. Without it, and without a
-// preset, the guardrail says nothing of them.
+// Otherwise says what becomes of calls that no rule of the guardrail speaks of. Without it, and
+// without a preset, the guardrail says nothing of them.
 func Otherwise(a permission.Action) Part {
 	return func(g *Guardrail) error {
 		g.rules.Default, g.rules.Decides = a, true

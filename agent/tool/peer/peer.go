@@ -95,9 +95,9 @@ var (
 	invokeCapability = tool.NewKind[invokeArgs](tool.Spec{Name: "invoke_capability", Description: invokeText})
 )
 
-// Tools returns the tools for one agent, self. What guard would deny it to invoke is not shown to it;
-// a nil guard shows no capability. Capabilities that it has through another tool are invoked by that alone: by names
-// that tool, and are shown as others are.
+// Tools returns the tools for one agent, self. What guard would deny it to invoke is not shown to
+// it; a nil guard shows no capability. Capabilities that it has through another tool are invoked by
+// that alone: by names that tool, and are shown as others are.
 func Tools(c Community, self community.Member, guard tool.Guard, by map[string]string) []tool.Tool {
 	p := peers{c, self, guard, by}
 	return []tool.Tool{

@@ -19,7 +19,8 @@ type args struct {
 	Node string `json:"node,omitempty" jsonschema:"the name or id of the node that shares it; absent = the only one that shares skills"`
 }
 
-// Tool returns skill_fetch. fetch fetches and stores a skill, which stays inert until a person trusts it.
+// Tool returns skill_fetch. fetch fetches and stores a skill, which stays inert until a person
+// trusts it.
 func Tool(fetch func(ctx context.Context, node, name string) (share.Origin, error)) tool.Tool {
 	return tool.New(tool.Spec{Name: "skill_fetch", Description: text}, func(ctx context.Context, a args) tool.Result {
 		o, err := fetch(ctx, a.Node, a.Name)

@@ -1,8 +1,8 @@
-// Package replicate holds the tool by which a model makes more agents of a kind: replicate_agent (spec: swiftagent.md,
-// ReplicateTool).
+// Package replicate holds the tool by which a model makes more agents of a kind: replicate_agent
+// (spec: swiftagent.md, ReplicateTool).
 //
-// The tool is for any community.Replicator, such as an agent written in Go. Agents with a model have one of their own in
-// its place, with tasks and shares of a budget: package team.
+// The tool is for any community.Replicator, such as an agent written in Go. Agents with a model
+// have one of their own in its place, with tasks and shares of a budget: package team.
 package replicate
 
 import (
@@ -36,8 +36,8 @@ type Spawned struct {
 // SpawnedAs returns a member as the model reads of it.
 func SpawnedAs(m community.Member) Spawned { return Spawned{m.ID, m.Name, m.Accepts} }
 
-// Tool returns replicate_agent for an agent. Calls run one after the other, so that agents are made in the order in which
-// the model asked for them.
+// Tool returns replicate_agent for an agent. Calls run one after the other, so that agents are made
+// in the order in which the model asked for them.
 func Tool(agent community.Replicator) tool.Tool {
 	return tool.New(tool.Spec{Name: Name, Description: description, Alone: true}, func(ctx context.Context, a args) tool.Result {
 		m, err := agent.Replicate(ctx, community.Replica{Name: a.Name, Reason: a.Reason})

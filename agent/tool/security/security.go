@@ -1,8 +1,9 @@
-// Package security holds, in one value, what an agent may do and what holds its commands (spec: swiftagent.md,
-// SecurityConfiguration).
+// Package security holds, in one value, what an agent may do and what holds its commands (spec:
+// swiftagent.md, SecurityConfiguration).
 //
-// The one idea: the rules and the sandbox are chosen together, by a preset such as Standard. builtin.Config and
-// agent.Order.WithSecurity take the same value: the first runs commands in its sandbox, the second judges calls by its rules.
+// The one idea: the rules and the sandbox are chosen together, by a preset such as Standard.
+// builtin.Config and agent.Order.WithSecurity take the same value: the first runs commands in its
+// sandbox, the second judges calls by its rules.
 package security
 
 import (
@@ -16,14 +17,16 @@ import (
 	"symbio/security/sandbox"
 )
 
-// Handler asks a person about a call and waits for the answer. It must return when ctx ends. Terminal makes one.
+// Handler asks a person about a call and waits for the answer. It must return when ctx ends.
+// Terminal makes one.
 type Handler func(ctx context.Context, d tool.Decision) tool.Answer
 
 // Config is the security of an agent. The zero Config is Standard.
 type Config struct {
 	// Permissions are the rules. Their preset is standard unless they name another.
 	Permissions permission.Config
-	// Sandbox is what holds commands: a preset of sandbox.Preset, or off for nothing. Default: standard.
+	// Sandbox is what holds commands: a preset of sandbox.Preset, or off for nothing. Default:
+	// standard.
 	Sandbox string
 	// Policy is what commands may do, in place of what the preset says. nil = the preset.
 	Policy *sandbox.Policy
@@ -31,13 +34,16 @@ type Config struct {
 	Handler Handler
 }
 
-// Standard lets an agent look around, asks about the rest, and lets commands write the working directory.
+// Standard lets an agent look around, asks about the rest, and lets commands write the working
+// directory.
 func Standard() Config { return preset("standard", "standard") }
 
-// Development lets an agent also write, use git and work with other agents. Commands run without a sandbox.
+// Development lets an agent also write, use git and work with other agents. Commands run without a
+// sandbox.
 func Development() Config { return preset("development", "off") }
 
-// Restrictive lets an agent read below its working directory. Commands are denied, and would write nothing.
+// Restrictive lets an agent read below its working directory. Commands are denied, and would write
+// nothing.
 func Restrictive() Config { return preset("restrictive", "restrictive") }
 
 // ReadOnly lets an agent look around. Commands are denied, and would write nothing.

@@ -35,7 +35,8 @@ type hit struct {
 	Score       int                `json:"score"`
 }
 
-// The tools, of which each agent has its own. Calls after a deactivation are judged without what the skill allowed.
+// The tools, of which each agent has its own. Calls after a deactivation are judged without what
+// the skill allowed.
 var (
 	searchKind     = tool.NewKind[searchArgs](tool.Spec{Name: Search, Description: searchText})
 	deactivateKind = tool.NewKind[deactivateArgs](tool.Spec{Name: Deactivate, Description: deactivateText, Alone: true})

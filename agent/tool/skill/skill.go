@@ -1,9 +1,9 @@
 // Package skill holds the tools by which a model takes skills from the node's registry: activate_skill,
 // skill_load, skill_search, deactivate_skill.
 //
-// The one idea: whatever a model writes, a name or a path, is resolved to one skill of the catalog before
-// the guard is asked, so that a rule about a skill's name cannot be got around, and the skill that runs
-// is the one that was judged.
+// The one idea: whatever a model writes, a name or a path, is resolved to one skill of the catalog
+// before the guard is asked, so that a rule about a skill's name cannot be got around, and the
+// skill that runs is the one that was judged.
 //
 // The tools are there only while the catalog has something for this agent, and the schema names what
 // that is. They grant nothing: the registry does, to the agent that took the skill.
