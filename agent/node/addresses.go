@@ -12,11 +12,15 @@ import (
 	"symbio/transport/grpcpeer"
 )
 
-// addressInterval is how often new addresses of other nodes are looked for.
+// addressInterval is the time between two looks at the connected nodes. A node
+// that crashes loses at most the addresses of that time.
 const addressInterval = 2 * time.Second
 
-// keepAddresses keeps where the nodes of the cluster are dialled, until ctx ends, so that after a restart one dead seed does not
-// keep the others apart.
+// keepAddresses stores the addresses of connected nodes of the cluster until
+// ctx ends, so that a restarted node can dial them even if the configured peers
+// are down. Addresses that are older than AddressLife, and those of removed
+// nodes, are deleted. A failure to write is logged, because the addresses are
+// only hints.
 func (p *parts) keepAddresses(ctx context.Context) error {
 	if p.self.Authority() == identity.Local {
 		return nil

@@ -18,8 +18,9 @@ import (
 	"symbio/community"
 )
 
-// offerAll offers what the node itself and the configuration have for other nodes. Capabilities of MCP servers follow when
-// their servers are ready.
+// offerAll offers the capabilities of the node itself and those of the
+// configuration. Those of MCP servers are offered later, when their servers are
+// ready and their schemas known. It tries all of them and joins the errors.
 func (p *parts) offerAll() error {
 	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
@@ -41,7 +42,7 @@ func (p *parts) offerAll() error {
 	return errors.Join(problems...)
 }
 
-// offer offers a capability, and reports each call that is answered.
+// offer offers a capability and publishes an event for each answered call.
 func (p *parts) offer(c community.Capability, provide community.Provider, opts ...community.OfferOption) error {
 	return p.community.Offer(c, func(ctx context.Context, s community.Signal) (community.Reply, error) {
 		reply, err := provide(ctx, s)
@@ -50,7 +51,8 @@ func (p *parts) offer(c community.Capability, provide community.Provider, opts .
 	}, opts...)
 }
 
-// offerConfigured offers what the configuration describes: a command, an agent or a model.
+// offerConfigured offers a capability of the configuration that is a command,
+// an agent or a model.
 func (p *parts) offerConfigured(c config.Capability) (err error) {
 	out := community.Capability{Name: c.Name, Description: c.Description, Idempotent: c.Idempotent}
 	if out.Input, out.Output, err = c.Schemas(); err != nil {
@@ -84,13 +86,17 @@ func (p *parts) offerConfigured(c config.Capability) (err error) {
 	return p.offer(out, provide, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, atOnce)))
 }
 
-// agentProvider spawns an agent for each call, gives it the input as its task, and ends it.
+// agentProvider returns a provider that spawns an agent for each call, with the
+// arguments as its task. With an input schema the capability is a service: its
+// arguments are checked, and the agent uses its own permissions. Without one,
+// the agent is also bound by the permissions of the requester (security.md
+// 7.3).
 func (p *parts) agentProvider(c config.Capability, def definition.Definition) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
 		limits := p.cfg.Settings.Budget
 		limits.Wall = cmp.Or(c.Timeout, limits.Wall)
 		if c.Input != nil {
-			s.OnBehalf = nil // a service: what it takes is checked, and it does that by its own permissions (security.md 7.3)
+			s.OnBehalf = nil
 		}
 		reply, err := p.oneTask(ctx, agent.Order{Definition: def, Limits: limits}, s)
 		if err == nil && c.Output != nil {
@@ -100,7 +106,9 @@ func (p *parts) agentProvider(c config.Capability, def definition.Definition) co
 	}
 }
 
-// oneTask spawns an agent, gives it a task, and ends it.
+// oneTask spawns an agent, sends it a task and terminates it. An error after
+// the spawn is ErrAgentFailed even if the signal was refused: otherwise the
+// caller would send the task to another node, too.
 func (p *parts) oneTask(ctx context.Context, o agent.Order, s community.Signal) (community.Reply, error) {
 	m, err := p.factory.Spawn(ctx, p.complete(o))
 	if err != nil {
@@ -109,7 +117,7 @@ func (p *parts) oneTask(ctx context.Context, o agent.Order, s community.Signal) 
 	s.Perception = m.Accepts[0]
 	reply, err := p.community.Send(ctx, m.ID, s)
 	if community.NotBegun(err) {
-		err = fmt.Errorf("%w: %v", community.ErrAgentFailed, err) // the task was begun: no other node may be asked instead
+		err = fmt.Errorf("%w: %v", community.ErrAgentFailed, err)
 	}
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -119,8 +127,9 @@ func (p *parts) oneTask(ctx context.Context, o agent.Order, s community.Signal) 
 	return reply, err
 }
 
-// asJSON is what an agent wrote as an output schema needs it: JSON where it is JSON, in a code block too,
-// else the text as a JSON string.
+// asJSON returns the reply of an agent as JSON: as it is if it is JSON, without
+// a Markdown code block around it, else as a JSON string. The schema check of
+// the community decides whether it fits.
 func asJSON(r community.Reply) community.Reply {
 	text := bytes.TrimSpace(r.Data)
 	if inner, ok := bytes.CutPrefix(text, []byte("```json")); ok {
@@ -136,7 +145,8 @@ func asJSON(r community.Reply) community.Reply {
 	return community.Reply{Data: text, ContentType: "application/json"}
 }
 
-// offerLending lends agents of this node to those of others, as far as authorize lets them.
+// offerLending offers agents.spawn, with which nodes that authorize allows
+// spawn agents here.
 func (p *parts) offerLending(c config.Capability) error {
 	cfg := c.LenderConfig(p.cfg.Settings.Budget)
 	for _, name := range c.Agents {
@@ -157,7 +167,8 @@ func (p *parts) offerLending(c config.Capability) error {
 	return p.offer(capability, p.lender.Provide, community.WithMaxCallDuration(p.lender.Life()))
 }
 
-// lendingTime is how long calls of other nodes may last that are leases.
+// lendingTime returns the longest duration of a lease. Calls of other nodes may
+// last that long, because a lease is a call.
 func lendingTime(c config.Config) (longest time.Duration) {
 	for _, p := range c.Capabilities {
 		if p.LendsAgents() {
@@ -167,12 +178,13 @@ func lendingTime(c config.Config) (longest time.Duration) {
 	return longest
 }
 
-// info answers node.info: what this node is, for every node that may ask.
+// info answers node.info. It has nothing that a node of the community does not
+// see anyway.
 func (p *parts) info(context.Context, community.Signal) (community.Reply, error) {
 	data, err := json.Marshal(map[string]any{
 		"name": p.name, "id": p.id, "version": p.cfg.Version, "protocol": Protocol,
 		"system": runtime.GOOS + "/" + runtime.GOARCH, "up_seconds": int(time.Since(p.started).Seconds()),
-		"agents": len(p.community.Catalog().Members) - 1, // the node itself is one of them
+		"agents": len(p.community.Catalog().Members) - 1, // minus the node itself
 	})
 	return community.Reply{Data: data, ContentType: "application/json"}, err
 }

@@ -26,32 +26,40 @@ import (
 	"symbio/security/sandbox"
 )
 
-// Config sets up a Node. The zero Config is what `symbio up` does without a configuration file.
+// Config sets up a Node. The zero Config is what `symbio up` does without a
+// configuration file.
 type Config struct {
-	// Settings are what symbio.yaml says. Default: config.Default(), from which any other must be made.
+	// Settings are what symbio.yaml says. Default: config.Default(), from which
+	// any other must be made.
 	Settings config.Config
 	// State is where the user's nodes keep what lasts. Default: state.Default.
 	State state.Dir
-	// Dir is where the node is started, Home the user's home directory, Host the machine's name. Default: those of the process.
+	// Dir is where the node is started, Home the user's home directory, Host
+	// the machine's name. Default: those of the process.
 	Dir, Home, Host string
-	// Getenv reads the environment, for the keys of models and the paths of skills. Default: os.Getenv.
+	// Getenv reads the environment, for the keys of models and the paths of
+	// skills. Default: os.Getenv.
 	Getenv  func(string) string
 	Version string
-	// Models are models made in Go, such as an llm.Func. Settings and definitions name them as func:NAME.
+	// Models are models made in Go, such as an llm.Func. Settings and
+	// definitions name them as func:NAME.
 	Models map[string]llm.Model
-	// Tools are more tools for all agents, as far as the rules allow their calls.
+	// Tools are more tools for all agents, as far as the rules allow their
+	// calls.
 	Tools []tool.Tool
 	// Middleware is put around the stages of each agent's turns.
 	Middleware agent.Middleware
 	// Read reads the settings anew, for Reload; nil = they stay as they are.
 	Read func() (config.Config, error)
-	// Record keeps what is said with the servers of models. Replay answers from such a record, and no server is asked.
+	// Record keeps what is said with the servers of models. Replay answers from
+	// such a record, and no server is asked.
 	Record *replay.Recorder
 	Replay *replay.Player
 	Logger *slog.Logger // default: silent
 }
 
-// Load returns the Config of a configuration file.
+// Load returns the Config of a configuration file. Without node.listen in the
+// file, the cluster of the node decides where it listens.
 func Load(file string) (Config, error) {
 	settings, from, err := config.Load(file)
 	if _, configured := from["node.listen"]; !configured {
@@ -60,7 +68,9 @@ func Load(file string) (Config, error) {
 	return Config{Settings: settings}, err
 }
 
-// WithDefaults returns the Config with all that is not set filled in, as New does.
+// WithDefaults returns c with defaults in place of missing values, as New does.
+// It reads the environment of the process; the error is that of the working or
+// home directory.
 func (c Config) WithDefaults() (Config, error) {
 	if reflect.ValueOf(c.Settings).IsZero() {
 		c.Settings = config.Default()
@@ -93,10 +103,11 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, nil
 }
 
-// NodeName is what the node is called, unless the name is taken.
+// NodeName returns the name that the node will have, unless another running
+// node has it.
 func (c Config) NodeName() string { return cmp.Or(c.Settings.Node.Name, state.NameOf(c.Host)) }
 
-// Workspace is the directory in which agents work, absolute.
+// Workspace returns the absolute path of the directory in which agents work.
 func (c Config) Workspace() string {
 	dir := cmp.Or(c.Settings.Workspace, c.Dir)
 	if !filepath.IsAbs(dir) {
@@ -105,10 +116,12 @@ func (c Config) Workspace() string {
 	return filepath.Clean(dir)
 }
 
-// Providers are where the node looks for models. Other nodes are not among them.
+// Providers says where models are reached from this node. Models of other nodes
+// are not included.
 func (c Config) Providers() provider.Config { return models.Providers(c.Settings, c.Getenv, c.Models) }
 
-// runner runs commands for the node of a name. denied are the files that the rules deny now.
+// runner returns the runner of commands for a node. denied returns the files
+// that the rules deny now; it is called for each command.
 func (c Config) runner(name string, denied func() *permission.Denied, report func(sandbox.Status), disarmed func([]string)) *exec.Runner {
 	return exec.New(exec.Config{
 		Sandbox: c.Settings.Sandbox, Dir: c.Workspace(), Home: c.Home, Hide: c.State.Private(), Temp: filepath.Join(string(c.State), "tmp", name),
@@ -116,7 +129,8 @@ func (c Config) runner(name string, denied func() *permission.Denied, report fun
 	})
 }
 
-// configuredRunner is runner for a node that does not run: the rules are those of the settings.
+// configuredRunner is runner without a running node: its rules are those of the
+// settings.
 func (c Config) configuredRunner(name string) *exec.Runner {
 	return c.runner(name, func() *permission.Denied {
 		rules, _ := c.Settings.Permissions.Policy() // config.Check has read them
@@ -124,18 +138,21 @@ func (c Config) configuredRunner(name string) *exec.Runner {
 	}, nil, nil)
 }
 
-// Holds finds out what this machine can hold for the node, and leaves nothing behind.
+// Holds probes the sandbox of this machine. It takes some milliseconds and
+// leaves nothing behind.
 func (c Config) Holds(ctx context.Context) *sandbox.Box {
 	return sandbox.Probe(ctx, exec.Probing(c.Settings.Sandbox, c.Home, c.State.Private()))
 }
 
-// Refusals finds the configured capabilities whose calls the node refuses, where held is what the machine can hold.
+// Refusals returns the configured capabilities whose calls the node refuses,
+// because held, the sandbox of this machine, cannot enforce theirs.
 func (c Config) Refusals(held *sandbox.Box) ([]exec.Refusal, error) {
 	return c.configuredRunner("refusals").Refusals(c.Settings.Capabilities, func() (*sandbox.Box, error) { return held, nil })
 }
 
-// Kept says how commands are kept from the files that rules deny, where held is what the machine can hold: by the system
-// or by reading them. It is "" without such rules.
+// Kept says in a sentence how commands are kept from files that rules deny: by
+// the operating system, or only by reading the commands. It returns "" if there
+// are no such rules.
 func (c Config) Kept(held *sandbox.Box, d *permission.Denied) (how string, bySystem bool) {
 	rules := strings.Join(d.Rules(), ", ")
 	if rules == "" {
@@ -152,7 +169,7 @@ func (c Config) Kept(held *sandbox.Box, d *permission.Denied) (how string, bySys
 	return fmt.Sprintf("the system keeps commands from denied files (%s; by a relative path: those below the workspace)", rules), true
 }
 
-// servers says where the MCP servers of the node are.
+// servers returns the configuration of the MCP servers.
 func (c Config) servers(r *exec.Runner) mcpservers.Config {
 	return mcpservers.Config{
 		MCP: c.Settings.MCP, Workspace: c.Workspace(), Writable: append(c.Settings.Sandbox.WritablePaths(c.Home), c.Settings.Directories...), Home: c.Home, Getenv: c.Getenv,
@@ -160,7 +177,8 @@ func (c Config) servers(r *exec.Runner) mcpservers.Config {
 	}
 }
 
-// MCP opens the MCP servers of the node, in a process of that name. Nothing is started before it is needed.
+// MCP opens the MCP servers without a running node. name is the directory for
+// temporary files. Servers start when they are needed; the caller closes them.
 func (c Config) MCP(name string) (*mcpservers.Servers, error) {
 	if err := c.State.Prepare(); err != nil {
 		return nil, err
@@ -168,7 +186,8 @@ func (c Config) MCP(name string) (*mcpservers.Servers, error) {
 	return mcpservers.Open(c.servers(c.configuredRunner(name)))
 }
 
-// Lending says how the node lends agents, in a sentence; "" when it does not. The error says why it cannot as it is configured.
+// Lending says in a sentence which agents the node lends, "" if it lends none.
+// The error says what is wrong with the configuration of agents.spawn.
 func (c Config) Lending() (string, error) {
 	all, err := c.Definitions(Known(nil))
 	if err != nil {
@@ -189,5 +208,6 @@ func (c Config) Lending() (string, error) {
 	return "", err
 }
 
-// MCPList lists the configured MCP servers, as mcpservers.Config.List does.
+// MCPList returns the configured MCP servers and notes about ignored entries;
+// see mcpservers.Config.List.
 func (c Config) MCPList() ([]mcp.Server, []string, error) { return c.servers(nil).List() }

@@ -15,7 +15,7 @@ import (
 	"symbio/skills"
 )
 
-// KnownHere is Known with the MCP servers that a node with these options would have.
+// KnownHere returns Known with the MCP servers of this machine.
 func (c Config) KnownHere(catalog *skills.Catalog) (definition.Loader, error) {
 	k := Known(catalog)
 	servers, _, err := c.servers(nil).List()
@@ -26,7 +26,8 @@ func (c Config) KnownHere(catalog *skills.Catalog) (definition.Loader, error) {
 	return k, err
 }
 
-// Known is what definitions of agents may name on any node. Skills are among it if they are given.
+// Known returns the names that definitions may use on any node: tools, forms of
+// model names, and the skills of catalog if it is not nil.
 func Known(catalog *skills.Catalog) definition.Loader {
 	k := definition.Loader{
 		Tools: append(agent.ToolNames(), peerskill.Tool(nil).Spec().Name),
@@ -41,8 +42,9 @@ func Known(catalog *skills.Catalog) definition.Loader {
 	return k
 }
 
-// Definitions are the configured agents, and general, unless one of that name is configured. Beside an error, which
-// joins an *definition.Problem for each thing that is wrong, stand those that can be used.
+// Definitions returns the configured definitions by name, and the built-in
+// general unless the configuration replaces it. If some are broken, it returns
+// the others and an error that joins a *definition.Problem for each mistake.
 func (c Config) Definitions(k definition.Loader) (map[string]definition.Definition, error) {
 	general := definition.General()
 	all := map[string]definition.Definition{general.Name: general}
@@ -56,7 +58,8 @@ func (c Config) Definitions(k definition.Loader) (map[string]definition.Definiti
 	return all, err
 }
 
-// FindDefinition finds one by its name; "" is general.
+// FindDefinition returns the definition with this name; "" is general. The
+// error is community.ErrNotFound and lists the known names.
 func FindDefinition(all map[string]definition.Definition, name string) (definition.Definition, error) {
 	if name == "" {
 		name = "general"
@@ -64,10 +67,11 @@ func FindDefinition(all map[string]definition.Definition, name string) (definiti
 	if d, ok := all[name]; ok {
 		return d, nil
 	}
-	return definition.Definition{}, fmt.Errorf("agent definition %q: %w; there are %s", name, community.ErrNotFound, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	return definition.Definition{}, fmt.Errorf("agent definition %q: %w; known are %s", name, community.ErrNotFound, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }
 
-// OfferedBy are the capabilities of the configuration that an agent answers, by the name of its definition.
+// OfferedBy returns the capabilities of the configuration that agents answer,
+// by the name of the definition.
 func (c Config) OfferedBy() map[string][]string {
 	by := map[string][]string{}
 	for _, p := range c.Settings.Capabilities {
@@ -78,7 +82,8 @@ func (c Config) OfferedBy() map[string][]string {
 	return by
 }
 
-// UnknownAgents says of each capability of the configuration that no agent answers, that it does not.
+// UnknownAgents returns an error for each capability whose agent has no
+// definition.
 func (c Config) UnknownAgents(all map[string]definition.Definition) (wrong []error) {
 	for _, p := range c.Settings.Capabilities {
 		if _, err := FindDefinition(all, p.Agent); p.Agent != "" && err != nil {
@@ -88,7 +93,7 @@ func (c Config) UnknownAgents(all map[string]definition.Definition) (wrong []err
 	return wrong
 }
 
-// definition finds an agent's definition; "" is general.
+// definition is FindDefinition for the definitions of this node.
 func (p *parts) definition(name string) (definition.Definition, error) {
 	return FindDefinition(p.agents, name)
 }

@@ -13,8 +13,8 @@ import (
 	"symbio/discovery/static"
 )
 
-// sources are where hints about other nodes come from. A node that listens on loopback looks, and is
-// seen, on loopback only.
+// sources returns the configured sources of addresses of other nodes, the most
+// trusted first. On loopback, mDNS uses loopback only.
 func sources(c config.Discovery, node, tag string, listen netip.AddrPort, log *slog.Logger) ([]discovery.Source, error) {
 	var out []discovery.Source
 	if c.MDNS {
@@ -40,7 +40,10 @@ func sources(c config.Discovery, node, tag string, listen netip.AddrPort, log *s
 	return out, nil
 }
 
-// here says whether an address is one of this machine, at the port where this node listens.
+// here returns a function that reports whether an address is this node: one of
+// this machine's addresses with the port where the node listens. It reads the
+// interfaces on each call, because they change. If they cannot be read it
+// returns true: not dialling is the safe mistake.
 func here(port uint16) func(netip.AddrPort) bool {
 	return func(a netip.AddrPort) bool {
 		if a.Port() != port {

@@ -22,17 +22,21 @@ import (
 	"symbio/skills"
 )
 
-// Inspection is what the agents of a node would have, where no node runs. It is for looking, and for calling tools that need no
-// agent. MCP servers start when something needs them, and end with it.
+// Inspection shows what the agents of a node would have, without a running
+// node. It is for `symbio agents` and `symbio tools`. MCP servers start when
+// their tools are asked for, and end with Close. It is not safe for concurrent
+// use.
 type Inspection struct {
 	Agents map[string]definition.Definition
-	// Problems are what is wrong with the definitions that are not among Agents; see Config.Definitions.
+	// Problems are what is wrong with the definitions that are not among
+	// Agents; see Config.Definitions.
 	Problems error
 	// Catalog are the skills; nil = they are switched off.
 	Catalog *skills.Catalog
 	// MCP is what talks to the MCP servers.
 	MCP *mcp.Manager
-	// Report gets what happens in calls of tools; set before the first. It must not block. Default: not reported.
+	// Report gets what happens in calls of tools; set before the first. It must
+	// not block. Default: not reported.
 	Report func(agent.Event)
 
 	cfg     Config
@@ -44,7 +48,8 @@ type Inspection struct {
 	free    map[string]bool // tools that belong to no agent
 }
 
-// Inspect prepares an Inspection, which has to be closed.
+// Inspect returns an Inspection. The caller must close it. Broken definitions
+// are in Problems, unless no definition works.
 func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 	if c, err = c.WithDefaults(); err != nil {
 		return nil, err
@@ -60,7 +65,7 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 	}
 	settings := rules.Config{Start: c.Settings, Dir: c.Workspace(), Standing: c.State.Node(c.NodeName()).Standing(), Events: event.NewStream("inspection"), Logger: c.Logger}
 	if out.rules, err = rules.New(settings); err != nil {
-		settings.Standing = "" // what was allowed for good and cannot be read allows nothing
+		settings.Standing = "" // an unreadable file of lasting approvals approves nothing
 		if out.rules, err = rules.New(settings); err != nil {
 			return nil, err
 		}
@@ -79,7 +84,7 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 		return nil, err
 	}
 	for _, t := range tools {
-		out.free[t.Spec().Name] = t.Spec().Name != peerskill.Tool(nil).Spec().Name // that one asks other nodes
+		out.free[t.Spec().Name] = t.Spec().Name != peerskill.Tool(nil).Spec().Name // that tool needs other nodes
 	}
 	if out.servers, err = mcpservers.Open(c.servers(runner)); err != nil {
 		return nil, err
@@ -97,7 +102,7 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 	return out, nil
 }
 
-// Close ends what was started for it.
+// Close stops the servers and the registry, within stopTimeout.
 func (i *Inspection) Close() error {
 	if i.servers != nil {
 		i.servers.Close()
@@ -114,14 +119,17 @@ func (i *Inspection) Close() error {
 	return err
 }
 
-// serversKey marks a context in which the MCP servers may be started.
+// serversKey marks a context in which MCP servers may be started. They are
+// programs of other people, so a mere look at a definition does not start them.
 type serversKey struct{}
 
-// WithServers is a context in which an Inspection starts the MCP servers to see their tools.
+// WithServers returns a context in which an Inspection starts the MCP servers
+// to list their tools.
 func WithServers(ctx context.Context) context.Context {
 	return context.WithValue(ctx, serversKey{}, true)
 }
 
+// more returns the tools of the MCP servers that are ready.
 func (i *Inspection) more(ctx context.Context) []tool.Tool {
 	if ctx.Value(serversKey{}) == nil {
 		return nil
@@ -133,21 +141,23 @@ func (i *Inspection) more(ctx context.Context) []tool.Tool {
 	return all
 }
 
-// Granted is what a person has allowed for good, on the node that would be started here.
+// Granted returns the lasting approvals of the node that would be started here.
 func (i *Inspection) Granted() []permission.Granted { return i.rules.Granted() }
 
-// Agent is what an agent of a definition would have, with these rules allowed beside the configuration's. ask puts
-// decisions to a person, nil = there is none.
+// Agent returns what an agent of a definition would have. The rules in allow
+// are added to those of the configuration. ask asks a person about calls; nil
+// means that those calls are denied.
 func (i *Inspection) Agent(ctx context.Context, d definition.Definition, allow []permission.Rule, ask func(context.Context, agent.ApprovalRequest) tool.Answer) (agent.Preview, error) {
 	policy := i.rules.Policy()
 	policy.Allow = slices.Concat(policy.Allow, allow)
 	return i.factory.Preview(ctx, agent.Order{Definition: d, Policy: policy, Limits: i.cfg.Settings.Budget, Ask: ask})
 }
 
-// Free says whether a tool belongs to no agent in particular, and can be called without one.
+// Free reports whether a tool can be called without an agent.
 func (i *Inspection) Free(name string) bool { return i.free[name] }
 
-// Sandbox is what commands of the agents of a definition may do, and whether nothing holds them.
+// Sandbox returns what the commands of an agent of this definition may do. off
+// reports that there is no sandbox at all.
 func (i *Inspection) Sandbox(d definition.Definition) (p sandbox.Policy, off bool, err error) {
 	s := i.cfg.Settings.Sandbox
 	if p, err = s.Policy(i.cfg.Workspace(), i.cfg.Home); err != nil {
@@ -157,7 +167,8 @@ func (i *Inspection) Sandbox(d definition.Definition) (p sandbox.Policy, off boo
 	return p, s.IsOff() && d.Sandbox.IsZero(), err
 }
 
-// Definition finds a definition by its name; "" is general.
+// Definition returns the definition with this name; "" is general. The error is
+// community.ErrNotFound; it mentions broken definitions if there are any.
 func (i *Inspection) Definition(name string) (definition.Definition, error) {
 	d, err := FindDefinition(i.Agents, name)
 	if err != nil && i.Problems != nil {

@@ -19,17 +19,20 @@ import (
 	"symbio/skills"
 )
 
-// Protocol is the version of the wire between nodes that this build speaks.
+// Protocol is the version of the wire protocol between nodes, MAJOR.MINOR.
+// Nodes with the same MAJOR talk to each other.
 const Protocol = "1.2"
 
-// stopTimeout is how long a stop may take; after it the node ends with what it could not finish.
+// stopTimeout bounds the stop of a node. After it, agents and calls that have
+// not ended are abandoned.
 const stopTimeout = 5 * time.Second
 
-// drain is how long an agent of a node that stops may go on with what it is doing: a person who presses Ctrl-C does not wait
-// for a model.
+// drain is how long an agent may finish its current signal while the node
+// stops. It is short, because a person who presses Ctrl-C does not wait for a
+// model.
 const drain = time.Second
 
-// Info says where a node can be reached.
+// Info says where a running node can be reached.
 type Info struct {
 	Name   string
 	ID     community.NodeID
@@ -37,7 +40,10 @@ type Info struct {
 	Socket string
 }
 
-// Node is one node of the community. It is safe for concurrent use.
+// Node is one node of the community. Its methods may be called concurrently.
+// The fields of Node stay for its whole life; everything that depends on the
+// identity of the node is in parts, which is replaced when the node joins a
+// cluster.
 type Node struct {
 	cfg     Config
 	name    string
@@ -45,17 +51,20 @@ type Node struct {
 	release func() error // of the name
 	events  *event.Stream
 	rules   *rules.Rules
-	ready   chan Info
+	ready   chan Info // capacity 1: Run never waits for a reader
 
+	// parts is atomic because every method reads it while Run may replace it.
 	parts atomic.Pointer[parts]
 
 	mu     sync.Mutex
-	offers []func(*community.Community) error // guarded by mu; made again when the node gets another identity
+	offers []func(*community.Community) error // guarded by mu; repeated when the node gets another identity
 }
 
-// New makes a node of its parts, which Run then runs: it takes the node's name and listens for other nodes. Run must be called
-// to give that back, with a context that has ended if the node is not to run. It is an error when the node cannot be what its
-// configuration says.
+// New makes a node, which Run then runs. It reserves the name of the node and
+// opens its listener, so that the caller learns of a conflict at once. The
+// caller must call Run, which releases both; to give up a node, call Run with a
+// context that has ended. The error says which part of the configuration cannot
+// be used.
 func New(cfg Config) (_ *Node, err error) {
 	if cfg, err = cfg.WithDefaults(); err != nil {
 		return nil, err
@@ -83,6 +92,9 @@ func New(cfg Config) (_ *Node, err error) {
 	return n, nil
 }
 
+// claim reserves the configured name, or the first free name that is derived
+// from the name of the machine. The name must be unique because it is the
+// directory of the node's state.
 func claim(c Config) (name string, release func() error, err error) {
 	if name = c.Settings.Node.Name; name != "" {
 		if release, err = c.State.Node(name).Claim(); errors.Is(err, state.ErrRunning) {
@@ -93,7 +105,9 @@ func claim(c Config) (name string, release func() error, err error) {
 	return c.State.ClaimFree(state.NameOf(c.Host))
 }
 
-// assemble makes the parts for the identity that the node has now.
+// assemble makes the parts for the current identity and repeats the offers of
+// the program. It holds mu while it does, so that an Offer at the same time is
+// neither lost nor made twice.
 func (n *Node) assemble() error {
 	p, err := newParts(n)
 	if err != nil {
@@ -110,8 +124,9 @@ func (n *Node) assemble() error {
 	return nil
 }
 
-// Run makes a node, calls do when it can be used, and stops it when do returns. If the node stops by itself, the context of do
-// ends. The errors of the node and of do are joined.
+// Run makes a node, calls do when it can be used, and stops it when do returns.
+// If the node stops by itself, the context of do ends. The errors of the node
+// and of do are joined.
 func Run(ctx context.Context, cfg Config, do func(context.Context, *Node) error) (err error) {
 	n, err := New(cfg)
 	if err != nil {
@@ -135,7 +150,10 @@ func Run(ctx context.Context, cfg Config, do func(context.Context, *Node) error)
 	return do(ctx, n)
 }
 
-// Run runs the node until ctx ends, and then stops it within stopTimeout. It may be called once.
+// Run runs the node until ctx ends, and stops it within stopTimeout. When the
+// node joins a cluster, Run stops all parts and starts new ones under the new
+// identity. It returns nil after an orderly stop, else the error of the first
+// part that failed. Call it once.
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer close(n.ready)
 	defer func() { err = errors.Join(err, n.release()) }()
@@ -151,37 +169,46 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 }
 
-// Ready has a value when the node can be used: once, and again when it starts again under another identity, as when it joins a
-// cluster. It is closed when Run returns.
+// Ready returns a channel that gets a value when the node can be used, and
+// another one each time it starts again under a new identity. It is closed when
+// Run returns. Only the latest value is kept if the channel is not read.
 func (n *Node) Ready() <-chan Info { return n.ready }
 
-// Community is the node's view of all members. After the node has got another identity, it returns another one.
+// Community returns the node's view of all members. Do not keep the result:
+// after the node has joined a cluster, Community returns another one.
 func (n *Node) Community() *community.Community { return n.parts.Load().community }
 
-// Skills is the registry of skills; nil = they are switched off.
+// Skills returns the registry of skills, nil if they are switched off.
 func (n *Node) Skills() *skills.Registry { return n.parts.Load().skills }
 
-// Approvals are the decisions that wait for a person.
-func (n *Node) Approvals() *approvals.Desk { return n.parts.Load().approvals }
+// Approvals returns the calls that wait for the decision of a person.
+func (n *Node) Approvals() *approvals.Queue { return n.parts.Load().approvals }
 
-// Events is the stream of what happens on the node.
+// Events returns the event stream of the node. It stays the same for the life
+// of the node.
 func (n *Node) Events() *event.Stream { return n.events }
 
-// Reload reads the settings anew, with Config.Read, and takes up their rules; see rules.Rules.Reload.
+// Reload reads the settings with Config.Read and applies their rules; see
+// rules.Rules.Reload.
 func (n *Node) Reload() (changed, restart []string, err error) { return n.rules.Reload() }
 
-// Definition finds an agent's definition by its name; "" is general.
+// Definition returns the definition with this name; "" is general. An unknown
+// name is community.ErrNotFound.
 func (n *Node) Definition(name string) (definition.Definition, error) {
 	return n.parts.Load().definition(name)
 }
 
-// Spawn makes an agent. Rules, limits and the answers of people are the node's, unless the order has its own.
+// Spawn starts an agent, which lives until it is terminated or the node stops.
+// The order gets the node's rules, budget and approvals where it has none of
+// its own.
 func (n *Node) Spawn(ctx context.Context, o agent.Order) (community.Member, error) {
 	p := n.parts.Load()
 	return p.factory.Spawn(ctx, p.complete(o))
 }
 
-// Ask gives an agent of its own a task, by the name of its definition, and returns the answer. The agent ends with the task.
+// Ask spawns an agent of the named definition, gives it a task and returns its
+// answer. The agent ends with the task. Ask blocks until then; the limits are
+// those of the node's budget.
 func (n *Node) Ask(ctx context.Context, definition, task string) (string, error) {
 	p := n.parts.Load()
 	def, err := p.definition(definition)
@@ -196,7 +223,9 @@ func (n *Node) Ask(ctx context.Context, definition, task string) (string, error)
 	return string(reply.Data), err
 }
 
-// Offer offers a Go function as a capability to other nodes, as far as authorize lets them call it; see community.OfferFunc.
+// Offer offers a Go function as a capability to other nodes; see
+// community.OfferFunc. Rules of authorize say which nodes may call it. The
+// offer lasts for the life of the node, also under a new identity.
 func Offer[In, Out any](n *Node, c community.Capability, f func(context.Context, In) (Out, error), opts ...community.OfferOption) error {
 	offer := func(to *community.Community) error { return community.OfferFunc(to, c, f, opts...) }
 	n.mu.Lock()

@@ -37,7 +37,9 @@ import (
 	"symbio/transport/grpcpeer"
 )
 
-// parts are the parts of a node under one identity. They are made in order, each from those before it.
+// parts are the parts of a node under one identity. newParts makes them in
+// order, each from the ones before it, and close must work when only some
+// exist.
 type parts struct {
 	*Node
 	id          community.NodeID
@@ -60,12 +62,13 @@ type parts struct {
 	factory   *agent.Factory
 	lender    *lending.Lender // nil = no agents are lent
 	agents    map[string]definition.Definition
-	approvals *approvals.Desk
-	steering  *steering.Desk
+	approvals *approvals.Queue
+	steering  *steering.Controller
 	inbound   *inbound.Authorizer
 	audit     *audit.Log
 }
 
+// newParts makes all parts. It closes those that it made if a later one fails.
 func newParts(n *Node) (_ *parts, err error) {
 	p := &parts{Node: n, newIdentity: make(chan struct{}, 1), started: time.Now()}
 	defer func() {
@@ -78,7 +81,8 @@ func newParts(n *Node) (_ *parts, err error) {
 	}
 	p.id = p.self.ID()
 	p.report = &reporter{id: p.id, name: n.name, events: n.events, log: n.cfg.Logger}
-	// One that cannot be used is an error: an agent that a person counts on must not be missing silently.
+	// A broken definition is an error: an agent that a person relies on must
+	// not be missing silently.
 	if p.agents, err = n.cfg.Definitions(Known(nil)); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
@@ -90,7 +94,9 @@ func newParts(n *Node) (_ *parts, err error) {
 	return p, nil
 }
 
-// listen opens the listener for other nodes, and the network over it.
+// listen opens the listener for other nodes and the network over it. Addresses
+// of nodes that were met before are handed to the network, so that a restarted
+// node finds its cluster without discovery.
 func (p *parts) listen() (err error) {
 	c := p.cfg
 	at := c.Settings.Node.Listen
@@ -113,7 +119,8 @@ func (p *parts) listen() (err error) {
 	return err
 }
 
-// join makes the community, and what decides and asks about calls in it.
+// join makes the community, and the parts that authorize, record and approve
+// its calls. The record comes first: a node that cannot record must not start.
 func (p *parts) join() (err error) {
 	c, l := p.cfg, p.cfg.Settings.Limits
 	if p.audit, err = audit.Open(p.kept.Audit(), audit.Config{Checkpoint: p.kept.Checkpoint(), Signer: p.self, Logger: c.Logger}); err != nil {
@@ -137,7 +144,8 @@ func (p *parts) join() (err error) {
 	return nil
 }
 
-// openSkills opens the registry of skills, unless they are switched off, and holds the definitions against it.
+// openSkills opens the registry of skills, unless they are switched off, and
+// checks the skills that definitions name.
 func (p *parts) openSkills() (err error) {
 	if !p.cfg.Settings.Skills.Enabled {
 		return nil
@@ -150,7 +158,8 @@ func (p *parts) openSkills() (err error) {
 	return p.checkSkills()
 }
 
-// openTools makes what agents use and are made of.
+// openTools makes the tools, the MCP servers, the models, and the factory of
+// agents, which uses them all.
 func (p *parts) openTools() (err error) {
 	c := p.cfg
 	p.runner = c.runner(p.name, p.rules.Denied, p.report.sandbox, p.report.disarmed)
@@ -176,7 +185,9 @@ func (p *parts) openTools() (err error) {
 	return nil
 }
 
-// discover prepares the sources of hints about other nodes. A node on loopback looks and is seen on loopback only.
+// discover makes the sources of addresses of other nodes. The addresses that
+// other nodes introduce come last, because they are the least trusted. A node
+// on loopback searches, and announces itself, on loopback only.
 func (p *parts) discover() error {
 	addr, err := netip.ParseAddrPort(p.listener.Addr().String())
 	if err != nil {
@@ -185,11 +196,12 @@ func (p *parts) discover() error {
 	p.roster = discovery.NewRoster(discovery.Config{Self: string(p.id), IsOwnAddr: here(addr.Port()), Tag: p.self.Tag(), Report: p.network.AddHint, Logger: p.cfg.Logger})
 	p.report.roster = p.roster
 	p.sources, err = sources(p.cfg.Settings.Discovery, string(p.id), p.self.Tag(), addr, p.cfg.Logger)
-	p.sources = append(p.sources, p.network.Introduced()) // the last to be believed
+	p.sources = append(p.sources, p.network.Introduced()) // the least trusted source
 	return err
 }
 
-// complete is an order with the node's own rules where it has none.
+// complete returns the order with the node's rules, budget and approvals in
+// place of missing ones.
 func (p *parts) complete(o agent.Order) agent.Order {
 	if o.Rules == nil {
 		o.Rules = p.rules.Policy
@@ -203,7 +215,8 @@ func (p *parts) complete(o agent.Order) agent.Order {
 	return o
 }
 
-// unattended asks about the calls of agents that no terminal watches; nil = they are denied.
+// unattended returns the function that asks a person about calls of agents
+// without a terminal. nil means that such calls are denied.
 func (p *parts) unattended() func(context.Context, agent.ApprovalRequest) tool.Answer {
 	if !p.cfg.Settings.Approvals.Unattended {
 		return nil
@@ -211,7 +224,9 @@ func (p *parts) unattended() func(context.Context, agent.ApprovalRequest) tool.A
 	return p.approvals.Ask
 }
 
-// run runs the parts until ctx ends or one of them fails.
+// run runs all parts until ctx ends or one of them fails, and returns when all
+// goroutines have ended. The error names the part. errOtherIdentity asks the
+// caller to start again with new parts.
 func (p *parts) run(ctx context.Context) error {
 	socket, err := p.kept.ListenControl()
 	if err != nil {
@@ -262,12 +277,14 @@ func (p *parts) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// close ends what the parts share, once none of them runs any more.
+// close releases what the parts share, after run has returned. The order
+// matters: actors end before the record closes, because an agent that ends may
+// still record a decision.
 func (p *parts) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if p.listener != nil {
-		_ = p.listener.Close() // it is closed already when the network ran
+		_ = p.listener.Close() // the network has closed it already if it ran
 	}
 	if p.system != nil {
 		if err := p.system.Shutdown(ctx); err != nil {
@@ -292,14 +309,16 @@ func (p *parts) close() error {
 	return nil
 }
 
-// stopServer lets calls of the control socket end by themselves for a moment, then ends them.
+// stopServer gives calls on the control socket one second to finish, then
+// cancels them.
 func stopServer(s *grpc.Server) {
 	timer := time.AfterFunc(time.Second, s.Stop)
 	defer timer.Stop()
 	s.GracefulStop()
 }
 
-// record appends to the record of decisions. That it cannot be done is told to those who watch the node.
+// record appends to the record of decisions. If that fails the call is denied,
+// and a warning event tells the person who runs the node.
 func (p *parts) record(e audit.Entry) error {
 	err := p.audit.Append(e)
 	if err != nil {
@@ -308,7 +327,9 @@ func (p *parts) record(e audit.Entry) error {
 	return err
 }
 
-// warnOfRefusals says, once, which capabilities refuse their calls. The person who runs the node can mend it; a caller cannot.
+// warnOfRefusals reports, once, the capabilities whose calls will be refused
+// because this machine's sandbox cannot hold their commands. Only the person
+// who runs the node can change that, and callers see the refusal only.
 func (p *parts) warnOfRefusals(context.Context) error {
 	refused, err := p.runner.Refusals(p.cfg.Settings.Capabilities, p.runner.Held)
 	for _, r := range refused {
@@ -318,13 +339,14 @@ func (p *parts) warnOfRefusals(context.Context) error {
 	return err
 }
 
-// peerLimits are the connections' part of the limits. The connections let a little more through than a message may have, so that
-// the community refuses it, and counts whose it was.
+// peerLimits returns the limits of the transport. They are slightly wider than
+// those of the community, so that the community refuses first: it counts
+// refusals by node and says why.
 func peerLimits(c config.Config) grpcpeer.Limits {
 	l := c.Limits
 	return grpcpeer.Limits{
 		Message:     cmp.Or(l.Message, 1<<20) + 64<<10,
-		Streams:     uint32(max(128, l.NodeCalls)), // so that the community says busy, not gRPC
+		Streams:     uint32(max(128, l.NodeCalls)), // wider than NodeCalls: the community answers ErrBusy with a reason, gRPC would not
 		MaxDeadline: max(30*time.Minute, l.CallTimeout, lendingTime(c)),
 		Connections: l.Connections, PerNode: l.NodeConnections, Handshakes: l.Handshakes,
 		HandshakeRate: l.HandshakeRate, HandshakeBurst: l.HandshakeBurst, Joins: l.JoinsPerMinute, Grace: l.CertificateGrace,

@@ -8,12 +8,15 @@ import (
 	"symbio/security/identity"
 )
 
-// errOtherIdentity ends the parts of a node that is to start again as a member of a cluster.
+// errOtherIdentity ends the parts of a node that has joined or left a cluster,
+// so that Run makes new ones.
 var errOtherIdentity = errors.New("the node has another identity now")
 
-// reload reads the rules of the configuration, if it is asked to, and what the command line has written: the MCP servers, the
-// nodes that were removed from the cluster, and whether this node is of one now. Then all its parts start again under the new
-// identity, unless agents that a person spawned would end by that.
+// reload reads the files that the command line writes: the MCP servers, the
+// nodes removed from the cluster, and the identity; with configuration, the
+// rules of the configuration, too. If the node has a new identity, all parts
+// start again. reload refuses that while agents live here, because they would
+// end.
 func (p *parts) reload(configuration bool) (*symbiov1.ReloadReply, error) {
 	reply := &symbiov1.ReloadReply{}
 	if configuration {
@@ -31,9 +34,9 @@ func (p *parts) reload(configuration bool) (*symbiov1.ReloadReply, error) {
 		return nil, err
 	}
 	same := id.Tag() == p.self.Tag()
-	if same && id.Cluster() != nil && p.self.Cluster() == nil { // another node of this machine was given the authority
+	if same && id.Cluster() != nil && p.self.Cluster() == nil { // another node of this machine got the authority
 		if c, err := p.cfg.State.OpenCluster(); err != nil || p.self.Hold(c) != nil {
-			return nil, errors.New("start this node again: it could not take up the authority that is on this machine now")
+			return nil, errors.New("cannot use the authority that is now on this machine: restart this node")
 		}
 	}
 	if same && (id.Cluster() != nil || id.Authority() == identity.Local || !id.NotAfter().After(p.self.NotAfter())) {
@@ -46,11 +49,11 @@ func (p *parts) reload(configuration bool) (*symbiov1.ReloadReply, error) {
 		}
 	}
 	if agents > 0 {
-		return nil, fmt.Errorf("node %s has %d agents that would end: stop it and start it again when they are done", p.name, agents)
+		return nil, fmt.Errorf("node %s has %d agents that a new identity would end: restart it when they are done", p.name, agents)
 	}
 	select {
 	case p.newIdentity <- struct{}{}:
-	default: // it is about to
+	default: // a restart is pending already
 	}
 	return reply, nil
 }

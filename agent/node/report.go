@@ -15,8 +15,10 @@ import (
 	"symbio/transport/grpcpeer"
 )
 
-// reporter puts what happens to the parts of a node into its event stream. The parts that it asks for names are set as they
-// are made.
+// reporter publishes what happens in the parts of a node as events. Its methods
+// are callbacks of the parts and are called concurrently; they must not block,
+// and publishing does not. The parts that it asks for names are set while the
+// node is made, before the first callback.
 type reporter struct {
 	id        community.NodeID
 	name      string
@@ -27,10 +29,11 @@ type reporter struct {
 	log       *slog.Logger
 }
 
-// agent puts what an agent does into the event stream.
+// agent publishes an event of an agent.
 func (r *reporter) agent(e agent.Event) { r.events.Publish(string(e.Type), string(e.Agent), e) }
 
-// skill puts what changes in the registry of skills into the event stream.
+// skill publishes an event of the registry of skills with the name of the
+// agent.
 func (r *reporter) skill(e skills.Event) {
 	m, _ := r.community.Member(community.MemberID(e.Agent))
 	r.events.Publish(string(e.Kind), e.Agent, struct {
@@ -39,13 +42,14 @@ func (r *reporter) skill(e skills.Event) {
 	}{m.Name, e})
 }
 
-// changes puts the changes of the community into the event stream.
+// changes publishes the changes of members until the community ends. The first
+// snapshot is not published, because nothing has changed.
 func (r *reporter) changes(ctx context.Context, sub *community.Subscription) error {
 	defer sub.Close()
 	for {
 		c, err := sub.Next(ctx)
 		if err != nil {
-			return nil // the community has ended, and with it the changes
+			return nil // the community has ended
 		}
 		switch c.Kind {
 		case community.Snapshot:
@@ -60,6 +64,7 @@ func (r *reporter) changes(ctx context.Context, sub *community.Subscription) err
 	}
 }
 
+// memberEvent is the event of a member that joined, changed or left.
 type memberEvent struct {
 	Name     string   `json:"name"`
 	On       string   `json:"on"`
@@ -69,7 +74,8 @@ type memberEvent struct {
 	Why      string   `json:"why,omitempty"`
 }
 
-// nodeName is what a node calls itself, for people; its id when it is not known.
+// nodeName returns the name of a node for people, or its id if the name is
+// unknown. Names are claims of the nodes, so they are not used for decisions.
 func (r *reporter) nodeName(id community.NodeID) string {
 	if id == r.id {
 		return r.name
@@ -85,8 +91,9 @@ func (r *reporter) nodeName(id community.NodeID) string {
 	return string(id)
 }
 
-// node puts what happens to connections into the event stream, and tells discovery of
-// addresses that did not answer.
+// node publishes an event of the network. It tells discovery about addresses
+// that did not answer instead of publishing those: a node may have many
+// addresses.
 func (r *reporter) node(e grpcpeer.Event) {
 	switch e.Kind {
 	case grpcpeer.Unreachable:
@@ -98,7 +105,8 @@ func (r *reporter) node(e grpcpeer.Event) {
 	}
 }
 
-// refused puts a call of another node that was refused into the event stream.
+// refused publishes a refused call of another node. The community limits how
+// many it reports; Omitted counts the others.
 func (r *reporter) refused(x community.Refusal) {
 	r.events.Publish("refused", string(x.Call.Member), callEvent{
 		From: string(x.From.ID), Name: x.From.Name, Capability: x.Call.Capability, Requester: x.Call.Requester,
@@ -106,18 +114,20 @@ func (r *reporter) refused(x community.Refusal) {
 	})
 }
 
-// leftOut puts into the event stream that a node has more than this one takes.
+// leftOut publishes that a node offers more members or capabilities than the
+// limits accept.
 func (r *reporter) leftOut(of community.Peer, what string) {
 	r.events.Publish("left out", "", event.Node{ID: string(of.ID), Name: of.Name, Why: what})
 }
 
-// undelivered puts into the event stream what became of one-way signals.
+// undelivered publishes that one-way signals to a node were lost.
 func (r *reporter) undelivered(u community.DeliveryFailure) {
 	r.events.Publish("undelivered", string(u.Member), undeliveredEvent{
 		To: string(u.Node), Name: r.nodeName(u.Node), Perception: u.Perception, Count: u.Count, Why: u.Err.Error(),
 	})
 }
 
+// undeliveredEvent is the event of lost one-way signals.
 type undeliveredEvent struct {
 	To         string `json:"to"`
 	Name       string `json:"name,omitempty"`
@@ -126,6 +136,7 @@ type undeliveredEvent struct {
 	Why        string `json:"why"`
 }
 
+// callEvent is the event of a refused call.
 type callEvent struct {
 	From       string   `json:"from"`
 	Name       string   `json:"name,omitempty"`
@@ -134,21 +145,25 @@ type callEvent struct {
 	Reason     string   `json:"reason"`
 	Why        string   `json:"why"`
 	Trace      string   `json:"trace,omitempty"`   // the id
-	Omitted    uint64   `json:"omitted,omitempty"` // refusals of that node since the last that was told
+	Omitted    uint64   `json:"omitted,omitempty"` // refusals of that node since the last event
 }
 
-// disarmed tells what a command left for git to execute, whichever tool or server ran it.
+// disarmed publishes a warning that a command left configuration or hooks that
+// git would execute, and that they were renamed.
 func (r *reporter) disarmed(lines []string) {
 	r.events.Warn(event.Warning{Why: "a command in the sandbox left something for git to execute, which was set aside: " + strings.Join(lines, "; ")})
 }
 
-// sandboxEvent says what holds commands.
+// sandboxEvent says which level of sandbox this machine has, what it lacks, and
+// how to get it.
 type sandboxEvent struct {
 	Level   string   `json:"level"`
 	Missing []string `json:"missing,omitempty"`
 	Mend    string   `json:"mend,omitempty"`
 }
 
+// mcp publishes the state of an MCP server, and a warning if its start is
+// repeated after a failure.
 func (r *reporter) mcp(s mcp.Status) {
 	r.events.Publish("mcp", "", mcpEvent{s.Server.Name, string(s.State), s.Why, s.Tools})
 	if s.State == mcp.Starting && s.Why != "" {
@@ -156,7 +171,7 @@ func (r *reporter) mcp(s mcp.Status) {
 	}
 }
 
-// mcpEvent says how an MCP server is.
+// mcpEvent is the state of an MCP server.
 type mcpEvent struct {
 	Server string `json:"server"`
 	State  string `json:"state"`
@@ -164,7 +179,9 @@ type mcpEvent struct {
 	Tools  int    `json:"tools,omitempty"`
 }
 
-// served reports a call of another node that was answered here.
+// served publishes a call of another node that was answered here. The log gets
+// only the explanation of an error, because the text of a command may contain
+// secrets.
 func (r *reporter) served(ctx context.Context, capability string, s community.Signal, err error) {
 	e := servedEvent{Capability: capability, Requester: s.Requester, Trace: community.TraceOf(ctx).String()}
 	if len(s.Requester) > 0 {
@@ -172,11 +189,12 @@ func (r *reporter) served(ctx context.Context, capability string, s community.Si
 	}
 	if err != nil {
 		e.Error = err.Error()
-		r.log.Warn("capability failed", "capability", capability, "why", community.Explanation(err)) // what it printed may be secret
+		r.log.Warn("capability failed", "capability", capability, "why", community.Explanation(err))
 	}
 	r.events.Publish("served", "", e)
 }
 
+// servedEvent is the event of a call that was answered here.
 type servedEvent struct {
 	Capability string   `json:"capability"`
 	From       string   `json:"from,omitempty"`
@@ -185,6 +203,7 @@ type servedEvent struct {
 	Error      string   `json:"error,omitempty"`
 }
 
+// sandbox publishes what the sandbox of this machine can enforce.
 func (r *reporter) sandbox(s sandbox.Status) {
 	r.events.Publish("sandbox", "", sandboxEvent{s.Level.String(), s.Missing, s.Mend})
 }

@@ -12,10 +12,12 @@ import (
 	"symbio/skills/share"
 )
 
-// sharing is how many calls about skills are answered at a time: one reads the disk, the others wait for it.
+// sharing is how many calls about skills are answered at a time: one reads the
+// disk, the others wait for it.
 const sharing = 4
 
-// shareSkills offers the skills of this node to other nodes, if its configuration says so.
+// shareSkills offers the skills of this node to other nodes, if its
+// configuration says so.
 func (p *parts) shareSkills() error {
 	shared := p.cfg.Settings.Skills.Share
 	if p.skills == nil || !shared.IsEnabled() {
@@ -36,7 +38,8 @@ func (p *parts) shareSkills() error {
 	)
 }
 
-// refuseSkill is why another node does not get a skill, as it may know it. The paths here it may not.
+// refuseSkill is why another node does not get a skill, as it may know it. The
+// paths here it may not.
 func (p *parts) refuseSkill(err error) error {
 	if err == nil {
 		return nil
@@ -50,13 +53,14 @@ func (p *parts) refuseSkill(err error) error {
 	return err
 }
 
-// trustSkill keeps what a person said of a project's skill that an agent took.
+// trustSkill stores that a person trusts a skill of a project with these rules.
 func (c Config) trustSkill(s skills.Skill, hash string, rules []string) error {
 	return c.State.Skills().Trust(s, hash, rules, share.Origin{})
 }
 
-// fetchSkill fetches a skill from another node, an id or a name, and stores it. It stays inert until a person
-// trusts it.
+// fetchSkill fetches a skill from the node with this name or id ("" = the only
+// one that shares) and stores it. Agents cannot use it until a person trusts
+// it.
 func (p *parts) fetchSkill(ctx context.Context, on, name string) (share.Origin, error) {
 	m, err := p.sharer(on)
 	if err != nil {
@@ -76,7 +80,8 @@ func (p *parts) fetchSkill(ctx context.Context, on, name string) (share.Origin, 
 	return o, err
 }
 
-// sharer is the node that on names; with "" the only one that shares skills.
+// sharer returns the node that on names by its name or id, and with "" the only
+// node that shares skills. The error lists the nodes that do.
 func (p *parts) sharer(on string) (community.Member, error) {
 	var names []string
 	var found []community.Member
@@ -91,7 +96,7 @@ func (p *parts) sharer(on string) (community.Member, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return community.Member{}, fmt.Errorf("%w: say which node, by its id if names are equal: %s share skills", community.ErrInvalid, strings.Join(names, ", "))
+		return community.Member{}, fmt.Errorf("%w: several nodes share skills: %s; name one, by its id if names are equal", community.ErrInvalid, strings.Join(names, ", "))
 	case len(names) == 0:
 		return community.Member{}, fmt.Errorf("no node that can be reached shares skills: %w", community.ErrNotFound)
 	}

@@ -19,7 +19,8 @@ import (
 	"symbio/skills/choice"
 )
 
-// SkillsConfig says where the skills of the node are.
+// SkillsConfig returns the configuration of the registry of skills. It is empty
+// if skills are switched off.
 func (c Config) SkillsConfig() skills.Config {
 	cfg := skills.Config{
 		Bundled: bundled.FS(), Trust: c.State.Skills(), Logger: c.Logger,
@@ -39,14 +40,15 @@ func (c Config) SkillsConfig() skills.Config {
 	}
 	var err error
 	if cfg.Choices, err = c.skillChoices(); err != nil && c.Logger != nil {
-		c.Logger.Warn("not all is known that was switched off", "err", err)
+		c.Logger.Warn("cannot read all skills that were switched off", "err", err)
 	}
 	cfg.Duplicates, cfg.MaxActive, cfg.GrantTTL, cfg.IncludeFrontMatter = use.Duplicates, use.MaxActive, use.GrantTTL, use.IncludeFrontMatter
 	return cfg
 }
 
-// skillChoices are those of the configuration and of `symbio skills disable`. Beside an error stands what is
-// known.
+// skillChoices returns the choices of the configuration and those of `symbio
+// skills disable` together. If the latter cannot be read it returns the former
+// and an error.
 func (c Config) skillChoices() (skills.Choices, error) {
 	all := c.Settings.Skills.Choices
 	off, err := c.State.SkillsOff().All()
@@ -54,7 +56,7 @@ func (c Config) skillChoices() (skills.Choices, error) {
 	return all, err
 }
 
-// SkillPrompt says how models are shown the skills of the node.
+// SkillPrompt returns how the catalog of skills is written into system prompts.
 func (c Config) SkillPrompt() skills.PromptOptions {
 	use := c.Settings.Skills
 	return skills.PromptOptions{
@@ -63,7 +65,7 @@ func (c Config) SkillPrompt() skills.PromptOptions {
 	}
 }
 
-// skillUse says how agents take skills.
+// skillUse returns how agents use skills.
 func (c Config) skillUse() agent.SkillUse {
 	use := c.Settings.Skills
 	return agent.SkillUse{
@@ -71,8 +73,9 @@ func (c Config) skillUse() agent.SkillUse {
 	}
 }
 
-// checkSkills holds the definitions against the skills that there are, and these against the format, where the
-// configuration says so.
+// checkSkills applies strict_scan and on_unknown: it returns an error for
+// invalid skills, and for definitions that name missing ones, if the
+// configuration asks for that.
 func (p *parts) checkSkills() error {
 	if err := p.skills.Now().Err(); err != nil && p.cfg.Settings.Skills.StrictScan {
 		return fmt.Errorf("skills.strict_scan: %w", err)
@@ -87,11 +90,12 @@ func (p *parts) checkSkills() error {
 	return errors.Join(unknown...)
 }
 
-// rescanSkills takes up what the command line has written, and what is on the disk now.
+// rescanSkills reads again which skills are switched off, and searches the
+// directories. Agents lose skills that are gone.
 func (p *parts) rescanSkills(ctx context.Context) (skills.Catalog, error) {
 	choices, err := p.cfg.skillChoices()
 	if err != nil {
-		p.cfg.Logger.Warn("not all is known that was switched off", "err", err)
+		p.cfg.Logger.Warn("cannot read all skills that were switched off", "err", err)
 	}
 	if c, err := p.skills.Choose(ctx, choices); err != nil {
 		return c, err
@@ -99,6 +103,9 @@ func (p *parts) rescanSkills(ctx context.Context) (skills.Catalog, error) {
 	return p.skills.Rescan(ctx)
 }
 
+// listSkills returns the catalog for the command line, with the skills that
+// agents have active. Without rescan it looks at the disk only if the last look
+// is older than two seconds.
 func (p *parts) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error) {
 	if p.skills == nil {
 		return &symbiov1.SkillsReply{}, nil
@@ -137,7 +144,8 @@ func (p *parts) warnOfSkills() {
 	}
 }
 
-// SkillsReply is a catalog as the command line gets it. held are the ids of the skills that agents have.
+// SkillsReply converts a catalog to its message. held has the agents of each
+// active skill by the id of the skill.
 func SkillsReply(c skills.Catalog, held map[string][]string) *symbiov1.SkillsReply {
 	r := &symbiov1.SkillsReply{Errors: skillProblems(c.Errors), Notes: skillProblems(c.Notes), Truncated: c.Truncated}
 	for _, s := range c.Skills {
@@ -146,6 +154,7 @@ func SkillsReply(c skills.Catalog, held map[string][]string) *symbiov1.SkillsRep
 	return r
 }
 
+// skillProblems converts problems to messages.
 func skillProblems(all []skills.Problem) (out []*symbiov1.SkillProblem) {
 	for _, p := range all {
 		out = append(out, &symbiov1.SkillProblem{Path: p.Path, Message: p.Message()})
@@ -153,8 +162,9 @@ func skillProblems(all []skills.Problem) (out []*symbiov1.SkillProblem) {
 	return out
 }
 
-// PromptOfSkills is what models are shown of the node's skills: the catalog, or with names those skills in full. form takes
-// the place of the configured format unless it is "".
+// PromptOfSkills returns the text about skills that models get: the catalog, or
+// with names the full text of those skills. form replaces the configured format
+// unless it is "". It needs no running node.
 func (c Config) PromptOfSkills(ctx context.Context, form string, names []string) (*symbiov1.SkillPromptReply, error) {
 	cfg, o := c.SkillsConfig(), c.SkillPrompt()
 	o.Format = cmp.Or(skills.PromptFormat(form), o.Format)
@@ -185,8 +195,9 @@ func (c Config) PromptOfSkills(ctx context.Context, form string, names []string)
 	return reply, nil
 }
 
-// TakeSkill takes a skill from a registry of its own, as whoever may: a person who wants to read it may read any,
-// also one that is switched off.
+// TakeSkill activates a skill in a registry of its own and returns it, so that
+// a person can read it. It ignores the configured choices: a person may read
+// any skill, also one that is switched off.
 func TakeSkill(ctx context.Context, cfg skills.Config, name string) (_ skills.Activation, err error) {
 	system := actor.NewSystem(actor.Config{})
 	defer func() { err = errors.Join(err, system.Shutdown(ctx)) }()

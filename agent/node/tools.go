@@ -15,8 +15,10 @@ import (
 	"symbio/skills/share"
 )
 
-// openWorkspace opens the workspace, with the tools that belong to no agent in particular. registry may be nil; fetch fetches
-// a skill of another node.
+// openWorkspace opens the workspace and returns it with the tools that every
+// agent can have: those for files, commands and the web, those of Config.Tools,
+// and the one that fetches skills. registry may be nil; fetch gets a skill of
+// another node. The caller closes the workspace.
 func (c Config) openWorkspace(runner *exec.Runner, registry *skills.Registry, fetch func(ctx context.Context, on, name string) (share.Origin, error)) (*builtin.Workspace, []tool.Tool, error) {
 	policy, err := c.Settings.Sandbox.Policy(c.Workspace(), c.Home)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package agentinfo tells what an agent of a definition would have on a node: its tools, the rules that hold it, its
-// limits and its sandbox. The names of its fields in JSON are a contract with scripts.
+// Package agentinfo describes what an agent of a definition would have on a
+// node: its tools, rules, budget and sandbox. It is the output of `symbio
+// agents`. The names of the fields in JSON are a contract with scripts.
 package agentinfo
 
 import (
@@ -25,11 +26,12 @@ type Summary struct {
 	Accepts      []string `json:"accepts"`
 	Tools        []string `json:"tools"` // as they are written; ["*"] = all
 	Skills       []string `json:"skills"`
-	Capabilities []string `json:"capabilities"` // that it answers
+	Capabilities []string `json:"capabilities"` // capabilities that it answers
 	Path         string   `json:"path"`         // "" = it is built in
 }
 
-// Summarize returns the summary of d; offered are the capabilities that definitions answer, by their names.
+// Summarize returns the summary of d. offered has the capabilities that agents
+// answer, by the name of the definition.
 func Summarize(d definition.Definition, offered map[string][]string) Summary {
 	tools := d.Tools
 	if tools == nil {
@@ -41,14 +43,15 @@ func Summarize(d definition.Definition, offered map[string][]string) Summary {
 	}
 }
 
-// Agent is what an agent of a definition would have.
+// Agent is what an agent of a definition would have on this node. Empty lists
+// are [], never null, for the sake of scripts.
 type Agent struct {
 	Summary
 	ModelInForce string   `json:"model_in_force"`
 	MaxTurns     int      `json:"max_turns"`
 	Thinking     int      `json:"thinking"` // tokens; 0 = as the model is set up, below 0 = none
-	Has          []string `json:"has"`      // tools that are there
-	HasNot       []string `json:"has_not"`  // tools that it names, and that are not there
+	Has          []string `json:"has"`      // tools that exist
+	HasNot       []string `json:"has_not"`  // tools that it names and that do not exist
 	MCPServers   []string `json:"mcp_servers"`
 	SkillsNot    []string `json:"skills_not_found"`
 	Limits       Limits   `json:"limits"`
@@ -56,7 +59,7 @@ type Agent struct {
 	Sandbox      Sandbox  `json:"sandbox"`
 }
 
-// Limits are what the agent and its descendants may use together.
+// Limits is the budget of the agent together with its descendants.
 type Limits struct {
 	Depth           int     `json:"depth"`
 	Agents          int     `json:"agents"`
@@ -67,25 +70,27 @@ type Limits struct {
 	Cost            float64 `json:"cost"` // 0 = no limit
 }
 
+// limitsOf converts a budget.
 func limitsOf(l budget.Limits) Limits {
 	return Limits{l.Depth, l.Agents, l.SpawnsPerMinute, l.Wall.Seconds(), l.ModelCalls, l.Tokens, l.Cost}
 }
 
-// Link is a block of rules that has to allow a call.
+// Link is a set of rules. Every link must allow a call.
 type Link struct {
 	Of      string `json:"of"`
-	Default string `json:"default"` // of calls that no rule speaks of; "" = it says nothing of them
+	Default string `json:"default"` // for calls that match no rule; "" = the link has none
 	Rules   []Rule `json:"rules"`
 }
 
-// Rule is a rule and where it stands.
+// Rule is one rule and the place where it is written.
 type Rule struct {
 	List string `json:"list"`
 	Rule string `json:"rule"`
 	At   string `json:"at"` // FILE:LINE:COLUMN, "preset NAME", or who granted it
 }
 
-// Sandbox is what commands may do.
+// Sandbox is what commands of the agent may do. Sizes are in bytes; 0 is no
+// limit.
 type Sandbox struct {
 	Off        bool     `json:"off"`
 	Network    string   `json:"network"`
@@ -102,7 +107,9 @@ type Sandbox struct {
 	Memory     int64    `json:"memory"`
 }
 
-// Look returns what an agent of a definition would have on a node of those options, which o is a preview of.
+// Look returns what an agent of a definition would have on a node with the
+// options opts, for which o is an inspection. It starts MCP servers only if ctx
+// is from node.WithServers.
 func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definition.Definition) (*Agent, error) {
 	has, err := o.Agent(ctx, d, nil, nil)
 	if err != nil {
@@ -135,7 +142,8 @@ func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definitio
 	return s, nil
 }
 
-// linksOf are the rules in force: the node's and the definition's.
+// linksOf returns the rules that apply: those of the node with its lasting
+// approvals, those of the definition, and its guardrail.
 func linksOf(has agent.Preview, granted []permission.Granted, d definition.Definition) (all []Link) {
 	for i, l := range has.Links {
 		link := Link{Of: "the node", Default: l.Policy.Default.String(), Rules: []Rule{}}
@@ -170,6 +178,7 @@ func linksOf(has agent.Preview, granted []permission.Granted, d definition.Defin
 	return all
 }
 
+// sandboxOf converts a policy.
 func sandboxOf(p sandbox.Policy, off bool) Sandbox {
 	some := func(list []string) []string { return append([]string{}, list...) }
 	l := p.Limits

@@ -1,9 +1,10 @@
-// Package approvals holds the decisions about tool calls that wait for a person, of this node and of the nodes that let this
-// one see theirs.
+// Package approvals has the tool calls that wait for the decision of a person:
+// those of this node, and those of other nodes that let this node see theirs.
 //
-// The one idea: an answer is about exactly the text that the person was shown. The id and the digest of a decision are made of
-// that text, so that a node cannot show one call and have another one allowed. A decision is answered at most once. A
-// decision that has no answer in time, or whose task ends, is denied.
+// An answer is for exactly the text that the person was shown. The id and the
+// digest of a request are computed from that text, so that a node cannot show
+// one call and get another one allowed. A request is answered at most once. A
+// request without an answer in time, or whose task ends, is denied.
 package approvals
 
 import (
@@ -26,13 +27,16 @@ import (
 	"symbio/security/permission"
 )
 
-// maxWaiting is how many decisions may wait at a time: more than people answer. The next one is denied at once.
-const maxWaiting = 256
+// maxPending is the largest number of requests that wait at once. It is more
+// than people answer; further requests are denied at once, so that agents
+// cannot fill the memory.
+const maxPending = 256
 
-// errOther says that an answer is about something else than what waits.
-var errOther = errors.New("what waits is not what was shown")
+// errOtherContent means that the digest of an answer is not that of the pending
+// request.
+var errOtherContent = errors.New("the call that waits is not the one that was shown; list the approvals again")
 
-// Community is what a Desk needs of the node's community; *community.Community is one.
+// Community is the part of *community.Community that a Queue uses.
 type Community interface {
 	Offer(capability community.Capability, provide community.Provider, opts ...community.OfferOption) error
 	WhoProvides(capability string) []community.Member
@@ -40,124 +44,138 @@ type Community interface {
 	Peer(id community.NodeID) (community.Peer, bool)
 }
 
-// Config sets up a Desk.
+// Config sets up a Queue.
 type Config struct {
 	Node community.NodeID
-	Name string // the node's
-	// Community is where other nodes are asked, and where Offer offers.
+	Name string // the name of the node
+	// Community reaches other nodes, and offers the capabilities of Offer to
+	// them.
 	Community Community
-	// Timeout is how long a decision waits; then it is denied.
+	// Timeout is how long a request waits. After it the call is denied.
 	Timeout time.Duration
-	// MaxMessage is how many bytes a message between nodes may have.
+	// MaxMessage is the largest message between nodes, in bytes.
 	MaxMessage int
-	// Events gets each decision that waits, and what became of it.
+	// Events gets an event "approval" for each new request and an event
+	// "answered" for its answer.
 	Events *event.Stream
-	// Keep keeps rules that allow the shown call from now on, before the answer counts. nil = no answer can last.
+	// Keep stores rules that allow the shown call from now on. It runs before
+	// the answer counts; on an error the request goes on waiting. nil = no
+	// answer can be lasting.
 	Keep func(rules []permission.Granted, call, by string) error
 }
 
-// Desk is where decisions wait for a person. Any terminal that is attached, and `symbio approvals` here and on nodes that may,
-// can answer. It is safe for concurrent use.
-type Desk struct {
+// Queue has the requests that wait for a person. Every attached terminal can
+// answer them, and so can `symbio approvals` on this node and on authorized
+// other nodes; the first answer counts. It is safe for concurrent use.
+type Queue struct {
 	cfg Config
 
+	// mu makes "check, keep the rule, remove" of an answer one step, so that of
+	// two answers one counts.
 	mu      sync.Mutex
-	last    uint64              // guarded by mu
-	waiting map[string]*waiting // guarded by mu
+	last    uint64                     // guarded by mu
+	pending map[string]*pendingRequest // guarded by mu
 }
 
-// New returns a Desk.
-func New(cfg Config) *Desk { return &Desk{cfg: cfg, waiting: map[string]*waiting{}} }
+// New returns an empty Queue. Call Offer to let other nodes see it.
+func New(cfg Config) *Queue { return &Queue{cfg: cfg, pending: map[string]*pendingRequest{}} }
 
-// waiting is a decision that waits. What is shown of it never changes.
-type waiting struct {
-	sheet
-	lasting []permission.Granted // what a lasting answer would keep
+// pendingRequest is a request without an answer.
+type pendingRequest struct {
+	request
+	lasting []permission.Granted // the rules that a lasting answer keeps; empty = no lasting answer is possible
 	answer  chan tool.Answer     // capacity 1
 }
 
-// waitingEvent announces a decision that waits.
-type waitingEvent struct {
+// requestEvent is the event of a new request.
+type requestEvent struct {
 	ID     string `json:"id"`
 	Digest string `json:"digest"`
-	// The event has a node and an agent of its own: a line of JSON does not name them twice.
+	// Node and Agent hide the fields of content: the event has both already,
+	// and a line of JSON would have them twice.
 	Node  string `json:"node,omitempty"`
 	Agent string `json:"agent,omitempty"`
-	shown
+	content
 }
 
-// answeredEvent tells what became of it.
-type answeredEvent struct {
+// answerEvent is the event of an answer, also of a denial by time-out.
+type answerEvent struct {
 	ID    string `json:"id"`
 	Allow bool   `json:"allow"`
 	By    string `json:"by,omitempty"`
 	Why   string `json:"why,omitempty"`
 }
 
-// Ask announces a decision as an event and waits for its answer, for the time that it may wait, or for the
-// end of the task.
-func (d *Desk) Ask(ctx context.Context, asked agent.ApprovalRequest) tool.Answer {
-	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.Timeout, fmt.Errorf("nobody answered within %v", d.cfg.Timeout))
+// Ask publishes a request and waits for its answer. It returns a denial with
+// the reason if Config.Timeout passes, ctx ends, or too many requests wait. It
+// may be called by any number of goroutines.
+func (d *Queue) Ask(ctx context.Context, asked agent.ApprovalRequest) tool.Answer {
+	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.Timeout, fmt.Errorf("there was no answer within %v", d.cfg.Timeout))
 	defer cancel()
-	w, why := d.enter(asked)
+	w, why := d.add(asked)
 	if w == nil {
 		return tool.Answer{Why: why}
 	}
-	d.cfg.Events.Publish("approval", asked.Agent, waitingEvent{ID: w.id, Digest: w.digest, shown: w.shown})
+	d.cfg.Events.Publish("approval", asked.Agent, requestEvent{ID: w.id, Digest: w.digest, content: w.content})
 	var answer tool.Answer
 	select {
 	case answer = <-w.answer:
 	case <-ctx.Done():
 		answer.Why = fmt.Sprintf("It was denied, because %v.", context.Cause(ctx))
 	}
-	d.leave(w.id)
-	d.cfg.Events.Publish("answered", asked.Agent, answeredEvent{w.id, answer.Allow, answer.By, answer.Why})
+	d.remove(w.id)
+	d.cfg.Events.Publish("answered", asked.Agent, answerEvent{w.id, answer.Allow, answer.By, answer.Why})
 	return answer
 }
 
-// enter has a decision wait; why says why it cannot.
-func (d *Desk) enter(asked agent.ApprovalRequest) (w *waiting, why string) {
+// add puts a request into the queue. It returns nil and the reason, as a
+// sentence for the model, if it cannot.
+func (d *Queue) add(asked agent.ApprovalRequest) (w *pendingRequest, why string) {
 	args, err := json.Marshal(asked.Shown())
 	if err != nil {
 		return nil, fmt.Sprintf("It cannot be shown to a person, so it is denied: %v.", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.waiting) >= maxWaiting {
-		return nil, "Too many decisions wait for a person already, so it is denied."
+	if len(d.pending) >= maxPending {
+		return nil, "Too many calls wait for a person already, so it is denied. Try again later."
 	}
 	d.last++
 	now := time.Now()
-	s, err := newSheet(shown{
+	s, err := newRequest(content{
 		Nonce: rand.Text(), Number: d.last, Node: string(d.cfg.Node), Agent: asked.Agent, Name: asked.Name, For: asked.OnBehalfOf, Tool: asked.Tool, Args: args,
 		Rule: asked.Verdict.Rule, Why: asked.Verdict.Why, Rules: slices.Repeat([]string{"exactly this call of " + asked.Tool}, len(asked.LastingRules)), Asked: now.UTC(), Deadline: now.Add(d.cfg.Timeout).UTC(),
 	})
 	if err != nil {
 		return nil, fmt.Sprintf("It cannot be shown to a person, so it is denied: %v.", err)
 	}
-	w = &waiting{sheet: s, lasting: asked.LastingRules, answer: make(chan tool.Answer, 1)}
-	d.waiting[w.id] = w
+	w = &pendingRequest{request: s, lasting: asked.LastingRules, answer: make(chan tool.Answer, 1)}
+	d.pending[w.id] = w
 	return w, ""
 }
 
-func (d *Desk) leave(id string) {
+// remove takes a request out of the queue, whether it was answered or not.
+func (d *Queue) remove(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.waiting, id)
+	delete(d.pending, id)
 }
 
-// answer decides what waits under id, and returns what that was; nil when nothing does. digest is that of what
-// the person was shown; "" is for who got it from here. errOther, and it goes on waiting, when it is not that; so
-// it does when what is to last cannot be kept. That writes to a file, under the lock: people are slower.
-func (d *Desk) answer(id, digest string, answer tool.Answer) (*sheet, error) {
+// decide answers the request with this id and returns it, or nil if there is
+// none. digest is the digest of the text that the person was shown; "" skips
+// the check for callers on this node, which got the request from this Queue.
+// With another digest it returns errOtherContent, and if a lasting rule cannot
+// be kept the error of Keep; in both cases the request goes on waiting. Keep
+// writes a file under the lock. That is slow, but people are slower.
+func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w, ok := d.waiting[id]
+	w, ok := d.pending[id]
 	if !ok {
 		return nil, nil
 	}
 	if digest != "" && digest != w.digest {
-		return nil, errOther
+		return nil, errOtherContent
 	}
 	if answer.Lasting {
 		if len(w.lasting) == 0 || d.cfg.Keep == nil {
@@ -168,14 +186,14 @@ func (d *Desk) answer(id, digest string, answer tool.Answer) (*sheet, error) {
 			return nil, err
 		}
 	}
-	delete(d.waiting, id)
-	answer.By = forHowLong(answer)
+	delete(d.pending, id)
+	answer.By = describeAnswerer(answer)
 	w.answer <- answer // capacity 1, and only the one that took it out of the map sends
-	return &w.sheet, nil
+	return &w.request, nil
 }
 
-// forHowLong says who answered, and for how long.
-func forHowLong(a tool.Answer) string {
+// describeAnswerer returns who answered, and for how long the answer holds.
+func describeAnswerer(a tool.Answer) string {
 	switch {
 	case a.Lasting:
 		return a.By + ", from now on"
@@ -185,15 +203,17 @@ func forHowLong(a tool.Answer) string {
 	return a.By
 }
 
-// errNotLasting says that a decision is for once, or for the session.
-var errNotLasting = errors.New("no rule can allow exactly this from now on; it can be allowed once, or with --always while the agent lives")
+// errNotLasting means that a lasting answer was given for a request that allows
+// none.
+var errNotLasting = errors.New("no rule can allow exactly this call from now on; allow it once, or with --always until the agent ends")
 
-// list is what waits, the longest first; with an id that one.
-func (d *Desk) list(id string) []*symbiov1.Approval {
+// list returns the pending requests, oldest first. With an id it returns only
+// that one.
+func (d *Queue) list(id string) []*symbiov1.Approval {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var all []*symbiov1.Approval
-	for _, w := range d.waiting {
+	for _, w := range d.pending {
 		if id == "" || id == w.id {
 			all = append(all, w.wire())
 		}
@@ -202,6 +222,8 @@ func (d *Desk) list(id string) []*symbiov1.Approval {
 	return all
 }
 
+// sortApprovals sorts by the time of the request. Ids with fewer digits come
+// first, since they start with a counter.
 func sortApprovals(all []*symbiov1.Approval) {
 	slices.SortStableFunc(all, func(x, y *symbiov1.Approval) int {
 		return cmp.Or(x.GetAsked().AsTime().Compare(y.GetAsked().AsTime()), cmp.Compare(len(x.GetId()), len(y.GetId())), cmp.Compare(x.GetId(), y.GetId()))

@@ -14,9 +14,9 @@ import (
 	"symbio/agent/tool"
 )
 
-// desk is a Desk, and who asks it.
+// desk is a Queue, and who asks it.
 type desk struct {
-	*Desk
+	*Queue
 	t      *testing.T
 	events *event.Subscription
 }
@@ -61,15 +61,15 @@ func TestAnApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 			}
 			digest := waits[0].GetDigest()
 			other := strings.Repeat("0", len(digest))
-			if s, err := d.answer(id, other, want); s != nil || !errors.Is(err, errOther) || len(d.list("")) != 1 {
+			if s, err := d.decide(id, other, want); s != nil || !errors.Is(err, errOtherContent) || len(d.list("")) != 1 {
 				t.Errorf("an answer to another text was taken: %v", err)
 			}
-			s, err := d.answer(id, digest, want)
-			want.By = forHowLong(want)
+			s, err := d.decide(id, digest, want)
+			want.By = describeAnswerer(want)
 			if s == nil || err != nil || <-answer != want {
 				t.Errorf("the answer %+v did not arrive: %v", want, err)
 			}
-			if s, _ := d.answer(id, digest, tool.Answer{Allow: true}); s != nil {
+			if s, _ := d.decide(id, digest, tool.Answer{Allow: true}); s != nil {
 				t.Error("an approval was answered twice")
 			}
 			if e := d.event("answered"); !strings.Contains(string(e.Data), `"id":"`+id+`"`) {
@@ -82,7 +82,7 @@ func TestAnApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 		if got := <-answer; got.Allow || !strings.Contains(got.Why, "canceled") {
 			t.Errorf("the end of the task answered %+v", got)
 		}
-		if s, _ := d.answer(id, "", tool.Answer{Allow: true}); s != nil || len(d.list("")) != 0 {
+		if s, _ := d.decide(id, "", tool.Answer{Allow: true}); s != nil || len(d.list("")) != 0 {
 			t.Error("an approval outlived its task")
 		}
 	})
@@ -91,12 +91,12 @@ func TestAnApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 func TestOfTwoAnswersAtOnceOneCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		w, why := d.enter(agent.ApprovalRequest{}) // nobody has taken the answer yet
+		w, why := d.add(agent.ApprovalRequest{}) // nobody has taken the answer yet
 		if w == nil {
 			t.Fatal(why)
 		}
-		first, err := d.answer(w.id, "", tool.Answer{Allow: true})
-		second, again := d.answer(w.id, "", tool.Answer{})
+		first, err := d.decide(w.id, "", tool.Answer{Allow: true})
+		second, again := d.decide(w.id, "", tool.Answer{})
 		if first == nil || second != nil || err != nil || again != nil || !(<-w.answer).Allow {
 			t.Errorf("the first: %v, %v; the second: %v, %v", first, err, second, again)
 		}
@@ -108,7 +108,7 @@ func TestWhatNobodyAnswersIsDeniedInTime(t *testing.T) {
 		d := newDesk(t)
 		begun := time.Now()
 		_, answer := d.asks(t.Context())
-		if got := <-answer; got.Allow || !strings.Contains(got.Why, "nobody answered within 1m0s") || time.Since(begun) != time.Minute {
+		if got := <-answer; got.Allow || !strings.Contains(got.Why, "there was no answer within 1m0s") || time.Since(begun) != time.Minute {
 			t.Errorf("after %v: %+v", time.Since(begun), got)
 		}
 	})
@@ -118,13 +118,13 @@ func TestTooManyThatWaitAreDeniedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		for range maxWaiting {
+		for range maxPending {
 			d.asks(ctx)
 		}
 		if got := d.Ask(ctx, agent.ApprovalRequest{}); got.Allow || !strings.Contains(got.Why, "Too many") {
 			t.Errorf("one too many: %+v", got)
 		}
-		if n := len(d.list("")); n != maxWaiting {
+		if n := len(d.list("")); n != maxPending {
 			t.Errorf("%d wait", n)
 		}
 		cancel()

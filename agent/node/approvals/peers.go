@@ -18,72 +18,82 @@ import (
 	"symbio/security/permission/authorize"
 )
 
-// The capabilities by which people at other nodes see and answer what waits here. Who may is for authorize to
-// say, and only these names say it (authorize.OwnersPrefix).
+// The capabilities with which people at other nodes see and answer the requests
+// of this node. A rule of authorize must name them with their prefix; "*" does
+// not include them (authorize.OwnersPrefix).
 const (
 	approvalsList   = authorize.OwnersPrefix + "list"
 	approvalsAnswer = authorize.OwnersPrefix + "answer"
 )
 
 const (
-	// listTimeout is how long another node may take to say what waits there: a person waits for all of them.
+	// listTimeout bounds one approvals.list. It is short, because a person
+	// waits for the slowest node.
 	listTimeout = 3 * time.Second
-	// answerTimeout is how long it may take to confirm an answer.
+	// answerTimeout bounds one approvals.answer.
 	answerTimeout = 10 * time.Second
-	// askedAtOnce bounds how many nodes are asked at a time.
-	askedAtOnce = 16
+	// maxConcurrentLists is the number of nodes that are asked at the same
+	// time.
+	maxConcurrentLists = 16
 )
 
-// sheetsJSON is what approvals.list answers.
-type sheetsJSON struct {
-	Approvals []sheetJSON `json:"approvals"`
+// listReply is the result of approvals.list.
+type listReply struct {
+	Approvals []listEntry `json:"approvals"`
 }
 
-// sheetJSON is one that waits. Text is what it was made of, exactly; without it, it is too long to be sent.
-type sheetJSON struct {
+// listEntry is one pending request. Text is the exact text of the request; it
+// is empty if it did not fit into the message.
+type listEntry struct {
 	ID   string `json:"id"`
 	Text string `json:"text,omitempty"`
 	Size int    `json:"size"` // of the text, in bytes
 }
 
-// answerJSON is what approvals.answer takes: which, by its id and by the digest of the text that was shown.
-type answerJSON struct {
+// answerRequest has the arguments of approvals.answer. Digest is the digest of
+// the text that the person was shown.
+type answerRequest struct {
 	ID     string `json:"id"`
 	Digest string `json:"digest"`
 	Allow  bool   `json:"allow"`
 	Always bool   `json:"always,omitempty"`
 }
 
-// Offer lets other nodes see and answer what waits here, as far as authorize does.
-func (d *Desk) Offer() error {
+// Offer offers the two capabilities to other nodes. Rules of authorize decide
+// which nodes may call them.
+func (d *Queue) Offer() error {
 	list := community.Capability{Name: approvalsList, Description: "The decisions that wait for a person. For people at other nodes: `symbio approvals list`.", Idempotent: true,
 		Input: json.RawMessage(`{"type":["object","null"],"properties":{"id":{"type":"string"}}}`)}
 	answer := community.Capability{Name: approvalsAnswer, Description: "Decides one of them. For people at other nodes: `symbio approvals allow`.",
 		Input: json.RawMessage(`{"type":"object","required":["id","digest","allow"],"properties":{"id":{"type":"string"},"digest":{"type":"string","minLength":64,"maxLength":64},"allow":{"type":"boolean"},"always":{"type":"boolean"}}}`)}
-	return errors.Join(d.cfg.Community.Offer(list, byPerson(d.showApprovals)), d.cfg.Community.Offer(answer, byPerson(d.takeAnswer)))
+	return errors.Join(d.cfg.Community.Offer(list, requirePerson(d.serveList)), d.cfg.Community.Offer(answer, requirePerson(d.serveAnswer)))
 }
 
-// byPerson refuses calls that a node makes for an agent: what agents ask, people answer. Only the calling node
-// is proven, so this keeps honest nodes' agents out; a node that lies about who asks acts as its owner.
-func byPerson(provide community.Provider) community.Provider {
+// requirePerson refuses calls that a node makes on behalf of an agent, because
+// agents must not approve their own calls. Only the calling node is
+// authenticated, so a node that lies about its requester is not stopped here;
+// it acts with the authority of its owner in any case.
+func requirePerson(provide community.Provider) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
 		if len(s.Requester) != 1 || strings.Contains(s.Requester[0], "/") {
-			return community.Reply{}, community.Explain(community.ErrDenied, "approvals are for people, not for agents")
+			return community.Reply{}, community.Explain(community.ErrDenied, "approvals are answered by people, not by agents")
 		}
 		return provide(ctx, s)
 	}
 }
 
-// showApprovals answers approvals.list. What would make the answer longer than a message may be is left out.
-func (d *Desk) showApprovals(_ context.Context, s community.Signal) (community.Reply, error) {
+// serveList answers approvals.list. Texts that would make the reply larger than
+// three quarters of a message are left out: the rest of the message is for ids,
+// sizes and the framing.
+func (d *Queue) serveList(_ context.Context, s community.Signal) (community.Reply, error) {
 	var want struct{ ID string }
 	if err := json.Unmarshal(s.Data, &want); err != nil {
 		return community.Reply{}, fmt.Errorf("%w: %w", community.ErrInvalid, err)
 	}
-	out := sheetsJSON{Approvals: []sheetJSON{}}
+	out := listReply{Approvals: []listEntry{}}
 	room := d.cfg.MaxMessage * 3 / 4
 	for _, a := range d.list(want.ID) {
-		one := sheetJSON{ID: a.GetId(), Text: string(a.GetShown()), Size: len(a.GetShown())}
+		one := listEntry{ID: a.GetId(), Text: string(a.GetShown()), Size: len(a.GetShown())}
 		quoted, err := json.Marshal(one.Text)
 		if err != nil || len(quoted) > room {
 			one.Text = ""
@@ -96,43 +106,45 @@ func (d *Desk) showApprovals(_ context.Context, s community.Signal) (community.R
 	return community.Reply{Data: data, ContentType: "application/json"}, err
 }
 
-// takeAnswer answers approvals.answer. It is recorded with the decision who answered from where.
-func (d *Desk) takeAnswer(_ context.Context, s community.Signal) (community.Reply, error) {
-	var a answerJSON
+// serveAnswer answers approvals.answer. The record of the decision names the
+// node of the person.
+func (d *Queue) serveAnswer(_ context.Context, s community.Signal) (community.Reply, error) {
+	var a answerRequest
 	if err := json.Unmarshal(s.Data, &a); err != nil {
 		return community.Reply{}, fmt.Errorf("%w: %w", community.ErrInvalid, err)
 	}
 	from, _ := d.cfg.Community.Peer(community.NodeID(s.Requester[0]))
 	by := fmt.Sprintf("symbio approvals on node %s (%s)", from.Name, s.Requester[0])
-	decided, err := d.answer(a.ID, a.Digest, tool.Answer{Allow: a.Allow, Always: a.Always, By: by})
+	decided, err := d.decide(a.ID, a.Digest, tool.Answer{Allow: a.Allow, Always: a.Always, By: by})
 	switch {
 	case err != nil:
 		return community.Reply{}, community.Explain(community.ErrInvalid, err.Error())
 	case decided == nil:
-		return community.Reply{}, community.Explain(community.ErrNotFound, notWaiting)
+		return community.Reply{}, community.Explain(community.ErrNotFound, notPending)
 	}
 	return community.Reply{Data: []byte("true"), ContentType: "application/json"}, nil
 }
 
-// notWaiting says what became of an approval that is not there.
-const notWaiting = "it was answered, or nobody did in time, or its task has ended"
+// notPending says why a request may be missing.
+const notPending = "it was answered, its time is over, or its task has ended"
 
-// elsewhere asks the other nodes what waits there; with an id only for that one. A node that does not say is a
-// problem, and holds up nobody.
-func (d *Desk) elsewhere(ctx context.Context, id string) (all []*symbiov1.Approval, problems []*symbiov1.ApprovalsProblem) {
+// listRemote returns the pending requests of all nodes that offer
+// approvals.list; with an id only that one. A node that fails to answer within
+// listTimeout is reported in problems and does not delay the others.
+func (d *Queue) listRemote(ctx context.Context, id string) (all []*symbiov1.Approval, problems []*symbiov1.ApprovalsProblem) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var g errgroup.Group
-	g.SetLimit(askedAtOnce)
-	var mu sync.Mutex
+	g.SetLimit(maxConcurrentLists)
+	var mu sync.Mutex // guards all and problems
 	for _, m := range d.cfg.Community.WhoProvides(approvalsList) {
 		g.Go(func() error {
-			found, err := d.waitingOn(ctx, m, id)
+			found, err := d.fetchFrom(ctx, m, id)
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, found...)
 			if err != nil {
-				problems = append(problems, &symbiov1.ApprovalsProblem{Node: string(m.Node), NodeName: m.Name, Why: d.unseen(err)})
+				problems = append(problems, &symbiov1.ApprovalsProblem{Node: string(m.Node), NodeName: m.Name, Why: d.adviceFor(err)})
 			}
 			return nil
 		})
@@ -142,19 +154,22 @@ func (d *Desk) elsewhere(ctx context.Context, id string) (all []*symbiov1.Approv
 	return all, problems
 }
 
-// unseen says why a node did not show or take something, and what to do about it.
-func (d *Desk) unseen(err error) string {
+// adviceFor returns the reason of a failed call to another node and what to do
+// about it.
+func (d *Queue) adviceFor(err error) string {
 	if errors.Is(err, community.ErrDenied) {
 		if why := community.Explanation(err); why != "" {
 			return why
 		}
-		return fmt.Sprintf("it does not let this node see or answer what waits there; in its configuration that is authorize: [{from: %q, invoke: [%q]}]", d.cfg.Node, authorize.OwnersPrefix+"*")
+		return fmt.Sprintf("it does not let this node see or answer its approvals; add to its configuration: authorize: [{from: %q, invoke: [%q]}]", d.cfg.Node, authorize.OwnersPrefix+"*")
 	}
 	return err.Error()
 }
 
-// waitingOn asks one node. What it sends is data from elsewhere: it is taken only if it is what its id says.
-func (d *Desk) waitingOn(ctx context.Context, m community.Member, id string) ([]*symbiov1.Approval, error) {
+// fetchFrom returns the pending requests of one node. The reply is untrusted: a
+// text that does not match its id is an error. Requests that are too long to be
+// sent come without their text and cannot be answered from here.
+func (d *Queue) fetchFrom(ctx context.Context, m community.Member, id string) ([]*symbiov1.Approval, error) {
 	want, err := json.Marshal(map[string]string{"id": id})
 	if err != nil {
 		return nil, err
@@ -163,12 +178,12 @@ func (d *Desk) waitingOn(ctx context.Context, m community.Member, id string) ([]
 	if err != nil {
 		return nil, err
 	}
-	var got sheetsJSON
+	var got listReply
 	if err := json.Unmarshal(reply.Data, &got); err != nil {
-		return nil, fmt.Errorf("its answer is none: %w", err)
+		return nil, fmt.Errorf("cannot decode its reply: %w", err)
 	}
-	if len(got.Approvals) > maxWaiting {
-		return nil, fmt.Errorf("it says that %d decisions wait, and at most %d can", len(got.Approvals), maxWaiting)
+	if len(got.Approvals) > maxPending {
+		return nil, fmt.Errorf("it reports %d pending approvals, and at most %d can wait", len(got.Approvals), maxPending)
 	}
 	var all []*symbiov1.Approval
 	for _, a := range got.Approvals {
@@ -177,11 +192,11 @@ func (d *Desk) waitingOn(ctx context.Context, m community.Member, id string) ([]
 		}
 		one := &symbiov1.Approval{Id: a.ID, Node: string(m.Node), Why: fmt.Sprintf("It is too long to be shown here: %d bytes. Answer it on its node.", a.Size)}
 		if a.Text != "" {
-			s, err := readSheet(string(m.Node), a.ID, []byte(a.Text))
+			s, err := parseRequest(string(m.Node), a.ID, []byte(a.Text))
 			if err != nil {
 				return nil, err
 			}
-			s.Rules = nil // what lasts is for people at the node itself
+			s.Rules = nil // only people at the node itself can give a lasting answer
 			one = s.wire()
 		}
 		one.NodeName = m.Name
@@ -190,17 +205,18 @@ func (d *Desk) waitingOn(ctx context.Context, m community.Member, id string) ([]
 	return all, nil
 }
 
-// answerElsewhere gives an answer to the node where the decision waits. It is about the text that this node was
-// sent, and counts once, there; what gets lost on the way is no answer, so that in the end it is a no.
-func (d *Desk) answerElsewhere(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov1.Approval, error) {
-	found, problems := d.elsewhere(ctx, r.GetId())
+// answerRemote sends an answer to the node where the request waits. The answer
+// is for the text that this node received and counts at most once. If the
+// message is lost, the request times out there and is denied.
+func (d *Queue) answerRemote(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov1.Approval, error) {
+	found, problems := d.listRemote(ctx, r.GetId())
 	switch {
 	case len(found) > 1:
 		return nil, fmt.Errorf("%w: two nodes have an approval %q; answer it on its node", community.ErrInvalid, r.GetId())
 	case len(found) == 0:
-		err := fmt.Errorf("%w: no approval %q waits; %s", community.ErrNotFound, r.GetId(), notWaiting)
+		err := fmt.Errorf("%w: no approval %q waits; %s", community.ErrNotFound, r.GetId(), notPending)
 		for _, p := range problems {
-			err = fmt.Errorf("%w\nnode %s did not say: %s", err, p.GetNodeName(), p.GetWhy())
+			err = fmt.Errorf("%w\nnode %s did not list its approvals: %s", err, p.GetNodeName(), p.GetWhy())
 		}
 		return nil, err
 	}
@@ -209,11 +225,11 @@ func (d *Desk) answerElsewhere(ctx context.Context, r *symbiov1.AnswerRequest) (
 	case len(a.GetShown()) == 0:
 		return nil, fmt.Errorf("approval %q of node %s: %s", a.GetId(), a.GetNodeName(), a.GetWhy())
 	case r.GetLasting():
-		return nil, fmt.Errorf("%w: approval %q waits on node %s: what is to last is said there", community.ErrInvalid, a.GetId(), a.GetNodeName())
+		return nil, fmt.Errorf("%w: approval %q waits on node %s: give a lasting answer on that node", community.ErrInvalid, a.GetId(), a.GetNodeName())
 	case r.GetDigest() != "" && r.GetDigest() != a.GetDigest():
-		return nil, fmt.Errorf("%w: approval %q: %w", community.ErrInvalid, a.GetId(), errOther)
+		return nil, fmt.Errorf("%w: approval %q: %w", community.ErrInvalid, a.GetId(), errOtherContent)
 	}
-	data, err := json.Marshal(answerJSON{ID: a.GetId(), Digest: a.GetDigest(), Allow: r.GetAllow(), Always: r.GetAlways()})
+	data, err := json.Marshal(answerRequest{ID: a.GetId(), Digest: a.GetDigest(), Allow: r.GetAllow(), Always: r.GetAlways()})
 	if err != nil {
 		return nil, err
 	}
@@ -222,18 +238,19 @@ func (d *Desk) answerElsewhere(ctx context.Context, r *symbiov1.AnswerRequest) (
 	_, err = d.cfg.Community.Invoke(ctx, community.MemberID(a.GetNode()), approvalsAnswer, community.Signal{Data: data, ContentType: "application/json"})
 	switch {
 	case errors.Is(err, community.ErrDenied):
-		return nil, fmt.Errorf("%w: node %s: %s", community.ErrDenied, a.GetNodeName(), d.unseen(err))
+		return nil, fmt.Errorf("%w: node %s: %s", community.ErrDenied, a.GetNodeName(), d.adviceFor(err))
 	case errors.Is(err, community.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%w\nWhether the answer arrived is not known; if it did not, the call is denied in time. `symbio approvals list` shows what still waits", err)
+		return nil, fmt.Errorf("%w\nIt is not known whether the answer arrived. If it did not, the call is denied when its time is over; `symbio approvals list` shows the pending ones", err)
 	case err != nil:
 		return nil, err
 	}
 	return a, nil
 }
 
-// List lists the decisions that wait: those of this node first and, unless here is set, those of the nodes that let this one
-// see them. With an id it lists only that one.
-func (d *Desk) List(ctx context.Context, id string, here bool) *symbiov1.ApprovalsReply {
+// List returns the pending requests: first those of this node and then, unless
+// here is set, those of the other nodes that let this node see them. With an id
+// it returns only that one. It waits at most listTimeout for other nodes.
+func (d *Queue) List(ctx context.Context, id string, here bool) *symbiov1.ApprovalsReply {
 	reply := &symbiov1.ApprovalsReply{Approvals: d.list(id)}
 	for _, a := range reply.Approvals {
 		a.NodeName = d.cfg.Name
@@ -241,25 +258,28 @@ func (d *Desk) List(ctx context.Context, id string, here bool) *symbiov1.Approva
 	if here || id != "" && len(reply.Approvals) > 0 {
 		return reply
 	}
-	more, problems := d.elsewhere(ctx, id)
+	more, problems := d.listRemote(ctx, id)
 	reply.Approvals, reply.Problems = append(reply.Approvals, more...), problems
 	return reply
 }
 
-// Answer decides what waits here or, where it does not, on another node. It returns what was decided.
-func (d *Desk) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov1.Approval, error) {
+// Answer answers a request of this node, else one of another node, and returns
+// it. Errors: community.ErrInvalid if the answer is not for the shown text or
+// cannot be lasting, community.ErrNotFound if no request has the id,
+// community.ErrDenied if the other node does not authorize this one.
+func (d *Queue) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov1.Approval, error) {
 	answer := tool.Answer{Allow: r.GetAllow(), Always: r.GetAlways(), Lasting: r.GetLasting(), By: cmp.Or(r.GetBy(), "control socket")}
 	if answer.Lasting && !answer.Allow {
-		return nil, fmt.Errorf("%w: only what is allowed can last; a denial that lasts is a rule in the configuration", community.ErrInvalid)
+		return nil, fmt.Errorf("%w: only an approval can be lasting; for a lasting denial write a rule under permissions.deny in the configuration", community.ErrInvalid)
 	}
-	here, err := d.answer(r.GetId(), r.GetDigest(), answer)
+	here, err := d.decide(r.GetId(), r.GetDigest(), answer)
 	switch {
-	case errors.Is(err, errOther), errors.Is(err, errNotLasting):
+	case errors.Is(err, errOtherContent), errors.Is(err, errNotLasting):
 		return nil, fmt.Errorf("%w: approval %q: %w", community.ErrInvalid, r.GetId(), err)
 	case err != nil:
 		return nil, err
 	case here == nil:
-		return d.answerElsewhere(ctx, r)
+		return d.answerRemote(ctx, r)
 	}
 	a := here.wire()
 	a.NodeName = d.cfg.Name

@@ -21,7 +21,7 @@ import (
 
 // place is a node, as far as decisions that wait need one.
 type place struct {
-	*Desk
+	*Queue
 	id        community.NodeID
 	community *community.Community
 }
@@ -55,7 +55,7 @@ func (p *pair) node(id, name string, list ...authorize.Rule) (place, context.Can
 		}
 		return nil
 	}})
-	n.Desk = New(Config{Node: n.id, Name: name, Community: n.community, Timeout: time.Minute, MaxMessage: 1 << 20, Events: event.NewStream(name)})
+	n.Queue = New(Config{Node: n.id, Name: name, Community: n.community, Timeout: time.Minute, MaxMessage: 1 << 20, Events: event.NewStream(name)})
 	if err := n.Offer(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestADecisionIsSeenAndAnsweredFromAnotherNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := tool.Answer{Allow: r.Allow, Always: r.Always, By: "symbio approvals on node here (" + string(p.here.id) + ")"}
-			want.By = forHowLong(want)
+			want.By = describeAnswerer(want)
 			if got := <-answer; got != want {
 				t.Errorf("answer %d arrived as %+v, want %+v", i, got, want)
 			}
@@ -152,7 +152,7 @@ func TestAnAnswerIsForExactlyWhatWasShown(t *testing.T) {
 		answer := p.asks(t.Context(), args)
 		a := p.seen("")[0]
 		other := strings.Repeat("0", 64)
-		if err := p.answers(&symbiov1.AnswerRequest{Id: a.GetId(), Digest: other, Allow: true}); err == nil || !strings.Contains(err.Error(), errOther.Error()) {
+		if err := p.answers(&symbiov1.AnswerRequest{Id: a.GetId(), Digest: other, Allow: true}); err == nil || !strings.Contains(err.Error(), errOtherContent.Error()) {
 			t.Errorf("another text: %v", err)
 		}
 		for name, data := range map[string]string{
@@ -166,7 +166,7 @@ func TestAnAnswerIsForExactlyWhatWasShown(t *testing.T) {
 				t.Errorf("%s: %v, want ErrInvalid", name, err)
 			}
 		}
-		if err := p.answers(&symbiov1.AnswerRequest{Id: a.GetId(), Allow: true, Lasting: true}); err == nil || !strings.Contains(err.Error(), "said there") {
+		if err := p.answers(&symbiov1.AnswerRequest{Id: a.GetId(), Allow: true, Lasting: true}); err == nil || !strings.Contains(err.Error(), "on that node") {
 			t.Errorf("a lasting answer from elsewhere: %v", err)
 		}
 		if len(answer) != 0 || len(p.seen("")) != 1 {
@@ -207,7 +207,7 @@ func TestOnlyPeopleAtNodesThatMayAnswer(t *testing.T) {
 		data := `{"id":"` + a.GetId() + `","digest":"` + a.GetDigest() + `","allow":true}`
 		for _, requester := range []string{string(p.here.id) + "/agent", string(p.there.id) + "/agent", string(p.there.id), "somebody"} {
 			for _, capability := range []string{approvalsList, approvalsAnswer} {
-				if _, err := p.raw(capability, data, requester); !errors.Is(err, community.ErrDenied) || !strings.Contains(err.Error(), "not for agents") {
+				if _, err := p.raw(capability, data, requester); !errors.Is(err, community.ErrDenied) || !strings.Contains(err.Error(), "not by agents") {
 					t.Errorf("%s for %s: %v, want ErrDenied", capability, requester, err)
 				}
 			}
@@ -229,7 +229,7 @@ func TestAnAnswerThatGetsLostIsANo(t *testing.T) {
 		if err == nil {
 			t.Error("an answer over a cut line is said to have arrived")
 		}
-		if got := <-answer; got.Allow || !strings.Contains(got.Why, "nobody answered") {
+		if got := <-answer; got.Allow || !strings.Contains(got.Why, "there was no answer") {
 			t.Errorf("it ended as %+v", got)
 		}
 		p.hub.Heal()
@@ -283,11 +283,11 @@ func TestWhatIsTooLongToBeShownIsNotAnsweredUnseen(t *testing.T) {
 }
 
 func TestANodeThatShowsSomethingElseIsNotBelieved(t *testing.T) {
-	s, err := newSheet(shown{Node: "n", Number: 3, Tool: "Bash", Args: json.RawMessage(`{"command":"ls"}`)})
+	s, err := newRequest(content{Node: "n", Number: 3, Tool: "Bash", Args: json.RawMessage(`{"command":"ls"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := readSheet("n", s.id, s.text); err != nil || got.digest != s.digest {
+	if got, err := parseRequest("n", s.id, s.text); err != nil || got.digest != s.digest {
 		t.Errorf("the right one: %v", err)
 	}
 	changed := strings.Replace(string(s.text), "ls", "id", 1)
@@ -298,11 +298,11 @@ func TestANodeThatShowsSomethingElseIsNotBelieved(t *testing.T) {
 		"a blank more":       {"n", s.id, string(s.text) + " "},
 		"no approval at all": {"n", s.id, "[]"},
 	} {
-		if _, err := readSheet(x[0], x[1], []byte(x[2])); err == nil {
+		if _, err := parseRequest(x[0], x[1], []byte(x[2])); err == nil {
 			t.Errorf("%s was taken", name)
 		}
 	}
-	again, err := newSheet(shown{Nonce: "other", Node: "n", Number: 3, Tool: "Bash", Args: json.RawMessage(`{"command":"ls"}`)})
+	again, err := newRequest(content{Nonce: "other", Node: "n", Number: 3, Tool: "Bash", Args: json.RawMessage(`{"command":"ls"}`)})
 	if err != nil || again.id == s.id {
 		t.Error("the same call has the same id after a restart")
 	}
@@ -310,14 +310,14 @@ func TestANodeThatShowsSomethingElseIsNotBelieved(t *testing.T) {
 
 // FuzzReadSheet: whatever a node sends, nothing is taken that its id does not name.
 func FuzzReadSheet(f *testing.F) {
-	s, err := newSheet(shown{Node: "n", Number: 3, Tool: "Bash", Args: json.RawMessage(`{}`)})
+	s, err := newRequest(content{Node: "n", Number: 3, Tool: "Bash", Args: json.RawMessage(`{}`)})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(s.id, s.text)
 	f.Add("1-", []byte("{}"))
 	f.Fuzz(func(t *testing.T, id string, text []byte) {
-		got, err := readSheet("n", id, text)
+		got, err := parseRequest("n", id, text)
 		if err == nil && (got.id != id || digestOf(text)[:8] != id[len(id)-8:]) {
 			t.Errorf("%q was taken as %q", text, id)
 		}

@@ -10,8 +10,9 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// JoinAddress returns where others reach the node of that name: where it listens, when it is up, or will. Its port is PORT
-// when only the running node knows it.
+// JoinAddress returns the address at which others reach the node, for the line
+// that `symbio cluster token` prints, and whether the node runs. Without a
+// running node a random port is unknown and printed as PORT.
 func JoinAddress(ctx context.Context, state statedir.Dir, member string) (addr string, up bool, err error) {
 	addr, err = state.Node(member).ListenAddr()
 	if err != nil {
@@ -38,8 +39,9 @@ func JoinAddress(ctx context.Context, state statedir.Dir, member string) (addr s
 	return net.JoinHostPort(host, port), up, nil
 }
 
-// lanAddress is this machine's address for others on its LAN: the one from which it would reach the rest
-// of the world, else a private IPv4 one if there is one.
+// lanAddress returns the address of this machine on its LAN: the source address
+// of a route to the internet, else the best address of its interfaces, private
+// IPv4 first.
 func lanAddress() string {
 	if c, err := net.Dial("udp4", "192.0.2.1:9"); err == nil { // asks the routing table; nothing is sent
 		defer c.Close()

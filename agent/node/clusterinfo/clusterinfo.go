@@ -1,8 +1,9 @@
-// Package clusterinfo tells what is known on this machine of a cluster: which nodes it has, on which of them its authority
-// is, and how long the certificate of a node here is good. The names of its fields in JSON are a contract with scripts.
+// Package clusterinfo describes a cluster as this machine knows it: its nodes,
+// the holders of its authority, and the validity of a node's certificate. The
+// names of the fields in JSON are a contract with scripts.
 //
-// The one idea: two sources, which know different things, become one answer. The records of the authority name every node
-// that it has let in; a running node knows who is connected.
+// It merges two sources: the records of the authority name every node that it
+// has admitted, and a running node knows which nodes are connected.
 package clusterinfo
 
 import (
@@ -21,7 +22,7 @@ import (
 	"symbio/security/identity"
 )
 
-// States of a node beside those of a running node's list.
+// States of a node in addition to those that a running node reports.
 const (
 	Unknown = "unknown" // no node runs here that would know
 	Removed = "removed"
@@ -29,7 +30,7 @@ const (
 	connected = "connected"
 )
 
-// Status is a cluster as one node of this machine has it.
+// Status is a cluster as one node of this machine knows it.
 type Status struct {
 	Cluster   string    `json:"cluster"`
 	Tag       string    `json:"tag"`
@@ -38,11 +39,13 @@ type Status struct {
 	ID        string    `json:"id"`
 	Expires   time.Time `json:"expires"`
 	Days      int       `json:"cert_days"` // below 0 = it has ended
-	// Overdue says what to do about a certificate that was to be renewed before now; "" = none was.
+	// Overdue says what to do about a certificate that was to be renewed before
+	// now; "" = none was.
 	Overdue string `json:"overdue,omitempty"`
 	Removed int    `json:"removed"`
 	Tokens  int    `json:"tokens"` // that a node could join with; 0 where the authority is not
-	// Refused is why no other node talks to this one, and what helps; "" = they do, or it does not run.
+	// Refused is why no other node talks to this one, and what helps; "" = they
+	// do, or it does not run.
 	Refused string `json:"refused,omitempty"`
 	// Holders are the nodes on whose machines the authority is known to be.
 	Holders []Holder `json:"holders"`
@@ -67,12 +70,14 @@ type Node struct {
 	Authority bool `json:"authority,omitempty"`
 }
 
-// NodeOf is a record of the authority as a Node in a state.
+// NodeOf converts a record of the authority.
 func NodeOf(r identity.Record, state string) Node {
 	return Node{ID: string(r.ID), Name: r.Name, Role: r.Role, State: state, Joined: r.Joined, Expires: r.Expires, Authority: r.Holds}
 }
 
-// Look returns what the node of that name knows of its cluster; statedir.ErrNoCluster when it is in none.
+// Look returns what the node with this name knows of its cluster, or
+// statedir.ErrNoCluster if it is in none. It works without a running node; then
+// holders that only connections reveal are missing.
 func Look(ctx context.Context, state statedir.Dir, name string) (Status, error) {
 	if err := state.Node(name).InCluster(); err != nil {
 		return Status{}, err
@@ -98,7 +103,8 @@ func Look(ctx context.Context, state statedir.Dir, name string) (Status, error) 
 	return s, nil
 }
 
-// readRecords takes from the authority's records who else holds it.
+// readRecords adds the holders and open tokens from the records of the
+// authority.
 func (s *Status) readRecords(c *identity.Cluster) (err error) {
 	s.addHolder(Holder{s.ID, s.Node, Unknown})
 	records, err := c.Nodes()
@@ -114,7 +120,9 @@ func (s *Status) readRecords(c *identity.Cluster) (err error) {
 	return err
 }
 
-// ask adds what the node says, if it runs: whether others refuse it, and who of them holds the authority.
+// ask adds what the running node knows: whether other nodes refuse it, and
+// which connected nodes hold the authority. Without a running node it changes
+// nothing.
 func (s *Status) ask(ctx context.Context, state statedir.Dir) {
 	conn, err := state.Node(s.Node).Dial()
 	if err != nil {
@@ -135,6 +143,7 @@ func (s *Status) ask(ctx context.Context, state statedir.Dir) {
 	}
 }
 
+// addHolder adds a holder, or updates the state of a known one.
 func (s *Status) addHolder(h Holder) {
 	if i := slices.IndexFunc(s.Holders, func(o Holder) bool { return o.ID == h.ID }); i >= 0 {
 		s.Holders[i].State = h.State
@@ -143,8 +152,9 @@ func (s *Status) addHolder(h Holder) {
 	s.Holders = append(s.Holders, h)
 }
 
-// Nodes returns the nodes of the cluster: where its authority is, all that ever joined, else those that a running node
-// knows. live are the latter, liveErr is why there are none.
+// Nodes returns the nodes of the cluster: on a machine with the authority all
+// that ever joined, else those that a running node knows. live are the nodes of
+// the running node, liveErr the reason if there are none.
 func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error) ([]Node, error) {
 	seen := map[string]Node{}
 	for _, n := range live {
@@ -182,7 +192,8 @@ func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error) ([]Node, er
 		}
 		nodes = append(nodes, n)
 	}
-	// A node that another machine with the authority has let in is known here by its connection.
+	// A node that another machine with the authority has let in is known here
+	// by its connection.
 	for _, n := range live {
 		if other, ok := seen[n.GetId()]; ok && other.State == connected {
 			nodes = append(nodes, other)
@@ -191,17 +202,21 @@ func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error) ([]Node, er
 	return nodes, nil
 }
 
-// minPrefix is how much of an id must be given.
+// minPrefix is the number of digits that an abbreviated id must have. Shorter
+// ones match by accident.
 const minPrefix = 6
 
-// named says whether a person who says what means a node: its name, its id, or the beginning of its id.
+// named reports whether a person means a node by what they typed: its name, its
+// id, or the beginning of its id.
 func named(what, name, id string) bool {
 	return name == what || id == what || len(what) >= minPrefix && strings.HasPrefix(id, what)
 }
 
-// Find returns the node that a person means: among those that were certified here, else one that another machine with the
-// authority has let in, by its whole id or while it is connected here. live asks the running node. The error has the code
-// NotFound, or InvalidArgument when several fit.
+// Find returns the node that a person means: among those with a record, else
+// among the connected ones that another holder of the authority admitted; those
+// are found by their whole id even if they are not connected. live asks the
+// running node. The error has the code NotFound, or InvalidArgument if several
+// nodes match.
 func Find(c *identity.Cluster, what string, live func() ([]*symbiov1.Node, error)) (identity.Record, error) {
 	all, err := c.Nodes()
 	if err != nil {
@@ -215,7 +230,7 @@ func Find(c *identity.Cluster, what string, live func() ([]*symbiov1.Node, error
 		if id, err := identity.ParseNodeID(what); err == nil {
 			return identity.Record{ID: id}, nil
 		}
-		nodes, _ := live() // without a running node, nobody else is known
+		nodes, _ := live() // without a running node, no other node is known
 		for _, n := range nodes {
 			if id, err := identity.ParseNodeID(n.GetId()); err == nil && n.GetState() == connected && named(what, n.GetName(), n.GetId()) {
 				found = append(found, identity.Record{ID: id, Name: n.GetName(), Holds: n.GetAuthority()})

@@ -15,14 +15,17 @@ import (
 	"symbio/security/permission/authorize"
 )
 
-// capabilityName matches the names that a capability may have: the names that the wire protocol allows.
+// capabilityName matches the names that a capability may have: the names that
+// the wire protocol allows.
 var capabilityName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
-// Check returns all mistakes of c that can be found without the machine, joined; each names its key. Files, commands and
-// models need not exist: those are checked when the node starts, and by `symbio doctor`.
+// Check returns all mistakes of c that can be found without the machine,
+// joined; each names its key. Files, commands and models need not exist: those
+// are checked when the node starts, and by `symbio doctor`.
 func (c Config) Check() error {
 	var wrong []error
-	// bad reports one mistake. The checks of all parts get it, so that one run reports every mistake.
+	// bad reports one mistake. The checks of all parts get it, so that one run
+	// reports every mistake.
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	names := map[string]bool{}
 	for i, p := range c.Capabilities {
@@ -98,8 +101,9 @@ func countTrue(conditions ...bool) (n int) {
 	return n
 }
 
-// invalidNumbers returns the keys of the numeric fields of a struct for which valid is false. valid gets NaN for the YAML
-// value .nan, and must be false for it: a comparison such as n >= 0 is.
+// invalidNumbers returns the keys of the numeric fields of a struct for which
+// valid is false. valid gets NaN for the YAML value .nan, and must be false for
+// it: a comparison such as n >= 0 is.
 func invalidNumbers(of any, valid func(float64) bool) (keys []string) {
 	for field, v := range reflect.ValueOf(of).Fields() {
 		if !v.CanInt() && !v.CanFloat() || v.CanInt() && valid(float64(v.Int())) || v.CanFloat() && valid(v.Float()) {
@@ -110,11 +114,13 @@ func invalidNumbers(of any, valid func(float64) bool) (keys []string) {
 	return keys
 }
 
-// maxMessage is the largest value of limits.message, in bytes. The transport's frames are sized for a catalog update, the
-// largest message between nodes; a larger payload would not fit.
+// maxMessage is the largest value of limits.message, in bytes. The transport's
+// frames are sized for a catalog update, the largest message between nodes; a
+// larger payload would not fit.
 const maxMessage = 4 << 20
 
-// check requires positive numbers: a limit of 0 would refuse every call, which no reader of "0" expects.
+// check requires positive numbers: a limit of 0 would refuse every call, which
+// no reader of "0" expects.
 func (l Limits) check() error {
 	var wrong []error
 	for _, key := range invalidNumbers(l, func(n float64) bool { return n > 0 }) {
@@ -126,7 +132,8 @@ func (l Limits) check() error {
 	return errors.Join(wrong...)
 }
 
-// check lets the sources of discovery validate their own settings, so that the rules are in one place.
+// check lets the sources of discovery validate their own settings, so that the
+// rules are in one place.
 func (d Discovery) check(bad func(string, ...any)) {
 	if _, err := static.New(static.Config{Peers: d.Peers}); err != nil {
 		bad("discovery.peers: %w", err)

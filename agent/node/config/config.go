@@ -22,8 +22,9 @@ import (
 	"symbio/security/permission/authorize"
 )
 
-// Config is a whole configuration file. reference.yaml describes each key; a test compares the two. Default returns the
-// values of a file with no keys. A Config is plain data: copy it before you change it in another goroutine.
+// Config is a whole configuration file. reference.yaml describes each key; a
+// test compares the two. Default returns the values of a file with no keys. A
+// Config is plain data: copy it before you change it in another goroutine.
 type Config struct {
 	Node           Node              `yaml:"node"`
 	Discovery      Discovery         `yaml:"discovery"`
@@ -52,21 +53,26 @@ type Config struct {
 // Log configures the log file.
 type Log struct {
 	File string `yaml:"file"` // "" = standard error only
-	// MaxSize is the size in MiB at which the file is rotated. The three latest files are kept.
+	// MaxSize is the size in MiB at which the file is rotated. The three latest
+	// files are kept.
 	MaxSize int `yaml:"max"`
 }
 
-// Approvals says how long calls wait for a person's decision, and which agents may wait at all.
+// Approvals says how long calls wait for a person's decision, and which agents
+// may wait at all.
 type Approvals struct {
-	// Timeout is how long a call waits for a decision. After it the call is denied.
+	// Timeout is how long a call waits for a decision. After it the call is
+	// denied.
 	Timeout time.Duration `yaml:"timeout"`
-	// Unattended lets agents without a terminal (symbio spawn, and agents behind a capability) wait for a decision by
-	// `symbio approvals`. Without it, a call of theirs that needs a decision is denied at once.
+	// Unattended lets agents without a terminal (symbio spawn, and agents
+	// behind a capability) wait for a decision by `symbio approvals`. Without
+	// it, a call of theirs that needs a decision is denied at once.
 	Unattended bool `yaml:"unattended"`
 }
 
-// Limits bound what other nodes can make this node do. A call over a limit is refused at once, and `symbio nodes --json`
-// counts the refusals. All values must be above 0.
+// Limits bound what other nodes can make this node do. A call over a limit is
+// refused at once, and `symbio nodes --json` counts the refusals. All values
+// must be above 0.
 type Limits struct {
 	Message         int           `yaml:"message"`          // bytes of one message
 	Stream          int           `yaml:"stream"`           // bytes of output that one call streams before its result
@@ -88,7 +94,8 @@ type Limits struct {
 	HandshakeBurst int     `yaml:"handshake_burst"`  // failed handshakes of one address before HandshakeRate applies
 	JoinsPerMinute int     `yaml:"joins_per_minute"` // attempts of one address to join the cluster
 
-	// CertificateGrace is how long after its expiry a certificate is still renewed by a node that holds the authority.
+	// CertificateGrace is how long after its expiry a certificate is still
+	// renewed by a node that holds the authority.
 	CertificateGrace time.Duration `yaml:"certificate_grace"`
 }
 
@@ -106,15 +113,16 @@ type Discovery struct {
 	Interfaces Interfaces `yaml:"interfaces"`
 }
 
-// Interfaces selects the network interfaces that mDNS uses, by name, with patterns as in path.Match. An empty Allow
-// allows all, and Deny wins over Allow. Loopback is never used.
+// Interfaces selects the network interfaces that mDNS uses, by name, with
+// patterns as in path.Match. An empty Allow allows all, and Deny wins over
+// Allow. Loopback is never used.
 type Interfaces struct {
 	Allow []string `yaml:"allow"`
 	Deny  []string `yaml:"deny"`
 }
 
-// Capability is an operation that this node offers to other nodes. Exactly one of Exec, Agent, MCP, Model and
-// Lending.Agents says what answers the calls.
+// Capability is an operation that this node offers to other nodes. Exactly one
+// of Exec, Agent, MCP, Model and Lending.Agents says what answers the calls.
 type Capability struct {
 	Name        string        `yaml:"name"`
 	Description string        `yaml:"description"`
@@ -127,22 +135,25 @@ type Capability struct {
 	Idempotent  bool          `yaml:"idempotent"`    // a caller may repeat a call whose result was lost
 	Timeout     time.Duration `yaml:"timeout"`       // 0 = a minute for commands, the budget's for agents
 	Concurrency int           `yaml:"concurrency"`   // concurrent calls; 0 = 16
-	// Progress sends callers what the command writes to standard error, line by line. It is off by default, because
-	// such lines may contain paths or secrets; this node's log has them in any case.
+	// Progress sends callers what the command writes to standard error, line by
+	// line. It is off by default, because such lines may contain paths or
+	// secrets; this node's log has them in any case.
 	Progress bool `yaml:"progress"`
-	// Sandbox restricts the command of Exec. With a preset it replaces the node's sandbox, and may be weaker or
-	// stronger; without one, the keys that it has replace those of the node's sandbox.
+	// Sandbox restricts the command of Exec. With a preset it replaces the
+	// node's sandbox, and may be weaker or stronger; without one, the keys that
+	// it has replace those of the node's sandbox.
 	Sandbox *Sandbox `yaml:"sandbox,omitempty"`
 	// Lending is used by the capability agents.spawn only.
 	Lending `yaml:",inline"`
 }
 
-// Concurrency is the default number of concurrent calls of one capability. It is small because each call is a process, or
-// an agent with a model.
+// Concurrency is the default number of concurrent calls of one capability. It
+// is small because each call is a process, or an agent with a model.
 const Concurrency = 16
 
-// Schemas returns the JSON schemas of the arguments and of the result. A schema that is not configured is nil. An error
-// names the key whose value has no JSON form, such as a mapping with numbers as keys.
+// Schemas returns the JSON schemas of the arguments and of the result. A schema
+// that is not configured is nil. An error names the key whose value has no JSON
+// form, such as a mapping with numbers as keys.
 func (c Capability) Schemas() (input, output json.RawMessage, err error) {
 	encode := func(key string, v any) (text json.RawMessage) {
 		if v != nil && err == nil {
@@ -155,12 +166,14 @@ func (c Capability) Schemas() (input, output json.RawMessage, err error) {
 	return encode("input", c.Input), encode("output", c.Output), err
 }
 
-// Skills says where skills are searched, how they are read, and how agents use them.
+// Skills says where skills are searched, how they are read, and how agents use
+// them.
 type Skills struct {
 	Enabled  bool     `yaml:"enabled"`
 	Discover bool     `yaml:"discover"` // search the standard directories
 	Dirs     []string `yaml:"dirs"`     // more directories
-	// Share selects the skills of this node's disk that other nodes may fetch. Rules under authorize apply as well.
+	// Share selects the skills of this node's disk that other nodes may fetch.
+	// Rules under authorize apply as well.
 	Share Share `yaml:"share"`
 	// WideGrants lets skills ask for every command (Bash) and every tool (*).
 	WideGrants bool `yaml:"wide_grants"`
@@ -169,8 +182,9 @@ type Skills struct {
 	SkillReading `yaml:",inline"`
 }
 
-// Default returns the configuration of a node without a configuration file. It is safe: the node listens on loopback only,
-// a person decides on risky calls, and only nodes of the same user may call.
+// Default returns the configuration of a node without a configuration file. It
+// is safe: the node listens on loopback only, a person decides on risky calls,
+// and only nodes of the same user may call.
 func Default() Config {
 	return Config{
 		Node:        Node{Listen: "127.0.0.1:0"},
@@ -185,7 +199,8 @@ func Default() Config {
 		Tools:       Tools{SearchAbove: 40},
 		Log:         Log{MaxSize: 10},
 		Budget:      budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000},
-		// The numbers and their reasons are those of community.Config, actor.Config and grpcpeer.Limits.
+		// The numbers and their reasons are those of community.Config,
+		// actor.Config and grpcpeer.Limits.
 		Limits: Limits{
 			Message: 1 << 20, Stream: 16 << 20, NodeCalls: 256, AgentCalls: 64, RefusalRate: 50, RefusalBurst: 100, PeerMembers: 1024, Capabilities: 256, JSONDepth: 64, CallTimeout: 5 * time.Minute,
 			Mailbox: 1024, Agents: 10_000, Connections: 256, NodeConnections: 4, Handshakes: 32,
@@ -194,8 +209,9 @@ func Default() Config {
 	}
 }
 
-// WithSecurity returns c with the two presets, of permissions and of the sandbox, that the named security preset stands
-// for. An unknown name is an error that lists the known ones; then c is returned as it was.
+// WithSecurity returns c with the two presets, of permissions and of the
+// sandbox, that the named security preset stands for. An unknown name is an
+// error that lists the known ones; then c is returned as it was.
 func (c Config) WithSecurity(name string) (Config, error) {
 	s, err := security.Preset(name)
 	if err != nil {
@@ -205,11 +221,13 @@ func (c Config) WithSecurity(name string) (Config, error) {
 	return c, nil
 }
 
-// maxFile bounds a configuration file, in bytes: 1 MiB. A larger file is a mistake, such as a wrong path.
+// maxFile bounds a configuration file, in bytes: 1 MiB. A larger file is a
+// mistake, such as a wrong path.
 const maxFile = 1 << 20
 
-// Load reads a file over the defaults, checks it, and makes its paths absolute. from says where each value came from. The
-// error names the file, and the line as far as it is known; it wraps fs.ErrNotExist if there is no such file.
+// Load reads a file over the defaults, checks it, and makes its paths absolute.
+// from says where each value came from. The error names the file, and the line
+// as far as it is known; it wraps fs.ErrNotExist if there is no such file.
 func Load(file string) (c Config, from Origins, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -231,8 +249,9 @@ func Load(file string) (c Config, from Origins, err error) {
 	return c, from, err
 }
 
-// Resolve makes relative paths absolute: they start in dir, the directory of the configuration file. A leading ~ is the home
-// directory. A command without a slash stays as it is, because it is looked up in PATH.
+// Resolve makes relative paths absolute: they start in dir, the directory of
+// the configuration file. A leading ~ is the home directory. A command without
+// a slash stays as it is, because it is looked up in PATH.
 func (c *Config) Resolve(dir string) {
 	home, _ := os.UserHomeDir()
 	makeAbsolute := func(path *string) {
@@ -263,8 +282,9 @@ func (c *Config) Resolve(dir string) {
 	}
 }
 
-// Parse reads a file's text over the defaults and calls Check. It does not touch the disk: file is used in messages and
-// origins only. Unknown keys, keys with an earlier name and a second YAML document are errors.
+// Parse reads a file's text over the defaults and calls Check. It does not
+// touch the disk: file is used in messages and origins only. Unknown keys, keys
+// with an earlier name and a second YAML document are errors.
 func Parse(file string, text []byte) (Config, Origins, error) {
 	c := Default()
 	var doc yaml.Node
@@ -295,8 +315,9 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	return c, from, nil
 }
 
-// readSecurity applies the key security before the other keys are decoded, so that permissions.preset and sandbox.preset of
-// the same file win over it. It ignores an unknown preset, because Check reports it.
+// readSecurity applies the key security before the other keys are decoded, so
+// that permissions.preset and sandbox.preset of the same file win over it. It
+// ignores an unknown preset, because Check reports it.
 func (c Config) readSecurity(doc *yaml.Node, from Origins) Config {
 	var keys struct{ Security string }
 	_ = doc.Decode(&keys) // Parse decodes the whole document again and reports the errors
@@ -312,14 +333,15 @@ func (c Config) readSecurity(doc *yaml.Node, from Origins) Config {
 	return next
 }
 
-// unknownKey and goType match the parts of a yaml.v3 error that name Go types, which a reader of the file does not know.
+// unknownKey and goType match the parts of a yaml.v3 error that name Go types,
+// which a reader of the file does not know.
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
 	goType     = regexp.MustCompile(`(?:config|permission|agent|cases|time)\.[A-Za-z]+|\[\](?:config|permission|cases)\.[A-Za-z]+`)
 )
 
-// PlainError returns the message of a YAML decoder's error on one line, without the names of Go types. Several mistakes are
-// joined with semicolons.
+// PlainError returns the message of a YAML decoder's error on one line, without
+// the names of Go types. Several mistakes are joined with semicolons.
 func PlainError(err error) string {
 	text := err.Error()
 	var typed *yaml.TypeError

@@ -4,12 +4,14 @@ import (
 	"strings"
 )
 
-// ContextWindows maps names of models, such as "openai:gpt-x", to the size of their context window in tokens. A name that
-// ends in * is a prefix. An exact name wins over a prefix, and the longest prefix wins over shorter ones.
+// ContextWindows maps names of models, such as "openai:gpt-x", to the size of
+// their context window in tokens. A name that ends in * is a prefix. An exact
+// name wins over a prefix, and the longest prefix wins over shorter ones.
 type ContextWindows map[string]int
 
-// Of returns the window of a model. For several names with commas between them it returns the smallest window, because the
-// conversation has to fit whichever model answers. It returns 0 if none is configured.
+// Of returns the window of a model. For several names with commas between them
+// it returns the smallest window, because the conversation has to fit whichever
+// model answers. It returns 0 if none is configured.
 func (w ContextWindows) Of(models string) (smallest int) {
 	for model := range strings.SplitSeq(models, ",") {
 		n, ok := w[model]
@@ -26,8 +28,9 @@ func (w ContextWindows) Of(models string) (smallest int) {
 	return smallest
 }
 
-// minContextWindow is the smallest window that is accepted, in tokens. The system prompt, the descriptions of the tools and an
-// answer have to fit; a smaller number is most likely a number in thousands.
+// minContextWindow is the smallest window that is accepted, in tokens. The
+// system prompt, the descriptions of the tools and an answer have to fit; a
+// smaller number is most likely a number in thousands.
 const minContextWindow = 4096
 
 // check reports names and sizes that cannot work.

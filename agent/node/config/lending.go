@@ -14,20 +14,24 @@ import (
 	"symbio/security/permission/authorize"
 )
 
-// Lending has the keys of the capability agents.spawn, with which agents of other nodes spawn agents on this node. A lent
-// agent runs under the rules of both nodes and ends with its parent. Only the listed definitions can be spawned.
+// Lending has the keys of the capability agents.spawn, with which agents of
+// other nodes spawn agents on this node. A lent agent runs under the rules of
+// both nodes and ends with its parent. Only the listed definitions can be
+// spawned.
 type Lending struct {
 	Agents []string `yaml:"agents,omitempty"` // the names of definitions
-	// PerNode is the number of concurrent lent agents of one node; 0 = 4. The capability's Concurrency, 0 = 8, bounds
-	// those of all nodes together.
+	// PerNode is the number of concurrent lent agents of one node; 0 = 4. The
+	// capability's Concurrency, 0 = 8, bounds those of all nodes together.
 	PerNode int `yaml:"per_node,omitempty"`
-	// Budget is the most that each lent agent may use together with its descendants. The node's budget and the share that
-	// the parent assigns apply as well; the smallest number wins.
+	// Budget is the most that each lent agent may use together with its
+	// descendants. The node's budget and the share that the parent assigns
+	// apply as well; the smallest number wins.
 	Budget *budget.Limits `yaml:"budget,omitempty"`
 }
 
-// The defaults of a capability that lends agents. They are small, because each lent agent has a model and may spawn others;
-// half of the places for one node leaves room for a second borrower.
+// The defaults of a capability that lends agents. They are small, because each
+// lent agent has a model and may spawn others; half of the places for one node
+// leaves room for a second borrower.
 const (
 	defaultLentAgents   = 8
 	defaultLentPerNode  = 4
@@ -37,7 +41,8 @@ const (
 // LendsAgents reports whether the capability lends agents.
 func (c Capability) LendsAgents() bool { return len(c.Agents) > 0 }
 
-// LenderConfig returns how the capability lends agents on a node with the budget own. Call it only if LendsAgents is true.
+// LenderConfig returns how the capability lends agents on a node with the
+// budget own. Call it only if LendsAgents is true.
 func (c Capability) LenderConfig(own budget.Limits) lending.LenderConfig {
 	limits := own
 	if c.Budget != nil {
@@ -50,7 +55,8 @@ func (c Capability) LenderConfig(own budget.Limits) lending.LenderConfig {
 	}
 }
 
-// checkLending returns the first mistake in the keys of Lending, nil for a capability that uses none of them.
+// checkLending returns the first mistake in the keys of Lending, nil for a
+// capability that uses none of them.
 func (c Capability) checkLending() error {
 	named := c.Name == lending.Capability
 	switch {
@@ -78,8 +84,9 @@ func (c Capability) checkLending() error {
 	return nil
 }
 
-// Authorizes reports whether some rule of authorize allows any other node to invoke a capability. It tries, for each rule,
-// a caller that matches the rule's from.
+// Authorizes reports whether some rule of authorize allows any other node to
+// invoke a capability. It tries, for each rule, a caller that matches the
+// rule's from.
 func (c Config) Authorizes(capability string) bool {
 	in, err := authorize.New(c.Authorize)
 	return err == nil && slices.ContainsFunc(c.Authorize, func(r authorize.Rule) bool {

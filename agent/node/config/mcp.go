@@ -13,18 +13,22 @@ import (
 // MCP configures the MCP servers whose tools agents can call.
 type MCP struct {
 	Enabled bool `yaml:"enabled"`
-	// File is the user's list of servers. "" = mcp.json in the directory of the --config file if there is one, else in the
-	// user's configuration directory.
+	// File is the user's list of servers. "" = mcp.json in the directory of the
+	// --config file if there is one, else in the user's configuration
+	// directory.
 	File string `yaml:"file"`
-	// Project adds the servers of the workspace's .mcp.json. A server of that file starts only after a person has trusted it
-	// (symbio mcp trust), because the file may come from a cloned repository.
+	// Project adds the servers of the workspace's .mcp.json. A server of that
+	// file starts only after a person has trusted it (symbio mcp trust),
+	// because the file may come from a cloned repository.
 	Project bool `yaml:"project"`
-	// StartTimeout bounds the start of a server, CallTimeout one call of a tool.
+	// StartTimeout bounds the start of a server, CallTimeout one call of a
+	// tool.
 	StartTimeout time.Duration `yaml:"start_timeout"`
 	CallTimeout  time.Duration `yaml:"call_timeout"`
 }
 
-// defaultMCP returns the defaults. The timeouts are those of mcp.Config, which says why.
+// defaultMCP returns the defaults. The timeouts are those of mcp.Config, which
+// says why.
 func defaultMCP() MCP {
 	return MCP{Enabled: true, Project: true, StartTimeout: 30 * time.Second, CallTimeout: 5 * time.Minute}
 }
@@ -38,8 +42,9 @@ func (m MCP) check(bad func(string, ...any)) {
 // mcpTool matches SERVER/TOOL, the form of a capability's mcp.
 var mcpTool = regexp.MustCompile(`^[^/]+/.+$`)
 
-// ParseSandbox reads the sandbox of one command from YAML or JSON, as it stands beside a server in mcp.json. It returns nil
-// for an empty text, and an error that joins all mistakes.
+// ParseSandbox reads the sandbox of one command from YAML or JSON, as it stands
+// beside a server in mcp.json. It returns nil for an empty text, and an error
+// that joins all mistakes.
 func ParseSandbox(text []byte) (*Sandbox, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil

@@ -10,12 +10,14 @@ import (
 	"symbio/agent/llm/provider"
 )
 
-// Models is a list of models in order of preference: when one fails, the next is tried. In a file it is a string or a list
-// of strings; here the names are joined by commas, as provider.ParseList reads them.
+// Models is a list of models in order of preference: when one fails, the next
+// is tried. In a file it is a string or a list of strings; here the names are
+// joined by commas, as provider.ParseList reads them.
 type Models string
 
-// UnmarshalYAML reads a string or a list of strings. It checks the names of a list, because an error can still name the
-// line here; Config.Check checks those of a string.
+// UnmarshalYAML reads a string or a list of strings. It checks the names of a
+// list, because an error can still name the line here; Config.Check checks
+// those of a string.
 func (m *Models) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.SequenceNode {
 		return n.Decode((*string)(m))
@@ -42,7 +44,8 @@ func (m Models) check() error {
 	return err
 }
 
-// resolve calls makeAbsolute with the path of each scripted model. The other models have no path.
+// resolve calls makeAbsolute with the path of each scripted model. The other
+// models have no path.
 func (m *Models) resolve(makeAbsolute func(*string)) {
 	specs, err := provider.ParseList(string(*m))
 	if err != nil || *m == "" {
@@ -58,8 +61,9 @@ func (m *Models) resolve(makeAbsolute func(*string)) {
 	*m = Models(strings.Join(list, ","))
 }
 
-// checkModel returns the first mistake of a capability that offers a model. Its name and schemas are fixed, because the
-// provider peer:NODE/MODEL of other nodes calls it by them.
+// checkModel returns the first mistake of a capability that offers a model. Its
+// name and schemas are fixed, because the provider peer:NODE/MODEL of other
+// nodes calls it by them.
 func (c Capability) checkModel() error {
 	if c.Name != chat.Capability {
 		return fmt.Errorf("name: write %s; other nodes find models by this name", chat.Capability)
@@ -79,7 +83,8 @@ func (c Capability) checkModel() error {
 	return nil
 }
 
-// Providers says where models are reached. API keys are read from the environment only, so that no file contains them.
+// Providers says where models are reached. API keys are read from the
+// environment only, so that no file contains them.
 type Providers struct {
 	OpenAI struct {
 		BaseURL string `yaml:"base_url"` // OPENAI_BASE_URL wins
@@ -89,12 +94,14 @@ type Providers struct {
 		MaxTokens int    `yaml:"max_tokens"` // of one answer; 0 = 16384
 		Thinking  int    `yaml:"thinking"`   // tokens of thinking before an answer; 0 = none
 	} `yaml:"anthropic"`
-	// WithoutImages are models that cannot read images and get a description instead; names as in Prices.
+	// WithoutImages are models that cannot read images and get a description
+	// instead; names as in Prices.
 	WithoutImages []string `yaml:"without_images"`
 }
 
-// ApplyProviders copies the configured providers into p. Values that p has from the environment win, so that one shell can
-// use another server without a change of the file.
+// ApplyProviders copies the configured providers into p. Values that p has from
+// the environment win, so that one shell can use another server without a
+// change of the file.
 func (c Config) ApplyProviders(p *provider.Config) {
 	if p.OpenAIURL == "" {
 		p.OpenAIURL = c.Providers.OpenAI.BaseURL

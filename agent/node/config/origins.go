@@ -10,15 +10,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Origins maps each configured key, such as node.name or capabilities.0.exec, to the place where it was set: "FILE:LINE" or
-// the argument of Set. A key without an entry has its default. It is a map: do not use it from several goroutines.
+// Origins maps each configured key, such as node.name or capabilities.0.exec,
+// to the place where it was set: "FILE:LINE" or the argument of Set. A key
+// without an entry has its default. It is a map: do not use it from several
+// goroutines.
 type Origins map[string]string
 
-// Set records that a key was set by something other than a file, such as "flag --name".
+// Set records that a key was set by something other than a file, such as "flag
+// --name".
 func (o Origins) Set(key, where string) { o[key] = where }
 
-// renamed has the keys that were renamed, with their new names. A file with an old name is refused rather than read: two names
-// for one value would need a rule for files with both. Remove an entry a year after its release.
+// renamed has the keys that were renamed, with their new names. A file with an
+// old name is refused rather than read: two names for one value would need a
+// rule for files with both. Remove an entry a year after its release.
 var renamed = [][2]string{
 	{"windows", "context_windows"}, {"mcp.start", "mcp.start_timeout"}, {"mcp.call", "mcp.call_timeout"},
 	{"limits.partial", "limits.stream"}, {"limits.rate", "limits.refusal_rate"}, {"limits.burst", "limits.refusal_burst"},
@@ -68,8 +72,9 @@ type Value struct {
 	From  string `json:"from"`
 }
 
-// Values returns every value in force, in the order of the file format. Lists of scalars are one value; other lists have one
-// value for each key of each element, such as capabilities.0.name.
+// Values returns every value in force, in the order of the file format. Lists
+// of scalars are one value; other lists have one value for each key of each
+// element, such as capabilities.0.name.
 func (c Config) Values(from Origins) ([]Value, error) {
 	var n yaml.Node
 	if err := n.Encode(c); err != nil {
@@ -87,7 +92,8 @@ func (c Config) Values(from Origins) ([]Value, error) {
 	return all, err
 }
 
-// Of returns the origin of a key, else that of the nearest key above it that has one, else "default".
+// Of returns the origin of a key, else that of the nearest key above it that
+// has one, else "default".
 func (o Origins) Of(key string) string {
 	for {
 		if where, ok := o[key]; ok {
@@ -104,7 +110,8 @@ func (o Origins) Of(key string) string {
 	}
 }
 
-// leaves calls visit with every value below n, in the order of the document. It stops at the first error and returns it.
+// leaves calls visit with every value below n, in the order of the document. It
+// stops at the first error and returns it.
 func leaves(key string, n *yaml.Node, visit func(string, *yaml.Node) error) error {
 	switch {
 	case n.Kind == yaml.MappingNode && len(n.Content) > 0:
@@ -126,7 +133,8 @@ func leaves(key string, n *yaml.Node, visit func(string, *yaml.Node) error) erro
 	}
 }
 
-// String returns the value for one line of output: a string as it is, anything else as JSON.
+// String returns the value for one line of output: a string as it is, anything
+// else as JSON.
 func (v Value) String() string {
 	if s, ok := v.Value.(string); ok && s != "" {
 		return s

@@ -27,7 +27,8 @@ type Key struct {
 // description is the part of a Key that the code does not know.
 type description struct {
 	Text, Example, Unit string
-	// Default says what an absent or zero value means. It is for keys whose default in the code is zero.
+	// Default says what an absent or zero value means. It is for keys whose
+	// default in the code is zero.
 	Default string
 }
 
@@ -36,8 +37,10 @@ type description struct {
 //go:embed reference.yaml
 var descriptions []byte
 
-// Reference returns all keys in the order of the file format. Names, types and defaults come from the types that the decoder
-// fills and from Default, the rest from reference.yaml. It returns an error if the two do not have the same keys.
+// Reference returns all keys in the order of the file format. Names, types and
+// defaults come from the types that the decoder fills and from Default, the
+// rest from reference.yaml. It returns an error if the two do not have the same
+// keys.
 func Reference() ([]Key, error) {
 	r := reference{described: map[string]description{}}
 	dec := yaml.NewDecoder(strings.NewReader(string(descriptions)))
@@ -52,7 +55,8 @@ func Reference() ([]Key, error) {
 	return r.keys, errors.Join(r.wrong...)
 }
 
-// reference collects the keys. A description is removed from described when its key is found.
+// reference collects the keys. A description is removed from described when its
+// key is found.
 type reference struct {
 	keys      []Key
 	described map[string]description
@@ -71,8 +75,9 @@ func (r *reference) addFields(prefix string, of reflect.Value) {
 	}
 }
 
-// add adds a key, and the keys below it. A pointer to a mapping, such as capabilities[].sandbox, has the keys of a mapping
-// that is described elsewhere.
+// add adds a key, and the keys below it. A pointer to a mapping, such as
+// capabilities[].sandbox, has the keys of a mapping that is described
+// elsewhere.
 func (r *reference) add(name string, v reflect.Value) {
 	d, ok := r.described[name]
 	if !ok || d.Text == "" {
@@ -97,7 +102,8 @@ func (r *reference) add(name string, v reflect.Value) {
 	}
 }
 
-// isMapping reports whether values of t are mappings in the file. Types that decode themselves are not.
+// isMapping reports whether values of t are mappings in the file. Types that
+// decode themselves are not.
 func isMapping(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[yaml.Unmarshaler]())
 }
@@ -137,7 +143,8 @@ func typeName(t reflect.Type) string {
 	return "string"
 }
 
-// defaultOf returns a value of Default as the file would have it, "" for a mapping.
+// defaultOf returns a value of Default as the file would have it, "" for a
+// mapping.
 func defaultOf(v reflect.Value) string {
 	switch {
 	case isMapping(v.Type()), v.Kind() == reflect.Pointer && isMapping(v.Type().Elem()):
@@ -160,8 +167,9 @@ func defaultOf(v reflect.Value) string {
 	return string(text)
 }
 
-// WriteReference writes the keys as text of at most 80 columns, which is Markdown, too: a section for each key at the top
-// level, and a list of the keys below it.
+// WriteReference writes the keys as text of at most 80 columns, which is
+// Markdown, too: a section for each key at the top level, and a list of the
+// keys below it.
 func WriteReference(w io.Writer, keys []Key) error {
 	var b strings.Builder
 	for i, k := range keys {
@@ -182,7 +190,8 @@ func WriteReference(w io.Writer, keys []Key) error {
 	return err
 }
 
-// wrap writes the words of text in lines of at most 80 columns. The lines after the first are indented.
+// wrap writes the words of text in lines of at most 80 columns. The lines after
+// the first are indented.
 func wrap(b *strings.Builder, text string) {
 	column := 0
 	for word := range strings.FieldsSeq(text) {

@@ -10,27 +10,37 @@ import (
 	"symbio/security/secret"
 )
 
-// Sandbox says what commands may do: those that agents run and those that answer calls of capabilities. The operating system
-// enforces it. Only the user's own configuration sets it; a project, skill, model or other node cannot (security.md 3.7).
+// Sandbox says what commands may do: those that agents run and those that
+// answer calls of capabilities. The operating system enforces it. Only the
+// user's own configuration sets it; a project, skill, model or other node
+// cannot (security.md 3.7).
 type Sandbox struct {
-	// Preset is standard (may write to the workspace, has a network of its own), restrictive (writes nothing, no network,
-	// no subprocesses), permissive (the machine's network, all files that the user may write) or off (no sandbox).
+	// Preset is standard (may write to the workspace, has a network of its
+	// own), restrictive (writes nothing, no network, no subprocesses),
+	// permissive (the machine's network, all files that the user may write) or
+	// off (no sandbox).
 	Preset string `yaml:"preset,omitempty"`
-	// Network is none, local (a network of its own, with loopback only) or full; "" = the preset's.
+	// Network is none, local (a network of its own, with loopback only) or
+	// full; "" = the preset's.
 	Network string `yaml:"network,omitempty"`
 	// Write are directories that commands may write besides the workspace.
 	Write []string `yaml:"write,omitempty"`
-	// Hide are files and directories that commands cannot see. The places where programs keep keys and passwords (package
-	// secret) and the state of nodes are always hidden.
+	// Hide are files and directories that commands cannot see. The places where
+	// programs keep keys and passwords (package secret) and the state of nodes
+	// are always hidden.
 	Hide []string `yaml:"hide,omitempty"`
-	// Show are hidden places that commands can see nevertheless, by their path or that of a directory above.
+	// Show are hidden places that commands can see nevertheless, by their path
+	// or that of a directory above.
 	Show []string `yaml:"show,omitempty"`
-	// Sockets are the Unix sockets, such as /var/run/docker.sock, to which commands may connect.
+	// Sockets are the Unix sockets, such as /var/run/docker.sock, to which
+	// commands may connect.
 	Sockets []string `yaml:"sockets,omitempty"`
-	// Levels are the mechanisms that may be used, of native, bwrap and landlock. Without the key all may be used; with an
-	// empty list no command can run.
+	// Levels are the mechanisms that may be used, of native, bwrap and
+	// landlock. Without the key all may be used; with an empty list no command
+	// can run.
 	Levels []string `yaml:"levels,omitempty"`
-	// Env are names of variables of the node's environment that commands get in addition to the preset's.
+	// Env are names of variables of the node's environment that commands get in
+	// addition to the preset's.
 	Env []string `yaml:"env,omitempty"`
 }
 
@@ -47,8 +57,9 @@ func (s Sandbox) check(bad func(string, ...any)) {
 	s.checkCommon(bad)
 }
 
-// checkCapability reports the mistakes in the sandbox of one capability or MCP server. There levels and hide are not
-// allowed: levels describes the machine, and hide protects against every command.
+// checkCapability reports the mistakes in the sandbox of one capability or MCP
+// server. There levels and hide are not allowed: levels describes the machine,
+// and hide protects against every command.
 func (s Sandbox) checkCapability(bad func(string, ...any)) {
 	if s.Preset != "" && !slices.Contains(sandbox.Presets(), s.Preset) {
 		bad("sandbox.preset %q: write one of %v", s.Preset, sandbox.Presets())
@@ -82,9 +93,10 @@ func (s Sandbox) checkCommon(bad func(string, ...any)) {
 	}
 }
 
-// Override returns the sandbox of one capability on a node with the sandbox s. own is the capability's; nil means that it has
-// the node's. With a preset, own replaces s except for Levels and Hide, which protect the machine; without one, the keys
-// that own has replace those of s.
+// Override returns the sandbox of one capability on a node with the sandbox s.
+// own is the capability's; nil means that it has the node's. With a preset, own
+// replaces s except for Levels and Hide, which protect the machine; without
+// one, the keys that own has replace those of s.
 func (s Sandbox) Override(own *Sandbox) Sandbox {
 	if own == nil {
 		return s
@@ -105,7 +117,8 @@ func (s Sandbox) Override(own *Sandbox) Sandbox {
 	return s
 }
 
-// networks maps the words of the key network to package sandbox. "" is the preset's network.
+// networks maps the words of the key network to package sandbox. "" is the
+// preset's network.
 var networks = map[string]sandbox.Network{"": 0, "none": sandbox.NetworkNone, "local": sandbox.NetworkLocal, "full": sandbox.NetworkFull}
 
 // levels maps the words of the key levels to package sandbox.
@@ -114,7 +127,8 @@ var levels = map[string]sandbox.Level{"native": sandbox.Native, "bwrap": sandbox
 // IsOff reports whether commands run without a sandbox.
 func (s Sandbox) IsOff() bool { return s.Preset == "off" }
 
-// AllowedLevels returns the mechanisms that may be used. nil means all; an empty list means none.
+// AllowedLevels returns the mechanisms that may be used. nil means all; an
+// empty list means none.
 func (s Sandbox) AllowedLevels() []sandbox.Level {
 	if s.Levels == nil {
 		return nil
@@ -140,11 +154,14 @@ func expand(home string, paths []string) (all []string) {
 	return all
 }
 
-// WritablePaths returns the directories that commands may write in addition to the workspace. home replaces a leading ~.
+// WritablePaths returns the directories that commands may write in addition to
+// the workspace. home replaces a leading ~.
 func (s Sandbox) WritablePaths(home string) []string { return expand(home, s.Write) }
 
-// Policy returns what a command in workspace may do, for package sandbox. home replaces a leading ~. An unknown preset and a
-// writable path that package sandbox refuses are errors; Check finds the first, only the machine the second.
+// Policy returns what a command in workspace may do, for package sandbox. home
+// replaces a leading ~. An unknown preset and a writable path that package
+// sandbox refuses are errors; Check finds the first, only the machine the
+// second.
 func (s Sandbox) Policy(workspace, home string) (sandbox.Policy, error) {
 	p, err := sandbox.Preset(s.Preset, workspace)
 	if err != nil {

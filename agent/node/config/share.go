@@ -6,7 +6,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Share selects skills: all, those with the given names, or none. The zero value is none.
+// Share selects skills: all, those with the given names, or none. The zero
+// value is none.
 type Share struct {
 	All   bool
 	Names []string

@@ -6,15 +6,18 @@ import (
 	"symbio/skills/format"
 )
 
-// SkillReading says which files are found as skills and how strictly they are parsed.
+// SkillReading says which files are found as skills and how strictly they are
+// parsed.
 type SkillReading struct {
 	Level        format.Level `yaml:"level"`         // strict, standard or lenient
 	UnicodeNames bool         `yaml:"unicode_names"` // names with letters of any script, not only a-z
-	// Markers are names of files and directories that mark the root of a repository. Skills of the directories between the
-	// workspace and that root are the repository's own. An empty list means .symbio, .git and .jj.
+	// Markers are names of files and directories that mark the root of a
+	// repository. Skills of the directories between the workspace and that root
+	// are the repository's own. An empty list means .symbio, .git and .jj.
 	Markers []string `yaml:"markers"`
-	// The limits of the search below one directory of skills. A directory that was configured by mistake, such as a home
-	// directory, must not delay the start of a node.
+	// The limits of the search below one directory of skills. A directory that
+	// was configured by mistake, such as a home directory, must not delay the
+	// start of a node.
 	MaxDepth       int `yaml:"max_depth"`       // levels below the directory
 	MaxDirectories int `yaml:"max_directories"` // directories without a skill
 	MaxEntries     int `yaml:"max_entries"`     // files and directories read

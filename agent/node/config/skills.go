@@ -8,9 +8,11 @@ import (
 	"symbio/skills"
 )
 
-// SkillUse says which skills agents can activate, and how models learn about them.
+// SkillUse says which skills agents can activate, and how models learn about
+// them.
 type SkillUse struct {
-	// Choices has disabled and overrides: who may activate a skill. The keys are names or paths of skills.
+	// Choices has disabled and overrides: who may activate a skill. The keys
+	// are names or paths of skills.
 	skills.Choices `yaml:",inline"`
 	// Tools are the tools for skills that agents have.
 	Tools   []string      `yaml:"tools"`
@@ -18,19 +20,24 @@ type SkillUse struct {
 	Search  SkillsSearch  `yaml:"search"`
 	// MaxActive is the number of skills that one agent may have active at once.
 	MaxActive int `yaml:"max_active"`
-	// GrantTTL says how long the permissions granted by a skill last: session or turn.
+	// GrantTTL says how long the permissions granted by a skill last: session
+	// or turn.
 	GrantTTL skills.GrantTTL `yaml:"grant_ttl"`
-	// OnUnknown says what happens when a definition names a skill that does not exist: warn or error.
+	// OnUnknown says what happens when a definition names a skill that does not
+	// exist: warn or error.
 	OnUnknown string `yaml:"on_unknown"`
-	// StrictScan makes an invalid skill an error at the start of the node. Otherwise the skill is left out with a warning.
+	// StrictScan makes an invalid skill an error at the start of the node.
+	// Otherwise the skill is left out with a warning.
 	StrictScan bool `yaml:"strict_scan"`
-	// Duplicates says which skill a name means that several skills have: ambiguous (none) or precedence (the nearest).
+	// Duplicates says which skill a name means that several skills have:
+	// ambiguous (none) or precedence (the nearest).
 	Duplicates skills.Duplicates `yaml:"duplicates"`
 	// IncludeFrontMatter shows models the front matter of a SKILL.md, too.
 	IncludeFrontMatter bool `yaml:"include_front_matter"`
 }
 
-// SkillsInitial bounds the part of the catalog that stands in a system prompt. Models find the rest with skill_search.
+// SkillsInitial bounds the part of the catalog that stands in a system prompt.
+// Models find the rest with skill_search.
 type SkillsInitial struct {
 	Format     skills.PromptFormat `yaml:"format"` // available_skills or skills_context
 	MaxEntries int                 `yaml:"max_entries"`
@@ -43,10 +50,12 @@ type SkillsSearch struct {
 	MaxLimit     int `yaml:"max_limit"`
 }
 
-// maxSearchResults is the largest skills.search.max_limit: package skills returns no more results of one search.
+// maxSearchResults is the largest skills.search.max_limit: package skills
+// returns no more results of one search.
 const maxSearchResults = 50
 
-// defaultSkills returns the defaults. The numbers are those of package skills, which says why.
+// defaultSkills returns the defaults. The numbers are those of package skills,
+// which says why.
 func defaultSkills() Skills {
 	return Skills{Enabled: true, Discover: true, SkillUse: SkillUse{
 		Tools: skill.Default(), Initial: SkillsInitial{Format: skills.AvailableSkills, MaxEntries: 200, MaxBytes: 32 << 10},
@@ -54,8 +63,9 @@ func defaultSkills() Skills {
 	}, SkillReading: SkillReading{MaxDepth: 6, MaxDirectories: 2000, MaxEntries: 20_000, MaxSkills: 20_000}}
 }
 
-// resolve calls makeAbsolute with each key of the choices that is a path. Paths contain a slash, names do not; a key that
-// begins with "bundled:" names a skill inside the program.
+// resolve calls makeAbsolute with each key of the choices that is a path. Paths
+// contain a slash, names do not; a key that begins with "bundled:" names a
+// skill inside the program.
 func (s *SkillUse) resolve(makeAbsolute func(*string)) {
 	for i := range s.Disabled {
 		if strings.ContainsRune(s.Disabled[i], '/') && !strings.HasPrefix(s.Disabled[i], "bundled:") {

@@ -4,7 +4,8 @@ import (
 	"symbio/agent/tool/web"
 )
 
-// Web configures the web tools of agents. WebFetch needs no configuration and has no key.
+// Web configures the web tools of agents. WebFetch needs no configuration and
+// has no key.
 type Web struct {
 	Search WebSearch `yaml:"search"`
 }
@@ -16,12 +17,15 @@ type WebSearch struct {
 
 // Tools says how tools are presented to models.
 type Tools struct {
-	// SearchAbove is the number of tools up to which a model gets all descriptions. Above it the tools of MCP servers are
-	// replaced by ToolSearch, because long lists fill the context window and make models choose badly. 0 = 40.
+	// SearchAbove is the number of tools up to which a model gets all
+	// descriptions. Above it the tools of MCP servers are replaced by
+	// ToolSearch, because long lists fill the context window and make models
+	// choose badly. 0 = 40.
 	SearchAbove int `yaml:"search_above"`
 }
 
-// Searcher returns a client of the instance, nil if no URL is configured. An invalid URL is an error.
+// Searcher returns a client of the instance, nil if no URL is configured. An
+// invalid URL is an error.
 func (s WebSearch) Searcher() (web.Searcher, error) {
 	if s.URL == "" {
 		return nil, nil

@@ -8,12 +8,14 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
+// Call invokes a capability and returns its result.
 func (c *server) Call(ctx context.Context, r *symbiov1.CallRequest) (*symbiov1.CallReply, error) {
 	return c.call(ctx, r, nil)
 }
 
-// CallStream sends what is heard of the call as fast as the command line takes it: a slow one holds up
-// the call's output, back to its provider.
+// CallStream invokes a capability and sends its progress and output before the
+// result. A caller that reads slowly slows down the output of the provider:
+// nothing is buffered without a bound.
 func (c *server) CallStream(r *symbiov1.CallRequest, stream symbiov1.Control_CallStreamServer) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
@@ -28,6 +30,7 @@ func (c *server) CallStream(r *symbiov1.CallRequest, stream symbiov1.Control_Cal
 	return stream.Send(&symbiov1.CallEvent{Event: &symbiov1.CallEvent_Reply{Reply: reply}})
 }
 
+// updateEvent converts an update to its message.
 func updateEvent(u community.Update) *symbiov1.CallEvent {
 	if u.Output != nil {
 		return &symbiov1.CallEvent{Missed: u.Missed, Event: &symbiov1.CallEvent_Chunk{Chunk: &symbiov1.Chunk{Data: u.Output, ContentType: u.ContentType}}}
@@ -36,9 +39,11 @@ func updateEvent(u community.Update) *symbiov1.CallEvent {
 	return &symbiov1.CallEvent{Missed: u.Missed, Event: &symbiov1.CallEvent_Progress{Progress: p}}
 }
 
-// call invokes a capability of another node; heard may be nil. When nothing was done there because that node is
-// busy or denies it, the next one that provides it is asked.
-func (c *server) call(ctx context.Context, r *symbiov1.CallRequest, heard func(community.Update)) (*symbiov1.CallReply, error) {
+// call invokes a capability of another node. onUpdate gets progress and output;
+// it may be nil. If a node refused the call before it began, because it is busy
+// or denies it, the next node with the capability is asked. A call that may
+// have begun is not repeated.
+func (c *server) call(ctx context.Context, r *symbiov1.CallRequest, onUpdate func(community.Update)) (*symbiov1.CallReply, error) {
 	able, err := c.members.providers(r.GetCapability(), r.GetOn())
 	if err != nil {
 		return nil, toStatus(err)
@@ -48,11 +53,11 @@ func (c *server) call(ctx context.Context, r *symbiov1.CallRequest, heard func(c
 	ctx = community.WithTrace(ctx, community.ParseTrace(r.GetTraceparent(), r.GetTracestate()))
 	var failed []error
 	for _, m := range able {
-		reply, err := c.cfg.Community.InvokeStream(ctx, m.ID, r.GetCapability(), community.Signal{Data: r.GetData(), ContentType: r.GetContentType()}, heard)
+		reply, err := c.cfg.Community.InvokeStream(ctx, m.ID, r.GetCapability(), community.Signal{Data: r.GetData(), ContentType: r.GetContentType()}, onUpdate)
 		if err == nil {
 			return &symbiov1.CallReply{Data: reply.Data, ContentType: reply.ContentType, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
 		}
-		failed = append(failed, c.members.advised(err, m, "invoke", r.GetCapability()))
+		failed = append(failed, c.members.withAdvice(err, m, "invoke", r.GetCapability()))
 		if !community.NotBegun(err) {
 			break
 		}

@@ -21,30 +21,37 @@ import (
 	"symbio/security/visible"
 )
 
-// mostSaid is how many messages of a conversation may wait for their answers: more than a person types while one
-// is given. One more ends the conversation.
-const mostSaid = 64
+// maxQueued is the number of messages of one conversation that may wait for
+// their answers. It is more than a person types during one answer; one more
+// ends the conversation with ErrBusy, because a program is sending without
+// reading.
+const maxQueued = 64
 
-// mostTold is how many messages of a transcript are told.
-const mostTold = 200
+// maxTranscript is the number of messages of a transcript that are sent, the
+// latest ones.
+const maxTranscript = 200
 
-// terminateTimeout is how long the end of an agent may take, when its conversation has ended.
+// terminateTimeout bounds the end of the agent after its conversation. The
+// agent may finish the call of a tool in that time.
 const terminateTimeout = 5 * time.Second
 
-// Converse holds a conversation; what is said comes over the stream.
+// Converse runs a conversation: the first message says with which agent, the
+// others are the messages of the person.
 func (c *server) Converse(stream symbiov1.Control_ConverseServer) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
 	}
 	if first.GetOpen() == nil {
-		return toStatus(fmt.Errorf("%w: a conversation begins with what it is to be", community.ErrInvalid))
+		return toStatus(fmt.Errorf("%w: the first message of a conversation must have the field open", community.ErrInvalid))
 	}
 	return c.converse(stream.Context(), first.GetOpen(), stream.Recv, stream.Send)
 }
 
-// converse spawns an agent for a conversation, shows what it and its sub-agents do, and ends it. recv is what is
-// said after the first message; nil = nothing.
+// converse spawns an agent for a conversation, sends the events of it and its
+// sub-agents, and terminates it at the end. recv returns the messages after the
+// first; nil means that there are none. converse returns when all messages are
+// answered, ctx ends, or sending fails.
 func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv func() (*symbiov1.ConverseRequest, error), send func(*symbiov1.Event) error) error {
 	order, err := c.order(ctx, open)
 	if err != nil {
@@ -59,12 +66,13 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 	if err != nil {
 		return toStatus(err)
 	}
-	d := &dialogue{
-		server: c, member: member, tap: tap, tree: &tree{members: map[string]bool{string(member.ID): true}}, send: send,
-		queue: make(chan *turn, mostSaid), told: make(chan telling),
+	d := &conversationStream{
+		server: c, member: member, events: tap, tree: &tree{members: map[string]bool{string(member.ID): true}}, send: send,
+		queue: make(chan *turn, maxQueued), outgoing: make(chan privateEvent),
 	}
 	err = d.run(ctx, open.GetTask(), recv)
-	// The agent ends with its conversation, whatever became of it, and also when nobody waits any longer.
+	// The agent ends with its conversation, also if the caller is gone: ctx may
+	// have ended, so the end has a context of its own.
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), terminateTimeout)
 	defer cancel()
 	if endErr := c.cfg.Community.Terminate(endCtx, member.ID); endErr != nil && !errors.Is(endErr, community.ErrNotFound) {
@@ -76,38 +84,45 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 	return nil
 }
 
-// dialogue is a conversation that is held: what is said is heard, answered and shown by three goroutines.
-type dialogue struct {
+// conversationStream is one running conversation. Three goroutines share it:
+// receive reads the messages of the person, runTurns gives them to the agent
+// one after the other, and sendLoop sends events and results. The stream has
+// one sender, because gRPC allows only one.
+type conversationStream struct {
 	server   *server
 	member   community.Member
-	tap      *event.Subscription
+	events   *event.Subscription
 	tree     *tree
-	send     func(*symbiov1.Event) error // from show only
-	queue    chan *turn                  // closed by hear, when all is said
-	told     chan telling                // results and receipts; closed by answer, when all is answered
-	steering atomic.Int32                // that is on its way
+	send     func(*symbiov1.Event) error // called by sendLoop only
+	queue    chan *turn                  // closed by receive, after the last message
+	outgoing chan privateEvent           // results and receipts; closed by runTurns, after the last answer
+	steering atomic.Int32                // number of Steer messages without a receipt
 
 	mu    sync.Mutex
-	turns []*turn // not answered yet, the one in flight first; guarded by mu
+	turns []*turn // without an answer, the running one first; guarded by mu
 }
 
-// telling is an event of this conversation alone; done is closed when it is sent.
-type telling struct {
+// privateEvent is an event that only this conversation gets, such as a result.
+// done is closed when it was sent.
+type privateEvent struct {
 	done  chan struct{}
 	event event.Event
 }
 
-// turn is a message and its answer.
+// turn is a message of the person that waits for its answer. cancel interrupts
+// it.
 type turn struct {
 	text   string
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-func (d *dialogue) run(ctx context.Context, task string, recv func() (*symbiov1.ConverseRequest, error)) error {
+// run runs the three goroutines and returns when all have ended; the first
+// error ends the others.
+func (d *conversationStream) run(ctx context.Context, task string, recv func() (*symbiov1.ConverseRequest, error)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if task != "" {
-		if err := d.say(ctx, task); err != nil {
+		if err := d.enqueue(ctx, task); err != nil {
 			return err
 		}
 	}
@@ -116,22 +131,23 @@ func (d *dialogue) run(ctx context.Context, task string, recv func() (*symbiov1.
 		if recv == nil {
 			return nil
 		}
-		return d.hear(ctx, recv)
+		return d.receive(ctx, recv)
 	})
-	g.Go(func() error { return d.answer(ctx) })
-	g.Go(func() error { return d.show(ctx) })
+	g.Go(func() error { return d.runTurns(ctx) })
+	g.Go(func() error { return d.sendLoop(ctx) })
 	return g.Wait()
 }
 
-// hear takes what is said until all is.
-func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequest, error)) (err error) {
+// receive reads messages until the person ends the stream. Before it returns,
+// every Steer message has its receipt.
+func (d *conversationStream) receive(ctx context.Context, recv func() (*symbiov1.ConverseRequest, error)) (err error) {
 	steerCtx, cancel := context.WithCancel(ctx)
 	var steering sync.WaitGroup
 	defer func() {
 		if err != nil {
 			cancel()
 		}
-		steering.Wait() // each has its receipt before the end
+		steering.Wait() // outgoing is closed after this, and each receipt needs it
 		cancel()
 	}()
 	for {
@@ -144,10 +160,10 @@ func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequ
 		}
 		switch {
 		case r.GetNext() != nil:
-			err = d.say(ctx, r.GetNext().GetText())
+			err = d.enqueue(ctx, r.GetNext().GetText())
 		case r.GetSteer() != nil:
-			if d.steering.Add(1) > mostSaid {
-				return fmt.Errorf("%w: %d lines wait to be put to the agent", community.ErrBusy, mostSaid)
+			if d.steering.Add(1) > maxQueued {
+				return fmt.Errorf("%w: %d remarks wait for the agent", community.ErrBusy, maxQueued)
 			}
 			queued := make(chan struct{})
 			release := sync.OnceFunc(func() { close(queued) })
@@ -155,13 +171,13 @@ func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequ
 				defer release()
 				d.steer(steerCtx, r.GetSteer(), release)
 			})
-			<-queued // what is said next comes after it
+			<-queued // keeps the order of messages and remarks
 		case r.GetTranscript() != nil:
-			d.transcript(ctx)
+			d.emitTranscript(ctx)
 		case r.GetInterrupt() != nil:
 			d.interrupt(ctx)
 		default:
-			err = fmt.Errorf("%w: this node does not know what was said", community.ErrInvalid)
+			err = fmt.Errorf("%w: this node does not know this kind of message; update it", community.ErrInvalid)
 		}
 		if err != nil {
 			return err
@@ -169,29 +185,33 @@ func (d *dialogue) hear(ctx context.Context, recv func() (*symbiov1.ConverseRequ
 	}
 }
 
-func (d *dialogue) say(ctx context.Context, text string) error {
+// enqueue adds a message of the person to the queue. It never blocks: the queue
+// has room for every turn that the check admits.
+func (d *conversationStream) enqueue(ctx context.Context, text string) error {
 	t := &turn{text: text}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.turns) >= mostSaid {
+	if len(d.turns) >= maxQueued {
 		t.cancel()
-		return fmt.Errorf("%w: %d messages of this conversation wait for their answers", community.ErrBusy, mostSaid)
+		return fmt.Errorf("%w: %d messages of this conversation wait for their answers", community.ErrBusy, maxQueued)
 	}
 	d.turns = append(d.turns, t)
-	d.queue <- t // there is room: those that wait are among the turns
+	d.queue <- t // has room: the queued turns are a part of d.turns
 	return nil
 }
 
-// receipt is the event that tells who steered what became of it.
+// receipt is the event that says what happened to a Steer message; ID is the id
+// that the caller gave it.
 type receipt struct {
 	ID string `json:"id"`
 	conversation.Receipt
 }
 
-// steer puts a text to the turn in flight, and tells what became of it. Of a message that the agent has not taken yet
-// it becomes a part; when there is none, it is given back.
-func (d *dialogue) steer(ctx context.Context, m *symbiov1.SteerMessage, queued func()) {
+// steer gives a remark to the running turn and emits its receipt. If the next
+// message has not reached the agent yet, the remark is appended to it; without
+// a running turn or a message, it is returned to the caller.
+func (d *conversationStream) steer(ctx context.Context, m *symbiov1.SteerMessage, queued func()) {
 	defer d.steering.Add(-1)
 	d.mu.Lock()
 	waits := len(d.turns) > 0
@@ -200,11 +220,11 @@ func (d *dialogue) steer(ctx context.Context, m *symbiov1.SteerMessage, queued f
 	if err != nil && r.Outcome == "" {
 		r = conversation.Receipt{Outcome: conversation.Returned, Text: m.GetText(), At: time.Now(), Why: err.Error()}
 	}
-	d.tell(ctx, "receipt", receipt{m.GetId(), r})
+	d.emit(ctx, "receipt", receipt{m.GetId(), r})
 }
 
-// interrupt ends the turn in flight, or the next one when none has begun.
-func (d *dialogue) interrupt(ctx context.Context) {
+// interrupt ends the running turn, or the next one if none has begun.
+func (d *conversationStream) interrupt(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.turns) > 0 && d.server.cfg.Steering.Interrupt(ctx, d.member.ID) != nil {
@@ -212,65 +232,69 @@ func (d *dialogue) interrupt(ctx context.Context) {
 	}
 }
 
-// transcript tells what the agent remembers, the latest of it, and how it stands.
-func (d *dialogue) transcript(ctx context.Context) {
+// emitTranscript emits the state of the agent and the latest messages of its
+// conversation.
+func (d *conversationStream) emitTranscript(ctx context.Context) {
 	state, err := d.server.cfg.Steering.State(ctx, d.member.ID, true)
 	if err != nil {
-		state = steering.State{} // it is gone, which each turn tells
+		state = steering.State{} // the agent has ended; the result of each turn says so
 	}
-	state.Omitted = max(0, len(state.Transcript)-mostTold)
-	state.Transcript = toldOf(state.Transcript[state.Omitted:])
-	d.tell(ctx, "transcript", state)
+	state.Omitted = max(0, len(state.Transcript)-maxTranscript)
+	state.Transcript = shorten(state.Transcript[state.Omitted:])
+	d.emit(ctx, "transcript", state)
 }
 
-// What a transcript has of a text that the model was given or said, and of a tool's arguments and results, in characters:
-// enough to know what it was.
+// The longest text of a message, and of a tool's arguments or result, in a
+// transcript that is sent. They are in runes, and long enough to recognise the
+// text.
 const (
-	toldText = 4000
-	toldTool = 400
+	maxTextRunes = 4000
+	maxToolRunes = 400
 )
 
-// toldOf is messages as a transcript tells them to people: cut, and without pictures and thoughts.
-func toldOf(all []llm.Message) []llm.Message {
+// shorten returns copies of messages for people: long texts are cut, images and
+// thoughts are left out.
+func shorten(all []llm.Message) []llm.Message {
 	out := make([]llm.Message, len(all))
 	for i, m := range all {
-		out[i] = llm.Message{Role: m.Role, Text: visible.TruncateRunes(m.Text, toldText)}
+		out[i] = llm.Message{Role: m.Role, Text: visible.TruncateRunes(m.Text, maxTextRunes)}
 		for _, c := range m.Calls {
-			if len(c.Args) > toldTool {
-				c.Args = llm.Args(visible.TruncateRunes(string(c.Args), toldTool)) // a string, since no JSON is left
+			if len(c.Args) > maxToolRunes {
+				c.Args = llm.Args(visible.TruncateRunes(string(c.Args), maxToolRunes)) // a string, since no JSON is left
 			}
 			out[i].Calls = append(out[i].Calls, c)
 		}
 		for _, r := range m.Results {
-			out[i].Results = append(out[i].Results, llm.ToolResult{CallID: r.CallID, Name: r.Name, Text: visible.TruncateRunes(r.Text, toldTool), IsError: r.IsError})
+			out[i].Results = append(out[i].Results, llm.ToolResult{CallID: r.CallID, Name: r.Name, Text: visible.TruncateRunes(r.Text, maxToolRunes), IsError: r.IsError})
 		}
 	}
 	return out
 }
 
-// answer gives the agent one message after the other.
-func (d *dialogue) answer(ctx context.Context) error {
-	defer close(d.told)
+// runTurns gives the agent one message after the other and emits the results.
+func (d *conversationStream) runTurns(ctx context.Context) error {
+	defer close(d.outgoing)
 	for t := range d.queue {
 		r := d.server.turn(t.ctx, t.text, d.member)
 		d.mu.Lock()
 		d.turns = d.turns[1:]
 		d.mu.Unlock()
 		t.cancel()
-		d.tell(ctx, "result", r)
+		d.emit(ctx, "result", r)
 	}
 	return nil
 }
 
-// tell has an event of this conversation alone sent.
-func (d *dialogue) tell(ctx context.Context, kind string, fields any) {
+// emit sends an event to this conversation only. It waits until the event was
+// sent, so that the next turn cannot add events before it.
+func (d *conversationStream) emit(ctx context.Context, kind string, fields any) {
 	data, err := json.Marshal(fields)
 	if err != nil {
-		data = nil // cannot happen: there are only strings in it
+		data = nil // cannot happen: the fields are strings
 	}
-	t := telling{make(chan struct{}), event.Event{Time: time.Now().UTC(), Type: kind, Node: d.server.cfg.Name, Agent: string(d.member.ID), Data: data}}
+	t := privateEvent{make(chan struct{}), event.Event{Time: time.Now().UTC(), Type: kind, Node: d.server.cfg.Name, Agent: string(d.member.ID), Data: data}}
 	select {
-	case d.told <- t:
+	case d.outgoing <- t:
 	case <-ctx.Done():
 		return
 	}
@@ -280,19 +304,20 @@ func (d *dialogue) tell(ctx context.Context, kind string, fields any) {
 	}
 }
 
-// show sends the events of the tree as they come, and the results, each behind all that happened in its turn.
-func (d *dialogue) show(ctx context.Context) error {
+// sendLoop sends the events of the agent's tree as they come, and each result
+// after all events of its turn.
+func (d *conversationStream) sendLoop(ctx context.Context) error {
 	for {
-		if err := d.events(); err != nil {
+		if err := d.sendEvents(); err != nil {
 			return err
 		}
 		select {
-		case <-d.tap.Ready():
-		case t, ok := <-d.told:
+		case <-d.events.Ready():
+		case t, ok := <-d.outgoing:
 			if !ok {
-				return nil // what happens after the last result is not of the conversation
+				return nil // events after the last result do not belong to the conversation
 			}
-			if err := d.events(); err != nil {
+			if err := d.sendEvents(); err != nil {
 				return err
 			}
 			if err := sendEvent(d.send, t.event); err != nil {
@@ -305,9 +330,9 @@ func (d *dialogue) show(ctx context.Context) error {
 	}
 }
 
-// events sends those that are there.
-func (d *dialogue) events() error {
-	for e, ok := d.tap.Take(); ok; e, ok = d.tap.Take() {
+// sendEvents sends the events that are available without waiting.
+func (d *conversationStream) sendEvents() error {
+	for e, ok := d.events.Take(); ok; e, ok = d.events.Take() {
 		if !d.tree.has(e) {
 			continue
 		}

@@ -11,25 +11,28 @@ import (
 	"symbio/security/identity"
 )
 
-// directory finds members, and shows them as this node sees them.
+// directory finds members and converts them to messages.
 type directory struct{ cfg Config }
 
-// located is the members that a request asks for, as this node sees them.
-func (d directory) located(all []community.Member, r *symbiov1.MembersRequest) (out []*symbiov1.LocatedMember) {
+// list returns the members that match a request.
+func (d directory) list(all []community.Member, r *symbiov1.MembersRequest) (out []*symbiov1.LocatedMember) {
 	for _, m := range all {
-		if d.fits(m, r) {
+		if d.matches(m, r) {
 			out = append(out, d.locate(m))
 		}
 	}
 	return out
 }
 
-func (d directory) fits(m community.Member, r *symbiov1.MembersRequest) bool {
+// matches reports whether a member has everything that the request asks for.
+// Empty fields match all.
+func (d directory) matches(m community.Member, r *symbiov1.MembersRequest) bool {
 	return (r.GetAccepts() == "" || slices.Contains(m.Accepts, r.GetAccepts())) &&
 		(r.GetProvides() == "" || slices.Contains(m.Provides, r.GetProvides())) &&
 		(r.GetNode() == "" || r.GetNode() == string(m.Node) || r.GetNode() == d.cfg.NodeName(m.Node))
 }
 
+// locate converts a member to its message, with the name of its node.
 func (d directory) locate(m community.Member) *symbiov1.LocatedMember {
 	return &symbiov1.LocatedMember{
 		Id: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: d.cfg.NodeName(m.Node), Local: m.Node == d.cfg.Identity.ID(),
@@ -37,10 +40,12 @@ func (d directory) locate(m community.Member) *symbiov1.LocatedMember {
 	}
 }
 
-// providers are who can do a capability, at least one: the member or node that on names, else all that can.
+// providers returns the members that can answer a capability, at least one: the
+// member that on names by its id or name, else all available ones. The error
+// tells "not offered" from "offered, but not reachable now".
 func (d directory) providers(capability, on string) ([]community.Member, error) {
 	if on != "" {
-		m, err := d.one(on, func(m community.Member) bool { return len(m.Provides) > 0 })
+		m, err := d.find(on, func(m community.Member) bool { return len(m.Provides) > 0 })
 		return []community.Member{m}, err
 	}
 	if able := d.cfg.Community.WhoProvides(capability); len(able) > 0 {
@@ -51,11 +56,13 @@ func (d directory) providers(capability, on string) ([]community.Member, error) 
 			return nil, fmt.Errorf("capability %q: its provider %s: %w", capability, m.Name, community.ErrUnavailable)
 		}
 	}
-	return nil, fmt.Errorf("capability %q: no other node provides it: %w; `symbio members` shows who provides what", capability, community.ErrNotFound)
+	return nil, fmt.Errorf("capability %q: no other node provides it: %w; `symbio members` lists what each provides", capability, community.ErrNotFound)
 }
 
-// one finds the member that a person means by an id or a name.
-func (d directory) one(name string, fits func(community.Member) bool) (community.Member, error) {
+// find returns the member with this id or name. If several members have the
+// name, fits selects among them; if more than one is left, the error lists
+// their ids.
+func (d directory) find(name string, fits func(community.Member) bool) (community.Member, error) {
 	var named []community.Member
 	for _, m := range d.cfg.Community.Members() {
 		if string(m.ID) == name {
@@ -72,7 +79,7 @@ func (d directory) one(name string, fits func(community.Member) bool) (community
 	case 1:
 		return named[0], nil
 	case 0:
-		return community.Member{}, fmt.Errorf("member %q: %w; `symbio members` shows who is here", name, community.ErrNotFound)
+		return community.Member{}, fmt.Errorf("member %q: %w; `symbio members` lists all", name, community.ErrNotFound)
 	}
 	ids := make([]string, len(named))
 	for i, m := range named {
@@ -81,18 +88,20 @@ func (d directory) one(name string, fits func(community.Member) bool) (community
 	return community.Member{}, fmt.Errorf("%w: %d members are called %q; name one by its id: %s", community.ErrInvalid, len(named), name, strings.Join(ids, ", "))
 }
 
-// advised adds to why a call of m failed what its caller can do about it. verb and name are as in an
-// authorize rule: "invoke" and a capability, or "send" and a perception.
-func (d directory) advised(err error, m community.Member, verb, name string) error {
+// withAdvice adds to the error of a call to m what the caller can do about it.
+// verb and name are as in a rule of authorize: "invoke" and a capability, or
+// "send" and a perception. A denial with an explanation of its own gets no
+// advice, because another rule than authorize caused it.
+func (d directory) withAdvice(err error, m community.Member, verb, name string) error {
 	switch {
 	case errors.Is(err, community.ErrInvalid) && verb == "invoke":
-		return fmt.Errorf("%w; `symbio capabilities %s --json` shows what it takes", err, name)
+		return fmt.Errorf("%w; `symbio capabilities %s --json` shows its arguments", err, name)
 	case errors.Is(err, community.ErrDenied) && m.Node != d.cfg.Identity.ID() && community.Explanation(err) == "": // by authorize
 		from := "local"
 		if cluster := d.cfg.Identity.Authority(); cluster != identity.Local {
 			from = "cluster/" + cluster
 		}
-		return fmt.Errorf("%w; node %s must allow it in its configuration: authorize: [{from: %q, %s: [%q]}]; in place of %s, role/NAME is for nodes of a role, and %s for this one alone",
+		return fmt.Errorf("%w; node %s must allow it in its configuration: authorize: [{from: %q, %s: [%q]}]; instead of %s, write role/NAME for the nodes of a role, or %s for this node only",
 			err, d.cfg.NodeName(m.Node), from, verb, name, from, d.cfg.Identity.ID())
 	}
 	return err

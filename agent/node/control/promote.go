@@ -15,7 +15,10 @@ import (
 	"symbio/security/identity"
 )
 
-// Promote gives the cluster's authority to a connected node.
+// Promote sends the cluster's authority, a private key, to a connected node of
+// the cluster. Only a node that holds the authority can do that.
+// FailedPrecondition: this node does not hold it, or the other machine holds
+// that of another cluster. Unavailable: the node is not connected.
 func (c *server) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*symbiov1.PromoteReply, error) {
 	to := community.NodeID(r.GetNode())
 	err := c.cfg.Network.Promote(ctx, to)
@@ -23,7 +26,7 @@ func (c *server) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*symb
 	case errors.Is(err, identity.ErrNoAuthority):
 		return nil, status.Error(codes.FailedPrecondition, state.ErrNoAuthority.Error())
 	case errors.Is(err, community.ErrUnavailable):
-		return nil, status.Error(codes.Unavailable, fmt.Sprintf("node %s is not connected here; start it, and look at `symbio nodes`", to))
+		return nil, status.Error(codes.Unavailable, fmt.Sprintf("node %s is not connected; start it and check `symbio nodes`", to))
 	case errors.Is(err, identity.ErrClusterExists):
 		return nil, status.Error(codes.FailedPrecondition, fmt.Sprintf("the machine of node %s holds the authority of another cluster", to))
 	case err != nil:

@@ -10,31 +10,34 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// recoverUnary and recoverStream turn a panic of a control call into an error of that call: gRPC
-// itself would let it end the node.
+// recoverUnary turns a panic of a control call into an error of that call.
+// Without it, gRPC would let the panic end the node with all its agents.
 func recoverUnary(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				err = broken(log, info.FullMethod, p)
+				err = panicError(log, info.FullMethod, p)
 			}
 		}()
 		return next(ctx, req)
 	}
 }
 
+// recoverStream is recoverUnary for streaming calls.
 func recoverStream(log *slog.Logger) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				err = broken(log, info.FullMethod, p)
+				err = panicError(log, info.FullMethod, p)
 			}
 		}()
 		return next(srv, stream)
 	}
 }
 
-func broken(log *slog.Logger, method string, p any) error {
+// panicError logs a panic with its stack and returns the error for the caller,
+// which does not get the stack.
+func panicError(log *slog.Logger, method string, p any) error {
 	log.Error("control call panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
-	return status.Error(codes.Internal, "the node broke down over this call; its log says where")
+	return status.Error(codes.Internal, "the call failed because of a bug in the node; see the node's log")
 }

@@ -19,6 +19,9 @@ import (
 	"symbio/security/permission"
 )
 
+// Events sends the events of the node from a time on, until the caller ends the
+// call. Filters do not apply to gaps: a reader must learn that events are
+// missing.
 func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_EventsServer) error {
 	var since time.Time
 	if r.GetSince() != nil {
@@ -45,10 +48,12 @@ func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_Event
 	}
 }
 
-// eventPart is how many bytes of an event one message has at most: gRPC takes four times as much.
+// eventPart is the largest part of an event in one message, in bytes: a quarter
+// of the 4 MiB that gRPC accepts by default.
 const eventPart = 1 << 20
 
-// sendEvent sends an event, in parts if it is large.
+// sendEvent sends an event, in several messages if its data is larger than
+// eventPart. All but the last have More set.
 func sendEvent(send func(*symbiov1.Event) error, e event.Event) error {
 	for rest := e.Data; ; {
 		part := rest[:min(len(rest), eventPart)]
@@ -60,7 +65,8 @@ func sendEvent(send func(*symbiov1.Event) error, e event.Event) error {
 	}
 }
 
-// Receive receives an event of the control socket with all of its parts.
+// Receive returns the next event of a control stream, joined from its parts. It
+// is the counterpart of sendEvent. The error is that of recv.
 func Receive(recv func() (*symbiov1.Event, error)) (event.Event, error) {
 	e, err := recv()
 	if err != nil {
@@ -76,7 +82,9 @@ func Receive(recv func() (*symbiov1.Event, error)) (event.Event, error) {
 	return out, nil
 }
 
-// order is what a request asks for, within what the configuration allows.
+// order converts a request to an order for an agent. The rules of the request
+// are added to those of the configuration, whose denials win; the rules are
+// read again for every call, so that a reload applies to a running agent.
 func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (agent.Order, error) {
 	def, err := c.cfg.Definition(r.GetAgent())
 	if err != nil {
@@ -105,17 +113,19 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (agent.Order
 	return o, nil
 }
 
-// result is the last event of a run, and of each turn of a conversation.
+// result is the last event of a run, and the last event of each turn of a
+// conversation.
 type result struct {
 	Text   string `json:"text"`
 	Status string `json:"status"` // done, failed, interrupted
 	Error  string `json:"error,omitempty"`
-	// Spent is what the agent and its sub-agents have used for it.
+	// Spent is the use of the agent and its sub-agents for this turn.
 	Spent *budget.Spent `json:"spent,omitempty"`
-	Over  bool          `json:"over,omitempty"` // the agent is gone: nothing that is said is answered any more
+	Over  bool          `json:"over,omitempty"` // the agent has ended: further messages are not answered
 }
 
-// turn gives the agent its task and waits until it is done.
+// turn sends the agent a task and waits for the result. Errors become part of
+// the result: they are the outcome of the task, not of the call.
 func (c *server) turn(ctx context.Context, task string, member community.Member) result {
 	data, err := json.Marshal(task)
 	if err != nil {
@@ -129,7 +139,7 @@ func (c *server) turn(ctx context.Context, task string, member community.Member)
 	case ctx.Err() != nil || errors.Is(err, conversation.ErrInterrupted):
 		r.Status, r.Error = "interrupted", err.Error()
 	case errors.As(err, &over):
-		r.Text, r.Status, r.Error = over.Summary, "failed", overBudget(over)
+		r.Text, r.Status, r.Error = over.Summary, "failed", budgetError(over)
 	default:
 		r.Status, r.Error, r.Over = "failed", err.Error(), errors.Is(err, community.ErrNotFound)
 	}
@@ -139,11 +149,14 @@ func (c *server) turn(ctx context.Context, task string, member community.Member)
 	return r
 }
 
-// tree knows an agent and its descendants by the events in which they appear.
+// tree has the ids of an agent and its descendants. It learns descendants from
+// the events that name their parent, and is used by one goroutine.
 type tree struct {
 	members map[string]bool
 }
 
+// has reports whether an event belongs to the tree, and adds its agent if the
+// parent is in the tree.
 func (t *tree) has(e event.Event) bool {
 	if e.Type == "gap" || t.members[e.Agent] {
 		return true
@@ -155,7 +168,9 @@ func (t *tree) has(e event.Event) bool {
 	return false
 }
 
-// limitsOf are the configured limits, with those in their place that a request names.
+// limitsOf returns the configured limits, replaced by those that the request
+// sets. Numbers are capped, so that they cannot overflow an int on any
+// platform.
 func limitsOf(l budget.Limits, b *symbiov1.Budget) budget.Limits {
 	for _, limit := range []struct {
 		to   *int
@@ -177,7 +192,8 @@ func limitsOf(l budget.Limits, b *symbiov1.Budget) budget.Limits {
 	return l
 }
 
-// overBudget says for people that a task ended at a limit, and what to do.
-func overBudget(e *budget.ExceededError) string {
+// budgetError returns the message of a task that ended at a limit, with what to
+// do.
+func budgetError(e *budget.ExceededError) string {
 	return budget.ErrExceeded.Error() + ": " + e.Limit + "; --budget, or budget in the configuration, allows more"
 }

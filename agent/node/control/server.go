@@ -1,5 +1,7 @@
-// Package control answers the command line: it serves symbio.v1.Control on the node's Unix socket. It only translates: a part of
-// the node makes every decision.
+// Package control serves symbio.v1.Control, the gRPC service of the node's Unix
+// socket, to the command line. It translates between messages and the parts of
+// the node; it makes no decisions of its own. Access to the socket is the only
+// check: every caller is the user that runs the node (package state).
 package control
 
 import (
@@ -35,7 +37,8 @@ import (
 	"symbio/transport/grpcpeer"
 )
 
-// Config has the parts of the node that the command line reaches.
+// Config has the parts of the node that the command line uses. All fields are
+// required unless their comment says otherwise.
 type Config struct {
 	Name, Version, Listen, Workspace string
 	Started                          time.Time
@@ -46,26 +49,32 @@ type Config struct {
 	Events                           *event.Stream
 	Agents                           *agent.Factory
 	Rules                            *rules.Rules
-	Approvals                        *approvals.Desk
-	Steering                         *steering.Desk
-	// Limits bound each agent that a person starts.
+	Approvals                        *approvals.Queue
+	Steering                         *steering.Controller
+	// Limits is the budget of each agent that a person starts.
 	Limits budget.Limits
-	// Definition finds an agent's definition, Model opens a model.
+	// Definition returns the definition of a name ("" = general), Model opens
+	// the model of a name.
 	Definition func(name string) (definition.Definition, error)
 	Model      func(ctx context.Context, name string) (llm.Model, error)
-	// Unattended asks about the calls of agents that no terminal watches; nil = they are denied.
+	// Unattended asks a person about calls of agents without a terminal. nil =
+	// those calls are denied.
 	Unattended func(context.Context, agent.ApprovalRequest) tool.Answer
-	// Skills lists the skills, after a look at the disk if rescan is set. SkillPrompt is what models are shown of them.
+	// Skills returns the skills; with rescan it reads the disk first.
+	// SkillPrompt returns the text that models get.
 	Skills      func(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error)
 	SkillPrompt func(ctx context.Context, form string, names []string) (*symbiov1.SkillPromptReply, error)
-	// Reload reads anew what the command line has written, and the rules if configuration is set.
+	// Reload reads the files that the command line writes, and with
+	// configuration the rules of the configuration file, too.
 	Reload func(configuration bool) (*symbiov1.ReloadReply, error)
-	// NodeName is what a node calls itself.
+	// NodeName returns the name of a node, or its id if the name is not known.
 	NodeName func(community.NodeID) string
 	Logger   *slog.Logger
 }
 
-// NewServer returns the gRPC server of the control socket.
+// NewServer returns the gRPC server of the control socket. The caller serves
+// and stops it. A panic in a call becomes an error of that call. Reflection is
+// on, so that grpcurl works on the socket.
 func NewServer(cfg Config) *grpc.Server {
 	s := grpc.NewServer(grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
 	symbiov1.RegisterControlServer(s, &server{cfg: cfg, members: directory{cfg}})
@@ -73,23 +82,30 @@ func NewServer(cfg Config) *grpc.Server {
 	return s
 }
 
+// server implements the service. Its methods are called concurrently; each
+// returns a gRPC status as its error.
 type server struct {
 	symbiov1.UnimplementedControlServer
 	cfg     Config
 	members directory
 }
 
+// Status returns what the node is and where it listens.
 func (c *server) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.StatusReply, error) {
 	return &symbiov1.StatusReply{
 		Id: string(c.cfg.Identity.ID()), Name: c.cfg.Name, Listen: c.cfg.Listen, Pid: int64(os.Getpid()), Version: c.cfg.Version, Started: timestamppb.New(c.cfg.Started),
-		Authority: c.cfg.Identity.Authority(), Workspace: c.cfg.Workspace, Sources: health(c.cfg.Sources),
+		Authority: c.cfg.Identity.Authority(), Workspace: c.cfg.Workspace, Sources: sourceHealth(c.cfg.Sources),
 	}, nil
 }
 
+// Members returns the members that match the request.
 func (c *server) Members(_ context.Context, r *symbiov1.MembersRequest) (*symbiov1.MembersReply, error) {
-	return &symbiov1.MembersReply{Members: c.members.located(c.cfg.Community.Members(), r)}, nil
+	return &symbiov1.MembersReply{Members: c.members.list(c.cfg.Community.Members(), r)}, nil
 }
 
+// WatchMembers sends a snapshot of the members and then every change. After a
+// gap, which happens when the caller reads too slowly, it sends the whole list
+// again.
 func (c *server) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Control_WatchMembersServer) error {
 	sub := c.cfg.Community.Subscribe()
 	defer sub.Close()
@@ -101,8 +117,8 @@ func (c *server) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Contro
 		out := &symbiov1.MemberChange{Type: string(change.Kind), Missed: optional(uint32(change.Missed)), Why: optional(change.Why)}
 		switch {
 		case change.Kind == community.Snapshot || change.Kind == community.Gap:
-			out.Members = c.members.located(change.Members, r)
-		case c.members.fits(change.Member, r):
+			out.Members = c.members.list(change.Members, r)
+		case c.members.matches(change.Member, r):
 			out.Member = c.members.locate(change.Member)
 		default:
 			continue
@@ -113,7 +129,8 @@ func (c *server) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Contro
 	}
 }
 
-// optional is a field that is left out of --json when it has its zero value.
+// optional returns a pointer to v, or nil for the zero value: nil fields are
+// left out of --json.
 func optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -122,6 +139,8 @@ func optional[T comparable](v T) *T {
 	return &v
 }
 
+// Nodes returns the nodes that this node knows. The refusals of a node are the
+// sum of those by calls and by connections.
 func (c *server) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.NodesReply, error) {
 	reply := &symbiov1.NodesReply{}
 	for _, n := range c.cfg.Network.Nodes() {
@@ -149,6 +168,8 @@ func (c *server) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.Nodes
 	return reply, nil
 }
 
+// Capabilities returns the offered capabilities. A name that no node offers is
+// an error.
 func (c *server) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest) (*symbiov1.CapabilitiesReply, error) {
 	reply := &symbiov1.CapabilitiesReply{}
 	for _, p := range c.cfg.Community.Capabilities() {
@@ -168,6 +189,7 @@ func (c *server) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest
 	return reply, nil
 }
 
+// Spawn starts an agent that lives until it is terminated or the node stops.
 func (c *server) Spawn(ctx context.Context, r *symbiov1.SpawnRequest) (*symbiov1.LocatedMember, error) {
 	def, err := c.cfg.Definition(r.GetAgent())
 	if err != nil {
@@ -180,8 +202,9 @@ func (c *server) Spawn(ctx context.Context, r *symbiov1.SpawnRequest) (*symbiov1
 	return c.members.locate(m), nil
 }
 
+// Terminate ends an agent of this node and waits until it has ended.
 func (c *server) Terminate(ctx context.Context, r *symbiov1.TerminateRequest) (*symbiov1.LocatedMember, error) {
-	m, err := c.members.one(r.GetMember(), func(community.Member) bool { return true })
+	m, err := c.members.find(r.GetMember(), func(community.Member) bool { return true })
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -191,8 +214,10 @@ func (c *server) Terminate(ctx context.Context, r *symbiov1.TerminateRequest) (*
 	return c.members.locate(m), nil
 }
 
+// Send delivers a signal to a member. It waits for the reply unless the request
+// says otherwise.
 func (c *server) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.SendReply, error) {
-	m, err := c.members.one(r.GetMember(), func(m community.Member) bool { return len(m.Accepts) > 0 })
+	m, err := c.members.find(r.GetMember(), func(m community.Member) bool { return len(m.Accepts) > 0 })
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -206,12 +231,14 @@ func (c *server) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.S
 		reply, err = c.cfg.Community.Send(ctx, m.ID, signal)
 	}
 	if err != nil {
-		return nil, toStatus(c.members.advised(err, m, "send", r.GetPerception()))
+		return nil, toStatus(c.members.withAdvice(err, m, "send", r.GetPerception()))
 	}
 	return &symbiov1.SendReply{Data: reply.Data, ContentType: reply.ContentType}, nil
 }
 
-// withTimeout bounds ctx by what the command line asked for, if it did.
+// withTimeout returns ctx with the time limit of the request, if it has one.
+// The limit is at most a day: a larger number is a mistake, and would keep the
+// call's resources for as long.
 func withTimeout(ctx context.Context, d *durationpb.Duration) (context.Context, context.CancelFunc) {
 	if d.AsDuration() <= 0 {
 		return context.WithCancel(ctx)
@@ -219,7 +246,8 @@ func withTimeout(ctx context.Context, d *durationpb.Duration) (context.Context, 
 	return context.WithTimeout(ctx, min(d.AsDuration(), 24*time.Hour))
 }
 
-// statusOf is how the errors that callers tell apart cross the control socket.
+// statusOf maps errors to gRPC codes; the first match wins. The command line
+// maps the codes to exit codes, so the table is a contract with scripts.
 var statusOf = []struct {
 	err  error
 	code codes.Code
@@ -240,7 +268,8 @@ var statusOf = []struct {
 	{community.ErrDenied, codes.PermissionDenied},
 }
 
-// toStatus is err as it crosses the control socket; nil stays nil.
+// toStatus returns err as a gRPC status with its code of statusOf. It returns
+// nil for nil.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
@@ -253,33 +282,42 @@ func toStatus(err error) error {
 	return status.Error(codes.Unknown, err.Error())
 }
 
+// Skills returns the catalog of skills.
 func (c *server) Skills(ctx context.Context, r *symbiov1.SkillsRequest) (*symbiov1.SkillsReply, error) {
 	reply, err := c.cfg.Skills(ctx, r.GetRescan())
 	return reply, toStatus(err)
 }
 
+// SkillPrompt returns the text about skills that models get.
 func (c *server) SkillPrompt(ctx context.Context, r *symbiov1.SkillPromptRequest) (*symbiov1.SkillPromptReply, error) {
 	reply, err := c.cfg.SkillPrompt(ctx, r.GetFormat(), r.GetNames())
 	return reply, toStatus(err)
 }
 
+// Approvals returns the calls that wait for a decision, on this node and on
+// those that let this one see theirs.
 func (c *server) Approvals(ctx context.Context, r *symbiov1.ApprovalsRequest) (*symbiov1.ApprovalsReply, error) {
 	return c.cfg.Approvals.List(ctx, r.GetId(), r.GetHere()), nil
 }
 
+// Answer approves or denies one call.
 func (c *server) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov1.AnswerReply, error) {
 	a, err := c.cfg.Approvals.Answer(ctx, r)
 	return &symbiov1.AnswerReply{Approval: a}, toStatus(err)
 }
 
+// Rules returns the lasting approvals.
 func (c *server) Rules(context.Context, *symbiov1.RulesRequest) (*symbiov1.RulesReply, error) {
 	return &symbiov1.RulesReply{Rules: c.cfg.Rules.Standing()}, nil
 }
 
+// Forget revokes one lasting approval.
 func (c *server) Forget(_ context.Context, r *symbiov1.ForgetRequest) (*symbiov1.ForgetReply, error) {
 	return &symbiov1.ForgetReply{}, toStatus(c.cfg.Rules.Forget(r.GetId()))
 }
 
+// Reload makes the node read changed files. Every failure is
+// FailedPrecondition: nothing has changed, and a person has to act.
 func (c *server) Reload(_ context.Context, r *symbiov1.ReloadRequest) (*symbiov1.ReloadReply, error) {
 	reply, err := c.cfg.Reload(r.GetConfiguration())
 	if err != nil {

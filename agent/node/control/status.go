@@ -8,7 +8,9 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// process measures what this process takes. It does not stop the world, so that anybody may ask often.
+// process returns the use of memory and goroutines by this process. It reads
+// runtime/metrics, which does not stop the world, so that it may be called
+// often.
 func process() *symbiov1.Process {
 	all := []metrics.Sample{
 		{Name: "/sched/goroutines:goroutines"},
@@ -19,15 +21,16 @@ func process() *symbiov1.Process {
 	metrics.Read(all)
 	figure := func(i int) uint64 {
 		if all[i].Value.Kind() != metrics.KindUint64 {
-			return 0 // a later Go may not measure it any more
+			return 0 // another version of Go may not have this metric
 		}
 		return all[i].Value.Uint64()
 	}
 	return &symbiov1.Process{Goroutines: uint32(figure(0)), Heap: float64(figure(1)), Memory: float64(figure(2) - figure(3))}
 }
 
-// health says of each source of hints whether it works, the best source first.
-func health(sources []discovery.Source) []*symbiov1.SourceHealth {
+// sourceHealth returns the health of each source of addresses, in the order of
+// trust. A source without a health check has no problems.
+func sourceHealth(sources []discovery.Source) []*symbiov1.SourceHealth {
 	out := make([]*symbiov1.SourceHealth, len(sources))
 	for i, s := range sources {
 		out[i] = &symbiov1.SourceHealth{Name: s.Name()}

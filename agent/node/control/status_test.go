@@ -32,7 +32,7 @@ func TestEachSourceSaysALineForEachThingThatIsWrong(t *testing.T) {
 	want := []*symbiov1.SourceHealth{
 		{Name: "mdns", Problems: []string{"eth0: no", "wlan0: no"}}, {Name: "static"}, {Name: "introduced"},
 	}
-	if diff := cmp.Diff(want, health(sources), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, sourceHealth(sources), protocmp.Transform()); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
 }

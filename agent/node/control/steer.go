@@ -13,7 +13,7 @@ import (
 
 // Steer says something to an agent wherever it lives.
 func (c *server) Steer(ctx context.Context, r *symbiov1.SteerRequest) (*symbiov1.SteerReply, error) {
-	m, err := c.members.one(r.GetMember(), func(m community.Member) bool { return m.Metadata["definition"] != "" })
+	m, err := c.members.find(r.GetMember(), func(m community.Member) bool { return m.Metadata["definition"] != "" })
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -29,9 +29,10 @@ func (c *server) Steer(ctx context.Context, r *symbiov1.SteerRequest) (*symbiov1
 	return &symbiov1.SteerReply{Outcome: string(receipt.Outcome), Why: optional(receipt.Why), Member: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
 }
 
-// Inspect returns what the model of an agent was shown last, wherever the agent lives.
+// Inspect returns what the model of an agent was shown last, wherever the agent
+// lives.
 func (c *server) Inspect(ctx context.Context, r *symbiov1.InspectRequest) (*symbiov1.InspectReply, error) {
-	m, err := c.members.one(r.GetMember(), func(m community.Member) bool { return m.Metadata["definition"] != "" })
+	m, err := c.members.find(r.GetMember(), func(m community.Member) bool { return m.Metadata["definition"] != "" })
 	if err != nil {
 		return nil, toStatus(err)
 	}

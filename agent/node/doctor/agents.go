@@ -8,7 +8,8 @@ import (
 	"symbio/agent/node"
 )
 
-// definitions looks at the definitions of agents, and at the capabilities that one of them is to answer.
+// definitions checks the definitions of agents, and that each capability names
+// one that exists.
 func definitions(_ context.Context, w *World) (out []Finding) {
 	dir := w.Options.Settings.Agents
 	if dir != "" {
@@ -29,7 +30,8 @@ func definitions(_ context.Context, w *World) (out []Finding) {
 	return out
 }
 
-// brokenDefinitions is a finding for each file, with the first that is wrong in it.
+// brokenDefinitions returns one finding for each file, with its first mistake
+// and the number of the others.
 func brokenDefinitions(err error) (out []Finding) {
 	problems := definition.Problems(err)
 	if len(problems) == 0 {

@@ -1,10 +1,11 @@
-// Package doctor looks at what this machine can do for a node, and says of each thing that is wrong how to mend it.
+// Package doctor checks what this machine can do for a node, and says how to
+// repair what does not work.
 //
-// The one idea: a check is a small function with a name, which asks the World and returns findings; the list of them
-// all is in this file. A check mends nothing and makes nothing, with or without a running node. Packets go to loopback
-// only, unless a node is to be reached from other machines, and to the peers that are configured.
-//
-// Checks run beside each other, and their findings come in the order of the list. No finding contains a secret.
+// A check is a small function with a name. It asks the World and returns
+// findings; checks lists them all. A check repairs nothing and creates nothing,
+// with or without a running node. It sends packets to loopback and to the
+// configured peers, and to the LAN only if a node listens there. No finding
+// contains a secret.
 package doctor
 
 import (
@@ -15,7 +16,7 @@ import (
 	"time"
 )
 
-// Status is how a thing is.
+// Status is the result of a check. The values are a contract with scripts.
 type Status string
 
 // The statuses, a contract with scripts.
@@ -25,7 +26,8 @@ const (
 	Fail Status = "fail" // something that is configured does not work
 )
 
-// Finding is what a check found of one thing. The names are a contract with scripts.
+// Finding is one result of a check. The names in JSON are a contract with
+// scripts.
 type Finding struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
@@ -34,13 +36,15 @@ type Finding struct {
 	Fix string `json:"fix"`
 }
 
-// check is one question about the world.
+// check is a named function that asks the World and returns findings. It must
+// return within checkTimeout and must not change anything.
 type check struct {
 	name string
 	ask  func(context.Context, *World) []Finding
 }
 
-// checks are all there are, in the order in which somebody looks for a fault.
+// checks returns all checks, in the order in which a person looks for a fault:
+// what is local first.
 func checks() []check {
 	return []check{
 		{"configuration", configuration},
@@ -65,18 +69,20 @@ func checks() []check {
 	}
 }
 
-// patience is how long one check may take. Those that ask the network take up to half of it for each answer, and all
-// checks run at the same time.
-const patience = 6 * time.Second
+// checkTimeout bounds one check. Checks that use the network wait up to half of
+// it for one answer. All checks run at the same time, so it is the duration of
+// symbio doctor at most.
+const checkTimeout = 6 * time.Second
 
-// Examine runs all checks. It returns early only when ctx ends, with that error.
+// Examine runs all checks at the same time and returns their findings in the
+// order of checks. It waits for all checks; the error is that of ctx.
 func Examine(ctx context.Context, w *World) ([]Finding, error) {
 	all := checks()
 	found := make([][]Finding, len(all))
 	var running sync.WaitGroup
 	for i, c := range all {
 		running.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, patience)
+			ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 			defer cancel()
 			found[i] = c.ask(ctx, w)
 			for j := range found[i] {
@@ -92,17 +98,22 @@ func Examine(ctx context.Context, w *World) ([]Finding, error) {
 	return flat, ctx.Err()
 }
 
+// ok returns a finding without a problem.
 func ok(format string, args ...any) Finding {
 	return Finding{Status: OK, Detail: line(fmt.Sprintf(format, args...))}
 }
 
+// warn returns a finding about something that works, but not well. fix says
+// what to do.
 func warn(fix, format string, args ...any) Finding {
 	return Finding{Status: Warn, Detail: line(fmt.Sprintf(format, args...)), Fix: line(fix)}
 }
 
+// fail returns a finding about something that is configured and does not work.
+// fix says what to do.
 func fail(fix, format string, args ...any) Finding {
 	return Finding{Status: Fail, Detail: line(fmt.Sprintf(format, args...)), Fix: line(fix)}
 }
 
-// line makes one line of text that may have several.
+// line replaces line breaks by spaces: a finding is one line of output.
 func line(s string) string { return strings.Join(strings.Fields(s), " ") }

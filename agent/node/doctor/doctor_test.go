@@ -191,7 +191,7 @@ func TestEachCheckFindsItsFaultAndNamesTheRemedy(t *testing.T) {
 		}, []string{"warn|sees b at 10.0.0.7:7 and cannot reach it: no route to host|firewall", "ok|0 other"}},
 		{"seen", "refused", func(w *World) {
 			w.Nodes = running(&peer{State: "refused", Addr: "10.0.0.7", Why: new("another authority")})
-		}, []string{"warn|somebody at 10.0.0.7 and they refuse each other: another authority|symbio join", "ok"}},
+		}, []string{"warn|an unknown node at 10.0.0.7 and they refuse each other: another authority|symbio join", "ok"}},
 		{"seen", "refused, with a remedy of its own", func(w *World) {
 			w.Nodes = running(&peer{Name: "b", State: "refused", Addr: "10.0.0.7", Why: new("its certificate has expired: it ended at 9; set the clock here if it is ahead")})
 		}, []string{"warn|b at 10.0.0.7 and they refuse each other: its certificate has expired: it ended at 9|set the clock here", "ok"}},
@@ -413,8 +413,8 @@ func TestNothingThatHangsHoldsTheDoctorUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(begun); took > patience {
-			t.Errorf("it took %v, want at most %v", took, patience)
+		if took := time.Since(begun); took > checkTimeout {
+			t.Errorf("it took %v, want at most %v", took, checkTimeout)
 		}
 		failed := 0
 		for _, f := range found {

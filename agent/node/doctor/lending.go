@@ -8,7 +8,8 @@ import (
 	"symbio/agent/node/config"
 )
 
-// lendsAgents says whether agents of other nodes may have agents spawned here, which is worth knowing.
+// lendsAgents reports whether agents of other nodes can spawn agents here.
+// Lending without a rule that allows it is a warning.
 func lendsAgents(_ context.Context, w *World) []Finding {
 	c := w.Options.Settings
 	if !slices.ContainsFunc(c.Capabilities, config.Capability.LendsAgents) {
@@ -19,7 +20,7 @@ func lendsAgents(_ context.Context, w *World) []Finding {
 	case err != nil:
 		return []Finding{fail("correct the names under agents of "+lending.Capability+", or the definitions", "agents cannot be lent: %v", err)}
 	case !c.Authorizes(lending.Capability):
-		return []Finding{warn("name who may under authorize, such as {from: role/worker, invoke: ["+lending.Capability+"]}", "%s, and that lets nobody", how)}
+		return []Finding{warn("name who may under authorize, such as {from: role/worker, invoke: ["+lending.Capability+"]}", "%s, but no rule allows it", how)}
 	}
 	return []Finding{ok("%s", how)}
 }

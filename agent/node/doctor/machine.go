@@ -22,12 +22,14 @@ import (
 )
 
 const (
-	// soonDays is when a certificate's end is worth a word: it lives 7 days and is renewed at half of that.
-	soonDays = 2
-	// soonAuthority is the same for an authority, which is not renewed by itself.
-	soonAuthority = 30 * 24 * time.Hour
+	// warnDays is the remaining life of a certificate below which it is a
+	// warning. Certificates live 7 days and are renewed after half of that.
+	warnDays = 2
+	// warnAuthority is the same for an authority, which a person has to renew.
+	warnAuthority = 30 * 24 * time.Hour
 )
 
+// configuration checks that the configuration can be read.
 func configuration(_ context.Context, w *World) []Finding {
 	if w.BadConfig != nil {
 		return []Finding{fail("correct the line that it names; everything else here was checked with the defaults", "%v", w.BadConfig)}
@@ -35,6 +37,7 @@ func configuration(_ context.Context, w *World) []Finding {
 	return []Finding{ok("it can be read, and nothing in it is unknown")}
 }
 
+// runningNodes checks that the running nodes answer on their control sockets.
 func runningNodes(_ context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		if n.Err != nil {
@@ -52,6 +55,9 @@ func runningNodes(_ context.Context, w *World) (out []Finding) {
 	return []Finding{ok("no node is running on this machine")}
 }
 
+// certificates checks the certificates of the running nodes, of their peers and
+// of the stopped node of this machine. Certificates are renewed at half of
+// their life, so one that ends soon means that renewal fails.
 func certificates(_ context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		for _, p := range n.Peers {
@@ -59,7 +65,7 @@ func certificates(_ context.Context, w *World) (out []Finding) {
 				continue
 			}
 			if p.GetState() == "self" && p.GetWhy() != "" {
-				why, fix := remedy(p.GetWhy(), "do as it says")
+				why, fix := splitAdvice(p.GetWhy(), "do as it says")
 				out = append(out, fail(fix, "other nodes refuse node %s: %s", n.Name, why))
 			}
 			whose := "node " + n.Name + "'s certificate"
@@ -67,7 +73,7 @@ func certificates(_ context.Context, w *World) (out []Finding) {
 				whose = "the certificate of " + called(p) + ", connected to node " + n.Name + ","
 			}
 			switch {
-			case p.GetCertDays() <= soonDays:
+			case p.GetCertDays() <= warnDays:
 				out = append(out, warn("in a cluster, start a node that holds its authority, or mend the network to it: symbio cluster status; else restart that node",
 					"%s %s, and was to be renewed before", whose, Ends(int(p.GetCertDays()))))
 			case p.GetState() == "self":
@@ -76,13 +82,14 @@ func certificates(_ context.Context, w *World) (out []Finding) {
 		}
 	}
 	if err := w.Member(); err != nil {
-		why, fix := remedy(err.Error(), "do as it says")
+		why, fix := splitAdvice(err.Error(), "do as it says")
 		out = append(out, fail(fix, "%s", why))
 	}
 	return append(out, w.authority())
 }
 
-// Ends says when a certificate ends that is good for so many days; below 0, it has ended.
+// Ends returns a phrase about a certificate that is valid for so many days; a
+// negative number has ended.
 func Ends(days int) string {
 	switch {
 	case days < 0:
@@ -95,12 +102,15 @@ func Ends(days int) string {
 	return fmt.Sprintf("ends in %d days", days)
 }
 
-// remedy cuts from the words of an error what to do about it.
-func remedy(words, otherwise string) (why, fix string) {
+// splitAdvice splits a message at its first "; " into the reason and what to
+// do. otherwise is the advice of a message without one.
+func splitAdvice(words, otherwise string) (why, fix string) {
 	why, fix, _ = strings.Cut(words, "; ")
 	return why, cmp.Or(fix, otherwise)
 }
 
+// authority checks this user's own authority, which signs the certificates of
+// nodes outside of clusters. It is not renewed by itself.
 func (w *World) authority() Finding {
 	const again = "move that file away: a new one is made at the next start; then restart this user's nodes"
 	_, ends, err := w.Authority()
@@ -109,26 +119,30 @@ func (w *World) authority() Finding {
 		return ok("this user has no authority of their own on this machine yet; the first node makes it")
 	case err != nil:
 		return fail("do as it says, or "+again, "this user's own authority cannot be used: %v", err)
-	case ends.Sub(w.Now()) < soonAuthority:
+	case ends.Sub(w.Now()) < warnAuthority:
 		return warn(again, "this user's own authority ends on %s", ends.Format(time.DateOnly))
 	}
 	return ok("this user's own authority is good until %s", ends.Format(time.DateOnly))
 }
 
-// clock compares the clock with the past that is certain: when this program and this user's authority were made.
+// clock compares the clock with two times that are certainly past: the build of
+// this program and the making of this user's authority. A clock that is behind
+// them makes certificates invalid.
 func clock(_ context.Context, w *World) []Finding {
-	const fix = "set the clock, and let it be kept right: timedatectl set-ntp true"
+	const fix = "set the clock and keep it synchronised: timedatectl set-ntp true"
 	now := w.Now()
 	if begins, _, _ := w.Authority(); now.Before(begins) {
 		return []Finding{fail(fix, "the clock says %s, and this user's own authority was made at %s: its certificates are not good yet",
 			now.Format(time.RFC3339), begins.Format(time.RFC3339))}
 	}
-	if now.Before(w.Built.Add(-24 * time.Hour)) { // the commit's clock was somebody else's
+	if now.Before(w.Built.Add(-24 * time.Hour)) { // a day of tolerance for the clock of the machine that made the commit
 		return []Finding{fail(fix, "the clock says %s, and this program was made at %s", now.Format(time.RFC3339), w.Built.Format(time.RFC3339))}
 	}
 	return []Finding{ok("the clock says %s, which is after everything that is known to be past", now.Format(time.RFC3339))}
 }
 
+// model checks that the configured model can be reached. A missing model is
+// only a warning, because nodes that offer commands need none.
 func model(ctx context.Context, w *World) []Finding {
 	spec := string(w.Options.Settings.Model)
 	name, err := w.Reach(ctx, spec)
@@ -142,13 +156,15 @@ func model(ctx context.Context, w *World) []Finding {
 	case errors.Is(err, provider.ErrUnlisted):
 		return []Finding{warn("check the name, or load that model on the server", "%s", why)}
 	case errors.Is(err, provider.ErrNone):
-		return []Finding{warn(fix, "%s", why)} // a node does without; `symbio demo` too
+		return []Finding{warn(fix, "%s", why)}
 	case fix == "":
 		fix = "start that server, or name another model with model: in the configuration; check OPENAI_BASE_URL and OPENAI_API_KEY, or ANTHROPIC_API_KEY"
 	}
 	return []Finding{fail(fix, "%s cannot be used: %s", spec, why)}
 }
 
+// workspace checks that agents can read the workspace and the configured
+// directories.
 func workspace(_ context.Context, w *World) (out []Finding) {
 	const fix = "name a directory that this user may read: symbio up --workspace DIR, or workspace and directories in the configuration"
 	for _, dir := range append([]string{w.Options.Workspace()}, w.Options.Settings.Directories...) {
@@ -166,6 +182,8 @@ func workspace(_ context.Context, w *World) (out []Finding) {
 	return out
 }
 
+// commandSandbox checks which sandbox the machine has, whether it enforces the
+// denied files, and which capabilities it cannot run.
 func commandSandbox(ctx context.Context, w *World) []Finding {
 	out := []Finding{w.level(ctx)}
 	if w.Options.Settings.Sandbox.IsOff() {
@@ -188,6 +206,7 @@ func commandSandbox(ctx context.Context, w *World) []Finding {
 	return out
 }
 
+// level reports the level of the sandbox.
 func (w *World) level(ctx context.Context) Finding {
 	s := w.Sandbox(ctx)
 	uncovered := strings.Join(s.Missing, "; ")
@@ -202,6 +221,9 @@ func (w *World) level(ctx context.Context) Finding {
 	return ok("the sandbox has the level %v, which covers all that a policy can ask for", s.Level)
 }
 
+// state checks the owner and modes of the files that nodes keep, and that there
+// is room for the record of decisions: a node that cannot record denies
+// everything.
 func state(_ context.Context, w *World) (out []Finding) {
 	dir := string(w.Options.State)
 	problems, err := w.Options.State.Problems()
@@ -220,7 +242,8 @@ func state(_ context.Context, w *World) (out []Finding) {
 	return []Finding{ok("%s is for this user only, and can be written", dir)}
 }
 
-// writable tries to write a file in a directory, and removes it.
+// writable writes a file of the size of the largest record into a directory and
+// removes it. It does not rely on modes, because a full disk has none.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
@@ -230,7 +253,8 @@ func writable(dir string) error {
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
 }
 
-// leftOutSkills asks the running nodes, and the disk when there are none.
+// leftOutSkills reports the skills that are invalid. It asks the running nodes,
+// and searches the disk if there are none.
 func leftOutSkills(ctx context.Context, w *World) (out []Finding) {
 	var left, notes []string
 	add := func(r *symbiov1.SkillsReply) {

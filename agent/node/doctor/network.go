@@ -11,12 +11,14 @@ import (
 	"symbio/discovery/mdns"
 )
 
-// discovery is how mDNS is set up here.
+// discovery returns the configuration of mDNS of a node on this machine.
 func (w *World) discovery() mdns.Config {
 	i := w.Options.Settings.Discovery.Interfaces
-	return mdns.Config{Loopback: !w.beyond(), Allow: i.Allow, Deny: i.Deny}
+	return mdns.Config{Loopback: !w.listensOnLAN(), Allow: i.Allow, Deny: i.Deny}
 }
 
+// interfaces lists the network interfaces and says why one is not used. It
+// fails if none can be used.
 func interfaces(_ context.Context, w *World) (out []Finding) {
 	all, err := w.Survey(w.discovery())
 	if err != nil {
@@ -30,14 +32,14 @@ func interfaces(_ context.Context, w *World) (out []Finding) {
 		}
 		where := strings.TrimSpace(i.Name + " " + strings.Join(addrs, ", "))
 		if i.Used {
-			used = used || !i.Loopback || !w.beyond()
+			used = used || !i.Loopback || !w.listensOnLAN()
 			out = append(out, ok("%s: used", where))
 		} else {
 			out = append(out, ok("%s: not used: %s", where, i.Why))
 		}
 	}
 	if !used && w.Options.Settings.Discovery.MDNS {
-		if w.beyond() {
+		if w.listensOnLAN() {
 			return append(out, fail("connect one, or let discovery.interfaces allow one, or name peers with discovery.peers", "no interface can be used to find nodes on other machines"))
 		}
 		return append(out, fail("bring loopback up: ip link set lo up", "there is no loopback interface: nodes on this machine cannot find each other"))
@@ -45,14 +47,15 @@ func interfaces(_ context.Context, w *World) (out []Finding) {
 	return out
 }
 
+// multicast tests multicast on each used interface, on all at the same time.
 func multicast(ctx context.Context, w *World) (out []Finding) {
 	if !w.Options.Settings.Discovery.MDNS {
-		return []Finding{ok("discovery.mdns is off: nothing is sent or heard")}
+		return []Finding{ok("discovery.mdns is off: nothing is sent or received")}
 	}
 	cfg := w.discovery()
 	all, err := w.Survey(cfg)
 	if err != nil {
-		return nil // the interfaces' own check says so
+		return nil // the check of the interfaces reports that
 	}
 	var used []mdns.Interface
 	for _, i := range all {
@@ -69,9 +72,9 @@ func multicast(ctx context.Context, w *World) (out []Finding) {
 	return out
 }
 
-// multicastOn sends and hears real packets on one interface.
+// multicastOn sends real packets on one interface and waits for their return.
 func (w *World) multicastOn(ctx context.Context, i mdns.Interface) Finding {
-	ctx, cancel := context.WithTimeout(ctx, patience/2)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
 	took, err := w.SelfTest(ctx, mdns.Config{Loopback: i.Loopback, Allow: []string{literally(i.Name)}})
 	if err != nil {
@@ -80,11 +83,13 @@ func (w *World) multicastOn(ctx context.Context, i mdns.Interface) Finding {
 	return ok("%s: what is sent is heard, after %.1f ms", i.Name, took.Seconds()*1000)
 }
 
-// literally is the pattern that only a name matches.
+// literally returns the pattern that matches only this name.
 func literally(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
+// mdnsPort checks that UDP port 5353 can be shared with other programs. IPv4
+// alone is enough.
 func mdnsPort(_ context.Context, w *World) []Finding {
 	const fix = "stop the program that holds it alone, or make it share the port (see: ss -ulpn sport = 5353); or name peers with discovery.peers"
 	if !w.Options.Settings.Discovery.MDNS {
@@ -102,7 +107,8 @@ func mdnsPort(_ context.Context, w *World) []Finding {
 	}
 }
 
-// listen checks the port of this machine's nodes: that those that run answer, or that one that is started could have it.
+// listen checks the TCP port: the running nodes must answer on theirs; without
+// any, a new node must be able to open its own.
 func listen(ctx context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		if n.Err != nil {
@@ -128,7 +134,8 @@ func listen(ctx context.Context, w *World) (out []Finding) {
 	return []Finding{ok("a node started here can listen on %s", addr)}
 }
 
-// reachable is where this machine reaches what listens on an address: one that means all of its addresses is none.
+// reachable returns an address that this machine can dial for a listen address:
+// loopback for one that means all addresses.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -143,17 +150,18 @@ func reachable(addr string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// dial connects within the time that one answer may take.
+// dial opens a connection within half of checkTimeout. Its error is without the
+// address, which the finding has.
 func (w *World) dial(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience/2)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
 	if err := w.Dial(ctx, addr); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("nobody answered within %v", patience/2)
+			return fmt.Errorf("no answer within %v", checkTimeout/2)
 		}
 		var op *net.OpError
 		if errors.As(err, &op) {
-			return op.Err // the rest of it is the address, which is said anyway
+			return op.Err
 		}
 		return err
 	}

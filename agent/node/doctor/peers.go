@@ -16,12 +16,13 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// configuredPeers looks each discovery.peers entry up and connects to it.
+// configuredPeers connects to each entry of discovery.peers.
 func configuredPeers(ctx context.Context, w *World) []Finding {
 	return each(w.Options.Settings.Discovery.Peers, func(entry string) []Finding { return []Finding{w.peer(ctx, entry)} })
 }
 
-// each runs a check for each entry at the same time.
+// each runs f for all entries at the same time and returns the findings in the
+// order of the entries.
 func each(entries []string, f func(string) []Finding) (out []Finding) {
 	found := make([][]Finding, len(entries))
 	var asking sync.WaitGroup
@@ -35,12 +36,13 @@ func each(entries []string, f func(string) []Finding) (out []Finding) {
 	return out
 }
 
+// peer looks up the name of an entry and connects to its addresses.
 func (w *World) peer(ctx context.Context, entry string) Finding {
 	host, port, err := net.SplitHostPort(entry)
 	if err != nil {
 		return fail("write it as host:port", "%s: %v", entry, err)
 	}
-	short, cancel := context.WithTimeout(ctx, patience/2)
+	short, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
 	ips := []netip.Addr{}
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -57,14 +59,17 @@ func (w *World) peer(ctx context.Context, entry string) Finding {
 	return w.reach(ctx, entry, addrs)
 }
 
-// worthDialling says whether a node would try an address: under its user's own authority it stays on this machine.
+// worthDialling reports whether a node would dial an address. Outside of a
+// cluster it talks to nodes of its own machine only.
 func (w *World) worthDialling(ip netip.Addr) bool {
-	return w.Clustered || w.beyond() || ip.IsLoopback()
+	return w.Clustered || w.listensOnLAN() || ip.IsLoopback()
 }
 
+// firewall is the advice for a node that does not answer.
 const firewall = "start the node there (symbio up), and let the firewalls between pass TCP to that port; check the address"
 
-// reach connects to somebody at the first address that answers.
+// reach dials all addresses of a peer at the same time and reports the first
+// that answers. It cancels the others and waits for them.
 func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 	if len(addrs) == 0 {
 		return fail("join a cluster: symbio join TOKEN ADDRESS, or begin one: symbio cluster init",
@@ -77,7 +82,7 @@ func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 		took time.Duration
 		err  error
 	}
-	answers := make(chan answer, len(addrs))
+	answers := make(chan answer, len(addrs)) // room for all: a late answer must not block its goroutine
 	var dialling sync.WaitGroup
 	defer dialling.Wait()
 	defer cancel()
@@ -104,15 +109,17 @@ func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 	return fail(firewall, "%s does not answer: %v", who, first)
 }
 
-// configuredNames looks each discovery.dns entry up and connects to whom it lists. That some of a group do not answer
-// is not amiss: one that does is enough.
+// configuredNames looks up each entry of discovery.dns and connects to the
+// listed nodes. One node that answers is enough; the others of the group are
+// then only warnings.
 func configuredNames(ctx context.Context, w *World) []Finding {
 	return each(w.Options.Settings.Discovery.DNS, func(name string) []Finding { return w.name(ctx, name) })
 }
 
+// name checks one entry of discovery.dns.
 func (w *World) name(ctx context.Context, name string) (out []Finding) {
-	const fix = "correct the name under discovery.dns, or ask whoever keeps that zone"
-	found, wrong, err := dns.LookUp(ctx, dns.Config{Names: []string{name}, Timeout: patience / 2, Resolver: w.Resolver})
+	const fix = "correct the name under discovery.dns, or ask the administrator of that zone"
+	found, wrong, err := dns.LookUp(ctx, dns.Config{Names: []string{name}, Timeout: checkTimeout / 2, Resolver: w.Resolver})
 	if err != nil {
 		return []Finding{fail(fix, "%v", err)}
 	}
@@ -124,7 +131,8 @@ func (w *World) name(ctx context.Context, name string) (out []Finding) {
 	return append(out, w.listed(ctx, found[name])...)
 }
 
-// listed connects to all of a group.
+// listed connects to the nodes that one DNS name lists. If one answers, the
+// failures of the others become warnings.
 func (w *World) listed(ctx context.Context, group []discovery.Sighting) []Finding {
 	var keys []string
 	addrs := map[string][]string{}
@@ -147,7 +155,8 @@ func (w *World) listed(ctx context.Context, group []discovery.Sighting) []Findin
 	return out
 }
 
-// sourcesWork says of each running node whether what it finds others by works.
+// sourcesWork reports the health of the sources of addresses of each running
+// node.
 func sourcesWork(_ context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		for _, s := range n.Status.GetSources() {
@@ -163,7 +172,8 @@ func sourcesWork(_ context.Context, w *World) (out []Finding) {
 	return out
 }
 
-// nodesSeen says whom the running nodes see and cannot talk to, and why.
+// nodesSeen reports the nodes that a running node knows and cannot talk to,
+// with the reason.
 func nodesSeen(_ context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		connected := 0
@@ -185,7 +195,7 @@ func nodesSeen(_ context.Context, w *World) (out []Finding) {
 			case "unavailable":
 				out = append(out, warn(firewall, "%s and cannot reach it: %s", who, p.GetWhy()))
 			case "refused":
-				why, fix := remedy(p.GetWhy(), "put both under one authority: symbio join TOKEN ADDRESS on the one that is to join; on one machine, run both as one user")
+				why, fix := splitAdvice(p.GetWhy(), "put both under one authority: symbio join TOKEN ADDRESS on the one that is to join; on one machine, run both as one user")
 				out = append(out, warn(fix, "%s and they refuse each other: %s", who, why))
 			case "incompatible":
 				out = append(out, warn("run the same release on both: symbio version", "%s and they do not speak the same protocol: %s", who, p.GetWhy()))
@@ -198,9 +208,9 @@ func nodesSeen(_ context.Context, w *World) (out []Finding) {
 	return out
 }
 
-// called names a peer for people.
+// called returns the name of a peer for people, with its address.
 func called(p *symbiov1.Node) string {
-	who := cmp.Or(p.GetName(), p.GetId(), "somebody")
+	who := cmp.Or(p.GetName(), p.GetId(), "an unknown node")
 	if p.GetAddr() == "" {
 		return who
 	}

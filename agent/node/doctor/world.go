@@ -27,47 +27,52 @@ import (
 	"symbio/security/sandbox"
 )
 
-// World is what the checks ask. The fields that are functions are the parts of the machine that a test cannot have as
-// it likes; RealWorld fills them.
+// World is the machine as the checks see it. The fields that are functions are
+// the parts of the machine that a test replaces; RealWorld fills them.
 type World struct {
-	// Options are those of a node that would be started here now.
+	// Options are the options of a node that would be started here now.
 	Options node.Config
-	// BadConfig is why the configuration cannot be used; Options then has the defaults.
+	// BadConfig is why the configuration cannot be used; Options then has the
+	// defaults.
 	BadConfig error
 	// Nodes are the nodes of this user that run on this machine.
 	Nodes []Node
-	// Wanted is the node that somebody asked about by name; "" = all.
+	// Wanted is the name of the node that the person asked about; "" = all.
 	Wanted string
-	// Clustered says that this machine's identity is of a cluster, not only of its user.
+	// Clustered reports whether this machine's node is a member of a cluster.
 	Clustered bool
-	// Member is why the certificate of this machine's node, as it is kept, is not good in its cluster; nil = it is, or
-	// there is none.
+	// Member returns why the stored certificate of this machine's node is not
+	// valid in its cluster. nil = it is valid, or there is none.
 	Member func() error
 
 	Now func() time.Time
-	// Built is when this program was made; zero = unknown.
+	// Built is the time of the commit that this program was built from; zero =
+	// unknown.
 	Built    time.Time
 	Survey   func(mdns.Config) ([]mdns.Interface, error)
 	SelfTest func(context.Context, mdns.Config) (time.Duration, error)
 	MDNSPort func() (v4, v6 error)
-	// Listen takes a TCP address and lets go of it.
+	// Listen opens a TCP address and closes it.
 	Listen func(addr string) error
-	// Dial connects over TCP and hangs up.
+	// Dial opens a TCP connection and closes it.
 	Dial     func(ctx context.Context, addr string) error
 	Resolver dns.Resolver
-	// Authority is the life of this user's own authority; fs.ErrNotExist while there is none.
+	// Authority returns the validity of this user's own authority;
+	// fs.ErrNotExist if there is none yet.
 	Authority func() (begins, ends time.Time, err error)
-	// Reach returns the name of the model that a specification means, if its server answers.
+	// Reach returns the names of the models of a specification if their servers
+	// answer.
 	Reach func(ctx context.Context, spec string) (name string, err error)
 	// Kept is Options.Kept.
 	Kept func(context.Context, *permission.Denied) (how string, bySystem bool)
-	// Sandbox tries what this machine can do to hold a command.
+	// Sandbox probes which sandbox this machine has.
 	Sandbox func(context.Context) sandbox.Status
-	// Refusing are the configured capabilities that it cannot hold.
+	// Refusing returns the configured capabilities that this sandbox cannot
+	// enforce.
 	Refusing func(context.Context) ([]exec.Refusal, error)
 }
 
-// Node is what a running node says.
+// Node is what a running node reports over its control socket.
 type Node struct {
 	Name   string
 	Status *symbiov1.StatusReply
@@ -76,14 +81,16 @@ type Node struct {
 	Err    error // why it could not be asked
 }
 
-// askTimeout is how long a node of this machine has to answer: a healthy one does in milliseconds.
+// askTimeout bounds the questions to one node of this machine. A healthy node
+// answers in milliseconds.
 const askTimeout = 2 * time.Second
 
-// askNodes asks the running nodes of this user what they know, all at the same time: those that are wanted, or every one.
+// askNodes asks the running nodes of this user, or only the one called wanted,
+// at the same time.
 func askNodes(ctx context.Context, s statedir.Dir, wanted string) []Node {
 	names, err := s.Running()
 	if err != nil {
-		return nil // the state directory cannot be read, which has a check of its own
+		return nil // the check of the state directory reports that
 	}
 	if wanted != "" {
 		names = slices.DeleteFunc(names, func(n string) bool { return n != wanted })
@@ -97,6 +104,8 @@ func askNodes(ctx context.Context, s statedir.Dir, wanted string) []Node {
 	return nodes
 }
 
+// askNode asks one node. A node that does not answer is a result, too: Err says
+// why.
 func askNode(ctx context.Context, s statedir.Dir, name string) Node {
 	out := Node{Name: name}
 	conn, err := s.Node(name).Dial()
@@ -122,7 +131,9 @@ func askNode(ctx context.Context, s statedir.Dir, name string) Node {
 	return out
 }
 
-// RealWorld is this machine, with the running nodes of this user: the wanted one, or with "" all of them.
+// RealWorld returns this machine, with the running nodes of this user: the
+// wanted one, or with "" all of them. The sandbox is probed once, by the first
+// check that needs it.
 func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 	var once sync.Once
 	var box *sandbox.Box
@@ -147,7 +158,7 @@ func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 		},
 
 		Now:      time.Now,
-		Built:    built(),
+		Built:    buildTime(),
 		Survey:   mdns.Survey,
 		SelfTest: mdns.SelfTest,
 		MDNSPort: mdns.Port,
@@ -193,8 +204,9 @@ func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 	}
 }
 
-// built is when the commit was made that this program is of.
-func built() time.Time {
+// buildTime returns the time of the commit that this program was built from,
+// zero if it is unknown.
+func buildTime() time.Time {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return time.Time{}
@@ -209,8 +221,9 @@ func built() time.Time {
 	return time.Time{}
 }
 
-// beyond says that a node listens, or is to listen, where other machines reach it.
-func (w *World) beyond() bool {
+// listensOnLAN reports whether a node listens, or is configured to listen, on
+// an address that other machines reach.
+func (w *World) listensOnLAN() bool {
 	for _, n := range w.Nodes {
 		if n.Err == nil && !onLoopback(n.Status.GetListen()) {
 			return true
@@ -219,7 +232,7 @@ func (w *World) beyond() bool {
 	return !onLoopback(w.Options.Settings.Node.Listen)
 }
 
-// onLoopback says that an address can be reached from this machine only.
+// onLoopback reports whether an address can be reached from this machine only.
 func onLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

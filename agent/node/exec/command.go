@@ -18,35 +18,39 @@ import (
 )
 
 const (
-	execTimeout = time.Minute // of a command that was given none: an answer, not a job
-	execOutput  = 1 << 20     // bytes of standard output, where no Config.MaxOutput is given: what a reply may carry by default
-	execErrors  = 4 << 10     // bytes of standard error that are shown in the error
-	execFlood   = 64 << 20    // bytes after which it is no answer that it prints, nor progress
+	execTimeout = time.Minute // default timeout: a call is an answer, not a job
+	execOutput  = 1 << 20     // default of Config.MaxOutput, the default of limits.message
+	execErrors  = 4 << 10     // bytes of standard error that the error shows
+	execFlood   = 64 << 20    // bytes of output after which the command is stopped
 )
 
-// execEnv are the variables that a command inherits beside those that every command in a sandbox does. Keys of models
-// are not among them.
+// execEnv are the variables that a command gets in addition to those of every
+// sandboxed command. API keys of models are not among them.
 var execEnv = []string{"LC_ALL"}
 
-// Command answers calls of a capability: one process for each call, held by the sandbox. It is safe for concurrent use.
+// Command answers the calls of one capability with a process for each call. It
+// is safe for concurrent use.
 type Command struct {
 	capability config.Capability
 	runner     *Runner
 	sandbox    config.Sandbox
-	depth      int    // of nested JSON in its input
-	real       string // the command's own file, where the name that is run is a link to it
+	depth      int    // nesting of its JSON input
+	real       string // the file that the command's name links to; "" = no absolute name
 }
 
-// Command prepares what answers for a capability. depth bounds the nesting of its input.
+// Command returns the Command of a capability with exec. depth bounds the
+// nesting of the JSON arguments. The command need not exist yet.
 func (r *Runner) Command(c config.Capability, depth int) *Command {
-	out := &Command{capability: c, runner: r, sandbox: r.Over(c.Sandbox), depth: depth}
+	out := &Command{capability: c, runner: r, sandbox: r.SandboxFor(c.Sandbox), depth: depth}
 	if real, err := filepath.EvalSymlinks(c.Exec[0]); err == nil && filepath.IsAbs(c.Exec[0]) {
 		out.real = real
 	}
 	return out
 }
 
-// policy is what a process may do now, with these variables of its own.
+// policy returns what a process of the command may do now. It is computed for
+// each call, because a reload may change the denied files. env are variables of
+// this call, which the process may see.
 func (c *Command) policy(env []string) (sandbox.Policy, error) {
 	p, err := c.runner.Policy(c.sandbox)
 	if c.real != "" { // also where a private /tmp stands in the place of its directory
@@ -60,9 +64,14 @@ func (c *Command) policy(env []string) (sandbox.Policy, error) {
 	return p, err
 }
 
-// Answer gives input to the command and returns what it prints: JSON both ways. ctx ends it, with all that it started.
-// A command that fails, prints no JSON or too much of it is an error of the call, with the start of what it said on
-// standard error. Input that is no JSON, or nested too deep, is ErrInvalid. What the sandbox cannot hold is ErrDenied.
+// Answer runs the command with input on standard input and returns the JSON
+// that it prints. It blocks until the command and all processes that it started
+// have ended; ctx, or the timeout of the capability, ends them. Errors:
+// community.ErrInvalid if input is not JSON or nested too deep, ErrDenied if
+// the sandbox cannot hold the command, ErrTooLarge if it prints more than
+// Config.MaxOutput, ErrAgentFailed if it fails or prints no JSON. Callers of
+// other nodes see the explanation of the error only; the rest may name files of
+// this machine.
 func (c *Command) Answer(ctx context.Context, input []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.capability.Timeout, execTimeout))
 	defer cancel()
@@ -87,11 +96,13 @@ func (c *Command) Answer(ctx context.Context, input []byte) ([]byte, error) {
 	}
 	r, err := box.Run(ctx, policy, spec)
 	errOut.end()
-	return printed(ctx, r, err, spec.Keep)
+	return parseOutput(ctx, r, err, spec.Keep)
 }
 
-// printed is the answer that a command printed, or why there is none.
-func printed(ctx context.Context, r sandbox.Result, err error, limit int) ([]byte, error) {
+// parseOutput returns the result that a command printed, or the error of the
+// call. The order of the cases matters: a command that was stopped for too much
+// output has an exit code, too.
+func parseOutput(ctx context.Context, r sandbox.Result, err error, limit int) ([]byte, error) {
 	var refused *sandbox.Refusal
 	complaint := bytes.TrimSpace(r.Stderr.Head[:min(len(r.Stderr.Head), execErrors)])
 	switch {
@@ -106,8 +117,9 @@ func printed(ctx context.Context, r sandbox.Result, err error, limit int) ([]byt
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", community.ErrAgentFailed, err)
 	case r.Code != 0:
-		// The caller learns how the command ended; what it said is for this node's log.
-		explained := community.Explain(community.ErrAgentFailed, ending(r))
+		// The caller learns how the command ended; what it said is for this
+		// node's log.
+		explained := community.Explain(community.ErrAgentFailed, describeExit(r))
 		return nil, fmt.Errorf("%w: %s", explained, complaint)
 	case !json.Valid(r.Stdout.Head):
 		return nil, community.Explain(community.ErrAgentFailed, "the command did not print JSON")
@@ -115,16 +127,17 @@ func printed(ctx context.Context, r sandbox.Result, err error, limit int) ([]byt
 	return bytes.TrimSpace(r.Stdout.Head), nil
 }
 
-// ending says how a command ended, without a path of this machine.
-func ending(r sandbox.Result) string {
+// describeExit says how a command ended, without a path of this machine.
+func describeExit(r sandbox.Result) string {
 	if r.Signal != "" {
 		return "the command was ended by the signal " + r.Signal
 	}
 	return fmt.Sprintf("the command ended with exit status %d", r.Code)
 }
 
-// toCaller is a refusal for another node: that there is nothing to be done from there, and what has to be done here.
-// It names no path, which what is lacking may.
+// toCaller is a refusal for another node: that there is nothing to be done from
+// there, and what has to be done here. It names no path, which what is lacking
+// may.
 func toCaller(r *sandbox.Refusal) string {
 	text := fmt.Sprintf("the sandbox of that node (level %v) cannot hold the command", r.Level)
 	if r.Mend != "" {

@@ -9,16 +9,20 @@ import (
 	"symbio/community"
 )
 
-// maxLine is how many bytes of a line on standard error are emitted; community takes fewer.
+// maxLine is the longest line that is reported, in bytes; the rest is dropped.
+// The community accepts shorter ones, and cuts them.
 const maxLine = 1 << 10
 
-// lines emits each line that is written to it, without its end. A carriage return ends a line too, as in
-// bars that are drawn over themselves. What a line has over maxLine is dropped.
+// lines calls emit with each line that is written to it, without its end. A
+// carriage return ends a line, too: progress bars redraw their line with it. It
+// is used by one goroutine, the copier of the command's output.
 type lines struct {
 	emit func(string)
 	line []byte
 }
 
+// Write implements io.Writer. It never fails, because an error would stop the
+// command.
 func (l *lines) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		text := rest
@@ -36,7 +40,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end emits what is left of a line.
+// end emits the current line without control sequences, unless it is empty.
 func (l *lines) end() {
 	if text := strings.TrimSpace(escapes.ReplaceAllString(string(l.line), "")); text != "" {
 		l.emit(text)
@@ -44,12 +48,15 @@ func (l *lines) end() {
 	l.line = l.line[:0]
 }
 
-// escapes are what commands colour their words with. What is left of others is community's to clean.
+// escapes matches the control sequences that programs use for colours and
+// cursors. The community removes other control characters.
 var escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])`)
 
+// percent matches a number with a percent sign.
 var percent = regexp.MustCompile(`(?:^|\s)([0-9]{1,3}(?:\.[0-9]+)?)\s?%`)
 
-// progressOf is a line as progress; "50%" in it says how far it is.
+// progressOf returns the progress that a line reports. A percentage in the line
+// becomes Done and Total.
 func progressOf(line string) community.Progress {
 	p := community.Progress{Message: line}
 	if m := percent.FindStringSubmatch(line); m != nil {
@@ -60,7 +67,8 @@ func progressOf(line string) community.Progress {
 	return p
 }
 
-// traceEnv hands a trace to a command, which may hand it on to a command of this program.
+// traceEnv hands a trace to a command, which may hand it on to a command of
+// this program.
 func traceEnv(t community.Trace) (env []string) {
 	if t.Parent() == "" {
 		return nil

@@ -1,5 +1,7 @@
-// Package exec runs what a node runs on its machine beside the commands of its agents: the commands that answer calls of other
-// nodes, and, for package mcpservers, MCP servers. It finds out which sandbox the machine has, and what that must hold.
+// Package exec runs what a node runs on its machine beside the commands of its
+// agents: the commands that answer calls of other nodes, and, for package
+// mcpservers, MCP servers. It finds out which sandbox the machine has, and what
+// that must hold.
 package exec
 
 import (
@@ -18,33 +20,39 @@ import (
 
 // Config sets up a Runner.
 type Config struct {
-	// Sandbox is the node's. A capability or a server may have one of its own.
+	// Sandbox is the sandbox of the node. A capability or a server may have its
+	// own.
 	Sandbox config.Sandbox
-	// Dir is where commands run, Home the user's home directory.
+	// Dir is the working directory of commands, Home the home directory of the
+	// user.
 	Dir, Home string
-	// Hide are files and directories that only the node reads.
+	// Hide are files and directories that no command may see.
 	Hide []string
-	// Temp is the directory for the sandbox's temporary files. It must lie where commands do not see it.
+	// Temp is the directory for the sandbox's temporary files. Commands must
+	// not see it.
 	Temp string
-	// Denied are the files that the rules deny now.
+	// Denied returns the files that the rules deny now. It is called for each
+	// command.
 	Denied func() *permission.Denied
-	// Report gets what the machine can hold, when that has been found out. Default: not reported.
+	// Report gets the result of each probe. Default: not reported.
 	Report func(sandbox.Status)
-	// Disarmed is that of sandbox.Config.
+	// Disarmed is sandbox.Config.Disarmed.
 	Disarmed func([]string)
-	// MaxOutput is how many bytes the answer of a capability may have. Default 1 MiB.
+	// MaxOutput is the largest result of a capability, in bytes. Default 1 MiB.
 	MaxOutput int
 }
 
-// Runner holds commands by the sandbox that the configuration asks for. It is safe for concurrent use.
+// Runner makes sandboxes for commands. It probes the machine when the first
+// command needs that. It is safe for concurrent use.
 type Runner struct {
 	cfg        Config
-	held, free func() (*sandbox.Box, error) // free holds nothing: the user has switched the sandbox off
+	held, free func() (*sandbox.Box, error) // free has no sandbox
 }
 
+// maxOutput returns the largest output of a command, in bytes.
 func (r *Runner) maxOutput() int { return cmp.Or(r.cfg.MaxOutput, execOutput) }
 
-// New returns a Runner. It finds out what the machine can hold when that is first needed.
+// New returns a Runner. It does not touch the machine yet.
 func New(cfg Config) *Runner {
 	probe := func(levels []sandbox.Level) func() (*sandbox.Box, error) {
 		return settled(func() (*sandbox.Box, error) {
@@ -53,7 +61,7 @@ func New(cfg Config) *Runner {
 			}
 			c := Probing(cfg.Sandbox, cfg.Home, cfg.Hide)
 			c.Levels, c.Env, c.TempDir, c.Disarmed = levels, os.Environ(), cfg.Temp, cfg.Disarmed
-			b := sandbox.Probe(context.Background(), c) // not the context of the first call: all calls use what it finds out
+			b := sandbox.Probe(context.Background(), c) // not the context of the first call: all calls use the result
 			if cfg.Report != nil {
 				cfg.Report(b.Status())
 			}
@@ -63,12 +71,16 @@ func New(cfg Config) *Runner {
 	return &Runner{cfg, probe(cfg.Sandbox.AllowedLevels()), probe([]sandbox.Level{sandbox.Off})}
 }
 
-// Probing is how to find out what a machine holds for a node with that sandbox, where only nodes read hide.
+// Probing returns the configuration for probing the sandbox of a node. hide are
+// the files of nodes that commands must not see.
 func Probing(s config.Sandbox, home string, hide []string) sandbox.Config {
 	return sandbox.Config{Levels: s.AllowedLevels(), Home: home, Hide: append(hide[:len(hide):len(hide)], s.HiddenPaths(home)...)}
 }
 
-// settled returns the box that probe made, and probes again, at most once a minute, while it is not sure of its level.
+// settled returns a function that calls probe once and keeps its result. While
+// the result is an error or unsure, as on a machine that was too busy to finish
+// the probe, it calls probe again, at most once a minute. Concurrent callers
+// wait for one probe.
 func settled(probe func() (*sandbox.Box, error)) func() (*sandbox.Box, error) {
 	var mu sync.Mutex
 	var last time.Time   // guarded by mu
@@ -85,7 +97,8 @@ func settled(probe func() (*sandbox.Box, error)) func() (*sandbox.Box, error) {
 	}
 }
 
-// Box is what runs commands under a sandbox. strict holds them also where the user has switched that sandbox off.
+// Box returns what runs commands under the sandbox s. strict keeps the sandbox
+// even if s is off: for commands that a guardrail or a definition restricts.
 func (r *Runner) Box(s config.Sandbox, strict bool) (*sandbox.Box, error) {
 	if s.IsOff() && !strict {
 		return r.free()
@@ -93,18 +106,21 @@ func (r *Runner) Box(s config.Sandbox, strict bool) (*sandbox.Box, error) {
 	return r.held()
 }
 
-// Over is the sandbox of a capability or server with one of its own, which may be nil.
-func (r *Runner) Over(own *config.Sandbox) config.Sandbox { return r.cfg.Sandbox.Override(own) }
+// SandboxFor returns the sandbox of a capability or server; own is its own one
+// and may be nil.
+func (r *Runner) SandboxFor(own *config.Sandbox) config.Sandbox { return r.cfg.Sandbox.Override(own) }
 
-// Policy is what a command under a sandbox may do now: without the files that the rules deny.
+// Policy returns what a command under a sandbox may do now, without the files
+// that rules deny.
 func (r *Runner) Policy(s config.Sandbox) (sandbox.Policy, error) {
 	p, err := s.Policy(r.cfg.Dir, r.cfg.Home)
 	return tool.WithoutDenied(p, r.cfg.Denied()), err
 }
 
-// Hold returns the box and the policy for one command with a sandbox of its own, which may be nil.
+// Hold returns the box and the policy for one command; own is its own sandbox
+// and may be nil.
 func (r *Runner) Hold(own *config.Sandbox) (*sandbox.Box, sandbox.Policy, error) {
-	s := r.Over(own)
+	s := r.SandboxFor(own)
 	policy, err := r.Policy(s)
 	if err != nil {
 		return nil, policy, err
@@ -113,17 +129,19 @@ func (r *Runner) Hold(own *config.Sandbox) (*sandbox.Box, sandbox.Policy, error)
 	return box, policy, err
 }
 
-// Refusal is a capability whose calls are refused, because the sandbox cannot hold its command on this machine.
+// Refusal is a capability whose calls are refused, because this machine's
+// sandbox cannot enforce its policy.
 type Refusal struct {
 	Capability string
-	// Why names what is lacking, Mend what to do about it.
+	// Why says what is missing, Mend what to do about it.
 	Why, Mend string
 }
 
-// Refusals finds the capabilities whose calls are refused, where held is what the machine can hold.
+// Refusals returns the capabilities whose calls would be refused. held probes
+// the sandbox; it is called only if a capability needs one.
 func (r *Runner) Refusals(all []config.Capability, held func() (*sandbox.Box, error)) (refused []Refusal, err error) {
 	for _, c := range all {
-		s := r.Over(c.Sandbox)
+		s := r.SandboxFor(c.Sandbox)
 		if len(c.Exec) == 0 || s.IsOff() {
 			continue
 		}
@@ -139,6 +157,8 @@ func (r *Runner) Refusals(all []config.Capability, held func() (*sandbox.Box, er
 	return refused, nil
 }
 
+// refusal returns the Refusal for an error of the sandbox, with advice. It
+// suggests the restrictive preset only if this machine can enforce that.
 func refusal(capability string, err error, held *sandbox.Box) Refusal {
 	r := Refusal{Capability: capability, Why: err.Error()}
 	var refused *sandbox.Refusal
@@ -149,11 +169,11 @@ func refusal(capability string, err error, held *sandbox.Box) Refusal {
 		}
 	}
 	if held.Check(sandbox.Restrictive()) == nil {
-		r.Mend += "if it only reads, write sandbox: {preset: restrictive} beside it in the configuration; or "
+		r.Mend += "if it only reads, add sandbox: {preset: restrictive} to it in the configuration; or "
 	}
-	r.Mend += "if you trust it with all that you may do yourself, write sandbox: {preset: off} beside it in the configuration"
+	r.Mend += "if you trust it with everything that you may do, add sandbox: {preset: off} to it in the configuration"
 	return r
 }
 
-// Held is what holds commands on this machine.
+// Held returns the sandbox of this machine, probing it if needed.
 func (r *Runner) Held() (*sandbox.Box, error) { return r.held() }

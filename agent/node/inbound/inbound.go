@@ -1,7 +1,9 @@
-// Package inbound decides which calls of other nodes are answered here, by the rules under authorize, and records each decision
-// before anything of the call is done.
+// Package inbound authorizes the calls of other nodes by the rules under
+// authorize, and records each decision before the call is executed.
 //
-// The one idea: every node on whose behalf a call is made must be allowed to make it, not only the one that sends it.
+// Every node on whose behalf a call is made must be allowed to make it, not
+// only the node that sends it. Otherwise a node with many permissions could be
+// used as a proxy by one with few.
 package inbound
 
 import (
@@ -24,15 +26,16 @@ import (
 // Config sets up an Authorizer.
 type Config struct {
 	Node community.NodeID
-	// Rules are those in force now.
+	// Rules returns the rules in force.
 	Rules func() authorize.Rules
-	// Peer finds a connected node; as community.Community.Peer.
+	// Peer returns a connected node, as community.Community.Peer.
 	Peer func(community.NodeID) (community.Peer, bool)
-	// Lent says whether a member is lent to a node. Default: none is.
+	// Lent reports whether a member is lent to a node. Default: none is.
 	Lent func(to community.NodeID, member community.MemberID) bool
-	// Append appends to the record of decisions; with an error the call is refused.
+	// Append appends to the record of decisions. On an error the call is
+	// refused.
 	Append func(audit.Entry) error
-	// Events gets each decision that is recorded.
+	// Events gets an event for each recorded decision.
 	Events *event.Stream
 }
 
@@ -42,23 +45,25 @@ type Authorizer struct {
 	calls *audit.Calls
 }
 
-// New returns an Authorizer. Run it, so that calls that are counted together are recorded in time.
+// New returns an Authorizer. The caller must call Run: it records repeated
+// calls, which are counted together, in time.
 func New(cfg Config) *Authorizer {
 	a := &Authorizer{cfg: cfg}
 	a.calls = audit.NewCalls(audit.CallsConfig{Node: string(cfg.Node), Append: cfg.Append, Told: a.report})
 	return a
 }
 
-// Run records what waits to be recorded, until ctx ends.
+// Run records counted calls until ctx ends.
 func (a *Authorizer) Run(ctx context.Context) error { return a.calls.Run(ctx) }
 
-// Flush records at once what waits to be recorded.
+// Flush records the counted calls at once. Call it before the record is closed.
 func (a *Authorizer) Flush() error { return a.calls.Flush() }
 
+// report publishes a recorded decision as an event.
 func (a *Authorizer) report(e audit.Entry) {
 	var called audit.Called
 	if json.Unmarshal(e.Args, &called) != nil {
-		called = audit.Called{} // of many together
+		called = audit.Called{} // the entry counts several calls
 	}
 	a.cfg.Events.Publish("decision", called.Member, decisionEvent{
 		Kind: e.Kind, From: e.Agent, Name: e.Name, Tool: e.Tool, Capability: called.Capability, Perception: called.Perception, For: e.For, Verdict: e.Verdict, Approved: e.Approved,
@@ -66,7 +71,8 @@ func (a *Authorizer) report(e audit.Entry) {
 	})
 }
 
-// decisionEvent is a decision about calls of another node.
+// decisionEvent is the event of a decision about calls of another node. Count
+// is above 1 for calls that were counted together.
 type decisionEvent struct {
 	Kind       string     `json:"kind"`
 	From       string     `json:"from"`
@@ -85,7 +91,9 @@ type decisionEvent struct {
 	Since      *time.Time `json:"since,omitempty"`
 }
 
-// Authorize decides by the rules whether a call of another node is answered; the error says why not.
+// Authorize returns nil if the rules allow a call of another node. Otherwise
+// the error says why not; its text goes to the caller. The decision is recorded
+// first: if that fails, the call is refused with ErrUnavailable.
 func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 	kind, name := authorize.KindInvoke, c.Capability
 	if perception, ok := strings.CutPrefix(name, community.PerceptionPrefix); ok {
@@ -93,12 +101,12 @@ func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 	}
 	v := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), kind, name)
 	if kind == authorize.KindSend {
-		v = a.ofBorrower(v, from, c)
+		v = a.allowBorrower(v, from, c)
 	}
 	if err := a.record(from, c, kind, name, v); err != nil {
 		why := "cannot record the decision"
 		if cause := syscall.Errno(0); errors.As(err, &cause) {
-			why += ": " + cause.Error() // without the path
+			why += ": " + cause.Error() // the path is not for other nodes
 		}
 		return community.Explain(community.ErrUnavailable, why)
 	}
@@ -108,9 +116,11 @@ func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 	return errors.New(v.Why)
 }
 
-// principals are the caller, as its certificate proves it, and the other nodes on whose behalf it says
-// to call. Of those only an id is said; who vouches for them is known while they are connected here, and
-// otherwise no authority does. A requester that is no node, such as a user, is not judged, nor is this node itself.
+// principals returns the nodes that must be allowed to make the call: the
+// caller, as its certificate proves it, and the requesters that it names.
+// Requesters are claims, so they can only restrict; their authority is known
+// only while they are connected here. Requesters that are not nodes, such as
+// users, and this node itself are skipped.
 func (a *Authorizer) principals(from community.Peer, requester []string) []authorize.Principal {
 	chain := []authorize.Principal{{Node: string(from.ID), Authority: from.Authority, Role: from.Role}}
 	seen := map[string]bool{string(from.ID): true, string(a.cfg.Node): true}
@@ -129,27 +139,29 @@ func (a *Authorizer) principals(from community.Peer, requester []string) []autho
 	return chain
 }
 
+// nodeID matches the id of a node.
 var nodeID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// ofBorrower allows what no rule does: that a node sends signals to an agent that is lent to it. It may have it
-// because it may spawn it, and it alone may.
-func (a *Authorizer) ofBorrower(v permission.Verdict, from community.Peer, c community.Call) permission.Verdict {
+// allowBorrower changes a default denial to an approval if a node sends a
+// signal to an agent that is lent to it. Without it, every lender would need a
+// second rule. All requesters must be allowed to spawn here.
+func (a *Authorizer) allowBorrower(v permission.Verdict, from community.Peer, c community.Call) permission.Verdict {
 	if v.Action == permission.Allow || v.Stage != permission.StageDefault || a.cfg.Lent == nil || len(c.Requester) == 0 || !a.cfg.Lent(from.ID, c.Member) {
 		return v
 	}
 	if rest := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), authorize.KindInvoke, lending.Capability); rest.Action != permission.Allow {
-		return v // one of the requesters may not spawn here
+		return v // a requester may not spawn here
 	}
 	return permission.Verdict{Action: permission.Allow, Stage: permission.StageAllow, Source: "authorize", Rule: "invoke " + lending.Capability, Why: "The agent is lent to that node."}
 }
 
-// record records the decision about a call before anything of it is done.
+// record records the decision before anything of the call is done.
 func (a *Authorizer) record(from community.Peer, c community.Call, kind authorize.Kind, name string, v permission.Verdict) error {
 	in := audit.Inbound{
 		Peer: string(from.ID), Name: from.Name, Verb: string(kind), What: name, Member: string(c.Member),
 		Allowed: v.Action == permission.Allow, Stage: string(v.Stage), Rule: v.Rule, Why: v.Why,
 	}
-	if len(c.Requester) > 0 { // the first is the peer itself, which the community put there
+	if len(c.Requester) > 0 { // the community puts the caller first
 		in.Requester = c.Requester[1:]
 	}
 	return a.calls.Note(in)

@@ -16,11 +16,14 @@ import (
 	"symbio/community"
 )
 
-// retryAfter is between two looks for a server that a capability needs and that is not there.
+// retryAfter is the time between two attempts to offer a tool whose server is
+// not ready.
 const retryAfter = time.Minute
 
-// Offer offers the capabilities among all that are tools of MCP servers, each when its server is ready: only then its schema is
-// known. What keeps one from being offered is reported once. Offer returns when ctx ends or all of them are offered.
+// Offer offers the capabilities of all that are tools of MCP servers, each when
+// its server is ready and its schema known. It reports once why one cannot be
+// offered, and tries again every retryAfter. It returns when all are offered or
+// failed for good, or ctx ends.
 func (s *Servers) Offer(ctx context.Context, all []config.Capability, offer Offerer) error {
 	var wg sync.WaitGroup
 	for _, c := range all {
@@ -32,9 +35,11 @@ func (s *Servers) Offer(ctx context.Context, all []config.Capability, offer Offe
 	return nil
 }
 
-// Offerer offers a capability to other nodes, as community.Community.Offer does.
+// Offerer offers a capability to other nodes, as community.Community.Offer
+// does.
 type Offerer = func(community.Capability, community.Provider, ...community.OfferOption) error
 
+// offerTool offers one capability as soon as its server is ready.
 func (s *Servers) offerTool(ctx context.Context, c config.Capability, offer Offerer) {
 	server, name, _ := strings.Cut(c.MCP, "/")
 	for told := ""; ; {
@@ -53,7 +58,7 @@ func (s *Servers) offerTool(ctx context.Context, c config.Capability, offer Offe
 			s.cfg.Warn(c.Name, "it is not offered: "+told)
 		}
 		if !errors.Is(err, mcp.ErrNotReady) && !errors.Is(err, mcp.ErrUnknown) {
-			return // it would be the same again
+			return // another attempt would fail in the same way
 		}
 		select {
 		case <-ctx.Done():
@@ -63,7 +68,8 @@ func (s *Servers) offerTool(ctx context.Context, c config.Capability, offer Offe
 	}
 }
 
-// offerOne offers a tool under the words of the configuration, and the tool's own where it has none.
+// offerOne offers a tool with the description and schemas of the configuration,
+// and those of the tool where the configuration has none.
 func (s *Servers) offerOne(c config.Capability, t *mcp.Tool, offer Offerer) error {
 	spec := t.Spec()
 	out := community.Capability{Name: c.Name, Description: cmp.Or(c.Description, spec.Description), Idempotent: c.Idempotent}
@@ -80,7 +86,8 @@ func (s *Servers) offerOne(c config.Capability, t *mcp.Tool, offer Offerer) erro
 	opts := []community.OfferOption{community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, config.Concurrency))}
 	err = offer(out, s.provider(c), opts...)
 	if err != nil && c.Input == nil && c.Output == nil {
-		// A stranger's schema need not be one that the community can use: the server says what is wrong with a call.
+		// A stranger's schema need not be one that the community can use: the
+		// server says what is wrong with a call.
 		out.Input, out.Output = json.RawMessage(`{"type":"object"}`), nil
 		err = offer(out, s.provider(c), opts...)
 	}

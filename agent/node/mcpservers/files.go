@@ -8,8 +8,10 @@ import (
 	"strings"
 )
 
-// marks is how files look: another text when one of them has changed.
-func marks(files ...string) string {
+// fileState returns a text that changes when one of the files changes: times
+// and sizes. It reads no contents, because it is called in each turn of an
+// agent.
+func fileState(files ...string) string {
 	var b strings.Builder
 	for _, path := range files {
 		info, err := os.Stat(path)
@@ -22,9 +24,11 @@ func marks(files ...string) string {
 	return b.String()
 }
 
-// usersOwn says that only the user writes a file: it lies outside of where agents may be let write, or in the directory that
-// they are kept from there. Any other file counts as it was when the node started.
-func (c Config) usersOwn(file string) bool {
+// isUserFile reports whether only the user can write a file: it is outside of
+// the directories that commands may write, or in symbio's configuration
+// directory, which the sandbox protects. Changes of other files are ignored
+// until a restart, because an agent could have made them.
+func (c Config) isUserFile(file string) bool {
 	file = realPath(file)
 	if strings.Contains(filepath.ToSlash(file), "/.config/symbio/") {
 		return true
@@ -37,7 +41,7 @@ func (c Config) usersOwn(file string) bool {
 	return true
 }
 
-// realPath is a path without links, as far as it is there.
+// realPath resolves the links of the existing part of a path.
 func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real

@@ -1,5 +1,7 @@
-// Package mcpservers has the MCP servers of a node: it reads the files that list them, takes up changes of those files, holds each
-// server by a sandbox, and offers their tools as capabilities to other nodes. Package agent/tool/mcp talks to them.
+// Package mcpservers has the MCP servers of a node: it reads the files that
+// list them, takes up changes of those files, holds each server by a sandbox,
+// and offers their tools as capabilities to other nodes. Package agent/tool/mcp
+// talks to them.
 package mcpservers
 
 import (
@@ -18,29 +20,32 @@ import (
 	"symbio/agent/tool/mcp"
 )
 
-// projectFile is the file in which other programs look for a project's MCP servers, too.
+// projectFile is the file in which a project lists MCP servers. Other programs
+// use the same name.
 const projectFile = ".mcp.json"
 
-// Config says where the servers are, and what holds them.
+// Config says which servers there are, and how they are run.
 type Config struct {
 	MCP config.MCP
-	// Workspace is where agents work and servers run.
+	// Workspace is the working directory of the servers.
 	Workspace string
-	// Writable are the other directories where agents may be let write.
+	// Writable are the other directories that commands may write.
 	Writable []string
 	Home     string
 	Getenv   func(string) string
 	State    state.Dir
 	Runner   *exec.Runner
 	Version  string
-	// Report gets what happens to servers. Default: not reported.
+	// Report gets each change of a server's state. It must not block. Default:
+	// not reported.
 	Report func(mcp.Status)
-	// Warn gets what a person should know. Default: not reported.
+	// Warn gets messages for the person who runs the node. Default: not
+	// reported.
 	Warn   func(capability, why string)
 	Logger *slog.Logger
 }
 
-// userFile is the user's own list of MCP servers.
+// userFile returns the path of the user's list of servers.
 func (c Config) userFile() string {
 	if c.MCP.File != "" {
 		return c.MCP.File
@@ -52,7 +57,8 @@ func (c Config) userFile() string {
 	return filepath.Join(dir, "symbio", "mcp.json")
 }
 
-// files are those with MCP servers, the user's own first.
+// files returns the files with servers, the user's first, because its entries
+// win.
 func (c Config) files() []string {
 	files := []string{c.userFile()}
 	if c.MCP.Project {
@@ -61,8 +67,10 @@ func (c Config) files() []string {
 	return files
 }
 
-// List lists the configured servers, the user's own first. notes are what in the files is not used. A file of the project
-// that cannot be read is a note.
+// List returns the configured servers, those of the user first, and notes about
+// what is ignored in the files. A project file that cannot be read is a note,
+// so that a repository cannot keep a node from starting; the user's file is an
+// error.
 func (c Config) List() (servers []mcp.Server, notes []string, err error) {
 	servers, notes, unread, err := c.read()
 	if unread != nil {
@@ -71,7 +79,7 @@ func (c Config) List() (servers []mcp.Server, notes []string, err error) {
 	return servers, notes, err
 }
 
-// read reads the files. unread is why that of a project cannot be.
+// read reads the files. unread is the error of the project file.
 func (c Config) read() (servers []mcp.Server, notes []string, unread, err error) {
 	if !c.MCP.Enabled {
 		return nil, nil, nil, nil
@@ -99,15 +107,16 @@ func (c Config) read() (servers []mcp.Server, notes []string, unread, err error)
 // Servers are the MCP servers of a node. It is safe for concurrent use.
 type Servers struct {
 	*mcp.Manager
-	// Notes are what in the files was not used at the start.
+	// Notes say what was ignored in the files at the start.
 	Notes []string
 
 	cfg  Config
 	mu   sync.Mutex
-	mark string // how the files looked when they were read; guarded by mu
+	mark string // fileState when the files were last read; guarded by mu
 }
 
-// Open reads the files. Nothing is started before it is needed.
+// Open reads the files. It starts no server; a server starts when its tools are
+// first needed.
 func Open(c Config) (*Servers, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -115,7 +124,7 @@ func Open(c Config) (*Servers, error) {
 	if c.Warn == nil {
 		c.Warn = func(string, string) {}
 	}
-	s := &Servers{cfg: c, mark: c.mark()} // before they are read: Refresh sees what changes meanwhile
+	s := &Servers{cfg: c, mark: c.mark()} // before reading, so that Refresh sees a change in between
 	servers, notes, err := c.List()
 	if err != nil {
 		return nil, err
@@ -139,16 +148,17 @@ func Open(c Config) (*Servers, error) {
 	return s, nil
 }
 
-// Refresh takes up what has changed in the files since it was last called. A file that cannot be read changes nothing:
-// another program may be writing it. It costs three calls of the system, some microseconds: agents call it in each turn.
+// Refresh applies changes of the files since the last call. A file that cannot
+// be read changes nothing: another program may be writing it. Agents call it in
+// each turn, so it costs three system calls if nothing has changed.
 func (s *Servers) Refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.cfg.MCP.Enabled {
 		return
 	}
-	mark := s.cfg.mark() // before they are read
-	if mark == s.mark || !s.cfg.usersOwn(s.cfg.userFile()) {
+	mark := s.cfg.mark() // before reading
+	if mark == s.mark || !s.cfg.isUserFile(s.cfg.userFile()) {
 		return
 	}
 	s.mark = mark
@@ -157,24 +167,26 @@ func (s *Servers) Refresh() {
 		s.cfg.Logger.Warn("mcp servers", "note", note)
 	}
 	if err = errors.Join(err, unread); err != nil {
-		s.cfg.Logger.Warn("the mcp servers stay as they are", "err", err)
-		s.cfg.Warn("", "the MCP servers stay as they are: "+err.Error())
+		s.cfg.Logger.Warn("mcp servers not reloaded", "err", err)
+		s.cfg.Warn("", "the MCP servers were not reloaded: "+err.Error())
 		return
 	}
 	s.SetServers(servers)
 }
 
-// Tools are the tools of the servers, as their files are now.
+// Tools returns the tools of the servers that the files list now. It waits for
+// starting servers within the start timeout.
 func (s *Servers) Tools(ctx context.Context) []tool.Tool {
 	s.Refresh()
 	return s.Manager.Tools(ctx)
 }
 
-// Tool finds a tool of a server, as their files are now.
+// Tool returns one tool of a server that the files list now.
 func (s *Servers) Tool(ctx context.Context, server, name string) (*mcp.Tool, error) {
 	s.Refresh()
 	return s.Manager.Tool(ctx, server, name)
 }
 
-// mark is how the files look: another text when one of them, or what people trust, has changed.
-func (c Config) mark() string { return marks(slices.Concat(c.files(), c.State.MCP().Dirs())...) }
+// mark returns a text that changes when the files or the trusted entries
+// change.
+func (c Config) mark() string { return fileState(slices.Concat(c.files(), c.State.MCP().Dirs())...) }

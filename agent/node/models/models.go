@@ -1,4 +1,5 @@
-// Package models opens the models of a node, offers one to other nodes, and uses those that other nodes offer.
+// Package models opens the models of a node, offers one to other nodes, and
+// uses those that other nodes offer.
 package models
 
 import (
@@ -14,7 +15,7 @@ import (
 	"symbio/community"
 )
 
-// Community is what models need of the node's community; *community.Community is one.
+// Community is the part of *community.Community that a Models uses.
 type Community interface {
 	WhoProvides(capability string) []community.Member
 	Capability(node community.NodeID, name string) (community.Capability, bool)
@@ -26,21 +27,24 @@ type Config struct {
 	Settings  config.Config
 	Getenv    func(string) string
 	Community Community
-	// Funcs are models made in Go, by their names.
+	// Funcs are models written in Go, by name.
 	Funcs map[string]llm.Model
-	// Record keeps what is said with the servers of models, Replay answers from such a record. nil = neither.
+	// Record records the requests to servers of models, Replay answers from
+	// such a recording. nil = neither.
 	Record *replay.Recorder
 	Replay *replay.Player
 	Logger *slog.Logger
 }
 
-// Models opens models. It is safe for concurrent use.
+// Models opens models by name. It is safe for concurrent use; the opened models
+// share one HTTP client.
 type Models struct {
 	cfg  Config
 	http *http.Client
 }
 
-// New returns a Models. Nothing is opened before it is needed.
+// New returns a Models. It opens no connection. The caller closes it after the
+// last use of its models.
 func New(cfg Config) *Models {
 	m := &Models{cfg, WebClient()}
 	switch {
@@ -52,21 +56,23 @@ func New(cfg Config) *Models {
 	return m
 }
 
-// Close ends idle connections.
+// Close closes idle connections.
 func (m *Models) Close() { m.http.CloseIdleConnections() }
 
-// Open opens the model, or the list of them, of that name; "" is the node's own, or the recorded one. The keys come from the
-// environment at that moment, and so does a proxy.
+// Open returns the model of this name, or a list of models for names with
+// commas; "" is the model of the configuration, or that of a replayed
+// recording. API keys are read from the environment at this moment. Errors are
+// those of package provider.
 func (m *Models) Open(ctx context.Context, name string) (llm.Model, error) {
 	own := string(m.cfg.Settings.Model)
 	from := Providers(m.cfg.Settings, m.cfg.Getenv, m.cfg.Funcs)
-	from.Logger, from.HTTP, from.Peer = m.cfg.Logger, m.http, m.ofPeer
+	from.Logger, from.HTTP, from.Peer = m.cfg.Logger, m.http, m.peerModel
 	if m.cfg.Replay == nil {
 		return from.OpenList(ctx, cmp.Or(name, own))
 	}
 	for _, key := range []*llm.Secret{&from.OpenAIKey, &from.AnthropicKey} {
 		if key.Empty() {
-			*key = llm.NewSecret("replay") // no server is asked
+			*key = llm.NewSecret("replay") // required by the client; no server sees it
 		}
 	}
 	opened, err := from.OpenList(ctx, cmp.Or(name, m.cfg.Replay.Spec(), own))
@@ -76,7 +82,8 @@ func (m *Models) Open(ctx context.Context, name string) (llm.Model, error) {
 	return m.cfg.Replay.Model(opened), nil
 }
 
-// Providers are where a node with this configuration and environment looks for models. Other nodes are not among them.
+// Providers says where models are reached with this configuration and
+// environment. Models of other nodes are not included.
 func Providers(c config.Config, getenv func(string) string, funcs map[string]llm.Model) provider.Config {
 	from := provider.FromEnv(getenv)
 	c.ApplyProviders(&from)
@@ -84,7 +91,8 @@ func Providers(c config.Config, getenv func(string) string, funcs map[string]llm
 	return from
 }
 
-// WebClient reaches models over the network, through the proxy that the environment names.
+// WebClient returns a client with connections of its own, which uses the proxy
+// of the environment. The caller closes its idle connections.
 func WebClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = http.ProxyFromEnvironment

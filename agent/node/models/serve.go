@@ -18,12 +18,15 @@ import (
 	"symbio/community"
 )
 
-// Concurrency is how many answers of an offered model are written at a time, unless it says otherwise: what a
-// server on one's own machine manages. Who comes later is told that it is busy, and asks again.
+// Concurrency is the default number of concurrent calls of an offered model:
+// what a server on a desktop machine can answer. Further callers get ErrBusy
+// and try again.
 const Concurrency = 4
 
-// Capability offers a model of this node to others. One that has to be looked for is opened with the first call,
-// since its server may come up later than the node; of any other it is known now whether it can be opened.
+// Capability returns the capability and the provider of a model that this node
+// offers. A model with a fixed name is opened now, so that a wrong name is an
+// error at the start of the node. A model that must be found, as auto, is
+// opened by the first call, because its server may start later.
 func (m *Models) Capability(c config.Capability) (community.Capability, community.Provider, error) {
 	specs, err := provider.ParseList(string(c.Model))
 	if err != nil {
@@ -37,9 +40,9 @@ func (m *Models) Capability(c config.Capability) (community.Capability, communit
 	if out.Input, out.Output, err = chat.Schemas(names); err != nil {
 		return out, nil, err
 	}
-	open := m.opening(string(c.Model))
+	open := m.openOnce(string(c.Model))
 	if !slices.Contains(specs, provider.Spec{Provider: "auto"}) {
-		if _, err := open(context.Background()); err != nil { // it asks nobody
+		if _, err := open(context.Background()); err != nil { // does not use the network
 			return out, nil, err
 		}
 	}
@@ -49,8 +52,9 @@ func (m *Models) Capability(c config.Capability) (community.Capability, communit
 	}, nil
 }
 
-// opening opens a model once, and again only when that failed.
-func (m *Models) opening(model string) func(context.Context) (llm.Model, error) {
+// openOnce returns a function that opens a model once. After a failure the next
+// call tries again.
+func (m *Models) openOnce(model string) func(context.Context) (llm.Model, error) {
 	var mu sync.Mutex
 	var opened llm.Model // guarded by mu
 	return func(ctx context.Context) (_ llm.Model, err error) {
@@ -63,8 +67,8 @@ func (m *Models) opening(model string) func(context.Context) (llm.Model, error) 
 	}
 }
 
-// offeredNames are those by which other nodes ask for a model: without its provider, and with it. Of a list it is the
-// first that counts.
+// offeredNames returns the names by which other nodes ask for a model: without
+// and with its provider. The file name of a scripted model stays private.
 func offeredNames(s provider.Spec) []string {
 	if s.Provider == "scripted" {
 		return []string{"scripted"} // its file is this node's own business
@@ -72,7 +76,8 @@ func offeredNames(s provider.Spec) []string {
 	return slices.Compact([]string{cmp.Or(s.Name, s.String()), s.String()})
 }
 
-// chat answers one call of another node with a model of this one.
+// chat answers one call of another node. The caller learns that a model cannot
+// be opened, but not why: the reason may name keys and servers of this node.
 func (m *Models) chat(ctx context.Context, open func(context.Context) (llm.Model, error), data []byte) ([]byte, error) {
 	model, err := open(ctx)
 	if err != nil {
@@ -85,10 +90,11 @@ func (m *Models) chat(ctx context.Context, open func(context.Context) (llm.Model
 	return out, err
 }
 
-// ofPeer is a model that other nodes offer: NODE/NAME, or NAME of any node.
-func (m *Models) ofPeer(name string) (llm.Model, error) {
+// peerModel returns a model of another node, named NODE/NAME, or NAME for any
+// node. It finds the node for each request, so that nodes may come and go.
+func (m *Models) peerModel(name string) (llm.Model, error) {
 	if m.cfg.Record != nil || m.cfg.Replay != nil {
-		return nil, fmt.Errorf("peer:%s: what other nodes' models answer is not recorded; name a model of this node", name)
+		return nil, fmt.Errorf("peer:%s: models of other nodes cannot be recorded or replayed; name a model of this node", name)
 	}
 	return chat.New(chat.Config{
 		Name: "peer:" + name, Find: func() []chat.Provider { return m.providers(name) }, Retry: retry.Policy{Logger: m.cfg.Logger},
@@ -96,8 +102,9 @@ func (m *Models) ofPeer(name string) (llm.Model, error) {
 	}), nil
 }
 
-// providers are the nodes that offer a model now. A model's name may have a slash too: what stands before the first
-// is a node when one is called so.
+// providers returns the nodes that offer a model now. The name of a model may
+// have a slash, so the part before the first slash is a node only if one has
+// that name.
 func (m *Models) providers(name string) (list []chat.Provider) {
 	members := m.cfg.Community.WhoProvides(chat.Capability)
 	if at, model, ok := strings.Cut(name, "/"); ok {
@@ -123,7 +130,9 @@ func (m *Models) providers(name string) (list []chat.Provider) {
 	return list
 }
 
-// modelError is what an error of a call means to who uses the model.
+// modelError converts an error of a call to an error of package llm, so that
+// retries and fallbacks work as for models of this node. An end of ctx stays as
+// it is.
 func modelError(ctx context.Context, node string, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -138,7 +147,7 @@ func modelError(ctx context.Context, node string, err error) error {
 		}
 	}
 	if errors.Is(err, community.ErrDenied) {
-		return &llm.Error{Detail: "node " + node + " has to let this one invoke " + chat.Capability + ", under authorize in its configuration", Err: llm.ErrDenied}
+		return &llm.Error{Detail: "node " + node + " does not let this node invoke " + chat.Capability + "; add a rule under authorize in its configuration", Err: llm.ErrDenied}
 	}
 	return &llm.Error{Detail: why, Err: llm.ErrUnavailable}
 }

@@ -1,4 +1,5 @@
-// Package nodelog makes the Logger of a node: text or JSON, without secrets, to a stream and to a file that is rotated.
+// Package nodelog makes the Logger of a node: text or JSON, without secrets, to
+// a stream and to a file that is rotated.
 package nodelog
 
 import (
@@ -18,10 +19,12 @@ type Options struct {
 	Level slog.Level
 	// Format is text or json.
 	Format string
-	// Stream gets the lines; nil = none does. Journal: it is systemd's, which reads a priority in front of each line.
+	// Stream gets the lines; nil = none does. Journal: it is systemd's, which
+	// reads a priority in front of each line.
 	Stream  io.Writer
 	Journal bool
-	// File gets them, too, and is rotated when it has MaxSize megabytes; "" = none.
+	// File gets them, too, and is rotated when it has MaxSize megabytes; "" =
+	// none.
 	File    string
 	MaxSize int
 }
@@ -68,7 +71,8 @@ func withoutSecrets(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// journal puts the priority in front of each line, as systemd reads it (sd-daemon(3)).
+// journal puts the priority in front of each line, as systemd reads it
+// (sd-daemon(3)).
 type journal struct{ io.Writer }
 
 func (j journal) Write(line []byte) (int, error) {

@@ -1,5 +1,6 @@
-// Package proposal reads a skill that a person may trust: what it asks for, what it is refused, and whether it is trusted
-// already. A proposal grants nothing: the Keeper of skills/trust records the person's yes.
+// Package proposal reads a skill that a person may trust: what it asks for,
+// what it is refused, and whether it is trusted already. A proposal grants
+// nothing: the Keeper of skills/trust records the person's yes.
 package proposal
 
 import (
@@ -17,7 +18,8 @@ import (
 	"symbio/skills/trust"
 )
 
-// Proposal is a skill as a person is shown it. The names in JSON are a contract with scripts.
+// Proposal is a skill as it is shown to a person who may trust it. The names in
+// JSON are a contract with scripts.
 type Proposal struct {
 	Name        string                `json:"name"`
 	Description string                `json:"description"`
@@ -34,11 +36,13 @@ type Proposal struct {
 
 	Skill  skills.Skill `json:"-"`
 	Origin share.Origin `json:"-"`
-	// BadBook is why the book of what is trusted cannot be read as a whole; nil = it can.
+	// BadBook is why the book of what is trusted cannot be read as a whole; nil
+	// = it can.
 	BadBook error `json:"-"`
 }
 
-// HashToTrust is the one that a person compares: of a fetched skill that of all of it.
+// HashToTrust is the one that a person compares: of a fetched skill that of all
+// of it.
 func (p Proposal) HashToTrust() string {
 	if p.Hash != "" {
 		return p.Hash
@@ -46,8 +50,9 @@ func (p Proposal) HashToTrust() string {
 	return p.SHA256
 }
 
-// Of reads the skill that arg names, a name, an absolute path or the hash of a fetched one; all that is shown and kept is of
-// that reading. The error has the code NotFound, or InvalidArgument when the skill needs no trust.
+// Of reads the skill that arg names, a name, an absolute path or the hash of a
+// fetched one; all that is shown and kept is of that reading. The error has the
+// code NotFound, or InvalidArgument when the skill needs no trust.
 func Of(ctx context.Context, cfg skills.Config, keeper trust.Keeper, arg string) (Proposal, error) {
 	var p Proposal
 	dir, scope := "", skills.ScopePeer

@@ -1,5 +1,6 @@
-// Package rules has what a person allows: the rules of the configuration that are in force, which can be read anew while the node
-// runs, and the calls that a person has allowed for good.
+// Package rules has the rules in force: those of the configuration, which can
+// be reloaded while the node runs, and the lasting approvals that a person has
+// given.
 package rules
 
 import (
@@ -21,41 +22,45 @@ import (
 	"symbio/security/standing"
 )
 
-// reloadable are the keys of the configuration that are taken up while a node runs.
+// reloadable are the keys of the configuration that apply to a running node.
+// All other keys need a restart.
 var reloadable = []string{"permissions", "authorize"}
 
 // Config sets up a Rules.
 type Config struct {
-	// Start is the configuration that the node starts with.
+	// Start is the configuration at the start of the node.
 	Start config.Config
-	// Read reads it anew; nil = it stays as it is.
+	// Read reads the configuration again. nil = it cannot be reloaded.
 	Read func() (config.Config, error)
 	// Dir is the directory in which agents work.
 	Dir string
-	// Standing is the file of what a person has allowed for good; "" = none can be.
+	// Standing is the file of the lasting approvals. "" = there can be none.
 	Standing string
 	Events   *event.Stream
 	Logger   *slog.Logger
 }
 
-// Rules are the rules in force. It is safe for concurrent use.
+// Rules has the rules in force. It is safe for concurrent use: readers get one
+// complete, immutable set of rules, also during a reload.
 type Rules struct {
 	cfg      Config
 	standing *standing.Book
-	inForce  atomic.Pointer[inForce]
+	inForce  atomic.Pointer[ruleSet]
 }
 
-type inForce struct {
-	config  config.Config // permissions and authorize are in force; the rest is as it was read with them
+// ruleSet is one complete set of rules. It is immutable.
+type ruleSet struct {
+	config  config.Config // only permissions and authorize are in force
 	policy  permission.Policy
 	scope   string // the digest of policy
 	inbound authorize.Rules
 }
 
-// New returns the rules of the configuration that the node starts with.
+// New returns the rules of the configuration that the node starts with. The
+// error names the bad rule, or the file of lasting approvals.
 func New(cfg Config) (*Rules, error) {
 	r := &Rules{cfg: cfg}
-	if err := r.take(cfg.Start); err != nil {
+	if err := r.apply(cfg.Start); err != nil {
 		return nil, err
 	}
 	var err error
@@ -65,11 +70,12 @@ func New(cfg Config) (*Rules, error) {
 	return r, err
 }
 
-// take takes up the rules of a configuration, for every call from now on. With an error nothing changes.
-func (r *Rules) take(c config.Config) (err error) {
-	next := &inForce{config: c}
+// apply puts the rules of a configuration in force for all following calls. On
+// an error nothing changes.
+func (r *Rules) apply(c config.Config) (err error) {
+	next := &ruleSet{config: c}
 	if next.policy, err = c.Permissions.Policy(); err == nil {
-		next.policy, err = forPeople(next.policy)
+		next.policy, err = denyApprovals(next.policy)
 	}
 	if err != nil {
 		return fmt.Errorf("permissions: %w", err)
@@ -82,32 +88,35 @@ func (r *Rules) take(c config.Config) (err error) {
 	return nil
 }
 
-// forPeople keeps agents from answering approvals, here or elsewhere, whatever else the policy allows.
-func forPeople(p permission.Policy) (permission.Policy, error) {
+// denyApprovals adds a final denial to a policy: agents must not answer
+// approvals, here or on other nodes, whatever else the policy allows.
+func denyApprovals(p permission.Policy) (permission.Policy, error) {
 	never, err := permission.ParseRule("invoke_capability(" + authorize.OwnersPrefix + "*)")
 	p.FinalDeny = append(slices.Clone(p.FinalDeny), never)
 	return p, err
 }
 
-// Policy is what the configuration allows agents now.
+// Policy returns what the configuration allows agents now. Do not modify it.
 func (r *Rules) Policy() permission.Policy { return r.inForce.Load().policy }
 
-// Inbound is what it allows other nodes now.
+// Inbound returns what the configuration allows other nodes now.
 func (r *Rules) Inbound() authorize.Rules { return r.inForce.Load().inbound }
 
-// Denied are the files that it denies now.
+// Denied returns the files that the configuration denies now.
 func (r *Rules) Denied() *permission.Denied { return r.Policy().Denied(r.cfg.Dir) }
 
-// Reload reads the configuration anew and takes up its rules: changed are the keys that were taken up, restart those that count
-// only when the node starts again. With an error the old rules hold. What it did is in the event stream, too.
+// Reload reads the configuration again and applies its rules. changed are the
+// keys that now apply, restart the changed keys that need a restart. On an
+// error the old rules stay in force. The result is logged and published as an
+// event, too.
 func (r *Rules) Reload() (changed, restart []string, err error) {
 	if r.cfg.Read == nil {
-		return nil, nil, errors.New("it was not started by symbio up, and has its configuration for good")
+		return nil, nil, errors.New("this node has no configuration file to reload; it was not started by symbio up")
 	}
 	c, err := r.cfg.Read()
 	was, start, now := reflect.ValueOf(r.inForce.Load().config), reflect.ValueOf(r.cfg.Start), reflect.ValueOf(c)
 	if err == nil {
-		err = r.take(c)
+		err = r.apply(c)
 	}
 	if err != nil {
 		r.cfg.Logger.Warn("configuration not taken up", "err", err)
@@ -129,13 +138,15 @@ func (r *Rules) Reload() (changed, restart []string, err error) {
 	return changed, restart, nil
 }
 
-// reloadedEvent says which keys of the configuration were taken up, and which others need a restart.
+// reloadedEvent is the event of a reload.
 type reloadedEvent struct {
 	Changed []string `json:"changed"`
 	Restart []string `json:"restart,omitempty"`
 }
 
-// Granted is what a person has allowed for good, as far as it counts under the rules in force.
+// Granted returns the lasting approvals that count under the rules in force. An
+// approval counts only under the rules and in the directory for which it was
+// given.
 func (r *Rules) Granted() []permission.Granted {
 	if r.standing == nil {
 		return nil
@@ -143,18 +154,19 @@ func (r *Rules) Granted() []permission.Granted {
 	return r.standing.Granted(r.inForce.Load().scope, r.cfg.Dir)
 }
 
-// Keep allows for good the shown call, by these rules.
+// Keep stores a lasting approval of the shown call. by says which person gave
+// it.
 func (r *Rules) Keep(granted []permission.Granted, call, by string) error {
 	return r.standing.Keep(granted, r.inForce.Load().scope, r.cfg.Dir, call, by)
 }
 
-// Standing lists what a person has allowed for good, and says of each entry whether it counts now.
+// Standing returns all lasting approvals, and says why one does not count now.
 func (r *Rules) Standing() (all []*symbiov1.LastingRule) {
 	for _, e := range r.standing.Entries() {
 		out := &symbiov1.LastingRule{Id: e.ID, Rule: e.Shown, Dir: e.Dir, Since: timestamppb.New(e.Since), By: e.By}
 		switch {
 		case e.Scope != r.inForce.Load().scope:
-			out.WhyNot = "the rules of the configuration are others than when it was allowed"
+			out.WhyNot = "the rules of the configuration have changed since the approval"
 		case e.Dir != r.cfg.Dir:
 			out.WhyNot = "this node works in another directory"
 		}
@@ -164,11 +176,12 @@ func (r *Rules) Standing() (all []*symbiov1.LastingRule) {
 	return all
 }
 
-// Forget revokes one of them at once.
+// Forget revokes a lasting approval at once. An unknown id is
+// community.ErrNotFound.
 func (r *Rules) Forget(id string) error {
 	found, err := r.standing.Forget(id)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: nothing of the id %q was allowed for good; `symbio approvals rules` lists what was", community.ErrNotFound, id)
+		err = fmt.Errorf("%w: no lasting approval has the id %q; `symbio approvals rules` lists them", community.ErrNotFound, id)
 	}
 	return err
 }

@@ -14,23 +14,26 @@ import (
 	"symbio/security/private"
 )
 
-// Bounds of the addresses that are kept.
+// The limits of the stored addresses.
 const (
 	maxAddresses = 256
-	// AddressLife is how long an address is kept: as long as a certificate that has ended is renewed.
+	// AddressLife is how long an address is kept: as long as an expired
+	// certificate is renewed. After that the node has to join again anyway.
 	AddressLife = 30 * 24 * time.Hour
 )
 
-// Address is where a node of the cluster was dialled, and when that was noted. It is a hint: the certificate says which
-// node answers there.
+// Address is where a node of the cluster was dialled, and when. It is a hint
+// only: the certificate decides which node answers there.
 type Address struct {
 	Addr netip.AddrPort `json:"addr"`
 	Seen time.Time      `json:"seen"`
 }
 
+// addressFile returns the file of the addresses.
 func (n Node) addressFile() string { return filepath.Join(n.member(), "met.json") }
 
-// Addresses are those of other nodes that were kept and are not too old. Without a file that can be read there are none.
+// Addresses returns the stored addresses of other nodes that are not too old. A
+// missing or damaged file has none, because addresses are only hints.
 func (n Node) Addresses() map[community.NodeID]Address {
 	all := map[community.NodeID]Address{}
 	if data, err := private.Read(n.addressFile(), 64<<10); err != nil || json.Unmarshal(data, &all) != nil {
@@ -43,7 +46,8 @@ func (n Node) Addresses() map[community.NodeID]Address {
 	return all
 }
 
-// KeepAddresses keeps the latest of the addresses for Addresses to return after a restart.
+// KeepAddresses stores the latest maxAddresses addresses. It removes the others
+// from all.
 func (n Node) KeepAddresses(all map[community.NodeID]Address) error {
 	oldest := slices.SortedFunc(maps.Keys(all), func(a, b community.NodeID) int { return cmp.Or(all[a].Seen.Compare(all[b].Seen), cmp.Compare(a, b)) })
 	for _, id := range oldest[:max(0, len(all)-maxAddresses)] {

@@ -19,35 +19,41 @@ import (
 	"symbio/transport/grpcpeer"
 )
 
-// ClusterListen is where a node of a cluster listens when it is told nothing else: on every address, so
-// that the nodes on other machines reach it, and on a port that can be written down.
+// ClusterListen is the default listen address of a node of a cluster: all
+// addresses, so that other machines reach it, and a fixed port, so that it can
+// be written into configurations.
 const ClusterListen = ":7946"
 
-// loopbackListen is where a node listens that is in no cluster and told nothing else.
+// loopbackListen is the default listen address of a node outside of clusters.
 const loopbackListen = "127.0.0.1:0"
 
-// ErrNoCluster says that a node is in no cluster, ErrNoAuthority that the authority is elsewhere.
+// ErrNoCluster says that a node is in no cluster, ErrNoAuthority that the
+// authority is elsewhere.
 var (
 	ErrNoCluster   = errors.New("this node is in no cluster\nMake one with: symbio cluster init\nor join one with the line that that prints")
 	ErrNoAuthority = errors.New("the cluster's authority is not on this machine\nRun this on the machine where `symbio cluster init` ran, or on one that was promoted")
 )
 
-// Cluster is the directory of the authority of a cluster that was made here, or given to a node here.
+// Cluster returns the directory of the authority of a cluster that was made, or
+// promoted, on this machine.
 func (s Dir) Cluster() string { return filepath.Join(string(s), "cluster") }
 
-// member is the directory of what a node has from its cluster.
+// member returns the directory with the node's certificate of its cluster.
 func (n Node) member() string { return filepath.Join(n.path(), "cluster") }
 
-// settings are what was said when the node came to be of a cluster.
-type settings struct {
+// clusterSettings are the flags of the init or join that made the node a
+// member.
+type clusterSettings struct {
 	Listen string `json:"listen"`
 }
 
+// settingsFile returns the file of clusterSettings.
 func (n Node) settingsFile() string {
 	return filepath.Join(n.member(), "settings.json")
 }
 
-// checkListen refuses an address before anything is made that would rest on it.
+// checkListen returns an error unless addr can be a listen address. It runs
+// before anything is written that depends on the address.
 func checkListen(addr string) error {
 	if addr == "" {
 		return nil
@@ -58,7 +64,9 @@ func checkListen(addr string) error {
 	return nil
 }
 
-func (n Node) saveSettings(v settings) error {
+// saveSettings writes the settings in one step, so that a crash leaves the old
+// or the new ones.
+func (n Node) saveSettings(v clusterSettings) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -66,7 +74,8 @@ func (n Node) saveSettings(v settings) error {
 	return private.Replace(n.settingsFile(), data)
 }
 
-// ListenAddr is where the node of that name listens unless it is told otherwise.
+// ListenAddr returns where the node listens if neither configuration nor flags
+// say: the address of init or join in a cluster, else loopback.
 func (n Node) ListenAddr() (string, error) {
 	data, err := os.ReadFile(n.settingsFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +84,7 @@ func (n Node) ListenAddr() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var v settings
+	var v clusterSettings
 	if err := json.Unmarshal(data, &v); err != nil {
 		return "", fmt.Errorf("%s is damaged; move it away: %w", n.settingsFile(), err)
 	}
@@ -85,8 +94,8 @@ func (n Node) ListenAddr() (string, error) {
 	return v.Listen, nil
 }
 
-// OpenCluster returns the cluster whose authority is on this machine; ErrNoAuthority when it is
-// elsewhere or nowhere.
+// OpenCluster returns the cluster whose authority is on this machine, or
+// ErrNoAuthority.
 func (s Dir) OpenCluster() (*identity.Cluster, error) {
 	c, err := identity.OpenCluster(s.Cluster())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,8 +104,9 @@ func (s Dir) OpenCluster() (*identity.Cluster, error) {
 	return c, err
 }
 
-// Identity is that of the node of that name: of the cluster that the node has joined or that was made on
-// this machine, else of the user's own authority on this machine.
+// Identity returns the identity of the node: that of the cluster which it has
+// joined, or whose authority is on this machine, else one of the user's own
+// authority. It makes key and certificate if they are missing.
 func (n Node) Identity() (*identity.Identity, error) {
 	key, err := identity.LoadOrCreateKey(n.Key())
 	if err != nil {
@@ -110,7 +120,7 @@ func (n Node) Identity() (*identity.Identity, error) {
 	if none == nil {
 		open = c.OpenMember
 	}
-	i, err := open(n.member(), key) // first: a node that has joined stays where it is
+	i, err := open(n.member(), key) // first: a joined membership wins over a local authority
 	if !errors.Is(err, fs.ErrNotExist) {
 		return i, err
 	}
@@ -124,8 +134,8 @@ func (n Node) Identity() (*identity.Identity, error) {
 	return authority.Issue(key)
 }
 
-// InCluster says, as ErrNoCluster, when the node of that name is in no cluster, or when there is none
-// of that name.
+// InCluster returns nil if the node is a member of a cluster, and ErrNoCluster
+// if it is not or does not exist.
 func (n Node) InCluster() error {
 	if _, err := os.Stat(n.Key()); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("node %s has not run here yet: %w", n.name, ErrNoCluster)
@@ -141,8 +151,9 @@ func (n Node) InCluster() error {
 	return nil
 }
 
-// InitCluster makes a cluster on this machine, and the node of that name its first. listen is where
-// that node is to listen; "" is ClusterListen.
+// InitCluster makes a cluster on this machine with this node as its first
+// member. listen is where the node listens; "" is ClusterListen. It returns an
+// error if the node is a member already, or the machine has an authority.
 func (n Node) InitCluster(cluster, listen string) (*identity.Identity, error) {
 	if err := checkName(n.name); err != nil {
 		return nil, err
@@ -160,13 +171,15 @@ func (n Node) InitCluster(cluster, listen string) (*identity.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.saveSettings(settings{Listen: listen}); err != nil {
+	if err := n.saveSettings(clusterSettings{Listen: listen}); err != nil {
 		return nil, err
 	}
 	return n.Identity()
 }
 
-// JoinCluster makes the node of that name a member of the token's cluster, whose authority is at addr.
+// JoinCluster makes the node a member of the cluster of the token. addr is a
+// node that holds the authority. Joining the same cluster again renews the
+// membership; another cluster is an error.
 func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identity.Token) (*identity.Admission, error) {
 	if err := checkName(n.name); err != nil {
 		return nil, err
@@ -189,14 +202,16 @@ func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identi
 	if err != nil {
 		return nil, err
 	}
-	if err := n.saveSettings(settings{Listen: listen}); err != nil {
+	if err := n.saveSettings(clusterSettings{Listen: listen}); err != nil {
 		return nil, err
 	}
 	return a, a.Save(n.member())
 }
 
-// LeaveCluster makes the node of that name, which must not run, a node of this user's own again, under a new key. What
-// it was is kept in the directory that it returns.
+// LeaveCluster makes the node, which must not run, a node outside of clusters
+// again, with a new key. The old key and certificate are moved to the directory
+// kept, so that a mistake can be undone. A machine with the authority cannot
+// leave.
 func (n Node) LeaveCluster() (cluster, kept string, err error) {
 	if c, err := n.dir.OpenCluster(); err == nil {
 		return "", "", fmt.Errorf("this machine holds the authority of cluster %s, and without it no node is let in, renewed or removed; give it to another with `symbio cluster promote`, then move %s away", c.Name(), n.dir.Cluster())
@@ -215,7 +230,8 @@ func (n Node) LeaveCluster() (cluster, kept string, err error) {
 	if err := os.Mkdir(kept, 0o700); err != nil {
 		return "", "", err
 	}
-	// The key goes first: without it a node can do nothing with the rest, and a second try takes that.
+	// The key goes first: without it a node can do nothing with the rest, and a
+	// second try takes that.
 	for _, path := range []string{n.Key(), n.member()} {
 		if err := os.Rename(path, filepath.Join(kept, filepath.Base(path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", "", err
@@ -224,8 +240,9 @@ func (n Node) LeaveCluster() (cluster, kept string, err error) {
 	return cluster, kept, nil
 }
 
-// Outsider says that the node of that name is of no cluster while another one of this machine is, and how to change
-// that; "" = it is not so.
+// Outsider returns advice if this node is in no cluster while another node of
+// this machine is, which is mostly a mistake in a name. It returns ""
+// otherwise.
 func (n Node) Outsider() string {
 	if n.InCluster() == nil {
 		return ""
@@ -240,8 +257,8 @@ func (n Node) Outsider() string {
 	return ""
 }
 
-// Belongs returns the identity of the node of that name when it is a member of the token's cluster
-// already, with a certificate that is still good; nil when it has to join.
+// Belongs returns the identity of the node if it is a member of the token's
+// cluster with a valid certificate, and nil if it has to join.
 func (n Node) Belongs(token identity.Token) *identity.Identity {
 	if _, hash, err := identity.MemberOf(n.member()); err != nil || !token.Fits(hash) {
 		return nil
@@ -253,8 +270,8 @@ func (n Node) Belongs(token identity.Token) *identity.Identity {
 	return i
 }
 
-// Membership is what the node of that name has from a cluster that it joined, as it is kept, with the error of
-// identity.OpenMember; fs.ErrNotExist when it joined none.
+// Membership returns the stored identity of a node that has joined a cluster;
+// fs.ErrNotExist if it has joined none. The certificate may have expired.
 func (n Node) Membership() (*identity.Identity, error) {
 	if _, _, err := identity.MemberOf(n.member()); err != nil {
 		return nil, err
@@ -266,7 +283,7 @@ func (n Node) Membership() (*identity.Identity, error) {
 	return identity.OpenMember(n.member(), key)
 }
 
-// OwnIDs are the ids of this user's nodes on this machine.
+// OwnIDs returns the names of this user's nodes on this machine by their ids.
 func (s Dir) OwnIDs() (map[identity.NodeID]string, error) {
 	files, err := filepath.Glob(filepath.Join(string(s), "nodes", "*", "key.pem"))
 	if err != nil {
@@ -283,11 +300,11 @@ func (s Dir) OwnIDs() (map[identity.NodeID]string, error) {
 	return own, nil
 }
 
-// reloadTimeout is how long a running node may take to read what was written.
+// reloadTimeout bounds the reload of a running node.
 const reloadTimeout = 5 * time.Second
 
-// Reload makes a running node of that name read again what was written about its cluster; running says
-// whether there is one.
+// Reload makes the running node read its cluster files again. running reports
+// whether the node runs at all.
 func (n Node) Reload(ctx context.Context) (running bool, err error) {
 	all, err := n.dir.Running()
 	if err != nil {

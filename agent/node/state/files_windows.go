@@ -7,14 +7,17 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// lock locks a file for this process. It fails at once if another process has
+// the lock.
 func lock(f *os.File) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
 }
 
-// private trusts the access list that a user's profile directory hands down.
-func closed(fs.FileInfo) bool { return true }
+// isPrivate returns true: it relies on the access list that a user's profile
+// directory passes on.
+func isPrivate(fs.FileInfo) bool { return true }
 
-// own, openTo and mayWrite trust it as well.
-func own(fs.FileInfo) bool           { return true }
-func openTo(fs.FileInfo) fs.FileMode { return 0 }
-func mayWrite(string) bool           { return true }
+// isOwn, modeOf and isWritable rely on it as well.
+func isOwn(fs.FileInfo) bool         { return true }
+func modeOf(fs.FileInfo) fs.FileMode { return 0 }
+func isWritable(string) bool         { return true }

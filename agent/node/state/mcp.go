@@ -14,29 +14,33 @@ import (
 	"symbio/security/private"
 )
 
+// mcp returns the directory of the MCPBook.
 func (s Dir) mcp() string { return filepath.Join(string(s), "mcp") }
 
-// MCP is where what people trust of MCP servers is kept, and what their tools were when they were first listed. It is
-// the user's, for all nodes.
+// MCP returns the record of trusted MCP servers and of their tools. All nodes
+// of the user share it.
 func (s Dir) MCP() *MCPBook { return &MCPBook{dir: s.mcp()} }
 
-// MCPBook keeps a file for each entry of a project that is trusted, and one for each server whose tools were listed.
+// MCPBook has one file for each trusted entry of a project, and one for each
+// server whose tools were listed. It is safe for concurrent use in one process;
+// between processes, the last writer of a file wins.
 type MCPBook struct {
 	dir string
-	mu  sync.Mutex // one write at a time
+	mu  sync.Mutex // makes read, change and write of a file one step
 }
 
-// Dirs are the directories whose time of change says that something else is trusted now.
+// Dirs returns the directories whose modification time changes with the trusted
+// entries.
 func (b *MCPBook) Dirs() []string { return []string{filepath.Join(b.dir, "trusted")} }
 
-// Trusted says whether a person trusts exactly this entry, in this place. What another user could have written says
-// nothing.
+// Trusted reports whether a person trusts exactly this entry in this place. A
+// file that another user could have written does not count.
 func (b *MCPBook) Trusted(s mcp.Server) bool {
-	_, err := private.Read(b.trusted(s.Hash), mostRecord)
+	_, err := private.Read(b.trusted(s.Hash), maxRecord)
 	return err == nil
 }
 
-// Trust keeps that a person trusts an entry.
+// Trust records that a person trusts an entry.
 func (b *MCPBook) Trust(s mcp.Server) error {
 	text, err := json.Marshal(map[string]string{"name": s.Name, "file": s.File, "entry": s.Text})
 	if err != nil {
@@ -45,7 +49,7 @@ func (b *MCPBook) Trust(s mcp.Server) error {
 	return private.Replace(b.trusted(s.Hash), text)
 }
 
-// Revoke forgets it; false = it was not trusted.
+// Revoke removes an entry. It reports whether the entry was trusted.
 func (b *MCPBook) Revoke(s mcp.Server) (bool, error) {
 	err := os.Remove(b.trusted(s.Hash))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,18 +58,24 @@ func (b *MCPBook) Revoke(s mcp.Server) (bool, error) {
 	return err == nil, err
 }
 
+// trusted returns the file of a trusted entry.
 func (b *MCPBook) trusted(hash string) string { return filepath.Join(b.dir, "trusted", hash) }
-func (b *MCPBook) tools(hash string) string   { return filepath.Join(b.dir, "tools", hash) }
+
+// tools returns the file of the pinned tools of a server.
+func (b *MCPBook) tools(hash string) string { return filepath.Join(b.dir, "tools", hash) }
 
 const (
-	// mostPins of a server are kept; more tools than that it cannot have at a time.
-	mostPins = 1024
-	// mostRecord bounds a file, in bytes: an entry as long as a configuration may be, or mostPins with long names.
-	mostRecord = 4 << 20
+	// maxPins is the number of pinned tools of one server.
+	maxPins = 1024
+	// maxRecord is the largest file that is read, in bytes: enough for maxPins
+	// with long names.
+	maxRecord = 4 << 20
 )
 
+// pins reads the pinned tools of a server: hashes of their descriptions by
+// name.
 func (b *MCPBook) pins(server string) (map[string]string, error) {
-	text, err := private.Read(b.tools(server), mostRecord)
+	text, err := private.Read(b.tools(server), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]string{}, nil
 	}
@@ -76,7 +86,8 @@ func (b *MCPBook) pins(server string) (map[string]string, error) {
 	return pins, err
 }
 
-// Pinned is mcp.Pins's. Where the record cannot be read, nothing that there is was seen before.
+// Pinned implements mcp.Pins. If the file cannot be read, it returns a hash
+// that matches no tool, so that a person is asked.
 func (b *MCPBook) Pinned(server, tool string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,17 +98,17 @@ func (b *MCPBook) Pinned(server, tool string) string {
 	return pins[tool]
 }
 
-// Pin is mcp.Pins's.
+// Pin implements mcp.Pins.
 func (b *MCPBook) Pin(server string, tools map[string]string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	pins, err := b.pins(server)
 	if err != nil {
-		pins = map[string]string{} // a person has just said yes to this one; the others are first again
+		pins = map[string]string{} // a person has just approved these; the others will be asked about again
 	}
 	maps.Copy(pins, tools)
-	if len(pins) > mostPins {
-		return fmt.Errorf("%d tools of one server are kept already", mostPins)
+	if len(pins) > maxPins {
+		return fmt.Errorf("%d tools of one server are kept already", maxPins)
 	}
 	text, err := json.Marshal(pins)
 	if err != nil {

@@ -2,7 +2,8 @@ package state
 
 import "golang.org/x/sys/unix"
 
-// credentials asks the system for the user of a socket's peer.
+// credentials returns the user of the process at the other end of a socket, as
+// the kernel recorded it when the connection was made.
 func credentials(fd int) (int, error) {
 	peer, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {

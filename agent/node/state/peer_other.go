@@ -7,5 +7,6 @@ import (
 	"os"
 )
 
-// peerUID is not known here: the modes of the socket's file and directory have to do.
+// peerUID returns this user: the system does not know the user of a peer. The
+// modes of the socket's file and directory are the only protection.
 func peerUID(net.Conn) (int, error) { return os.Getuid(), nil }

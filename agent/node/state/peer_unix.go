@@ -7,7 +7,8 @@ import (
 	"net"
 )
 
-// peerUID is the user of the process at the other end of a Unix socket.
+// peerUID returns the user of the process at the other end of a Unix socket.
+// The kernel knows it, so the process cannot lie about it.
 func peerUID(conn net.Conn) (uid int, err error) {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {

@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 )
 
-// Problem is something in the state directory that keeps nodes from working, or secrets from being secret.
+// Problem is something in the state directory that keeps nodes from working, or
+// secrets from being secret.
 type Problem struct {
 	Path, Why, Fix string
 }
 
-// Problems looks at who may use what nodes keep here, and changes nothing. A directory that is not there yet is none.
+// Problems checks owners and modes of the state directory and changes nothing.
+// A directory that does not exist yet is checked for whether it can be made.
 func (s Dir) Problems() ([]Problem, error) {
 	if _, err := os.Stat(string(s)); errors.Is(err, fs.ErrNotExist) {
 		return s.unmade(), nil
@@ -40,27 +42,28 @@ func (s Dir) Problems() ([]Problem, error) {
 	return p.found, errors.Join(p.errs...)
 }
 
-// unmade is what would keep a first node from making the directory.
+// unmade returns what would keep a first node from making the directory.
 func (s Dir) unmade() []Problem {
 	for dir := filepath.Dir(string(s)); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
 			continue
 		}
-		if err == nil && info.IsDir() && mayWrite(dir) {
+		if err == nil && info.IsDir() && isWritable(dir) {
 			return nil
 		}
 		return []Problem{{string(s), "it does not exist, and cannot be made in " + dir, "make it yours: mkdir -p -m 700 " + string(s) + ", or set XDG_STATE_HOME to a directory of your own"}}
 	}
 }
 
-// inspection collects what is wrong with files.
+// inspection collects problems, and errors of the checks themselves.
 type inspection struct {
 	found []Problem
 	errs  []error
 }
 
-// look checks one path that nodes made, if it is there; nobody else may have the permissions in closed.
+// look checks one path, if it exists. Other users must not have the permissions
+// in closed.
 func (p *inspection) look(path string, dir bool, closed fs.FileMode) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,10 +77,10 @@ func (p *inspection) look(path string, dir bool, closed fs.FileMode) {
 	if dir {
 		mode = "700"
 	}
-	switch open := openTo(info) & closed; {
+	switch open := modeOf(info) & closed; {
 	case info.IsDir() != dir:
-		p.found = append(p.found, Problem{path, "it is something else than nodes make there", "move it away"})
-	case !own(info):
+		p.found = append(p.found, Problem{path, "it has the wrong type, file or directory", "move it away"})
+	case !isOwn(info):
 		p.found = append(p.found, Problem{path, "it belongs to another user", "give it to the user who runs the node: chown"})
 	case open != 0:
 		p.found = append(p.found, Problem{path, fmt.Sprintf("other users may use it (mode %04o)", info.Mode().Perm()), "chmod " + mode + " " + path})

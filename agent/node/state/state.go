@@ -25,12 +25,15 @@ import (
 	"symbio/skills/trust"
 )
 
-// Dir is the path of the directory where a user's nodes keep what lasts: DIR/authority, DIR/cluster
-// (of a cluster that was made here), DIR/skills and DIR/nodes/NAME.
+// Dir is the path of the directory where the nodes of a user keep their state:
+// DIR/authority, DIR/cluster (the authority of a cluster), DIR/skills and
+// DIR/nodes/NAME. A Dir has no state in memory; several processes use it at the
+// same time.
 type Dir string
 
-// Default is the directory of a user: symbio in XDG_STATE_HOME, or in what the system has in its place. getenv reads the
-// environment.
+// Default returns the directory of a user: symbio in XDG_STATE_HOME, else
+// ~/.local/state, on Windows LOCALAPPDATA. Relative paths in the environment
+// are ignored.
 func Default(home string, getenv func(string) string) Dir {
 	dir := getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) && runtime.GOOS == "windows" {
@@ -42,37 +45,45 @@ func Default(home string, getenv func(string) string) Dir {
 	return Dir(filepath.Join(dir, "symbio"))
 }
 
-// Node is what the directory holds of one node.
+// Node is the part of the directory that belongs to one node.
 type Node struct {
 	dir  Dir
 	name string
 }
 
-// Node returns the part of the node of that name. Nothing has to be there yet.
+// Node returns the part of the node with this name. It need not exist.
 func (s Dir) Node(name string) Node { return Node{s, name} }
 
-// ErrRunning says that a node of that name runs already.
+// ErrRunning means that another process runs a node with this name.
 var ErrRunning = errors.New("a node of that name is running")
 
+// nodeName matches the names of nodes. They are names of directories, so they
+// have no slashes and no leading dot.
 var nodeName = regexp.MustCompile(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
 
-// maxSocketPath is what every system takes for the path of a Unix socket (104 bytes on BSD, with its NUL).
+// maxSocketPath is the longest path of a Unix socket that every system accepts:
+// 104 bytes on BSD, with the final NUL.
 const maxSocketPath = 100
 
-// Authority is the directory of the user's own authority.
+// Authority returns the directory of the user's own authority.
 func (s Dir) Authority() string { return filepath.Join(string(s), "authority") }
 
+// path returns the directory of the node.
 func (n Node) path() string { return filepath.Join(string(n.dir), "nodes", n.name) }
 
-// Audit is the directory of a node's record of decisions.
+// Audit returns the directory of the record of decisions.
 func (n Node) Audit() string { return filepath.Join(n.path(), "audit") }
 
-// Checkpoint is the file that says how far a node's record of decisions had come. It lies apart from the record.
+// Checkpoint returns the file that says how long the record of decisions was.
+// It is outside of the record, so that removing the record does not remove the
+// proof.
 func (n Node) Checkpoint() string { return filepath.Join(n.dir.checkpoints(), n.name+".json") }
 
+// checkpoints returns the directory of the checkpoints of all nodes.
 func (s Dir) checkpoints() string { return filepath.Join(string(s), "checkpoints") }
 
-// ReadCheckpoint reads a node's checkpoint, which that node has to have signed.
+// ReadCheckpoint reads the checkpoint of a node and verifies that this node
+// signed it. Another signature is audit.ErrBroken.
 func (n Node) ReadCheckpoint() (audit.Checkpoint, error) {
 	c, err := audit.ReadCheckpoint(n.Checkpoint())
 	if err != nil {
@@ -85,7 +96,8 @@ func (n Node) ReadCheckpoint() (audit.Checkpoint, error) {
 	return c, err
 }
 
-// Recorded are the nodes that have a record of decisions, or a checkpoint of one that is gone.
+// Recorded returns the names of the nodes that have a record of decisions, or a
+// checkpoint of a record that is gone.
 func (s Dir) Recorded() (names []string) {
 	dirs, _ := filepath.Glob(s.Node("*").Audit()) // the pattern is well-formed
 	for _, d := range dirs {
@@ -99,27 +111,31 @@ func (s Dir) Recorded() (names []string) {
 	return slices.Compact(names)
 }
 
-// Standing is the file of what a person has allowed for good on a node. It lies apart from what commands of that node
-// may write, so that the sandbox can keep them from it, whatever else they may.
+// Standing returns the file of the lasting approvals of a node. It is outside
+// of the directories that commands may write, so that the sandbox protects it
+// under every policy.
 func (n Node) Standing() string { return filepath.Join(n.dir.allowed(), n.name+".json") }
 
+// allowed returns the directory of the lasting approvals of all nodes.
 func (s Dir) allowed() string { return filepath.Join(string(s), "allowed") }
 
-// Skills is where what people have trusted of skills is kept, and the skills that came from other nodes. Both
-// are the user's, for all nodes.
+// Skills returns the record of trusted skills and the store of skills from
+// other nodes. All nodes of the user share both.
 func (s Dir) Skills() trust.Keeper {
 	return trust.Keeper{Book: trust.NewBook(s.trusted()), Store: share.NewStore(filepath.Join(string(s), "skills", "fetched"))}
 }
 
-// SkillsOff is where it is kept which skills the user has switched off, for all nodes.
+// SkillsOff returns the record of skills that the user has switched off. All
+// nodes of the user share it.
 func (s Dir) SkillsOff() choice.Book {
 	return choice.NewBook(filepath.Join(string(s), "skills", "off"))
 }
 
+// trusted returns the directory of the trusted skills.
 func (s Dir) trusted() string { return filepath.Join(string(s), "skills", "trusted") }
 
-// Prepare makes the directories of what people trust and allow: the sandbox cannot keep commands from making a directory
-// that is not there.
+// Prepare makes the directories of trust and approvals. They must exist before
+// commands run: the sandbox protects existing directories only.
 func (s Dir) Prepare() error {
 	var errs []error
 	for _, dir := range []string{s.trusted(), s.allowed(), filepath.Join(s.mcp(), "trusted"), filepath.Join(s.mcp(), "tools")} {
@@ -128,17 +144,18 @@ func (s Dir) Prepare() error {
 	return errors.Join(errs...)
 }
 
-// Private are the directories with what only nodes may read: keys, the record of decisions and its checkpoints, control
-// sockets, what people trust of MCP servers.
+// Private returns the directories that commands must not see: keys, records and
+// checkpoints, control sockets, and the trusted MCP servers.
 func (s Dir) Private() []string {
 	return []string{s.Authority(), s.checkpoints(), s.Cluster(), s.mcp(), filepath.Join(string(s), "nodes")}
 }
 
-// Key is the file of a node's key.
+// Key returns the file of the private key of the node.
 func (n Node) Key() string { return filepath.Join(n.path(), "key.pem") }
 
-// Socket is the path of a node's control socket. Where the state directory's path is too long for
-// one, it is in the system's directory for temporary files, in a directory of this user's own.
+// Socket returns the path of the control socket. If the path in the state
+// directory is too long for a socket, it is in a directory of this user below
+// the directory for temporary files, under a hash of the path.
 func (n Node) Socket() string {
 	path := filepath.Join(n.path(), "control.sock")
 	if len(path) <= maxSocketPath {
@@ -148,8 +165,9 @@ func (n Node) Socket() string {
 	return filepath.Join(os.TempDir(), "symbio-"+strconv.Itoa(os.Getuid()), hex.EncodeToString(sum[:8])+".sock")
 }
 
-// Claim takes a node's name for this process until release is called. ErrRunning says that another
-// process has it. The name must be free of anything that a path could be made of.
+// Claim reserves the name of the node for this process until release is called.
+// It returns ErrRunning if another process has it. The lock ends with the
+// process, however that ends.
 func (n Node) Claim() (release func() error, err error) {
 	if err := checkName(n.name); err != nil {
 		return nil, err
@@ -164,9 +182,10 @@ func (n Node) Claim() (release func() error, err error) {
 	if err := lock(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("node %q: %w", n.name, ErrRunning), f.Close())
 	}
-	return f.Close, nil // closing lets go of the lock, as the end of the process does
+	return f.Close, nil // closing the file releases the lock
 }
 
+// checkName returns an error unless name can be the name of a node.
 func checkName(name string) error {
 	if len(name) > 63 || !nodeName.MatchString(name) {
 		return fmt.Errorf("node name %q: want up to 63 lower-case letters and digits, with single . _ or - between them", name)
@@ -174,7 +193,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// ClaimFree takes the first free name of base, base-2, base-3 and so on.
+// ClaimFree reserves the first free name of base, base-2, base-3 and so on.
+// After maxNodes names it returns ErrRunning.
 func (s Dir) ClaimFree(base string) (name string, release func() error, err error) {
 	name = base
 	for i := 2; ; i++ {
@@ -186,11 +206,14 @@ func (s Dir) ClaimFree(base string) (name string, release func() error, err erro
 	}
 }
 
-// maxNodes bounds how many nodes one user runs on a machine without naming them.
+// maxNodes bounds the search of ClaimFree. More unnamed nodes on one machine
+// are a loop in a script.
 const maxNodes = 100
 
-// ListenControl opens the control socket, for this user only: by the modes of its file and directory, and by who it is that
-// connects. A socket file that a node left behind is removed: the caller holds the lock, so no process listens there.
+// ListenControl opens the control socket for this user only. The modes of file
+// and directory and the check of the peer's user protect it; each is enough on
+// most systems. It removes the socket of a crashed node: the caller must hold
+// the name (Claim), so no other process listens there.
 func (n Node) ListenControl() (net.Listener, error) {
 	path := n.Socket()
 	dir := filepath.Dir(path)
@@ -201,8 +224,8 @@ func (n Node) ListenControl() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() || !closed(info) {
-		return nil, fmt.Errorf("%s must be a directory that only you can enter", dir)
+	if !info.IsDir() || !isPrivate(info) {
+		return nil, fmt.Errorf("%s must be a directory that only you can use: chmod 700 it, or remove it", dir)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -217,9 +240,11 @@ func (n Node) ListenControl() (net.Listener, error) {
 	return ownListener{l}, nil
 }
 
-// ownListener accepts connections of this user's processes, and of root's, and closes those of others.
+// ownListener accepts connections of processes of this user and of root, and
+// closes all others.
 type ownListener struct{ net.Listener }
 
+// Accept waits for the next connection of a permitted process.
 func (l ownListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -229,12 +254,13 @@ func (l ownListener) Accept() (net.Conn, error) {
 		if uid, err := peerUID(conn); err == nil && (uid == os.Getuid() || uid == 0) {
 			return conn, nil
 		}
-		_ = conn.Close() // nothing was said
+		_ = conn.Close() // nothing was sent
 	}
 }
 
-// connect opens a connection to a node's control socket, unless another user's process has it: the directory for
-// temporary files is open to all.
+// connect opens a connection to the control socket and verifies that a process
+// of this user, or root, listens there. The directory for temporary files is
+// open to all users, so another one could have made the socket.
 func (n Node) connect(ctx context.Context) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", n.Socket())
 	if err != nil {
@@ -250,7 +276,8 @@ func (n Node) connect(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// Running lists the names of this user's nodes that answer on their control sockets, sorted.
+// Running returns the sorted names of this user's nodes that answer on their
+// control sockets.
 func (s Dir) Running() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(string(s), "nodes"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -274,8 +301,8 @@ func (s Dir) Running() ([]string, error) {
 	return names, nil
 }
 
-// Dial connects to a node's control socket. That both ends are processes of one user is all the proof that either needs.
-// The caller closes the connection.
+// Dial returns a client of the control socket. Both ends are processes of one
+// user; that is their authentication. The caller closes it.
 func (n Node) Dial() (*grpc.ClientConn, error) {
 	connect := func(ctx context.Context, _ string) (net.Conn, error) { return n.connect(ctx) }
 	return grpc.NewClient("unix:"+n.Socket(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(connect))

@@ -116,7 +116,7 @@ func TestWhatNodesKeepIsForTheirUserOnly(t *testing.T) {
 	if problems, err := s.Problems(); len(problems) > 0 || err != nil {
 		t.Errorf("as nodes make it: %v, %v; want nothing", problems, err)
 	}
-	if info, err := os.Stat(secret); err != nil || openTo(info) == 0 {
+	if info, err := os.Stat(secret); err != nil || modeOf(info) == 0 {
 		t.Skip("this system has no modes of files")
 	}
 	for path, mode := range map[string]os.FileMode{string(s): 0o720, s.Authority(): 0o702, secret: 0o604, s.Node("a").Key(): 0o660, filepath.Dir(s.Node("a").Key()): 0o750} {

@@ -1,5 +1,8 @@
-// Package steering reaches agents while they work, wherever they live: it says something to one, ends its task, and looks at how
-// it stands. Nodes do so for each other by capabilities; authorize says which node may.
+// Package steering controls agents while they work, on this node and on others:
+// it adds a remark to a running task, interrupts the task, and reads the state
+// of the agent. For agents of other nodes it calls the capabilities
+// agents.steer, agents.interrupt, agents.state and agents.inspect of their
+// node; rules of authorize must name them.
 package steering
 
 import (
@@ -17,28 +20,30 @@ import (
 	"symbio/security/visible"
 )
 
-// Community is what a Desk needs of the node's community; *community.Community is one.
+// Community is the part of *community.Community that a Controller uses.
 type Community interface {
 	Member(id community.MemberID) (community.Member, bool)
 	Invoke(ctx context.Context, id community.MemberID, capability string, payload community.Signal) (community.Reply, error)
 }
 
-// Config sets up a Desk.
+// Config sets up a Controller.
 type Config struct {
 	Node       community.NodeID
 	Community  Community
-	Agents     *agent.Factory // those of this node
-	MaxMessage int            // bytes of a message between nodes
+	Agents     *agent.Factory // the agents of this node
+	MaxMessage int            // largest message between nodes, in bytes
 	NodeName   func(community.NodeID) string
 }
 
-// Desk steers agents of this node and of others. It is safe for concurrent use.
-type Desk struct{ cfg Config }
+// Controller controls agents of this node and of others. It has no state of its
+// own and is safe for concurrent use.
+type Controller struct{ cfg Config }
 
-// New returns a Desk.
-func New(cfg Config) *Desk { return &Desk{cfg} }
+// New returns a Controller.
+func New(cfg Config) *Controller { return &Controller{cfg} }
 
-// The capabilities by which other nodes reach the agents of this one while they work. Who may is for authorize to say.
+// The capabilities with which other nodes control the agents of this node.
+// Their names and JSON are a wire format.
 const (
 	agentsSteer     = "agents.steer"
 	agentsInterrupt = "agents.interrupt"
@@ -46,44 +51,50 @@ const (
 	agentsInspect   = "agents.inspect"
 )
 
-// steerMargin is what is left of a call's time to tell that what was said was withdrawn.
+// steerMargin is the part of a call's time that is kept for the reply that a
+// remark was withdrawn.
 const steerMargin = 500 * time.Millisecond
 
-// request is what the capabilities take: which agent, what to say to it, and whether its transcript is wanted.
+// request has the arguments of all capabilities: the agent, the remark for it,
+// and whether the transcript is wanted.
 type request struct {
 	Member     community.MemberID `json:"member"`
 	Text       string             `json:"text,omitempty"`
 	Transcript bool               `json:"transcript,omitempty"`
 }
 
-// interruption is what agents.interrupt answers: false when the agent had no task.
-type interruption struct {
+// interruptReply is the result of agents.interrupt. Interrupted is false if the
+// agent had no task.
+type interruptReply struct {
 	Interrupted bool `json:"interrupted"`
 }
 
-// State is how an agent stands.
+// State is the state of an agent: whether it works, and what waits for it.
 type State struct {
 	conversation.State
-	// Transcript is what it remembers, without the oldest Omitted messages when it is too long to be sent.
+	// Transcript has the messages that the agent remembers. If they are too
+	// large to be sent, the oldest Omitted are missing.
 	Transcript []llm.Message `json:"transcript,omitempty"`
 	Omitted    int           `json:"omitted,omitempty"`
 }
 
-// Offer lets other nodes steer, interrupt and look at the agents of this one, as far as authorize does.
-func (d *Desk) Offer(offer func(community.Capability, community.Provider, ...community.OfferOption) error) error {
+// Offer offers the capabilities to other nodes with the given function, which
+// is that of the community or a wrapper of it.
+func (d *Controller) Offer(offer func(community.Capability, community.Provider, ...community.OfferOption) error) error {
 	one := func(more string) json.RawMessage {
 		return json.RawMessage(`{"type":"object","required":["member"` + more + `],"properties":{"member":{"type":"string"},"text":{"type":"string"},"transcript":{"type":"boolean"}},"additionalProperties":false}`)
 	}
 	return errors.Join(
-		offer(community.Capability{Name: agentsSteer, Description: "Says something to an agent of this node while it works, and answers what became of it.", Input: one(`,"text"`)}, forAgent(d.serveSteer)),
-		offer(community.Capability{Name: agentsInterrupt, Description: "Ends the task that an agent of this node works on. The agent stays.", Input: one(""), Idempotent: true}, forAgent(d.serveInterrupt)),
-		offer(community.Capability{Name: agentsState, Description: "How an agent of this node stands: whether it works, what waits, and its transcript if wanted.", Input: one(""), Idempotent: true}, forAgent(d.serveState)),
-		offer(community.Capability{Name: agentsInspect, Description: "What the model of an agent of this node was shown last, by part, with sizes.", Input: one(""), Idempotent: true}, forAgent(d.serveInspect)),
+		offer(community.Capability{Name: agentsSteer, Description: "Adds a remark to the running task of an agent of this node, and returns what happened to it.", Input: one(`,"text"`)}, decodeRequest(d.serveSteer)),
+		offer(community.Capability{Name: agentsInterrupt, Description: "Ends the running task of an agent of this node. The agent stays.", Input: one(""), Idempotent: true}, decodeRequest(d.serveInterrupt)),
+		offer(community.Capability{Name: agentsState, Description: "The state of an agent of this node: whether it works, what waits, and its transcript if wanted.", Input: one(""), Idempotent: true}, decodeRequest(d.serveState)),
+		offer(community.Capability{Name: agentsInspect, Description: "What the model of an agent of this node was shown last, by part, with sizes.", Input: one(""), Idempotent: true}, decodeRequest(d.serveInspect)),
 	)
 }
 
-// forAgent answers a call about an agent.
-func forAgent(answer func(context.Context, request, community.Signal) (any, error)) community.Provider {
+// decodeRequest returns a provider that decodes the request, calls answer and
+// encodes its result.
+func decodeRequest(answer func(context.Context, request, community.Signal) (any, error)) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
 		var r request
 		if err := json.Unmarshal(s.Data, &r); err != nil {
@@ -98,7 +109,8 @@ func forAgent(answer func(context.Context, request, community.Signal) (any, erro
 	}
 }
 
-// steeringError is what another node may know of an error.
+// steeringError returns the part of an error that another node may see: errors
+// of a known kind keep their text, others do not.
 func steeringError(err error) error {
 	for _, k := range []struct{ is, as error }{
 		{conversation.ErrBusy, community.ErrBusy}, {community.ErrNotFound, community.ErrNotFound},
@@ -111,9 +123,10 @@ func steeringError(err error) error {
 	return err
 }
 
-// serveSteer answers agents.steer. Before the call's time is over it takes back what the model was not given, so that
-// the receipt still arrives.
-func (d *Desk) serveSteer(ctx context.Context, a request, s community.Signal) (any, error) {
+// serveSteer answers agents.steer. If the model has not received the remark
+// steerMargin before the end of the call, it withdraws the remark, so that the
+// caller still learns that it had no effect.
+func (d *Controller) serveSteer(ctx context.Context, a request, s community.Signal) (any, error) {
 	inTime := ctx
 	if at, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -127,22 +140,26 @@ func (d *Desk) serveSteer(ctx context.Context, a request, s community.Signal) (a
 	return r, err
 }
 
+// errSteerTime is the cause of a withdrawal by time.
 var errSteerTime = errors.New("the model was not asked again in time")
 
-func (d *Desk) serveInterrupt(_ context.Context, a request, _ community.Signal) (any, error) {
+// serveInterrupt answers agents.interrupt.
+func (d *Controller) serveInterrupt(_ context.Context, a request, _ community.Signal) (any, error) {
 	err := d.cfg.Agents.Interrupt(a.Member)
 	if errors.Is(err, conversation.ErrIdle) {
-		return interruption{}, nil
+		return interruptReply{}, nil
 	}
-	return interruption{Interrupted: true}, err
+	return interruptReply{Interrupted: true}, err
 }
 
-func (d *Desk) serveState(_ context.Context, a request, _ community.Signal) (any, error) {
+// serveState answers agents.state. The transcript is cut to half of a message,
+// because it is encoded as JSON inside JSON.
+func (d *Controller) serveState(_ context.Context, a request, _ community.Signal) (any, error) {
 	out, err := d.local(a.Member, a.Transcript)
 	if err != nil {
 		return nil, err
 	}
-	room := d.cfg.MaxMessage / 2 // JSON in JSON grows
+	room := d.cfg.MaxMessage / 2
 	for i := len(out.Transcript) - 1; i >= 0; i-- {
 		data, err := json.Marshal(out.Transcript[i])
 		if room -= len(data); err != nil || room < 0 {
@@ -153,15 +170,18 @@ func (d *Desk) serveState(_ context.Context, a request, _ community.Signal) (any
 	return out, nil
 }
 
-func (d *Desk) serveInspect(_ context.Context, a request, _ community.Signal) (any, error) {
+// serveInspect answers agents.inspect.
+func (d *Controller) serveInspect(_ context.Context, a request, _ community.Signal) (any, error) {
 	return d.inspect(a.Member)
 }
 
-// maxInspection limits what Inspect returns, in bytes of JSON; the control socket carries up to 4 MiB.
+// maxInspection is the largest result of Inspect, in bytes of JSON. The control
+// socket carries up to 4 MiB.
 const maxInspection = 1 << 20
 
-// inspect returns what the model of an agent of this node was shown. The longest texts are cut until all fits into a message.
-func (d *Desk) inspect(id community.MemberID) ([]conversation.Shown, error) {
+// inspect returns the parts of the last request to the model of an agent of
+// this node. It halves the longest texts until the result fits into a message.
+func (d *Controller) inspect(id community.MemberID) ([]conversation.Shown, error) {
 	parts, err := d.cfg.Agents.Inspect(id)
 	if err != nil {
 		return nil, err
@@ -183,7 +203,9 @@ func (d *Desk) inspect(id community.MemberID) ([]conversation.Shown, error) {
 	}
 }
 
-func (d *Desk) local(id community.MemberID, transcript bool) (out State, err error) {
+// local returns the state of an agent of this node. Images are left out of the
+// transcript.
+func (d *Controller) local(id community.MemberID, transcript bool) (out State, err error) {
 	if out.State, err = d.cfg.Agents.State(id); err != nil {
 		return out, err
 	}
@@ -192,27 +214,30 @@ func (d *Desk) local(id community.MemberID, transcript bool) (out State, err err
 		if err != nil {
 			return out, err
 		}
-		out.Transcript = llm.Request{Messages: said}.WithoutImages().Messages // it is read, not shown
+		out.Transcript = llm.Request{Messages: said}.WithoutImages().Messages
 	}
 	return out, nil
 }
 
-// Steer says something to an agent wherever it lives, and waits until it is clear what became of it; see
-// agent.Factory.Steer. An error of another node: as community.Community.Invoke.
-func (d *Desk) Steer(ctx context.Context, id community.MemberID, text string) (r conversation.Receipt, err error) {
+// Steer adds a remark to the task of an agent, on any node, and waits until the
+// outcome is known; see agent.Factory.Steer. For an agent of another node it
+// returns the errors of community.Community.Invoke. A full queue is
+// conversation.ErrBusy.
+func (d *Controller) Steer(ctx context.Context, id community.MemberID, text string) (r conversation.Receipt, err error) {
 	here, err := d.isLocal(id)
 	switch {
 	case err != nil:
 	case here:
 		r, err = d.cfg.Agents.Steer(ctx, id, text)
 	default:
-		err = d.askNode(ctx, id, agentsSteer, request{Member: id, Text: text}, &r)
+		err = d.invokeOn(ctx, id, agentsSteer, request{Member: id, Text: text}, &r)
 	}
 	return r, err
 }
 
-// Interrupt ends the task that an agent works on, wherever it lives; conversation.ErrIdle: it has none.
-func (d *Desk) Interrupt(ctx context.Context, id community.MemberID) error {
+// Interrupt ends the running task of an agent, on any node. It returns
+// conversation.ErrIdle if the agent has none.
+func (d *Controller) Interrupt(ctx context.Context, id community.MemberID) error {
 	here, err := d.isLocal(id)
 	if err != nil {
 		return err
@@ -220,8 +245,8 @@ func (d *Desk) Interrupt(ctx context.Context, id community.MemberID) error {
 	if here {
 		return d.cfg.Agents.Interrupt(id)
 	}
-	var did interruption
-	if err := d.askNode(ctx, id, agentsInterrupt, request{Member: id}, &did); err != nil {
+	var did interruptReply
+	if err := d.invokeOn(ctx, id, agentsInterrupt, request{Member: id}, &did); err != nil {
 		return err
 	}
 	if !did.Interrupted {
@@ -230,35 +255,37 @@ func (d *Desk) Interrupt(ctx context.Context, id community.MemberID) error {
 	return nil
 }
 
-// State is how an agent stands, wherever it lives.
-func (d *Desk) State(ctx context.Context, id community.MemberID, transcript bool) (out State, err error) {
+// State returns the state of an agent, on any node, with its messages if
+// transcript is set.
+func (d *Controller) State(ctx context.Context, id community.MemberID, transcript bool) (out State, err error) {
 	here, err := d.isLocal(id)
 	switch {
 	case err != nil:
 	case here:
 		out, err = d.local(id, transcript)
 	default:
-		err = d.askNode(ctx, id, agentsState, request{Member: id, Transcript: transcript}, &out)
+		err = d.invokeOn(ctx, id, agentsState, request{Member: id, Transcript: transcript}, &out)
 	}
 	return out, err
 }
 
-// Inspect returns by part what the model of an agent was shown last, wherever the agent lives. Texts that are too long to be sent
-// are shortened.
-func (d *Desk) Inspect(ctx context.Context, id community.MemberID) (parts []conversation.Shown, err error) {
+// Inspect returns the parts of the last request to the model of an agent, on
+// any node. Long texts are cut; Omitted says by how many bytes.
+func (d *Controller) Inspect(ctx context.Context, id community.MemberID) (parts []conversation.Shown, err error) {
 	here, err := d.isLocal(id)
 	switch {
 	case err != nil:
 	case here:
 		parts, err = d.inspect(id)
 	default:
-		err = d.askNode(ctx, id, agentsInspect, request{Member: id}, &parts)
+		err = d.invokeOn(ctx, id, agentsInspect, request{Member: id}, &parts)
 	}
 	return parts, err
 }
 
-// isLocal says whether a member lives on this node.
-func (d *Desk) isLocal(id community.MemberID) (bool, error) {
+// isLocal reports whether a member lives on this node. An unknown id is
+// community.ErrNotFound.
+func (d *Controller) isLocal(id community.MemberID) (bool, error) {
 	m, ok := d.cfg.Community.Member(id)
 	if !ok {
 		return false, fmt.Errorf("no member %q: %w", id, community.ErrNotFound)
@@ -266,8 +293,10 @@ func (d *Desk) isLocal(id community.MemberID) (bool, error) {
 	return m.Node == d.cfg.Node, nil
 }
 
-// askNode has the node of a member answer one of the capabilities.
-func (d *Desk) askNode(ctx context.Context, id community.MemberID, capability string, ask request, into any) error {
+// invokeOn calls a capability of the member's node and decodes the result. It
+// passes on the requester of ctx, so that the rules of every node on whose
+// behalf the call is made apply.
+func (d *Controller) invokeOn(ctx context.Context, id community.MemberID, capability string, ask request, into any) error {
 	m, ok := d.cfg.Community.Member(id)
 	if !ok {
 		return fmt.Errorf("no member %q: %w", id, community.ErrNotFound)
@@ -279,14 +308,14 @@ func (d *Desk) askNode(ctx context.Context, id community.MemberID, capability st
 	reply, err := d.cfg.Community.Invoke(ctx, community.MemberID(m.Node), capability, community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(ctx)})
 	switch {
 	case errors.Is(err, community.ErrDenied):
-		return fmt.Errorf("%w\nNode %s has to let this one invoke %s: in its configuration, authorize: [{from: %q, invoke: [%q]}]", err, d.cfg.NodeName(m.Node), capability, d.cfg.Node, capability)
+		return fmt.Errorf("%w\nNode %s does not let this node invoke %s; add to its configuration: authorize: [{from: %q, invoke: [%q]}]", err, d.cfg.NodeName(m.Node), capability, d.cfg.Node, capability)
 	case errors.Is(err, community.ErrBusy):
 		return fmt.Errorf("%w: %w", conversation.ErrBusy, err)
 	case err != nil:
 		return err
 	}
 	if err := json.Unmarshal(reply.Data, into); err != nil {
-		return fmt.Errorf("the answer of node %s to %s is none: %w", d.cfg.NodeName(m.Node), capability, err)
+		return fmt.Errorf("cannot decode the answer of node %s to %s: %w", d.cfg.NodeName(m.Node), capability, err)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 
 // place is a node with agents.
 type place struct {
-	*Desk
+	*Controller
 	id        community.NodeID
 	community *community.Community
 	factory   *agent.Factory
@@ -81,7 +81,7 @@ func newWorkshop(t *testing.T, list ...authorize.Rule) *workshop {
 			Community: n.community, Tools: []tool.Tool{wait}, Window: func(string) int { return 10_000_000 },
 			Model: func(context.Context, string) (llm.Model, error) { return model, nil },
 		})
-		n.Desk = New(Config{Node: n.id, Community: n.community, Agents: n.factory, MaxMessage: 1 << 20, NodeName: func(id community.NodeID) string { return string(id) }})
+		n.Controller = New(Config{Node: n.id, Community: n.community, Agents: n.factory, MaxMessage: 1 << 20, NodeName: func(id community.NodeID) string { return string(id) }})
 		if err := n.Offer(n.community.Offer); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,93 @@
+package approvals
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// content is everything that a person sees of a request. An answer is for
+// exactly this content, encoded as JSON; other nodes decode it, so the names of
+// the fields are a wire format.
+type content struct {
+	// Nonce is random, so that no two requests have the same digest and no
+	// caller can prepare two calls with one digest.
+	Nonce  string          `json:"nonce"`
+	Number uint64          `json:"number"`
+	Node   string          `json:"node"` // id
+	Agent  string          `json:"agent"`
+	Name   string          `json:"name"`
+	For    []string        `json:"for,omitempty"`
+	Tool   string          `json:"tool"`
+	Args   json.RawMessage `json:"args"`
+	Rule   string          `json:"rule,omitempty"`
+	Why    string          `json:"why"`
+	// Rules describe what a lasting answer would allow, one line for each rule.
+	Rules    []string  `json:"rules,omitempty"`
+	Asked    time.Time `json:"asked"`
+	Deadline time.Time `json:"deadline"`
+}
+
+// request is a decision as it is shown: its content, the JSON text of the
+// content, and the id and digest of that text. It is immutable.
+type request struct {
+	content
+	text       []byte
+	id, digest string
+}
+
+// newRequest encodes the content. The only error is content that has no JSON
+// form.
+func newRequest(s content) (request, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return request{}, err
+	}
+	digest := digestOf(text)
+	return request{content: s, text: text, id: requestID(s.Number, digest), digest: digest}, nil
+}
+
+// parseRequest decodes a request that another node sent. It returns an error if
+// the text does not match the id, or names another node than the sender: then a
+// person would answer something else than they saw.
+func parseRequest(node, id string, text []byte) (request, error) {
+	var s content
+	if err := json.Unmarshal(text, &s); err != nil {
+		return request{}, fmt.Errorf("approval %.40q: %w", id, err)
+	}
+	digest := digestOf(text)
+	if id != requestID(s.Number, digest) || s.Node != node {
+		return request{}, fmt.Errorf("approval %.40q: %w", id, errors.New("its text does not match its id, or names another node"))
+	}
+	return request{content: s, text: text, id: id, digest: digest}, nil
+}
+
+// digestOf returns the SHA-256 of a text in hex.
+func digestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// requestID returns the number and the first 8 digits of the digest. It is
+// short enough to be typed, and it changes with the text, so that a typed id
+// cannot mean another request. Answers carry the whole digest as well.
+func requestID(number uint64, digest string) string {
+	return strconv.FormatUint(number, 10) + "-" + digest[:8]
+}
+
+// wire converts the request to its message for the command line. The caller
+// sets NodeName.
+func (s *request) wire() *symbiov1.Approval {
+	return &symbiov1.Approval{
+		Id: s.id, Agent: s.Agent, Name: s.Name, For: s.For, Tool: s.Tool, Args: s.Args, Rule: s.Rule, Why: s.Why,
+		Asked: timestamppb.New(s.Asked), Deadline: timestamppb.New(s.Deadline), Node: s.Node, Shown: s.text, Digest: s.digest, Rules: s.Rules,
+	}
+}
