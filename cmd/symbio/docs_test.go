@@ -335,7 +335,9 @@ func (r *reading) up(line string) {
 		line = file
 	}
 	cmd := r.shell("exec " + line)
-	cmd.Stderr = os.Stderr
+	if testing.Verbose() {
+		cmd.Stderr = os.Stderr
+	}
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
