@@ -32,10 +32,10 @@ const tendFixtures = `{"fixtures": [
 	{"match": {"userMessage": "read b.txt", "hasToolResult": true}, "response": {"content": "It says goodbye."}}
 ]}`
 
-// TestATaskWithEverythingAgainstServersThatNobodyHereWrote has a person in a terminal give that task to agents whose
+// TestTaskWithForeignModelAndMCPServers has a person in a terminal give that task to agents whose
 // models are aimock's, over both wires: once as it should be, and then with each kind of trouble that aimock can make, in
 // which case it ends with the result or with one error that says what it is.
-func TestATaskWithEverythingAgainstServersThatNobodyHereWrote(t *testing.T) {
+func TestTaskWithForeignModelAndMCPServers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string

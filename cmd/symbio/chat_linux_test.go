@@ -160,7 +160,7 @@ func talk(t *testing.T, dir string, env []string, args ...string) *screen {
 	return inTerminal(t, dir, env, append(args, "--config", "c.yaml", "--no-mdns")...)
 }
 
-func TestARunOnATerminalStreamsAndIsSteeredWhileItWorks(t *testing.T) {
+func TestRunOnTerminalStreamsAndIsSteered(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "go on")
@@ -177,7 +177,7 @@ func TestARunOnATerminalStreamsAndIsSteeredWhileItWorks(t *testing.T) {
 	}
 }
 
-func TestWhatWasBeingTypedIsNoAnswerToAQuestionThatComesJustThen(t *testing.T) {
+func TestChatKeepsDraftWhenQuestionArrives(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "first")
@@ -219,7 +219,7 @@ func TestAQuestionIsAskedInPlace(t *testing.T) {
 	}
 }
 
-func TestCtrlCBreaksAnAnswerOffAndTheConversationGoesOn(t *testing.T) {
+func TestChatContinuesAfterCtrlC(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "--continue", "go on")
@@ -239,7 +239,7 @@ func TestCtrlCBreaksAnAnswerOffAndTheConversationGoesOn(t *testing.T) {
 	}
 }
 
-func TestWhatTheModelWasNotGivenIsKeptForTheNextMessage(t *testing.T) {
+func TestChatKeepsUndeliveredSteering(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "--continue", "go on")
@@ -321,7 +321,7 @@ func TestTheSecondCtrlCLeavesANodeThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestPastedTextIsOneMessageAndSubAgentsAreShownBelowTheirNames(t *testing.T) {
+func TestChatSendsPastedTextAsOneMessage(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "chat")

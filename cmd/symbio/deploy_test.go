@@ -81,7 +81,7 @@ func (r *reader) sees(n int) {
 
 // Three machines with nothing but the binary, a reader, and the page: the section "By hand" leads to
 // three nodes that see each other and work for each other.
-func TestAReaderOfTheDeployPageGetsThreeNodes(t *testing.T) {
+func TestDeployPageGivesThreeNodes(t *testing.T) {
 	t.Parallel()
 	onASwitch(t, func(t *testing.T) {
 		page, err := os.ReadFile("../../deploy/README.md")

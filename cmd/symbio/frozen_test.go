@@ -9,7 +9,7 @@ import (
 
 // A node whose process is stopped for longer than every timeout is unavailable and then left, and when it goes on it is
 // there again as it was: nobody starts anything anew.
-func TestAFrozenNodeComesBackAsItWas(t *testing.T) {
+func TestFrozenNodeRecovers(t *testing.T) {
 	t.Parallel() // among the first, by the name of its file: it waits for most of its 35 s
 	onASwitch(t, func(t *testing.T) {
 		l := newLab(t, plugIn(t, 1), plugIn(t, 2))

@@ -74,7 +74,7 @@ func (c client) refused(why string, args ...string) {
 
 // A foreign client lists and calls the service of the command line on its socket, and the service between
 // nodes with a certificate of the same authority; without one it gets nothing.
-func TestAClientThatNobodyHereWroteCallsBothServices(t *testing.T) {
+func TestGRPCurlCallsBothServices(t *testing.T) {
 	t.Parallel()
 	c := grpcurl(t)
 	state := shortDir(t)

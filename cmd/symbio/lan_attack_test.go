@@ -14,7 +14,7 @@ import (
 )
 
 // Somebody on the LAN lies by mDNS, which proves nothing (discovery), and runs nodes that are of no cluster of ours.
-func TestARogueOnTheLANDoesNoHarm(t *testing.T) {
+func TestRogueNodeOnLANDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	onASwitch(t, func(t *testing.T) {
 		l := newLab(t, plugIn(t, 1), plugIn(t, 2), plugIn(t, 4))

@@ -270,7 +270,7 @@ func TestThreeMachinesOnALANBecomeOneCluster(t *testing.T) {
 }
 
 // A node of another cluster on the same LAN is seen by nobody and hears nobody.
-func TestAStrangerOnTheLANStaysOne(t *testing.T) {
+func TestForeignNodeOnLANIsNotAdmitted(t *testing.T) {
 	t.Parallel()
 	onASwitch(t, func(t *testing.T) {
 		a, b := plugIn(t, 1), plugIn(t, 2)

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestATaskRunsAgainstAServerThatNobodyHereWrote is `symbio run --model openai:X` with
+// TestTaskRunsAgainstForeignModelServer is `symbio run --model openai:X` with
 // OPENAI_BASE_URL set: the model asks for a tool, gets its result, and answers.
-func TestATaskRunsAgainstAServerThatNobodyHereWrote(t *testing.T) {
+func TestTaskRunsAgainstForeignModelServer(t *testing.T) {
 	t.Parallel()
 	mock := startAimock(t, `{"fixtures": [
 		{"match": {"userMessage": "how many notes", "hasToolResult": false}, "response": {"toolCalls": [{"name": "Glob", "arguments": {"pattern": "*.txt"}}]}},

@@ -14,9 +14,9 @@ import (
 	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
 )
 
-// TestAPictureThatIsReadReachesTheModelAndNoEvent has an agent read a picture over both wires, against a server that
+// TestImageReachesModelNotEvents has an agent read a picture over both wires, against a server that
 // nobody here wrote; then once more out of the recording.
-func TestAPictureThatIsReadReachesTheModelAndNoEvent(t *testing.T) {
+func TestImageReachesModelNotEvents(t *testing.T) {
 	mock := startAimock(t, `{"fixtures": [
 		{"match": {"userMessage": "what does it show", "hasToolResult": false}, "response": {"toolCalls": [{"name": "Read", "arguments": {"file_path": "shot"}}, {"name": "Glob", "arguments": {"pattern": "*"}}]}},
 		{"match": {"userMessage": "What Read shows"}, "response": {"content": "A grey square."}},

@@ -15,7 +15,7 @@ import (
 
 // A machine that nobody can dial, because its node listens on its own loopback only, is a member for
 // all once it has dialled one, who tells it of the rest; as one behind a NAT is.
-func TestAMachineThatOnlyDialsOutIsAMemberForAll(t *testing.T) {
+func TestDialOutOnlyNodeIsReachable(t *testing.T) {
 	t.Parallel()
 	onASwitch(t, func(t *testing.T) {
 		a, b, c := plugIn(t, 1), plugIn(t, 2), plugIn(t, 3)

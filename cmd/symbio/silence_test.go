@@ -35,7 +35,7 @@ func (h *host) sent() int {
 
 // A node that was told nothing sends no packet off its machine: no announcement, no telemetry, no question
 // whether there is a newer version, no look-up of a name; not even towards a default route.
-func TestANodeThatWasToldNothingSendsNothing(t *testing.T) {
+func TestUnconfiguredNodeSendsNothing(t *testing.T) {
 	t.Parallel()
 	onASwitch(t, func(t *testing.T) {
 		h := plugIn(t, 1)

@@ -259,7 +259,7 @@ func TestAPickerSwitchesOnWhatWasSwitchedOffByItsName(t *testing.T) {
 	}
 }
 
-func TestALeftPickerChangesNothingAndLeavesTheTerminalAsItWas(t *testing.T) {
+func TestPickerCancelChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*screen){
 		"by key":    func(s *screen) { s.types("\x03") },

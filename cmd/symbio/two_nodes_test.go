@@ -95,7 +95,7 @@ func (p *process) expect(t *testing.T, what string, fits func(line) bool) line {
 
 // Two nodes that were told nothing find each other by mDNS on loopback, and one that is killed is
 // noticed within the time of the failure table. The promises are 2 s and 3 s; a hundredth is usual.
-func TestTwoNodesFindEachOtherAndNoticeADeath(t *testing.T) {
+func TestTwoNodesDetectKilledNode(t *testing.T) {
 	state := shortDir(t)
 	a := up(t, state)
 	ready := a.expect(t, "ready", func(l line) bool { return l.Type == "ready" })

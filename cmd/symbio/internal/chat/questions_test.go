@@ -43,7 +43,7 @@ func asked(t *testing.T, d *desk, ids ...string) (*questions, *[]string) {
 	return q, &shown
 }
 
-func TestAPersonAnswersWithALetter(t *testing.T) {
+func TestQuestionAnswers(t *testing.T) {
 	for said, want := range map[string][3]bool{"y": {true, false, false}, "YES": {true, false, false}, "a": {true, true, false}, "always": {true, true, false}, "l": {true, false, true}, "n": {}, "": {}, "yess": {}} {
 		d := &desk{}
 		q, shown := asked(t, d, "7")
@@ -61,7 +61,7 @@ func TestAPersonAnswersWithALetter(t *testing.T) {
 	}
 }
 
-func TestAQuestionGivesWayToAnAnswerFromElsewhereAndTheNextIsPut(t *testing.T) {
+func TestQuestionAnsweredElsewhereShowsNext(t *testing.T) {
 	d := &desk{}
 	q, shown := asked(t, d, "7", "8", "9")
 	for _, id := range []string{"6", "8", "7"} {

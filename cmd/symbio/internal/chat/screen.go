@@ -92,7 +92,7 @@ const (
 )
 
 // lines writes text of several lines, wrapped to the terminal, above the input row.
-func (s *screen) lines(look, text string) {
+func (s *screen) lines(style, text string) {
 	s.finish()
 	var b strings.Builder
 	if s.blankBefore {
@@ -100,7 +100,7 @@ func (s *screen) lines(look, text string) {
 		s.blankBefore = false
 	}
 	for _, row := range terminal.Rows(text, s.Columns()) {
-		b.WriteString(s.styled(look, row) + "\n")
+		b.WriteString(s.styled(style, row) + "\n")
 	}
 	if s.dumb {
 		s.write(b.String())
@@ -110,11 +110,11 @@ func (s *screen) lines(look, text string) {
 }
 
 // styled returns text in a style, unchanged when the terminal shows no colors.
-func (s *screen) styled(look, text string) string {
-	if !s.Color || look == stylePlain || text == "" {
+func (s *screen) styled(style, text string) string {
+	if !s.Color || style == stylePlain || text == "" {
 		return text
 	}
-	return "\x1b[" + look + "m" + text + "\x1b[0m"
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
 }
 
 // setInput replaces the input row, which must fit the terminal; "" removes it.

@@ -96,7 +96,7 @@ func solid(text string) string {
 	return strings.Join(strings.Fields(text), "")
 }
 
-func TestAScreenShowsAllThatIsSaidInItsOrderAndTheRowThatIsTypedBelow(t *testing.T) {
+func TestScreenKeepsOutputAboveInputRow(t *testing.T) {
 	piece := rapid.StringOfN(rapid.SampledFrom([]rune("ab cde 日本\n\t\x1b[31m…é\r\u202e")), 0, 60, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		g := &glass{columns: rapid.IntRange(8, 40).Draw(t, "columns")}
@@ -140,7 +140,7 @@ func TestAScreenShowsAllThatIsSaidInItsOrderAndTheRowThatIsTypedBelow(t *testing
 	})
 }
 
-func TestATerminalThatCannotMoveItsCursorGetsTextAlone(t *testing.T) {
+func TestScreenOnDumbTerminal(t *testing.T) {
 	var b strings.Builder
 	s := &screen{w: &b, Columns: func() int { return 20 }, dumb: true}
 	s.prose("a sentence that is ")

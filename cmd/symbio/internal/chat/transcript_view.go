@@ -208,14 +208,14 @@ func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
 		what, time = d.what, durationText(e.Time.Sub(d.began))
 		s.running = slices.DeleteFunc(s.running, func(o *runningCall) bool { return o == d })
 	}
-	look, came := styleDim, resultSummary(f.Text)
+	style, summary := styleDim, resultSummary(f.Text)
 	if f.Failed {
-		look, came = styleBad, "failed: "+firstLine(f.Text)
+		style, summary = styleBad, "failed: "+firstLine(f.Text)
 	}
 	// 4 columns separate the three parts of the row.
 	room := s.screen.Columns() - 1 - terminal.Width(prefix(row)+time) - 4
-	what = terminal.Clip(what, max(room-terminal.Width(came), room/2))
-	s.agentLine(row, look, strings.TrimRight(what+"  "+terminal.Clip(came, room-terminal.Width(what))+"  "+time, " "))
+	what = terminal.Clip(what, max(room-terminal.Width(summary), room/2))
+	s.agentLine(row, style, strings.TrimRight(what+"  "+terminal.Clip(summary, room-terminal.Width(what))+"  "+time, " "))
 }
 
 // prefix returns the indentation of a line about an agent and, for a sub-agent, its name.
@@ -228,8 +228,8 @@ func prefix(row *agentRow) string {
 
 // agentLine shows a line about an agent. A line about a sub-agent waits while the first agent is in
 // the middle of a line.
-func (s *transcriptView) agentLine(row *agentRow, look, text string) {
-	line := s.screen.styled(look, terminal.Fit(prefix(row)+text, s.screen.Columns()))
+func (s *transcriptView) agentLine(row *agentRow, style, text string) {
+	line := s.screen.styled(style, terminal.Fit(prefix(row)+text, s.screen.Columns()))
 	if row.depth > 0 && s.screen.partialRow != "" && len(s.heldLines) < maxHeldLines {
 		s.heldLines = append(s.heldLines, line)
 		return

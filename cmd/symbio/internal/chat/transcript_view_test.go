@@ -22,7 +22,7 @@ func played(columns int, prose bool, events ...[3]string) (*transcriptView, stri
 	return s, strings.Join(g.lines(), "\n") + g.fault
 }
 
-func TestASceneShowsATreeOfAgents(t *testing.T) {
+func TestTranscriptViewShowsAgentTree(t *testing.T) {
 	_, got := played(60, true,
 		[3]string{"joined", "r", `{"name":"general"}`},
 		[3]string{"task", "r", `{"name":"general","text":"do it"}`},
@@ -68,7 +68,7 @@ func TestSubAgentsDoNotInterruptASentence(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatWasNotStreamedIsShownAtTheEnd(t *testing.T) {
+func TestTranscriptViewShowsUnstreamedAnswer(t *testing.T) {
 	said := [3]string{"text", "r", `{"turn":2,"text":"the answer\n"}`}
 	for text, want := range map[string]string{"the answer": "the answer", "another": "the answer\nanother", "": "the answer"} {
 		s, _ := played(60, true, said)
@@ -82,7 +82,7 @@ func TestAnAnswerThatWasNotStreamedIsShownAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestLinesAboutToolsKeepToANarrowTerminal(t *testing.T) {
+func TestToolLinesFitNarrowTerminal(t *testing.T) {
 	for _, columns := range []int{1, 5, 20, 30} {
 		_, got := played(columns, true,
 			[3]string{"task", "r", `{}`},
@@ -95,7 +95,7 @@ func TestLinesAboutToolsKeepToANarrowTerminal(t *testing.T) {
 	}
 }
 
-func TestWhatATreeHasSpentIsOneLine(t *testing.T) {
+func TestSpentTextIsOneLine(t *testing.T) {
 	for want, s := range map[string]budget.Spent{
 		"3 agents · 12 model calls · 41k tokens · $0.08 · 1m12s": {Agents: 2, ModelCalls: 12, Tokens: 41_234, Cost: 0.0812, Wall: 72.3},
 		"1 agent · 1 model call · 250 tokens · 1.5s":             {ModelCalls: 1, Tokens: 250, Wall: 1.52},
@@ -107,7 +107,7 @@ func TestWhatATreeHasSpentIsOneLine(t *testing.T) {
 	}
 }
 
-func TestWhatHappensNowIsTheLatestCall(t *testing.T) {
+func TestStatusShowsLatestCall(t *testing.T) {
 	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	s, _ := played(60, true, [3]string{"task", "r", `{}`})
 	if got := s.status(start.Add(3*time.Second), start); got != "working 3s" {

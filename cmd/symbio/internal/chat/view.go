@@ -176,11 +176,11 @@ func (s *view) message(text string) { s.print(stylePlain, text) }
 func (s *view) note(text string)    { s.print(styleDim, "  "+text) }
 func (s *view) problem(text string) { s.print(styleBad, text) }
 
-func (s *view) print(look, text string) {
+func (s *view) print(style, text string) {
 	switch {
 	case s.env.JSON:
 	case s.screen != nil && s.pretty:
-		s.screen.lines(look, text)
+		s.screen.lines(style, text)
 	default:
 		fmt.Fprintln(s.env.Err, strings.TrimSpace(text))
 	}

@@ -18,7 +18,7 @@ func onTerminals(out, err bool) (a *command.Env, stdout, stderr *bytes.Buffer) {
 	}}, stdout, stderr
 }
 
-func TestTheAnswerGoesToStandardOutputAndTheRestElsewhere(t *testing.T) {
+func TestViewPrintsAnswerToStdout(t *testing.T) {
 	events := []event.Event{
 		{Type: "text", Agent: "r", Data: []byte(`{"turn":1,"text":"I look."}`)},
 		{Type: "tool_call", Agent: "r", Data: []byte(`{"tool":"Read","call":"1","args":{"file_path":"a"}}`)},
@@ -51,7 +51,7 @@ func TestTheAnswerGoesToStandardOutputAndTheRestElsewhere(t *testing.T) {
 	}
 }
 
-func TestNothingIsShownBelowAQuestionUntilItIsAnswered(t *testing.T) {
+func TestViewHoldsEventsDuringQuestion(t *testing.T) {
 	a, stdout, stderr := onTerminals(true, true)
 	s := newView(a)
 	s.question(event.Fields{Name: "general", Tool: "Write", Why: "No rule."}, false)
@@ -84,7 +84,7 @@ func TestOwnSteeringIsNotFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestATranscriptIsShownWhole(t *testing.T) {
+func TestViewPrintsTranscript(t *testing.T) {
 	a, _, stderr := onTerminals(false, false)
 	s := newView(a)
 	if err := s.printTranscript(event.Event{Data: []byte(`{"transcript":[{"role":"user","text":"hi"},{"role":"assistant","text":"I look","calls":[{"id":"1","name":"Read","args":{"file_path":"a"}}]},{"role":"tool","results":[{"call_id":"1","name":"Read","text":"b\nc"}]}],"omitted":2,"pending_steering":1}`)}); err != nil {

@@ -34,20 +34,20 @@ func Main(ctx context.Context, args []string) int {
 // root returns the command symbio with all commands below it. Only those that act on a running node
 // get the flag --node.
 func root(env *command.Env) *cobra.Command {
-	var own bool
+	var version bool
 	root := &cobra.Command{
 		Use:           "symbio",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if own {
+			if version {
 				return printVersion(env)
 			}
 			return cmd.Help()
 		},
 	}
-	root.Flags().BoolVar(&own, "version", false, "print the version, as symbio version does")
+	root.Flags().BoolVar(&version, "version", false, "print the version, as symbio version does")
 	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON: one value, or one object per line for streams")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
 	root.AddCommand(command.NodeFlag(env,

@@ -99,10 +99,10 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	// scripted:FILE is resolved here.
 	c.Resolve(dir)
 	f.req.Model = string(c.Model)
-	if own := ownNodeFlag(flags); own != "" {
+	if flag := ownNodeFlag(flags); flag != "" {
 		// --node names a running node, which has its own configuration.
 		if env.Node != "" {
-			return command.Usage(fmt.Errorf("--%s has no effect on node %s, which is running; leave out --%s, or --node for a node of its own", own, env.Node, own))
+			return command.Usage(fmt.Errorf("--%s has no effect on node %s, which is running; leave out --%s, or --node for a node of its own", flag, env.Node, flag))
 		}
 		return runOwnNode(ctx, env, f)
 	}

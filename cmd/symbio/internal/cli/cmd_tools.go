@@ -188,11 +188,11 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 		}
 	}
 	// Only a tool of an MCP server needs the servers to be started.
-	look := ctx
+	toolsCtx := ctx
 	if strings.HasPrefix(call.Name, "mcp__") {
-		look = node.WithServers(ctx)
+		toolsCtx = node.WithServers(ctx)
 	}
-	has, err := o.Agent(look, d, allow, approver(env))
+	has, err := o.Agent(toolsCtx, d, allow, approver(env))
 	if err != nil {
 		return err
 	}

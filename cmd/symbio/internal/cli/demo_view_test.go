@@ -10,7 +10,7 @@ import (
 	"symbio/cmd/symbio/internal/terminal"
 )
 
-func TestWhatATourCameToFitsATerminal(t *testing.T) {
+func TestDemoResultFitsTerminal(t *testing.T) {
 	stdout := new(bytes.Buffer)
 	a := &command.Env{Out: stdout, OutIsTerminal: true, Getenv: func(string) string { return "" }}
 	if err := printDemoResult(a, demo.Result{Summary: "140 parts. Not surveyed: " + strings.Repeat("part of it, ", 1000), Report: "/tmp/report.md"}); err != nil {

@@ -179,8 +179,8 @@ func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, 
 	// The connection survives the restart: gRPC dials the socket again.
 	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
-	look := time.NewTicker(restartPollInterval)
-	defer look.Stop()
+	ticker := time.NewTicker(restartPollInterval)
+	defer ticker.Stop()
 	for {
 		// While the node restarts, the call fails; it is repeated until it reports the cluster.
 		s, err := symbiov1.NewControlClient(conn).Status(ctx, &symbiov1.StatusRequest{})
@@ -191,7 +191,7 @@ func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, 
 			return nil
 		}
 		select {
-		case <-look.C:
+		case <-ticker.C:
 		case <-ctx.Done():
 			return command.Unavailable(fmt.Errorf("the files of the cluster are written, but node %s did not come back within %v\nStart it again with: symbio up", name, restartTimeout))
 		}
@@ -212,14 +212,14 @@ func reloadNodes(ctx context.Context, env *command.Env, state statedir.Dir) erro
 	if err != nil {
 		return err
 	}
-	var late []string
+	var failed []string
 	for _, name := range names {
 		if _, err := state.Node(name).Reload(ctx); err != nil {
-			late = append(late, name+" ("+command.ErrorText(ctx, err)+")")
+			failed = append(failed, name+" ("+command.ErrorText(ctx, err)+")")
 		}
 	}
-	if len(late) > 0 {
-		return errors.New("the removal is written, but nodes of this machine did not reload it: " + strings.Join(late, ", "))
+	if len(failed) > 0 {
+		return errors.New("the removal is written, but nodes of this machine did not reload it: " + strings.Join(failed, ", "))
 	}
 	if len(names) == 0 {
 		env.Notef("no node is running here; the other machines learn of it when one does: symbio up")

@@ -107,8 +107,8 @@ func (p *scriptedUser) receive(ctx context.Context, to chan<- event.Event) error
 
 // follow handles events and questions until the conversation is over.
 func (p *scriptedUser) follow(ctx context.Context, events <-chan event.Event) error {
-	look := time.NewTicker(approvalPollInterval)
-	defer look.Stop()
+	ticker := time.NewTicker(approvalPollInterval)
+	defer ticker.Stop()
 	for {
 		var err error
 		select {
@@ -117,7 +117,7 @@ func (p *scriptedUser) follow(ctx context.Context, events <-chan event.Event) er
 				return nil
 			}
 			err = p.event(e)
-		case <-look.C:
+		case <-ticker.C:
 			err = p.pollApprovals(ctx)
 		case <-ctx.Done():
 			return ctx.Err()

@@ -59,7 +59,7 @@ func TestServerRendersASurvey(t *testing.T) {
 	}
 }
 
-func TestServerSaysWhatIsNoSurvey(t *testing.T) {
+func TestServerRejectsInvalidSurvey(t *testing.T) {
 	c := connect(t)
 	for name, args := range map[string]any{"no parts": map[string]any{"dir": "x"}, "a number": map[string]any{"dir": 1, "parts": []any{}}} {
 		if r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "render", Arguments: args}); err == nil && !r.IsError {

@@ -264,8 +264,8 @@ func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 // offBy returns what switches a skill off: a choice of the user, or a key of the configuration with
 // its origin.
 func (h localSkills) offBy(one *symbiov1.Skill) string {
-	if who := disabledBy(h.off, one); who != "" {
-		return who
+	if choice := disabledBy(h.off, one); choice != "" {
+		return choice
 	}
 	use := h.opts.Settings.Skills
 	if i := slices.IndexFunc(use.Disabled, func(arg string) bool { return isSkill(one, arg) }); i >= 0 {

@@ -182,7 +182,7 @@ func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 	path := skillArg(arg)
 	// The argument may be the path of the SKILL.md, of its directory, or a name.
 	named := []string{arg, path, strings.TrimSuffix(path, string(filepath.Separator)+"SKILL.md")}
-	var gone []trustedJSON
+	var removed []trustedJSON
 	for _, r := range records {
 		if !slices.Contains(named, r.Name) && !slices.Contains(named, r.Dir) && arg != r.Hash && arg != r.Tree {
 			continue
@@ -190,16 +190,16 @@ func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 		if err := book.Remove(r.Dir, r.Hash); err != nil {
 			return fmt.Errorf("revoke the trust in %s: %w", r.Name, err)
 		}
-		gone = append(gone, trustedOf(r))
+		removed = append(removed, trustedOf(r))
 	}
-	if len(gone) == 0 {
+	if len(removed) == 0 {
 		return command.NotFound(errors.Join(fmt.Errorf("no trusted skill is called %q; `symbio skills trust --list` shows them", terminal.Printable(arg)), listErr))
 	}
 	rescan(ctx, env)
 	if env.JSON {
-		return env.PrintJSON(gone)
+		return env.PrintJSON(removed)
 	}
-	for _, r := range gone {
+	for _, r := range removed {
 		fmt.Fprintf(env.Out, "%s in %s is not trusted any more; an agent that has it active keeps its rules until it ends\n", terminal.Printable(r.Name), terminal.Printable(r.Path))
 	}
 	return listErr

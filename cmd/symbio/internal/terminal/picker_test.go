@@ -30,7 +30,7 @@ func TestKeysAreWhatTerminalsSend(t *testing.T) {
 	}
 }
 
-func TestWhatBeginsAtTheEndOfAReadWaits(t *testing.T) {
+func TestKeyReaderWaitsForRestOfSequence(t *testing.T) {
 	for text, want := range map[string]int{"": -1, "a": -1, "a\x1b": 1, "\x1b[": 0, "\x1b[A": -1, "a\xe6\x97": 1, "日": -1, "x\xc3": 1, "a\x1b[20": 1, "\x1b[200~": -1, "\x1ba": -1} {
 		if got := unfinished([]byte(text)); got != want {
 			t.Errorf("%q waits from %d, want %d", text, got, want)
@@ -56,7 +56,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-func TestALineEndsBeforeTheEdgeWhateverTheLetters(t *testing.T) {
+func TestFitCountsWideCharacters(t *testing.T) {
 	for text, want := range map[string]string{"abcdef": "abcd", "日本語": "日本", "a日本": "a日", "ab": "ab", "": "", "a\x1b[31mb": "a[31"} {
 		if got := Fit(text, 5); got != want {
 			t.Errorf("%q fits as %q, want %q", text, got, want)

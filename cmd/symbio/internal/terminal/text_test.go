@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTextIsBrokenAtSpacesAndWithinWordsOnlyWhereItMust(t *testing.T) {
+func TestRowsBreakAtSpaces(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want []string
