@@ -26,6 +26,7 @@ var numbered = regexp.MustCompile(`(?m)^ *[0-9]+\t`)
 func closest(text, old string) string {
 	const again = "Read the file again and copy the text exactly"
 	text, old = strings.ReplaceAll(text, "\r\n", "\n"), strings.ReplaceAll(old, "\r\n", "\n")
+	// The most frequent mistake has an answer of its own: the numbers of Read were copied.
 	if plain := numbered.ReplaceAllString(old, ""); plain != old && plain != "" && strings.Contains(text, plain) {
 		return "It has the line numbers of Read in front of its lines, which are not part of the file: leave them out"
 	}

@@ -20,6 +20,7 @@ func (s *search) content(ctx context.Context, a grepArgs, show func(string) stri
 	if limit == 0 {
 		limit = contentLimit
 	}
+	// size stops the reading of further files; answer then cuts the rows exactly.
 	shown, size := int64(0), 0
 	b := s.acquire()
 	defer s.release(b)
@@ -127,6 +128,7 @@ func (v view) marked(text []byte, lines [][]byte, m *matcher) []int64 {
 		}
 		return marked
 	}
+	// Matches are in order, so that the lines are passed only once.
 	line, start := 0, 0 // start is where line begins
 	for _, at := range m.re.FindAllIndex(text, -1) {
 		for line < len(lines)-1 && start+len(lines[line]) < at[0] {

@@ -89,6 +89,8 @@ func (w *Workspace) edit(ctx context.Context, path string, edits []edit) (string
 		return "", context.Cause(ctx)
 	}
 	out := toBytes(text, f)
+	// replace is the only step that changes the file; every error before it leaves the file as it
+	// was.
 	if err := w.replace(ctx, path, did, out); err != nil {
 		return "", err
 	}

@@ -128,6 +128,8 @@ func toText(raw []byte) (string, form, error) {
 		units = append(units, order.Uint16(raw[i:]))
 	}
 	text := string(utf16.Decode(units))
+	// A file that does not survive the round trip, such as one with unpaired surrogates, would be
+	// damaged by any edit.
 	if !bytes.Equal(toBytes(text, f), raw) {
 		return "", 0, errUTF16
 	}

@@ -50,6 +50,7 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 	if a.Limit == 0 {
 		a.Limit = globLimit
 	}
+	// A pattern with a slash at its end matches directories only, as in the shell.
 	pattern, onlyDirs := strings.CutSuffix(a.Pattern, "/")
 	if err := CheckPattern(pattern); err != nil {
 		return "", err
@@ -61,6 +62,8 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 	var found []string
 	files, dirs := 0, 0
 	show := w.shower(ctx)
+	// Every match is counted, also when there are too many to keep, so that the totals are always
+	// right.
 	note := func(rel, mark string, count *int) {
 		if ok, _ := doublestar.Match(pattern, rel); ok {
 			*count++

@@ -75,6 +75,8 @@ func (w *Workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	if err != nil {
 		return "", explain(orDot(a.Path), err)
 	}
+	// The search counts first and in parallel; the lines are read in a second pass, for the files
+	// that are shown only.
 	s := &search{w: w, m: m, want: want, top: top, all: a.Ignored}
 	switch {
 	case info.IsDir():
@@ -125,6 +127,8 @@ func (s *search) rows(ctx context.Context, a grepArgs) (rows []string, more int,
 			rows = append(rows, s.kinds[name].row(quoted(name)))
 		}
 	default:
+		// Files with the most matches come first; the stable sort keeps the order of names among
+		// equals.
 		byCount := slices.Clone(s.found)
 		slices.SortStableFunc(byCount, func(a, b hit) int { return cmp.Compare(b.matches, a.matches) })
 		for _, h := range byCount {

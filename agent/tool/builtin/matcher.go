@@ -94,10 +94,13 @@ func (m *matcher) countLines(text []byte) (n int64) {
 		}
 		return n
 	}
+	// Offsets in where and in text are the same, because lower keeps the length.
 	where := text
 	if m.folded {
 		where = lower(text)
 	}
+	// Each needle is searched once per occurrence: the position of its next one is kept until pos
+	// has passed it. So the time does not grow with the number of lines.
 	next := make([]int, len(m.needles)) // where each needle occurs next, at or after pos
 	for i := range next {
 		next[i] = -1

@@ -84,6 +84,8 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	if err := w.followLink(ctx, f, name, a.FilePath); err != nil {
 		return tool.Result{}, err
 	}
+	// The hash covers the whole file, not only the lines that are shown: an edit must fail if any
+	// other part has changed.
 	p := page{first: max(a.Offset, 1), limit: defaultLines}
 	if a.Limit > 0 {
 		p.limit = min(a.Limit, defaultLines)
@@ -135,6 +137,7 @@ func (p *page) fill(ctx context.Context, from io.Reader) error {
 		if p.form == formUTF8 && !isUTF8(line, rest > 0) {
 			p.form = formOther
 		}
+		// When the text is full, reading goes on, to count the lines and to hash the rest.
 		full = full || p.text.Len()+len(line) > maxText
 		if p.lines >= p.first && p.shown < p.limit && !full {
 			p.shown++

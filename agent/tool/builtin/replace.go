@@ -37,6 +37,7 @@ func (e edit) apply(text string) (changed string, spans []span, err error) {
 	case len(found) > 1 && !e.ReplaceAll:
 		return "", nil, fmt.Errorf("old_string occurs %d times, in %s; give more of the lines around the one that you mean, or set replace_all", len(found), linesOf(text, found))
 	}
+	// The new text takes the line ends of the text that it replaces, because models write LF only.
 	ending := endingOf(text)
 	var b strings.Builder
 	last := 0
@@ -64,6 +65,7 @@ func (e edit) find(text string) []span {
 		view, returns = withoutReturns(text)
 		old = strings.ReplaceAll(old, "\r\n", "\n")
 	}
+	// at turns an offset in view into one in text, by the number of CRs removed before it.
 	at := func(i int) int { return i + sort.SearchInts(returns, i) }
 	var found []span
 	for from := 0; ; {

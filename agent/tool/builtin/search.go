@@ -69,6 +69,8 @@ func (s *search) tree(ctx context.Context) error {
 				files = append(files, name)
 			}
 		}
+		// The files of a directory are divided into batches; each batch runs in a goroutine as soon
+		// as a worker is free.
 		dir := path.Join(s.top, f.rel)
 		for len(files) > 0 {
 			n := min(len(files), maxBatch)
@@ -205,6 +207,8 @@ func (s *search) release(b *buffer) {
 // countLines counts matching lines. A NUL ends a line like a line break does, as for grep -c in
 // binary files.
 func (b *buffer) countLines(ctx context.Context, f io.Reader, m *matcher) (n int64, err error) {
+	// The buffer is matched at line ends only. The beginning of the last line is moved to the front
+	// and completed by the next read; the buffer grows for a line that is longer.
 	held := 0 // bytes of an unfinished line at the beginning of data
 	for {
 		if ctx.Err() != nil {

@@ -49,6 +49,8 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 		rel   string
 		rules gitignore.Stack // of the directories above it
 	}
+	// todo is a stack in place of recursion, so that a very deep tree cannot exhaust the
+	// goroutine's stack.
 	todo := []place{{"", k.above()}}
 	for len(todo) > 0 {
 		if ctx.Err() != nil {
@@ -88,6 +90,8 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 		if err := visit(f); err != nil {
 			return err
 		}
+		// The last directory of todo is taken next, so they are pushed in reverse to walk in the
+		// order of names.
 		for _, d := range slices.Backward(f.dirs) {
 			if sub := f.name(d); k.mayRead == nil || k.mayRead(sub) {
 				todo = append(todo, place{sub, rules})

@@ -60,6 +60,9 @@ func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, error) {
 		return operation{}, explain(a.FilePath, err)
 	}
 	notes, key := tool.Notes[readFiles](ctx), w.key(did.name)
+	// Only a file that the agent has read is compared: a Write of any other file replaces it
+	// whatever it contains. Files above maxEdited are not compared, because they would have to be
+	// read into memory.
 	if _, read := notes.of(key); read && did.before != nil && did.before.Size() <= maxEdited {
 		if _, err := w.asRead(ctx, a.FilePath, &did); err != nil {
 			return operation{}, err
@@ -157,6 +160,8 @@ func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) 
 // putInto writes the content into dir under d's name. It keeps the permission bits of a replaced
 // file. It returns errChanged if another program changed the file meanwhile.
 func (d operation) putInto(dir *os.Root, content []byte) (err error) {
+	// The temporary name is random, so that two writers never share a file; O_EXCL makes sure of
+	// that.
 	temp, name := ".symbio-"+rand.Text()+".tmp", filepath.Base(d.name)
 	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -174,6 +179,8 @@ func (d operation) putInto(dir *os.Root, content []byte) (err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	// Another program may have changed the file since it was read. It is checked as late as
+	// possible, but a short time remains before the rename.
 	now, err := dir.Lstat(name)
 	switch {
 	case err == nil && (d.before == nil || !same(d.before, now)), errors.Is(err, fs.ErrNotExist) && d.before != nil:

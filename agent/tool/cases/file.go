@@ -15,8 +15,9 @@ import (
 // Case is one call and what has to come of it. A file of cases is shared with other
 // implementations, so its fields must stay as they are.
 type Case struct {
-	ID   string `yaml:"id"`
-	Kind Kind   `yaml:"kind"`
+	ID string `yaml:"id"`
+	// Kind decides whether a stricter verdict than Expect is also right.
+	Kind Kind `yaml:"kind"`
 	// OS is the system that the case is for, as GOOS names it; "" = every one.
 	OS    string         `yaml:"os,omitempty"`
 	Rules rules          `yaml:"rules"`
@@ -25,9 +26,10 @@ type Case struct {
 	// ArgsRaw is the text of the arguments where it is no plain object, in place of Args.
 	ArgsRaw string `yaml:"argsRaw,omitempty"`
 	Setup   setup  `yaml:"setup,omitempty"`
-	// Resolve says which addresses a name has; a name that is not there has none.
+	// Resolve has the addresses of host names; a name that is missing has none. No case asks a real
+	// resolver.
 	Resolve map[string][]string `yaml:"resolve,omitempty"`
-	// Redirects are the Locations that the servers answer with, one after the other.
+	// Redirects are the Location headers of the servers, one after the other.
 	Redirects     []string          `yaml:"redirects,omitempty"`
 	SessionMemory []memory          `yaml:"sessionMemory,omitempty"`
 	SkillRules    []string          `yaml:"skillRules,omitempty"`
@@ -40,7 +42,7 @@ type Case struct {
 	wrong error // why it cannot be judged
 }
 
-// Kind says which verdicts are right besides the expected one.
+// Kind decides which verdicts are right besides the expected one.
 type Kind string
 
 // The kinds.
@@ -60,7 +62,7 @@ type rules struct {
 	Default   string   `yaml:"default,omitempty"` // "" = ask
 }
 
-// setup is what is made before the call.
+// setup is created before the call is judged.
 type setup struct {
 	CWD      string            `yaml:"cwd,omitempty"`
 	Dirs     []string          `yaml:"dirs,omitempty"`
@@ -68,7 +70,7 @@ type setup struct {
 	Symlinks map[string]string `yaml:"symlinks,omitempty"` // link: target
 }
 
-// memory is an answer that a person has given before.
+// memory is an answer that a person has given earlier in the session.
 type memory struct {
 	Decision string         `yaml:"decision"`
 	Tool     string         `yaml:"tool"`
@@ -77,10 +79,12 @@ type memory struct {
 	Scope string `yaml:"scope,omitempty"`
 }
 
+// version is the only version of the file format.
 const version = 1
 
-// Read reads a file of cases: version and cases, nothing unknown. Errors of the form are the YAML
-// decoder's. A case that is wrong in itself is an error of Judge, so that the others are judged.
+// Read reads a file of cases. Unknown fields are an error, so that a misspelled field cannot make a
+// case pass. A fault in one case is returned by Judge for that case, so that the others are still
+// judged.
 func Read(r io.Reader) ([]Case, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -114,6 +118,7 @@ func Read(r io.Reader) ([]Case, error) {
 	return file.Cases, nil
 }
 
+// check returns an error for a case that cannot be judged.
 func (c Case) check() error {
 	switch {
 	case c.ID == "":
@@ -143,6 +148,7 @@ func (c Case) check() error {
 	return nil
 }
 
+// answer returns the decision as an action. It accepts the words of other implementations.
 func (m memory) answer() (permission.Action, error) {
 	switch m.Decision {
 	case "alwaysAllow", "allow":

@@ -14,7 +14,8 @@ import (
 	"symbio/security/permission/endpoint"
 )
 
-// Result is what became of a case.
+// Result is the outcome of a case. OK is true if the verdict is the expected one, or stricter in a
+// case of the kind Attack.
 type Result struct {
 	ID      string            `json:"id"`
 	Verdict permission.Action `json:"verdict"`
@@ -41,6 +42,8 @@ func (w *World) Judge(c Case) (Result, error) {
 	return r, nil
 }
 
+// verdict judges the call of a case as a Set would: it decodes the arguments, lets the tool refuse
+// them, asks the chain, and follows the redirects of WebFetch.
 func (s *caseRun) verdict(c Case) (permission.Verdict, error) {
 	call := permission.Call{Tool: c.Tool, Dir: s.dir}
 	var err error
@@ -66,9 +69,9 @@ func (s *caseRun) verdict(c Case) (permission.Verdict, error) {
 	return v, nil
 }
 
-// Refusal says why the tool itself refuses a call before any rule is asked: an argument that it
-// does not have, or a path or pattern that it does not take. "" when it does not, or when nothing
-// is known here about the tool.
+// Refusal returns why the tool itself refuses a call before any rule is asked: an unknown argument,
+// or a path or pattern that it does not accept. It returns "" if the tool does not refuse it or is
+// not one of the built-in tools.
 func Refusal(call permission.Call) string {
 	for _, t := range new(builtin.Workspace).Tools() {
 		var takes struct{ Properties map[string]any }
@@ -93,7 +96,8 @@ func Refusal(call permission.Call) string {
 	return ""
 }
 
-// chain is the agent of the case, and who stands behind it.
+// chain returns the permissions that judge the case's call: the agent's, then those of its parent
+// and of the requester, each of which can only restrict further.
 func (s *caseRun) chain(c Case) (permission.Chain, error) {
 	agent := permission.Link{Name: "agent", Policy: c.Rules.in(s).policy(), Memory: new(permission.Memory)}
 	for _, m := range c.SessionMemory {
@@ -101,6 +105,8 @@ func (s *caseRun) chain(c Case) (permission.Chain, error) {
 		if err != nil {
 			return nil, fmt.Errorf("sessionMemory: %w", err)
 		}
+		// An answer counts only under the policy under which it was given; an empty policy stands
+		// for another one.
 		under := agent.Policy
 		if m.Scope == "outer" {
 			under = permission.Policy{}
@@ -125,8 +131,8 @@ func (s *caseRun) chain(c Case) (permission.Chain, error) {
 	return chain, nil
 }
 
-// granted are the rules of the case's skill. One that cannot be read, or that no skill is granted, is
-// none.
+// granted returns the rules that the case's skill grants. A rule that cannot be parsed, or that no
+// skill may grant, is left out.
 func (s *caseRun) granted(c Case) (all []permission.Granted) {
 	for _, text := range c.SkillRules {
 		if r, err := permission.ParseGrant(s.expand(text)); err == nil {
@@ -136,7 +142,9 @@ func (s *caseRun) granted(c Case) (all []permission.Granted) {
 	return all
 }
 
-// fetch goes the way of a request: each name's addresses, and each redirect as a call of its own.
+// fetch follows a web request without making it: it checks each address of the host, and judges
+// each redirect as a call of its own. The verdict of a redirect can only be stricter than the one
+// before.
 func (s *caseRun) fetch(c Case, chain permission.Chain, address string, v permission.Verdict) permission.Verdict {
 	for hop := 0; ; hop++ {
 		if v.Action == permission.Deny {
@@ -165,7 +173,7 @@ func (s *caseRun) fetch(c Case, chain permission.Chain, address string, v permis
 	}
 }
 
-// unreachable finds an address of the host that no connection may be made to.
+// unreachable returns the first address of the host to which no connection is allowed.
 func unreachable(c Case, at *url.URL, reach *endpoint.AllowList) (netip.AddrPort, bool) {
 	port := uint16(80)
 	if at.Scheme == "https" {

@@ -11,15 +11,17 @@ import (
 	"symbio/agent/tool"
 )
 
-// World is the directories in which the cases of a file play, one after the other.
+// World is the temporary directory in which the cases of a file run, one after the other. It
+// changes the process's HOME, so only one World may exist at a time.
 type World struct {
 	base string
+	// home and had are the HOME of the process before, to restore it in Close.
 	home string // as it was before
 	had  bool
 	next int
 }
 
-// NewWorld makes a home directory for the cases and lets HOME name it, until Close.
+// NewWorld creates a home directory for the cases and sets HOME to it until Close.
 func NewWorld() (*World, error) {
 	base, err := os.MkdirTemp("", "symbio-cases-")
 	if err != nil {
@@ -36,7 +38,7 @@ func NewWorld() (*World, error) {
 	return w, os.Setenv("HOME", w.path("home"))
 }
 
-// Close puts HOME back and removes what the cases have left.
+// Close restores HOME and removes the directory.
 func (w *World) Close() error {
 	if w.had {
 		_ = os.Setenv("HOME", w.home) // it was set to that before
@@ -46,17 +48,19 @@ func (w *World) Close() error {
 	return os.RemoveAll(w.base)
 }
 
+// path returns a path below the directory.
 func (w *World) path(names ...string) string {
 	return filepath.Join(append([]string{w.base}, names...)...)
 }
 
-// caseRun is what stands around one call.
+// caseRun has the directories of one case: work is the workspace, outside is beside it.
 type caseRun struct {
 	work, outside, home string
 	dir                 string // where the call is made
 }
 
-// set makes the directories, files and links of a case.
+// set creates the directories, files and links of a case. Each case gets directories of its own, so
+// that none sees the files of another.
 func (w *World) set(c Case) (*caseRun, error) {
 	w.next++
 	here := fmt.Sprint(w.next)
@@ -88,7 +92,8 @@ func (w *World) set(c Case) (*caseRun, error) {
 	return s, nil
 }
 
-// make makes something, which has to lie in the world: a file of cases is no reason to write elsewhere.
+// make creates one entry with do. The entry must be inside the World, because a file of cases must
+// not be able to write elsewhere.
 func (w *World) make(path string, do func(string) error) error {
 	if rel, err := filepath.Rel(w.base, path); err != nil || !filepath.IsLocal(rel) {
 		return fmt.Errorf("setup: %s is outside of ${WORK}, ${OUTSIDE} and ${HOME}", path)
@@ -107,12 +112,12 @@ func (w *World) make(path string, do func(string) error) error {
 	return nil
 }
 
-// expand puts the directories in the place of their names.
+// expand replaces ${WORK}, ${OUTSIDE} and ${HOME} by the directories.
 func (s *caseRun) expand(text string) string {
 	return strings.NewReplacer("${WORK}", s.work, "${OUTSIDE}", s.outside, "${HOME}", s.home).Replace(text)
 }
 
-// at is the path that a line of the setup means.
+// at returns the absolute path for a path of the setup, relative to the workspace.
 func (s *caseRun) at(text string) string {
 	path := s.expand(text)
 	if !filepath.IsAbs(path) {
@@ -121,7 +126,8 @@ func (s *caseRun) at(text string) string {
 	return filepath.Clean(path)
 }
 
-// expandAll is expand for every text in the arguments, which are then read as a model's are.
+// expandAll expands every text in the arguments, and decodes them as a model's arguments are
+// decoded.
 func (s *caseRun) expandAll(v any) (map[string]any, error) {
 	text, err := json.Marshal(s.walk(v))
 	if err != nil {
@@ -130,6 +136,7 @@ func (s *caseRun) expandAll(v any) (map[string]any, error) {
 	return tool.DecodeArgs(text)
 }
 
+// walk returns a copy of v with all texts expanded, keys included.
 func (s *caseRun) walk(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -150,6 +157,7 @@ func (s *caseRun) walk(v any) any {
 	return v
 }
 
+// in returns the rules with all texts expanded.
 func (r rules) in(s *caseRun) rules {
 	each := func(texts []string) []string {
 		out := slices.Clone(texts)
@@ -161,6 +169,7 @@ func (r rules) in(s *caseRun) rules {
 	return rules{each(r.FinalDeny), each(r.Deny), each(r.Overrides), each(r.Allow), r.Default}
 }
 
+// sorted returns the keys in order, so that a case is always set up in the same way.
 func sorted(m map[string]string) []string {
 	names := make([]string, 0, len(m))
 	for n := range m {

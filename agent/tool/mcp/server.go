@@ -86,6 +86,8 @@ func (s *server) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	})
+	// failures counts the attempts since the server last worked for a while; it determines the
+	// delay.
 	failures := 0
 	for {
 		select {
@@ -124,6 +126,8 @@ func (s *server) run(ctx context.Context) {
 func (s *server) connect(parent context.Context) (ready bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
+	// The timer covers the whole start and not each step, so that a slow server cannot add up
+	// delays. It is stopped once the tools are listed.
 	timer := time.AfterFunc(s.m.cfg.StartTimeout, func() {
 		cancel(fmt.Errorf("it was not ready after %s", s.m.cfg.StartTimeout))
 	})
@@ -163,6 +167,7 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 // serve reads the lists again when the server reports a change, until the session ends. It returns
 // why it ended.
 func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
+	// The channel has room for the result, so that the goroutine ends even if serve has returned.
 	ended := make(chan error, 1)
 	var wg sync.WaitGroup
 	defer wg.Wait()

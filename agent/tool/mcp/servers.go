@@ -12,6 +12,8 @@ import (
 // project. SetServers does not wait for servers that end.
 func (m *Manager) SetServers(list []Server) {
 	list = m.checkEntries(list)
+	// late are servers that came after the end of Run. They are stopped after mu is released,
+	// because stop calls Report.
 	var late []*server
 	defer func() {
 		for _, s := range late {
@@ -23,6 +25,7 @@ func (m *Manager) SetServers(list []Server) {
 	before := m.servers
 	m.servers = make([]*server, 0, len(list))
 	for _, entry := range list {
+		// A server is found again by its whole entry, so that any change of it restarts the server.
 		i := slices.IndexFunc(before, func(s *server) bool { return same(s.Server, entry) })
 		if i >= 0 {
 			before[i].setLine(entry.Line)
@@ -53,6 +56,8 @@ func (m *Manager) SetServers(list []Server) {
 // second server of the same name, or an entry of a project that is not trusted.
 func (m *Manager) checkEntries(list []Server) []Server {
 	list = slices.Clone(list)
+	// Two names with the same ServerPart would share their rules and tool names, so only the first
+	// may be started.
 	parts := map[string]string{}
 	for i := range list {
 		s := &list[i]

@@ -209,12 +209,15 @@ func (c *taskConn) poll(call *taskCall, created json.RawMessage) (*jsonrpc.Respo
 	now := *first.Task
 	c.mu.Lock()
 	call.task = now.ID
+	// The call may have been canceled while the server created the task; then only this function
+	// knows its id and can cancel the task.
 	gone := call.canceled
 	c.mu.Unlock()
 	if gone {
 		c.abandon(now.ID)
 		return nil, context.Canceled
 	}
+	// told is the last status message that was reported, to report each change once.
 	name, told, steps := now.ID, "", 0
 	for {
 		switch now.Status {
@@ -222,6 +225,7 @@ func (c *taskConn) poll(call *taskCall, created json.RawMessage) (*jsonrpc.Respo
 			return c.result(call.ctx, now)
 		case "cancelled":
 			return &jsonrpc.Response{Error: taskError("it has cancelled the task" + reason(now.Message))}, nil
+		// This client cannot give input: it supports no elicitation.
 		case "input_required":
 			return nil, taskError("the task asks for input, which cannot be given here" + reason(now.Message))
 		case "working":

@@ -64,6 +64,7 @@ func (m *Manager) dial(ctx context.Context, s Server) (*link, error) {
 	}
 	client := &http.Client{
 		Transport: &originTransport{to: u, headers: s.Headers, base: m.cfg.HTTP},
+		// A redirect could send the headers to another path that the person has not seen.
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("the server sends elsewhere; write the url that it names, if you trust that")
 		},
@@ -88,6 +89,7 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	policy := box.Policy
 	for name, value := range s.Env {
 		spec.Env = append(spec.Env, name+"="+value)
+		// The sandbox passes on only the variables that its policy names.
 		policy.Env = append(slices.Clip(policy.Env), name)
 	}
 	policy.Files.Read = append(slices.Clip(policy.Files.Read), s.visiblePaths()...)
@@ -98,6 +100,7 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 			hint = "; the sandbox holds it without the machine's network: if it needs that, write sandbox: {network: full} into your configuration, or its entry with that into your own mcp.json"
 		}
 	}
+	// Standard error is kept for error messages; the protocol uses standard output alone.
 	said := &tail{}
 	spec.Stderr = said
 	p, err := box.Box.Start(ctx, policy, spec)

@@ -79,6 +79,7 @@ func (f *Fetcher) get(ctx context.Context, address string, reach *endpoint.Allow
 	}
 	r.Header.Set("User-Agent", "symbio")
 	r.Header.Set("Accept", "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.1")
+	// No proxy, no kept connections, no cookies: a call shares nothing with another one.
 	transport := f.transport(reach)
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: follow}

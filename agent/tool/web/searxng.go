@@ -54,6 +54,7 @@ func NewSearXNG(cfg SearXNGConfig) (*SearXNG, error) {
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = 2 << 20
 	}
+	// The default transport is not used, because it reads a proxy from the environment.
 	transport := &http.Transport{
 		Proxy:                  nil,
 		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,

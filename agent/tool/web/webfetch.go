@@ -76,6 +76,7 @@ func (f *Fetcher) fetch(ctx context.Context, a fetchArgs) (tool.Result, error) {
 // text returns the body as readable text: HTML becomes Markdown, other text is decoded. Binary
 // types are an error.
 func (p *page) text() (string, error) {
+	// A missing or malformed type is treated as text unless the body has a NUL.
 	kind, _, err := mime.ParseMediaType(p.kind)
 	if err != nil || kind == "" {
 		kind = "text/plain"
