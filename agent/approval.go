@@ -15,9 +15,9 @@ import (
 type ApprovalRequest struct {
 	tool.Decision
 	Name string // the agent's name
-	// For names the agents and nodes that the agent acts for, the nearest first.
+	// OnBehalfOf names the agents and nodes that the agent acts for, the nearest first.
 	OnBehalfOf []string
-	// Lasting are the rules that would allow this call from now on without asking; empty if no
+	// LastingRules are the rules that would allow this call from now on without asking; empty if no
 	// exact rule would.
 	LastingRules []permission.Granted
 }

@@ -8,7 +8,7 @@ import (
 	"symbio/agent/tool"
 )
 
-// updateDynamicTools replaces the agent's dynamic tools with what Config.More returns now. It does
+// updateDynamicTools replaces the agent's dynamic tools with what Config.DynamicTools returns now. It does
 // not call that function, which may block, if the definition names no MCP tool.
 func (a *Agent) updateDynamicTools(ctx context.Context) {
 	more := a.instance.factory.cfg.DynamicTools

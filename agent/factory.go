@@ -37,7 +37,7 @@ type Config struct {
 	// Tools are the tools that all agents share, such as the file tools. The tools for peers,
 	// skills and replication are added for each agent.
 	Tools []tool.Tool
-	// More returns the tools that change while agents run, such as those of MCP servers. It is
+	// DynamicTools returns the tools that change while agents run, such as those of MCP servers. It is
 	// called before each turn of a model and may block until servers that are starting have listed
 	// their tools. Default: none.
 	DynamicTools func(ctx context.Context) []tool.Tool

@@ -57,7 +57,7 @@ type Config struct {
 	// ForTools makes the context of an exchange's tools of the exchange's own, once, as with an
 	// earlier deadline. Default: it is that.
 	ForTools func(context.Context) context.Context
-	// Lost is told that messages which the model was given are not in the history any more: of this
+	// OnLost is called when messages which the model was given are not in the history any more: of this
 	// exchange alone, or of earlier ones, too. It is called by one goroutine at a time, which is
 	// that of a Send.
 	OnLost func(earlier bool)

@@ -60,7 +60,8 @@ type Fields struct {
 	Transcript      []llm.Message
 }
 
-// Fields decodes the Data of an event. Without Data there are none.
+// Fields decodes the Data of an event. Unknown fields are ignored, so that an older reader can follow
+// a newer node. An event without Data has the zero Fields. The error is about Data of another shape.
 func (e Event) Fields() (Fields, error) {
 	if len(e.Data) == 0 {
 		return Fields{}, nil
@@ -72,7 +73,8 @@ func (e Event) Fields() (Fields, error) {
 	return f, nil
 }
 
-// UnmarshalJSON reads an event as MarshalJSON writes it.
+// UnmarshalJSON decodes an event as MarshalJSON encodes it: the five common fields by name, and all
+// others into Data.
 func (e *Event) UnmarshalJSON(line []byte) error {
 	var head struct {
 		Time              time.Time

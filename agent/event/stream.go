@@ -121,7 +121,8 @@ func (e *Stream) Subscribe(since time.Time) *Subscription {
 type Subscription struct {
 	events *Stream
 	ready  chan struct{} // holds a token when the queue may have something
-	limit  int           // of the queue: the past that it was given, and queuedEvents
+	// limit bounds the queue, and so the memory that a reader who does not read can hold.
+	limit int // of the queue: the past that it was given, and queuedEvents
 
 	mu     sync.Mutex
 	queue  []Event // guarded by mu
@@ -141,6 +142,7 @@ func (s *Subscription) offer(ev Event) {
 	s.signal()
 }
 
+// signal wakes Next. It does not block: a token that is in ready already is enough.
 func (s *Subscription) signal() {
 	select {
 	case s.ready <- struct{}{}:
@@ -163,10 +165,11 @@ func (s *Subscription) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// Ready has a value when Take may have an event: the queue was empty before.
+// Ready has a value when Take may have an event. Call Take until it returns false, because several
+// events can come with one value.
 func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 
-// Take returns the next event that is there already, as Next does; false = none is.
+// Take returns the next event without waiting; false if there is none yet.
 func (s *Subscription) Take() (Event, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +186,7 @@ func (s *Subscription) Take() (Event, bool) {
 	return Event{}, false
 }
 
-// Close ends the subscription.
+// Close ends the subscription. Events that were not read are dropped.
 func (s *Subscription) Close() {
 	s.events.mu.Lock()
 	defer s.events.mu.Unlock()

@@ -62,7 +62,7 @@ type BorrowedAgent struct {
 	ended      chan struct{} // closed when the call is over
 
 	mu        sync.Mutex
-	member    community.MemberID // guarded by mu, constant once known is closed
+	member    community.MemberID // guarded by mu, constant once identified is closed
 	endReason error              // why the lease ended; guarded by mu
 	activity  string             // as the lender reported it; guarded by mu
 }

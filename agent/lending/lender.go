@@ -34,7 +34,7 @@ type LenderConfig struct {
 	// one more is community.ErrBusy. Their sub-agents count in their own limits. Defaults 8 and 4:
 	// each agent uses a model, and one borrower should not use up all.
 	Max, PerNode int
-	// Life is how long one lease may last. Default: the Wall of its limits.
+	// MaxLifetime is how long one lease may last. Default: the Wall of its limits.
 	MaxLifetime time.Duration
 	// Logger receives failures to stop an agent. Default: silent.
 	Logger *slog.Logger
@@ -53,6 +53,7 @@ type Members interface {
 type Lender struct {
 	cfg LenderConfig
 
+	// mu is not held while an agent is spawned or stopped, which can take seconds.
 	mu     sync.Mutex
 	leases map[*Lease]struct{} // guarded by mu
 }
@@ -72,7 +73,7 @@ type Lease struct {
 	// Constraints are those of the borrowing agent and its requesters, as their node sent them.
 	// They stay part of the chain of the agent and its descendants as long as these run.
 	Constraints permission.Chain
-	// Life is how long the lease may last.
+	// MaxLifetime is how long the lease may last.
 	MaxLifetime time.Duration
 
 	end    context.CancelCauseFunc
@@ -145,6 +146,8 @@ func (l *Lender) Has(node community.NodeID, member community.MemberID) bool {
 	return l.find(node, member) != nil
 }
 
+// find returns the lease of that member to that node; nil if there is none. A node cannot reach the
+// agents that another one has borrowed.
 func (l *Lender) find(node community.NodeID, member community.MemberID) *Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,6 +206,7 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 	return replyOf(update{Spent: new(n.Account.Total()), Why: why.Error()})
 }
 
+// replyOf returns the update as the reply of a call.
 func replyOf(u update) (community.Reply, error) {
 	data, err := json.Marshal(u)
 	return community.Reply{Data: data, ContentType: "application/json"}, err
@@ -256,6 +260,7 @@ func (l *Lender) add(n *Lease) error {
 	return nil
 }
 
+// remove makes room for another lease.
 func (l *Lender) remove(n *Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -91,6 +91,8 @@ func encodeLimits(l budget.Limits) *wireLimits {
 	return w
 }
 
+// encodeLimit returns nil for 0, which is the default, and 0 for a negative number, which allows
+// nothing.
 func encodeLimit[N int | int64 | float64](n N) *N {
 	if n == 0 {
 		return nil
@@ -172,6 +174,7 @@ type update struct {
 	Why string `json:"why,omitempty"`
 }
 
+// memberInfo is the part of the new member that the borrower needs before gossip brings the rest.
 type memberInfo struct {
 	ID      community.MemberID `json:"id"`
 	Name    string             `json:"name"`

@@ -41,11 +41,11 @@ var dialect = wire.Dialect{
 type Model struct {
 	server *wire.Server
 	model  string
-	// plain is set when the server turned out not to know stream_options, and noResponseFormat when
-	// it turned out not to know response_format. blind is set when the model turned out to take no
+	// noStreamOptions is set when the server turned out not to know stream_options, and noResponseFormat when
+	// it turned out not to know response_format. noImages is set when the model turned out to take no
 	// images.
 	noStreamOptions, noResponseFormat, noImages atomic.Bool
-	// completion is set when it wants max_completion_tokens in the place of max_tokens.
+	// useMaxCompletionTokens is set when it wants max_completion_tokens in the place of max_tokens.
 	useMaxCompletionTokens atomic.Bool
 }
 

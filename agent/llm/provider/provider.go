@@ -57,7 +57,7 @@ type Config struct {
 	Funcs map[string]llm.Model
 	// Prices are put into the usage of what is opened.
 	Prices llm.Prices
-	// Blind are models that are told of images in words, and shown none: their names, or the
+	// TextOnly are models without vision, which get descriptions in place of images: their names, or the
 	// beginning of names and *. Models of OpenAI's wire that refuse images are found out without
 	// it.
 	TextOnly []string
