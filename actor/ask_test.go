@@ -166,7 +166,7 @@ func TestReceivesContextEndsWithReceive(t *testing.T) {
 	})
 }
 
-func TestAQueuedMessageWhoseContextEndedIsSkipped(t *testing.T) {
+func TestQueuedMessageWhoseContextEndedIsSkipped(t *testing.T) {
 	inBubble(t, actor.Config{}, func(t *testing.T, s *actor.System) {
 		w := newWorker()
 		r := spawn(t, s, actor.Props{New: w.new})
@@ -227,7 +227,7 @@ func TestMessagesToAnEndedActorAreRefused(t *testing.T) {
 	})
 }
 
-func TestAFullMailboxRefusesAtOnce(t *testing.T) {
+func TestFullMailboxRefusesAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		system, props int
@@ -266,7 +266,7 @@ func TestAFullMailboxRefusesAtOnce(t *testing.T) {
 	}
 }
 
-func TestAMailboxTakesExactlyItsLimitFromRivals(t *testing.T) {
+func TestMailboxHoldsItsLimitUnderContention(t *testing.T) {
 	inBubble(t, actor.Config{}, func(t *testing.T, s *actor.System) {
 		w := newWorker()
 		w.began = make(chan any, 2000)

@@ -10,7 +10,7 @@ import (
 
 // What is tested here lasts an instant, too short to be met from outside.
 
-func TestAGateNeverLetsInMoreThanItsLimit(t *testing.T) {
+func TestGateNeverExceedsItsLimit(t *testing.T) {
 	for range 300 {
 		g := gate{limit: 500}
 		var in atomic.Int32
@@ -29,7 +29,7 @@ func TestAGateNeverLetsInMoreThanItsLimit(t *testing.T) {
 	}
 }
 
-func TestAClosedGateOnlyEmpties(t *testing.T) {
+func TestClosedGateOnlyEmpties(t *testing.T) {
 	g := gate{limit: 2}
 	for range 2 {
 		if err := g.acquire(); err != nil {
@@ -50,7 +50,7 @@ func TestAClosedGateOnlyEmpties(t *testing.T) {
 	}
 }
 
-func TestAMessageThatBeginsWhileItsActorIsKilledIsCancelled(t *testing.T) {
+func TestMessageThatBeginsWhileItsActorIsKilledIsCancelled(t *testing.T) {
 	s := NewSystem(Config{})
 	r := s.newRef(Props{})
 	r.behavior = Func(func(ctx context.Context, _ any) (any, error) { return nil, context.Cause(ctx) })

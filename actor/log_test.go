@@ -25,7 +25,7 @@ func TestProtoActorsLinesAreForDevelopers(t *testing.T) {
 	}
 }
 
-func TestAnActorThatFailsWithoutAnOwnerIsLogged(t *testing.T) {
+func TestActorThatFailsWithoutAnOwnerIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	cfg := actor.Config{Restarts: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	inBubble(t, cfg, func(t *testing.T, s *actor.System) {

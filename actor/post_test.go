@@ -15,7 +15,7 @@ type outcomes chan error
 
 func (o outcomes) done(err error) { o <- err }
 
-func TestAPostEndsOnceAsAnAskWould(t *testing.T) {
+func TestPostEndsOnceAsAnAskWould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := actor.NewSystem(actor.Config{Mailbox: 4})
 		defer s.Shutdown(context.Background())
@@ -73,7 +73,7 @@ func TestAPostEndsOnceAsAnAskWould(t *testing.T) {
 	})
 }
 
-func TestPostsThatAreQueuedWhenTheirActorStopsAreToldSo(t *testing.T) {
+func TestQueuedPostsGetErrStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := actor.NewSystem(actor.Config{})
 		r, err := s.Spawn(actor.Props{New: func() (actor.Behavior, error) {

@@ -10,7 +10,7 @@ import (
 	"symbio/actor"
 )
 
-func TestANameIsUniqueAmongLivingActors(t *testing.T) {
+func TestNameIsUniqueAmongLivingActors(t *testing.T) {
 	inBubble(t, actor.Config{}, func(t *testing.T, s *actor.System) {
 		first := spawn(t, s, actor.Props{Name: "ann", New: always(echo)})
 		_, err := s.Spawn(actor.Props{Name: "ann", New: func() (actor.Behavior, error) {
@@ -31,7 +31,7 @@ func TestANameIsUniqueAmongLivingActors(t *testing.T) {
 	})
 }
 
-func TestARefNeverReachesTheNextActorOfItsName(t *testing.T) {
+func TestRefNeverReachesTheNextActorOfItsName(t *testing.T) {
 	inBubble(t, actor.Config{}, func(t *testing.T, s *actor.System) {
 		old := spawn(t, s, actor.Props{Name: "ann", New: always(echo)})
 		if _, err := old.Ask(t.Context(), "are you there"); err != nil {
@@ -72,7 +72,7 @@ func TestSpawnRefusesNamesThatProtoActorKeeps(t *testing.T) {
 	})
 }
 
-func TestAnActorWithoutANameGetsOne(t *testing.T) {
+func TestActorWithoutANameGetsOne(t *testing.T) {
 	inBubble(t, actor.Config{}, func(t *testing.T, s *actor.System) {
 		a := spawn(t, s, actor.Props{New: always(echo)})
 		b := spawn(t, s, actor.Props{New: always(echo)})
@@ -85,7 +85,7 @@ func TestAnActorWithoutANameGetsOne(t *testing.T) {
 	})
 }
 
-func TestAFailedSpawnLeavesNothingBehind(t *testing.T) {
+func TestFailedSpawnLeavesNothingBehind(t *testing.T) {
 	problem := errors.New("no model")
 	for _, test := range []struct {
 		name string

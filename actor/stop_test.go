@@ -187,7 +187,7 @@ func TestStopFromTheActorsOwnReceiveWaitsNoLongerThanItsContext(t *testing.T) {
 	})
 }
 
-func TestStopDuringBackOffAnswersTheQueuedAndCancelsTheRestart(t *testing.T) {
+func TestStopDuringBackOffAnswersQueueAndCancelsRestart(t *testing.T) {
 	inBubble(t, actor.Config{BackOff: time.Hour, MaxBackOff: time.Hour}, func(t *testing.T, s *actor.System) {
 		end := &ending{}
 		made := 0
@@ -220,7 +220,7 @@ func TestStopDuringBackOffAnswersTheQueuedAndCancelsTheRestart(t *testing.T) {
 	})
 }
 
-func TestAPanicWhileStoppingIsAnsweredAndNotRestarted(t *testing.T) {
+func TestPanicWhileStoppingIsAnsweredAndNotRestarted(t *testing.T) {
 	inBubble(t, actor.Config{}, func(t *testing.T, s *actor.System) {
 		end, proceed := &ending{}, make(chan struct{})
 		r := spawn(t, s, actor.Props{Stopped: end.stopped, New: always(func(context.Context, any) (any, error) {
@@ -246,7 +246,7 @@ func TestAPanicWhileStoppingIsAnsweredAndNotRestarted(t *testing.T) {
 	})
 }
 
-func TestAPanicInStoppedHarmsNobody(t *testing.T) {
+func TestPanicInStoppedHarmsNobody(t *testing.T) {
 	inBubble(t, actor.Config{}, func(t *testing.T, s *actor.System) {
 		r := spawn(t, s, actor.Props{New: always(echo), Stopped: func(error) { panic("x") }})
 		if err := r.Stop(t.Context()); err != nil {

@@ -32,7 +32,7 @@ func (f *fragile) Receive(_ context.Context, msg any) (any, error) {
 
 func newFragile() (actor.Behavior, error) { return &fragile{}, nil }
 
-func TestAPanicIsAnsweredAtOnceAndRestarted(t *testing.T) {
+func TestPanicIsAnsweredAtOnceAndRestarted(t *testing.T) {
 	for _, way := range []string{"panic", "exit"} {
 		t.Run(way, func(t *testing.T) {
 			var log bytes.Buffer
@@ -146,7 +146,7 @@ func TestFailuresAreForgottenAfterWithin(t *testing.T) {
 	})
 }
 
-func TestANegativeNumberOfRestartsStopsAtTheFirstFailure(t *testing.T) {
+func TestNegativeNumberOfRestartsStopsAtTheFirstFailure(t *testing.T) {
 	inBubble(t, actor.Config{Restarts: -1}, func(t *testing.T, s *actor.System) {
 		end := &ending{}
 		r := spawn(t, s, actor.Props{New: newFragile, Stopped: end.stopped})
@@ -157,7 +157,7 @@ func TestANegativeNumberOfRestartsStopsAtTheFirstFailure(t *testing.T) {
 	})
 }
 
-func TestAFailedRestartCountsAsAFailureAndKeepsTheMailbox(t *testing.T) {
+func TestFailedRestartCountsAsAFailureAndKeepsTheMailbox(t *testing.T) {
 	problem := errors.New("model is away")
 	for _, test := range []struct {
 		name     string
@@ -203,7 +203,7 @@ func TestAFailedRestartCountsAsAFailureAndKeepsTheMailbox(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfReceiveIsNoFailure(t *testing.T) {
+func TestErrorOfReceiveIsNoFailure(t *testing.T) {
 	inBubble(t, actor.Config{Restarts: -1}, func(t *testing.T, s *actor.System) {
 		problem := errors.New("no")
 		r := spawn(t, s, actor.Props{New: always(func(context.Context, any) (any, error) { return nil, problem })})
@@ -214,7 +214,7 @@ func TestAnErrorOfReceiveIsNoFailure(t *testing.T) {
 	})
 }
 
-func TestAPostThatPanicsIsSupervisedToo(t *testing.T) {
+func TestPostThatPanicsIsSupervisedToo(t *testing.T) {
 	inBubble(t, actor.Config{}, func(t *testing.T, s *actor.System) {
 		r := spawn(t, s, actor.Props{New: newFragile})
 		if err := r.Tell("panic"); err != nil {

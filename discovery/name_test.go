@@ -7,7 +7,7 @@ import (
 	"symbio/discovery"
 )
 
-func TestIsHostNameTakesWhatCanBeInDNS(t *testing.T) {
+func TestIsHostNameAcceptsDNSNames(t *testing.T) {
 	label := strings.Repeat("a", 63)
 	for name, want := range map[string]bool{
 		"kitchen": true, "kitchen.example.": true, "_symbio._tcp.example": true, "10.0.0.7": true, "xn--bcher-kva.example": true,

@@ -46,7 +46,7 @@ func (b *board) expect(want ...discovery.Candidate) {
 	got := b.all
 	b.all = nil
 	for i := range got {
-		got[i].Sources = nil // TestRosterSaysWhichSourcesSeeACandidate
+		got[i].Sources = nil // TestRosterReportsSourcesOfCandidate
 	}
 	slices.SortStableFunc(got, func(x, y discovery.Candidate) int { return cmp.Compare(x.Key, y.Key) })
 	if diff := gocmp.Diff(want, got, gocmp.Comparer(func(x, y netip.AddrPort) bool { return x == y })); diff != "" {
@@ -98,7 +98,7 @@ type called struct {
 
 func (c called) Name() string { return c.name }
 
-func TestRosterSaysWhichSourcesSeeACandidate(t *testing.T) {
+func TestRosterReportsSourcesOfCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var near, far memoryHub
 		b := run(t, discovery.Config{}, called{near.Source(discovery.Sighting{}), "near"}, called{far.Source(discovery.Sighting{}), "far"})
@@ -158,7 +158,7 @@ func TestRosterDropsItselfAndOtherClusters(t *testing.T) {
 	})
 }
 
-func TestRosterPassesOnThatThisNodeIsSomewhereElse(t *testing.T) {
+func TestRosterReportsSelfAtForeignAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hub memoryHub
 		own := netip.MustParseAddrPort("10.0.0.1:1")
@@ -176,7 +176,7 @@ func TestRosterPassesOnThatThisNodeIsSomewhereElse(t *testing.T) {
 	})
 }
 
-func TestRosterDropsWhatCannotBeDialled(t *testing.T) {
+func TestRosterDropsWhatCannotBeDialed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hub memoryHub
 		b := run(t, discovery.Config{}, hub.Source(discovery.Sighting{}))

@@ -46,7 +46,7 @@ var ways = map[string]func(*term.Term) (err, cause error){
 	},
 }
 
-func TestATermEndsAsItsOneReasonSays(t *testing.T) {
+func TestTermReportsItsEnd(t *testing.T) {
 	endings := map[string]struct {
 		begin      func(*term.Set, context.Context) *term.Term
 		end        func(*term.Term, *term.Set, context.CancelCauseFunc)
@@ -120,7 +120,7 @@ func TestATermEndsAsItsOneReasonSays(t *testing.T) {
 	}
 }
 
-func TestASetHasOneTimerForAll(t *testing.T) {
+func TestSetUsesOneTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s term.Set
 		began := time.Now()
@@ -148,7 +148,7 @@ func TestASetHasOneTimerForAll(t *testing.T) {
 	})
 }
 
-func TestAChildOfATermNeedsNoGoroutine(t *testing.T) {
+func TestTermChildNeedsNoGoroutine(t *testing.T) {
 	one := term.New(t.Context())
 	defer one.Close()
 	before := runtime.NumGoroutine()
@@ -162,7 +162,7 @@ func TestAChildOfATermNeedsNoGoroutine(t *testing.T) {
 }
 
 // What ends at once from many sides ends once; this is for the race detector.
-func TestEndsMayMeet(t *testing.T) {
+func TestConcurrentEndsEndOnce(t *testing.T) {
 	for range 200 {
 		var s term.Set
 		parent, cancel := context.WithCancel(context.Background())

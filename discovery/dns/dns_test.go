@@ -89,7 +89,7 @@ func check(name string) error {
 
 const pods = "_symbio._tcp.pods.example"
 
-func TestAddressesOfANameKeepThePromisesOfASource(t *testing.T) {
+func TestHostNamesPassSourceSuite(t *testing.T) {
 	names := map[uint16]string{7001: "one.example", 7002: "two.example"}
 	discoverytest.TestSource(t, func(t *testing.T) discoverytest.Rig {
 		z := &zone{hosts: map[string][]string{}}
@@ -104,7 +104,7 @@ func TestAddressesOfANameKeepThePromisesOfASource(t *testing.T) {
 	})
 }
 
-func TestTargetsOfAServiceKeepThePromisesOfASource(t *testing.T) {
+func TestSRVNamesPassSourceSuite(t *testing.T) {
 	discoverytest.TestSource(t, func(t *testing.T) discoverytest.Rig {
 		z := &zone{hosts: map[string][]string{}, srv: map[string][]string{}}
 		target := func(a netip.AddrPort) string { return fmt.Sprintf("pod-%d.pods.example:%d", a.Port(), a.Port()) }
@@ -169,7 +169,7 @@ func run(t *testing.T, s *dns.Source) func() []string {
 // turn is how often a source looks.
 const turn = 10 * time.Second
 
-func TestAPeerIsLostOnlyByTwoAnswersInARow(t *testing.T) {
+func TestPeerIsLostOnlyByTwoAnswersInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const one, two = "10.0.0.1:7 of kitchen:7", "10.0.0.2:7 of kitchen:7"
 		z := &zone{hosts: map[string][]string{}, fails: map[string]error{}}
@@ -209,7 +209,7 @@ func TestAPeerIsLostOnlyByTwoAnswersInARow(t *testing.T) {
 	})
 }
 
-func TestAServiceIsAsMuchAsIsKnownOfIt(t *testing.T) {
+func TestPartialServiceKeepsKnownPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{
 			srv:   map[string][]string{pods: {"a.example.:1", "b.example:2", "A.example:1", ".:3", "b.example:0", "bad\x1b.example:4"}},
@@ -245,7 +245,7 @@ func TestAServiceIsAsMuchAsIsKnownOfIt(t *testing.T) {
 	})
 }
 
-func TestASlowNameDelaysNoOther(t *testing.T) {
+func TestSlowNameDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{hosts: map[string][]string{"hare": {"10.0.0.1"}}, fails: map[string]error{"tortoise": errSlow}}
 		said := run(t, open(t, dns.Config{Names: []string{"tortoise:7", "hare:7"}, Resolver: z}))
@@ -255,7 +255,7 @@ func TestASlowNameDelaysNoOther(t *testing.T) {
 	})
 }
 
-func TestAFailedDialLooksUpAtMostOnceASecond(t *testing.T) {
+func TestFailedDialLooksUpAtMostOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{hosts: map[string][]string{"kitchen": {"10.0.0.1"}}}
 		s := open(t, dns.Config{Names: []string{"kitchen:7"}, Resolver: z})
@@ -276,7 +276,7 @@ func TestAFailedDialLooksUpAtMostOnceASecond(t *testing.T) {
 	})
 }
 
-func TestANameServerCannotFloodTheSource(t *testing.T) {
+func TestNameServerCannotFloodTheSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{srv: map[string][]string{}, hosts: map[string][]string{"small": {"10.9.9.9"}}}
 		for i := range 1000 {

@@ -85,7 +85,7 @@ func startServer(t *testing.T) (*nameServer, *net.Resolver) {
 	}}
 }
 
-func TestAHeadlessServiceIsFoundThroughARealNameServer(t *testing.T) {
+func TestHeadlessServiceIsFoundThroughARealNameServer(t *testing.T) {
 	const (
 		service = "_symbio._tcp.symbio.default.svc.cluster.local."
 		srv0    = service + " 5 IN SRV 0 50 7946 symbio-0.symbio.default.svc.cluster.local."

@@ -40,7 +40,7 @@ func asks(unicast bool, known ...dns.RR) *dns.Msg {
 	return &dns.Msg{Question: []dns.Question{q}, Answer: known}
 }
 
-func TestASpeakerSpeaksWhenItShould(t *testing.T) {
+func TestSpeakerSpeaksWhenItShould(t *testing.T) {
 	mine := announcement(1)[0]
 	old := dns.Copy(mine)
 	old.Header().Ttl = recordTTL/2 - 1
@@ -72,7 +72,7 @@ func TestASpeakerSpeaksWhenItShould(t *testing.T) {
 	}
 }
 
-func TestASourceWithoutAPortIsSilent(t *testing.T) {
+func TestSourceWithoutAPortIsSilent(t *testing.T) {
 	s := newAnnouncer(mustSelf(Config{}), randomBelow)
 	s.announce(noon, []iface{eth(2, "lan", "10.0.0.1/24")})
 	if got := s.tick(noon); len(got) > 0 || !s.next().IsZero() {

@@ -11,7 +11,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-func TestAnswersByUnicastAreSpreadAmongManyNeighbours(t *testing.T) {
+func TestAnswersByUnicastAreSpreadAmongManyNeighbors(t *testing.T) {
 	for _, c := range []struct {
 		iface iface
 		peers int

@@ -119,7 +119,7 @@ func (w *witness) sees(lines <-chan string, what, begins, holds string) {
 	}
 }
 
-func TestAvahiSeesUsAndWeSeeWhatItPublishes(t *testing.T) {
+func TestAvahiAndSourceSeeEachOther(t *testing.T) {
 	for _, program := range []string{"avahi-daemon", "avahi-browse", "avahi-publish", "dbus-daemon", "nsenter", "unshare"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s", program)

@@ -67,7 +67,7 @@ func announcement(number int, addrs ...string) []dns.RR {
 	return mustSelf(Config{Node: id(number), Port: uint16(7000 + number%1000)}).records(ips, recordTTL, true)
 }
 
-func TestOnlyNeighboursAreDialled(t *testing.T) {
+func TestOnlyNeighborsAreDialed(t *testing.T) {
 	lo, lan, lab := loopback(), eth(2, "lan", "10.0.0.1/24", "fe80::1/64"), eth(3, "lab", "10.9.0.1/24")
 	for _, c := range []struct {
 		name   string
@@ -94,7 +94,7 @@ func TestOnlyNeighboursAreDialled(t *testing.T) {
 	}
 }
 
-func TestAnAnnouncementReplacesAndAnAnswerAdds(t *testing.T) {
+func TestAnnouncementReplacesAndAnAnswerAdds(t *testing.T) {
 	b := newBench()
 	step := func(unicast bool, want string, sender string, named ...string) {
 		t.Helper()
@@ -165,7 +165,7 @@ func TestRefreshesComeNearTheEndOfALife(t *testing.T) {
 	}
 }
 
-func TestAFloodOfForgedInstancesIsBounded(t *testing.T) {
+func TestFloodOfForgedInstancesIsBounded(t *testing.T) {
 	b := newBench(eth(2, "lan", "10.0.0.1/8"))
 	b.receive(noon, b.from("10.0.0.2", announcement(2)))
 	before := heap()
@@ -208,7 +208,7 @@ func TestOneSenderHasAShareOfTheTable(t *testing.T) {
 	}
 }
 
-func TestItDoesNotSeeItselfNorOtherServices(t *testing.T) {
+func TestSourceIgnoresItselfAndOtherServices(t *testing.T) {
 	b := newBench()
 	b.receive(noon, b.from("10.0.0.1", announcement(1)))
 	other := mustSelf(Config{Node: id(3), Port: 1, Service: "_ipp._tcp"})
@@ -308,7 +308,7 @@ func TestHostileTXTYieldsNothing(t *testing.T) {
 	}
 }
 
-func TestAnIDMustFitItsInstance(t *testing.T) {
+func TestIDMustFitItsInstance(t *testing.T) {
 	b := newBench()
 	rrs := announcement(2)
 	rrs[2].(*dns.TXT).Txt[1] = "id=" + id(3)
@@ -328,7 +328,7 @@ const golden = "000084000000000500000000" +
 	"c04f" + "0001800100000078" + "0004" + "0a000002" +
 	"c04f" + "001c800100000078" + "0010" + "fe800000000000000000000000000002"
 
-func TestTheWireFormatStays(t *testing.T) {
+func TestWireFormatStays(t *testing.T) {
 	me := mustSelf(Config{Node: id(2), Port: 7002, Tag: "0123456789abcdef"})
 	m := message(me.records([]netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fe80::2")}, recordTTL, true))
 	b, err := m.Pack()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOnlyInterfacesToNeighboursAreUsed(t *testing.T) {
+func TestOnlyInterfacesToNeighborsAreUsed(t *testing.T) {
 	lan := net.FlagUp | net.FlagMulticast
 	for _, c := range []struct {
 		what        string

@@ -132,7 +132,7 @@ func TestTwoNodesOfOneMachineFindAndLoseEachOther(t *testing.T) {
 	again.wait("node 1", here(1))
 }
 
-func TestAKilledNodeIsReconfirmedAway(t *testing.T) {
+func TestKilledNodeIsReconfirmedAway(t *testing.T) {
 	needPort5353(t)
 	service := ownService()
 	one := run(t, mdns.Config{Node: nodeID(1), Port: 7001, Loopback: true, Service: service})

@@ -28,7 +28,7 @@ func twoOnALAN(t *testing.T) (n *lan, one, two *node) {
 	return n, one, two
 }
 
-func TestMDNSKeepsThePromisesOfASource(t *testing.T) {
+func TestMDNSPassesSourceSuite(t *testing.T) {
 	discoverytest.TestSource(t, func(t *testing.T) discoverytest.Rig {
 		var n lan
 		s := New(Config{Node: id(1), Port: 7000, Loopback: true})
@@ -103,7 +103,7 @@ func TestRepeatedQueriesBackOff(t *testing.T) {
 	})
 }
 
-func TestAKilledNodeExpires(t *testing.T) {
+func TestKilledNodeExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, one, two := twoOnALAN(t)
 		two.kill()
@@ -132,7 +132,7 @@ func TestReconfirmFindsAKilledNodeAndSparesALivingOne(t *testing.T) {
 	})
 }
 
-func TestAForgedGoodbyeIsContradicted(t *testing.T) {
+func TestForgedGoodbyeIsContradicted(t *testing.T) {
 	for name, parts := range map[string]func([]dns.RR) []dns.RR{
 		"all records":  func(rrs []dns.RR) []dns.RR { return rrs },
 		"pointer only": func(rrs []dns.RR) []dns.RR { return rrs[:1] },
@@ -158,7 +158,7 @@ func TestAForgedGoodbyeIsContradicted(t *testing.T) {
 	}
 }
 
-func TestANodeDefendsItselfForEverybodyAtOnce(t *testing.T) {
+func TestDefenseIsOneAnnouncement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, one, two := twoOnALAN(t)
 		time.Sleep(time.Minute)
@@ -170,7 +170,7 @@ func TestANodeDefendsItselfForEverybodyAtOnce(t *testing.T) {
 	})
 }
 
-func TestARestartWithTheSameIDKeepsOnlyTheNewAddress(t *testing.T) {
+func TestRestartWithTheSameIDKeepsOnlyTheNewAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, one, two := twoOnALAN(t)
 		two.kill()
@@ -186,7 +186,7 @@ func TestARestartWithTheSameIDKeepsOnlyTheNewAddress(t *testing.T) {
 	})
 }
 
-func TestLossDelaysButLosesHardlyAnybody(t *testing.T) {
+func TestLossDelaysButRarelyLosesPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n lan
 		chance := rand.New(rand.NewPCG(1, 2))
@@ -285,7 +285,7 @@ func TestWhoSaysGoodbyeAnswersNoMore(t *testing.T) {
 	})
 }
 
-func TestTheSourceGoesOnWhenInterfacesComeAndGo(t *testing.T) {
+func TestSourceGoesOnWhenInterfacesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n lan
 		h := n.host()
@@ -336,7 +336,7 @@ func TestAfterSleepTheSourceBeginsAnew(t *testing.T) {
 	})
 }
 
-func TestTheSleepWatchComparesClocks(t *testing.T) {
+func TestSleepWatchComparesClocks(t *testing.T) {
 	var wall time.Time
 	var awake time.Duration
 	slept := sleepWatch(func() (time.Time, time.Duration) { return wall, awake })
@@ -358,7 +358,7 @@ func TestTheSleepWatchComparesClocks(t *testing.T) {
 	}
 }
 
-func TestAFloodIsSaidOnce(t *testing.T) {
+func TestFloodIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n lan
 		var log strings.Builder
@@ -378,7 +378,7 @@ func TestAFloodIsSaidOnce(t *testing.T) {
 	})
 }
 
-func TestAConfigurationThatMakesNoSenseIsAnError(t *testing.T) {
+func TestConfigurationThatMakesNoSenseIsAnError(t *testing.T) {
 	good := Config{Node: id(1), Port: 7000}
 	for name, spoil := range map[string]func(*Config){
 		"short id":        func(c *Config) { c.Node = "abc" },

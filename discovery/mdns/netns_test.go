@@ -77,7 +77,7 @@ func onASwitch(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-func TestTheSelfTestHearsItselfOnTheLAN(t *testing.T) {
+func TestSelfTestHearsItselfOnTheLAN(t *testing.T) {
 	onASwitch(t, func(t *testing.T) {
 		command(t, "ip", "addr", "add", "10.7.0.1/24", "dev", "br0")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -451,7 +451,7 @@ func TestTwoNodesOfOneHostAreSeenOnTheLAN(t *testing.T) {
 }
 
 // With another program of the machine listening on the LAN, Linux gives its packets to every socket of the port.
-func TestANodeOnLoopbackIsUnknownToTheLAN(t *testing.T) {
+func TestLoopbackNodeIsInvisibleOnLAN(t *testing.T) {
 	onASwitch(t, func(t *testing.T) {
 		loopback := func(c *mdns.Config) { c.Loopback = true }
 		a, b := plugIn(t, 1), plugIn(t, 2)
@@ -475,7 +475,7 @@ func TestANodeOnLoopbackIsUnknownToTheLAN(t *testing.T) {
 	})
 }
 
-func TestWhoIsNotANeighbourGetsNoAnswer(t *testing.T) {
+func TestNonNeighborGetsNoAnswer(t *testing.T) {
 	onASwitch(t, func(t *testing.T) {
 		a, b := plugIn(t, 1), plugIn(t, 2)
 		b.ip("addr", "add", "10.88.0.2/24", "dev", "eth0")
@@ -508,7 +508,7 @@ func TestWithoutALANLoopbackIsUsed(t *testing.T) {
 	})
 }
 
-func TestAnInterfaceThatComesBackIsUsedAgain(t *testing.T) {
+func TestInterfaceThatComesBackIsUsedAgain(t *testing.T) {
 	onASwitch(t, func(t *testing.T) {
 		a, b := plugIn(t, 1), boot(t, 2)
 		a.up(1)
@@ -526,7 +526,7 @@ func TestAnInterfaceThatComesBackIsUsedAgain(t *testing.T) {
 	})
 }
 
-func TestAPortThatIsTakenIsReportedAndTriedAgain(t *testing.T) {
+func TestPortThatIsTakenIsReportedAndTriedAgain(t *testing.T) {
 	onASwitch(t, func(t *testing.T) {
 		a, b := plugIn(t, 1), plugIn(t, 2)
 		for _, conf := range []string{"all", "default", "eth0", "lo"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestASurveySaysOfEachInterfaceWhetherItIsUsedAndWhyNot(t *testing.T) {
+func TestSurveyReportsUseOfEachInterface(t *testing.T) {
 	const lan = net.FlagUp | net.FlagMulticast
 	some := []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24")}
 	all := []iface{
@@ -51,7 +51,7 @@ func TestASurveySaysOfEachInterfaceWhetherItIsUsedAndWhyNot(t *testing.T) {
 	}
 }
 
-func TestTheSelfTestHearsItselfOnLoopback(t *testing.T) {
+func TestSelfTestHearsItselfOnLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves it out: it uses real sockets on loopback")
 	}
@@ -67,7 +67,7 @@ func TestTheSelfTestHearsItselfOnLoopback(t *testing.T) {
 	t.Logf("heard after %v", took)
 }
 
-func TestTheSelfTestEndsWithItsContext(t *testing.T) {
+func TestSelfTestEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := SelfTest(ctx, Config{Loopback: true}); err == nil {

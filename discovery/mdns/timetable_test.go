@@ -32,7 +32,7 @@ func (b *bench) run(until time.Duration) (asked []string) {
 }
 
 // These are the times that the design sets (discovery, timings), as they are to be on the wire.
-func TestTheTimetableOfQueries(t *testing.T) {
+func TestTimetableOfQueries(t *testing.T) {
 	const common = "all? 0.06, all? 1.06, all 3.06, all 7.06, all 15.06, all 31.06, all 63.06, all 127.06, all 255.06"
 	for peers, want := range map[int]string{
 		0:    common + ", all 511.06, all 811.06, all 1111.06",
@@ -55,7 +55,7 @@ func TestTheTimetableOfQueries(t *testing.T) {
 	}
 }
 
-func TestTheTimetableOfAPeer(t *testing.T) {
+func TestTimetableOfAPeer(t *testing.T) {
 	const jitter = 2.4 // half of 4 % of 120 s
 	lives := fmt.Sprintf("all %v, all %v, one %v, all %v, one %v, all %v", 96+jitter, 102+jitter, 108+jitter, 108+jitter, 114+jitter, 114+jitter)
 	for name, test := range map[string]struct {

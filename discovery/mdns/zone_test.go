@@ -14,7 +14,7 @@ func question(name string, kind uint16) dns.Question {
 	return dns.Question{Name: name, Qtype: kind, Qclass: dns.ClassINET}
 }
 
-func TestAZoneAnswersWhatIsAskedOfItsNode(t *testing.T) {
+func TestZoneAnswersWhatIsAskedOfItsNode(t *testing.T) {
 	me := mustSelf(Config{Node: id(2), Port: 7002, Tag: "tag"})
 	const instance, host = "0000000000000002._symbio._tcp.local.", "0000000000000002.local."
 	for _, c := range []struct {
@@ -50,7 +50,7 @@ func TestAZoneAnswersWhatIsAskedOfItsNode(t *testing.T) {
 	}
 }
 
-func TestAZoneAnswersOnlySoOften(t *testing.T) {
+func TestZoneAnswersOnlySoOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := newZone(mustSelf(Config{Node: id(2), Port: 7002}), eth(2, "lan", "10.0.0.2/24"), nil)
 		answered := func(asked int) (n int) {
@@ -73,7 +73,7 @@ func TestAZoneAnswersOnlySoOften(t *testing.T) {
 	})
 }
 
-func TestARetiredZoneIsSilent(t *testing.T) {
+func TestRetiredZoneIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := newZone(mustSelf(Config{Node: id(2), Port: 7002}), eth(2, "lan", "10.0.0.2/24"), newQuestionFilter())
 		answered := make(chan int)
@@ -91,7 +91,7 @@ func TestARetiredZoneIsSilent(t *testing.T) {
 	})
 }
 
-func TestTheGateAnswersOnlyNeighbours(t *testing.T) {
+func TestGateAnswersOnlyNeighbors(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		hear  map[time.Duration]int // when the listener hears a question, and on which interface

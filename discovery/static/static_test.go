@@ -52,7 +52,7 @@ func (n *names) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, 
 	return addrs, nil
 }
 
-func TestStaticKeepsThePromisesOfASource(t *testing.T) {
+func TestStaticPassesSourceSuite(t *testing.T) {
 	hosts := map[string]string{"7001": "one.example", "7002": "two.example"}
 	discoverytest.TestSource(t, func(t *testing.T) discoverytest.Rig {
 		var dns names
@@ -143,7 +143,7 @@ func TestNamesAreLookedUpAgain(t *testing.T) {
 	})
 }
 
-func TestASlowNameDelaysNoOther(t *testing.T) {
+func TestSlowNameDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := names{slow: map[string]bool{"tortoise": true}}
 		dns.set("hare", "10.0.0.1")
@@ -154,7 +154,7 @@ func TestASlowNameDelaysNoOther(t *testing.T) {
 	})
 }
 
-func TestAFailedDialLooksUpAtMostOnceASecond(t *testing.T) {
+func TestFailedDialLooksUpAtMostOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dns names
 		dns.set("kitchen", "10.0.0.1")

@@ -36,7 +36,7 @@ func (p inParts) Write(all []byte) (int, error) {
 	return len(all), nil
 }
 
-func TestWhatIsWrittenInPartsGoesTogether(t *testing.T) {
+func TestPartialWritesAreJoined(t *testing.T) {
 	n := &notes{}
 	b := newBatchConn(n)
 	for _, s := range []string{"one", "", "two"} {

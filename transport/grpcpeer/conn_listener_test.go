@@ -13,7 +13,7 @@ import (
 )
 
 // A node that says that it cannot call has lost the connection that it was offered before.
-func TestANewOfferCutsTheOldOne(t *testing.T) {
+func TestNewOfferCutsTheOldOne(t *testing.T) {
 	c := &reverser{accepted: newConnListener(nil), offered: map[community.NodeID]*offered{}}
 	var far []net.Conn
 	for i := range 3 {
@@ -43,7 +43,7 @@ func (at) Accept() (net.Conn, error) { return nil, net.ErrClosed }
 func (at) Close() error              { return nil }
 func (a at) Addr() net.Addr          { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(string(a))) }
 
-func TestAPortIsSaidOnlyWhereItCanBeDialled(t *testing.T) {
+func TestPortIsReportedOnlyWhereDialable(t *testing.T) {
 	for _, c := range []struct {
 		listens, from string
 		want          uint32

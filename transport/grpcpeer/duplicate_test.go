@@ -57,7 +57,7 @@ func TestOfTwoNodesWithOneKeyTheLaterEnds(t *testing.T) {
 	})
 }
 
-func TestANodeThatCrashedAndStartsAgainIsNoTwin(t *testing.T) {
+func TestRestartAfterCrashIsNoDuplicate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
 		holder, bob := l.add(seed), l.add("bob")
@@ -78,7 +78,7 @@ func TestANodeThatCrashedAndStartsAgainIsNoTwin(t *testing.T) {
 }
 
 // Only a mark that this node's own key made, after this run began, says that there is a twin.
-func TestAFalseAlarmEndsNoNode(t *testing.T) {
+func TestFalseAlarmEndsNoNode(t *testing.T) {
 	l := newCluster(t)
 	bob, eve := l.identity("bob"), l.identity("eve")
 	old := bob.NewRun().Mark()
@@ -108,7 +108,7 @@ func TestAFalseAlarmEndsNoNode(t *testing.T) {
 }
 
 // Two nodes with one key that know nobody else find each other by what is announced in their own name.
-func TestTwoNodesWithOneKeyAndNobodyElseFindOut(t *testing.T) {
+func TestTwoNodesWithOneKeyDetectEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
 		var heard events

@@ -83,7 +83,7 @@ func serving(t *testing.T, tune ...func(*grpcpeer.Config)) (*home, pb.PeerClient
 	return h, client(t, l.identity("rogue"), s.listener.Dial)
 }
 
-func TestALinkAnswersEachCallOnce(t *testing.T) {
+func TestLinkAnswersEachCallOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := serving(t)
 		h.offers("panics", func(context.Context, community.Signal) (community.Reply, error) { panic("secret") })
@@ -111,7 +111,7 @@ func TestALinkAnswersEachCallOnce(t *testing.T) {
 	})
 }
 
-func TestACancelReachesTheAgentAndIsAnswered(t *testing.T) {
+func TestCancelReachesTheAgentAndIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := serving(t)
 		l := openLane(t, c, nil)
@@ -157,7 +157,7 @@ func TestCallsOverTheLimitOfALinkAreRefusedAtOnce(t *testing.T) {
 	})
 }
 
-func TestALaneThatBreaksTheRulesEnds(t *testing.T) {
+func TestLaneThatBreaksTheRulesEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := serving(t)
 		l := openLane(t, c, nil)
@@ -182,7 +182,7 @@ func TestALaneThatBreaksTheRulesEnds(t *testing.T) {
 	})
 }
 
-func TestWhoDoesNotReadAnswersIsNotReadEither(t *testing.T) {
+func TestUnreadAnswersStopReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := serving(t)
 		var served atomic.Int64
@@ -231,7 +231,7 @@ func lyingLink(t *testing.T, l *lan, link func(grpc.BidiStreamingServer[pb.Frame
 	return a, s.id
 }
 
-func TestALostLaneFailsAllItsCallsAtOnce(t *testing.T) {
+func TestLostLaneFailsAllItsCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen events
 		cut := make(chan bool)
@@ -264,7 +264,7 @@ func TestALostLaneFailsAllItsCallsAtOnce(t *testing.T) {
 	})
 }
 
-func TestAGoodbyeThatComesBehindTheEndOfALaneIsHeard(t *testing.T) {
+func TestGoodbyeAfterLaneEndIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var seen events
@@ -288,7 +288,7 @@ func TestAGoodbyeThatComesBehindTheEndOfALaneIsHeard(t *testing.T) {
 	})
 }
 
-func TestANodeThatOnlySaysItSpeaksLinkIsRefused(t *testing.T) {
+func TestNodeThatOnlySaysItSpeaksLinkIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen events
 		l := newLAN(t)
@@ -304,7 +304,7 @@ func TestANodeThatOnlySaysItSpeaksLinkIsRefused(t *testing.T) {
 	})
 }
 
-func TestAnswersThatNobodyAskedForAreNothing(t *testing.T) {
+func TestUnrequestedAnswersAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, eve := lyingLink(t, newLAN(t), func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
 			for {
@@ -360,7 +360,7 @@ func TestAnswersThatFailAreRead(t *testing.T) {
 	})
 }
 
-func TestALongCallDoesNotHoldUpShortOnes(t *testing.T) {
+func TestLongCallDoesNotHoldUpShortOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, eve := lyingLink(t, newLAN(t), func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
 			for {
@@ -396,7 +396,7 @@ func TestALongCallDoesNotHoldUpShortOnes(t *testing.T) {
 	})
 }
 
-func TestTheNodesLimitOfAMessageIsKept(t *testing.T) {
+func TestNodesLimitOfAMessageIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		sa, sb := l.add("a", func(c *grpcpeer.Config) { c.Limits.Message = 4 << 20 }), l.add("b", func(c *grpcpeer.Config) { c.Limits.Message = 100 })
@@ -427,7 +427,7 @@ func TestTheNodesLimitOfAMessageIsKept(t *testing.T) {
 }
 
 // Calls that the lanes cannot carry go by themselves, and the lanes go on.
-func TestACallThatALaneCannotCarryGoesAlone(t *testing.T) {
+func TestCallThatALaneCannotCarryGoesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b := meet(t, l)

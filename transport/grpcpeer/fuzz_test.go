@@ -202,7 +202,7 @@ func (e ears) RecvMsg(any) error            { return nil }
 // tongue is ears for updates of a call.
 type tongue struct{ ears }
 
-func TestMessagesWithoutContentsAreNoPanic(t *testing.T) {
+func TestEmptyMessagesDoNotPanic(t *testing.T) {
 	s, ctx := desk(t)
 	if _, err := s.Invoke(ctx, nil); err == nil {
 		t.Error("an absent request was served")

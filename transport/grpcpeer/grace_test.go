@@ -19,7 +19,7 @@ import (
 
 // A node that was away for longer than its certificate lasts is renewed by the authority alone, and
 // is connected to all again.
-func TestANodeComesBackAfterItsCertificateEnded(t *testing.T) {
+func TestNodeComesBackAfterItsCertificateEnded(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, c := range []struct {
 		name  string
@@ -73,7 +73,7 @@ func TestANodeComesBackAfterItsCertificateEnded(t *testing.T) {
 }
 
 // A certificate that has ended opens nothing but the renewal.
-func TestAnEndedCertificateReachesOnlyTheRenewal(t *testing.T) {
+func TestEndedCertificateReachesOnlyRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
 		bob := l.identity("bob")

@@ -110,7 +110,7 @@ func TestIntroductionsSpread(t *testing.T) {
 	})
 }
 
-func TestWhoCannotBeDialledIsNotIntroduced(t *testing.T) {
+func TestUndialableNodeIsNotIntroduced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := townsfolk(t)
 		var dials atomic.Int32
@@ -150,7 +150,7 @@ func introducing(said func() *pb.Introductions) func(*identity.Identity) *liar {
 	}
 }
 
-func TestAFalseIntroductionBreaksNoLink(t *testing.T) {
+func TestFalseIntroductionBreaksNoLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := townsfolk(t)
 		var seen events
@@ -181,7 +181,7 @@ func TestAFalseIntroductionBreaksNoLink(t *testing.T) {
 	})
 }
 
-func TestAFloodOfIntroductionsIsBounded(t *testing.T) {
+func TestFloodOfIntroductionsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := townsfolk(t)
 		var dials, now, most atomic.Int32

@@ -75,7 +75,7 @@ func TestNewsComeTogetherOnceASecond(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoWasDialledIsIntroduced(t *testing.T) {
+func TestOnlyDialedNodesAreIntroduced(t *testing.T) {
 	n := linked(0, map[int]string{1: "10.0.0.1:1", 2: "", 3: "[fe80::3%eth0]:1", 4: "127.0.0.1:1", 99: "10.0.0.99:1"})
 	if got, want := inShort(n.watcher(1).events(time.Now())), "introductions all=true +1 -0;"; got != want {
 		t.Errorf("told %q, want %q", got, want)
@@ -83,7 +83,7 @@ func TestOnlyWhoWasDialledIsIntroduced(t *testing.T) {
 }
 
 // Dialling has its turn before a connection is asked for, unless there is nothing to dial.
-func TestAReversedConnectionIsAskedForWhenDiallingHadItsTurn(t *testing.T) {
+func TestReversedConnectionIsRequestedAfterDialing(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		port        uint32

@@ -118,7 +118,7 @@ func (s *spy) Write(p []byte) (int, error) {
 	return s.Conn.Write(p)
 }
 
-func TestATokenAndAnAddressMakeANodeAMember(t *testing.T) {
+func TestTokenAndAnAddressMakeANodeAMember(t *testing.T) {
 	l := newCluster(t)
 	holder := l.onLoopback(seed)
 	addr := holder.network.Addr().String()
@@ -141,7 +141,7 @@ func TestATokenAndAnAddressMakeANodeAMember(t *testing.T) {
 	bob.finds(holder.id)
 }
 
-func TestAJoinThatIsRefusedIsUnderstood(t *testing.T) {
+func TestJoinThatIsRefusedIsUnderstood(t *testing.T) {
 	l, away, plain := newCluster(t), newCluster(t), newLAN(t)
 	holder := l.onLoopback(seed)
 	local, member := plain.onLoopback("local"), l.onLoopback("member")
@@ -310,7 +310,7 @@ func TestTriesToJoinAreCountedAndBounded(t *testing.T) {
 	}
 }
 
-func TestALargeRequestToJoinIsRefused(t *testing.T) {
+func TestLargeRequestToJoinIsRefused(t *testing.T) {
 	l := newCluster(t)
 	holder := l.onLoopback(seed)
 	token := l.token("")
@@ -357,7 +357,7 @@ func (l *lan) assemble(names ...string) map[string]*home {
 	return homes
 }
 
-func TestARemovedNodeIsCutOffEverywhereWithinASecond(t *testing.T) {
+func TestRemovedNodeIsCutOffEverywhereWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
 		homes := l.assemble("ann", "bob", "eve")
@@ -422,7 +422,7 @@ func present(all []community.Member, id community.NodeID) bool {
 	return false
 }
 
-func TestANodeLearnsWhoWasRemovedFromWhoeverCalls(t *testing.T) {
+func TestNodeLearnsRemovalsFromItsCallers(t *testing.T) {
 	l := newCluster(t)
 	bob := l.onLoopback("bob")
 	caller := client(t, l.identity("ann"), tcp(bob))
@@ -441,7 +441,7 @@ func TestANodeLearnsWhoWasRemovedFromWhoeverCalls(t *testing.T) {
 	}
 }
 
-func TestANodeThatWasAwayLearnsWhoWasRemoved(t *testing.T) {
+func TestReturningNodeLearnsRemovals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
 		homes := l.assemble("ann", "bob")
@@ -462,7 +462,7 @@ func TestANodeThatWasAwayLearnsWhoWasRemoved(t *testing.T) {
 	})
 }
 
-func TestARunningNodeGetsItsNextCertificate(t *testing.T) {
+func TestRunningNodeGetsItsNextCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
 		bob := l.identity("bob")

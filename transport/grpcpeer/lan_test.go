@@ -245,7 +245,7 @@ func (l *lan) wire(a, b *station, ca, cb net.Conn) {
 }
 
 // Freeze is part of Freezer. Seen from outside, a frozen node is one that nothing reaches
-// and nothing comes from; a process that is really stopped is in TestAFrozenProcessComesBack.
+// and nothing comes from; a process that is really stopped is in TestFrozenProcessComesBack.
 func (l *lan) Freeze(id community.NodeID) { l.Partition(id) }
 
 // Wake is part of Freezer.

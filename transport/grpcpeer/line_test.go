@@ -30,7 +30,7 @@ func muffled(silent netip.Addr, count func(int)) func(*grpcpeer.Config) {
 	}
 }
 
-func TestANodeThatMovedIsNotLookedForWhereItWas(t *testing.T) {
+func TestNodeThatMovedIsNotLookedForWhereItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := netip.MustParseAddr("10.0.0.66")
 		l := newCluster(t)
@@ -53,7 +53,7 @@ func TestANodeThatMovedIsNotLookedForWhereItWas(t *testing.T) {
 	})
 }
 
-func TestAnAddressWhereNobodyAnswersDoesNotKeepOthersWaiting(t *testing.T) {
+func TestDeadAddressDoesNotDelayOtherDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := netip.MustParseAddr("10.0.0.66")
 		var mu sync.Mutex

@@ -23,13 +23,13 @@ func hubID(name string) community.NodeID {
 	return community.NodeID(hex.EncodeToString(sum[:16]))
 }
 
-func TestMemoryIsANetwork(t *testing.T) {
+func TestMemoryPassesNetworkSuite(t *testing.T) {
 	runSuite(t, Suite{Bubble: true, New: func(*testing.T) Fixture {
 		return hubLAN{memory.NewHub(memory.Config{})}
 	}})
 }
 
-func TestSlowMemoryIsANetwork(t *testing.T) {
+func TestSlowMemoryPassesNetworkSuite(t *testing.T) {
 	runSuite(t, Suite{
 		Bubble: true,
 		Slack:  300 * time.Millisecond, // a few times there and back

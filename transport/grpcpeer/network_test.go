@@ -72,7 +72,7 @@ func meet(t *testing.T, l *lan, tune ...func(*grpcpeer.Config)) (a, b *home) {
 	return a, b
 }
 
-func TestASilentNodeIsLostAfterThreeSecondsAndWhatWasAskedOfItFails(t *testing.T) {
+func TestSilentNodeIsLostAfterThreeSecondsAndItsCallsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b := meet(t, l)
@@ -141,7 +141,7 @@ func TestCallsFailInTimeEvenWhenTheWireIsFull(t *testing.T) {
 	})
 }
 
-func TestANodeThatNeverSaysAnythingIsLost(t *testing.T) {
+func TestNodeWithoutWatchEventsIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var seen events
@@ -155,7 +155,7 @@ func TestANodeThatNeverSaysAnythingIsLost(t *testing.T) {
 	})
 }
 
-func TestACallFailsAtOnceWhenTheConnectionBreaks(t *testing.T) {
+func TestCallFailsAtOnceWhenTheConnectionBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b := meet(t, l)
@@ -181,7 +181,7 @@ func TestACallFailsAtOnceWhenTheConnectionBreaks(t *testing.T) {
 	})
 }
 
-func TestAGoodbyeIsHeardAtOnceAndTheNodeMayReturn(t *testing.T) {
+func TestGoodbyeTakesEffectAtOnceAndNodeMayReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b := meet(t, l)
@@ -206,7 +206,7 @@ func TestAGoodbyeIsHeardAtOnceAndTheNodeMayReturn(t *testing.T) {
 	})
 }
 
-func TestAnEndedRunLeavesNothingBehindEvenWithAFrozenPeer(t *testing.T) {
+func TestEndedRunLeavesNothingBehindEvenWithAFrozenPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b := meet(t, l)
@@ -220,7 +220,7 @@ func TestAnEndedRunLeavesNothingBehindEvenWithAFrozenPeer(t *testing.T) {
 	})
 }
 
-func TestANodeHasOneConnectionWhateverAddressesItHas(t *testing.T) {
+func TestNodeHasOneConnectionWhateverAddressesItHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var seen events
@@ -247,7 +247,7 @@ func TestANodeHasOneConnectionWhateverAddressesItHas(t *testing.T) {
 	})
 }
 
-func TestAGoneCandidateIsDialledNoMore(t *testing.T) {
+func TestGoneCandidateIsDialedNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var seen events
@@ -273,7 +273,7 @@ func TestAGoneCandidateIsDialledNoMore(t *testing.T) {
 	})
 }
 
-func TestANewSightingEndsTheWait(t *testing.T) {
+func TestNewSightingEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		sa := l.add("a")
@@ -293,7 +293,7 @@ func TestANewSightingEndsTheWait(t *testing.T) {
 	})
 }
 
-func TestAFloodOfHintsIsBounded(t *testing.T) {
+func TestFloodOfHintsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var now, most atomic.Int32
@@ -354,7 +354,7 @@ func TestWithdrawnHintsLeaveTheDialQueue(t *testing.T) {
 	})
 }
 
-func TestHintsThatPointElsewhereAreNotDialled(t *testing.T) {
+func TestHintsThatPointElsewhereAreNotDialed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var dials atomic.Int32
@@ -434,7 +434,7 @@ func TestWrongNodesAreRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestAServerThatRefusesTheClientIsUnderstood(t *testing.T) {
+func TestServerThatRefusesTheClientIsUnderstood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// TLS checks the server first; so only a server that hides its authority from the check sees the
 		// client's. Here: bob trusts nobody of a's authority, a does trust bob's certificate.
@@ -453,7 +453,7 @@ func TestAServerThatRefusesTheClientIsUnderstood(t *testing.T) {
 	})
 }
 
-func TestOnlyTheNodesOwnMembersAreBelieved(t *testing.T) {
+func TestNodeAnnouncesOnlyItsOwnMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		sa := l.add("a")
@@ -479,7 +479,7 @@ func TestOnlyTheNodesOwnMembersAreBelieved(t *testing.T) {
 	})
 }
 
-func TestANodeThatAnnouncesWithoutEndIsRefused(t *testing.T) {
+func TestNodeThatAnnouncesWithoutEndIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		sa := l.add("a")
@@ -500,7 +500,7 @@ func TestANodeThatAnnouncesWithoutEndIsRefused(t *testing.T) {
 	})
 }
 
-func TestALateWatcherGetsASnapshotAndAGapIsMended(t *testing.T) {
+func TestLateWatcherGetsSnapshotAfterGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b := meet(t, l)
@@ -617,7 +617,7 @@ func TestNodesMeetAfterTheirFirstCertificatesEnded(t *testing.T) {
 	})
 }
 
-func TestANetworkThatOthersReachNeedsACluster(t *testing.T) {
+func TestNetworkThatOthersReachNeedsACluster(t *testing.T) {
 	l := newLAN(t)
 	for _, addr := range []string{"0.0.0.0:0", ":0"} {
 		n, err := grpcpeer.New(grpcpeer.Config{Identity: l.identity("a"), Listen: addr})

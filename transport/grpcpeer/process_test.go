@@ -131,7 +131,7 @@ func promised(took, promise time.Duration) bool {
 	return os.Getenv("SYMBIO_FIGURES") == "" || took <= promise
 }
 
-func TestACallToAKilledProcessFailsAtOnce(t *testing.T) {
+func TestCallToAKilledProcessFailsAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a process and opens sockets on 127.0.0.1")
 	}
@@ -159,7 +159,7 @@ func TestACallToAKilledProcessFailsAtOnce(t *testing.T) {
 	a.sees("the node unavailable", func(all []community.Member) bool { return !available(all, node) })
 }
 
-func TestAFrozenProcessComesBack(t *testing.T) {
+func TestFrozenProcessComesBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a process, opens sockets on 127.0.0.1 and takes 8 s")
 	}

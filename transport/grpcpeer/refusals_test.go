@@ -35,7 +35,7 @@ func knock(t *testing.T, s *station, as *identity.Identity) error {
 	return err
 }
 
-func TestAnAddressThatProvesNothingIsRefusedSoonAndLetInLater(t *testing.T) {
+func TestFailedHandshakesLimitTheirAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, elsewhere := newLAN(t), newLAN(t)
 		s := l.add("a")
@@ -89,7 +89,7 @@ func TestAnAddressThatProvesNothingIsRefusedSoonAndLetInLater(t *testing.T) {
 	})
 }
 
-func TestWhoIsOverALimitHearsItAndIsCounted(t *testing.T) {
+func TestRefusedConnectionIsNotifiedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		s := l.add("a", func(c *grpcpeer.Config) { c.Limits.Connections, c.Limits.PerNode = 3, 2 })
@@ -127,7 +127,7 @@ func TestWhoIsOverALimitHearsItAndIsCounted(t *testing.T) {
 }
 
 // A message so large that gRPC does not even read it is counted for who sent it, and told of once.
-func TestAMessageThatIsNotReadIsCounted(t *testing.T) {
+func TestMessageThatIsNotReadIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var heard events

@@ -28,7 +28,7 @@ func behind(t *testing.T, l *lan, tune ...func(*grpcpeer.Config)) (a, b *home, s
 	return a, b, sb
 }
 
-func TestANodeThatOnlyDialsOutIsCalled(t *testing.T) {
+func TestNodeThatOnlyDialsOutIsCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var seen events
@@ -59,7 +59,7 @@ func TestANodeThatOnlyDialsOutIsCalled(t *testing.T) {
 	})
 }
 
-func TestANodeThatCanBeDialledOffersNothing(t *testing.T) {
+func TestNodeThatCanBeDialedOffersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b := meet(t, l)
@@ -72,7 +72,7 @@ func TestANodeThatCanBeDialledOffersNothing(t *testing.T) {
 	})
 }
 
-func TestAReversedLinkEndsAsOthersDo(t *testing.T) {
+func TestReversedLinkEndsAsOthersDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b, sb := behind(t, l)
@@ -129,7 +129,7 @@ func TestAReversedLinkEndsAsOthersDo(t *testing.T) {
 }
 
 // A node that was frozen for longer than every timeout is called again, over one link.
-func TestANodeThatOnlyDialsOutComesBackAfterASleep(t *testing.T) {
+func TestNodeThatOnlyDialsOutComesBackAfterASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b, _ := behind(t, l)
@@ -148,7 +148,7 @@ func TestANodeThatOnlyDialsOutComesBackAfterASleep(t *testing.T) {
 	})
 }
 
-func TestWhoOffersToBeCalledProvesWhoItIs(t *testing.T) {
+func TestReversedConnectionNeedsCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, elsewhere := newLAN(t), newLAN(t)
 		sa := l.add("a")
@@ -229,7 +229,7 @@ func TestOffersWithoutEndAreBounded(t *testing.T) {
 }
 
 // An offer of a node that is connected already changes nothing.
-func TestAnOfferThatIsNotNeededIsClosed(t *testing.T) {
+func TestOfferThatIsNotNeededIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var seen events
@@ -260,7 +260,7 @@ func TestAnOfferThatIsNotNeededIsClosed(t *testing.T) {
 }
 
 // A server that says that it cannot call is offered a connection now and then, not all the time.
-func TestWhoNeverTakesAnOfferIsOfferedFew(t *testing.T) {
+func TestUnusedOffersBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var dials atomic.Int32
@@ -285,7 +285,7 @@ func TestWhoNeverTakesAnOfferIsOfferedFew(t *testing.T) {
 	})
 }
 
-func TestARemovedNodeIsCalledNoMore(t *testing.T) {
+func TestRemovedNodeIsCalledNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
 		sa, sb := l.add(seed), l.add("b")
@@ -305,7 +305,7 @@ func TestARemovedNodeIsCalledNoMore(t *testing.T) {
 }
 
 // On real sockets, where the port that does not answer is one that nobody has.
-func TestANodeThatOnlyDialsOutIsCalledOverSockets(t *testing.T) {
+func TestNodeThatOnlyDialsOutIsCalledOverSockets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves it out: it opens sockets on 127.0.0.1")
 	}

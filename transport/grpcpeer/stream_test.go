@@ -64,7 +64,7 @@ func final(data string) *pb.InvokeEvent {
 	return &pb.InvokeEvent{Event: &pb.InvokeEvent_Reply{Reply: &pb.InvokeReply{Payload: []byte(data)}}}
 }
 
-func TestAListenedCallHasOneEndWhateverItsNodeSends(t *testing.T) {
+func TestListenedCallHasOneEndWhateverItsNodeSends(t *testing.T) {
 	type sent = grpc.ServerStreamingServer[pb.InvokeEvent]
 	all := func(events ...*pb.InvokeEvent) func(sent) error {
 		return func(s sent) error {
@@ -135,7 +135,7 @@ func TestAListenedCallHasOneEndWhateverItsNodeSends(t *testing.T) {
 }
 
 // A client that opens a call and never reads holds up the output of that call and nothing else.
-func TestWhoDoesNotReadHoldsUpItsOwnCallOnly(t *testing.T) {
+func TestUnreadingListenerDelaysItsOwnCallOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := serving(t)
 		var reported atomic.Int32
@@ -180,7 +180,7 @@ func TestWhoDoesNotReadHoldsUpItsOwnCallOnly(t *testing.T) {
 }
 
 // A call ends at its deadline for the node, also when its caller neither reads nor goes away.
-func TestACallThatNobodyReadsCountsNoLongerThanItsDeadline(t *testing.T) {
+func TestUnreadCallFreesItsPlaceAtDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := serving(t)
 		var ended atomic.Int32
@@ -205,7 +205,7 @@ func TestACallThatNobodyReadsCountsNoLongerThanItsDeadline(t *testing.T) {
 }
 
 // A call that is given up by its listener ends on the node, and its place is free again.
-func TestListenedCallsAreLimitedAndGivenBack(t *testing.T) {
+func TestListenedCallsAreLimitedAndReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		l.tune = func(c *grpcpeer.Config) { c.Limits.Calls = 2 }
@@ -241,7 +241,7 @@ func TestListenedCallsAreLimitedAndGivenBack(t *testing.T) {
 }
 
 // A foreign client hears updates and one answer, and then the end.
-func TestAForeignClientListens(t *testing.T) {
+func TestForeignClientListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := serving(t)
 		h.offers("long", func(ctx context.Context, _ community.Signal) (community.Reply, error) {

@@ -44,7 +44,7 @@ func tell(size int) community.Call {
 	return community.Call{Member: member, Capability: community.PerceptionPrefix + "work", Payload: make([]byte, size)}
 }
 
-func TestAReceiptSaysWhatTheSenderBelieves(t *testing.T) {
+func TestReceiptCannotExceedSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var receipt atomic.Pointer[pb.Receipt]
 		var told []community.DeliveryFailure
@@ -88,7 +88,7 @@ func TestAReceiptSaysWhatTheSenderBelieves(t *testing.T) {
 	})
 }
 
-func TestSignalsToANodeThatDoesNotReadAreFewAndComeBack(t *testing.T) {
+func TestSignalsToUnreadingNodeAreBoundedAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told atomic.Int64
 		a, eve := taking(t, 1<<40, func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
@@ -116,7 +116,7 @@ func TestSignalsToANodeThatDoesNotReadAreFewAndComeBack(t *testing.T) {
 }
 
 // A hostile node cannot make the receipts of its sends pile up.
-func TestWhoReadsNoReceiptsCostsNothing(t *testing.T) {
+func TestUnreadReceiptsStaySmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := serving(t)
 		l := openLane(t, c, nil)
@@ -157,7 +157,7 @@ func TestWhoReadsNoReceiptsCostsNothing(t *testing.T) {
 	})
 }
 
-func TestASendAfterTheEndOfItsLaneIsStillHandled(t *testing.T) {
+func TestSendAfterTheEndOfItsLaneIsStillHandled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := serving(t)
 		release, handled := make(chan bool), make(chan error, 1)

@@ -26,7 +26,7 @@ func (l *lan) joinAt(s *station, token identity.Token, name string) (*identity.A
 	})
 }
 
-func TestAPromotedNodeServesTheClusterWhenTheFirstIsOff(t *testing.T) {
+func TestPromotedNodeServesTheClusterWhenTheFirstIsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
 		carlID, bobID := l.identity("carl"), l.identity("bob")
@@ -92,7 +92,7 @@ func TestAPromotedNodeServesTheClusterWhenTheFirstIsOff(t *testing.T) {
 	})
 }
 
-func TestTheAuthorityIsGivenOnlyByWhoHoldsItAndToWhoMayTakeIt(t *testing.T) {
+func TestPromoteNeedsHolderAndWillingReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
 		first, second := l.add(seed), l.add("bob") // bob is not told where to keep one
@@ -148,7 +148,7 @@ func TestRemovalsOfBothSidesOfAPartitionHold(t *testing.T) {
 
 // Two nodes that connected shortly before their certificates end: what happens depends on whether they are
 // renewed.
-func TestAnOpenConnectionEndsWithItsCertificateUnlessThatIsRenewed(t *testing.T) {
+func TestOpenConnectionEndsWithUnrenewedCertificate(t *testing.T) {
 	for name, renewed := range map[string]bool{"renewed": true, "not renewed": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

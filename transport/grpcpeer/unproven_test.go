@@ -18,7 +18,7 @@ import (
 
 // Whoever only claims on the network to be somebody is dialled less and less; whom a person has configured,
 // and who was reached before, is not given up (discovery: rules for the node, 4).
-func TestAStrangerIsDialledLessAndLess(t *testing.T) {
+func TestUnprovenCandidateBacksOff(t *testing.T) {
 	for source, want := range map[string]struct{ least, most int32 }{
 		"mdns":   {120, 250},    // 12 times an hour in the long run
 		"static": {8500, 11500}, // each 4 s
@@ -44,7 +44,7 @@ func TestAStrangerIsDialledLessAndLess(t *testing.T) {
 	}
 }
 
-func TestAStrangerWhoAnswersWronglyIsLeftAloneForLonger(t *testing.T) {
+func TestUnprovenRefusedCandidateBacksOffLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var seen events
@@ -91,7 +91,7 @@ func TestDeadAddressesDoNotDelayTheLivingOne(t *testing.T) {
 }
 
 // A connection that is taken and then silent is not a refusal: the reason names what may be in between.
-func TestAPathThatLosesLargePacketsIsNamed(t *testing.T) {
+func TestPathThatLosesLargePacketsIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		sa := l.add("a", func(c *grpcpeer.Config) {
@@ -111,7 +111,7 @@ func TestAPathThatLosesLargePacketsIsNamed(t *testing.T) {
 }
 
 // A stranger who was refused is listed while it knocks, and not when it is gone.
-func TestARefusedStrangerWhoIsGoneIsNotListed(t *testing.T) {
+func TestGoneRefusedCandidateIsNotListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		sa := l.add("a")

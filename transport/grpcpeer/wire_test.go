@@ -223,7 +223,7 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 	})
 }
 
-func TestAMessageThatIsTooLargeFailsAloneInBothDirections(t *testing.T) {
+func TestMessageThatIsTooLargeFailsAloneInBothDirections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b := meet(t, l)
@@ -263,7 +263,7 @@ func TestAMessageThatIsTooLargeFailsAloneInBothDirections(t *testing.T) {
 	})
 }
 
-func TestALargeMessageOfAForeignClientIsRefusedByTheServer(t *testing.T) {
+func TestLargeMessageOfAForeignClientIsRefusedByTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		s := l.add("a")
@@ -280,7 +280,7 @@ func TestALargeMessageOfAForeignClientIsRefusedByTheServer(t *testing.T) {
 	})
 }
 
-func TestTheEnvelopesDeadlineCountsWithoutOneOfGRPC(t *testing.T) {
+func TestEnvelopesDeadlineCountsWithoutOneOfGRPC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		s := l.add("a")
@@ -294,7 +294,7 @@ func TestTheEnvelopesDeadlineCountsWithoutOneOfGRPC(t *testing.T) {
 	})
 }
 
-func TestWhoDoesNotProveItselfInFiveSecondsIsCutOff(t *testing.T) {
+func TestSlowHandshakeIsCutOffAfterFiveSeconds(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		talk func(t *testing.T, l *lan, c net.Conn) net.Conn
@@ -418,7 +418,7 @@ func (breaking) Serve(context.Context, community.Peer, community.Call) (communit
 
 func (breaking) SubscribeLocal() *community.Subscription { panic("secret") }
 
-func TestAPanicIsOneFailedCall(t *testing.T) {
+func TestPanicIsOneFailedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		s := l.add("a")

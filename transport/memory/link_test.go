@@ -56,7 +56,7 @@ func invoke(t *testing.T, from *community.Community, to community.NodeID, d time
 	return err
 }
 
-func TestTheDelayIsAsSet(t *testing.T) {
+func TestDelayIsAsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := memory.NewHub(memory.Config{Delay: 70 * time.Millisecond})
 		a, _ := up(t, h, "a")
@@ -98,7 +98,7 @@ func fates(t *testing.T, seed uint64) (all []string) {
 	return all
 }
 
-func TestWhatIsLostIsUnavailableAndTheSameEachTime(t *testing.T) {
+func TestLostCallsAreUnavailableAndRepeatable(t *testing.T) {
 	first := fates(t, 1)
 	lost := 0
 	for _, f := range first {
@@ -117,7 +117,7 @@ func TestWhatIsLostIsUnavailableAndTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestALossyLinkStillTellsEverything(t *testing.T) {
+func TestLossyLinkStillTellsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := memory.NewHub(memory.Config{Loss: 0.3, Delay: 5 * time.Millisecond, Jitter: 50 * time.Millisecond, Seed: 3})
 		a, _ := up(t, h, "a")
@@ -167,7 +167,7 @@ func TestTwoNodesCannotHaveOneIdentity(t *testing.T) {
 	})
 }
 
-func TestAKilledNodeReachesNobody(t *testing.T) {
+func TestKilledNodeReachesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := memory.NewHub(memory.Config{})
 		a, _ := up(t, h, "a")

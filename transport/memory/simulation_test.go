@@ -37,7 +37,7 @@ const forget = 2 * time.Second
 // A cluster of as many nodes as the design is for, and more: they join, leave, crash, freeze and are cut
 // off, under calls. After each of these, every node sees exactly the live members of all nodes that it can
 // reach; and it all takes what that many leases may take.
-func TestAClusterOfTwoHundredNodesConverges(t *testing.T) {
+func TestClusterOfTwoHundredNodesConverges(t *testing.T) {
 	simulate(t, simulated, 1, func(_ int, heap uint64, goroutines int) {
 		leases := simulated * (simulated - 1)
 		t.Logf("%.1f KiB of heap and %.1f goroutines for each of %d leases", float64(heap)/1024/float64(leases), float64(goroutines)/float64(leases), leases)
@@ -51,7 +51,7 @@ func TestAClusterOfTwoHundredNodesConverges(t *testing.T) {
 }
 
 // What happens again and again leaves nothing behind.
-func TestAClusterDoesNotGrowWithTime(t *testing.T) {
+func TestClusterDoesNotGrowWithTime(t *testing.T) {
 	const nodes, rounds = 24, 16
 	var first uint64
 	simulate(t, nodes, rounds, func(round int, heap uint64, _ int) {

@@ -52,7 +52,7 @@ func full(m protoreflect.Message, payload int) {
 }
 
 // The codec has the fields of a frame by heart; this fails when a message has got one more.
-func TestTheCodecKnowsEveryField(t *testing.T) {
+func TestCodecKnowsEveryField(t *testing.T) {
 	for _, size := range []int{1, 100, 16 << 10, 64 << 10} {
 		want := &pb.Frame{}
 		full(want.ProtoReflect(), size)
@@ -76,7 +76,7 @@ func TestTheCodecKnowsEveryField(t *testing.T) {
 	}
 }
 
-func TestAFrameHasSoManyEntriesAndNoMore(t *testing.T) {
+func TestFrameHasSoManyEntriesAndNoMore(t *testing.T) {
 	calls := func(n int) *pb.Frame { return &pb.Frame{Calls: make([]*pb.Call, n)} }
 	answers := func(n int) *pb.Frame { return &pb.Frame{Answers: make([]*pb.Answer, n)} }
 	cancels := func(n int) *pb.Frame { return &pb.Frame{Cancels: make([]uint64, n)} }

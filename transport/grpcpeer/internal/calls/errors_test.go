@@ -74,7 +74,7 @@ func TestErrorsCrossTheWireBothWays(t *testing.T) {
 	}
 }
 
-func TestWhatAStrangerExplainsIsCleaned(t *testing.T) {
+func TestRemoteExplanationIsCleaned(t *testing.T) {
 	s, err := status.New(codes.ResourceExhausted, "x").WithDetails(&errdetails.ErrorInfo{Reason: "BUSY", Domain: Domain,
 		Metadata: map[string]string{explanation: "a\x1b[31mb" + strings.Repeat("x", 10000)}})
 	if err != nil {

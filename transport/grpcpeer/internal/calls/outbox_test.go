@@ -121,7 +121,7 @@ func TestWhatIsLongGoesAlone(t *testing.T) {
 	})
 }
 
-func TestWhatWasNotSentCanBeTakenBack(t *testing.T) {
+func TestUnsentCallCanBeWithdrawn(t *testing.T) {
 	withOutbox(t, 0, func(o *outbox, s *slot) {
 		o.put(callItem(1, 10), false)
 		synctest.Wait() // it is being sent
@@ -139,7 +139,7 @@ func TestWhatWasNotSentCanBeTakenBack(t *testing.T) {
 	})
 }
 
-func TestAnAnswerWaitsForRoom(t *testing.T) {
+func TestAnswerWaitsForRoom(t *testing.T) {
 	withOutbox(t, 100, func(o *outbox, s *slot) {
 		for id := range uint64(3) { // one is being sent, two fill the room
 			o.put(callItem(id, 50), false)
@@ -159,7 +159,7 @@ func TestAnAnswerWaitsForRoom(t *testing.T) {
 	})
 }
 
-func TestRoomForSeveralIsGivenToSeveral(t *testing.T) {
+func TestRoomWakesSeveralWaiters(t *testing.T) {
 	withOutbox(t, 100, func(o *outbox, s *slot) {
 		var in atomic.Int32
 		var all sync.WaitGroup
@@ -182,7 +182,7 @@ func TestRoomForSeveralIsGivenToSeveral(t *testing.T) {
 	})
 }
 
-func TestAClosedOutboxHoldsNobodyUp(t *testing.T) {
+func TestClosedOutboxHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(context.Background())
 		o := newOutbox(newSlot(ctx).Send, 10)
@@ -262,7 +262,7 @@ func TestCallsThatAreGivenUpDoNotPileUp(t *testing.T) {
 	})
 }
 
-func TestANodeThatDoesNotReadHoldsNobodyUpForLong(t *testing.T) {
+func TestUnreadingNodeDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := Open(t.Context(), &stalled{reads: 1}, fewCalls)
 		if err != nil {

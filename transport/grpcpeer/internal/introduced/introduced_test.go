@@ -67,7 +67,7 @@ func TestOnlyAddressesWorthDiallingAreIntroduced(t *testing.T) {
 	}
 }
 
-func TestWhoIsIntroducedIsAnotherNode(t *testing.T) {
+func TestIntroducedNodeIsAnotherNode(t *testing.T) {
 	s := New(someID(0))
 	s.AddSelf(someID(1), netip.MustParseAddrPort("10.0.0.1:7946"), true)
 	for _, id := range []string{string(someID(0)), string(someID(1)), "", "x", "../../etc", string(someID(2)) + "0"} {
@@ -82,7 +82,7 @@ func TestWhoIsIntroducedIsAnotherNode(t *testing.T) {
 	}
 }
 
-func TestWhatMostSayIsDialledFirst(t *testing.T) {
+func TestWhatMostSayIsDialedFirst(t *testing.T) {
 	s := New(someID(0))
 	x := someID(9)
 	s.Add(someID(1), "10.0.0.1:1", presents(x, "10.0.0.66:1", "10.0.0.67:1", "10.0.0.68:1", "10.0.0.69:1", "10.0.0.70:1"))
@@ -97,7 +97,7 @@ func TestWhatMostSayIsDialledFirst(t *testing.T) {
 	}
 }
 
-func TestAnIntroductionLastsWhileSomebodyVouches(t *testing.T) {
+func TestIntroductionLastsWhileAnIntroducerRemains(t *testing.T) {
 	x := someID(9)
 	for _, c := range []struct {
 		name string
@@ -145,7 +145,7 @@ func TestAnIntroductionLastsWhileSomebodyVouches(t *testing.T) {
 }
 
 // However much one says, it is heard at its pace and fills no more than its room.
-func TestOneIntroducerIsHeardAtItsPace(t *testing.T) {
+func TestIntroducerIsRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(someID(0))
 		heard := 0
