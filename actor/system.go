@@ -22,12 +22,6 @@ type Behavior interface {
 	Receive(ctx context.Context, msg any) (any, error)
 }
 
-// Func is a Behavior without state.
-type Func func(ctx context.Context, msg any) (any, error)
-
-// Receive calls f.
-func (f Func) Receive(ctx context.Context, msg any) (any, error) { return f(ctx, msg) }
-
 // Config sets up a System. The zero value is usable.
 type Config struct {
 	// Mailbox is how many messages may wait for one actor, not counting the one it handles.

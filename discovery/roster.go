@@ -54,7 +54,7 @@ type Candidate struct {
 // where no node is claimed. A candidate is gone only when every source that saw it has lost it. It
 // keeps at most Config.Max sightings.
 //
-// Run owns the merging; mu is there for Failed and Refresh, which other goroutines call.
+// Run owns the merging; mu is there for Failed, which other goroutines call.
 type Roster struct {
 	cfg Config
 
@@ -170,21 +170,8 @@ func (r *Roster) Failed(key string) {
 	}
 }
 
-// Refresh makes every source that is a Refresher look again now. It returns at once and may be
-// called concurrently, also before Run.
-func (r *Roster) Refresh() {
-	r.mu.Lock()
-	sources := r.sources
-	r.mu.Unlock()
-	for _, s := range sources {
-		if s, ok := s.(Refresher); ok {
-			s.Refresh()
-		}
-	}
-}
-
 // handle processes one event of a source. Report and Status are called without r.mu, because they
-// may call Failed and Refresh.
+// may call Failed.
 func (r *Roster) handle(e event) {
 	if e.ended {
 		r.cfg.Status(r.sources[e.source].Name(), e.err)

@@ -66,12 +66,6 @@ type Reconfirmer interface {
 	Reconfirm(key string)
 }
 
-// Refresher is a Source that can look again now instead of at its next turn. Refresh returns at once and may be
-// called concurrently.
-type Refresher interface {
-	Refresh()
-}
-
 // Healther is a Source that knows whether it works. Health returns nil while it does, else what was tried, why it
 // failed and what to do about it. It may be called concurrently.
 type Healther interface {

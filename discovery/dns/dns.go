@@ -84,7 +84,6 @@ type peer struct {
 var (
 	_ discovery.Source      = (*Source)(nil)
 	_ discovery.Reconfirmer = (*Source)(nil)
-	_ discovery.Refresher   = (*Source)(nil)
 	_ discovery.Healther    = (*Source)(nil)
 )
 
@@ -123,9 +122,9 @@ func New(cfg Config) (*Source, error) {
 // Name returns "dns".
 func (*Source) Name() string { return "dns" }
 
-// Refresh looks all names up now, or right after the look-up that is in progress. It returns at
-// once.
-func (s *Source) Refresh() {
+// lookUpSoon makes Run look all names up now, or right after the look-up that is in progress. It
+// returns at once.
+func (s *Source) lookUpSoon() {
 	select {
 	case s.refresh <- struct{}{}:
 	default: // one is already due
@@ -139,7 +138,7 @@ func (s *Source) Reconfirm(key string) {
 	_, ours := s.known[key]
 	s.mu.Unlock()
 	if ours {
-		s.Refresh()
+		s.lookUpSoon()
 	}
 }
 
@@ -208,13 +207,13 @@ func (s *Source) update(a answer) []discovery.Sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.recordError(a)
-	news := s.countMisses(a) // first, so that who left makes room
+	changes := s.countMisses(a) // first, so that who left makes room
 	for _, key := range slices.Sorted(maps.Keys(a.found)) {
 		if s.recordPeer(key, a.entry.text, a.found[key]) {
-			news = append(news, discovery.Sighting{Source: s.Name(), Key: key, Addrs: a.found[key], Why: "looked up"})
+			changes = append(changes, discovery.Sighting{Source: s.Name(), Key: key, Addrs: a.found[key], Why: "looked up"})
 		}
 	}
-	return news
+	return changes
 }
 
 // countMisses counts the peers of an entry that a complete answer did not list, and returns those

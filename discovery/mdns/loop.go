@@ -106,14 +106,10 @@ func (l *loop) next() time.Time {
 	return next
 }
 
-// handleRequests passes the requests of Reconfirm and Refresh to the browser.
+// handleRequests passes the requests of Reconfirm to the browser.
 func (l *loop) handleRequests(now time.Time) {
-	nodes, refresh := l.src.drainRequests()
-	for _, n := range nodes {
+	for _, n := range l.src.drainRequests() {
 		l.browser.reconfirm(now, n)
-	}
-	if refresh {
-		l.browser.restartQueries(now, 0)
 	}
 }
 

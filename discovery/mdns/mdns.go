@@ -70,18 +70,16 @@ type Source struct {
 	// slept reports whether the machine slept since the last call.
 	slept func() bool // whether the machine slept since the last call
 
-	wake chan struct{} // capacity 1: a request waits (reconfirm, refresh)
+	wake chan struct{} // capacity 1: a request waits (Reconfirm)
 
 	mu        sync.Mutex
 	reconfirm map[string]bool // guarded by mu; ids to reconfirm
-	refresh   bool            // guarded by mu
 	health    error           // guarded by mu
 }
 
 var (
 	_ discovery.Source      = (*Source)(nil)
 	_ discovery.Reconfirmer = (*Source)(nil)
-	_ discovery.Refresher   = (*Source)(nil)
 	_ discovery.Healther    = (*Source)(nil)
 )
 
@@ -157,14 +155,6 @@ func (s *Source) Reconfirm(node string) {
 	s.notifyLoop()
 }
 
-// Refresh sends a query now, and further ones at growing intervals, as after a start.
-func (s *Source) Refresh() {
-	s.mu.Lock()
-	s.refresh = true
-	s.mu.Unlock()
-	s.notifyLoop()
-}
-
 // notifyLoop wakes the loop. A token that is there already is enough.
 func (s *Source) notifyLoop() {
 	select {
@@ -173,16 +163,15 @@ func (s *Source) notifyLoop() {
 	}
 }
 
-// drainRequests returns what Reconfirm and Refresh asked for since the last call.
-func (s *Source) drainRequests() (nodes []string, refresh bool) {
+// drainRequests returns the nodes that Reconfirm was called for since the last call.
+func (s *Source) drainRequests() (nodes []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := range s.reconfirm {
 		nodes = append(nodes, n)
 	}
 	clear(s.reconfirm)
-	refresh, s.refresh = s.refresh, false
-	return nodes, refresh
+	return nodes
 }
 
 // Run announces this node and reports others until ctx ends; it then sends goodbyes, which takes

@@ -136,31 +136,31 @@ func (g *questionFilter) addQuestions(index, questions int) {
 // allow reports whether to answer a question, because a neighbor on the interface asked one. It
 // waits up to filterWait for the listener, which may be later than the server. Each recorded
 // question allows one answer.
-func (g *questionFilter) allow(index int, over <-chan struct{}) bool {
+func (g *questionFilter) allow(index int, retired <-chan struct{}) bool {
 	if g.closed.Load() {
 		return false
 	}
 	late := time.NewTimer(filterWait)
 	defer late.Stop()
 	for {
-		near, elsewhere, news := g.acquire(index)
+		near, elsewhere, changed := g.acquire(index)
 		if near || elsewhere {
 			return near
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-late.C:
 			return false
-		case <-over:
+		case <-retired:
 			return false
 		}
 	}
 }
 
 // acquire takes one recorded question of the interface if there is one (near). elsewhere reports
-// that a question from another interface explains what the server received; news is closed when a
+// that a question from another interface explains what the server received; changed is closed when a
 // further question is recorded.
-func (g *questionFilter) acquire(index int) (near, elsewhere bool, news <-chan struct{}) {
+func (g *questionFilter) acquire(index int) (near, elsewhere bool, changed <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, h := range g.questions {

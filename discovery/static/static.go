@@ -68,7 +68,6 @@ type name struct {
 var (
 	_ discovery.Source      = (*Source)(nil)
 	_ discovery.Reconfirmer = (*Source)(nil)
-	_ discovery.Refresher   = (*Source)(nil)
 	_ discovery.Healther    = (*Source)(nil)
 )
 
@@ -131,9 +130,9 @@ func (s *Source) add(entry string) error {
 // Name returns "static".
 func (*Source) Name() string { return "static" }
 
-// Refresh looks the names up now, or right after the look-up that is in progress. It returns at
-// once.
-func (s *Source) Refresh() {
+// lookUpSoon makes Run look all names up now, or right after the look-up that is in progress. It
+// returns at once.
+func (s *Source) lookUpSoon() {
 	select {
 	case s.refresh <- struct{}{}:
 	default: // one is already due
@@ -144,7 +143,7 @@ func (s *Source) Refresh() {
 // sooner. Addresses need no look-up.
 func (s *Source) Reconfirm(key string) {
 	if slices.ContainsFunc(s.names, func(n name) bool { return n.entry == key }) {
-		s.Refresh()
+		s.lookUpSoon()
 	}
 }
 

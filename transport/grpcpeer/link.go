@@ -33,7 +33,7 @@ type link struct {
 	// What the node announces goes to these: lists of removed nodes, a twin of this node, introductions.
 	revocations   func(from community.NodeID, lists ...*pb.Revocations)
 	onDuplicate   func(mark *pb.Run)
-	introductions func(from community.NodeID, addr string, said *pb.Introductions)
+	introductions func(from community.NodeID, addr string, sent *pb.Introductions)
 	undelivered   func(community.DeliveryFailure) // called for sends that failed
 	instance      string                          // of the node's process
 	removed       atomic.Bool                     // the node was removed from the cluster

@@ -30,9 +30,9 @@ func newLinkConn(c net.Conn, raw *batchConn) *linkConn {
 // Read records a TLS alert of the other side before it returns the error.
 func (w *linkConn) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
-	var told *net.OpError
-	if errors.As(err, &told) && told.Op == "remote error" {
-		w.alert.Store(told)
+	var opErr *net.OpError
+	if errors.As(err, &opErr) && opErr.Op == "remote error" {
+		w.alert.Store(opErr)
 	}
 	w.onFirstRead()
 	return n, err
@@ -66,8 +66,8 @@ const alertTimeout = 50 * time.Millisecond
 
 // refusal returns the TLS alert with which the other side ended the connection, or nil.
 func (w *linkConn) refusal() error {
-	if told := w.alert.Load(); told != nil {
-		return told
+	if opErr := w.alert.Load(); opErr != nil {
+		return opErr
 	}
 	return nil
 }

@@ -131,9 +131,9 @@ func (s *oversized) HandleRPC(ctx context.Context, r stats.RPCStats) {
 	if !ok || end.Error == nil {
 		return
 	}
-	said := status.Convert(end.Error)
+	st := status.Convert(end.Error)
 	// gRPC has no other mark of it. What this program refuses was counted where that was done.
-	if said.Code() != codes.ResourceExhausted || !strings.Contains(said.Message(), "received message larger") {
+	if st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "received message larger") {
 		return
 	}
 	remote, ok := callerOf(ctx)

@@ -163,7 +163,7 @@ func (n *Node) setWatcher(l *link, now bool) {
 func (n *Node) beat(ctx context.Context, _ community.Host) {
 	pulse := time.NewTicker(n.hub.cfg.Heartbeat)
 	defer pulse.Stop()
-	var told []*link
+	var links []*link
 	for {
 		select {
 		case <-pulse.C:
@@ -171,9 +171,9 @@ func (n *Node) beat(ctx context.Context, _ community.Host) {
 			return
 		}
 		n.mu.Lock()
-		told = slices.AppendSeq(told[:0], maps.Keys(n.watchers))
+		links = slices.AppendSeq(links[:0], maps.Keys(n.watchers))
 		n.mu.Unlock()
-		for _, l := range told {
+		for _, l := range links {
 			l.send(event{})
 		}
 	}

@@ -135,20 +135,20 @@ func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.C
 		return community.Reply{}, err
 	}
 	answered := make(chan answer, 1)
-	over := make(chan struct{})
-	defer close(over)
+	callerDone := make(chan struct{})
+	defer close(callerDone)
 	listen, updates := call.Listen, make(chan community.Update)
 	if listen != nil {
 		call.Listen = func(u community.Update) {
 			select {
 			case updates <- u:
-			case <-over:
+			case <-callerDone:
 			}
 		}
 	}
 	call.Payload = append([]byte(nil), call.Payload...)
 	if !l.from.start(func(alive context.Context, host community.Host) {
-		answered <- serve(ctx, alive, over, host, n.peer(), call)
+		answered <- serve(ctx, alive, callerDone, host, n.peer(), call)
 	}) {
 		return community.Reply{}, errReset
 	}
@@ -181,7 +181,7 @@ type answer struct {
 
 // serve runs a call on the called node. Only the deadline and the cancellation of the caller's
 // context cross the LAN; its values do not, as on a real network.
-func serve(caller, alive context.Context, over <-chan struct{}, host community.Host, from community.Peer, call community.Call) answer {
+func serve(caller, alive context.Context, callerDone <-chan struct{}, host community.Host, from community.Peer, call community.Call) answer {
 	ctx, cancel := context.WithCancel(alive)
 	defer cancel()
 	if d, ok := caller.Deadline(); ok {
@@ -192,7 +192,7 @@ func serve(caller, alive context.Context, over <-chan struct{}, host community.H
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
-		case <-over: // the caller gave up
+		case <-callerDone: // the caller gave up
 			cancel()
 		case <-done:
 		}

@@ -209,25 +209,25 @@ func (l *lane) result(j job) (i item) {
 // order, and does not wait until it is handled.
 func (l *lane) handleSend(r *pb.InvokeRequest) {
 	member, capability := r.GetMember(), r.GetCapability()
-	over := func(err error) {
+	finish := func(err error) {
 		l.conn.calls.Add(-1)
 		l.receipts.add(member, capability, err)
 	}
 	if l.conn.calls.Add(1) > int64(l.MaxCalls) {
-		over(l.busy())
-	} else if err := l.deliver(r, over); err != nil {
-		over(err)
+		finish(l.busy())
+	} else if err := l.deliver(r, finish); err != nil {
+		finish(err)
 	}
 }
 
 // deliver calls Host.ServeTell. If that panics, the send counts as not accepted.
-func (l *lane) deliver(r *pb.InvokeRequest, over func(error)) (err error) {
+func (l *lane) deliver(r *pb.InvokeRequest, finish func(error)) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = l.panicked("send panicked", p)
 		}
 	}()
-	return l.Host.ServeTell(l.caller.From(), callFrom(r), over)
+	return l.Host.ServeTell(l.caller.From(), callFrom(r), finish)
 }
 
 // panicked logs a panic and returns the error for the other node, which says nothing of its cause.

@@ -124,15 +124,15 @@ func (s *Source) changes() map[community.NodeID][]netip.AddrPort {
 // addrsOf returns the addresses to dial a node at: those that the node itself gave first, then by
 // the number of introducers that name them, so that the address of a single lying node comes last.
 // The rest of the order is fixed, so that equal inputs give equal results.
-func addrsOf(id community.NodeID, said map[community.NodeID][]netip.AddrPort) []netip.AddrPort {
+func addrsOf(id community.NodeID, byIntroducer map[community.NodeID][]netip.AddrPort) []netip.AddrPort {
 	votes := map[netip.AddrPort]int{}
 	var all []netip.AddrPort
-	for who, addrs := range said {
+	for from, addrs := range byIntroducer {
 		for _, a := range addrs {
 			if votes[a]++; votes[a] == 1 {
 				all = append(all, a)
 			}
-			if who == id {
+			if from == id {
 				votes[a] += maxIntroducers
 			}
 		}
@@ -161,7 +161,7 @@ func (s *Source) AddSelf(id community.NodeID, addr netip.AddrPort, linked bool) 
 // Add records the introductions that a linked node, connected at addr, sent. Invalid entries are
 // skipped, and those over a limit ignored; neither is an error, because introductions are only
 // hints.
-func (s *Source) Add(from community.NodeID, addr string, said *pb.Introductions) {
+func (s *Source) Add(from community.NodeID, addr string, in *pb.Introductions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.introducer(from)
@@ -171,7 +171,7 @@ func (s *Source) Add(from community.NodeID, addr string, said *pb.Introductions)
 	at, _ := netip.ParseAddrPort(addr)
 	local := at.Addr().Unmap().IsLoopback()
 	fresh := map[community.NodeID]bool{}
-	for _, i := range said.GetNodes()[:min(len(said.GetNodes()), MaxNodes)] {
+	for _, i := range in.GetNodes()[:min(len(in.GetNodes()), MaxNodes)] {
 		id := community.NodeID(i.GetId())
 		if _, err := identity.ParseNodeID(i.GetId()); err != nil || id == s.self || id == from {
 			continue
@@ -182,7 +182,7 @@ func (s *Source) Add(from community.NodeID, addr string, said *pb.Introductions)
 		case len(addrs) == 0:
 			continue
 		case known:
-		case !v.nodes[id] && len(v.nodes) >= MaxNodes && !said.GetAll(), !v.rate.Allow():
+		case !v.nodes[id] && len(v.nodes) >= MaxNodes && !in.GetAll(), !v.rate.Allow():
 			continue
 		default:
 			v.nodes[id] = true
@@ -190,10 +190,10 @@ func (s *Source) Add(from community.NodeID, addr string, said *pb.Introductions)
 		}
 		fresh[id] = true
 	}
-	for _, id := range said.GetGone()[:min(len(said.GetGone()), MaxNodes)] {
+	for _, id := range in.GetGone()[:min(len(in.GetGone()), MaxNodes)] {
 		s.remove(v, from, community.NodeID(id))
 	}
-	if said.GetAll() {
+	if in.GetAll() {
 		for id := range v.nodes {
 			if !fresh[id] {
 				s.remove(v, from, id)
@@ -205,9 +205,9 @@ func (s *Source) Add(from community.NodeID, addr string, said *pb.Introductions)
 
 // diallable returns the addresses that are worth dialling on the word of another node. Loopback addresses count
 // only from a node of this machine (local).
-func diallable(said []string, local bool) []netip.AddrPort {
+func diallable(in []string, local bool) []netip.AddrPort {
 	var out []netip.AddrPort
-	for _, text := range said[:min(len(said), maxAddrs)] {
+	for _, text := range in[:min(len(in), maxAddrs)] {
 		a, err := netip.ParseAddrPort(text)
 		ip := a.Addr().Unmap()
 		if err != nil || a.Port() == 0 || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || ip.IsLoopback() && !local ||
