@@ -159,7 +159,7 @@ func (l *load) ask(ctx context.Context, r *actor.Ref, what int) {
 	case errors.Is(err, actor.ErrBusy):
 		l.busy.Add(1)
 		l.refused(id, err)
-	case errors.Is(err, context.Canceled) && errors.Is(err, actor.ErrStopped): // Receive was cancelled
+	case errors.Is(err, context.Canceled) && errors.Is(err, actor.ErrStopped): // Receive was canceled
 	case errors.Is(err, actor.ErrStopped):
 		l.stopped.Add(1)
 		l.refused(id, err)

@@ -92,7 +92,7 @@ func (r *Ref) Tell(msg any) error {
 
 // Stop ends the actor and returns when it has ended. New messages are refused from now on, queued ones
 // are answered with ErrStopped, and the one in flight may finish. When ctx ends first, the context of
-// the one in flight is cancelled with the cause ErrStopped, and Stop returns an error that wraps the
+// the one in flight is canceled with the cause ErrStopped, and Stop returns an error that wraps the
 // cause of ctx; the actor ends when that Receive returns.
 //
 // Stop may be called any number of times and while others wait in it; nil says that the actor has ended,

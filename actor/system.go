@@ -165,7 +165,7 @@ func (s *System) Lookup(name string) (*Ref, bool) {
 
 // Shutdown stops all actors, side by side, as Ref.Stop does, refuses new ones with ErrStopped, and
 // returns when everything the System started has ended. When ctx ends first, the calls in flight are
-// cancelled and an error is returned that wraps the cause of ctx; call Shutdown again to go on waiting.
+// canceled and an error is returned that wraps the cause of ctx; call Shutdown again to go on waiting.
 // Shutting down twice, or at once from two goroutines, is fine.
 func (s *System) Shutdown(ctx context.Context) error {
 	living := s.close()

@@ -19,7 +19,7 @@ import (
 // scan does not wait long for the last worker.
 const batch = 32
 
-// job is one SKILL.md to read. A worker sets known.
+// job is one SKILL.md to read. The goroutine of run fills in place and scope, a worker known.
 type job struct {
 	place walk.Place
 	scope Scope

@@ -49,13 +49,14 @@ func (l *library) rescan(ctx context.Context, scan func(context.Context) (Catalo
 	return nil
 }
 
-// choose applies other choices to the catalog.
+// choose applies other choices (enabled, disabled, hidden skills) to the catalog, without a scan.
 func (l *library) choose(c Choices) {
 	l.cfg.Choices = c
 	l.assemble("chosen")
 }
 
-// register adds all of the skills or none.
+// register adds all of the skills or none. It returns ErrInvalid for a skill that does not come
+// from Load or Inline, and ErrAlreadyExists for an id that is in the catalog.
 func (l *library) register(skills []Skill) error {
 	taken := map[string]bool{}
 	for _, s := range l.catalog.Skills {
@@ -79,7 +80,8 @@ func (l *library) register(skills []Skill) error {
 	return nil
 }
 
-// unregister removes a skill until it is registered again: a scan that finds it does not bring it back.
+// unregister removes a skill until it is registered again: a scan that finds it does not bring it
+// back. It returns the errors of Catalog.Resolve.
 func (l *library) unregister(name string) (Skill, error) {
 	skill, err := l.catalog.Resolve(name, l.cfg.Duplicates)
 	if err != nil {

@@ -164,7 +164,7 @@ func (l *sockets) parse(b []byte, index int, from netip.AddrPort) (packet, bool)
 	}
 	i, near := l.view.arrived(index, from.Addr())
 	if m.Response && (!near || from.Port() != port) {
-		return packet{}, false // RFC 6762 section 6 and 11: answers come from port 5353 of a neighbour
+		return packet{}, false // RFC 6762 section 6 and 11: answers come from port 5353 of a neighbor
 	}
 	return packet{msg: m, from: from, iface: i}, true // a question from elsewhere has no interface
 }

@@ -485,7 +485,7 @@ func TestNonNeighborGetsNoAnswer(t *testing.T) {
 		a.up(11)
 		a.sees(1, "node 11", here(11))
 		a.sees(11, "node 1", here(1))
-		// The neighbour is answered, by unicast and by multicast.
+		// The neighbor is answered, by unicast and by multicast.
 		if got := b.do(order{Ask: []string{"_syt._tcp", "10.77.0.2", "224.0.0.251"}}); !strings.Contains(got, nodeID(1)[:16]) {
 			t.Errorf("a neighbour's question was answered by %q, want node 1", got)
 		}

@@ -135,7 +135,7 @@ func (s *socket) write(b []byte, i iface, to netip.AddrPort) error {
 	if err := s.setInterface(i); err != nil {
 		return err
 	}
-	// On loopback the system would choose the address of another interface as the sender's, which neighbours there
+	// On loopback the system would choose the address of another interface as the sender's, which neighbors there
 	// are not (RFC 6762 section 11).
 	var sender net.IP
 	if i.loopback() {

@@ -59,8 +59,9 @@ func (c *checker) name() {
 	}
 }
 
-// harmful reports whether a name could lead out of a directory or look like another name. Such a name is an error
-// at every level.
+// harmful reports whether a name could lead out of a directory, or look like another name
+// (invisible characters). Such a name is an error at every level, because names become paths and
+// are shown to the user who decides about trust.
 func harmful(name string) bool {
 	if strings.Contains(name, "..") || name == "." || !utf8.ValidString(name) {
 		return true
@@ -70,7 +71,8 @@ func harmful(name string) bool {
 	})
 }
 
-// spelling reports characters and lengths that the specification does not allow.
+// spelling reports characters and lengths that the specification does not allow. Whether they are
+// errors depends on the level (deviation).
 func (c *checker) spelling(name string) {
 	const key = "name"
 	var upper, foreign, bad bool

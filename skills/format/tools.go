@@ -10,9 +10,11 @@ import (
 	"symbio/security/permission"
 )
 
+// toolsField is the key of the frontmatter with the permissions that a skill asks for.
 const toolsField = "allowed-tools"
 
-// allowedTools reads the rules that the skill asks for. It grants nothing from a repaired value.
+// allowedTools reads the rules that the skill asks for, from text or from a list. It grants nothing
+// from a value that had to be repaired: a guess at broken YAML must not become a permission.
 func (c *checker) allowedTools() {
 	n, ok := c.value(toolsField)
 	if !ok {
@@ -38,7 +40,8 @@ func (c *checker) allowedTools() {
 	c.grant()
 }
 
-// toolText reads rules that are separated by blanks.
+// toolText reads rules that are separated by blanks. The user and the model see all of them, also
+// those that grant refuses later.
 func (c *checker) toolText(text string) {
 	rules, err := permission.ParseList(text)
 	if err != nil {
@@ -124,7 +127,7 @@ func grantable(text string, wide bool) (permission.Rule, error) {
 	return rule, nil
 }
 
-// commaOutside reports whether text has a comma between rules.
+// commaOutside reports whether text has a comma between rules, that is, outside of parentheses.
 func commaOutside(text string) bool {
 	depth := 0
 	for _, r := range text {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Call invokes a capability of one other node, with JSON on both sides.
+// Call invokes a capability of one other node, with JSON on both sides. It must return when ctx
+// ends.
 type Call func(ctx context.Context, capability string, input []byte) (output []byte, err error)
 
 // fetchTimeout limits a whole fetch: 8 MiB at the speed of a bad wireless link.

@@ -18,14 +18,18 @@ import (
 	"symbio/skills/walk"
 )
 
-// Pack is a skill in transport form: the manifest, and the content of all files one after the other.
+// Pack is a skill in transport form: the manifest, and the contents of all files one after the
+// other, in the order of the manifest. It is constant after Read or newPack, and safe for
+// concurrent reads.
 type Pack struct {
 	Manifest
 	content []byte
 }
 
-// Read reads the skill in dir. It leaves out names that begin with a dot. Anything else that cannot be shared is
-// an error with the path: ErrPath, ErrTooLarge, ErrKind, ErrSkill. It opens nothing outside dir.
+// Read reads the skill in dir. It leaves out names that begin with a dot, which are editors' and
+// version control's. Anything else that cannot be shared is an error with the path: ErrPath,
+// ErrTooLarge, ErrKind, ErrSkill. It opens nothing outside dir, also if dir changes meanwhile
+// (os.Root).
 func Read(dir string) (*Pack, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -75,7 +79,8 @@ func Read(dir string) (*Pack, error) {
 	return p, p.validate()
 }
 
-// readFile reads one file and computes its hash.
+// readFile reads one file and computes its hash. It checks the kind again after opening, because
+// the file may have been replaced since the walk saw it; opening does not block on a FIFO.
 func readFile(root *os.Root, path string) (File, []byte, error) {
 	f, err := root.OpenFile(filepath.FromSlash(path), os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a FIFO
 	if err != nil {
@@ -113,7 +118,7 @@ func newPack(m Manifest, content []byte) (*Pack, error) {
 	return p, p.validate()
 }
 
-// each yields each file with its content.
+// each yields each file with its content, which aliases the pack and must not be changed.
 func (p *Pack) each(yield func(File, []byte) bool) {
 	rest := p.content
 	for _, f := range p.Files {
@@ -125,7 +130,8 @@ func (p *Pack) each(yield func(File, []byte) bool) {
 	}
 }
 
-// validate returns ErrSkill if a registry would refuse the SKILL.md.
+// validate returns ErrSkill if a registry would refuse the SKILL.md, with the reasons: a skill that
+// no other node could use is not shared.
 func (p *Pack) validate() error {
 	m, diags := p.parse()
 	if format.Failed(diags) || m.Name != p.Name {
@@ -140,7 +146,8 @@ func (p *Pack) validate() error {
 	return nil
 }
 
-// parse reads the SKILL.md at the default level.
+// parse reads the SKILL.md at the default level. Without a SKILL.md it returns an empty manifest,
+// which validate refuses by its name.
 func (p *Pack) parse() (format.Manifest, []format.Diagnostic) {
 	for f, data := range p.each {
 		if f.Path == walk.FileName {

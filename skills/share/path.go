@@ -17,7 +17,9 @@ const (
 	maxDeep = 8   // names in a path
 )
 
-// checkPath returns ErrPath unless path means the same file on every operating system.
+// checkPath returns ErrPath unless path means the same file on every operating system. The sender's
+// system decides nothing: a skill that is written on Linux may be unpacked on Windows, where "aux"
+// is a device and "a:b" a stream.
 func checkPath(path string) error {
 	bad := func(why string) error { return fmt.Errorf("%w: %q: %s", ErrPath, clip(path), why) }
 	switch {
@@ -105,7 +107,7 @@ func checkTogether(files []File) error {
 	return nil
 }
 
-// clip limits what a message quotes of another node's text.
+// clip limits what a message quotes of another node's text, and removes invisible characters.
 func clip(s string) string {
 	const most = 80
 	return visible.Truncate(s, most)

@@ -140,7 +140,7 @@ func (n *candidates) hasRoom() bool {
 	return false
 }
 
-// drop ends the pursuit of a candidate that was never reached, also while it waits for its turn to be dialled, so
+// drop ends the pursuit of a candidate that was never reached, also while it waits for its turn to be dialed, so
 // that false hints hold no more goroutines than discovery holds hints. A dial under way ends by itself. The caller
 // holds n.mu.
 func (n *candidates) drop(k *candidate) {

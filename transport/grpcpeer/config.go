@@ -116,10 +116,10 @@ const (
 	// maxIntroducedBackOff is for a candidate that was never reached and that only other nodes name: its address
 	// may be one that only they can reach.
 	maxIntroducedBackOff = 10 * time.Minute
-	// goodbyePause is how long a node that said goodbye is not dialled. It may be starting again: within the
+	// goodbyePause is how long a node that said goodbye is not dialed. It may be starting again: within the
 	// second that a goodbye of mDNS takes, only a dial tells.
 	goodbyePause = 500 * time.Millisecond
-	// refusedPause is how long a node that answered wrongly is not dialled, unless its address changes. For an
+	// refusedPause is how long a node that answered wrongly is not dialed, unless its address changes. For an
 	// unproven candidate the pauses double up to maxRefusedPause.
 	refusedPause    = 30 * time.Second
 	maxRefusedPause = time.Hour

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxUnprovenDials is how many candidates that were never reached are dialled at one address of another machine at
+// maxUnprovenDials is how many candidates that were never reached are dialed at one address of another machine at
 // a time: a forger that claims a thousand nodes at an address without any takes no more of Limits.Dials.
 const maxUnprovenDials = 2
 
@@ -20,7 +20,7 @@ type addrLimiter struct {
 // addrPlaces is the semaphore of one address. It exists while a dial uses or waits for it.
 type addrPlaces struct {
 	free  chan struct{}
-	users int // waiting or being dialled; guarded by addrLimiter.mu
+	users int // waiting or being dialed; guarded by addrLimiter.mu
 }
 
 // newAddrLimiter returns a limiter without addresses.

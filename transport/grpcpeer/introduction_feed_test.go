@@ -11,7 +11,7 @@ import (
 	"symbio/transport/grpcpeer/internal/introduced"
 )
 
-// linked is a server that has links to nodes, by where they were dialled; "" = reversed.
+// linked is a server that has links to nodes, by where they were dialed; "" = reversed.
 func linked(self int, addrs map[int]string) *server {
 	n := &local{self: someID(self), links: newLinks(someID(self))}
 	s := &server{local: n, candidates: newCandidates(n, nil)}

@@ -26,7 +26,7 @@ import (
 // afterwards; atomics may change any time.
 type link struct {
 	peer    community.Peer
-	addr    netip.AddrPort       // that was dialled; none = the connection is reversed
+	addr    netip.AddrPort       // that was dialed; none = the connection is reversed
 	conn    net.Conn             // closing it ends everything at once
 	raw     net.Conn             // the same below TLS
 	silence func() time.Duration // how long no byte came from the node

@@ -96,7 +96,7 @@ func (t *links) callable(id community.NodeID) bool {
 	return linked || t.reversing[id]
 }
 
-// acquaintance is a node that this one has dialled and is linked with.
+// acquaintance is a node that this one has dialed and is linked with.
 type acquaintance struct {
 	id   community.NodeID
 	addr netip.AddrPort

@@ -24,7 +24,7 @@ type local struct {
 	introduced *introduced.Source
 	records    *records
 	refusals   *refusals
-	// search ends when Run is asked to: no node is dialled any more. life ends when the goodbyes are said, and with
+	// search ends when Run is asked to: no node is dialed any more. life ends when the goodbyes are said, and with
 	// it every connection.
 	search, life context.Context
 }

@@ -315,7 +315,7 @@ func TestFloodOfHintsIsBounded(t *testing.T) {
 		if got := most.Load(); got != 8 {
 			t.Errorf("%d dials at once, want 8", got)
 		}
-		// Those that were dialled in vain make room.
+		// Those that were dialed in vain make room.
 		sa.network.AddHint(discovery.Candidate{Key: "late", Node: "late", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
 		time.Sleep(time.Minute)
 		if got := len(a.network.Nodes()); got > 4097 {
@@ -324,7 +324,7 @@ func TestFloodOfHintsIsBounded(t *testing.T) {
 	})
 }
 
-// Hints that come and go faster than they can be dialled do not add up.
+// Hints that come and go faster than they can be dialed do not add up.
 func TestWithdrawnHintsLeaveTheDialQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)

@@ -71,7 +71,7 @@ func (n *reverser) reverse(id community.NodeID, w *linkConn, state tls.Connectio
 	ctx, cancel := context.WithTimeout(n.search, handshakeTimeout)
 	l, err := n.dialer.establish(ctx, w, state, netip.AddrPort{}, n.cfg.Identity.NotAfter())
 	cancel()
-	k := &candidate{claimed: id, changed: make(chan struct{}, 1)} // of no hint; it is not dialled
+	k := &candidate{claimed: id, changed: make(chan struct{}, 1)} // of no hint; it is not dialed
 	var other *link
 	if err == nil {
 		other = n.candidates.adopt(k, l)
@@ -83,7 +83,7 @@ func (n *reverser) reverse(id community.NodeID, w *linkConn, state tls.Connectio
 		if n.search.Err() == nil {
 			n.refuseConnection(w.RemoteAddr(), fmt.Errorf("call node %s back: %w", id, n.cfg.Identity.Explain(err)))
 		}
-	case other != nil: // it was dialled meanwhile
+	case other != nil: // it was dialed meanwhile
 		l.close()
 	default:
 		n.candidates.runLink(k, l)

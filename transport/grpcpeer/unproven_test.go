@@ -16,7 +16,7 @@ import (
 	"symbio/transport/grpcpeer"
 )
 
-// Whoever only claims on the network to be somebody is dialled less and less; whom a person has configured,
+// Whoever only claims on the network to be somebody is dialed less and less; whom a person has configured,
 // and who was reached before, is not given up (discovery: rules for the node, 4).
 func TestUnprovenCandidateBacksOff(t *testing.T) {
 	for source, want := range map[string]struct{ least, most int32 }{

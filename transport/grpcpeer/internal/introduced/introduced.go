@@ -31,7 +31,7 @@ const (
 	lifetime = 10 * time.Minute
 	// maxIntroducers is how many introducers are remembered whose link has ended, or never began.
 	maxIntroducers = 1024
-	// maxAddrs is how many addresses one introduction has, and maxAddrsTogether how many of a node are dialled.
+	// maxAddrs is how many addresses one introduction has, and maxAddrsTogether how many of a node are dialed.
 	maxAddrs, maxAddrsTogether = 4, 8
 	// An introducer may change this many introductions at once, which is twice all of them, and so many in a
 	// second after that. Further ones are ignored.
@@ -203,7 +203,7 @@ func (s *Source) Add(from community.NodeID, addr string, in *pb.Introductions) {
 	s.notify()
 }
 
-// diallable returns the addresses that are worth dialling on the word of another node. Loopback addresses count
+// diallable returns the addresses that are worth dialing on the word of another node. Loopback addresses count
 // only from a node of this machine (local).
 func diallable(in []string, local bool) []netip.AddrPort {
 	var out []netip.AddrPort
