@@ -55,7 +55,7 @@ type house struct {
 	skills    *skills.Registry
 	factory   *agent.Factory
 	record    func(audit.Entry) error // nil = nobody keeps records; set before the first task
-	granted   []permission.Granted    // to all agents; set between tasks
+	granted   []permission.Grant      // to all agents; set between tasks
 
 	mu     sync.Mutex
 	events []agent.Event // guarded by mu
@@ -85,7 +85,7 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 			}
 			return d, nil
 		},
-		Record: h.keep, Granted: func() []permission.Granted { return h.granted },
+		Record: h.keep, Granted: func() []permission.Grant { return h.granted },
 		Report: func(e agent.Event) { h.mu.Lock(); defer h.mu.Unlock(); h.events = append(h.events, e) },
 	})
 	ctx, stop := context.WithCancel(t.Context())

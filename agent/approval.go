@@ -19,7 +19,7 @@ type ApprovalRequest struct {
 	OnBehalfOf []string
 	// LastingRules are the rules that would allow this call from now on without asking; empty if no
 	// exact rule would.
-	LastingRules []permission.Granted
+	LastingRules []permission.Grant
 }
 
 // askAboutCalls returns the function that asks a person about a tool call; nil if there is no

@@ -61,7 +61,7 @@ type Config struct {
 	// Granted returns rules that every agent has in addition to its policy: those that a person has
 	// allowed for longer than a session. It is called at each tool call, so that a revoked rule
 	// ends at once. Default: none.
-	Granted func() []permission.Granted
+	Granted func() []permission.Grant
 	// Report gets every event, from the goroutine in which it happens: it must not block. Default:
 	// none.
 	Report func(Event)

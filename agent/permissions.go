@@ -45,11 +45,11 @@ func (p *permissions) newChild(keep []string) *permissions {
 
 // links returns the agent's own links of the chain in a new slice: its parents', then its own. more
 // is added to the rules that each link has been granted.
-func (p *permissions) links(more []permission.Granted) permission.Chain {
+func (p *permissions) links(more []permission.Grant) permission.Chain {
 	chain := slices.Clone(p.lineage[0].lender)
 	for _, agent := range p.lineage {
 		chain = append(chain, permission.Link{
-			Name: agent.self.Name, Policy: agent.policy(), Memory: agent.memory, Granted: func() []permission.Granted { return agent.granted(more) },
+			Name: agent.self.Name, Policy: agent.policy(), Memory: agent.memory, Granted: func() []permission.Grant { return agent.granted(more) },
 		})
 		if policy := agent.own.policy; policy != nil {
 			chain = append(chain, permission.Link{Name: agent.self.Name + "'s definition", Policy: *policy})
@@ -63,7 +63,7 @@ func (p *permissions) links(more []permission.Granted) permission.Chain {
 
 // granted returns the rules that the agent was granted while it runs: more, Config.Granted, and
 // those of its active skills.
-func (p *permissions) granted(more []permission.Granted) []permission.Granted {
+func (p *permissions) granted(more []permission.Grant) []permission.Grant {
 	all := more
 	if f := p.factory.cfg.Granted; f != nil {
 		all = slices.Concat(all, f())
@@ -78,7 +78,7 @@ func (p *permissions) granted(more []permission.Granted) []permission.Granted {
 // chain returns the chain that judges every call of the agent: its own links, its requesters'
 // links, and the constraints of remote requesters. more is granted to all of these agents, to try
 // what a rule would change.
-func (p *permissions) chain(more ...permission.Granted) permission.Chain {
+func (p *permissions) chain(more ...permission.Grant) permission.Chain {
 	chain := p.links(more)
 	now := p.currentRequesters()
 	for _, requester := range now.local {
@@ -96,7 +96,7 @@ func (p *permissions) keepsTool(tool string) bool {
 // lastingRules returns the rules that would allow a call from now on; none if no exact rule would.
 // It tries them on the chain: rules that a guardrail or a definition overrules are not offered to
 // the person.
-func (p *permissions) lastingRules(call permission.Call, plan *permission.Plan) []permission.Granted {
+func (p *permissions) lastingRules(call permission.Call, plan *permission.Plan) []permission.Grant {
 	more := call.Lasting(plan)
 	if len(more) == 0 || p.factory.cfg.Granted == nil {
 		return nil
@@ -163,13 +163,13 @@ func decisiveCall(chain permission.Chain, c permission.Call) permission.Call {
 func forOwnTools(chain permission.Chain) permission.Chain {
 	chain = slices.Clone(chain)
 	for i, link := range chain {
-		chain[i].Granted = func() (all []permission.Granted) {
+		chain[i].Granted = func() (all []permission.Grant) {
 			if link.Granted != nil {
 				all = slices.Clone(link.Granted())
 			}
 			for _, name := range team.OwnTools() {
 				if rule, err := permission.ParseRule(name); err == nil { // they are names of tools
-					all = append(all, permission.Granted{Rule: rule, Source: "having made them"})
+					all = append(all, permission.Grant{Rule: rule, Source: "having made them"})
 				}
 			}
 			return all

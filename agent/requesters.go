@@ -112,7 +112,7 @@ func (p *permissions) onBehalfOf() (names []string) {
 // requesters, because it finds the local ones by address.
 func (p *permissions) encodeConstraints(toOtherNode bool) ([]byte, error) {
 	if toOtherNode {
-		return permission.WriteBehalf(p.chain())
+		return permission.EncodeConstraints(p.chain())
 	}
-	return permission.WriteBehalf(p.currentRequesters().remoteConstraints)
+	return permission.EncodeConstraints(p.currentRequesters().remoteConstraints)
 }

@@ -366,7 +366,7 @@ func TestOnlyOwnFilesOfAnActiveSkillMayBeRead(t *testing.T) {
 		t.Errorf("directories (-want +got):\n%s", d)
 	}
 	link(t, "/etc", filepath.Join(one, "references", "out"))
-	chain := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Deny}, Granted: func() []permission.Granted { return r.Reading("ann") }}}
+	chain := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Deny}, Granted: func() []permission.Grant { return r.Reading("ann") }}}
 	for path, want := range map[string]permission.Action{
 		filepath.Join(one, "references", "a.md"):           permission.Allow,
 		filepath.Join(one, "SKILL.md"):                     permission.Allow,

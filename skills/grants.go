@@ -19,8 +19,8 @@ const ownFiles = "Read(${CLAUDE_SKILL_DIR}/*)"
 type agentGrants struct {
 	gone    *atomic.Bool // the agent has ended; the same flag from its first skill to its end
 	grants  []*grant     // by label
-	rules   []permission.Granted
-	reading []permission.Granted
+	rules   []permission.Grant
+	reading []permission.Grant
 }
 
 // grant is what one active skill grants.
@@ -41,7 +41,7 @@ func newAgentGrants(gone *atomic.Bool, grants []*grant) *agentGrants {
 	g := &agentGrants{gone: gone, grants: grants, rules: merge(grants)}
 	for _, s := range grants {
 		if rule, err := permission.ParseGrant(ownFiles); err == nil && s.skillDir != (skillDir{}) {
-			g.reading = append(g.reading, permission.Granted{Rule: rule.WithSkillDir(s.skillDir.dir), Source: "skill:" + s.label})
+			g.reading = append(g.reading, permission.Grant{Rule: rule.WithSkillDir(s.skillDir.dir), Source: "skill:" + s.label})
 		}
 	}
 	g.reading = slices.Clip(g.reading)
@@ -50,18 +50,18 @@ func newAgentGrants(gone *atomic.Bool, grants []*grant) *agentGrants {
 
 // merge returns the rules of the grants that have not ended, without duplicates and ordered by their text. The
 // source of a rule is the first skill by label that grants it.
-func merge(grants []*grant) []permission.Granted {
+func merge(grants []*grant) []permission.Grant {
 	sources := map[permission.Rule]string{}
-	rules := []permission.Granted{}
+	rules := []permission.Grant{}
 	for _, s := range grants {
 		for _, r := range s.rules {
 			if _, known := sources[r]; !known && !s.ended.Load() {
 				sources[r] = "skill:" + s.label
-				rules = append(rules, permission.Granted{Rule: r, Source: sources[r]})
+				rules = append(rules, permission.Grant{Rule: r, Source: sources[r]})
 			}
 		}
 	}
-	slices.SortFunc(rules, func(a, b permission.Granted) int {
+	slices.SortFunc(rules, func(a, b permission.Grant) int {
 		return cmp.Or(cmp.Compare(a.Rule.String(), b.Rule.String()), cmp.Compare(a.Source, b.Source))
 	})
 	return slices.Clip(rules)
@@ -79,7 +79,7 @@ func (g *agentGrants) endInvalid() (lapsed []*grant) {
 }
 
 // granted returns the rules that hold now.
-func (g *agentGrants) granted() []permission.Granted {
+func (g *agentGrants) granted() []permission.Grant {
 	if slices.ContainsFunc(g.grants, func(s *grant) bool { return s.ended.Load() }) {
 		return merge(g.grants)
 	}

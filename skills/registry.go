@@ -177,7 +177,7 @@ func (r *Registry) Reattach(ctx context.Context, agent string, epoch int, b Reat
 // grant ends as soon as the SKILL.md differs from the one that was read, or the trust in it is revoked; to know
 // that, Granted looks at the disk. It never waits for the actor, so that a guard can call it for each decision.
 // Callers must not write to the slice.
-func (r *Registry) Granted(agent string) []permission.Granted {
+func (r *Registry) Granted(agent string) []permission.Grant {
 	g := r.of(agent)
 	if g == nil {
 		return nil
@@ -190,7 +190,7 @@ func (r *Registry) Granted(agent string) []permission.Granted {
 
 // Reading returns the rules that let the agent read the files of its active skills. It does not look at the disk.
 // The rules are separate from Granted because no skill asked for them.
-func (r *Registry) Reading(agent string) []permission.Granted {
+func (r *Registry) Reading(agent string) []permission.Grant {
 	if g := r.of(agent); g != nil {
 		return g.reading
 	}

@@ -172,7 +172,7 @@ func TestGrantedRulesKnowTheSkillsDirectory(t *testing.T) {
 	dir := skill(t, filepath.Join(root, "one"), "allowed-tools: Read(${CLAUDE_SKILL_DIR}/references/*)")
 	r, _ := registry(t, user(root))
 	activate(t, r, "ann", "one")
-	chain := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Deny}, Granted: func() []permission.Granted { return r.Granted("ann") }}}
+	chain := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Deny}, Granted: func() []permission.Grant { return r.Granted("ann") }}}
 	for path, want := range map[string]permission.Action{
 		filepath.Join(dir, "references", "a.md"): permission.Allow,
 		filepath.Join(dir, "SKILL.md"):           permission.Deny,

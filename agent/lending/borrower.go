@@ -144,7 +144,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	s := community.Signal{ContentType: "application/json", Requester: peer.Requester(ctx)}
 	var err error
 	if s.Data, err = json.Marshal(in); err == nil {
-		s.OnBehalf, err = permission.WriteBehalf(b.Chain())
+		s.OnBehalf, err = permission.EncodeConstraints(b.Chain())
 	}
 	if err != nil {
 		account.Close()
@@ -421,7 +421,7 @@ func (b *BorrowedAgent) Steer(ctx context.Context, text string) (r conversation.
 		return r, err
 	}
 	s := community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(ctx)}
-	if s.OnBehalf, err = permission.WriteBehalf(b.borrower.Chain()); err != nil {
+	if s.OnBehalf, err = permission.EncodeConstraints(b.borrower.Chain()); err != nil {
 		return r, err
 	}
 	reply, err := b.borrower.InvokeStream(ctx, b.node.ID, "agents.steer", s, nil)

@@ -122,7 +122,7 @@ func (c Config) Providers() provider.Config { return models.Providers(c.Settings
 
 // runner returns the runner of commands for a node. denied returns the files
 // that the rules deny now; it is called for each command.
-func (c Config) runner(name string, denied func() *permission.Denied, report func(sandbox.Status), disarmed func([]string)) *exec.Runner {
+func (c Config) runner(name string, denied func() *permission.FileDenials, report func(sandbox.Status), disarmed func([]string)) *exec.Runner {
 	return exec.New(exec.Config{
 		Sandbox: c.Settings.Sandbox, Dir: c.Workspace(), Home: c.Home, Hide: c.State.Private(), Temp: filepath.Join(string(c.State), "tmp", name),
 		Denied: denied, Report: report, Disarmed: disarmed, MaxOutput: c.Settings.Limits.Message,
@@ -132,7 +132,7 @@ func (c Config) runner(name string, denied func() *permission.Denied, report fun
 // configuredRunner is runner without a running node: its rules are those of the
 // settings.
 func (c Config) configuredRunner(name string) *exec.Runner {
-	return c.runner(name, func() *permission.Denied {
+	return c.runner(name, func() *permission.FileDenials {
 		rules, _ := c.Settings.Permissions.Policy() // config.Check has read them
 		return rules.Denied(c.Workspace())
 	}, nil, nil)
@@ -153,7 +153,7 @@ func (c Config) Refusals(held *sandbox.Box) ([]exec.Refusal, error) {
 // Kept says in a sentence how commands are kept from files that rules deny: by
 // the operating system, or only by reading the commands. It returns "" if there
 // are no such rules.
-func (c Config) Kept(held *sandbox.Box, d *permission.Denied) (how string, bySystem bool) {
+func (c Config) Kept(held *sandbox.Box, d *permission.FileDenials) (how string, bySystem bool) {
 	rules := strings.Join(d.Rules(), ", ")
 	if rules == "" {
 		return "", true

@@ -142,7 +142,7 @@ func (i *Inspection) more(ctx context.Context) []tool.Tool {
 }
 
 // Granted returns the lasting approvals of the node that would be started here.
-func (i *Inspection) Granted() []permission.Granted { return i.rules.Granted() }
+func (i *Inspection) Granted() []permission.Grant { return i.rules.Granted() }
 
 // Agent returns what an agent of a definition would have. The rules in allow
 // are added to those of the configuration. ask asks a person about calls; nil

@@ -24,7 +24,7 @@ type Spec struct {
 	Enums map[string][]string
 	// Holds and Keeps are copied to each Invocation.
 	Holds func(context.Context) error
-	Keeps func(context.Context, *permission.Denied) bool
+	Keeps func(context.Context, *permission.FileDenials) bool
 	// Alone is true if a call must not run in parallel with others of its turn.
 	Alone bool
 }

@@ -197,7 +197,7 @@ func (e *slowError) Error() string {
 func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
 	call := permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: s.within(ctx)}
 	if j.inv.Keeps != nil {
-		call.Kept = func(d *permission.Denied) bool {
+		call.Kept = func(d *permission.FileDenials) bool {
 			return j.inv.Keeps(context.WithValue(ctx, currentKey{}, &current{set: s, job: j}), d)
 		}
 	}

@@ -39,7 +39,7 @@ type Invocation struct {
 	Holds func(ctx context.Context) error
 	// Keeps reports whether a sandbox keeps what the call runs away from the denied files. The
 	// guard calls it. nil means that no sandbox does.
-	Keeps func(ctx context.Context, d *permission.Denied) bool
+	Keeps func(ctx context.Context, d *permission.FileDenials) bool
 	// Doubt returns one sentence that says why a person has to decide about the call even where a
 	// rule allows it; "" if there is no reason. It is called after the guard. nil means that there
 	// is none.

@@ -66,7 +66,7 @@ func Constrain(ctx context.Context, p sandbox.Policy) sandbox.Policy {
 }
 
 // WithoutDenied returns p without access to the files that rules deny now.
-func WithoutDenied(p sandbox.Policy, d *permission.Denied) sandbox.Policy {
+func WithoutDenied(p sandbox.Policy, d *permission.FileDenials) sandbox.Policy {
 	p.Files.Denied = sandbox.Denied(d.Files())
 	return p
 }

@@ -77,8 +77,8 @@ type repeats struct {
 	first, last time.Time
 }
 
-// longestKind is how long the words of a call may be, in bytes, that is told apart from others.
-const longestKind = 1 << 10
+// maxKind is how long the words of a call may be, in bytes, that is told apart from others.
+const maxKind = 1 << 10
 
 // NewCalls returns Calls. Run or Flush has to be called from time to time.
 func NewCalls(cfg CallsConfig) *Calls {
@@ -150,7 +150,7 @@ func kindOf(in Inbound) kind {
 	for _, r := range in.Requester {
 		long += len(r)
 	}
-	if long > longestKind {
+	if long > maxKind {
 		return kind{of: k.of, others: true}
 	}
 	k.requester = strings.Join(in.Requester, "\n")

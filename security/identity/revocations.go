@@ -129,7 +129,7 @@ func (r *Revocations) Reload() error {
 // load takes the lists that are kept. The caller holds r.mu.
 func (r *Revocations) load() error {
 	for _, dir := range r.dirs {
-		kept, err := keptIn(dir)
+		kept, err := storedLists(dir)
 		if err != nil {
 			return err
 		}

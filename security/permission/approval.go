@@ -23,7 +23,7 @@ type Plan struct {
 	// Approve are the simple commands and files that no rule allows, when the verdict is Ask.
 	Approve []Approval
 	// Denied are the files that it must not use, to be held to that by a sandbox.
-	Denied *Denied
+	Denied *FileDenials
 }
 
 // Approval is one thing to approve.
@@ -79,7 +79,7 @@ func plan(c Chain, f *facts, v Verdict) *Plan {
 
 // open lists what none of the link's rules allow.
 func (l Link) open(f *facts) []Approval {
-	allow := permits{facts: f, rules: l.Policy.Allow}
+	allow := allowRules{facts: f, rules: l.Policy.Allow}
 	if l.Granted != nil {
 		allow.granted = l.Granted()
 	}
@@ -106,7 +106,7 @@ func (l Link) open(f *facts) []Approval {
 		}
 	}
 	for _, o := range f.shell.files {
-		if l.permitFile(o, Ask, allow.granted).Action == Allow {
+		if l.allowFile(o, Ask, allow.granted).Action == Allow {
 			continue
 		}
 		a := Approval{Command: fmt.Sprintf("%s(%s)", o.call.Tool, o.path)}

@@ -323,7 +323,7 @@ func (d *differential) takeLogs(n int) string {
 		if err != nil {
 			break
 		}
-		if len(text) >= mostLogged {
+		if len(text) >= maxLogged {
 			text = text[:bytes.LastIndexByte(text, '\x1e')]
 		}
 		all.Write(text)
@@ -337,8 +337,8 @@ func (d *differential) takeLogs(n int) string {
 const (
 	// patience is longer than the second of processor time that each script has.
 	patience = 3 * time.Second
-	// mostLogged is ulimit -f of the harness.
-	mostLogged = 256 << 10
+	// maxLogged is ulimit -f of the harness.
+	maxLogged = 256 << 10
 )
 
 func (d *differential) checkCommand(a attempt, argv []string) {

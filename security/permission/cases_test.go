@@ -154,10 +154,10 @@ func (c aCase) run(t *testing.T, dir string) {
 		}
 		link.Memory.Remember(permission.Call{Tool: m.Tool, Args: m.Args, Dir: cwd}, under, answer)
 	}
-	link.Granted = func() (all []permission.Granted) {
+	link.Granted = func() (all []permission.Grant) {
 		for _, text := range c.SkillRules {
 			if r, err := permission.ParseGrant(text); err == nil && c.SkillScope != "project" {
-				all = append(all, permission.Granted{Rule: r, Source: "skill:case"})
+				all = append(all, permission.Grant{Rule: r, Source: "skill:case"})
 			}
 		}
 		return all

@@ -12,34 +12,34 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// run is what a call of Bash or Git would do, found once for all the rules of a chain.
-type run struct {
+// execution is what a call of Bash or Git would do, found once for all the rules of a chain.
+type execution struct {
 	program shell.Program
 	text    string // of Bash
 	argv    []string
-	runs    bool      // something may run that is not among the program's commands
-	unclear bool      // the arguments are not what the tool takes
-	files   []opened  // what redirections open
-	uses    [][]used  // by command, what its arguments name; filled when first needed
-	done    []bool    // whose uses are filled
-	guards  []guarded // what has been asked of shell.Guard
+	runs    bool          // something may run that is not among the program's commands
+	unclear bool          // the arguments are not what the tool takes
+	files   []redirection // what redirections open
+	uses    [][]fileUse   // by command, what its arguments name; filled when first needed
+	done    []bool        // whose uses are filled
+	guards  []guardResult // what has been asked of shell.Guard
 	trees   []file.Tree
 	whole   *command.Text // the text as words, for what the tree does not show; filled when first needed
 }
 
-type guarded struct {
+type guardResult struct {
 	command, spelled int
 	reason           string
 }
 
 // opened is a redirection as a call of Read or Write, for one of the directories.
-type opened struct {
+type redirection struct {
 	*facts
 	path string
 }
 
-// used is a file that a command's argument may name.
-type used struct {
+// fileUse is a file that a command's argument may name.
+type fileUse struct {
 	shell.Use
 	place   file.Location
 	pattern string // when only the shell knows the name: an absolute path with the marks of shell.Word
@@ -47,14 +47,14 @@ type used struct {
 }
 
 // ran finds what a call would run; nil when it runs nothing.
-func (f *facts) ran() *run {
+func (f *facts) ran() *execution {
 	if !f.isShell() {
 		return nil
 	}
 	if f.shell != nil {
 		return f.shell
 	}
-	r := &run{}
+	r := &execution{}
 	if f.subject.matter == matterGit {
 		r.readGit(f.call.Args)
 	} else {
@@ -64,7 +64,7 @@ func (f *facts) ran() *run {
 	}
 	r.runs = r.program.Runs()
 	n := len(r.program.Commands)
-	r.uses, r.done = make([][]used, n), make([]bool, n)
+	r.uses, r.done = make([][]fileUse, n), make([]bool, n)
 	for _, opened := range r.program.Files {
 		if opened.Write {
 			r.files = append(r.files, f.opens("Write", opened)...)
@@ -78,7 +78,7 @@ func (f *facts) ran() *run {
 }
 
 // readGit takes the arguments of the Git tool: command and args. Others are looked at by deny rules only.
-func (r *run) readGit(args map[string]any) {
+func (r *execution) readGit(args map[string]any) {
 	words := []string{"git"}
 	if v, ok := args["command"]; ok {
 		s, is := v.(string)
@@ -114,8 +114,8 @@ func (r *run) readGit(args map[string]any) {
 }
 
 // opens is a redirection as calls of a file tool.
-func (f *facts) opens(tool string, at shell.File) []opened {
-	var all []opened
+func (f *facts) opens(tool string, at shell.File) []redirection {
+	var all []redirection
 	add := func(dir string, known bool) {
 		sub := look(Call{Tool: tool, Args: map[string]any{"file_path": at.Path.Text}, Dir: f.call.Dir})
 		sub.links = f.links
@@ -123,7 +123,7 @@ func (f *facts) opens(tool string, at shell.File) []opened {
 		if known && !at.Path.Dynamic {
 			sub.places[0] = f.physical(dir, at.Path.Text, at.Path.Tilde)
 		}
-		all = append(all, opened{sub, at.Path.Text})
+		all = append(all, redirection{sub, at.Path.Text})
 	}
 	for _, d := range at.Dirs.Paths {
 		add(d, true)
@@ -176,12 +176,12 @@ func (f *facts) guard(i, spelled int) string {
 		}
 	}
 	reason := shell.Guard(f.shell.program.Commands[i], spelled)
-	f.shell.guards = append(f.shell.guards, guarded{i, spelled, reason})
+	f.shell.guards = append(f.shell.guards, guardResult{i, spelled, reason})
 	return reason
 }
 
 // usesOf are the files that a command's arguments may name.
-func (f *facts) usesOf(i int) []used {
+func (f *facts) usesOf(i int) []fileUse {
 	r := f.shell
 	if r.done[i] {
 		return r.uses[i]
@@ -202,18 +202,18 @@ func (f *facts) usesOf(i int) []used {
 	return r.uses[i]
 }
 
-func (f *facts) use(u shell.Use, dir string, name shell.Word) used {
+func (f *facts) use(u shell.Use, dir string, name shell.Word) fileUse {
 	if !name.Dynamic {
-		return used{Use: u, place: f.physical(dir, name.Text, name.Tilde)}
+		return fileUse{Use: u, place: f.physical(dir, name.Text, name.Tilde)}
 	}
 	if name.Split || name.Pattern == string(shell.Any) {
-		return used{Use: u, any: true}
+		return fileUse{Use: u, any: true}
 	}
 	whole, ok := f.absolute(dir, name.Pattern, name.Tilde)
 	if !ok || strings.HasPrefix(name.Pattern, string(shell.Any)) {
-		return used{Use: u, any: true}
+		return fileUse{Use: u, any: true}
 	}
-	return used{Use: u, pattern: path.Clean(whole)}
+	return fileUse{Use: u, pattern: path.Clean(whole)}
 }
 
 // candidates are what in a word may be a file: all of it, and what follows the signs that programs put

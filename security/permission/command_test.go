@@ -162,8 +162,8 @@ func TestAGrantedRuleNamesTheSkillsDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dir, command := range map[string]string{"/skills/a": "/skills/a/run.sh x", "/skills/a b": "'/skills/a b/run.sh' x"} {
-		link := permission.Link{Policy: policy(t, "default: ask"), Granted: func() []permission.Granted {
-			return []permission.Granted{{Rule: r.WithSkillDir(dir), Source: "skill:a"}}
+		link := permission.Link{Policy: policy(t, "default: ask"), Granted: func() []permission.Grant {
+			return []permission.Grant{{Rule: r.WithSkillDir(dir), Source: "skill:a"}}
 		}}
 		if v := (permission.Chain{link}).Judge(bash(command)); v.Action != permission.Allow || v.Source != "skill:a" {
 			t.Errorf("%s: got %+v, want allow by the skill", command, v)

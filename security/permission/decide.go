@@ -15,7 +15,7 @@ func (c Chain) Judge(call Call) Verdict {
 		return Verdict{Stage: StageDefault, Why: "Nobody has been given any permission here."}
 	}
 	f := look(call)
-	around, whole := rails(call.Within), slices.Clip(c)
+	around, whole := guardrailLinks(call.Within), slices.Clip(c)
 	for _, r := range around {
 		whole = append(whole, r.Link)
 	}
@@ -69,9 +69,9 @@ func (l Link) judge(f *facts) Verdict {
 		}
 	}
 	if remembered {
-		return cautious(Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has allowed exactly this call before."}, floor, unsure)
+		return askIfUnsure(Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has allowed exactly this call before."}, floor, unsure)
 	}
-	return cautious(l.permit(f), floor, unsure)
+	return askIfUnsure(l.permit(f), floor, unsure)
 }
 
 // denial is what the deny rules say that no override lifts. doubt is a rule that may deny.
@@ -81,7 +81,7 @@ func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
 	var rule *Rule
 	if f.ran() != nil {
 		lifted = f.lifted(p.Override)
-		rule, doubt = f.firstForbidden(p.Deny, lifted, false)
+		rule, doubt = f.firstDenied(p.Deny, lifted, false)
 	} else if firstAllow(p.Override, f) == nil {
 		rule, doubt = firstDeny(p.Deny, f)
 	}
@@ -108,8 +108,8 @@ func decided(a Action, s Stage, r *Rule, why string) Verdict {
 	return Verdict{Action: a, Stage: s, Rule: r.text, Source: "config", Why: why}
 }
 
-// cautious turns an allow into a question when a deny rule may apply.
-func cautious(v Verdict, stage Stage, unsure *Rule) Verdict {
+// askIfUnsure turns an allow into a question when a deny rule may apply.
+func askIfUnsure(v Verdict, stage Stage, unsure *Rule) Verdict {
 	if v.Action != Allow || unsure == nil {
 		return v
 	}
@@ -121,7 +121,7 @@ func why(r *Rule, does string) string { return "The rule " + r.text + " " + does
 // firstDenial finds a rule that denies the call whatever lifts other denials, and else one that may.
 func (f *facts) firstDenial(rules []Rule) (denies, may *Rule) {
 	if f.ran() != nil {
-		return f.firstForbidden(rules, nil, true)
+		return f.firstDenied(rules, nil, true)
 	}
 	return firstDeny(rules, f)
 }
@@ -130,10 +130,10 @@ func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
 	return first(rules, func(r *Rule) reach { return r.denies(f) })
 }
 
-// firstForbidden finds a rule that denies what the call runs, and else one that may. files says to look at
+// firstDenied finds a rule that denies what the call runs, and else one that may. files says to look at
 // redirections too; where there are overrides, each has its own.
-func (f *facts) firstForbidden(rules []Rule, lifted []bool, files bool) (denies, may *Rule) {
-	return first(rules, func(r *Rule) reach { return commandRule{r}.forbidsRun(f, lifted, files) })
+func (f *facts) firstDenied(rules []Rule, lifted []bool, files bool) (denies, may *Rule) {
+	return first(rules, func(r *Rule) reach { return commandRule{r}.deniesExecution(f, lifted, files) })
 }
 
 // first finds a rule that means something for certain, and else one that may.
@@ -160,21 +160,21 @@ func firstAllow(rules []Rule, f *facts) *Rule {
 
 // permit is what the allow rules and the default say, denials aside.
 func (l Link) permit(f *facts) Verdict {
-	var granted []Granted
+	var granted []Grant
 	if l.Granted != nil {
 		granted = l.Granted()
 	}
 	if f.ran() != nil {
-		return l.permitRun(f, granted)
+		return l.allowCommands(f, granted)
 	}
-	v := l.permitCall(f, granted)
+	v := l.allowCall(f, granted)
 	if odd := f.oddity(); odd != "" && v.Action == Allow { // a URL that not everybody reads alike is nothing that a rule can allow
 		v.Action, v.Why = Ask, fmt.Sprintf("The URL may mean two things: %s. So a person has to say.", odd)
 	}
 	return v
 }
 
-func (l Link) permitCall(f *facts, granted []Granted) Verdict {
+func (l Link) allowCall(f *facts, granted []Grant) Verdict {
 	if v, found := f.byCall(granted); found {
 		return v
 	}
@@ -194,7 +194,7 @@ func (l Link) permitCall(f *facts, granted []Granted) Verdict {
 }
 
 // allowed finds a rule or a grant that allows a call which runs nothing.
-func (l Link) allowed(f *facts, granted []Granted) (v Verdict, found bool) {
+func (l Link) allowed(f *facts, granted []Grant) (v Verdict, found bool) {
 	if r := firstAllow(l.Policy.Allow, f); r != nil {
 		return decided(Allow, StageAllow, r, why(r, "allows this")), true
 	}
@@ -215,10 +215,10 @@ func grantedBy(r *Rule, source string) Verdict {
 	return v
 }
 
-// permitRun is permit for a call that runs commands.
-func (l Link) permitRun(f *facts, granted []Granted) Verdict {
+// allowCommands is permit for a call that runs commands.
+func (l Link) allowCommands(f *facts, granted []Grant) Verdict {
 	r := f.shell
-	allow := permits{facts: f, rules: l.Policy.Allow, granted: granted}
+	allow := allowRules{facts: f, rules: l.Policy.Allow, granted: granted}
 	hard := r.program.Hard()
 	if r.unclear {
 		hard = "its arguments are not what the tool takes"
@@ -240,7 +240,7 @@ func (l Link) permitRun(f *facts, granted []Granted) Verdict {
 		}
 	}
 	for _, o := range r.files {
-		if v := l.permitFile(o, byDefault, granted); v.Action < worst.Action {
+		if v := l.allowFile(o, byDefault, granted); v.Action < worst.Action {
 			worst = v
 		}
 	}

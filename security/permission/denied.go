@@ -6,8 +6,8 @@ import (
 	"symbio/security/permission/file"
 )
 
-// Denied are the rules that keep files from what a call runs, so that a sandbox can do the same (security.md 8.5).
-type Denied struct {
+// FileDenials are the rules that keep files from what a call runs, so that a sandbox can do the same (security.md 8.5).
+type FileDenials struct {
 	dir   string
 	links []Policy // without the Deny that an Override lifts for all that the call runs
 }
@@ -20,10 +20,10 @@ type DeniedFiles struct {
 }
 
 // Denied are the rules about files for commands in dir that no call asks for, such as MCP servers.
-func (p Policy) Denied(dir string) *Denied { return &Denied{dir, []Policy{p}} }
+func (p Policy) Denied(dir string) *FileDenials { return &FileDenials{dir, []Policy{p}} }
 
-func (c Chain) denied(f *facts) *Denied {
-	d := &Denied{dir: f.call.Dir}
+func (c Chain) denied(f *facts) *FileDenials {
+	d := &FileDenials{dir: f.call.Dir}
 	for _, l := range c {
 		if allTrue(f.lifted(l.Policy.Override)) {
 			l.Policy.Deny = nil
@@ -34,7 +34,7 @@ func (c Chain) denied(f *facts) *Denied {
 }
 
 // Rules returns the texts of the rules, sorted, each once.
-func (d *Denied) Rules() []string {
+func (d *FileDenials) Rules() []string {
 	all := append(d.search("Read").Rules(), d.search("Write").Rules()...)
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -42,14 +42,14 @@ func (d *Denied) Rules() []string {
 
 // Files looks for the files in the file system as it is now. A relative rule stands for the files below the working
 // directory; a directory that cannot be read counts as denied.
-func (d *Denied) Files() DeniedFiles {
+func (d *FileDenials) Files() DeniedFiles {
 	hidden, fixed, unread := d.search("Read").Run()
 	readOnly, _, unwritten := d.search("Write").Run()
 	return DeniedFiles{hidden, readOnly, fixed, append(unread, unwritten...)}
 }
 
 // search prepares the search for the files that are denied to a tool, Read or Write.
-func (d *Denied) search(tool string) *file.Search {
+func (d *FileDenials) search(tool string) *file.Search {
 	f := look(Call{Tool: tool, Dir: d.dir})
 	writes := tool == "Write"
 	s := file.NewSearch(d.dir, writes)

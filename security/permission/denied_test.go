@@ -117,7 +117,7 @@ func TestKeptFilesAreNoQuestion(t *testing.T) {
 		call := permission.Call{Tool: "Bash", Args: map[string]any{"command": test.command}, Dir: t.TempDir()}
 		for _, kept := range []bool{true, false} {
 			want := map[bool]permission.Action{true: test.kept, false: test.then}[kept]
-			call.Kept = func(*permission.Denied) bool { return kept }
+			call.Kept = func(*permission.FileDenials) bool { return kept }
 			if v := (permission.Chain{{Policy: policy}}).Judge(call); v.Action != want {
 				t.Errorf("%s, kept %v: %v (%s), want %v", test.command, kept, v.Action, v.Why, want)
 			}

@@ -42,7 +42,7 @@ func (c Chain) Explain(call Call) Explanation {
 	if kept := call.Kept; kept != nil { // the changes deny no further files
 		var once sync.Once
 		var all bool
-		call.Kept = func(d *Denied) bool { once.Do(func() { all = kept(d) }); return all }
+		call.Kept = func(d *FileDenials) bool { once.Do(func() { all = kept(d) }); return all }
 	}
 	v := c.Judge(call)
 	e := Explanation{Verdict: v, At: c.at(v)}
@@ -109,7 +109,7 @@ func (c Chain) at(v Verdict) string {
 // widen finds what would allow a call that is not allowed.
 func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 	f := look(call)
-	for _, r := range rails(call.Within) {
+	for _, r := range guardrailLinks(call.Within) {
 		if v := r.judge(f); v.Action != Allow {
 			return nil, "", fmt.Sprintf("%s around this work says so (%s)", r.Name, strings.TrimSuffix(v.Why, "."))
 		}

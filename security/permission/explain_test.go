@@ -86,8 +86,8 @@ func TestExplainSaysWhereTheRuleStands(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", command, got, want)
 		}
 	}
-	granted := permission.Link{Policy: policy(t, "default: ask"), Granted: func() []permission.Granted {
-		return []permission.Granted{{Rule: rule(t, "Bash(ls:*)"), Source: "skill:x"}}
+	granted := permission.Link{Policy: policy(t, "default: ask"), Granted: func() []permission.Grant {
+		return []permission.Grant{{Rule: rule(t, "Bash(ls:*)"), Source: "skill:x"}}
 	}}
 	if got := (permission.Chain{granted}).Explain(bash("ls -l")).At; got != "skill:x" {
 		t.Errorf("got %q, want the skill", got)

@@ -9,8 +9,8 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// forbidsFiles says whether a command uses a file that a rule denies to the file tools (security.md 8.4).
-func (r commandRule) forbidsFiles(f *facts, reads, writes bool, lifted []bool, files bool) reach {
+// deniesFiles says whether a command uses a file that a rule denies to the file tools (security.md 8.4).
+func (r commandRule) deniesFiles(f *facts, reads, writes bool, lifted []bool, files bool) reach {
 	of := no
 	if files {
 		for _, o := range f.shell.files {
@@ -41,7 +41,7 @@ func (r commandRule) forbidsFiles(f *facts, reads, writes bool, lifted []bool, f
 			if patterns == nil && r.form == formPath && use != no {
 				patterns, _ = r.denials(f, some[:0])
 			}
-			if of = max(of, r.forbidsUse(f, u, use, patterns)); of == yes {
+			if of = max(of, r.deniesUse(f, u, use, patterns)); of == yes {
 				return yes
 			}
 		}
@@ -52,8 +52,8 @@ func (r commandRule) forbidsFiles(f *facts, reads, writes bool, lifted []bool, f
 	return of
 }
 
-// forbidsUse says whether a command uses a file that the rule denies, where it is that certain that it uses it.
-func (r commandRule) forbidsUse(f *facts, u *used, use reach, patterns []file.Pattern) reach {
+// deniesUse says whether a command uses a file that the rule denies, where it is that certain that it uses it.
+func (r commandRule) deniesUse(f *facts, u *fileUse, use reach, patterns []file.Pattern) reach {
 	switch {
 	case use == yes && r.form == formTool:
 		return yes
@@ -69,7 +69,7 @@ func (r commandRule) forbidsUse(f *facts, u *used, use reach, patterns []file.Pa
 
 // keeps says that a sandbox keeps the command from what is denied among the files that it may use: what it is given by
 // another command, and what lies below the working directory.
-func (f *facts) keeps(u *used) bool {
+func (f *facts) keeps(u *fileUse) bool {
 	_, below := file.Below(file.Clean(f.call.Dir), u.place.Real)
 	return (u.any || u.place.Known && below) && f.kept != nil && f.kept()
 }
@@ -92,7 +92,7 @@ func (r commandRule) namesIn(code string, f *facts) bool {
 }
 
 // within says whether the file may be one that the patterns deny.
-func (f *facts) within(u *used, patterns []file.Pattern) reach {
+func (f *facts) within(u *fileUse, patterns []file.Pattern) reach {
 	if u.any {
 		return maybe
 	}
@@ -141,7 +141,7 @@ func (f *facts) mayFind(word string, p *file.Pattern) bool {
 
 // below says whether a command that goes below a directory meets there what a pattern denies. What is
 // made later it does not see; that is what the sandbox is for.
-func (f *facts) below(u *used, p *file.Pattern) reach {
+func (f *facts) below(u *fileUse, p *file.Pattern) reach {
 	if p.Exact && u.Write == yes {
 		return yes
 	}

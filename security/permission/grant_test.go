@@ -14,8 +14,8 @@ func grantedTo(t *testing.T, rules, text, dir string) permission.Chain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return permission.Chain{{Policy: policy(t, rules), Granted: func() []permission.Granted {
-		return []permission.Granted{{Rule: r.WithSkillDir(dir), Source: "skill:a"}}
+	return permission.Chain{{Policy: policy(t, rules), Granted: func() []permission.Grant {
+		return []permission.Grant{{Rule: r.WithSkillDir(dir), Source: "skill:a"}}
 	}}}
 }
 

@@ -35,15 +35,15 @@ func (p Policy) Guardrail() Guardrail {
 	return Guardrail{FinalDeny: p.FinalDeny, Deny: p.Deny, Override: p.Override, Allow: p.Allow, Default: p.Default, Decides: true}
 }
 
-// rail is a guardrail with the overrides that reach it.
-type rail struct {
+// guardrailLink is a guardrail with the overrides that reach it.
+type guardrailLink struct {
 	Link
 	ask []Rule
 }
 
-// rails are the guardrails around a call, the outermost first, each as the link that it comes to.
-func rails(within []Guardrail) []rail {
-	all := make([]rail, len(within))
+// guardrailLinks are the guardrails around a call, the outermost first, each as the link that it comes to.
+func guardrailLinks(within []Guardrail) []guardrailLink {
+	all := make([]guardrailLink, len(within))
 	for i, g := range within {
 		p := Policy{FinalDeny: g.FinalDeny, Deny: g.Deny, Allow: g.Allow, Default: Allow}
 		if g.Decides {
@@ -54,13 +54,13 @@ func rails(within []Guardrail) []rail {
 				p.Override = append(p.Override, inner.Override...)
 			}
 		}
-		all[i] = rail{Link{Name: cmp.Or(g.Name, fmt.Sprintf("guardrail %d", i+1)), Policy: p, mute: !g.Decides}, g.Ask}
+		all[i] = guardrailLink{Link{Name: cmp.Or(g.Name, fmt.Sprintf("guardrail %d", i+1)), Policy: p, mute: !g.Decides}, g.Ask}
 	}
 	return all
 }
 
 // judge is what a guardrail says of a call; Allow where it says nothing.
-func (r rail) judge(f *facts) Verdict {
+func (r guardrailLink) judge(f *facts) Verdict {
 	v := r.Link.judge(f)
 	if v.Source == "config" {
 		v.Source = "guardrail"

@@ -399,16 +399,16 @@ func TestGrantedRulesAreAskedForEachTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var granted []permission.Granted
-	link := permission.Link{Name: "a", Policy: policy(t, "deny: Read(*.key) | default: ask"), Granted: func() []permission.Granted { return granted }}
+	var granted []permission.Grant
+	link := permission.Link{Name: "a", Policy: policy(t, "deny: Read(*.key) | default: ask"), Granted: func() []permission.Grant { return granted }}
 	c := call("Read", "file_path", "/skills/review/references/x.md")
 	for _, step := range []struct {
-		rules []permission.Granted
+		rules []permission.Grant
 		want  permission.Action
 	}{
 		{nil, permission.Ask},
-		{[]permission.Granted{{Rule: grant, Source: "skill:review"}}, permission.Ask}, // nobody has said where the skill lies
-		{[]permission.Granted{{Rule: grant.WithSkillDir("/skills/review"), Source: "skill:review"}}, permission.Allow},
+		{[]permission.Grant{{Rule: grant, Source: "skill:review"}}, permission.Ask}, // nobody has said where the skill lies
+		{[]permission.Grant{{Rule: grant.WithSkillDir("/skills/review"), Source: "skill:review"}}, permission.Allow},
 		{nil, permission.Ask},
 	} {
 		granted = step.rules
@@ -417,7 +417,7 @@ func TestGrantedRulesAreAskedForEachTime(t *testing.T) {
 			t.Errorf("granted %v: got %+v, want %v", step.rules, v, step.want)
 		}
 	}
-	granted = []permission.Granted{{Rule: grant.WithSkillDir("/skills/review"), Source: "skill:review"}}
+	granted = []permission.Grant{{Rule: grant.WithSkillDir("/skills/review"), Source: "skill:review"}}
 	if v := (permission.Chain{link}).Judge(call("Read", "file_path", "/skills/review/references/x.key")); v.Action != permission.Deny {
 		t.Errorf("a grant against a deny: got %+v, want deny", v)
 	}

@@ -27,7 +27,7 @@ type facts struct {
 	readable bool                // there are values, and all are strings
 	places   []file.Location     // one for each value of a path
 	goals    []endpoint.Endpoint // one for each value of a URL
-	shell    *run                // of a call that runs commands
+	shell    *execution          // of a call that runs commands
 	links    *file.Links         // shared by all that is found for one call
 	own      file.Links
 	strings  []string // every string of the arguments, for opaque subjects

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// mostRemembered bounds a Memory. A person who answers once a second needs an hour to fill it;
+// maxRemembered bounds a Memory. A person who answers once a second needs an hour to fill it;
 // beyond it nothing more is remembered, and they are asked again.
-const mostRemembered = 4096
+const maxRemembered = 4096
 
 // Memory is what a person answered with "always" in this session. An answer holds for exactly the
 // same call, decoded, in the same directory (security.md D8, 8.1 and 8.9), and an allow lifts no deny
@@ -33,7 +33,7 @@ func (m *Memory) Remember(c Call, under Policy, answer Action) {
 	defer m.mu.Unlock()
 	of := m.answers[k]
 	if _, again := of[under.scope()]; !again {
-		if m.count >= mostRemembered {
+		if m.count >= maxRemembered {
 			return
 		}
 		m.count++

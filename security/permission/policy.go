@@ -35,18 +35,18 @@ func (p *Policy) lists() [4]ruleList {
 	return [4]ruleList{{"final_deny", &p.FinalDeny}, {"override", &p.Override}, {"deny", &p.Deny}, {"allow", &p.Allow}}
 }
 
-// Placed is a rule of a policy, with the list that it stands in and where that is.
-type Placed struct {
+// LocatedRule is a rule of a policy, with the list that it stands in and where that is.
+type LocatedRule struct {
 	List string // final_deny, override, deny or allow
 	Rule Rule
 	At   string // FILE:LINE:COLUMN, LINE:COLUMN or "preset NAME"; "" = not known
 }
 
 // Rules are all rules of the policy, in the order in which their lists are looked at.
-func (p Policy) Rules() (all []Placed) {
+func (p Policy) Rules() (all []LocatedRule) {
 	for _, list := range p.lists() {
 		for _, r := range *list.rules {
-			all = append(all, Placed{list.name, r, p.at[list.name+" "+r.text]})
+			all = append(all, LocatedRule{list.name, r, p.at[list.name+" "+r.text]})
 		}
 	}
 	return all
@@ -62,9 +62,9 @@ func sortedTexts(rules []Rule) []string {
 	return slices.Compact(all)
 }
 
-// Granted is a rule that something gave to an agent while it runs, such as an active skill. It counts
+// Grant is a rule that something gave to an agent while it runs, such as an active skill. It counts
 // as an Allow rule.
-type Granted struct {
+type Grant struct {
 	Rule Rule
 	// Call, if not "", is the Key of the one call that this is for, in place of a Rule.
 	Call   string
@@ -72,7 +72,7 @@ type Granted struct {
 }
 
 // String is the rule, or that it is for one call, and where it comes from.
-func (g Granted) String() string {
+func (g Grant) String() string {
 	if g.Call != "" {
 		return "one call by " + g.Source
 	}
@@ -83,8 +83,8 @@ func (g Granted) String() string {
 type Link struct {
 	Name    string
 	Policy  Policy
-	Memory  *Memory          // nil remembers nothing
-	Granted func() []Granted // asked at each evaluation, so that a grant ends when it ends; nil grants nothing
+	Memory  *Memory        // nil remembers nothing
+	Granted func() []Grant // asked at each evaluation, so that a grant ends when it ends; nil grants nothing
 
 	mute bool // a guardrail that says nothing of what no rule of it denies
 }

@@ -14,8 +14,8 @@ import (
 	"symbio/security/visible"
 )
 
-// longestRule is far beyond what a person writes; a longer one is a mistake or an attack.
-const longestRule = 4096
+// maxRule is far beyond what a person writes; a longer one is a mistake or an attack.
+const maxRule = 4096
 
 // Rule names calls: a tool, or a tool with a spec that its argument has to match. The grammar is
 // security.md 2.1: Tool or Tool(spec), * in the tool's name stands for any characters. A Rule is a
@@ -141,8 +141,8 @@ func splitRule(text string) (tool, spec string, err error) {
 	if text == "" {
 		return bad(0, "it is empty")
 	}
-	if len(text) > longestRule {
-		return bad(longestRule, fmt.Sprintf("it is longer than %d bytes", longestRule))
+	if len(text) > maxRule {
+		return bad(maxRule, fmt.Sprintf("it is longer than %d bytes", maxRule))
 	}
 	if !utf8.ValidString(text) {
 		return bad(len(text)-len(strings.TrimLeftFunc(text, func(c rune) bool { return c != utf8.RuneError })), "it is not valid UTF-8")

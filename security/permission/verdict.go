@@ -89,5 +89,5 @@ type Call struct {
 	Within []Guardrail
 	// Kept reports whether a sandbox keeps what the call runs from the files; nil = there is none. It is asked when a
 	// command may use a denied file and that cannot be told.
-	Kept func(*Denied) bool
+	Kept func(*FileDenials) bool
 }

@@ -148,9 +148,9 @@ func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error)
 	return append(args, sealed...), nothing, nil
 }
 
-// mostCarved is how many Landlock rules a command may need for what is beside the hidden: each takes some
+// maxAround is how many Landlock rules a command may need for what is beside the hidden: each takes some
 // microseconds, and a directory of that many entries is no home.
-const mostCarved = 10_000
+const maxAround = 10_000
 
 // around returns what there is below top, but what is hidden: what Landlock has to be given one by one, since it takes
 // nothing away again. Links are left out: what they lead to has a path of its own.
@@ -172,7 +172,7 @@ func around(top string, hidden []string) (paths []string, err error) {
 				paths = append(paths, path)
 			}
 		}
-		if len(paths) > mostCarved {
+		if len(paths) > maxAround {
 			return nil, fmt.Errorf("%s is hidden from commands, and has too much beside it to grant that one by one", strings.Join(hidden, ", "))
 		}
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// mostSpares bounds the masks that wait for their next use: those of some commands at a time.
-	mostSpares   = 128
+	// maxSpares bounds the masks that wait for their next use: those of some commands at a time.
+	maxSpares    = 128
 	sparesPrefix = ".symbio-masks-"
 )
 
@@ -70,7 +70,7 @@ func (s *spares) keep(m *mask) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.n >= mostSpares || !s.open() {
+	if s.n >= maxSpares || !s.open() {
 		return false
 	}
 	was := m.path
@@ -134,7 +134,7 @@ func clearLeft(dir string) {
 	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() || flock(f, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
-	entries, err := f.ReadDir(2 * mostSpares)
+	entries, err := f.ReadDir(2 * maxSpares)
 	if err != nil {
 		return
 	}

@@ -30,8 +30,8 @@ import (
 // MostEntries is how many a Book holds: more than anybody looks through when they ask what is allowed.
 const MostEntries = 512
 
-// longestShown is how many bytes of a call are kept for people; the Key is what counts.
-const longestShown = 512
+// maxShown is how many bytes of a call are kept for people; the Key is what counts.
+const maxShown = 512
 
 // Errors that callers tell apart.
 var (
@@ -58,8 +58,8 @@ type Book struct {
 	file string
 
 	mu      sync.Mutex
-	entries []Entry                            // the oldest first; guarded by mu
-	views   map[[2]string][]permission.Granted // by scope and directory, made when asked for; guarded by mu
+	entries []Entry                          // the oldest first; guarded by mu
+	views   map[[2]string][]permission.Grant // by scope and directory, made when asked for; guarded by mu
 }
 
 // Open reads a file; one that is not there is an empty Book.
@@ -73,12 +73,12 @@ func Open(file string) (*Book, error) {
 
 // Keep adds what a person has allowed, in a directory and under a policy; what is there already is not added again.
 // shown is the call for people. With an error nothing was added. It writes to a file, and may block as long.
-func (b *Book) Keep(granted []permission.Granted, scope, dir, shown, by string) error {
+func (b *Book) Keep(granted []permission.Grant, scope, dir, shown, by string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	entries := slices.Clone(b.entries)
 	for _, g := range granted {
-		e := Entry{ID: b.free(entries), Call: g.Call, Shown: visible.Truncate(strings.ToValidUTF8(shown, "?"), longestShown), Dir: dir, Scope: scope, Since: time.Now().UTC().Truncate(time.Second), By: by}
+		e := Entry{ID: b.free(entries), Call: g.Call, Shown: visible.Truncate(strings.ToValidUTF8(shown, "?"), maxShown), Dir: dir, Scope: scope, Since: time.Now().UTC().Truncate(time.Second), By: by}
 		same := func(o Entry) bool { return o.Call == e.Call && o.Dir == e.Dir && o.Scope == e.Scope }
 		if slices.ContainsFunc(entries, same) {
 			continue
@@ -122,21 +122,21 @@ func (b *Book) Entries() []Entry {
 }
 
 // Granted is what is allowed in a directory, as long as the policy is that of the digest. It is not to be written to.
-func (b *Book) Granted(scope, dir string) []permission.Granted {
+func (b *Book) Granted(scope, dir string) []permission.Grant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := [2]string{scope, dir}
 	if all, ok := b.views[at]; ok {
 		return all
 	}
-	var all []permission.Granted
+	var all []permission.Grant
 	for _, e := range b.entries {
 		if e.Scope == scope && e.Dir == dir {
-			all = append(all, permission.Granted{Call: e.Call, Source: "lasting:" + e.ID})
+			all = append(all, permission.Grant{Call: e.Call, Source: "lasting:" + e.ID})
 		}
 	}
 	if b.views == nil || len(b.views) > 16 { // a node asks for one
-		b.views = map[[2]string][]permission.Granted{}
+		b.views = map[[2]string][]permission.Grant{}
 	}
 	b.views[at] = all
 	return all
@@ -168,7 +168,7 @@ func (e *Entry) check() error {
 		return bad("its directory is no absolute path")
 	case !scopeForm.MatchString(e.Scope):
 		return bad("its scope is none")
-	case len(e.Shown) > longestShown+64 || len(e.By) > 256 || !utf8.ValidString(e.Shown+e.By):
+	case len(e.Shown) > maxShown+64 || len(e.By) > 256 || !utf8.ValidString(e.Shown+e.By):
 		return bad("its words are too long, or none")
 	case !callForm.MatchString(e.Call):
 		return bad("its call is none")

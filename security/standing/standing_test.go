@@ -30,18 +30,18 @@ func open(t *testing.T, file string) *standing.Book {
 }
 
 // exact is what lasts of commands.
-func exact(t *testing.T, commands ...string) (all []permission.Granted) {
+func exact(t *testing.T, commands ...string) (all []permission.Grant) {
 	t.Helper()
 	for _, command := range commands {
 		c := permission.Call{Tool: "Bash", Args: map[string]any{"command": command}, Dir: dir}
-		if all = append(all, permission.Granted{Call: c.Key()}); c.Key() == "" {
+		if all = append(all, permission.Grant{Call: c.Key()}); c.Key() == "" {
 			t.Fatal(command)
 		}
 	}
 	return all
 }
 
-func keep(t *testing.T, b *standing.Book, scope, dir string, granted []permission.Granted) {
+func keep(t *testing.T, b *standing.Book, scope, dir string, granted []permission.Grant) {
 	t.Helper()
 	if err := b.Keep(granted, scope, dir, "the call", "terminal"); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func keep(t *testing.T, b *standing.Book, scope, dir string, granted []permissio
 func TestWhatIsKeptIsAllowedAfterARestartUnderTheSamePolicyInTheSamePlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "allowed.json")
 	call := permission.Call{Tool: "WebFetch", Args: map[string]any{"url": "https://example.com/"}, Dir: dir}
-	keep(t, open(t, file), scope, dir, append(exact(t, "git push", "git status"), permission.Granted{Call: call.Key()}))
+	keep(t, open(t, file), scope, dir, append(exact(t, "git push", "git status"), permission.Grant{Call: call.Key()}))
 	b := open(t, file)
 	keep(t, b, scope, dir, exact(t, "git push")) // again
 	if got := b.Entries(); len(got) != 3 || got[0].Shown != "the call" || got[2].Call != call.Key() || got[2].Shown != "the call" || got[0].By != "terminal" {
@@ -63,7 +63,7 @@ func TestWhatIsKeptIsAllowedAfterARestartUnderTheSamePolicyInTheSamePlace(t *tes
 	another := permission.Call{Tool: "WebFetch", Args: map[string]any{"url": "https://example.com/x"}, Dir: dir}
 	judge := func(c permission.Call, scope, at string) permission.Verdict {
 		p := permission.Policy{Default: permission.Ask}
-		return permission.Chain{{Policy: p, Granted: func() []permission.Granted { return b.Granted(scope, at) }}}.Judge(c)
+		return permission.Chain{{Policy: p, Granted: func() []permission.Grant { return b.Granted(scope, at) }}}.Judge(c)
 	}
 	for _, tt := range []struct {
 		name      string
@@ -102,8 +102,8 @@ func TestWhatIsKeptLiftsNoDenial(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "allowed.json"))
 	call := permission.Call{Tool: "Write", Args: map[string]any{"file_path": "a", "content": "x"}, Dir: dir}
 	push := permission.Call{Tool: "Bash", Args: map[string]any{"command": "git push"}, Dir: dir}
-	keep(t, b, scope, dir, append(exact(t, "git push"), permission.Granted{Call: call.Key()}))
-	granted := func() []permission.Granted { return b.Granted(scope, dir) }
+	keep(t, b, scope, dir, append(exact(t, "git push"), permission.Grant{Call: call.Key()}))
+	granted := func() []permission.Grant { return b.Granted(scope, dir) }
 	var rules []permission.Rule
 	for _, text := range []string{"Bash(git push:*)", "Edit(./*)"} {
 		r, err := permission.ParseRule(text)
@@ -131,8 +131,8 @@ func TestWhatIsKeptLiftsNoDenial(t *testing.T) {
 func TestOnlyExactThingsAreKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "allowed.json")
 	b := open(t, file)
-	for name, g := range map[string]permission.Granted{"nothing": {}, "no key": {Call: "Write"}, "a key of another form": {Call: "Write *"}} {
-		if b.Keep([]permission.Granted{g}, scope, dir, "", "") == nil {
+	for name, g := range map[string]permission.Grant{"nothing": {}, "no key": {Call: "Write"}, "a key of another form": {Call: "Write *"}} {
+		if b.Keep([]permission.Grant{g}, scope, dir, "", "") == nil {
 			t.Errorf("%s was kept", name)
 		}
 	}
@@ -146,10 +146,10 @@ func TestOnlyExactThingsAreKept(t *testing.T) {
 
 func TestAFullBookTakesNoMore(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "allowed.json"))
-	var all []permission.Granted
+	var all []permission.Grant
 	for i := range standing.MostEntries {
 		c := permission.Call{Tool: "T", Args: map[string]any{"n": i}, Dir: dir}
-		all = append(all, permission.Granted{Call: c.Key()})
+		all = append(all, permission.Grant{Call: c.Key()})
 	}
 	keep(t, b, scope, dir, all)
 	if err := b.Keep(exact(t, "ls -l"), scope, dir, "", ""); !errors.Is(err, standing.ErrFull) || len(b.Entries()) != standing.MostEntries {

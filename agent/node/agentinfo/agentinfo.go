@@ -144,7 +144,7 @@ func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definitio
 
 // linksOf returns the rules that apply: those of the node with its lasting
 // approvals, those of the definition, and its guardrail.
-func linksOf(has agent.Preview, granted []permission.Granted, d definition.Definition) (all []Link) {
+func linksOf(has agent.Preview, granted []permission.Grant, d definition.Definition) (all []Link) {
 	for i, l := range has.Links {
 		link := Link{Of: "the node", Default: l.Policy.Default.String(), Rules: []Rule{}}
 		if i > 0 {

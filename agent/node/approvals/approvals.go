@@ -61,7 +61,7 @@ type Config struct {
 	// Keep stores rules that allow the shown call from now on. It runs before
 	// the answer counts; on an error the request goes on waiting. nil = no
 	// answer can be lasting.
-	Keep func(rules []permission.Granted, call, by string) error
+	Keep func(rules []permission.Grant, call, by string) error
 }
 
 // Queue has the requests that wait for a person. Every attached terminal can
@@ -83,8 +83,8 @@ func New(cfg Config) *Queue { return &Queue{cfg: cfg, pending: map[string]*pendi
 // pendingRequest is a request without an answer.
 type pendingRequest struct {
 	request
-	lasting []permission.Granted // the rules that a lasting answer keeps; empty = no lasting answer is possible
-	answer  chan tool.Answer     // capacity 1
+	lasting []permission.Grant // the rules that a lasting answer keeps; empty = no lasting answer is possible
+	answer  chan tool.Answer   // capacity 1
 }
 
 // requestEvent is the event of a new request.

@@ -52,7 +52,7 @@ func healthy(t *testing.T) *World {
 		Resolver:  names{},
 		Authority: func() (begins, ends time.Time, err error) { return noon.Add(-time.Hour), noon.AddDate(9, 0, 0), nil },
 		Reach:     func(_ context.Context, spec string) (string, error) { return "openai:m", nil },
-		Kept:      func(context.Context, *permission.Denied) (string, bool) { return "", true },
+		Kept:      func(context.Context, *permission.FileDenials) (string, bool) { return "", true },
 		Sandbox:   func(context.Context) sandbox.Status { return sandbox.Status{Level: sandbox.Native} },
 		Member:    func() error { return nil },
 		Refusing:  func(context.Context) ([]exec.Refusal, error) { return nil, nil },
@@ -325,7 +325,7 @@ func reach(name string, err error) func(*World) {
 
 func kept(how string, bySystem bool) func(*World) {
 	return func(w *World) {
-		w.Kept = func(context.Context, *permission.Denied) (string, bool) { return how, bySystem }
+		w.Kept = func(context.Context, *permission.FileDenials) (string, bool) { return how, bySystem }
 	}
 }
 

@@ -64,7 +64,7 @@ type World struct {
 	// answer.
 	Reach func(ctx context.Context, spec string) (name string, err error)
 	// Kept is Options.Kept.
-	Kept func(context.Context, *permission.Denied) (how string, bySystem bool)
+	Kept func(context.Context, *permission.FileDenials) (how string, bySystem bool)
 	// Sandbox probes which sandbox this machine has.
 	Sandbox func(context.Context) sandbox.Status
 	// Refusing returns the configured capabilities that this sandbox cannot
@@ -199,7 +199,7 @@ func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 			return strings.Join(names, ","), nil
 		},
 		Sandbox:  func(ctx context.Context) sandbox.Status { return held(ctx).Status() },
-		Kept:     func(ctx context.Context, d *permission.Denied) (string, bool) { return o.Kept(held(ctx), d) },
+		Kept:     func(ctx context.Context, d *permission.FileDenials) (string, bool) { return o.Kept(held(ctx), d) },
 		Refusing: func(ctx context.Context) ([]exec.Refusal, error) { return o.Refusals(held(ctx)) },
 	}
 }

@@ -22,7 +22,7 @@ type site struct {
 }
 
 func (s site) runner() *Runner {
-	return New(Config{Sandbox: s.config.Sandbox, Dir: s.dir, Home: s.home, Hide: []string{filepath.Join(s.state, "nodes")}, Temp: filepath.Join(s.state, "tmp"), Denied: func() *permission.Denied {
+	return New(Config{Sandbox: s.config.Sandbox, Dir: s.dir, Home: s.home, Hide: []string{filepath.Join(s.state, "nodes")}, Temp: filepath.Join(s.state, "tmp"), Denied: func() *permission.FileDenials {
 		rules, _ := s.config.Permissions.Policy()
 		return rules.Denied(s.dir)
 	}})

@@ -33,7 +33,7 @@ type Config struct {
 	Temp string
 	// Denied returns the files that the rules deny now. It is called for each
 	// command.
-	Denied func() *permission.Denied
+	Denied func() *permission.FileDenials
 	// Report gets the result of each probe. Default: not reported.
 	Report func(sandbox.Status)
 	// Disarmed is sandbox.Config.Disarmed.

@@ -103,7 +103,7 @@ func (r *Rules) Policy() permission.Policy { return r.inForce.Load().policy }
 func (r *Rules) Inbound() authorize.Rules { return r.inForce.Load().inbound }
 
 // Denied returns the files that the configuration denies now.
-func (r *Rules) Denied() *permission.Denied { return r.Policy().Denied(r.cfg.Dir) }
+func (r *Rules) Denied() *permission.FileDenials { return r.Policy().Denied(r.cfg.Dir) }
 
 // Reload reads the configuration again and applies its rules. changed are the
 // keys that now apply, restart the changed keys that need a restart. On an
@@ -147,7 +147,7 @@ type reloadedEvent struct {
 // Granted returns the lasting approvals that count under the rules in force. An
 // approval counts only under the rules and in the directory for which it was
 // given.
-func (r *Rules) Granted() []permission.Granted {
+func (r *Rules) Granted() []permission.Grant {
 	if r.standing == nil {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (r *Rules) Granted() []permission.Granted {
 
 // Keep stores a lasting approval of the shown call. by says which person gave
 // it.
-func (r *Rules) Keep(granted []permission.Granted, call, by string) error {
+func (r *Rules) Keep(granted []permission.Grant, call, by string) error {
 	return r.standing.Keep(granted, r.inForce.Load().scope, r.cfg.Dir, call, by)
 }
 

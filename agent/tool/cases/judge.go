@@ -119,7 +119,7 @@ func (s *caseRun) chain(c Case) (permission.Chain, error) {
 	}
 	if c.SkillScope != "project" { // what a project's skill wishes for is granted when a person has trusted it
 		granted := s.granted(c)
-		agent.Granted = func() []permission.Granted { return granted }
+		agent.Granted = func() []permission.Grant { return granted }
 	}
 	chain := permission.Chain{agent}
 	if c.ParentRules != nil {
@@ -133,10 +133,10 @@ func (s *caseRun) chain(c Case) (permission.Chain, error) {
 
 // granted returns the rules that the case's skill grants. A rule that cannot be parsed, or that no
 // skill may grant, is left out.
-func (s *caseRun) granted(c Case) (all []permission.Granted) {
+func (s *caseRun) granted(c Case) (all []permission.Grant) {
 	for _, text := range c.SkillRules {
 		if r, err := permission.ParseGrant(s.expand(text)); err == nil {
-			all = append(all, permission.Granted{Rule: r.WithSkillDir(s.work), Source: "skill:case"})
+			all = append(all, permission.Grant{Rule: r.WithSkillDir(s.work), Source: "skill:case"})
 		}
 	}
 	return all

@@ -77,7 +77,7 @@ const claimed = ", as another node says"
 // Constraints decodes the constraints of the requesters of a signal, as other nodes report them. It
 // returns community.ErrInvalid if they are malformed.
 func Constraints(s community.Signal) (permission.Chain, error) {
-	chain, err := permission.ReadBehalf(s.OnBehalf)
+	chain, err := permission.DecodeConstraints(s.OnBehalf)
 	if err != nil {
 		return nil, community.Explain(community.ErrInvalid, "the permissions on whose behalf it is: "+err.Error())
 	}

@@ -77,7 +77,7 @@ func (r *runner) checkSandbox(ctx context.Context) error {
 
 // sandboxKeeps implements Invocation.Keeps: it reports whether the sandbox keeps a command away
 // from the denied files.
-func (r *runner) sandboxKeeps(ctx context.Context, d *permission.Denied) bool {
+func (r *runner) sandboxKeeps(ctx context.Context, d *permission.FileDenials) bool {
 	if r.cfg.Box == nil {
 		return false
 	}

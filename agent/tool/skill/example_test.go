@@ -29,7 +29,7 @@ func gitSkills() (*skills.Registry, func()) {
 func ExampleTools() {
 	registry, stop := gitSkills()
 	defer stop()
-	guard := permission.Chain{{Policy: permission.Standard(), Granted: func() []permission.Granted { return registry.Granted("ann") }}}
+	guard := permission.Chain{{Policy: permission.Standard(), Granted: func() []permission.Grant { return registry.Granted("ann") }}}
 	set := tool.NewSet(tool.SetConfig{Guard: guard, Agent: "ann"}, skill.Tools(skill.Config{Registry: registry, Agent: "ann"})...)
 	fmt.Println(set.Run(context.Background(), []llm.ToolCall{{Name: skill.Activate, Args: llm.Args(`{"skillName":"git-workflow"}`)}})[0].IsError)
 	fmt.Println(guard.Judge(permission.Call{Tool: "Bash", Args: map[string]any{"command": "git push"}}).Action)

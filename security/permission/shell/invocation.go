@@ -19,7 +19,7 @@ func (v invocation) command() *Command { return &v.program.Commands[v.i] }
 
 // run adds a command, and what it runs in turn.
 func (a *analysis) run(c Command, s *scope) {
-	if len(a.program.Commands) >= mostCommands {
+	if len(a.program.Commands) >= maxCommands {
 		if !a.tooMany {
 			a.hard("it holds too many commands")
 		}

@@ -11,8 +11,8 @@ import (
 // deepest is how often a program may hold another as text (sh -c, eval, trap).
 const deepest = 8
 
-// mostCommands is more than any text of MostBytes that a person could check.
-const mostCommands = 400
+// maxCommands is more than any text of MostBytes that a person could check.
+const maxCommands = 400
 
 // Parse reads a program for bash.
 func Parse(text string) (p Program) {

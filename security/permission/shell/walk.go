@@ -186,8 +186,8 @@ func (a *analysis) forLoop(c *syntax.ForClause, s *scope) {
 	a.loop(s, [][]*syntax.Stmt{c.Do})
 }
 
-// mostRounds is how many rounds of a loop are walked one by one.
-const mostRounds = 20
+// maxRounds is how many rounds of a loop are walked one by one.
+const maxRounds = 20
 
 // each walks a loop over words: its body once for each, with the variable being that word.
 func (a *analysis) each(c *syntax.ForClause, l *syntax.WordIter, s *scope) {
@@ -201,7 +201,7 @@ func (a *analysis) each(c *syntax.ForClause, l *syntax.WordIter, s *scope) {
 		a.runs("a loop in it sets the variable of the loop around it")
 	}
 	a.rounds += len(items)
-	if len(items) == 0 || len(items) > mostRounds || a.rounds > mostCommands || c.Select {
+	if len(items) == 0 || len(items) > maxRounds || a.rounds > maxCommands || c.Select {
 		items = []Word{{Dynamic: true, Split: true, Pattern: string(Any)}}
 	}
 	for _, item := range items {
@@ -337,7 +337,7 @@ func echoed(st *syntax.Stmt) *string {
 	return nil
 }
 
-const mostDirs = 16
+const maxDirs = 16
 
 func union(x, y Dirs) Dirs {
 	if fixed(x, y) {
@@ -349,8 +349,8 @@ func union(x, y Dirs) Dirs {
 			all = append(all, p)
 		}
 	}
-	if len(all) > mostDirs {
-		return Dirs{Paths: all[:mostDirs], Unknown: true}
+	if len(all) > maxDirs {
+		return Dirs{Paths: all[:maxDirs], Unknown: true}
 	}
 	return Dirs{Paths: all, Unknown: x.Unknown || y.Unknown}
 }

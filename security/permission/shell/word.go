@@ -11,8 +11,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// mostBraces is how many words a brace expansion may make.
-const mostBraces = 64
+// maxBraces is how many words a brace expansion may make.
+const maxBraces = 64
 
 // words resolves an argument: several words when there are braces in it.
 func (a *analysis) words(w *syntax.Word, s *scope) []Word {
@@ -499,7 +499,7 @@ func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
 		return nil, false // the shell may find others than the parser
 	}
 	for word, err := range expand.BracesSeq(nil, split) {
-		if err != nil || len(all) == mostBraces {
+		if err != nil || len(all) == maxBraces {
 			return nil, false
 		}
 		all = append(all, word.Parts)

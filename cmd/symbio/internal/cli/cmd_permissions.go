@@ -90,7 +90,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			// Preparing a sandbox is slow, and only calls with denied files need one.
 			box := sync.OnceValue(func() *sandbox.Box { return opts.Holds(cmd.Context()) })
 			// Whether the sandbox can hide denied files changes the verdict on a command.
-			call.Kept = func(d *permission.Denied) bool { _, kept := opts.Kept(box(), d); return kept }
+			call.Kept = func(d *permission.FileDenials) bool { _, kept := opts.Kept(box(), d); return kept }
 			e := permission.Chain{{Name: "check", Policy: policy}}.Explain(call)
 			if why := cases.Refusal(call); why != "" {
 				e = permission.Explanation{Verdict: permission.Verdict{Why: why}, Never: "the tool does not accept these arguments"}

@@ -94,8 +94,8 @@ func put(file, text string) {
 	unix.Close(fd)
 }
 
-// mostJob is more than the arguments and the environment of a command can be.
-const mostJob = 64 << 20
+// maxJob is more than the arguments and the environment of a command can be.
+const maxJob = 64 << 20
 
 func readJob() (*Job, error) {
 	defer unix.Close(JobFD)
@@ -104,7 +104,7 @@ func readJob() (*Job, error) {
 		return nil, err
 	}
 	n := 0
-	if length.int(&n); n < 0 || n > mostJob {
+	if length.int(&n); n < 0 || n > maxJob {
 		return nil, errJob
 	}
 	text := make([]byte, n)

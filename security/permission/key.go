@@ -38,21 +38,21 @@ func (f *facts) key() string {
 	return *f.named
 }
 
-// longestScript is how much of a script is looked at, in bytes.
-const longestScript = 4 << 20
+// maxScript is how much of a script is looked at, in bytes.
+const maxScript = 4 << 20
 
 // scripts are digests of the files that the program's commands run, by where they are: scripts that stand first in a
 // command, and those that an interpreter is given. A file that the program itself writes is part of its text.
 func (f *facts) scripts() map[string]string {
 	all := map[string]string{}
 	add := func(at file.Location) {
-		if info, err := os.Stat(at.Real); err != nil || !info.Mode().IsRegular() || slices.ContainsFunc(f.shell.files, func(o opened) bool { return o.call.Tool == "Write" && o.locations()[0].Real == at.Real }) {
+		if info, err := os.Stat(at.Real); err != nil || !info.Mode().IsRegular() || slices.ContainsFunc(f.shell.files, func(o redirection) bool { return o.call.Tool == "Write" && o.locations()[0].Real == at.Real }) {
 			return
 		}
 		if script, err := os.Open(at.Real); err == nil {
 			defer script.Close()
 			sum := sha256.New()
-			if _, err = io.Copy(sum, io.LimitReader(script, longestScript)); err == nil {
+			if _, err = io.Copy(sum, io.LimitReader(script, maxScript)); err == nil {
 				all[at.Real] = hex.EncodeToString(sum.Sum(nil))
 			}
 		}
@@ -73,7 +73,7 @@ func (f *facts) scripts() map[string]string {
 }
 
 // byCall finds the grant that is for exactly this call.
-func (f *facts) byCall(granted []Granted) (v Verdict, found bool) {
+func (f *facts) byCall(granted []Grant) (v Verdict, found bool) {
 	for _, g := range granted {
 		if tool, _, _ := strings.Cut(g.Call, " "); g.Call != "" && tool == f.call.Tool && g.Call == f.key() {
 			return Verdict{Action: Allow, Stage: StageAllow, Source: g.Source, Why: "Exactly this call has been allowed from now on. It was granted by " + g.Source + "."}, true
@@ -85,9 +85,9 @@ func (f *facts) byCall(granted []Granted) (v Verdict, found bool) {
 // Lasting is what would allow this call, and nothing else, from now on; nil when there is no such thing: parts of a
 // command are known to the shell alone, or the call cannot be written down. Of a plan its parts are not kept: a command
 // is another one when its input, its redirections or what runs before it are others.
-func (c Call) Lasting(p *Plan) []Granted {
+func (c Call) Lasting(p *Plan) []Grant {
 	if k := c.Key(); k != "" && (p == nil || p.Always()) {
-		return []Granted{{Call: k}}
+		return []Grant{{Call: k}}
 	}
 	return nil
 }

@@ -28,15 +28,15 @@ func rest(a Action, why string) Verdict {
 	return Verdict{Action: a, Stage: StageDefault, Why: why}
 }
 
-// permits are the rules that may allow commands.
-type permits struct {
+// allowRules are the rules that may allow commands.
+type allowRules struct {
 	*facts
 	rules   []Rule
-	granted []Granted
+	granted []Grant
 }
 
 // each calls yield with the rules that are about this tool, until it returns true.
-func (p permits) each(yield func(r *Rule, source string) bool) {
+func (p allowRules) each(yield func(r *Rule, source string) bool) {
 	for i := range p.rules {
 		if p.rules[i].namedBy(&p.names) && yield(&p.rules[i], "config") {
 			return
@@ -50,7 +50,7 @@ func (p permits) each(yield func(r *Rule, source string) bool) {
 }
 
 // whole finds a rule for everything, or for exactly this text.
-func (p permits) whole() (found *Rule, source string) {
+func (p allowRules) whole() (found *Rule, source string) {
 	if p.subject.matter == matterGit {
 		return nil, ""
 	}
@@ -64,7 +64,7 @@ func (p permits) whole() (found *Rule, source string) {
 }
 
 // command is the verdict on one command.
-func (p permits) command(i int, byDefault Action) Verdict {
+func (p allowRules) command(i int, byDefault Action) Verdict {
 	c := &p.shell.program.Commands[i]
 	if !c.Certain {
 		return Verdict{Action: Allow, Stage: StageDefault}
@@ -86,7 +86,7 @@ func (p permits) command(i int, byDefault Action) Verdict {
 }
 
 // unread finds a command that only the default allows, and that runs what is not read here.
-func (p permits) unread() *shell.Command {
+func (p allowRules) unread() *shell.Command {
 	for i := range p.shell.program.Commands {
 		c := &p.shell.program.Commands[i]
 		if (c.Unread || c.Code != "") && p.command(i, Allow).Stage == StageDefault {
@@ -103,7 +103,7 @@ func harmless(c *shell.Command) bool {
 
 // allowing finds a rule that allows a command: by itself, or together with the command that runs it,
 // when the rule spells both. close is a rule that nearly does, and but why not.
-func (p permits) allowing(i, beyond int) (found *Rule, source, but string, close *Rule) {
+func (p allowRules) allowing(i, beyond int) (found *Rule, source, but string, close *Rule) {
 	p.each(func(r *Rule, s string) bool {
 		spelled, ok, reason := commandRule{r}.covers(p.facts, i)
 		if ok && spelled > beyond {
@@ -123,8 +123,8 @@ func (p permits) allowing(i, beyond int) (found *Rule, source, but string, close
 	return found, source, but, close
 }
 
-// permitFile is the verdict on a redirection, as on a call of the file tool.
-func (l Link) permitFile(o opened, byDefault Action, granted []Granted) Verdict {
+// allowFile is the verdict on a redirection, as on a call of the file tool.
+func (l Link) allowFile(o redirection, byDefault Action, granted []Grant) Verdict {
 	if v, found := l.allowed(o.facts, granted); found {
 		return v
 	}

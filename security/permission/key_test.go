@@ -40,7 +40,7 @@ func TestWhatLastsIsExactlyWhatWasShown(t *testing.T) {
 			t.Errorf("%q lasts as %v", command, granted)
 			continue
 		}
-		link := permission.Link{Policy: p, Granted: func() []permission.Granted { return granted }}
+		link := permission.Link{Policy: p, Granted: func() []permission.Grant { return granted }}
 		again := at(strings.ReplaceAll(command, " && ", " &&  "))
 		again.Args["description"] = "in other words"
 		for _, same := range []permission.Call{c, again} {
@@ -71,7 +71,7 @@ func TestWhatLastsIsExactlyWhatWasShown(t *testing.T) {
 	if len(granted) != 1 || granted[0].Call != write.Key() {
 		t.Fatalf("a call lasts as %+v", granted)
 	}
-	link := permission.Link{Policy: p, Granted: func() []permission.Granted { return granted }}
+	link := permission.Link{Policy: p, Granted: func() []permission.Grant { return granted }}
 	for name, c := range map[string]permission.Call{
 		"the same": write, "another content": call("Write", "file_path", "a", "content", "2"), "another file": call("Write", "file_path", "b", "content", "1"),
 		"another tool": call("Edit", "file_path", "a", "content", "1"), "one more": call("Write", "file_path", "a", "content", "1", "mode", "x"),

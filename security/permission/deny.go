@@ -16,7 +16,7 @@ func (f *facts) about(r *Rule, lifted []bool) string {
 		return ""
 	}
 	for i, c := range f.shell.program.Commands {
-		if (lifted == nil || !lifted[i]) && (commandRule{r}).forbidsOne(f, i) == yes {
+		if (lifted == nil || !lifted[i]) && (commandRule{r}).deniesCommand(f, i) == yes {
 			return fmt.Sprintf(" It means %s.", show(c))
 		}
 	}
@@ -52,8 +52,8 @@ func (f *facts) lifted(rules []Rule) []bool {
 	return all
 }
 
-// forbidsRun says whether a deny rule may mean what the call runs.
-func (r commandRule) forbidsRun(f *facts, lifted []bool, files bool) reach {
+// deniesExecution says whether a deny rule may mean what the call runs.
+func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach {
 	s := f.shell
 	byTool := r.namedBy(&f.denied)
 	reads, writes := r.namedBy(&readers), r.namedBy(&writers)
@@ -68,11 +68,11 @@ func (r commandRule) forbidsRun(f *facts, lifted []bool, files bool) reach {
 		return r.deniesStrings(f)
 	case byTool, r.tool == "Git":
 	case reads || writes:
-		return r.forbidsFiles(f, reads, writes, lifted, files)
+		return r.deniesFiles(f, reads, writes, lifted, files)
 	default:
 		return no
 	}
-	of := r.forbidsAny(f, lifted)
+	of := r.deniesAny(f, lifted)
 	if of != yes && r.form != formTool && s.unknown() && !allTrue(lifted) {
 		// What the tree does not show may still stand in the text.
 		of = maybe
@@ -83,12 +83,12 @@ func (r commandRule) forbidsRun(f *facts, lifted []bool, files bool) reach {
 	return of
 }
 
-// forbidsAny says whether the rule may mean one of the commands that are not lifted.
-func (r commandRule) forbidsAny(f *facts, lifted []bool) reach {
+// deniesAny says whether the rule may mean one of the commands that are not lifted.
+func (r commandRule) deniesAny(f *facts, lifted []bool) reach {
 	of := no
 	for i := range f.shell.program.Commands {
 		if of != yes && (lifted == nil || !lifted[i]) {
-			of = max(of, r.forbidsOne(f, i))
+			of = max(of, r.deniesCommand(f, i))
 		}
 	}
 	return of
@@ -104,12 +104,12 @@ func allTrue(list []bool) bool {
 }
 
 // unknown reports whether something may run that is not among the commands.
-func (s *run) unknown() bool {
+func (s *execution) unknown() bool {
 	return s.runs || s.unclear
 }
 
 // words is the whole text as words.
-func (s *run) words() command.Text {
+func (s *execution) words() command.Text {
 	if s.whole == nil {
 		text := s.text
 		if text == "" {
@@ -129,8 +129,8 @@ func (r commandRule) heldBy(t command.Text) bool {
 	return t.MayRun(r.commandSpec())
 }
 
-// forbidsOne says whether a deny rule may mean one of the commands.
-func (r commandRule) forbidsOne(f *facts, i int) reach {
+// deniesCommand says whether a deny rule may mean one of the commands.
+func (r commandRule) deniesCommand(f *facts, i int) reach {
 	c := &f.shell.program.Commands[i]
 	if r.form == formTool {
 		return is(r.tool != "Git" || c.Name() == "git" || strings.HasPrefix(c.Name(), "git-"))

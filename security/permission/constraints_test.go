@@ -24,16 +24,16 @@ func TestWhatANodeSaysOfThoseWhoAskIsReadAsItWasMeant(t *testing.T) {
 	memory.Remember(call("Edit", "file_path", "b"), own, permission.Allow)
 	chain := permission.Chain{
 		{Name: "root", Policy: policy(t, "allow: Read; Write | default: ask")},
-		{Name: "worker", Policy: own, Memory: memory, Granted: func() []permission.Granted {
-			return []permission.Granted{{Rule: grant.WithSkillDir("/skills/a"), Source: "skill:a"}, {Rule: rule}, {Call: call("Edit", "file_path", "c").Key()}}
+		{Name: "worker", Policy: own, Memory: memory, Granted: func() []permission.Grant {
+			return []permission.Grant{{Rule: grant.WithSkillDir("/skills/a"), Source: "skill:a"}, {Rule: rule}, {Call: call("Edit", "file_path", "c").Key()}}
 		}},
 		{Name: "again", Policy: policy(t, "allow: Write; Read | default: ask")},
 	}
-	data, err := permission.WriteBehalf(chain)
+	data, err := permission.EncodeConstraints(chain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := permission.ReadBehalf(data)
+	read, err := permission.DecodeConstraints(data)
 	if err != nil || len(read) != 2 || read[0].Name != "root" || read[1].Name != "worker" {
 		t.Fatalf("%s is read as %+v, %v", data, read, err)
 	}
@@ -59,7 +59,7 @@ func TestWhatANodeSaysOfThoseWhoAskIsReadAsItWasMeant(t *testing.T) {
 	if strings.Contains(string(data), "SKILL_DIR") {
 		t.Errorf("rules about files of a skill are among them: %s", data)
 	}
-	if data, err := permission.WriteBehalf(nil); data != nil || err != nil {
+	if data, err := permission.EncodeConstraints(nil); data != nil || err != nil {
 		t.Errorf("nobody: %s, %v", data, err)
 	}
 }
@@ -68,11 +68,11 @@ func TestWhatANodeSaysOfThoseWhoAskIsReadAsItWasMeant(t *testing.T) {
 func TestWhatANodeSaysNeverPermitsMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mine := permission.Chain{{Name: "mine", Policy: drawPolicy(t)}}
-		data, err := permission.WriteBehalf(permission.Chain{{Name: "theirs", Policy: drawPolicy(t)}})
+		data, err := permission.EncodeConstraints(permission.Chain{{Name: "theirs", Policy: drawPolicy(t)}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		theirs, err := permission.ReadBehalf(data)
+		theirs, err := permission.DecodeConstraints(data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,34 +94,34 @@ func TestWhatCannotBeReadOfThoseWhoAskIsAnError(t *testing.T) {
 		"many rules": `{"links":[{"name":"a","default":"allow","deny":[` + many + `]}]}`,
 		"many links": `{"links":[` + strings.Repeat(`{"name":"a","default":"ask"},`, 16) + `{"name":"a","default":"ask"}]}`,
 	} {
-		if c, err := permission.ReadBehalf([]byte(data)); err == nil || c != nil {
+		if c, err := permission.DecodeConstraints([]byte(data)); err == nil || c != nil {
 			t.Errorf("%s: read as %+v", name, c)
 		}
 	}
-	if c, err := permission.ReadBehalf([]byte(`{"links":[{"name":"a"}]}`)); err != nil || c.Judge(call("Read", "file_path", "x")).Action != permission.Deny {
+	if c, err := permission.DecodeConstraints([]byte(`{"links":[{"name":"a"}]}`)); err != nil || c.Judge(call("Read", "file_path", "x")).Action != permission.Deny {
 		t.Errorf("without a default: %v, want one that denies", err)
 	}
 	var long permission.Chain
 	for i := range 17 {
 		long = append(long, permission.Link{Policy: policy(t, fmt.Sprintf("allow: Write(./%d) | default: ask", i))})
 	}
-	if _, err := permission.WriteBehalf(long); err == nil {
+	if _, err := permission.EncodeConstraints(long); err == nil {
 		t.Error("more was written than is read")
 	}
 }
 
-func FuzzReadBehalf(f *testing.F) {
+func FuzzDecodeConstraints(f *testing.F) {
 	f.Add([]byte(`{"links":[{"name":"a","final_deny":["Bash(rm:*)"],"allow":["Read"],"default":"ask"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := permission.ReadBehalf(data)
+		c, err := permission.DecodeConstraints(data)
 		if err != nil || len(c) == 0 {
 			return
 		}
-		again, err := permission.WriteBehalf(c)
+		again, err := permission.EncodeConstraints(c)
 		if err != nil {
 			t.Fatalf("%s was read and cannot be written: %v", data, err)
 		}
-		d, err := permission.ReadBehalf(again)
+		d, err := permission.DecodeConstraints(again)
 		if err != nil {
 			t.Fatalf("%s was written and cannot be read: %v", again, err)
 		}

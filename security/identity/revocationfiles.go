@@ -21,7 +21,7 @@ import (
 )
 
 // read takes one kept list. The caller holds r.mu.
-func (r *Revocations) read(k kept) error {
+func (r *Revocations) read(k storedList) error {
 	data, err := readFile(k.file, listSize)
 	if err != nil {
 		return fmt.Errorf("read the list of removed nodes: %w", err)
@@ -36,15 +36,15 @@ func (r *Revocations) read(k kept) error {
 	return nil
 }
 
-// kept is one list in a file. Its name begins with the epoch; of two lists of one epoch the second has more to
+// storedList is one list in a file. Its name begins with the epoch; of two lists of one epoch the second has more to
 // its name.
-type kept struct {
+type storedList struct {
 	epoch uint64
 	file  string
 }
 
-// keptIn says which lists are in a directory, the oldest first.
-func keptIn(dir string) (all []kept, err error) {
+// storedLists says which lists are in a directory, the oldest first.
+func storedLists(dir string) (all []storedList, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -56,10 +56,10 @@ func keptIn(dir string) (all []kept, err error) {
 		name, ok := strings.CutPrefix(e.Name(), listStart)
 		number, _, _ := strings.Cut(name, ".")
 		if n, err := strconv.ParseUint(number, 10, 64); ok && err == nil && n > 0 {
-			all = append(all, kept{n, filepath.Join(dir, e.Name())})
+			all = append(all, storedList{n, filepath.Join(dir, e.Name())})
 		}
 	}
-	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.epoch, b.epoch) })
+	slices.SortFunc(all, func(a, b storedList) int { return cmp.Compare(a.epoch, b.epoch) })
 	return all, nil
 }
 
@@ -67,9 +67,9 @@ func listFile(dir string, epoch uint64) string {
 	return filepath.Join(dir, listStart+strconv.FormatUint(epoch, 10))
 }
 
-// keptLists is how many lists stay in the directory. A process that is behind by fewer finds the file
+// maxStoredLists is how many lists stay in the directory. A process that is behind by fewer finds the file
 // of the epoch that it would write, and so knows that it is.
-const keptLists = 16
+const maxStoredLists = 16
 
 // write keeps a list that was just signed, as the only one of its epoch in the first directory: that decides
 // between processes. fs.ErrExist says that another process has kept one of that epoch or a later one. The
@@ -86,7 +86,7 @@ func (r *Revocations) write(list *pb.Revocations) error {
 	if err := private.Create(listFile(dir, list.GetEpoch()), data); err != nil {
 		return err
 	}
-	all, err := keptIn(dir)
+	all, err := storedLists(dir)
 	if err != nil {
 		return err
 	}
@@ -134,12 +134,12 @@ func (r *Revocations) keepIn(dir string) error {
 			break
 		}
 	}
-	all, err := keptIn(dir)
+	all, err := storedLists(dir)
 	if err != nil {
 		return err
 	}
 	for _, k := range all {
-		if k.epoch+keptLists > r.lists[0].GetEpoch() || holds[k.file] {
+		if k.epoch+maxStoredLists > r.lists[0].GetEpoch() || holds[k.file] {
 			continue
 		}
 		if err := os.Remove(k.file); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may be faster

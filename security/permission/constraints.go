@@ -12,24 +12,24 @@ import (
 	"symbio/security/visible"
 )
 
-// longestName is how many bytes the name of a link may have that another node tells.
-const longestName = 256
+// maxLinkName is how many bytes the name of a link may have that another node tells.
+const maxLinkName = 256
 
-// What a node says of those on whose behalf it asks (WriteBehalf) has at most so many links, and rules in all of
+// What a node says of those on whose behalf it asks (EncodeConstraints) has at most so many links, and rules in all of
 // them: more than agents spawn agents, and than a person writes.
 const (
-	mostBehalfLinks = 16
-	mostBehalfRules = 2048
+	maxConstraintLinks = 16
+	maxConstraintRules = 2048
 )
 
-// behalfJSON is what they are held to.
-type behalfJSON struct {
-	Links []behalfLink `json:"links"`
+// constraintsJSON is what they are held to.
+type constraintsJSON struct {
+	Links []constraintLink `json:"links"`
 }
 
-// behalfLink is a link without what only its own node knows: what a person answered, and rules about that node's
+// constraintLink is a link without what only its own node knows: what a person answered, and rules about that node's
 // files.
-type behalfLink struct {
+type constraintLink struct {
 	Name      string   `json:"name"`
 	FinalDeny []string `json:"final_deny,omitempty"`
 	Deny      []string `json:"deny,omitempty"`
@@ -38,11 +38,11 @@ type behalfLink struct {
 	Default   Action   `json:"default"`
 }
 
-// WriteBehalf writes down what a chain is held to, for another node. Links of the same rules are written once.
+// EncodeConstraints writes down what a chain is held to, for another node. Links of the same rules are written once.
 // What cannot be said there is left out if it allows: the answers of people, and what is granted for a single call
-// or by a skill. An error says that a chain is longer than ReadBehalf takes. An empty chain is nil.
-func WriteBehalf(c Chain) ([]byte, error) {
-	var out behalfJSON
+// or by a skill. An error says that a chain is longer than DecodeConstraints takes. An empty chain is nil.
+func EncodeConstraints(c Chain) ([]byte, error) {
+	var out constraintsJSON
 	seen := map[string]bool{}
 	rules := 0
 	for _, l := range c {
@@ -61,12 +61,12 @@ func WriteBehalf(c Chain) ([]byte, error) {
 		seen[digest] = true
 		p := l.Policy
 		rules += len(p.FinalDeny) + len(p.Deny) + len(p.Override) + len(p.Allow)
-		out.Links = append(out.Links, behalfLink{strings.ToValidUTF8(visible.Prefix(l.Name, longestName-32), ""), texts(p.FinalDeny), texts(p.Deny), texts(p.Override), texts(p.Allow), p.Default})
+		out.Links = append(out.Links, constraintLink{strings.ToValidUTF8(visible.Prefix(l.Name, maxLinkName-32), ""), texts(p.FinalDeny), texts(p.Deny), texts(p.Override), texts(p.Allow), p.Default})
 	}
 	switch {
 	case len(out.Links) == 0:
 		return nil, nil
-	case len(out.Links) > mostBehalfLinks || rules > mostBehalfRules:
+	case len(out.Links) > maxConstraintLinks || rules > maxConstraintRules:
 		return nil, fmt.Errorf("too many permissions to tell another node: %d links with %d rules", len(out.Links), rules)
 	}
 	return json.Marshal(out)
@@ -85,14 +85,14 @@ func texts(rules []Rule) []string {
 	return all
 }
 
-// ReadBehalf reads what another node wrote. It is that node's word and nothing vouches for it; beside one's own links
+// DecodeConstraints reads what another node wrote. It is that node's word and nothing vouches for it; beside one's own links
 // it can only take away. Nothing is nil. What is not wholly understood is an error, and whoever gets it must not act:
 // it may have denied what was asked.
-func ReadBehalf(data []byte) (Chain, error) {
+func DecodeConstraints(data []byte) (Chain, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	var in behalfJSON
+	var in constraintsJSON
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
@@ -101,13 +101,13 @@ func ReadBehalf(data []byte) (Chain, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows them")
 	}
-	if len(in.Links) == 0 || len(in.Links) > mostBehalfLinks {
+	if len(in.Links) == 0 || len(in.Links) > maxConstraintLinks {
 		return nil, fmt.Errorf("they have %d links", len(in.Links))
 	}
 	var c Chain
 	rules := 0
 	for _, l := range in.Links {
-		if len(l.Name) > longestName || strings.ContainsFunc(l.Name, func(r rune) bool { return !visible.Rune(r) }) {
+		if len(l.Name) > maxLinkName || strings.ContainsFunc(l.Name, func(r rune) bool { return !visible.Rune(r) }) {
 			return nil, errors.New("a name in them cannot be shown")
 		}
 		p := Policy{Default: l.Default}
@@ -115,8 +115,8 @@ func ReadBehalf(data []byte) (Chain, error) {
 			from []string
 			to   *[]Rule
 		}{{l.FinalDeny, &p.FinalDeny}, {l.Deny, &p.Deny}, {l.Override, &p.Override}, {l.Allow, &p.Allow}} {
-			if rules += len(list.from); rules > mostBehalfRules {
-				return nil, fmt.Errorf("they have over %d rules", mostBehalfRules)
+			if rules += len(list.from); rules > maxConstraintRules {
+				return nil, fmt.Errorf("they have over %d rules", maxConstraintRules)
 			}
 			for _, text := range list.from {
 				r, err := ParseRule(text)
