@@ -19,8 +19,9 @@ import (
 	"time"
 )
 
-// Local is the name of the authority that a user has on each machine for their own nodes. Nodes
-// under it trust each other with no set-up, and may not be reached from other machines.
+// Local is the name of the authority that a user has on each machine for their own nodes.
+// Nodes under it trust each other without set-up. Its key never leaves the machine, so no node
+// elsewhere can have a certificate of it.
 const Local = "local"
 
 const (
@@ -32,8 +33,8 @@ const (
 	skew = 5 * time.Minute
 )
 
-// Authority vouches for nodes: it signs their certificates where its key is, and is what they are
-// checked against everywhere else.
+// Authority signs the certificates of nodes where its key is, and verifies them everywhere
+// else. It does not change, so many goroutines may use it.
 type Authority struct {
 	name        string
 	tag         string
@@ -41,9 +42,10 @@ type Authority struct {
 	private     secret // nil where this node only trusts the authority
 }
 
-// OpenLocalAuthority returns the local authority kept in dir, one per user and machine, and makes it
-// when there is none: one file with its key and certificate, mode 0600. All processes that start at
-// the same instant get the same one.
+// OpenLocalAuthority returns the local authority kept in dir, one per user and machine, and
+// makes it if there is none: one file with key and certificate, mode 0600. Processes that
+// start at the same instant get the same one, since the file can be created only once. A
+// damaged or expired file is an error that says what to do.
 func OpenLocalAuthority(dir string) (*Authority, error) {
 	file := filepath.Join(dir, authorityFile)
 	data, err := readOrCreate(file, func() ([]byte, error) { return newAuthority(Local) })
@@ -60,11 +62,11 @@ func OpenLocalAuthority(dir string) (*Authority, error) {
 	return a, nil
 }
 
-// Name is "local", or the cluster's name.
+// Name returns Local, or the cluster's name.
 func (a *Authority) Name() string { return a.name }
 
-// Tag is the first 16 hex digits of SHA-256 over the authority's public key. It lets nodes ignore
-// announcements from elsewhere; it proves nothing and is no secret.
+// Tag returns the first 16 hex digits of SHA-256 over the authority's public key. Nodes ignore
+// announcements with another tag. It proves nothing and is no secret.
 func (a *Authority) Tag() string { return a.tag }
 
 func (a *Authority) String() string { return "authority " + a.name + " " + a.tag }
@@ -75,8 +77,12 @@ func (a *Authority) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, a.Str
 // LogValue keeps the key out of logs.
 func (a *Authority) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// newAuthority makes a key and a certificate. Ed25519, like the nodes' keys: one algorithm to read and
-// check, and its signatures need no randomness that a machine just started might lack.
+// newAuthority returns a new key and a self-signed certificate as PEM. The key is Ed25519,
+// like those of nodes: one algorithm to read and check, and its signatures need no randomness,
+// which a machine that just started might lack.
+//
+// The certificate may sign nodes only (path length 0), and a cluster's only names of that
+// cluster (name constraints).
 func newAuthority(name string) ([]byte, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -113,6 +119,8 @@ func newAuthority(name string) ([]byte, error) {
 	return append(key, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})...), nil
 }
 
+// parseAuthority reads the file of an authority. Its errors begin with a verb, as in "ended on
+// 2030-01-02", for use behind the file's name.
 func parseAuthority(data []byte) (*Authority, error) {
 	private, rest, err := takeKey(data)
 	if err != nil {
@@ -143,7 +151,8 @@ func parseAuthority(data []byte) (*Authority, error) {
 	return a, nil
 }
 
-// trust makes an authority without its key of the certificate of one.
+// trust returns an authority without its key, from its certificate alone. It returns an error
+// unless the certificate is an Ed25519 authority that names at most one cluster.
 func trust(certificate *x509.Certificate) (*Authority, error) {
 	if _, ok := certificate.PublicKey.(ed25519.PublicKey); !ok || !certificate.IsCA {
 		return nil, errors.New("holds a certificate that is not of an authority")
@@ -159,18 +168,19 @@ func trust(certificate *x509.Certificate) (*Authority, error) {
 	return &Authority{name: name, tag: tagOf(certificate.RawSubjectPublicKeyInfo), certificate: certificate}, nil
 }
 
-// roots are what certificates of the authority are checked against.
+// roots returns the pool that certificates of the authority are verified against.
 func (a *Authority) roots() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)
 	return pool
 }
 
-// hash is what a token names the authority by.
+// hash returns the SHA-256 of the certificate, by which a token names the authority.
 func (a *Authority) hash() [sha256.Size]byte { return sha256.Sum256(a.certificate.Raw) }
 
-// certify makes a certificate for a node's public key. Names come from the authority, never from a
-// request.
+// certify returns a new certificate for a node's public key. The name in it is computed from
+// the key and the authority, never taken from a request. The error says if the key is
+// elsewhere or the authority has ended.
 func (a *Authority) certify(public ed25519.PublicKey, role string, now time.Time) (*x509.Certificate, error) {
 	if a.private == nil {
 		return nil, fmt.Errorf("%s: its key is not on this machine", a)
@@ -185,6 +195,8 @@ func (a *Authority) certify(public ed25519.PublicKey, role string, now time.Time
 	return a.certifyAs(idOf(spki), public, role, now)
 }
 
+// certifyAs is certify with the id given, apart so that tests can make false certificates. A
+// certificate never outlives its authority.
 func (a *Authority) certifyAs(id NodeID, public ed25519.PublicKey, role string, now time.Time) (*x509.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber: newSerial(),
@@ -210,11 +222,14 @@ func (a *Authority) certifyAs(id NodeID, public ed25519.PublicKey, role string, 
 	return leaf, nil
 }
 
+// tagOf returns the tag for a public key in SubjectPublicKeyInfo form.
 func tagOf(spki []byte) string {
 	sum := sha256.Sum256(spki)
 	return hex.EncodeToString(sum[:8])
 }
 
+// newSerial returns a random serial number of 127 bits; the top bit is cleared because serial
+// numbers must be positive (RFC 5280, 4.1.2.2).
 func newSerial() *big.Int {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead

@@ -23,20 +23,21 @@ import (
 // for this node, or not by somebody who holds the authority.
 var ErrNotEntrusted = errors.New("it is not from a node that holds this cluster's authority")
 
-// maxCertified is how many records of nodes go with an authority, the newest ones.
+// maxCertified is how many records of nodes are sent with an authority, the newest ones. They
+// have some 100 bytes each, so a message stays below 1 MiB.
 const maxCertified = 2048
 
-// Recipient is a node that was asked to make a key to which the cluster's authority can be sealed. What it
-// takes was made after that, for this node, by a node that holds the authority: nobody else can make
-// a node hold one, and a node cannot ask for it.
+// Recipient is a node that has made a key to which the cluster's authority can be sealed. It
+// accepts only an authority that was sealed after that, for this node, by the node that asked;
+// a node cannot ask for an authority itself. It is for one use.
 type Recipient struct {
 	identity *Identity
 	from     NodeID
 	key      hpke.PrivateKey
 }
 
-// Prepare makes a key for one thing that the node from may send. The authority of the local nodes is given
-// to nobody.
+// Prepare makes a key for one authority that the node from may send, and the reply for it. It
+// returns ErrNoAuthority for the local authority, which never leaves its machine.
 func (i *Identity) Prepare(from NodeID) (*Recipient, *pb.PrepareReply, error) {
 	if i.authority.name == Local {
 		return nil, nil, ErrNoAuthority
@@ -50,8 +51,9 @@ func (i *Identity) Prepare(from NodeID) (*Recipient, *pb.PrepareReply, error) {
 	return r, &pb.PrepareReply{Key: key.PublicKey().Bytes(), Signature: signature, NodeKey: public}, err
 }
 
-// Entrust seals the authority for the node to, which has answered with p. from is the node that sends it.
-// Whoever else sees what is returned, or hands it on, can do nothing with it.
+// Entrust seals the authority for the node to, which has answered with p; from is the node
+// that sends it. Only to can open the result, so it may pass through other nodes. It returns
+// ErrRemoved for a removed node and ErrWrongNode for a key that to has not signed.
 func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustRequest, error) {
 	if c.revoked.Has(to) {
 		return nil, ErrRemoved
@@ -81,8 +83,9 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 	return &pb.EntrustRequest{Sealed: sealed, Signature: ed25519.Sign(c.authority.private(), sealedText(text, sealed))}, nil
 }
 
-// Take makes the node hold the authority that was sealed for it, and keeps it in dir, mode 0600. Where dir
-// has that of another cluster, the error is ErrClusterExists.
+// Take opens an authority that was sealed for this node, keeps it in dir with mode 0600, and
+// makes the node use it. It returns ErrNotEntrusted if the message is not from a holder of
+// this cluster's authority, and ErrClusterExists if dir has another cluster's.
 func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	i := r.identity
 	text := entrustText(i.authority, r.from, i.key.id, r.key.PublicKey().Bytes())
@@ -121,7 +124,9 @@ func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	return i.Hold(c)
 }
 
-// Hold makes a member of the cluster hold its authority. c must not be in use yet.
+// Hold makes a member of the cluster use its authority: from now on it renews certificates and
+// admits nodes. c must not be in use yet, since its list of removed nodes is replaced by the
+// node's. It returns ErrOtherAuthority for another cluster.
 func (i *Identity) Hold(c *Cluster) error {
 	if c.authority.hash() != i.authority.hash() {
 		return fmt.Errorf("%w: this node is of %s %s, it of %s %s", ErrOtherAuthority, i.authority.name, i.authority.tag, c.Name(), c.Tag())
@@ -153,8 +158,8 @@ func (c *Cluster) OpenMember(dir string, k *Key) (*Identity, error) {
 	return i, err
 }
 
-// RenewHere gives a member that holds the authority its next certificate. It does nothing, and says false,
-// where others have to be asked.
+// RenewHere renews the certificate of a member that holds the authority. It returns false and
+// does nothing if another node has to be asked.
 func (i *Identity) RenewHere() (bool, error) {
 	c := i.Cluster()
 	if c == nil {
@@ -171,7 +176,8 @@ func (i *Identity) RenewHere() (bool, error) {
 	return true, i.Renewed(reply)
 }
 
-// charter is what makes another node hold the authority.
+// charter returns what makes another node a holder of the authority: its key, its certificate
+// and the records of nodes.
 func (c *Cluster) charter() ([]byte, error) {
 	key, err := encodeKey(c.authority.private())
 	if err != nil {
@@ -190,7 +196,8 @@ func (c *Cluster) charter() ([]byte, error) {
 	return proto.Marshal(out)
 }
 
-// learn keeps what another node that holds the authority knows of nodes, unless more is known here.
+// learn keeps the records of nodes that another holder sent. A record that exists here is not
+// replaced; it may be newer.
 func (c *Cluster) learn(nodes []*pb.Certified) error {
 	for _, n := range nodes {
 		id, err := ParseNodeID(n.GetId())
@@ -215,7 +222,8 @@ func (c *Cluster) learn(nodes []*pb.Certified) error {
 	return nil
 }
 
-// noteHolder notes that the node has the authority from now on.
+// noteHolder records that the node has the authority. When it is removed, people are told to
+// make a new cluster, since it can go on signing certificates.
 func (c *Cluster) noteHolder(id NodeID) error {
 	r := Record{ID: id, Role: roleNode, Joined: time.Now().UTC()}
 	if err := readJSON(c.recordFile(id), &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -225,6 +233,8 @@ func (c *Cluster) noteHolder(id NodeID) error {
 	return c.keepRecord(r)
 }
 
+// keepRecord replaces the record of a node in one step, so that a crash leaves the old one or
+// the new one.
 func (c *Cluster) keepRecord(r Record) error {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -233,13 +243,16 @@ func (c *Cluster) keepRecord(r Record) error {
 	return private.Replace(c.recordFile(r.ID), data)
 }
 
-// entrustText is what both ends bind to: the cluster, who gives it to whom, and the key made for that. All
-// parts but the last have one length.
+// entrustText returns the text that both sides sign and seal with: the cluster, both nodes and
+// the key. It stops a message from being used for another node or another time. All parts but
+// the last have a fixed length, so no two inputs give the same text.
 func entrustText(a *Authority, from, to NodeID, key []byte) []byte {
 	hash := a.hash()
 	return slices.Concat([]byte("symbio entrust v1\n"), hash[:], []byte(from), []byte(to), key)
 }
 
+// sealedText returns the text that the sender signs: the context and the hash of the sealed
+// data.
 func sealedText(text, sealed []byte) []byte {
 	sum := sha256.Sum256(sealed)
 	return slices.Concat([]byte("sealed\n"), text, sum[:])

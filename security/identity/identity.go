@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// roleNode is the role of a node that was given no other.
+// roleNode is the role of a node whose token names no other.
 const roleNode = "node"
 
-// Identity is a node's key with a certificate that is kept fresh: by the authority where its key is
-// on this machine, else by whoever calls Renewed.
+// Identity is a node's key with a current certificate. Where the authority's key is on this
+// machine, the certificate is renewed when a connection needs it; elsewhere the node asks the
+// authority and passes the answer to Renewed. All methods may be called from many goroutines.
 type Identity struct {
 	key       *Key
 	authority *Authority
@@ -30,8 +31,9 @@ type Identity struct {
 	current *tls.Certificate // guarded by mu
 }
 
-// Issue gives the node of key k an identity under this authority: a certificate for 7 days that is
-// issued again at half its life whenever a connection needs it, so that a node may run for ever.
+// Issue returns an identity for the node with key k under this authority. Its certificate is
+// good for 7 days and is issued again at half its life, whenever a connection needs it, so
+// that a node may run for years. It returns an error if k or the authority's key is missing.
 func (a *Authority) Issue(k *Key) (*Identity, error) {
 	if a == nil || k == nil || k.private == nil {
 		return nil, errors.New("issue an identity: no key or no authority")
@@ -43,24 +45,25 @@ func (a *Authority) Issue(k *Key) (*Identity, error) {
 	return i, nil
 }
 
-// ID is the node's id.
+// ID returns the node's id.
 func (i *Identity) ID() NodeID { return i.key.id }
 
-// Authority is the name of who vouches for the node: Local, or the name of its cluster.
+// Authority returns the name of the node's authority: Local, or the name of its cluster.
 func (i *Identity) Authority() string { return i.authority.name }
 
 // Tag is the authority's tag; see Authority.Tag.
 func (i *Identity) Tag() string { return i.authority.tag }
 
-// Cluster is the cluster whose authority is held on this machine, or nil: then others renew this
-// node's certificate, or the authority is the local one. A node may be entrusted with it while it runs.
+// Cluster returns the cluster whose authority is held on this machine, or nil: then other
+// nodes renew this node's certificate, or the authority is the local one. It may change from
+// nil while the node runs.
 func (i *Identity) Cluster() *Cluster { return i.cluster.Load() }
 
-// Revocations are the nodes that were removed from the cluster, as far as this node knows. They are
-// nil for the local authority, and a nil one has nobody.
+// Revocations returns the list of nodes that were removed from the cluster, as far as this
+// node knows. It is nil for the local authority; a nil list contains no node.
 func (i *Identity) Revocations() *Revocations { return i.revoked }
 
-// NotAfter is when the certificate in use ends, unless it is renewed before.
+// NotAfter returns when the current certificate ends, unless it is renewed before.
 func (i *Identity) NotAfter() time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -77,8 +80,9 @@ func (i *Identity) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, i.Stri
 // LogValue keeps keys out of logs.
 func (i *Identity) LogValue() slog.Value { return slog.StringValue(i.String()) }
 
-// fresh returns the certificate to show now. A member whose certificate has ended shows that one:
-// whoever it meets then says what is wrong.
+// fresh returns the certificate to present now, renewed first if its key is here and half its
+// life is over. A member whose certificate has ended still presents it, so that the other side
+// can name the reason in its error.
 func (i *Identity) fresh() (*tls.Certificate, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -99,7 +103,8 @@ func withKey(k *Key, leaf *x509.Certificate) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: k.private(), Leaf: leaf}
 }
 
-// aged reports whether a certificate has passed half its life, or the clock was set back to before it.
+// aged reports whether a certificate has passed half its life, or the clock was set back to
+// before it began.
 func aged(leaf *x509.Certificate, now time.Time) bool {
 	half := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
 	return !now.Before(half) || !now.After(leaf.NotBefore)

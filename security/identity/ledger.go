@@ -30,20 +30,22 @@ const (
 	usedEnd = ".used"
 )
 
-// ticket is what is kept of a token, in a file named by the hash of its public key.
+// ticket is what is kept of a token, in a file that is named by the hash of the token's public
+// key. The token itself is not kept: who reads the disk cannot join with it.
 type ticket struct {
 	Role    string    `json:"role"`
 	Expires time.Time `json:"expires"`
 	file    string
 }
 
-// use says who joined with a token.
+// use records which node joined with a token.
 type use struct {
 	Node NodeID `json:"node"`
 }
 
-// NewToken makes a token that lets one node join in a role ("" = node) until life is over (0 =
-// TokenLife). The authority's node must be reachable then; that it runs now is not needed.
+// NewToken returns a token that lets one node join in a role ("" = node) within life (0 =
+// TokenLife, at most MaxTokenLife). The node that holds the authority must run when the token
+// is used, but not now.
 func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
 	if life == 0 {
 		life = TokenLife
@@ -86,9 +88,10 @@ func (c *Cluster) ticket(public ed25519.PublicKey) (t ticket, err error) {
 	return t, err
 }
 
-// redeem uses the token up, for that node. Of several that try at the same instant, in this process or
-// another, one succeeds: the file that says who it was can be made once. A node whose answer was lost
-// may ask again while the token lasts.
+// redeem marks the token as used by a node. Of several that try at the same instant, in this
+// process or another, one succeeds: the file that names the node can be created only once. The
+// same node may ask again while the token lasts, in case the answer was lost. It returns
+// ErrTokenExpired or ErrTokenUsed.
 func (c *Cluster) redeem(t ticket, id NodeID, now time.Time) error {
 	if t.Expires.Before(now) {
 		return fmt.Errorf("%w: it ended at %s; get another with `symbio cluster token`", ErrTokenExpired, t.Expires.UTC().Format(time.RFC3339))
@@ -111,7 +114,7 @@ func (c *Cluster) redeem(t ticket, id NodeID, now time.Time) error {
 	return nil
 }
 
-// tidy forgets tokens that have been over for a while.
+// tidy removes the files of tokens that ended more than spent ago.
 func (c *Cluster) tidy(now time.Time) error {
 	files, err := filepath.Glob(filepath.Join(c.dir, "tokens", strings.Repeat("?", 2*sha256.Size)))
 	if err != nil {
@@ -131,7 +134,8 @@ func (c *Cluster) tidy(now time.Time) error {
 	return nil
 }
 
-// OpenTokens counts the tokens that a node could still join with.
+// OpenTokens returns how many tokens are neither used nor expired. Each is a way into the
+// cluster, so `symbio doctor` shows the number.
 func (c *Cluster) OpenTokens() (n int, err error) {
 	files, err := filepath.Glob(filepath.Join(c.dir, "tokens", strings.Repeat("?", 2*sha256.Size)))
 	for _, f := range files {
@@ -143,7 +147,7 @@ func (c *Cluster) OpenTokens() (n int, err error) {
 	return n, err
 }
 
-// Record is what the authority knows of a node that it has certified.
+// Record is what the authority knows about a node that it certified.
 type Record struct {
 	ID NodeID `json:"id"`
 	// Name is what the node called itself; it proves nothing.
@@ -157,7 +161,7 @@ type Record struct {
 	Removed bool `json:"-"`
 }
 
-// record notes that a certificate was made. "" keeps the name that is noted.
+// record notes a certificate that was issued. An empty name keeps the one that is known.
 func (c *Cluster) record(leaf *x509.Certificate, name string) error {
 	p, err := peerOf(leaf)
 	if err != nil {
@@ -183,7 +187,7 @@ func (c *Cluster) recordFile(id NodeID) string {
 	return filepath.Join(c.dir, "nodes", string(id)+".json")
 }
 
-// Nodes are the nodes that were ever certified, in the order in which they joined.
+// Nodes returns the nodes that were ever certified, in the order in which they joined.
 func (c *Cluster) Nodes() ([]Record, error) {
 	files, err := filepath.Glob(filepath.Join(c.dir, "nodes", "*.json"))
 	if err != nil {

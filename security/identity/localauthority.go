@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// LocalAuthorityLife says from when to when the certificate of the local authority in dir is good, and, as the error,
-// why OpenLocalAuthority would not take it now; fs.ErrNotExist when there is none. It makes nothing.
+// LocalAuthorityLife returns from when to when the certificate of the local authority in dir
+// is good. The error says why OpenLocalAuthority would refuse it now; fs.ErrNotExist if there
+// is none. It creates nothing, so `symbio doctor` may call it.
 func LocalAuthorityLife(dir string) (begins, ends time.Time, err error) {
 	file := filepath.Join(dir, authorityFile)
 	data, err := readSecret(file)

@@ -20,7 +20,8 @@ import (
 	"symbio/security/private"
 )
 
-// read takes one kept list. The caller holds r.mu.
+// read loads one stored list. A damaged file is an error that says to move it away: without
+// the list a removed node might connect again. The caller holds r.mu.
 func (r *Revocations) read(k storedList) error {
 	data, err := readFile(k.file, listSize)
 	if err != nil {
@@ -36,14 +37,15 @@ func (r *Revocations) read(k storedList) error {
 	return nil
 }
 
-// storedList is one list in a file. Its name begins with the epoch; of two lists of one epoch the second has more to
-// its name.
+// storedList is one list in a file. The file's name has the epoch; of two lists with the same
+// epoch, made by two holders at once, the second has a suffix.
 type storedList struct {
 	epoch uint64
 	file  string
 }
 
-// storedLists says which lists are in a directory, the oldest first.
+// storedLists returns the lists in a directory, the oldest first; none if the directory does
+// not exist.
 func storedLists(dir string) (all []storedList, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,13 +69,14 @@ func listFile(dir string, epoch uint64) string {
 	return filepath.Join(dir, listStart+strconv.FormatUint(epoch, 10))
 }
 
-// maxStoredLists is how many lists stay in the directory. A process that is behind by fewer finds the file
-// of the epoch that it would write, and so knows that it is.
+// maxStoredLists is how many lists stay in the directory. A process that is behind by fewer
+// finds the file of the epoch that it wants to write, and so learns that it is behind.
 const maxStoredLists = 16
 
-// write keeps a list that was just signed, as the only one of its epoch in the first directory: that decides
-// between processes. fs.ErrExist says that another process has kept one of that epoch or a later one. The
-// caller holds r.mu.
+// write stores a newly signed list as the only one of its epoch in the first directory:
+// creating that file decides between processes. It returns fs.ErrExist if another process has
+// stored that epoch or a later one; the caller then reads it and signs again. The caller holds
+// r.mu.
 func (r *Revocations) write(list *pb.Revocations) error {
 	data, err := proto.Marshal(list)
 	if err != nil {
@@ -96,7 +99,8 @@ func (r *Revocations) write(list *pb.Revocations) error {
 	return nil
 }
 
-// keepAll keeps the lists that hold in every directory, and forgets old ones. The caller holds r.mu.
+// keepAll stores the current lists in every directory and removes old ones. It goes on after
+// an error, so that one bad directory does not leave the others behind. The caller holds r.mu.
 func (r *Revocations) keepAll() error {
 	var wrong error
 	for _, dir := range r.dirs {
@@ -107,6 +111,7 @@ func (r *Revocations) keepAll() error {
 	return wrong
 }
 
+// keepIn is keepAll for one directory.
 func (r *Revocations) keepIn(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

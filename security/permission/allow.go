@@ -7,14 +7,15 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// deniesCommands reports whether some rule denies commands.
+// deniesCommands reports whether some rule of the policy denies commands. Only then does a
+// command that cannot be read need a question under the default allow.
 func (p Policy) deniesCommands() bool {
 	return slices.ContainsFunc(slices.Concat(p.FinalDeny, p.Deny), func(r Rule) bool { return r.namedBy(&commandTools) })
 }
 
 var commandTools = namesOf("Bash", "Git")
 
-// rest is a verdict of the last stage.
+// rest returns a verdict of the last stage with the sentence that goes with its action.
 func rest(a Action, why string) Verdict {
 	switch a {
 	case Allow:
@@ -28,14 +29,16 @@ func rest(a Action, why string) Verdict {
 	return Verdict{Action: a, Stage: StageDefault, Why: why}
 }
 
-// allowRules are the rules that may allow commands.
+// allowRules has the rules and grants that may allow the commands of one call.
 type allowRules struct {
 	*facts
 	rules   []Rule
 	granted []Grant
 }
 
-// each calls yield with the rules that are about this tool, until it returns true.
+// each calls yield for the rules and grants that are about this tool, with their source, until
+// yield returns true. Rules of the configuration come first, so that they are the ones that a
+// verdict names.
 func (p allowRules) each(yield func(r *Rule, source string) bool) {
 	for i := range p.rules {
 		if p.rules[i].namedBy(&p.names) && yield(&p.rules[i], "config") {
@@ -49,7 +52,8 @@ func (p allowRules) each(yield func(r *Rule, source string) bool) {
 	}
 }
 
-// whole finds a rule for everything, or for exactly this text.
+// whole returns a rule for every command, or for exactly this text, and its source. For Git
+// there is none: each of its options counts.
 func (p allowRules) whole() (found *Rule, source string) {
 	if p.subject.matter == matterGit {
 		return nil, ""
@@ -63,7 +67,8 @@ func (p allowRules) whole() (found *Rule, source string) {
 	return found, source
 }
 
-// command is the verdict on one command.
+// command returns the verdict on command i. A command that may not run at all is allowed: it
+// needs no permission of its own, and deny rules see it anyway.
 func (p allowRules) command(i int, byDefault Action) Verdict {
 	c := &p.shell.program.Commands[i]
 	if !c.Certain {
@@ -85,7 +90,8 @@ func (p allowRules) command(i int, byDefault Action) Verdict {
 	return rest(byDefault, fmt.Sprintf("No rule speaks of %s.", show(*c)))
 }
 
-// unread finds a command that only the default allows, and that runs what is not read here.
+// unread returns a command that only the default allows and that runs text which is not parsed
+// here; nil if there is none.
 func (p allowRules) unread() *shell.Command {
 	for i := range p.shell.program.Commands {
 		c := &p.shell.program.Commands[i]
@@ -96,13 +102,16 @@ func (p allowRules) unread() *shell.Command {
 	return nil
 }
 
-// harmless reports whether the command is given no variable that might change it.
+// harmless reports whether none of the variables set before the command can change what it
+// runs, as LD_PRELOAD or PATH would.
 func harmless(c *shell.Command) bool {
 	return !slices.ContainsFunc(c.Env, func(a shell.Assign) bool { return !shell.SafeVariable(a.Name) })
 }
 
-// allowing finds a rule that allows a command: by itself, or together with the command that runs it,
-// when the rule spells both. close is a rule that nearly does, and but why not.
+// allowing returns a rule that covers command i by itself, or that covers the command which
+// runs it (such as xargs) and spells both. close is a rule whose words match but that does not
+// cover it, and but the reason, for the message. beyond is the number of words that must be
+// spelled at least.
 func (p allowRules) allowing(i, beyond int) (found *Rule, source, but string, close *Rule) {
 	p.each(func(r *Rule, s string) bool {
 		spelled, ok, reason := commandRule{r}.covers(p.facts, i)
@@ -123,7 +132,8 @@ func (p allowRules) allowing(i, beyond int) (found *Rule, source, but string, cl
 	return found, source, but, close
 }
 
-// allowFile is the verdict on a redirection, as on a call of the file tool.
+// allowFile returns the verdict on a redirection. It needs the same rule as a call of Read or
+// Write with that file would.
 func (l Link) allowFile(o redirection, byDefault Action, granted []Grant) Verdict {
 	if v, found := l.allowed(o.facts, granted); found {
 		return v

@@ -40,7 +40,7 @@ func (p *Plan) Always() bool {
 	return p != nil && len(p.Approve) > 0 && !slices.ContainsFunc(p.Approve, func(a Approval) bool { return a.Rule == "" })
 }
 
-// plan makes the plan of a judged call; nil for one that runs nothing.
+// plan returns what a judged call has to execute; nil for a call that runs no commands.
 func plan(c Chain, f *facts, v Verdict) *Plan {
 	r := f.ran()
 	if r == nil {
@@ -77,7 +77,8 @@ func plan(c Chain, f *facts, v Verdict) *Plan {
 	return p
 }
 
-// open lists what none of the link's rules allow.
+// open returns the commands and files that no rule of the link allows. Of a command inside
+// another the outermost is listed, since that is what a person recognises.
 func (l Link) open(f *facts) []Approval {
 	allow := allowRules{facts: f, rules: l.Policy.Allow}
 	if l.Granted != nil {
@@ -120,7 +121,8 @@ func (l Link) open(f *facts) []Approval {
 	return all
 }
 
-// exactRule is the rule for exactly one command, if there is one that means nothing else.
+// exactRule returns the rule for exactly command i; "" if every such rule would cover
+// something else, too.
 func exactRule(f *facts, i int) string {
 	c := f.shell.program.Commands[i]
 	for j, inner := range f.shell.program.Commands {
@@ -145,12 +147,14 @@ func exactRule(f *facts, i int) string {
 	return rule
 }
 
+// parses reports whether the text is a rule and satisfies means.
 func parses(text string, means func(Rule) bool) bool {
 	r, err := ParseRule(text)
 	return err == nil && means(r)
 }
 
-// Warning says what a person should know who allows this; "" is nothing. It is for allow rules.
+// Warning returns what a person should know before allowing this rule; "" if nothing. It is
+// meant for allow rules.
 func (r Rule) Warning() string {
 	switch {
 	case r.form == formTool && r.tool == "Bash":
@@ -175,8 +179,8 @@ func warnings(r *Rule) string {
 	return ""
 }
 
-// source is a command as a shell reads it: as it was written, unless that names a loop's variable or it is
-// inside of another.
+// source returns a command as a shell reads it: as it was written, unless it names a loop's
+// variable or stands inside another command; then it is quoted anew from the resolved words.
 func source(c shell.Command) string {
 	text := strings.TrimSpace(c.Source())
 	if text != "" && !(c.Literal() && strings.Contains(text, "$")) {
@@ -192,6 +196,7 @@ func source(c shell.Command) string {
 	return strings.Join(words, " ")
 }
 
+// written returns a word as it would be typed, quoted where needed.
 func written(w shell.Word) string {
 	switch {
 	case w.Dynamic:
@@ -204,13 +209,14 @@ func written(w shell.Word) string {
 	return quoted(w.Text)
 }
 
-// show writes a command for people.
+// show returns a command for messages: on one line, at most 80 cells, between backquotes.
 func show(c shell.Command) string {
 	text := visible.Truncate(source(c), 80)
 	return "`" + strings.ReplaceAll(text, "\n", "⏎") + "`"
 }
 
-// quoted writes a text so that a shell reads it as one word.
+// quoted returns a text as one word of a shell. A text that cannot be quoted, such as one with
+// a zero byte, becomes an empty word.
 func quoted(dir string) string {
 	if q, err := syntax.Quote(dir, syntax.LangBash); err == nil {
 		return q

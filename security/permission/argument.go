@@ -13,12 +13,15 @@ import (
 
 const argumentName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-// argument is the name of the argument that the rule's spec is about; "" = it names none.
+// argument returns the name of the argument that the rule's spec is about; "" if it names
+// none.
 func (r *Rule) argument() string {
 	name, _ := r.named()
 	return name
 }
 
+// named cuts the spec at its = into the argument's name and the pattern for its value. name is
+// "" when the spec is a plain text.
 func (r *Rule) named() (name, pattern string) {
 	name, pattern, ok := strings.Cut(r.spec, "=")
 	if r.form != formOpaque || !ok || name == "" || strings.Trim(name, argumentName) != "" {
@@ -27,7 +30,9 @@ func (r *Rule) named() (name, pattern string) {
 	return name, pattern
 }
 
-// allowsArgument says whether the named argument is what the rule means.
+// allowsArgument returns yes if the named argument is a string that matches the pattern. With
+// a prefix or a wildcard the value must also be one statement, so that SELECT:* does not allow
+// "SELECT 1; DROP TABLE users".
 func (r *Rule) allowsArgument(f *facts) reach {
 	name, pattern := r.named()
 	value, ok := f.call.Args[name].(string)
@@ -50,8 +55,9 @@ func (r *Rule) allowsArgument(f *facts) reach {
 	return is(value == pattern)
 }
 
-// oneStatement reports whether a text holds nothing by which the languages that are given to tools begin
-// another statement, a comment, or a command of their own. What is after a prefix should be its operands.
+// oneStatement reports whether a text has none of the signs by which the languages given to
+// tools begin another statement, a comment or a command of their own. It knows SQL, shells and
+// templates, and errs on the side of no.
 func oneStatement(text string) bool {
 	if strings.IndexFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) >= 0 {
 		return false

@@ -12,7 +12,8 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// execution is what a call of Bash or Git would do, found once for all the rules of a chain.
+// execution is what a call of Bash or Git would run. It is parsed once for all rules of a
+// chain. Slices indexed by command are parallel to program.Commands.
 type execution struct {
 	program shell.Program
 	text    string // of Bash
@@ -27,18 +28,22 @@ type execution struct {
 	whole   *command.Text // the text as words, for what the tree does not show; filled when first needed
 }
 
+// guardResult remembers one answer of shell.Guard: how many words of which command a rule
+// spelled, and why that is not enough.
 type guardResult struct {
 	command, spelled int
 	reason           string
 }
 
-// opened is a redirection as a call of Read or Write, for one of the directories.
+// redirection is a file that a redirection opens, as a call of Read or Write, so that the
+// rules of the file tools decide on it. A redirection after a cd whose target is not known has
+// one entry for each directory.
 type redirection struct {
 	*facts
 	path string
 }
 
-// fileUse is a file that a command's argument may name.
+// fileUse is a file that an argument of a command may name.
 type fileUse struct {
 	shell.Use
 	place   file.Location
@@ -46,7 +51,7 @@ type fileUse struct {
 	any     bool   // when nothing is known about it
 }
 
-// ran finds what a call would run; nil when it runs nothing.
+// ran returns what the call would run, parsed once; nil when it runs nothing.
 func (f *facts) ran() *execution {
 	if !f.isShell() {
 		return nil
@@ -77,7 +82,9 @@ func (f *facts) ran() *execution {
 	return r
 }
 
-// readGit takes the arguments of the Git tool: command and args. Others are looked at by deny rules only.
+// readGit reads the arguments of the Git tool, command and args. Arguments that the tool does
+// not know are appended to an uncertain copy of the command: no allow rule uses that, but deny
+// rules see it, so that an unknown argument cannot hide something.
 func (r *execution) readGit(args map[string]any) {
 	words := []string{"git"}
 	if v, ok := args["command"]; ok {
@@ -113,7 +120,8 @@ func (r *execution) readGit(args map[string]any) {
 	}
 }
 
-// opens is a redirection as calls of a file tool.
+// opens returns a redirection as calls of a file tool, one for each directory in which it may
+// happen.
 func (f *facts) opens(tool string, at shell.File) []redirection {
 	var all []redirection
 	add := func(dir string, known bool) {
@@ -134,8 +142,8 @@ func (f *facts) opens(tool string, at shell.File) []redirection {
 	return all
 }
 
-// physical finds where a path leads from one of the directories of a program, as the kernel goes there:
-// .. after a link is not what it seems.
+// physical returns where a path leads from dir, as the kernel goes there: a .. after a
+// symbolic link leaves the link's target, so the path is not cleaned first.
 func (f *facts) physical(dir, name string, tilde bool) file.Location {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return file.Location{}
@@ -147,7 +155,8 @@ func (f *facts) physical(dir, name string, tilde bool) file.Location {
 	return f.links.LocateRaw(whole)
 }
 
-// absolute joins without cleaning.
+// absolute joins dir and name without cleaning. ok is false when the home or the working
+// directory is not known. A tilde is only expanded where the shell would do so.
 func (f *facts) absolute(dir, name string, tilde bool) (string, bool) {
 	home := func(p string) (string, bool) {
 		h, err := os.UserHomeDir()
@@ -168,7 +177,9 @@ func (f *facts) absolute(dir, name string, tilde bool) (string, bool) {
 	return f.call.Dir + "/" + dir + "/" + name, filepath.IsAbs(f.call.Dir)
 }
 
-// guard asks shell.Guard once for each length.
+// guard returns why the words after the first spelled ones of a command are dangerous, such as
+// an option that runs a program; "" if they are not. Answers are remembered, as many rules ask
+// for the same length.
 func (f *facts) guard(i, spelled int) string {
 	for _, g := range f.shell.guards {
 		if g.command == i && g.spelled == spelled {
@@ -180,7 +191,8 @@ func (f *facts) guard(i, spelled int) string {
 	return reason
 }
 
-// usesOf are the files that a command's arguments may name.
+// usesOf returns the files that a command's arguments may name. They are found when first
+// needed: most verdicts need no files.
 func (f *facts) usesOf(i int) []fileUse {
 	r := f.shell
 	if r.done[i] {
@@ -202,6 +214,8 @@ func (f *facts) usesOf(i int) []fileUse {
 	return r.uses[i]
 }
 
+// use resolves one candidate. A name that only the shell knows becomes a pattern with the
+// marks of shell.Word, or any when nothing about it is known.
 func (f *facts) use(u shell.Use, dir string, name shell.Word) fileUse {
 	if !name.Dynamic {
 		return fileUse{Use: u, place: f.physical(dir, name.Text, name.Tilde)}
@@ -216,8 +230,9 @@ func (f *facts) use(u shell.Use, dir string, name shell.Word) fileUse {
 	return fileUse{Use: u, pattern: path.Clean(whole)}
 }
 
-// candidates are what in a word may be a file: all of it, and what follows the signs that programs put
-// before a file's name: --file=x, -fx, @x, HEAD:x.
+// candidates returns the parts of a word that may name a file: the whole word, and what
+// follows the signs that programs put before a name, as in --file=x, -fx, @x and HEAD:x. It
+// errs on the side of too many, since they are used for denials.
 func candidates(w shell.Word) []shell.Word {
 	all := []shell.Word{w}
 	text := w.Text

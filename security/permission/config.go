@@ -42,14 +42,15 @@ func Rules(texts ...string) []RuleText {
 	return all
 }
 
-// ruleYAML is the long form of a RuleText.
+// ruleYAML is the long form of a RuleText in a file.
 type ruleYAML struct {
 	Rule     string   `yaml:"rule"`
 	Match    []string `yaml:"match,omitempty"`
 	NotMatch []string `yaml:"not_match,omitempty"`
 }
 
-// UnmarshalYAML reads both forms. An unknown key is an error.
+// UnmarshalYAML reads both forms and notes the position for messages. An unknown key is an
+// error, since a misspelled not_match would check nothing.
 func (r *RuleText) UnmarshalYAML(n *yaml.Node) error {
 	at := fmt.Sprintf("%d:%d", n.Line, n.Column)
 	if n.Kind != yaml.MappingNode {
@@ -67,7 +68,7 @@ func (r *RuleText) UnmarshalYAML(n *yaml.Node) error {
 	return err
 }
 
-// MarshalYAML writes the shorter form that says it all.
+// MarshalYAML writes the text alone unless there are examples.
 func (r RuleText) MarshalYAML() (any, error) {
 	if len(r.Match)+len(r.NotMatch) == 0 {
 		return r.Rule, nil
@@ -75,7 +76,8 @@ func (r RuleText) MarshalYAML() (any, error) {
 	return ruleYAML{r.Rule, r.Match, r.NotMatch}, nil
 }
 
-// In is the configuration with the name of the file that it was read from, for Explain.
+// In returns the configuration with the file's name in front of each position, for Explain.
+// The receiver is not changed.
 func (c Config) In(file string) Config {
 	for _, list := range c.lists() {
 		*list.texts = slices.Clone(*list.texts)
@@ -88,8 +90,9 @@ func (c Config) In(file string) Config {
 	return c
 }
 
-// Merge is the configuration with another over it: what both say of the preset and the default is later's, and
-// the rules are those of both, each once (spec: swiftagent.md, PermissionConfiguration).
+// Merge returns the configuration with another over it. later's preset and default win if it
+// has them; the rules are those of both, each once, with the examples of both (spec:
+// swiftagent.md, PermissionConfiguration).
 func (c Config) Merge(later Config) Config {
 	if later.Preset != "" {
 		c.Preset = later.Preset
@@ -126,8 +129,9 @@ func (c *Config) lists() [4]textList {
 	return [4]textList{{"final_deny", &c.FinalDeny}, {"override", &c.Override}, {"deny", &c.Deny}, {"allow", &c.Allow}}
 }
 
-// Policy reads the configuration. Its error joins one *RuleError for each bad rule, naming its list, one for
-// each example that a rule does not fit, and what else is wrong; the Policy beside an error denies everything.
+// Policy parses the configuration. Its error joins one *RuleError for each bad rule, naming
+// its list, one error for each example that a rule does not fit, and what else is wrong, so
+// that a person can mend all of it at once. The Policy beside an error denies everything.
 func (c Config) Policy() (Policy, error) {
 	name := c.Preset
 	if name == "" {

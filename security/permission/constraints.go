@@ -12,7 +12,8 @@ import (
 	"symbio/security/visible"
 )
 
-// maxLinkName is how many bytes the name of a link may have that another node tells.
+// maxLinkName is the length in bytes of a link's name that another node may send. It is shown
+// to people, so it must not fill their screen.
 const maxLinkName = 256
 
 // What a node says of those on whose behalf it asks (EncodeConstraints) has at most so many links, and rules in all of
@@ -22,13 +23,15 @@ const (
 	maxConstraintRules = 2048
 )
 
-// constraintsJSON is what they are held to.
+// constraintsJSON is the wire format of the constraints that a node sends with a call on
+// behalf of its agents. DecodeConstraints refuses unknown fields, so a new field needs a new
+// protocol version.
 type constraintsJSON struct {
 	Links []constraintLink `json:"links"`
 }
 
-// constraintLink is a link without what only its own node knows: what a person answered, and rules about that node's
-// files.
+// constraintLink is a link without what only its own node knows: the answers of people, and
+// rules about that node's files.
 type constraintLink struct {
 	Name      string   `json:"name"`
 	FinalDeny []string `json:"final_deny,omitempty"`
@@ -38,9 +41,10 @@ type constraintLink struct {
 	Default   Action   `json:"default"`
 }
 
-// EncodeConstraints writes down what a chain is held to, for another node. Links of the same rules are written once.
-// What cannot be said there is left out if it allows: the answers of people, and what is granted for a single call
-// or by a skill. An error says that a chain is longer than DecodeConstraints takes. An empty chain is nil.
+// EncodeConstraints writes the policies of a chain as JSON for another node; nil for an empty
+// chain. Links with equal rules are written once. It leaves out allowances that mean nothing
+// elsewhere: answers of people, and grants for a single call or by a skill. The error says
+// that the chain is larger than DecodeConstraints accepts.
 func EncodeConstraints(c Chain) ([]byte, error) {
 	var out constraintsJSON
 	seen := map[string]bool{}
@@ -72,7 +76,8 @@ func EncodeConstraints(c Chain) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// ofSkill reports whether the text of a rule means something else, or more, where it was not granted by a skill.
+// ofSkill reports whether the rule's text would mean something else, or more, without the
+// skill that it was granted to.
 func (r Rule) ofSkill() bool {
 	return r.granted || slices.ContainsFunc(skillDirs[:], func(dir string) bool { return strings.Contains(r.text, dir) })
 }
@@ -85,9 +90,10 @@ func texts(rules []Rule) []string {
 	return all
 }
 
-// DecodeConstraints reads what another node wrote. It is that node's word and nothing vouches for it; beside one's own links
-// it can only take away. Nothing is nil. What is not wholly understood is an error, and whoever gets it must not act:
-// it may have denied what was asked.
+// DecodeConstraints reads what another node wrote with EncodeConstraints; nil for no data. It
+// is that node's claim, and nothing proves it, so the caller must put it beside its own links,
+// where it can only restrict. On an error the caller must not run the call: the part that was
+// not understood may have denied it.
 func DecodeConstraints(data []byte) (Chain, error) {
 	if len(data) == 0 {
 		return nil, nil

@@ -7,9 +7,13 @@ import (
 	"sync"
 )
 
-// Judge decides a call: the strictest link's verdict, of several as strict the first's. An empty
-// chain denies. It may read links of the file system to resolve paths, and calls Granted of each link
-// at most once. The guardrails of Call.Within are judged beside the links, as if each were one.
+// Judge decides a call. It returns the verdict of the strictest link; of several as strict,
+// that of the first. An empty chain denies.
+//
+// Judge may read symbolic links and list directories to resolve paths, and calls Granted of
+// each link at most once. The guardrails of Call.Within are judged like links. It may be
+// called from many goroutines; the result is as of the state of the file system during the
+// call.
 func (c Chain) Judge(call Call) Verdict {
 	if len(c) == 0 {
 		return Verdict{Stage: StageDefault, Why: "Nobody has been given any permission here."}
@@ -42,9 +46,10 @@ func (c Chain) Judge(call Call) Verdict {
 	return strictest
 }
 
-// judge goes through the six stages (spec: swiftagent.md, Security). For a call that runs commands deny rules are held
-// against every command that may run and every file that may be used, allow rules against each command that does
-// (security.md D2, 2.2).
+// judge goes through the six stages of one link (spec: swiftagent.md, Security): final deny,
+// session memory, override, deny, allow, default. For a call that runs commands, deny rules
+// are compared with every command that may run and every file that may be used, allow rules
+// with each command that does (security.md D2, 2.2).
 func (l Link) judge(f *facts) Verdict {
 	p := l.Policy
 	if v, never := l.unreachable(f); never {
@@ -74,7 +79,10 @@ func (l Link) judge(f *facts) Verdict {
 	return askIfUnsure(l.permit(f), floor, unsure)
 }
 
-// denial is what the deny rules say that no override lifts. doubt is a rule that may deny.
+// denial returns the verdict of a deny rule that no override lifts, and whether there is one.
+// doubt is a rule of which it cannot be told whether it covers the call. Redirections are
+// judged one by one, since an override for a command does not lift denials of the files that
+// it opens.
 func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
 	p := l.Policy
 	var lifted []bool
@@ -104,11 +112,13 @@ func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
 	return v, false, doubt
 }
 
+// decided returns a verdict by a rule of the configuration.
 func decided(a Action, s Stage, r *Rule, why string) Verdict {
 	return Verdict{Action: a, Stage: s, Rule: r.text, Source: "config", Why: why}
 }
 
-// askIfUnsure turns an allow into a question when a deny rule may apply.
+// askIfUnsure turns an allow into a question when a deny rule may apply. Deny and Ask stay as
+// they are.
 func askIfUnsure(v Verdict, stage Stage, unsure *Rule) Verdict {
 	if v.Action != Allow || unsure == nil {
 		return v
@@ -116,9 +126,11 @@ func askIfUnsure(v Verdict, stage Stage, unsure *Rule) Verdict {
 	return decided(Ask, stage, unsure, why(unsure, "may deny this, and it cannot be told whether it does"))
 }
 
+// why returns the sentence "The rule R does."
 func why(r *Rule, does string) string { return "The rule " + r.text + " " + does + "." }
 
-// firstDenial finds a rule that denies the call whatever lifts other denials, and else one that may.
+// firstDenial returns a rule that denies the call regardless of overrides, and if there is
+// none, one that may deny it. It serves final_deny and the ask list of guardrails.
 func (f *facts) firstDenial(rules []Rule) (denies, may *Rule) {
 	if f.ran() != nil {
 		return f.firstDenied(rules, nil, true)
@@ -126,17 +138,21 @@ func (f *facts) firstDenial(rules []Rule) (denies, may *Rule) {
 	return firstDeny(rules, f)
 }
 
+// firstDeny returns a rule that denies a call which runs nothing, and if there is none, one
+// that may deny it.
 func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
 	return first(rules, func(r *Rule) reach { return r.denies(f) })
 }
 
-// firstDenied finds a rule that denies what the call runs, and else one that may. files says to look at
-// redirections too; where there are overrides, each has its own.
+// firstDenied is firstDeny for a call that runs commands. lifted marks the commands that an
+// override lifts. With files it looks at redirections, too; without, the caller judges them,
+// each with its own overrides.
 func (f *facts) firstDenied(rules []Rule, lifted []bool, files bool) (denies, may *Rule) {
 	return first(rules, func(r *Rule) reach { return commandRule{r}.deniesExecution(f, lifted, files) })
 }
 
-// first finds a rule that means something for certain, and else one that may.
+// first returns the first rule for which means is yes; if there is none, may is the first for
+// which it is maybe.
 func first(rules []Rule, means func(*Rule) reach) (does, may *Rule) {
 	for i := range rules {
 		switch means(&rules[i]) {
@@ -149,6 +165,7 @@ func first(rules []Rule, means func(*Rule) reach) (does, may *Rule) {
 	return nil, may
 }
 
+// firstAllow returns the first rule that certainly covers the call; nil if none.
 func firstAllow(rules []Rule, f *facts) *Rule {
 	for i := range rules {
 		if rules[i].namedBy(&f.names) && rules[i].allows(f) == yes {
@@ -158,7 +175,8 @@ func firstAllow(rules []Rule, f *facts) *Rule {
 	return nil
 }
 
-// permit is what the allow rules and the default say, denials aside.
+// permit returns the verdict of the allow rules, the grants and the default. Denials have been
+// checked before.
 func (l Link) permit(f *facts) Verdict {
 	var granted []Grant
 	if l.Granted != nil {
@@ -174,6 +192,7 @@ func (l Link) permit(f *facts) Verdict {
 	return v
 }
 
+// allowCall is permit for a call that runs no commands.
 func (l Link) allowCall(f *facts, granted []Grant) Verdict {
 	if v, found := f.byCall(granted); found {
 		return v
@@ -193,7 +212,8 @@ func (l Link) allowCall(f *facts, granted []Grant) Verdict {
 	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this, and what no rule allows is denied."}
 }
 
-// allowed finds a rule or a grant that allows a call which runs nothing.
+// allowed returns the verdict of an allow rule or grant that covers a call which runs nothing,
+// and whether there is one.
 func (l Link) allowed(f *facts, granted []Grant) (v Verdict, found bool) {
 	if r := firstAllow(l.Policy.Allow, f); r != nil {
 		return decided(Allow, StageAllow, r, why(r, "allows this")), true
@@ -206,7 +226,9 @@ func (l Link) allowed(f *facts, granted []Grant) (v Verdict, found bool) {
 	return v, false
 }
 
-// grantedBy is an allow by a rule of a configuration or of something else.
+// grantedBy returns an allow by a rule. source is "config" or where a grant comes from, such
+// as "skill:NAME"; the text of a grant names it, so that people can see why something was
+// allowed that no configuration says.
 func grantedBy(r *Rule, source string) Verdict {
 	v := decided(Allow, StageAllow, r, why(r, "allows this")+warnings(r))
 	if v.Source = source; source != "config" {
@@ -215,7 +237,10 @@ func grantedBy(r *Rule, source string) Verdict {
 	return v
 }
 
-// allowCommands is permit for a call that runs commands.
+// allowCommands is permit for a call that runs commands. Every simple command and every
+// redirected file needs a rule of its own; the strictest of their verdicts counts. Programs
+// that no reader can follow (Program.Hard) are never allowed by rules for single commands: a
+// person decides on the whole text.
 func (l Link) allowCommands(f *facts, granted []Grant) Verdict {
 	r := f.shell
 	allow := allowRules{facts: f, rules: l.Policy.Allow, granted: granted}

@@ -10,7 +10,8 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// about says which of several commands a deny rule means.
+// about returns a sentence that names the command that a rule denies, "" where it would only
+// repeat the rule. lifted marks commands that an override lifts.
 func (f *facts) about(r *Rule, lifted []bool) string {
 	if f.shell == nil || len(f.shell.program.Commands) < 2 || r.form == formTool || !r.namedBy(&f.denied) {
 		return ""
@@ -23,8 +24,9 @@ func (f *facts) about(r *Rule, lifted []bool) string {
 	return ""
 }
 
-// lifted says which commands an override means; nil is none. The overrides are those of this link, and
-// hold for single commands.
+// lifted returns which commands an override covers; nil if none. Overrides are those of the
+// same link, and hold for single commands, so that one of them does not open the rest of a
+// script.
 func (f *facts) lifted(rules []Rule) []bool {
 	if len(rules) == 0 {
 		return nil
@@ -52,7 +54,10 @@ func (f *facts) lifted(rules []Rule) []bool {
 	return all
 }
 
-// deniesExecution says whether a deny rule may mean what the call runs.
+// deniesExecution returns how certain it is that a deny rule covers something that the call
+// runs. Rules for Read and Edit are checked against the files of the commands. Where the
+// program runs text that the parser does not see, the rule is also searched for in the text
+// itself.
 func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach {
 	s := f.shell
 	byTool := r.namedBy(&f.denied)
@@ -83,7 +88,7 @@ func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach 
 	return of
 }
 
-// deniesAny says whether the rule may mean one of the commands that are not lifted.
+// deniesAny returns the highest certainty over the commands that are not lifted.
 func (r commandRule) deniesAny(f *facts, lifted []bool) reach {
 	of := no
 	for i := range f.shell.program.Commands {
@@ -99,16 +104,18 @@ var (
 	writers = namesOf("Edit", "Write")
 )
 
+// allTrue reports whether an override lifts every command. A nil list lifts none.
 func allTrue(list []bool) bool {
 	return list != nil && !slices.Contains(list, false)
 }
 
-// unknown reports whether something may run that is not among the commands.
+// unknown reports whether something may run that is not among the parsed commands.
 func (s *execution) unknown() bool {
 	return s.runs || s.unclear
 }
 
-// words is the whole text as words.
+// words returns the whole text split into words, parsed once, for what the syntax tree does
+// not show.
 func (s *execution) words() command.Text {
 	if s.whole == nil {
 		text := s.text
@@ -121,7 +128,8 @@ func (s *execution) words() command.Text {
 	return *s.whole
 }
 
-// heldBy reports whether a command may stand in a text, by its words alone.
+// heldBy reports whether the rule's command may stand in a text, by its words alone. It is a
+// guess on the safe side, for deny rules only.
 func (r commandRule) heldBy(t command.Text) bool {
 	if r.form == formGlob || r.form == formOperands {
 		return t.Contains(r.commandSpec())
@@ -129,7 +137,9 @@ func (r commandRule) heldBy(t command.Text) bool {
 	return t.MayRun(r.commandSpec())
 }
 
-// deniesCommand says whether a deny rule may mean one of the commands.
+// deniesCommand returns how certain it is that a deny rule covers command i. An option that
+// may run a program, or a program that is not in the table, turns a mention of the denied name
+// into maybe.
 func (r commandRule) deniesCommand(f *facts, i int) reach {
 	c := &f.shell.program.Commands[i]
 	if r.form == formTool {
@@ -145,8 +155,9 @@ func (r commandRule) deniesCommand(f *facts, i int) reach {
 	return how
 }
 
-// standsIn reports whether the rule means what stands in the code of a command, or in the text around the first: a spec
-// that is no simple command is nothing but its words.
+// standsIn reports whether the rule's words stand in the code that a command is given, such as
+// the text behind sh -c. A spec with shell operators is compared with the text of the whole
+// program, since it is no single command.
 func (r commandRule) standsIn(f *facts, i int) bool {
 	code := f.shell.program.Commands[i].Code
 	switch {
@@ -160,7 +171,8 @@ func (r commandRule) standsIn(f *facts, i int) bool {
 	return r.form != formOperands && r.words.First == "" && r.heldBy(f.shell.words())
 }
 
-// mentions reports whether a name occurs in the arguments.
+// mentions reports whether a name occurs in an argument of the command, ignoring case where
+// the file system does.
 func mentions(c *shell.Command, name string) bool {
 	return slices.ContainsFunc(c.Words[1:], func(w shell.Word) bool { return strings.Contains(glob.Fold(w.Text), name) })
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// verify holds a rule against its examples, as a rule that denies or as one that allows.
+// verify compares the rule with its examples. denies says whether the rule stands in a list
+// that denies. The error says which example does not fit, and the verdict that it got.
 func (t RuleText) verify(r Rule, denies bool) error {
 	if len(t.Match)+len(t.NotMatch) == 0 {
 		return nil
@@ -27,8 +28,8 @@ func (t RuleText) verify(r Rule, denies bool) error {
 	return nil
 }
 
-// alone is what becomes of a call by this rule and no other: where all else is allowed, if the rule denies;
-// where nothing else is, if it allows.
+// alone returns the verdict on an example by this rule and no other: with everything else
+// allowed if the rule denies, with nothing else allowed if it allows.
 func (r Rule) alone(text string, denies bool) Verdict {
 	call := r.example(text)
 	p := Policy{Allow: []Rule{r}, Default: Deny}
@@ -45,8 +46,8 @@ func whole(tool string) Rule {
 	return r
 }
 
-// example is the call of the rule's tool that a text stands for: of Bash the command, of Git its words, of
-// other tools what their rules look at.
+// example returns the call that a text stands for: for Bash the command, for Git its words,
+// for other tools the argument that their rules look at.
 func (r Rule) example(text string) Call {
 	c := Call{Tool: r.tool, Args: map[string]any{}, Dir: os.TempDir()}
 	for tool, alias := range aliases {

@@ -36,8 +36,9 @@ type Change struct {
 	Rule string `json:"rule"`
 }
 
-// Explain judges a call, and says what would change the verdict. It costs several times what Judge does, and asks
-// Granted of each link as often.
+// Explain judges a call and searches the smallest change that would give another verdict. It
+// tries each change by judging again, so it costs several times what Judge does, and calls
+// Granted of each link as often. It is meant for people who ask, not for every call.
 func (c Chain) Explain(call Call) Explanation {
 	if kept := call.Kept; kept != nil { // the changes deny no further files
 		var once sync.Once
@@ -61,7 +62,7 @@ func (c Chain) Explain(call Call) Explanation {
 	return e
 }
 
-// Change is one sentence for people: what would give another verdict.
+// Change returns one sentence for people: what to add to which list, or why no rule helps.
 func (e Explanation) Change() string {
 	if e.Never != "" {
 		return "No rule changes this: " + e.Never + "."
@@ -89,7 +90,7 @@ func (e Explanation) Change() string {
 	return text
 }
 
-// at is where the rule of a verdict stands.
+// at returns where the rule of a verdict stands; the verdict's source if that is not known.
 func (c Chain) at(v Verdict) string {
 	if v.Source != "config" || v.Rule == "" {
 		return v.Source
@@ -106,7 +107,9 @@ func (c Chain) at(v Verdict) string {
 	return v.Source
 }
 
-// widen finds what would allow a call that is not allowed.
+// widen returns the rules that would allow a call, one that is wider, and if there are none,
+// the reason. A guardrail around the call cannot be widened: it belongs to the code that runs
+// the agent, not to a configuration.
 func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 	f := look(call)
 	for _, r := range guardrailLinks(call.Within) {
@@ -138,7 +141,8 @@ func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 	return changes, wider, ""
 }
 
-// widen adds rules to one link until it allows the call.
+// widen adds exact rules to one link until it allows the call. It returns what was added, or
+// why nothing helps.
 func (l Link) widen(call Call) (changes []Change, never string) {
 	for range 4 { // at most an override and an allow, each once more for files
 		v := Chain{l}.Judge(call)
@@ -173,6 +177,7 @@ func (l Link) widen(call Call) (changes []Change, never string) {
 	return nil, "it takes more than rules for single calls"
 }
 
+// lowerFirst turns a sentence into a clause for use behind a colon.
 func lowerFirst(text string) string {
 	text = strings.TrimSuffix(text, ".")
 	if text == "" || strings.HasPrefix(text, "I ") {
@@ -181,7 +186,8 @@ func lowerFirst(text string) string {
 	return strings.ToLower(text[:1]) + text[1:]
 }
 
-// restrict finds a rule that denies a call that is allowed.
+// restrict returns a rule that denies an allowed call; nil if no single rule means exactly
+// that call.
 func (c Chain) restrict(call Call) []Change {
 	for _, text := range c[0].exact(call, false) {
 		change := []Change{{c[0].Name, "deny", text}}
@@ -192,7 +198,7 @@ func (c Chain) restrict(call Call) []Change {
 	return nil
 }
 
-// with is the chain with rules added.
+// with returns a copy of the chain with rules added. Rules that cannot be parsed are left out.
 func (c Chain) with(changes []Change) Chain {
 	c = slices.Clone(c)
 	for _, change := range changes {
@@ -227,8 +233,9 @@ func (c Chain) fewest(changes []Change, call Call, want Action) []Change {
 	return changes
 }
 
-// exact are rules that mean this call and as little else as the grammar can say; of a call that runs commands one
-// for each of them. open leaves out what is allowed already. Some may be no rules, or not mean the call.
+// exact returns rules that cover this call and as little else as the grammar can say; for a
+// call that runs commands, one for each command and redirection. With open it leaves out what
+// is allowed already. The caller has to try them: some may not parse, or not cover the call.
 func (l Link) exact(call Call, open bool) []string {
 	f := look(call)
 	if f.ran() != nil {
@@ -273,6 +280,7 @@ func (l Link) exact(call Call, open bool) []string {
 	return nil
 }
 
+// exactRun is exact for a call that runs commands.
 func (l Link) exactRun(f *facts, open bool) (texts []string) {
 	if open {
 		for _, a := range l.open(f) {
@@ -296,8 +304,8 @@ func (l Link) exactRun(f *facts, open bool) (texts []string) {
 	return texts
 }
 
-// known is a rule for what begins with the words of a command that are known; "" when it would allow everything
-// that the sandbox permits.
+// known returns a prefix rule for the literal words at the beginning of a command; "" when
+// such a rule would allow everything that the sandbox permits, as one for sh would.
 func known(tool, command string) string {
 	p := shell.Parse(command)
 	if len(p.Commands) == 0 {
@@ -320,7 +328,8 @@ func known(tool, command string) string {
 	return r.text
 }
 
-// wide is a prefix rule for commands like the one of an exact rule; "" when none is sensible.
+// wide returns a prefix rule for commands like the one of an exact rule; "" when none is
+// sensible.
 func wide(exact string) string {
 	r, err := ParseRule(exact)
 	words := r.words.Words()

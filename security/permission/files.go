@@ -9,7 +9,10 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// deniesFiles says whether a command uses a file that a rule denies to the file tools (security.md 8.4).
+// deniesFiles returns how certain it is that the call uses a file which a rule for Read, Edit
+// or Write denies (security.md 8.4). reads and writes say which of these the rule is about,
+// lifted which commands an override lifts, files whether redirections count. Code that runs
+// without being parsed is maybe, unless a sandbox keeps it from the denied files.
 func (r commandRule) deniesFiles(f *facts, reads, writes bool, lifted []bool, files bool) reach {
 	of := no
 	if files {
@@ -52,7 +55,9 @@ func (r commandRule) deniesFiles(f *facts, reads, writes bool, lifted []bool, fi
 	return of
 }
 
-// deniesUse says whether a command uses a file that the rule denies, where it is that certain that it uses it.
+// deniesUse returns how certain it is that the rule denies one use of a file. use is how
+// certain it is that the command reads or writes the file at all; the result is never more
+// certain than that. What a sandbox holds needs no question.
 func (r commandRule) deniesUse(f *facts, u *fileUse, use reach, patterns []file.Pattern) reach {
 	switch {
 	case use == yes && r.form == formTool:
@@ -67,15 +72,15 @@ func (r commandRule) deniesUse(f *facts, u *fileUse, use reach, patterns []file.
 	return min(hit, use)
 }
 
-// keeps says that a sandbox keeps the command from what is denied among the files that it may use: what it is given by
-// another command, and what lies below the working directory.
+// keeps reports whether a sandbox keeps the command from denied files among those it may use:
+// files that another command names to it, and files below the working directory.
 func (f *facts) keeps(u *fileUse) bool {
 	_, below := file.Below(file.Clean(f.call.Dir), u.place.Real)
 	return (u.any || u.place.Known && below) && f.kept != nil && f.kept()
 }
 
-// namesIn reports whether a text in another language names what a path rule is about, as far as a rule says it
-// literally.
+// namesIn reports whether a text in another language, such as a script behind python -c, names
+// a denied path, as far as the rule spells it literally. A rule for every file always counts.
 func (r commandRule) namesIn(code string, f *facts) bool {
 	if r.form != formPath {
 		return r.form == formTool // it cannot be told for every file
@@ -91,7 +96,9 @@ func (r commandRule) namesIn(code string, f *facts) bool {
 	return p.Dir != "" && strings.Contains(glob.Fold(code), glob.Fold(p.Dir))
 }
 
-// within says whether the file may be one that the patterns deny.
+// within returns how certain it is that a use is of a file which the patterns deny, under one
+// of its names, below a directory that the command walks, or as one of the files that a shell
+// pattern may stand for.
 func (f *facts) within(u *fileUse, patterns []file.Pattern) reach {
 	if u.any {
 		return maybe
@@ -118,8 +125,9 @@ func (f *facts) within(u *fileUse, patterns []file.Pattern) reach {
 	return of
 }
 
-// mayFind reports whether there is a file that a pattern of the shell may stand for and that is denied.
-// A pattern only stands for files that there are.
+// mayFind reports whether an existing denied file matches a word with shell wildcards. The
+// shell expands wildcards only to files that exist, so *.txt in a directory without denied
+// files needs no question.
 func (f *facts) mayFind(word string, p *file.Pattern) bool {
 	mark := strings.IndexAny(word, shell.Marks)
 	if mark < 0 || strings.ContainsRune(word, shell.Any) {
@@ -139,8 +147,8 @@ func (f *facts) mayFind(word string, p *file.Pattern) bool {
 	return !t.Complete
 }
 
-// below says whether a command that goes below a directory meets there what a pattern denies. What is
-// made later it does not see; that is what the sandbox is for.
+// below returns whether a command that walks a directory meets a denied file there. It cannot
+// see files that are made later; the sandbox is for those.
 func (f *facts) below(u *fileUse, p *file.Pattern) reach {
 	if p.Exact && u.Write == yes {
 		return yes

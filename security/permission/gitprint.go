@@ -50,8 +50,9 @@ func (r commandRule) printsDenied(f *facts, i int) bool {
 	return !sure || words != nil && !exact
 }
 
-// outside says that the tool Git is given something that lies outside of the directory of the call; "" if not. Bash has its
-// own readers for that.
+// outside returns why a call of the Git tool is not allowed by a rule for it: an argument
+// names a file outside the workspace; "" if none does. Bash needs no such check, since its
+// uses of files are decided one by one.
 func (f *facts) outside(i int) string {
 	if f.subject.matter != matterGit {
 		return ""
@@ -67,7 +68,8 @@ func (f *facts) outside(i int) string {
 	return ""
 }
 
-// withoutDenied has the plan's commands of git print nothing that a rule of the chain denies to read.
+// withoutDenied rewrites the git commands of the plan, so that they print no content that a
+// rule of the chain denies to read. It changes the syntax tree, so it has to run last.
 func (p *Plan) withoutDenied(c Chain, f *facts) {
 	var specs []string
 	for _, l := range c {

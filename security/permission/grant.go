@@ -59,8 +59,8 @@ func ParseGrant(text string) (Rule, error) {
 	return r, nil
 }
 
-// cutSkillDir cuts the skill's directory off the beginning of a path; name is how it was written, "" if
-// the path does not begin with it.
+// cutSkillDir cuts the skill's directory off the beginning of a path. name is how it was
+// written, "" if the path does not begin with it.
 func cutSkillDir(path string) (below, name string) {
 	for _, name := range skillDirs {
 		if below, ok := strings.CutPrefix(path, name); ok {
@@ -70,7 +70,8 @@ func cutSkillDir(path string) (below, name string) {
 	return path, ""
 }
 
-// RunsSkillFiles reports whether the rule is for commands and names the skill's own directory.
+// RunsSkillFiles reports whether the rule is for commands and names the skill's own directory,
+// so that allowing it means to run files of the skill.
 func (r Rule) RunsSkillFiles() bool {
 	switch r.form {
 	case formExact, formPrefix, formOperands:
@@ -101,8 +102,8 @@ func (r Rule) WithSkillDir(dir string) Rule {
 	return r
 }
 
-// inShell writes dir in the place of the skill's directory in a command, quoted as the place needs it. In
-// single quotes a shell leaves the name as it is, and so it stays.
+// inShell replaces the skill's directory in a command by dir, quoted as the place needs it.
+// Inside single quotes a shell leaves the name as it is, and so does inShell.
 func inShell(command, dir string) string {
 	var b strings.Builder
 	var quote byte

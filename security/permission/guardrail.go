@@ -35,13 +35,16 @@ func (p Policy) Guardrail() Guardrail {
 	return Guardrail{FinalDeny: p.FinalDeny, Deny: p.Deny, Override: p.Override, Allow: p.Allow, Default: p.Default, Decides: true}
 }
 
-// guardrailLink is a guardrail with the overrides that reach it.
+// guardrailLink is a guardrail in the form of a link, with the overrides that reach it and the
+// rules that ask.
 type guardrailLink struct {
 	Link
 	ask []Rule
 }
 
-// guardrailLinks are the guardrails around a call, the outermost first, each as the link that it comes to.
+// guardrailLinks returns the guardrails around a call, the outermost first. Each gets the
+// overrides of itself and of the guardrails inside it, but only of its own group: an agent's
+// code must not lift what its requester denied.
 func guardrailLinks(within []Guardrail) []guardrailLink {
 	all := make([]guardrailLink, len(within))
 	for i, g := range within {
@@ -59,7 +62,7 @@ func guardrailLinks(within []Guardrail) []guardrailLink {
 	return all
 }
 
-// judge is what a guardrail says of a call; Allow where it says nothing.
+// judge returns the verdict of a guardrail; Allow where no rule of it covers the call.
 func (r guardrailLink) judge(f *facts) Verdict {
 	v := r.Link.judge(f)
 	if v.Source == "config" {

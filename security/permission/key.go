@@ -13,9 +13,11 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// Key names what a call does: another call has the same Key only when it is the same, decoded, in the same directory. Of
-// Bash it is the whole program as it is printed to be run, with what is in the scripts that it names. "" when that cannot
-// be written down exactly.
+// Key returns a text that identifies what a call does: two calls have the same Key only if
+// they have the same tool, decoded arguments and directory. For Bash it covers the whole
+// program as it is printed to be run, and the content of the scripts that it names, so that an
+// approval ends when a script changes. "" when the call cannot be written down exactly; such a
+// call has to be approved each time.
 func (c Call) Key() string { return look(c).key() }
 
 func (f *facts) key() string {
@@ -38,11 +40,13 @@ func (f *facts) key() string {
 	return *f.named
 }
 
-// maxScript is how much of a script is looked at, in bytes.
+// maxScript is how many bytes of a script Key reads. A larger script is identified by its
+// beginning: 4 MiB is more than people write, and is hashed in some 10 ms.
 const maxScript = 4 << 20
 
-// scripts are digests of the files that the program's commands run, by where they are: scripts that stand first in a
-// command, and those that an interpreter is given. A file that the program itself writes is part of its text.
+// scripts returns digests of the files that the program's commands run, by path: scripts that
+// stand first in a command, and files that an interpreter is given. Files that the program
+// writes itself are left out, since their content follows from its text.
 func (f *facts) scripts() map[string]string {
 	all := map[string]string{}
 	add := func(at file.Location) {
@@ -72,7 +76,8 @@ func (f *facts) scripts() map[string]string {
 	return all
 }
 
-// byCall finds the grant that is for exactly this call.
+// byCall returns the verdict of a grant for exactly this call, and whether there is one. The
+// tool's name is compared first, since a Key costs parsing and hashing.
 func (f *facts) byCall(granted []Grant) (v Verdict, found bool) {
 	for _, g := range granted {
 		if tool, _, _ := strings.Cut(g.Call, " "); g.Call != "" && tool == f.call.Tool && g.Call == f.key() {
@@ -82,9 +87,10 @@ func (f *facts) byCall(granted []Grant) (v Verdict, found bool) {
 	return v, false
 }
 
-// Lasting is what would allow this call, and nothing else, from now on; nil when there is no such thing: parts of a
-// command are known to the shell alone, or the call cannot be written down. Of a plan its parts are not kept: a command
-// is another one when its input, its redirections or what runs before it are others.
+// Lasting returns the grant that allows this call, and nothing else, from now on; nil when
+// parts of a command are known to the shell alone, or the call cannot be written down. It
+// never grants parts of a plan: a command does something else when its input, its redirections
+// or the commands before it change.
 func (c Call) Lasting(p *Plan) []Grant {
 	if k := c.Key(); k != "" && (p == nil || p.Always()) {
 		return []Grant{{Call: k}}
@@ -92,8 +98,8 @@ func (c Call) Lasting(p *Plan) []Grant {
 	return nil
 }
 
-// Digest names the policy: another has the same Digest only when it has the same rules and default. The order of the
-// rules does not matter.
+// Digest identifies the policy: another has the same Digest only if it has the same rules and
+// default. The order of the rules does not matter.
 func (p Policy) Digest() string {
 	lists := [][]string{sortedTexts(p.FinalDeny), sortedTexts(p.Deny), sortedTexts(p.Override), sortedTexts(p.Allow)}
 	text, _ := json.Marshal(append(lists, []string{p.Default.String()})) // texts cannot fail

@@ -12,12 +12,16 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// reach says how far a rule applies to a call; maybe is for what cannot be told.
+// reach is how certain it is that a rule applies to a call. Allow rules need yes. Deny rules
+// decide with yes and make a question of maybe, so that a call that cannot be read is never
+// silently allowed.
 type reach = shell.Certainty
 
 const no, maybe, yes = shell.No, shell.Maybe, shell.Yes
 
-// facts is what rules look at in a call, found once for all the rules of a chain.
+// facts is what rules look at in one call. It is collected once and shared by all rules of a
+// chain, because following links and parsing a command cost far more than comparing them. A
+// facts is for one goroutine.
 type facts struct {
 	call     Call
 	names    names // under which an allow rule may name the tool
@@ -36,6 +40,8 @@ type facts struct {
 	named    *string     // its Key, once asked for
 }
 
+// look decodes the arguments that rules for the call's tool look at. It reads no file: paths,
+// URLs and commands are parsed when a rule first asks for them.
 func look(c Call) *facts {
 	f := &facts{call: c, subject: subjectOf(c.Tool)}
 	f.links = &f.own
@@ -56,12 +62,12 @@ func look(c Call) *facts {
 	return f
 }
 
-// isShell says that the call runs commands.
+// isShell reports whether the call runs commands: Bash, Git or an alias of them.
 func (f *facts) isShell() bool {
 	return f.subject.matter == matterCommand || f.subject.matter == matterGit
 }
 
-// targets are where the URLs of the call lead.
+// targets returns one Endpoint for each URL of the call, parsed once.
 func (f *facts) targets() []endpoint.Endpoint {
 	if f.goals == nil {
 		for _, v := range f.values {
@@ -71,7 +77,9 @@ func (f *facts) targets() []endpoint.Endpoint {
 	return f.goals
 }
 
-// oddity says what about the URLs of the call can be read in two ways, "" if nothing.
+// oddity returns a sentence on what about the call's URLs two parsers might read differently;
+// "" if nothing. Such a URL is never allowed by a rule, since the tool's client might go to
+// the other host.
 func (f *facts) oddity() string {
 	if f.subject.matter != matterURL {
 		return ""
@@ -84,6 +92,8 @@ func (f *facts) oddity() string {
 	return ""
 }
 
+// locations returns one Location for each path of the call, with links followed. The result is
+// kept, so that all rules judge the same state of the file system.
 func (f *facts) locations() []file.Location {
 	if f.places == nil {
 		for _, v := range f.values {
@@ -93,7 +103,9 @@ func (f *facts) locations() []file.Location {
 	return f.places
 }
 
-// names are some tools' names; tags, the initials, tell most rules apart from them.
+// names has up to three names of a tool. tags has a bit for each first letter, which tells
+// most rules apart without comparing text: long rule lists are gone through in nanoseconds per
+// rule.
 type names struct {
 	tags uint64
 	list [3]string
@@ -113,11 +125,14 @@ func namesOf(list ...string) (n names) {
 	return n
 }
 
-// namedBy reports whether the rule is about a tool of one of those names.
+// namedBy reports whether the rule is about a tool with one of those names. It is the first
+// test of each rule, so it compares one bit before any text.
 func (r *Rule) namedBy(n *names) bool {
 	return n.tags>>(r.tag&63)&1 != 0 && r.isNamed(n)
 }
 
+// isNamed compares the rule's tool with the names, with * as a wildcard. The zero Rule matches
+// none.
 func (r *Rule) isNamed(names *names) bool {
 	if r.form == formNone {
 		return false
@@ -130,7 +145,9 @@ func (r *Rule) isNamed(names *names) bool {
 	return false
 }
 
-// allows says whether the rule means this call for certain.
+// allows returns yes only if the rule certainly covers the call, else no. Protected names and
+// places with keys need a rule that spells them, so that Write or Read(*) does not open ~/.ssh
+// or .git/hooks.
 func (r *Rule) allows(f *facts) reach {
 	if !r.namedBy(&f.names) {
 		return no
@@ -160,10 +177,14 @@ func (r *Rule) allows(f *facts) reach {
 	return no
 }
 
+// allowsTargets returns yes if every URL of the call is valid, has one reading and satisfies
+// means.
 func allowsTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
 	return is(!slices.ContainsFunc(f.targets(), func(e endpoint.Endpoint) bool { return e.Invalid != "" || e.Ambiguous != "" || !means(e) }))
 }
 
+// allowsPath returns yes if every path of the call matches under both of its names: as written
+// and with links followed. A link in the workspace must not lead a tool out of it.
 func (r *Rule) allowsPath(f *facts) reach {
 	p, ok := r.pattern(f.call.Dir)
 	if !ok {
@@ -184,7 +205,9 @@ func (r *Rule) allowsPath(f *facts) reach {
 	return yes
 }
 
-// denies says whether the rule may mean this call.
+// denies returns yes if the rule covers the call, maybe if that cannot be told, and no
+// otherwise. The zero Rule denies every call, so a rule that could not be read never opens
+// anything.
 func (r *Rule) denies(f *facts) reach {
 	switch {
 	case r.form == formNone:
@@ -211,6 +234,8 @@ func (r *Rule) denies(f *facts) reach {
 	return no
 }
 
+// deniesPath returns yes if one path of the call is covered under one of its names, and maybe
+// if a path or the rule's own directory could not be resolved.
 func (r *Rule) deniesPath(f *facts) reach {
 	var some [4]file.Pattern
 	patterns, sure := r.denials(f, some[:0])
@@ -228,7 +253,8 @@ func (r *Rule) deniesPath(f *facts) reach {
 	return no
 }
 
-// deniesStrings compares the spec with every string of a call that nothing is known about.
+// deniesStrings compares the spec with every string in the arguments, for tools of which
+// nothing is known. A deny rule may hit too much here; an allow rule never uses this.
 func (r *Rule) deniesStrings(f *facts) reach {
 	if !f.gathered {
 		f.strings, f.gathered = gather(nil, f.call.Args), true
@@ -247,7 +273,8 @@ func (r *Rule) deniesStrings(f *facts) reach {
 	return no
 }
 
-// gather collects every string in a decoded argument, in a stable order.
+// gather appends every string in a decoded argument, in a stable order: keys of objects are
+// sorted, so that messages and digests are the same each time.
 func gather(to []string, v any) []string {
 	switch v := v.(type) {
 	case string:
@@ -264,6 +291,8 @@ func gather(to []string, v any) []string {
 	return to
 }
 
+// deniesTargets returns yes if means is true of one URL, and maybe if a URL is invalid or has
+// two readings.
 func deniesTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
 	most := no
 	for _, e := range f.targets() {
@@ -277,6 +306,7 @@ func deniesTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
 	return most
 }
 
+// is turns a certain answer into a reach.
 func is(b bool) reach {
 	if b {
 		return yes
@@ -284,7 +314,8 @@ func is(b bool) reach {
 	return no
 }
 
-// hostMatches compares label by label: *.x means every host below x, and not x.
+// hostMatches compares a host with the spec of a domain rule by whole labels: *.x covers every
+// host below x, but not x itself and not ax.
 func hostMatches(spec, host string) bool {
 	if parent, ok := strings.CutPrefix(spec, "*."); ok {
 		return strings.HasSuffix(host, "."+parent)

@@ -22,8 +22,9 @@ type Memory struct {
 	count   int                          // guarded by mu
 }
 
-// Remember keeps an answer given under a policy. Ask, a call that cannot be written down exactly, and an answer under a
-// policy with NoMemory are not kept.
+// Remember keeps an answer given under a policy. It does not keep Ask, a call that cannot be
+// written down exactly, or an answer under a policy with NoMemory. When the Memory is full it
+// keeps nothing more: the person is asked again, which is safe.
 func (m *Memory) Remember(c Call, under Policy, answer Action) {
 	k, ok := key(c)
 	if !ok || answer == Ask || under.NoMemory {
@@ -55,8 +56,9 @@ func (m *Memory) Forget() {
 	m.answers, m.count = nil, 0
 }
 
-// recall finds the answer for a call. here is whether it was given under this very policy. A deny
-// holds wherever it was given.
+// recall returns the answer for a call. here is whether it was given under this very policy:
+// an allow does not lift what another policy denies, but a deny holds wherever it was given. A
+// nil Memory remembers nothing.
 func (m *Memory) recall(c Call, under Policy) (answer Action, here, found bool) {
 	if m == nil || under.NoMemory {
 		return Deny, false, false
@@ -80,7 +82,8 @@ func (m *Memory) recall(c Call, under Policy) (answer Action, here, found bool) 
 	return Allow, here, true
 }
 
-// key writes a call down so that two calls have the same key only when they are the same.
+// key encodes a call so that two calls have the same key only if they are the same.
+// json.Marshal sorts the keys of objects. ok is false for arguments that JSON cannot hold.
 func key(c Call) (string, bool) {
 	args, err := json.Marshal(c.Args)
 	if err != nil {
@@ -90,8 +93,8 @@ func key(c Call) (string, bool) {
 	return string(head) + string(args), err == nil
 }
 
-// scope names what a policy denies: an allow remembered under one policy does not lift what another
-// denies.
+// scope identifies what a policy denies, so that an allow remembered under one policy does not
+// lift what another denies.
 func (p Policy) scope() string {
 	return strings.Join(sortedTexts(p.FinalDeny), "\n") + "\x00" + strings.Join(sortedTexts(p.Deny), "\n")
 }

@@ -10,7 +10,7 @@ import (
 	"symbio/security/permission/glob"
 )
 
-// base is what a path rule is relative to.
+// base is the directory that a path rule is relative to.
 type base int8
 
 const (
@@ -21,7 +21,11 @@ const (
 	baseSkill             // the skill's own directory, written ${SKILL_DIR}/ or ${CLAUDE_SKILL_DIR}/
 )
 
-// readPath reads the spec of a rule about paths.
+// readPath reads the spec of a path rule. It returns the offset and the reason if the spec is
+// unclear: only * is a wildcard, since ? [ ] { } would mean other things to a shell or to
+// .gitignore.
+//
+// A rule that is relative to the root is made absolute once, here; others depend on the call.
 func (r *Rule) readPath() (at int, reason string) {
 	r.form = formPath
 	if i := strings.IndexAny(r.spec, `?[]{}\!`); i >= 0 {
@@ -62,7 +66,8 @@ func (r *Rule) readPath() (at int, reason string) {
 	return 0, ""
 }
 
-// pattern makes the rule absolute; ok is false when what it is relative to is not known.
+// pattern returns the rule's path made absolute for a call in dir; ok is false when the
+// directory it is relative to is not known, such as the home of a user without one.
 func (r *Rule) pattern(dir string) (p file.Pattern, ok bool) {
 	if r.fixed != (unique.Handle[file.Pattern]{}) {
 		return r.fixed.Value(), true
@@ -85,8 +90,10 @@ func (r *Rule) pattern(dir string) (p file.Pattern, ok bool) {
 	return file.NewPattern(from, r.spec), true
 }
 
-// denials adds to a list the patterns by which a deny rule covers paths: as written, with the links of its own
-// directory followed, and at any depth for a relative one. ok is false when they are not known.
+// denials appends the patterns by which a deny rule covers paths: as written, with the links
+// of the rule's own directory followed, and at any depth for a plain relative path. ok is
+// false when they are not all known. On file systems that ignore case the patterns are folded;
+// the caller folds the paths.
 func (r *Rule) denials(f *facts, all []file.Pattern) (_ []file.Pattern, ok bool) {
 	p, ok := r.pattern(f.call.Dir)
 	if !ok {

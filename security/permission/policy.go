@@ -15,7 +15,7 @@ type Policy struct {
 	at map[string]string // where a rule stands, by its list and its text; never changed once made
 }
 
-// origins says of every rule that it stands in one place.
+// origins returns where for each rule of the policy, keyed like Policy.at.
 func (p Policy) origins(where string) map[string]string {
 	at := map[string]string{}
 	for _, r := range p.Rules() {
@@ -30,7 +30,8 @@ type ruleList struct {
 	rules *[]Rule
 }
 
-// lists are the policy's lists, in the order in which they are looked at.
+// lists returns the policy's lists with their names in a configuration, in the order in which
+// they are evaluated.
 func (p *Policy) lists() [4]ruleList {
 	return [4]ruleList{{"final_deny", &p.FinalDeny}, {"override", &p.Override}, {"deny", &p.Deny}, {"allow", &p.Allow}}
 }
@@ -42,7 +43,8 @@ type LocatedRule struct {
 	At   string // FILE:LINE:COLUMN, LINE:COLUMN or "preset NAME"; "" = not known
 }
 
-// Rules are all rules of the policy, in the order in which their lists are looked at.
+// Rules returns all rules of the policy with their positions, in the order in which their
+// lists are evaluated.
 func (p Policy) Rules() (all []LocatedRule) {
 	for _, list := range p.lists() {
 		for _, r := range *list.rules {
@@ -52,7 +54,8 @@ func (p Policy) Rules() (all []LocatedRule) {
 	return all
 }
 
-// sortedTexts are the texts of rules, each once, in an order of their own.
+// sortedTexts returns the texts of rules, sorted, each once, so that digests do not depend on
+// the order in a file.
 func sortedTexts(rules []Rule) []string {
 	all := make([]string, len(rules))
 	for i, r := range rules {
@@ -89,6 +92,7 @@ type Link struct {
 	mute bool // a guardrail that says nothing of what no rule of it denies
 }
 
-// Chain is an agent and all those it acts for: its parents up to the root, and the requester of what
-// it is doing. Each link is judged by its own rules, memory and overrides.
+// Chain is an agent and all those it acts for: its parents up to the root, and the requester
+// of its work. Each link is judged by its own rules, memory and overrides, and the strictest
+// verdict counts: an agent can never do more than any of them.
 type Chain []Link

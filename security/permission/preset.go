@@ -9,7 +9,8 @@ import (
 // give a skill back.
 var reading = []string{"Read", "Glob", "Grep", "find_members", "activate_skill", "skill_load", "skill_search", "deactivate_skill"}
 
-// must reads the rules of a preset, which are constants of this file.
+// must parses the rules of a preset. They are constants of this file, so an error is a bug and
+// panics in every test.
 func must(texts ...string) []Rule {
 	var rules []Rule
 	for _, t := range texts {

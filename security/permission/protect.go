@@ -10,8 +10,9 @@ import (
 // knownParts cuts a pattern at what only the shell knows, and behind the signs before a file's name.
 var knownParts = strings.NewReplacer(string(shell.Any), "/", string(shell.AnyName), "/", string(shell.AnyRune), "/", string(shell.Below), "/", "=", "/", ":", "/")
 
-// protected finds the protected name that a call writes, or the place with keys or passwords that it uses. risk says
-// what about it a person has to think of.
+// protected returns the protected name that a call would write, or the place with keys or
+// passwords that it would use, and a sentence on the risk; "" if none. Reading a protected
+// name is harmless, reading a key is not.
 func (f *facts) protected() (name, risk string) {
 	if f.subject.matter != matterPath {
 		return "", ""
@@ -28,7 +29,8 @@ func (f *facts) protected() (name, risk string) {
 	return "", ""
 }
 
-// spellsPath reports whether a rule names what is protected.
+// spellsPath reports whether the rule's path contains a protected name. Only such a rule
+// allows to use it.
 func (r *Rule) spellsPath(name string) bool {
 	return r.form == formPath && strings.Contains("/"+strings.ToLower(r.spec)+"/", "/"+strings.ToLower(name)+"/")
 }

@@ -14,7 +14,8 @@ import (
 	"symbio/security/visible"
 )
 
-// maxRule is far beyond what a person writes; a longer one is a mistake or an attack.
+// maxRule is the length of a rule in bytes. It is far beyond what a person writes; a longer
+// text is a mistake or an attack on the parser.
 const maxRule = 4096
 
 // Rule names calls: a tool, or a tool with a spec that its argument has to match. The grammar is
@@ -39,7 +40,7 @@ type Rule struct {
 	words command.Pattern
 }
 
-// form is how a spec is to be read.
+// form is how the spec of a rule is read.
 type form int8
 
 const (
@@ -56,7 +57,8 @@ const (
 	formOpaque               // whatever the tool makes of it; allows only by an argument's name
 )
 
-// RuleError says why a rule cannot be used.
+// RuleError says why a rule cannot be used. ParseRule and Config.Policy return it; Column lets
+// an editor or a message point at the character.
 type RuleError struct {
 	List   string // the list that the rule stands in, such as "deny"; "" when it stands alone
 	Rule   string
@@ -123,6 +125,8 @@ func ParseRule(text string) (Rule, error) {
 	return r, nil
 }
 
+// newRule returns a rule without a form. tag is the first letter of the tool's name, compared
+// before the name itself.
 func newRule(text, tool, spec string) Rule {
 	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*")}
 	if tool[0] != '*' {
@@ -131,11 +135,14 @@ func newRule(text, tool, spec string) Rule {
 	return r
 }
 
+// ruleError returns a RuleError for the byte offset at, turned into characters.
 func ruleError(text string, at int, reason string) error {
 	return &RuleError{Rule: text, Column: utf8.RuneCountInString(text[:min(at, len(text))]) + 1, Reason: reason}
 }
 
-// splitRule cuts a rule into its tool and its spec; spec is "" when the rule has no parentheses.
+// splitRule cuts a rule into its tool and its spec; spec is "" when the rule has no
+// parentheses. It refuses characters that cannot be seen, since a reader of the configuration
+// could not tell what such a rule means.
 func splitRule(text string) (tool, spec string, err error) {
 	bad := func(at int, reason string) (string, string, error) { return "", "", ruleError(text, at, reason) }
 	if text == "" {
@@ -184,7 +191,8 @@ func splitRule(text string) (tool, spec string, err error) {
 	return tool, spec, nil
 }
 
-// checkTool says what is wrong with a tool's name, and where; "" is nothing.
+// checkTool returns what is wrong with a tool's name and at which byte; "" if nothing. A known
+// name in the wrong case is an error, as a deny rule for "bash" would silently deny nothing.
 func checkTool(tool string) (at int, reason string) {
 	if tool == "" {
 		return 0, "the tool's name is missing"
@@ -203,7 +211,9 @@ func checkTool(tool string) (at int, reason string) {
 	return 0, ""
 }
 
-// readCommand reads the spec of a Bash rule.
+// readCommand reads the spec of a Bash or Git rule and sets the form: exact, prefix (git
+// log:*), operands (rm:*.tmp) or glob. A * in any other place is a glob, which only deny rules
+// use.
 func (r *Rule) readCommand() (at int, reason string) {
 	head, prefix := strings.CutSuffix(r.spec, ":*")
 	if !prefix {
@@ -229,7 +239,8 @@ func (r *Rule) readCommand() (at int, reason string) {
 	return 0, ""
 }
 
-// operandSpec reports whether a spec is a command and a pattern for its operands: rm:*.tmp, rm *.tmp.
+// operandSpec reports whether a spec is a command and a pattern for its operands, such as
+// rm:*.tmp or rm *.tmp.
 func operandSpec(spec string) bool {
 	star := strings.Index(spec, "*")
 	if star < 2 || spec[star-1] != ':' && spec[star-1] != ' ' {
@@ -238,7 +249,8 @@ func operandSpec(spec string) bool {
 	return !strings.Contains(spec[star:], " ") && strings.Trim(spec[:star-1], " ") != ""
 }
 
-// readDomain reads the spec of a WebFetch rule.
+// readDomain reads the spec of a WebFetch rule: domain:HOST, domain:*.HOST or ip:ADDRESS. An
+// address written as a domain is refused, because the two are compared in different ways.
 func (r *Rule) readDomain() (at int, reason string) {
 	if addr, ok := strings.CutPrefix(r.spec, "ip:"); ok {
 		return len("ip:"), r.readAddr(addr)
@@ -265,9 +277,9 @@ func (r *Rule) readDomain() (at int, reason string) {
 	return 0, ""
 }
 
-// ParseList cuts an allowed-tools text into rules: separated by blanks or commas outside parentheses,
-// repeated ones once, in their order (skills.md 4.1). The rules themselves are not read yet. With
-// unbalanced parentheses the whole text gives nothing but an error.
+// ParseList cuts an allowed-tools text into rules: separated by blanks or commas outside
+// parentheses, each once, in their order (skills.md 4.1). It does not parse the rules.
+// Unbalanced parentheses are an error, and then it returns no rules.
 func ParseList(text string) ([]string, error) {
 	var rules []string
 	seen := map[string]bool{}

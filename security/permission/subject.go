@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What a rule's spec is compared with, and how.
+// matter is what a rule's spec is compared with, and how.
 type matter int
 
 const (

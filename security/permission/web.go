@@ -8,7 +8,9 @@ import (
 	"symbio/security/permission/endpoint"
 )
 
-// dial gathers the addresses that every link of a chain allows by name of the address.
+// dial returns the addresses that every link of the chain allows by an ip: rule. The tool has
+// to check each connection against them, because a host name may resolve to another address
+// than when the call was judged (DNS rebinding). nil for tools that make no requests.
 func dial(c Chain, f *facts) *endpoint.AllowList {
 	if f.subject.matter != matterURL {
 		return nil
@@ -29,6 +31,7 @@ func dial(c Chain, f *facts) *endpoint.AllowList {
 	return endpoint.NewAllowList(all)
 }
 
+// addrs returns the addresses that the link's rules about the call's tool allow.
 func (l Link) addrs(f *facts) map[netip.AddrPort]bool {
 	all := map[netip.AddrPort]bool{}
 	for _, r := range l.Policy.Allow {
@@ -41,7 +44,7 @@ func (l Link) addrs(f *facts) map[netip.AddrPort]bool {
 	return all
 }
 
-// reach is what an address rule allows: the one port it names, or the two usual ones.
+// reach returns what an address rule allows: the port that it names, or ports 80 and 443.
 func (r Rule) reach() []netip.AddrPort {
 	if a, err := netip.ParseAddrPort(r.spec); err == nil {
 		return []netip.AddrPort{a}
@@ -53,7 +56,8 @@ func (r Rule) reach() []netip.AddrPort {
 	return []netip.AddrPort{netip.AddrPortFrom(a, 80), netip.AddrPortFrom(a, 443)}
 }
 
-// readAddr reads the spec of a rule such as WebFetch(ip:127.0.0.1:3000).
+// readAddr reads the spec of a rule such as WebFetch(ip:127.0.0.1:3000) and returns why it is
+// unclear, "" if it is clear. Zones are refused: they name an interface of one machine.
 func (r *Rule) readAddr(text string) (reason string) {
 	r.form = formAddr
 	if p, err := netip.ParseAddrPort(text); err == nil && p.Addr().Zone() == "" && p.Port() > 0 {
@@ -67,7 +71,8 @@ func (r *Rule) readAddr(text string) (reason string) {
 	return "write ip:ADDRESS or ip:ADDRESS:PORT, an IPv6 address with a port in brackets, as in ip:[::1]:3000"
 }
 
-// meansAddr reports whether an address rule is about that target; without a port it is about all.
+// meansAddr reports whether a deny rule for an address covers a target; without a port it
+// covers all ports.
 func (r Rule) meansAddr(e endpoint.Endpoint) bool {
 	if !e.Addr.IsValid() {
 		return false
@@ -78,7 +83,9 @@ func (r Rule) meansAddr(e endpoint.Endpoint) bool {
 	return r.spec == e.Addr.String()
 }
 
-// unreachable decides about requests that go nowhere a request may go, whatever the other rules say.
+// unreachable denies requests to invalid URLs, to addresses that are not public, and to ports
+// other than 80 and 443, unless an ip: rule names that address and port. It comes before all
+// rules, so that a rule for a domain cannot open the local network.
 func (l Link) unreachable(f *facts) (Verdict, bool) {
 	if f.subject.matter != matterURL || l.mute {
 		return Verdict{}, false

@@ -12,7 +12,9 @@ import (
 	"strings"
 )
 
-// planHiding decides how the job hides what there is to hide.
+// planHiding decides how the hidden paths disappear for the command: by a mount over each, or,
+// at level Landlock, by granting only what is beside them. Hiding a directory that the command
+// works in is an error.
 func (b *Box) planHiding(j *job, f Files, temp string) error {
 	hidden, err := b.hidden(f)
 	if err != nil {
@@ -35,8 +37,9 @@ func (b *Box) planHiding(j *job, f Files, temp string) error {
 	return j.grant(f, hidden)
 }
 
-// planSockets decides which sockets the command sees in spite of all that is hidden, and hides the machine's others: all of
-// /run, but for what says who resolves names, and those that are bound elsewhere now.
+// planSockets decides which Unix sockets the command sees, and hides the others: all of /run
+// except the resolver's configuration, and every socket that is bound elsewhere at this
+// moment. A socket is a way out of the sandbox: a Docker socket, for example, gives root.
 func (j *job) planSockets(f Files) (err error) {
 	run, _ := filepath.EvalSymlinks("/run")
 	socket := func(path string) bool {
@@ -65,8 +68,9 @@ func (j *job) planSockets(f Files) (err error) {
 	return err
 }
 
-// deny protects what is not to be written in the writable places, and keeps directories where they are for what is
-// hidden in them.
+// deny adds the files that rules deny to write to the protected paths, and pins the
+// directories of hidden files, so that the command cannot rename a directory to see them under
+// another name.
 func (p *protection) deny(d Denied, write []place) error {
 	for _, w := range write {
 		for _, path := range d.ReadOnly {
@@ -85,7 +89,8 @@ func (p *protection) deny(d Denied, write []place) error {
 	return nil
 }
 
-// grant decides what Landlock lets the command read: all of it, but what is hidden and nothing is mounted over.
+// grant decides what Landlock lets the command read. Landlock can only add permissions, so a
+// directory with hidden files in it is granted entry by entry.
 func (j *job) grant(f Files, hidden []string) error {
 	read := meetPaths(f.Read, []string{"/"})
 	if !slices.Contains(read, "/") {
@@ -112,14 +117,16 @@ func (j *job) grant(f Files, hidden []string) error {
 	return nil
 }
 
-// systemPaths can always be read: what programs are made of. Those that are missing are left out.
+// systemPaths are always readable: programs, libraries and settings of the system. Missing
+// ones are left out.
 var systemPaths = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev",
 	"/run/current-system", "/run/systemd/resolve", "/var/lib/alternatives",
 }
 
-// bwrapHide has bwrap do the same. It reads what to show in place of each file from a descriptor of its own; they
-// begin at first.
+// bwrapHide returns the arguments by which bwrap hides and keeps the job's paths, and the
+// files that they name by descriptor, beginning with number first. The caller closes the
+// files, also after an error.
 func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error) {
 	var sealed []string
 	for _, path := range j.Hide {
@@ -148,12 +155,13 @@ func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error)
 	return append(args, sealed...), nothing, nil
 }
 
-// maxAround is how many Landlock rules a command may need for what is beside the hidden: each takes some
-// microseconds, and a directory of that many entries is no home.
+// maxAround is how many Landlock rules a command may need for files beside hidden ones. Each
+// takes some microseconds before every command; a directory with more entries is not what
+// people hide things in.
 const maxAround = 10_000
 
-// around returns what there is below top, but what is hidden: what Landlock has to be given one by one, since it takes
-// nothing away again. Links are left out: what they lead to has a path of its own.
+// around returns the paths below top that are not hidden, as few as possible. Symbolic links
+// are left out: their targets have paths of their own.
 func around(top string, hidden []string) (paths []string, err error) {
 	for todo := []string{top}; len(todo) > 0; {
 		dir := todo[0]

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mask stands where something protected is not. Commands that run at the same time share it, those of other nodes
-// too: each holds a shared lock on it, and who is the last removes it. One that was left by a node that was killed is
-// found by its time, and goes with the next command.
+// mask is an empty read-only file or directory at a protected path where nothing exists, so
+// that a command cannot create it. Commands that run at the same time share masks, also those
+// of other nodes: each holds a shared lock, and the last one removes it. A mask that a killed
+// node left behind is recognised by its modification time, and removed with the next command.
 type mask struct {
 	path string
 	f    *os.File
@@ -24,26 +25,31 @@ type mask struct {
 	own  bool // this process has made it
 }
 
-// kind is what a mask looks like: a directory, or a file with that in it.
+// kind is what a mask looks like: a directory, or a file with a content that its readers
+// accept as empty.
 type kind struct {
 	isFile  bool
 	content string
 }
 
-// kindOf is what is to stand for a path.
+// kindOf returns the kind of mask for a path.
 func kindOf(path string) kind {
 	content, isFile := contents[filepath.Base(path)]
 	return kind{isFile, content}
 }
 
-// maskTime is the time of masks: a moment that no clock showed.
+// maskTime is the modification time that marks a mask. It is one that no clock shows, so no
+// file of a user has it.
 var maskTime = time.Unix(1, 20261121)
 
+// isMask reports whether a file is a mask, made by this node or another.
 func isMask(st fs.FileInfo) bool {
 	return st.ModTime().Equal(maskTime) && (st.IsDir() || st.Mode().IsRegular() && st.Size() <= 2)
 }
 
-// mask makes or holds what stands for path. It is nil where nothing can be made, and where there is something else.
+// mask makes a mask at path or locks the one that is there. It returns nil where this user
+// cannot create anything, and where something else exists: neither needs a mask. It tries
+// again when another process removes the mask in between.
 func (s *spares) mask(path string) (*mask, error) {
 	for range 100 { // somebody may remove it between two steps
 		st, err := os.Lstat(path)
@@ -72,8 +78,9 @@ func (s *spares) mask(path string) (*mask, error) {
 	return nil, fmt.Errorf("mask what is not there: %s comes and goes", path)
 }
 
-// place puts a mask in place that was made under another name: nobody is to see one without its time, or that nobody
-// holds. It returns nil with no error if the mask is there, but not held.
+// place moves a finished mask to path. It is made under another name first, so that no process
+// sees a mask without its time or without a lock. It returns nil without an error if the mask
+// is there but not locked by this process.
 func (s *spares) place(path string) (*mask, error) {
 	k := kindOf(path)
 	if m := s.take(k); m != nil {
@@ -100,7 +107,7 @@ func (s *spares) place(path string) (*mask, error) {
 	return nil, os.Chtimes(path, maskTime, maskTime)
 }
 
-// move gives the mask another name, that nothing has.
+// move renames the mask to a name that does not exist; it never replaces a file.
 func (m *mask) move(to string) error {
 	if m.kind.isFile {
 		return m.rename(to)
@@ -111,6 +118,8 @@ func (m *mask) move(to string) error {
 	return errors.Join(m.rename(to), m.f.Chmod(0o555))
 }
 
+// rename uses RENAME_NOREPLACE, so that a file which the user makes at the same instant is not
+// lost.
 func (m *mask) rename(to string) error {
 	if err := unix.Renameat2(unix.AT_FDCWD, m.path, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE); err != nil {
 		return &os.LinkError{Op: "rename", Old: m.path, New: to, Err: err}
@@ -119,7 +128,7 @@ func (m *mask) rename(to string) error {
 	return nil
 }
 
-// newMask makes a mask in a directory, under a name of no meaning, and holds it.
+// newMask makes and locks a mask in a directory under a random name.
 func newMask(dir string, k kind) (*mask, error) {
 	name := filepath.Join(dir, fmt.Sprintf(".symbio-mask-%016x", rand.Uint64()))
 	flags, mode := unix.O_RDONLY|unix.O_DIRECTORY, uint32(0o555)
@@ -139,6 +148,8 @@ func newMask(dir string, k kind) (*mask, error) {
 	return &mask{name, f, k, true}, nil
 }
 
+// finishMask writes the content, the mode and the time of a new mask, and locks it. The mode
+// is set again because of the umask.
 func finishMask(f *os.File, content string, mode uint32) error {
 	if content != "" {
 		if _, err := f.WriteString(content); err != nil {

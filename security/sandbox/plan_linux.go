@@ -18,8 +18,9 @@ import (
 	"symbio/security/sandbox/internal/inside"
 )
 
-// confine makes the process that will do the job. The job is planned while that process starts, which takes about as
-// long; bwrap has to be told of it before.
+// confine prepares the helper process that will run the command inside the sandbox. The job is
+// planned while that process starts, which takes about as long; bwrap needs it before, as
+// arguments. It sets c.cmd, c.hold and c.cleanup; the caller starts the process.
 func (b *Box) confine(c *command, p Policy, s Spec) error {
 	plan := func() (*job, error) { return b.plan(c, p, s) }
 	h, err := newHold(plan)
@@ -70,7 +71,9 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	return nil
 }
 
-// plan decides what the helper has to do.
+// plan returns what the helper has to do: the command, its environment, what it may read and
+// write, and its limits. Without namespaces the limit on processes is left out, since the
+// kernel would count all processes of the user.
 func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
 	temp, err := c.tempDir(b.cfg.TempDir, p, s)
 	if err != nil {
@@ -105,8 +108,10 @@ func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
 	return j, err
 }
 
-// planFiles decides what the command sees and writes of the files: what the policy lets it write, a /tmp of its own, and
-// without what is hidden or protected. The mounts for all but writing need a namespace; elsewhere landlock has to do.
+// planFiles decides what the command sees and writes of the file system: what the policy lets
+// it write, a /tmp of its own, and without hidden and protected files. All but the limit on
+// writing needs mounts, and so namespaces; at level Landlock files are hidden by not granting
+// them.
 func (b *Box) planFiles(c *command, j *job, p Policy, temp string) (err error) {
 	if j.Write, err = places(p.Files.Write); err != nil {
 		return err
@@ -129,7 +134,8 @@ func (b *Box) planFiles(c *command, j *job, p Policy, temp string) (err error) {
 	return b.watchRepositories(c, j, p)
 }
 
-// planMounts decides on the sockets and the /tmp that the command sees.
+// planMounts decides on the sockets and the /tmp that the command sees. A private /tmp is
+// mounted over the real one, unless the command may write in the real one.
 func (j *job) planMounts(f Files, temp string) error {
 	if j.Unix {
 		if err := j.planSockets(f); err != nil {
@@ -150,7 +156,8 @@ func (j *job) planMounts(f Files, temp string) error {
 	return err
 }
 
-// planProtection keeps the command from the files that other programs execute, and from those that rules deny.
+// planProtection keeps the command from writing files that other programs execute, and files
+// that rules deny. The masks that it makes are released in c.cleanup.
 func (b *Box) planProtection(c *command, j *job, p Policy) (err error) {
 	kept := &protection{}
 	if !p.Unprotected {
@@ -166,7 +173,9 @@ func (b *Box) planProtection(c *command, j *job, p Policy) (err error) {
 	return nil
 }
 
-// watchRepositories looks at the repositories below what the command may write, before it starts and after it has ended.
+// watchRepositories compares the git repositories below the writable directories before and
+// after the command. Hooks and settings that it made there would be executed by the user's own
+// git outside the sandbox, so they are set aside and reported.
 func (b *Box) watchRepositories(c *command, j *job, p Policy) error {
 	roots := meetPaths(p.Files.Write, p.Files.Write)
 	if p.Unprotected || len(roots) == 0 {
@@ -184,7 +193,8 @@ func (b *Box) watchRepositories(c *command, j *job, p Policy) error {
 	return nil
 }
 
-// shown are the working directory, and what the policy names to be read, where a private /tmp would hide them.
+// shown returns the directories that a private /tmp would hide although the command needs
+// them: the working directory, and the paths below /tmp that the policy lets it read.
 func shown(j *job, f Files) ([]place, error) {
 	var hidden []string
 	read := append(slices.Clone(f.Read), j.Dir)
@@ -201,7 +211,9 @@ func shown(j *job, f Files) ([]place, error) {
 	return places(hidden)
 }
 
-// places looks at the paths that can be written. "/" is everything but what the kernel shows of itself.
+// places opens the writable paths and returns their identity (device and inode), so that the
+// helper notices when one is replaced before it is mounted. "/" becomes its entries, except
+// those of kernels. A path that is not there or is a link is an error.
 func places(paths []string) (out []place, err error) {
 	for _, path := range meetPaths(paths, []string{"/"}) {
 		if path == "/" {
@@ -235,10 +247,13 @@ func places(paths []string) (out []place, err error) {
 	return out, nil
 }
 
-// kernels are where writing changes the machine, not files.
+// kernels are the directories of the kernel. Writing there changes the machine, not files, so
+// no policy can allow it.
 var kernels = []string{"/proc", "/sys", "/dev"}
 
-// hold is how this process holds the helper: what it was given, and what it says.
+// hold is this process's end of a helper: the pipes for the job, for reports and for the
+// lifeline. When the lifeline closes, also because this process was killed, the helper ends
+// the command.
 type hold struct {
 	job, statusIn, lifelineOut, self *os.File   // the helper's ends
 	nothing                          []*os.File // bwrap's, beside
@@ -247,6 +262,8 @@ type hold struct {
 	lines                            *bufio.Reader
 }
 
+// newHold makes the pipes and opens this program's own file for the helper. On an error it
+// closes what it made.
 func newHold(plan func() (*job, error)) (_ *hold, err error) {
 	h := &hold{plan: plan}
 	defer func() {
@@ -270,6 +287,7 @@ func newHold(plan func() (*job, error)) (_ *hold, err error) {
 	return h, nil
 }
 
+// close closes both ends. It may be called more than once.
 func (h *hold) close() error {
 	h.closeTheirs()
 	for _, f := range []*os.File{h.jobIn, h.status, h.lifeline} {
@@ -280,6 +298,8 @@ func (h *hold) close() error {
 	return nil
 }
 
+// closeTheirs closes the helper's ends in this process once the helper has them. Without that
+// a helper that dies would not be noticed: its pipes would stay open.
 func (h *hold) closeTheirs() {
 	for _, f := range append([]*os.File{h.job, h.statusIn, h.lifelineOut, h.self}, h.nothing...) {
 		if f != nil {
@@ -288,7 +308,8 @@ func (h *hold) closeTheirs() {
 	}
 }
 
-// started gives the helper the job, and waits for it to say that the command runs, or why it does not.
+// started sends the job to the helper and blocks until it reports that the command runs, or
+// why it does not. The error wraps ErrNotStarted if nothing of the command has run.
 func (h *hold) started() error {
 	h.closeTheirs()
 	j, err := h.plan()
@@ -310,7 +331,8 @@ func (h *hold) started() error {
 	return nil
 }
 
-// ended returns how the command ended; false if it was ended.
+// ended returns how the command ended; false if the helper did not report it, because it was
+// killed or ended by a limit. It waits for the grace time at most.
 func (h *hold) ended(*command) (syscall.WaitStatus, bool) {
 	h.status.SetReadDeadline(time.Now().Add(grace)) // whoever could say more, has ended
 	r, err := h.next()
@@ -320,6 +342,8 @@ func (h *hold) ended(*command) (syscall.WaitStatus, bool) {
 	return syscall.WaitStatus(r.Status), true
 }
 
+// next reads one report of the helper. It blocks until there is one, or until the read
+// deadline.
 func (h *hold) next() (inside.Report, error) {
 	line, err := h.lines.ReadBytes('\n')
 	if err != nil {

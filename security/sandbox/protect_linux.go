@@ -14,15 +14,17 @@ import (
 	"symbio/security/protected"
 )
 
-// protection is what keeps the protected names of a job's directories.
+// protection collects what keeps a command from the protected names in the directories that it
+// may write. pins are directories that must stay where they are, paths are mounted read-only.
 type protection struct {
 	pins, paths []string
 	masks       []*mask
 	spares      *spares
 }
 
-// protect finds out what to protect below the writable places. Masks are made in the directories themselves, where
-// everybody sees them while the command runs; release removes them.
+// protect finds the protected names below the writable places, and makes masks for those that
+// do not exist. Masks are visible to all programs of the user while the command runs; release
+// removes them.
 func (b *Box) protect(write []place, dir string) (_ *protection, err error) {
 	p := &protection{spares: b.spares}
 	defer func() {
@@ -57,8 +59,8 @@ func (b *Box) protect(write []place, dir string) (_ *protection, err error) {
 	return p, nil
 }
 
-// bases are the directories at whose top names are protected: the writable ones, and those of the working directory
-// and the user's home that lie inside of them.
+// bases returns the directories in which names are protected: the writable places, and the
+// working directory and the user's home if they lie inside them.
 func (b *Box) bases(write []place, dir string) (out []string) {
 	also := []string{b.home(), dir}
 	for _, w := range write {
@@ -76,6 +78,8 @@ func (b *Box) bases(write []place, dir string) (out []string) {
 	return slices.Compact(out)
 }
 
+// home returns the user's home with links resolved; "" if it is not known or is the root,
+// whose names are not those of a home.
 func (b *Box) home() string {
 	real, err := filepath.EvalSymlinks(b.cfg.Home)
 	if err != nil || real == "/" {
@@ -84,6 +88,8 @@ func (b *Box) home() string {
 	return real
 }
 
+// isGitDir reports whether dir looks like a git directory to git: it has HEAD, objects and
+// refs.
 func isGitDir(dir string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
@@ -93,7 +99,9 @@ func isGitDir(dir string) bool {
 	return true
 }
 
-// pinTo pins a base that lies inside of a writable place, with all directories on the way to it.
+// pinTo pins base and the directories between it and the writable place around it. A command
+// that could rename one of them could make a new one in its place, without the protected
+// names.
 func (p *protection) pinTo(base string, write []place) {
 	for _, w := range write {
 		for at := base; at != w.Path && within(at, w.Path); at = filepath.Dir(at) {
@@ -102,8 +110,9 @@ func (p *protection) pinTo(base string, write []place) {
 	}
 }
 
-// add protects base/name. Every directory between the two is pinned. The first part that does not exist is masked, if
-// it is to be.
+// add protects base/name and pins the directories between. With create, the first part that
+// does not exist is masked. A symbolic link is an error: a mount would protect its target and
+// leave the name writable.
 func (p *protection) add(base, name string, create bool) error {
 	at := base
 	parts := strings.Split(filepath.ToSlash(filepath.Clean(name)), "/")
@@ -149,6 +158,8 @@ func (p *protection) add(base, name string, create bool) error {
 	return nil
 }
 
+// release unlocks and removes the masks, the last one first. It may be called again; then it
+// does nothing.
 func (p *protection) release() (err error) {
 	for i := len(p.masks) - 1; i >= 0; i-- {
 		err = errors.Join(err, p.spares.release(p.masks[i]))
