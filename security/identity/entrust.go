@@ -222,8 +222,8 @@ func (c *Cluster) learn(nodes []*pb.Certified) error {
 	return nil
 }
 
-// noteHolder records that the node has the authority. When it is removed, people are told to
-// make a new cluster, since it can go on signing certificates.
+// noteHolder records that the node has the authority. It is called before the authority is
+// sent: a holder that no record names could not be told from other nodes when it is removed.
 func (c *Cluster) noteHolder(id NodeID) error {
 	r := Record{ID: id, Role: roleNode, Joined: time.Now().UTC()}
 	if err := readJSON(c.recordFile(id), &r); err != nil && !errors.Is(err, fs.ErrNotExist) {

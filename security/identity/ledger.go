@@ -135,7 +135,7 @@ func (c *Cluster) tidy(now time.Time) error {
 }
 
 // OpenTokens returns how many tokens are neither used nor expired. Each is a way into the
-// cluster, so `symbio doctor` shows the number.
+// cluster, so people should be able to see how many there are.
 func (c *Cluster) OpenTokens() (n int, err error) {
 	files, err := filepath.Glob(filepath.Join(c.dir, "tokens", strings.Repeat("?", 2*sha256.Size)))
 	for _, f := range files {

@@ -10,7 +10,7 @@ import (
 
 // LocalAuthorityLife returns from when to when the certificate of the local authority in dir
 // is good. The error says why OpenLocalAuthority would refuse it now; fs.ErrNotExist if there
-// is none. It creates nothing, so `symbio doctor` may call it.
+// is none. It creates nothing, so it is safe for a diagnosis.
 func LocalAuthorityLife(dir string) (begins, ends time.Time, err error) {
 	file := filepath.Join(dir, authorityFile)
 	data, err := readSecret(file)

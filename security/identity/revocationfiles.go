@@ -75,8 +75,7 @@ const maxStoredLists = 16
 
 // write stores a newly signed list as the only one of its epoch in the first directory:
 // creating that file decides between processes. It returns fs.ErrExist if another process has
-// stored that epoch or a later one; the caller then reads it and signs again. The caller holds
-// r.mu.
+// stored that epoch or a later one. The caller holds r.mu.
 func (r *Revocations) write(list *pb.Revocations) error {
 	data, err := proto.Marshal(list)
 	if err != nil {

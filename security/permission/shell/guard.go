@@ -32,12 +32,14 @@ func Guard(c Command, spelled int) string {
 	return w.subcommand()
 }
 
-// isEmpty reports whether the guard covers all arguments.
+// isEmpty reports whether the guard lists nothing, so that a rule for the command covers all
+// its arguments.
 func (g guard) isEmpty() bool {
 	return g.Short == "" && g.Output == "" && len(g.Long)+len(g.Single)+len(g.Outs)+len(g.Words)+len(g.Subs)+len(g.Banned) == 0 && g.Operands == 0 && g.Check == ""
 }
 
-// check holds a value against the guard's function.
+// check calls the guard's function for a value, and returns why the value is dangerous; "" if
+// it is not.
 func (g guard) check(value string) string {
 	if g.Check == "" {
 		return ""
@@ -45,7 +47,8 @@ func (g guard) check(value string) string {
 	return checks[g.Check](value)
 }
 
-// guarded is a command that is held against a guard. spelled counts without the program's name.
+// guarded is a command that is compared with a guard. spelled counts the words that the rule
+// spells, without the program's name.
 type guarded struct {
 	guard
 	name    string
@@ -57,15 +60,18 @@ type guarded struct {
 	scripted bool // the program for sed or awk was seen
 }
 
-// by is the command with other arguments or another guard.
+// by returns the command with other arguments or another guard, such as those of a
+// sub-command.
 func (w guarded) by(g guard, args []Word) *guarded {
 	return &guarded{guard: g, name: w.name, args: args, spelled: w.spelled}
 }
 
-// gitGlobal reports whether git's option before the sub-command takes the next word as its value.
+// gitGlobal reports whether an option of git before the sub-command takes the next word as its
+// value.
 func gitGlobal(option string) bool { return slices.Contains(known("git").Guard.Globals, option) }
 
-// subcommand finds the sub-command, and holds what precedes and what follows it against its guards.
+// subcommand finds the sub-command, and compares what precedes it with the program's guard and
+// what follows it with its own. Options before it matter: git -c core.pager=CMD log runs CMD.
 func (w guarded) subcommand() string {
 	at := 0
 	before, has := w.Subs[""]
@@ -127,7 +133,8 @@ func merge(a, b guard) guard {
 	return a
 }
 
-// scan looks at the words from at on that the rule does not spell.
+// scan looks at the words from at on that the rule does not spell, and returns why one of them
+// is dangerous; "" if none is. Words behind -- are operands.
 func (w *guarded) scan(at int) string {
 	if w.isEmpty() {
 		w.Valued, w.Longs = "", nil
@@ -162,7 +169,8 @@ func (w *guarded) scan(at int) string {
 	return ""
 }
 
-// dynamic looks at a word that only the shell knows: what it begins with has to tell what kind of value it is.
+// dynamic looks at a word that only the shell knows. It is harmless only if its literal
+// beginning shows that it cannot be an option.
 func (w *guarded) dynamic(word Word) string {
 	if !w.ended && word.MayBeOption() {
 		return "only the shell knows whether " + word.Text + " is an option of it"
@@ -185,6 +193,9 @@ func (w *guarded) dynamic(word Word) string {
 	return ""
 }
 
+// operand returns why an operand is dangerous: it is a word that makes the program act, it is
+// one operand more than the program only reads, or the guard's function refuses it; "" if it
+// is not.
 func (w *guarded) operand(word Word) string {
 	w.ended = w.ended || w.Leading
 	w.operands++
@@ -201,7 +212,8 @@ func (w *guarded) operand(word Word) string {
 	return w.check(word.Text)
 }
 
-// program looks at a program for sed or awk.
+// program returns why a program for sed or awk is dangerous: unless it is known to only edit
+// text, it may run commands or write files.
 func (w *guarded) program(word Word) string {
 	w.scripted = true
 	if word.Dynamic {
@@ -213,7 +225,8 @@ func (w *guarded) program(word Word) string {
 	return "its program may run or write something"
 }
 
-// option looks at the option that is argument i. taken is 1 when the next word is its value.
+// option looks at argument i, an option. taken is 1 when the next word is its value, so that
+// the caller skips it.
 func (w *guarded) option(i int) (taken int, reason string) {
 	text := w.args[i].Text
 	name, attached, hasValue := strings.Cut(text, "=")
@@ -251,7 +264,8 @@ func (w *guarded) option(i int) (taken int, reason string) {
 	return w.cluster(text, next)
 }
 
-// long looks at a long option. Programs take them abbreviated.
+// long looks at a long option. Programs accept unique abbreviations (--out for --output), so
+// every option that begins with the text counts.
 func (w *guarded) long(text string, next *Word) (taken int, reason string) {
 	option, attached, hasValue := strings.Cut(text, "=")
 	name := option[2:]
@@ -278,7 +292,8 @@ func (w *guarded) long(text string, next *Word) (taken int, reason string) {
 	return 0, ""
 }
 
-// cluster looks at letters behind one dash.
+// cluster looks at letters behind one dash, such as -xzf: each may be an option, and the rest
+// of the word the value of one.
 func (w *guarded) cluster(text string, next *Word) (taken int, reason string) {
 	for j, letter := range text[1:] {
 		value, taken := next, 1
@@ -299,7 +314,8 @@ func (w *guarded) cluster(text string, next *Word) (taken int, reason string) {
 	return 0, ""
 }
 
-// value looks at the value of an option that is covered by itself.
+// value looks at the value of an option which is harmless by itself but takes a value that may
+// not be.
 func (w *guarded) value(option string, value Word) string {
 	if value.Split {
 		return unsureOfWords(value)
@@ -328,13 +344,18 @@ func (w *guarded) value(option string, value Word) string {
 	return w.check(option + "=" + value.Text)
 }
 
+// unsureOfWords returns the reason for a word that the shell may split into several, one of
+// which could be an option.
 func unsureOfWords(w Word) string { return "only the shell knows how many words " + w.Text + " is" }
 
-// isBelow reports whether what is written there is below the working directory, or for a moment.
+// isBelow reports whether what is written to the path stays below the working directory, in
+// /tmp, or is discarded (/dev/null).
 func isBelow(name string) bool {
 	return name == "/dev/null" || strings.HasPrefix(path.Clean(name), "/tmp/") || filepath.IsLocal(name)
 }
 
+// nowhere returns why an option that names a file to write is dangerous; "" if it names
+// /dev/null or standard output (-). w is nil when the value is missing.
 func nowhere(w *Word, option string) string {
 	switch {
 	case w == nil:
@@ -345,7 +366,7 @@ func nowhere(w *Word, option string) string {
 	return "it writes a file (" + option + ")"
 }
 
-// endOf is how many words a find -exec takes.
+// endOf returns how many words a find -exec takes, up to its ; or +.
 func endOf(args []Word) int {
 	for i := 1; i < len(args); i++ {
 		if args[i].Is(";") || args[i].Is("+") && args[i-1].Is("{}") {
@@ -355,10 +376,12 @@ func endOf(args []Word) int {
 	return len(args)
 }
 
-// gitReading are the options with which git config, with at most one operand, or get and list, only reads.
+// gitReading are the options with which git config, with at most one operand, or its get and
+// list only read.
 var gitReading = set("--show-origin --show-scope --global --local --system --worktree --name-only -z --null --includes --no-includes --all --regexp --bool --int --path")
 
-// gitConfig: reading is covered, writing is not: core.pager and its like are run.
+// gitConfig returns why a call of git config is dangerous; "" if it only reads. A written
+// core.pager or alias is run by a later git.
 func gitConfig(args []Word) string {
 	operands, reads := 0, false
 	for i, w := range args {

@@ -7,17 +7,21 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// invocation is one of the program's commands that is looked at for what it does beyond running its program.
+// invocation is a command of the program that is inspected for other commands that it runs,
+// such as those of sudo, xargs, find -exec or sh -c.
 type invocation struct {
 	*analysis
 	i     int // its number
 	scope *scope
 }
 
-// command is the command. The pointer is valid until another command is added.
+// command returns the command. The pointer is valid only until another command is added, since
+// the slice may move.
 func (v invocation) command() *Command { return &v.program.Commands[v.i] }
 
-// run adds a command, and what it runs in turn.
+// run adds a command to the program and then the commands that it runs, recursively. Commands
+// beyond maxCommands make the program hard: it is not allowed by rules, which bounds the time
+// of one decision.
 func (a *analysis) run(c Command, s *scope) {
 	if len(a.program.Commands) >= maxCommands {
 		if !a.tooMany {
@@ -44,7 +48,8 @@ func (a *analysis) run(c Command, s *scope) {
 	v.interpreted(name)
 }
 
-// within adds a command that the words from at on are.
+// within adds the command that the words from at on are. certain says whether it is known that
+// exactly these words run.
 func (v invocation) within(at int, words []Word, env []Assign, s *scope, certain bool) {
 	if len(words) == 0 {
 		return
@@ -62,7 +67,8 @@ func (v invocation) within(at int, words []Word, env []Assign, s *scope, certain
 	s.dirs = union(s.dirs, inner.dirs)
 }
 
-// guess adds every command that the words may be, of which it cannot be told which runs.
+// guess adds every command that the words may be, when it cannot be told at which word the
+// inner command begins. They are not certain: deny rules see them, allow rules do not.
 func (v invocation) guess(at int, words []Word, env []Assign, s *scope) {
 	v.runs("it cannot be told what " + v.command().Name() + " runs here")
 	for j := range words {
@@ -70,7 +76,7 @@ func (v invocation) guess(at int, words []Word, env []Assign, s *scope) {
 	}
 }
 
-// script analyses a text that the command runs, its word at.
+// script analyses a text that the command runs, its word at, in the given dialect.
 func (v invocation) script(at int, w Word, lang syntax.LangVariant) {
 	if w.Dynamic {
 		v.unknownScript()
@@ -83,11 +89,13 @@ func (v invocation) script(at int, w Word, lang syntax.LangVariant) {
 	v.scope.dirs = union(v.scope.dirs, inner.dirs)
 }
 
+// unknownScript notes that the command runs a text that only the shell knows.
 func (v invocation) unknownScript() {
 	v.runs("only the shell knows what it gives " + v.command().Words[0].Text + " to run")
 }
 
-// join is the text of a script that several words are together. ok is false when only the shell knows it.
+// join returns the text of a script that several words form together, as eval does. ok is
+// false when only the shell knows it.
 func (v invocation) join(args []Word) (text string, ok bool) {
 	var texts []string
 	for _, w := range args {
@@ -103,7 +111,8 @@ func (v invocation) join(args []Word) (text string, ok bool) {
 	return strings.Join(texts, " "), true
 }
 
-// wrapped adds the commands that the command runs as its arguments.
+// wrapped adds the commands that a wrapper such as sudo, timeout or xargs runs from its
+// arguments.
 func (v invocation) wrapped(name string, args []Word) {
 	switch name {
 	case "env":
@@ -140,13 +149,14 @@ func (v invocation) wrapped(name string, args []Word) {
 	v.operands(at+1, args[at:], *w)
 }
 
-// isLoader reports whether the program runs the one that it is given, as the kernel would.
+// isLoader reports whether the program is a dynamic loader, such as ld-linux.so, which runs
+// the program that it is given.
 func isLoader(name string) bool {
 	return strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") || strings.HasPrefix(name, "ld.so")
 }
 
-// operands adds what follows the wrapper's options and first operands. What cannot be skipped for certain makes every
-// word that follows a possible command.
+// operands adds the command that follows the wrapper's options and first operands. When these
+// cannot be skipped for certain, every following word may begin the command.
 func (v invocation) operands(at int, args []Word, w wrapper) {
 	all := len(args)
 	args, certain := v.skip(at, args, w)
@@ -186,8 +196,9 @@ func (v invocation) operands(at int, args []Word, w wrapper) {
 	}
 }
 
-// skip returns what is behind the wrapper's options and first operands, and adds the scripts among them. certain is
-// false when it cannot be told what they are.
+// skip returns the words behind the wrapper's options and first operands, and adds the scripts
+// among them. certain is false when an option is not known, since it may take the next word as
+// its value.
 func (v invocation) skip(at int, args []Word, w wrapper) (rest []Word, certain bool) {
 	if w.Opaque {
 		return args, false
@@ -224,13 +235,15 @@ func (v invocation) skip(at int, args []Word, w wrapper) (rest []Word, certain b
 	return args, true
 }
 
-// plainUntil reports whether the words of the wrapper itself are literal, so that it is known to do nothing but to run
-// the rest.
+// plainUntil reports whether the words of the wrapper itself are literal. Only then is it
+// known that the wrapper does nothing but run the rest.
 func (c Command) plainUntil(to int) bool {
 	return c.Words[0].Text == c.Name() && !slices.ContainsFunc(c.Words[:min(to, len(c.Words))], func(w Word) bool { return w.Dynamic })
 }
 
-// option reads one option. script is the word that is a program for a shell, or -1.
+// option reads one option. taken is the number of words that it has, script the index of the
+// word that is a program for a shell, or -1. known is false for options that are not in the
+// table.
 func (w wrapper) option(args []Word) (taken, script int, known bool) {
 	text := args[0].Text
 	single := len(args) < 2 || !args[1].Split // the word behind the option is one word

@@ -21,10 +21,14 @@ func sedIsPlain(text string) bool {
 	}
 }
 
+// sedProgram is the rest of a program for sed that is still to be read. Its methods return
+// false for whatever is not on the list of harmless commands.
 type sedProgram struct{ text string }
 
+// blanks skips blanks, which may stand before and between addresses.
 func (p *sedProgram) blanks() { p.text = strings.TrimLeft(p.text, " \t") }
 
+// addresses skips the lines or patterns that a command applies to.
 func (p *sedProgram) addresses() bool {
 	for range 2 {
 		p.blanks()
@@ -56,7 +60,9 @@ func (p *sedProgram) addresses() bool {
 	return p.text != ""
 }
 
-// until skips from after the first skip bytes to behind the next delim that no backslash precedes.
+// until skips to behind the next delimiter that no backslash precedes, beginning after skip
+// bytes. It returns false for a delimiter inside a set of characters, of which different seds
+// find different ends.
 func (p *sedProgram) until(delim byte, skip int) bool {
 	if delim == '\n' || delim == '\\' {
 		return false
@@ -81,6 +87,8 @@ func (p *sedProgram) until(delim byte, skip int) bool {
 	return false
 }
 
+// command reads one command with its arguments. w, W, r, R and e touch files or run programs,
+// and are refused.
 func (p *sedProgram) command() bool {
 	c := p.text[0]
 	switch {
@@ -105,6 +113,8 @@ func (p *sedProgram) command() bool {
 	return false
 }
 
+// substitute reads an s command with any delimiter. Its flags e and w run a command and write
+// a file, and are refused.
 func (p *sedProgram) substitute() bool {
 	delim := p.text[1]
 	if !p.until(delim, 2) || !p.untilNext(delim) {
@@ -114,7 +124,7 @@ func (p *sedProgram) substitute() bool {
 	return p.ends()
 }
 
-// untilNext skips the second part, in which a bracket is a bracket.
+// untilNext skips the replacement, in which a bracket does not begin a set of characters.
 func (p *sedProgram) untilNext(delim byte) bool {
 	for i := 0; i < len(p.text); i++ {
 		switch p.text[i] {
@@ -128,6 +138,7 @@ func (p *sedProgram) untilNext(delim byte) bool {
 	return false
 }
 
+// ends reports whether a command ends here, so that nothing unknown follows it.
 func (p *sedProgram) ends() bool {
 	p.blanks()
 	return p.text == "" || strings.IndexByte(";\n}", p.text[0]) >= 0
@@ -140,6 +151,7 @@ var awkToken = regexp.MustCompile(`^(?:[ \t]+|"(?:[^"\\\n]|\\[^\n])*"|[0-9.]+|[A
 // awkRegexp is a regular expression of which all awks find the same end: sets are closed, and hold no / or backslash.
 var awkRegexp = regexp.MustCompile(`^/(?:[^][\\/\n]|\\[^\n]|\[\^?(?:[^][\\/\n]|\[:[a-z]+:\])+\])+/`)
 
+// awkAssigns matches an assignment, by which a special variable could be set.
 var awkAssigns = regexp.MustCompile(`^[ \t]*[-+*%^]?=[^=]`)
 
 // awkCalls are keywords and functions, which may stand before a parenthesis; awkSpecial are the variables that the
@@ -149,8 +161,9 @@ var (
 	awkSpecial = set("NR NF FNR FS OFS ORS RS RT FILENAME SUBSEP RSTART RLENGTH IGNORECASE CONVFMT OFMT BEGIN END")
 )
 
-// awkIsPlain reports whether a program for awk is made of a short list of things that neither run nor write nor load
-// anything, in whichever awk.
+// awkIsPlain reports whether a program for awk consists only of constructs that neither run
+// nor write nor load anything, in gawk, mawk and the BSD awk alike. A false no costs a
+// question, a false yes would run a command.
 func awkIsPlain(text string) bool {
 	p := awkProgram{text: text, before: ";", assigned: map[string]bool{}}
 	for p.text != "" {
@@ -216,6 +229,8 @@ func (p *awkProgram) take(token string) bool {
 	return true
 }
 
+// name notes a name. It returns false for functions that run or load something, such as system
+// and getline.
 func (p *awkProgram) name(name string) bool {
 	called := strings.HasPrefix(strings.TrimLeft(p.text, " \t\n"), "(")
 	if name == "getline" || called && !awkCalls[name] || len(name) > 1 && name == strings.ToUpper(name) && !awkSpecial[name] {

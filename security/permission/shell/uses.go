@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Use is a file that a command may read or write, as its arguments name it. It serves deny rules: what
-// it leaves out is what the sandbox is for.
+// Use is a file that a command may read or write, as its arguments name it. It serves deny
+// rules. Programs open files that no argument names, too; keeping them from denied files is
+// the task of the sandbox.
 type Use struct {
 	Word  Word
 	Read  Certainty
@@ -15,10 +16,11 @@ type Use struct {
 	Tree, Hidden bool
 }
 
-// workingDir is the working directory as an operand.
+// workingDir is the working directory as an operand, for programs that use it when none is
+// given.
 var workingDir = Word{Text: "."}
 
-// anything is an operand of which nothing is known.
+// anything is an operand of which nothing is known. It may name every file.
 var anything = Word{Text: "?", Dynamic: true, Split: true, Pattern: string(Any)}
 
 // gitReads and gitWrites are sub-commands of git that read or write the files they name.
@@ -27,7 +29,8 @@ var (
 	gitWrites = set("checkout restore reset mv rm clean apply am stash switch merge pull")
 )
 
-// Uses are the files that the command's arguments name.
+// Uses returns the files that the command's arguments name, with how certain it is that each
+// is read or written. It reads no file system. It may be called from many goroutines.
 func Uses(c Command) []Use {
 	name := c.Name()
 	f := c.files()
@@ -51,7 +54,8 @@ func Uses(c Command) []Use {
 	return u.uses()
 }
 
-// files says what the command does with its operands. Of a program that is not known it may be anything.
+// files returns what the command does with its operands. A program that is not in the table
+// reads them, and may write them.
 func (c Command) files() files {
 	switch f := known(c.Name()).Files; {
 	case c.Name() == "git":
@@ -62,6 +66,7 @@ func (c Command) files() files {
 	return files{Read: Yes, Write: Maybe, Hidden: true, Always: slices.ContainsFunc(c.Words[1:], func(w Word) bool { return w.Is("-r") || w.Is("-R") })}
 }
 
+// gitFiles is files for git, by its sub-command.
 func (c Command) gitFiles() files {
 	sub, at := c.gitSub()
 	f := files{Skip: 1}
@@ -82,7 +87,7 @@ func (c Command) gitFiles() files {
 	return f
 }
 
-// user is a command whose operands are gone through.
+// user goes through the arguments of one command and collects the files.
 type user struct {
 	files
 	Command
@@ -92,6 +97,7 @@ type user struct {
 	last         int  // which argument is the last operand
 }
 
+// uses returns the files of all arguments.
 func (u *user) uses() (all []Use) {
 	for i, w := range u.Words[1:] {
 		if w.Dynamic || u.ended || !strings.HasPrefix(w.Text, "-") {
@@ -115,13 +121,14 @@ func (u *user) uses() (all []Use) {
 	return all
 }
 
-// isMessage reports whether argument i is a text for git that only the shell knows.
+// isMessage reports whether argument i is a message for git, as in commit -m "$(…)": one word
+// that only the shell knows, which is a text and names no file.
 func (u *user) isMessage(i int) bool {
 	w, before := u.Words[1+i], u.Words[i]
 	return w.Dynamic && !w.Split && (before.Is("--message") || before.isCluster() && strings.HasSuffix(before.Text, "m"))
 }
 
-// operand is what argument i names.
+// operand returns the files that argument i may name.
 func (u *user) operand(i int) (all []Use) {
 	w, before := u.Words[1+i], u.Words[i]
 	use := Use{w, u.Read, u.Write, u.tree, u.hidden}
@@ -150,7 +157,8 @@ func (u *user) operand(i int) (all []Use) {
 	return append(all, use)
 }
 
-// lastWrites says whether argument i is written by a program that writes its last operand.
+// lastWrites returns how certain it is that argument i is the operand that a program like cp
+// or mv writes: the last one.
 func (u *user) lastWrites(i int) Certainty {
 	before := u.Words[i]
 	switch {
@@ -162,7 +170,7 @@ func (u *user) lastWrites(i int) Certainty {
 	return No
 }
 
-// ddUse is what an operand of dd is.
+// ddUse returns what an operand of dd does: if= is read, of= is written.
 func ddUse(w Word) (read, write Certainty) {
 	switch p := w.Prefix(); {
 	case w.Dynamic && p == "":
@@ -175,7 +183,8 @@ func ddUse(w Word) (read, write Certainty) {
 	return No, No
 }
 
-// findUses are what find deletes, and the files that it is given to write.
+// findUses returns the files that find's actions write, such as -fprint FILE, and, with
+// -delete, the directories that it starts from.
 func findUses(c Command) (uses []Use) {
 	deletes, expression := false, false
 	var starts []Use
@@ -200,7 +209,8 @@ func findUses(c Command) (uses []Use) {
 	return append(uses, starts...)
 }
 
-// outputs are the files that a program which otherwise uses none is told to write.
+// outputs returns the files named by output options (-o FILE) of programs that use no other
+// files.
 func outputs(c Command) (uses []Use) {
 	g := known(c.Name()).Guard
 	if g == nil || g.Output == "" {
@@ -215,15 +225,18 @@ func outputs(c Command) (uses []Use) {
 	return uses
 }
 
-// isCluster reports whether the word is options of one letter.
+// isCluster reports whether the word is letters behind one dash, each an option.
 func (w Word) isCluster() bool {
 	return !w.Dynamic && len(w.Text) > 1 && w.Text[0] == '-' && w.Text[1] != '-'
 }
 
+// hasLetter reports whether an argument has one of the letters as an option behind one dash.
 func (c Command) hasLetter(letters string) bool {
 	return letters != "" && slices.ContainsFunc(c.Words[1:], func(w Word) bool { return w.isCluster() && strings.ContainsAny(w.Text[1:], letters) })
 }
 
+// hasLong reports whether an argument is one of the long options or an abbreviation of at
+// least two letters, with or without a value.
 func (c Command) hasLong(names ...string) bool {
 	return slices.ContainsFunc(c.Words[1:], func(w Word) bool {
 		if w.Dynamic || !strings.HasPrefix(w.Text, "--") || len(w.Text) < 4 {

@@ -8,12 +8,17 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// stmts walks statements in order, in the same scope: a later one starts where an earlier one
+// may have gone.
 func (a *analysis) stmts(list []*syntax.Stmt, s *scope) {
 	for _, st := range list {
 		a.stmt(st, s)
 	}
 }
 
+// stmt walks one statement: its redirections, its command and how it is run. A statement in
+// the background has a scope of its own, since a cd in it does not change the shell's
+// directory.
 func (a *analysis) stmt(st *syntax.Stmt, s *scope) {
 	if st.Coprocess || st.Disown {
 		a.hard("it is not written for bash")
@@ -33,6 +38,8 @@ func (a *analysis) stmt(st *syntax.Stmt, s *scope) {
 	a.command(st.Cmd, at)
 }
 
+// command walks a compound or simple command. A construct that is not known here makes the
+// program hard, so new syntax in the parser is never allowed by accident.
 func (a *analysis) command(c syntax.Command, s *scope) {
 	switch c := c.(type) {
 	case nil:
@@ -83,6 +90,8 @@ func (a *analysis) command(c syntax.Command, s *scope) {
 	}
 }
 
+// pipe walks both sides of a pipe, each in a scope of its own, since they run in shells of
+// their own. Text that echo feeds to the right side is analysed as its standard input.
 func (a *analysis) pipe(c *syntax.BinaryCmd, s *scope) {
 	if _, is := c.Y.Cmd.(*syntax.TimeClause); is {
 		a.hard("time behind a | is a program, not the shell's own") // the parser reads both alike
@@ -97,6 +106,7 @@ func (a *analysis) pipe(c *syntax.BinaryCmd, s *scope) {
 	}
 }
 
+// caseClause walks all branches of a case, since it is not known which one runs.
 func (a *analysis) caseClause(c *syntax.CaseClause, s *scope) {
 	a.word(c.Word, s)
 	before := s.dirs
@@ -111,7 +121,8 @@ func (a *analysis) caseClause(c *syntax.CaseClause, s *scope) {
 	}
 }
 
-// time walks what is timed. An option that the parser does not know is a command to it, and none to the shell.
+// time walks the command that is timed. An option that the parser does not know is a command
+// to the parser but not to the shell.
 func (a *analysis) time(c *syntax.TimeClause, s *scope) {
 	if c.Stmt == nil {
 		return
@@ -122,7 +133,9 @@ func (a *analysis) time(c *syntax.TimeClause, s *scope) {
 	a.stmt(c.Stmt, s)
 }
 
-// function walks the body as if it ran where it stands; where it is called is not followed.
+// function walks a function's body as if it ran where it is declared. Calls are not followed,
+// so the directory and the variables in the body are unknown, and the program counts as one
+// that runs something unknown: the function may have the name of a program.
 func (a *analysis) function(c *syntax.FuncDecl, s *scope) {
 	a.runs("it defines a function, which may stand in for a program")
 	body := s.clone()
@@ -132,6 +145,8 @@ func (a *analysis) function(c *syntax.FuncDecl, s *scope) {
 	s.dirs = union(s.dirs, body.dirs)
 }
 
+// conditional walks the condition and all branches. Afterwards the directory may be the one
+// that any branch leads to.
 func (a *analysis) conditional(c *syntax.IfClause, s *scope) {
 	a.stmts(c.Cond, s)
 	then := s.clone()
@@ -142,7 +157,8 @@ func (a *analysis) conditional(c *syntax.IfClause, s *scope) {
 	s.dirs = union(s.dirs, then.dirs)
 }
 
-// loop walks a body. Where it changes the directory, the second round begins anywhere.
+// loop walks a loop's body. If the body changes the directory, its second round begins
+// anywhere, so the directories become unknown.
 func (a *analysis) loop(s *scope, parts [][]*syntax.Stmt) {
 	inside := s.clone()
 	for _, list := range parts {
@@ -169,6 +185,8 @@ func moves(list []*syntax.Stmt) bool {
 	})
 }
 
+// forLoop walks a for loop over words or with arithmetic. Any other kind makes the program
+// hard.
 func (a *analysis) forLoop(c *syntax.ForClause, s *scope) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
@@ -186,10 +204,12 @@ func (a *analysis) forLoop(c *syntax.ForClause, s *scope) {
 	a.loop(s, [][]*syntax.Stmt{c.Do})
 }
 
-// maxRounds is how many rounds of a loop are walked one by one.
+// maxRounds is how many rounds of a loop over words are walked one by one. A longer loop is
+// walked once, with a variable that only the shell knows.
 const maxRounds = 20
 
-// each walks a loop over words: its body once for each, with the variable being that word.
+// each walks a loop over literal words: the body once for each, with the variable set to that
+// word, so that rm $f is judged with the files that it removes.
 func (a *analysis) each(c *syntax.ForClause, l *syntax.WordIter, s *scope) {
 	a.looped[l.Name.Value] = true
 	a.steered(l.Name.Value)
@@ -252,6 +272,8 @@ func (a *analysis) redirects(list []*syntax.Redirect, s *scope) {
 	}
 }
 
+// redirect notes the file that one redirection opens. Duplicated descriptors and /dev/null
+// open no file that needs a permission.
 func (a *analysis) redirect(op syntax.RedirOperator, w Word, s *scope) {
 	f := File{Path: w, Dirs: s.dirs}
 	switch op {
@@ -289,7 +311,8 @@ func (a *analysis) redirect(op syntax.RedirOperator, w Word, s *scope) {
 	a.program.Files = append(a.program.Files, f)
 }
 
-// standardInput finds a program text that is fed to the command.
+// standardInput sets the text that is fed to the command by a here-document or here-string, as
+// in sh <<EOF; nil when only the shell knows it.
 func (a *analysis) standardInput(list []*syntax.Redirect, s *scope) {
 	for _, r := range list {
 		if r.N != nil && r.N.Value != "0" {
@@ -316,7 +339,9 @@ func (a *analysis) standardInput(list []*syntax.Redirect, s *scope) {
 	}
 }
 
-// echoed is the text that `echo TEXT |` or a like command feeds to the next.
+// echoed returns the text that echo or printf on the left of a pipe feeds to the command on
+// the right; nil if it is not that simple. It serves deny rules only: what a pipe feeds to a
+// shell is never allowed by a rule.
 func echoed(st *syntax.Stmt) *string {
 	c, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || len(c.Args) < 2 || len(st.Redirs) > 0 {
@@ -337,8 +362,11 @@ func echoed(st *syntax.Stmt) *string {
 	return nil
 }
 
+// maxDirs is how many directories a command may run in before they count as unknown. Each
+// multiplies the files that rules are compared with.
 const maxDirs = 16
 
+// union returns the directories of two branches, each once.
 func union(x, y Dirs) Dirs {
 	if fixed(x, y) {
 		return x
@@ -355,9 +383,12 @@ func union(x, y Dirs) Dirs {
 	return Dirs{Paths: all, Unknown: x.Unknown || y.Unknown}
 }
 
+// fixed reports whether two sets of directories are equal, so that walking a loop again would
+// change nothing.
 func fixed(x, y Dirs) bool { return x.Unknown == y.Unknown && slices.Equal(x.Paths, y.Paths) }
 
-// enter is where a cd may lead, and where it leads from if it fails.
+// enter returns where a cd may lead. The old directories remain, since a cd can fail and a
+// script goes on.
 func (d Dirs) enter(w Word) Dirs {
 	if w.Dynamic || strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "~") && !w.Tilde {
 		return Dirs{Paths: d.Paths, Unknown: true}

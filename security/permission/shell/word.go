@@ -11,10 +11,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxBraces is how many words a brace expansion may make.
+// maxBraces is how many words a brace expansion may make. {1..9}{1..9}{1..9} would make
+// thousands; beyond the limit the word counts as unknown.
 const maxBraces = 64
 
-// words resolves an argument: several words when there are braces in it.
+// words resolves one argument. It returns several words if the argument has braces.
 func (a *analysis) words(w *syntax.Word, s *scope) []Word {
 	if lit, ok := plain(w); ok {
 		return []Word{{Text: lit}}
@@ -36,11 +37,13 @@ func (a *analysis) words(w *syntax.Word, s *scope) []Word {
 	return out
 }
 
+// nothing reports whether the parts are empty.
 func nothing(parts []syntax.WordPart) bool {
 	return !slices.ContainsFunc(parts, func(p syntax.WordPart) bool { lit, is := p.(*syntax.Lit); return !is || lit.Value != "" })
 }
 
-// plain is the value of the commonest words.
+// plain returns the value of a word that is a single literal without special characters; this
+// spares most words the builder.
 func plain(w *syntax.Word) (string, bool) {
 	if len(w.Parts) != 1 {
 		return "", false
@@ -52,7 +55,7 @@ func plain(w *syntax.Word) (string, bool) {
 	return lit.Value, true
 }
 
-// word resolves a word as it stands, and walks what it runs.
+// word resolves a word as it stands, and walks the command substitutions in it.
 func (a *analysis) word(w *syntax.Word, s *scope) Word {
 	if text, ok := heredocText(w); ok {
 		return Word{Text: text}
@@ -62,7 +65,8 @@ func (a *analysis) word(w *syntax.Word, s *scope) Word {
 	return b.word(w)
 }
 
-// builder puts a word together.
+// builder collects the text of one word: literal text, and a mark for each part that only the
+// shell knows.
 type builder struct {
 	*analysis
 	scope   *scope
@@ -72,6 +76,8 @@ type builder struct {
 	tilde   bool
 }
 
+// word returns the collected word. If a part is unknown, Text is the source and Pattern has
+// the marks.
 func (b *builder) word(w *syntax.Word) Word {
 	text := b.text.String()
 	if !b.dynamic {
@@ -84,11 +90,14 @@ func (b *builder) word(w *syntax.Word) Word {
 	return Word{Text: source, Dynamic: true, Pattern: text, Split: b.split, Tilde: b.tilde}
 }
 
+// unknown adds a mark for a part that only the shell knows.
 func (b *builder) unknown(mark rune) {
 	b.dynamic = true
 	b.text.WriteRune(mark)
 }
 
+// parts adds the parts of a word. quoted is true between double quotes, where the shell does
+// not split values.
 func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 	for i, p := range parts {
 		switch p := p.(type) {
@@ -145,6 +154,8 @@ func (b *builder) singleQuoted(p *syntax.SglQuoted) {
 	b.text.WriteString(text)
 }
 
+// procSubst walks the commands of <(…) and adds the name that the shell gives to the pipe,
+// /dev/fd/N.
 func (b *builder) procSubst(p *syntax.ProcSubst) {
 	b.stmts(p.Stmts, b.scope.clone())
 	if len(p.Stmts) == 0 {
@@ -193,7 +204,8 @@ func (b *builder) literal(text string, quoted, first bool) {
 	}
 }
 
-// bracket adds a set of characters, and returns how many bytes it has behind its bracket.
+// bracket adds a mark for a set of characters such as [a-z], and returns how many bytes of the
+// text belong to it.
 func (b *builder) bracket(text string) int {
 	end := strings.IndexByte(text, ']')
 	if end >= 0 && strings.Contains(text[:end], "/") {
@@ -216,6 +228,8 @@ func operates(p *syntax.ParamExp) bool {
 		len(p.Modifiers) > 0 || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Exp != nil || p.Split != 0 || p.GlobSubst != 0 || p.RcExpand != 0
 }
 
+// param adds the value of a variable if it is known, and else a mark. An unquoted value may be
+// split into several words.
 func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	name := ""
 	if p.Param != nil {
@@ -245,7 +259,7 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	b.split = b.split || !quoted || name == "@"
 }
 
-// item is the value of a loop's variable.
+// item adds the value of a loop's variable.
 func (b *builder) item(item Word, quoted bool) {
 	switch {
 	case item.Tilde, item.Dynamic && item.Split:
@@ -365,9 +379,10 @@ func heredocText(w *syntax.Word) (string, bool) {
 	return strings.TrimRight(text, "\n"), true
 }
 
+// leadingTabs matches what <<- removes from the lines of a here-document.
 var leadingTabs = regexp.MustCompile(`(?m)^\t+`)
 
-// literals is the text of a word that holds nothing else.
+// literals returns the text of a word of which every part is literal.
 func literals(w *syntax.Word) (string, bool) {
 	var b strings.Builder
 	for _, p := range w.Parts {
@@ -394,6 +409,8 @@ func quotedDocument(st *syntax.Stmt) (hdoc *syntax.Word, tabs bool) {
 	return r.Hdoc, r.Op == syntax.DashHdoc
 }
 
+// quotedDelimiter reports whether the delimiter of a here-document is quoted: then the shell
+// expands nothing in it.
 func quotedDelimiter(w *syntax.Word) bool {
 	for _, p := range w.Parts {
 		switch p := p.(type) {
@@ -408,7 +425,8 @@ func quotedDelimiter(w *syntax.Word) bool {
 	return false
 }
 
-// staticText is the value of parts without anything dynamic in them. It does not walk them.
+// staticText returns the value of parts that hold nothing dynamic. It does not walk them, so
+// it may be called twice for a word.
 func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -428,7 +446,7 @@ func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
 	return b.text.String(), !b.dynamic
 }
 
-// ansi decodes the text between $' and '.
+// ansi decodes the escapes of $'…'; ok is false for those that shells read differently.
 func ansi(s string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -476,7 +494,8 @@ func ansi(s string) (string, bool) {
 	return text, !strings.ContainsAny(text, Marks)
 }
 
-// spread expands braces. ok is false when that cannot be told.
+// spread expands braces into the parts of each word. ok is false when that cannot be told or
+// makes more than maxBraces words.
 func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
 	braces := false
 	for i, p := range w.Parts {
@@ -507,7 +526,8 @@ func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
 	return all, true
 }
 
-// choices reports whether there is something in a word that braces may choose between.
+// choices reports whether a word has something that braces may choose between: a comma or a
+// sequence.
 func choices(parts []syntax.WordPart) bool {
 	return slices.ContainsFunc(parts, func(p syntax.WordPart) bool {
 		lit, is := p.(*syntax.Lit)
@@ -515,7 +535,7 @@ func choices(parts []syntax.WordPart) bool {
 	})
 }
 
-// leftOver reports whether braces are left that are no pair around choices, or are around a sequence.
+// leftOver reports whether braces remain that form no pair, or stand around a sequence.
 func leftOver(parts []syntax.WordPart) bool {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -532,7 +552,8 @@ func leftOver(parts []syntax.WordPart) bool {
 	return false
 }
 
-// join is where a path leads from a directory, by name alone, as cd goes there.
+// join returns where a path leads from a directory by name alone, as the shell's cd goes
+// there.
 func join(dir string, w Word) string {
 	p := w.Text
 	switch {

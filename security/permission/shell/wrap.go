@@ -10,7 +10,7 @@ import (
 // envOption are options of env with a value.
 var envOption = regexp.MustCompile(`^(-[uC].*|--(unset|chdir)(=.*)?)$`)
 
-// env is env [OPTION] [NAME=VALUE] COMMAND.
+// env reads env [OPTION] [NAME=VALUE] COMMAND and adds the command with these variables.
 func (v invocation) env(args []Word) {
 	at, free := 1, true
 	inner := v.scope.clone()
@@ -58,7 +58,7 @@ func (v invocation) env(args []Word) {
 // envTakesNext reports whether the next word is the value of an option of env.
 func envTakesNext(w Word) bool { return w.Is("-u") || w.Is("-C") || w.Is("--unset") || w.Is("--chdir") }
 
-// envValue is the value of an option of env. taken is 1 when it is the next word.
+// envValue returns the value of an option of env; taken is 1 when it is the next word.
 func envValue(args []Word) (value string, taken int) {
 	w := args[0]
 	switch {
@@ -73,7 +73,7 @@ func envValue(args []Word) (value string, taken int) {
 	return w.Text[2:], 0
 }
 
-// assigned is the value of an argument NAME=VALUE.
+// assigned returns the value of an argument NAME=VALUE.
 func assigned(w Word) Word {
 	if w.Dynamic {
 		return w
@@ -82,7 +82,8 @@ func assigned(w Word) Word {
 	return Word{Text: value}
 }
 
-// splitString is the text of env -S, with the words that follow it.
+// splitString returns the words of env -S, which splits its value by rules of its own, and the
+// words that follow.
 func splitString(args []Word) []Word {
 	text, rest := args[0].Text, args[1:]
 	for _, head := range []string{"-S", "-vS", "-iS", "-0S", "--split-string=", "--split-string"} {
@@ -96,6 +97,8 @@ func splitString(args []Word) []Word {
 	return nil
 }
 
+// envSplit adds the command of env -S. env splits the value by rules of its own, so a value
+// with quotes or backslashes also marks the program as one that runs something unknown.
 func (v invocation) envSplit(at int, words []Word, env []Assign, s *scope) {
 	if words[0].Dynamic || strings.ContainsAny(words[0].Text, "\\$'\"#") {
 		v.runs("it cannot be told what env -S runs here")
@@ -111,7 +114,8 @@ func (v invocation) envSplit(at int, words []Word, env []Assign, s *scope) {
 var xargsOptions = wrapper{Flags: "0rtpxo", Valued: "aPLlnsdEeI", Long: []string{"null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty"},
 	Longs: []string{"arg-file", "max-procs", "max-lines", "max-args", "max-chars", "delimiter", "process-slot-var"}}
 
-// xargs appends words that only it knows, or puts them where it is told.
+// xargs adds the command of xargs. Its arguments come from the input, so words that only the
+// program knows follow at the end, or stand in place of the replacement mark.
 func (v invocation) xargs(args []Word) {
 	at, mark := 1, ""
 	for len(args) > 0 && !args[0].Dynamic && strings.HasPrefix(args[0].Text, "-") {
@@ -145,7 +149,8 @@ func (v invocation) xargs(args []Word) {
 	v.within(at, inner, nil, v.scope, true)
 }
 
-// replacement is the mark that an option of xargs has it replace, and how many words the option is; 0 is no such option.
+// replacement returns the mark that an option of xargs replaces, and how many words the option
+// has; 0 if it is no such option.
 func replacement(args []Word) (mark string, words int) {
 	text := args[0].Text
 	if text == "-I" && len(args) > 1 {
@@ -162,7 +167,7 @@ func replacement(args []Word) (mark string, words int) {
 	return "", 0
 }
 
-// fill makes dynamic the words in which a program puts something.
+// fill returns a word with a mark replaced by text that only the program knows.
 func fill(w Word, mark, pattern string) Word {
 	if mark == "" || w.Dynamic || !strings.Contains(w.Text, mark) {
 		return w
