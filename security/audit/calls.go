@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// KindInbound is the Kind of an Entry about a call of another node.
+// KindInbound is the Kind of an Entry about a call from another node.
 const KindInbound = "inbound"
 
-// Inbound is a decision about a call of another node.
+// Inbound is a decision about a call from another node, with what it was about.
 type Inbound struct {
 	// Peer is the node that calls, as its certificate proves it, and Name what it calls itself.
 	Peer, Name string
@@ -44,9 +44,10 @@ type CallsConfig struct {
 	Allowed, Refused int
 }
 
-// Calls records decisions about calls of other nodes. The first of its kind has a record before Note returns;
-// those that repeat it are counted, and the count is recorded at the end of the window. So every decision is in
-// the record, and a flood of them does not fill the disk. All methods may be called from many goroutines.
+// Calls records decisions about calls from other nodes. The first of each kind has a record
+// before Note returns; repetitions are counted, and the count is recorded at the end of the
+// window. So every decision is in the record, and a flood of calls does not fill the disk. All
+// methods may be called from many goroutines.
 type Calls struct {
 	cfg CallsConfig
 
@@ -64,23 +65,26 @@ type kind struct {
 	others                        bool // all that were too many to tell apart
 }
 
-// of is a peer, and whether it was refused.
+// of is a peer and whether its calls were allowed; each of the two has its own limit, so that
+// refused calls cannot use up the records of allowed ones.
 type of struct {
 	peer    string
 	allowed bool
 }
 
-// repeats are the calls of a kind that have no record yet.
+// repeats counts the calls of a kind that have no record yet.
 type repeats struct {
 	call        Inbound
 	count       uint64
 	first, last time.Time
 }
 
-// maxKind is how long the words of a call may be, in bytes, that is told apart from others.
+// maxKind is the length in bytes of the words of a call that is told apart from others. Longer
+// ones are counted together, so that a peer cannot fill the memory with names.
 const maxKind = 1 << 10
 
-// NewCalls returns Calls. Run or Flush has to be called from time to time.
+// NewCalls returns Calls with defaults filled in. Run, or Flush from time to time, must be
+// called, or counts stay unwritten.
 func NewCalls(cfg CallsConfig) *Calls {
 	if cfg.Window <= 0 {
 		cfg.Window = time.Minute
@@ -97,8 +101,9 @@ func NewCalls(cfg CallsConfig) *Calls {
 	return &Calls{cfg: cfg, kinds: map[kind]*repeats{}, peers: map[of]int{}}
 }
 
-// Note records a decision, or counts it. With an error the call must not be allowed: what cannot be recorded is
-// not decided. It may block as long as writing to a file does, at the first call of a kind.
+// Note records a decision or counts it. If it returns an error, the call must be refused, even
+// if the decision was to allow it: an allowed call without a record could not be found later.
+// The first call of a kind blocks for a write to the file.
 func (c *Calls) Note(in Inbound) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

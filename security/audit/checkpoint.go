@@ -13,8 +13,9 @@ import (
 	"symbio/security/private"
 )
 
-// Checkpoint says up to which record the log had come, signed by the node. It lies apart from the log, in a file that is
-// replaced by the next one.
+// Checkpoint says, signed by the node, up to which record the log had come. It lies in a file
+// apart from the log and is replaced by the next one. Without it a log from which the last
+// records were cut would look complete.
 type Checkpoint struct {
 	Node      identity.NodeID `json:"node"`
 	Seq       uint64          `json:"seq"`  // of the last record; 0 is none yet
@@ -35,8 +36,8 @@ func (c Checkpoint) text() []byte {
 	return fmt.Appendf(nil, "symbio audit checkpoint v1\n%s %d %s %d %d", c.Node, c.Seq, c.Hash, c.File, c.Time.UnixNano())
 }
 
-// ReadCheckpoint reads the checkpoint in a file. The error is fs.ErrNotExist when there is none, and ErrBroken when it is
-// not as a node signed it.
+// ReadCheckpoint reads a checkpoint and verifies its signature. The error is fs.ErrNotExist if
+// there is none, and ErrBroken if it is not as a node signed it.
 func ReadCheckpoint(file string) (c Checkpoint, err error) {
 	data, err := private.Read(file, 16<<10)
 	if err != nil {
@@ -48,8 +49,9 @@ func ReadCheckpoint(file string) (c Checkpoint, err error) {
 	return c, nil
 }
 
-// compare holds the log against its checkpoint when it is opened. missing says that there is none of this node, although
-// there are records. What the checkpoint covers and the log lacks is ErrBroken.
+// compare checks the log against its checkpoint when it is opened. It returns ErrBroken if the
+// log lacks records that the checkpoint covers. missing is true if there are records but no
+// checkpoint of this node.
 func (l *Log) compare(files []segment) (missing bool, err error) {
 	c, err := ReadCheckpoint(l.cfg.Checkpoint)
 	switch {
@@ -65,7 +67,8 @@ func (l *Log) compare(files []segment) (missing bool, err error) {
 	return false, err
 }
 
-// Checkpoint brings the records so far to the disk, and signs that they are there.
+// Checkpoint syncs the records to the disk and then signs that they are there; in the other
+// order a crash could leave a checkpoint for lost records.
 func (l *Log) Checkpoint() error {
 	l.mu.Lock()
 	f, c := l.file, Checkpoint{Seq: l.seq, Hash: l.hash, File: l.next - 1, Time: time.Now().UTC()}
@@ -97,7 +100,8 @@ func (l *Log) Checkpoint() error {
 	return nil
 }
 
-// Run writes checkpoints until ctx ends. One that cannot be written is logged, and tried again after a minute.
+// Run writes checkpoints until ctx ends. A checkpoint that cannot be written is logged and
+// tried again after a minute; the node goes on, since the records themselves are written.
 func (l *Log) Run(ctx context.Context) error {
 	tick := time.NewTicker(checkpointAge)
 	defer tick.Stop()

@@ -38,7 +38,8 @@ const (
 	fileEnd   = ".jsonl"
 )
 
-// Log appends records. One process at a time may have a directory open.
+// Log appends records to files in a directory. One process at a time may have a directory
+// open; within it, all methods may be called from many goroutines.
 type Log struct {
 	dir string
 	cfg Config
@@ -54,9 +55,10 @@ type Log struct {
 	signed string   // the hash in the last checkpoint; guarded by mu
 }
 
-// Open goes on with the log in a directory, or begins it. It looks at the last record, at whether that is the one of the
-// checkpoint, and if not at what follows the checkpoint; Verify looks at all. What is wrong there is an error that says
-// where; then nothing was written. A checkpoint that is missing is noted in the log, and a new one is written.
+// Open continues the log in a directory, or begins one. It checks the last record, and the
+// checkpoint and what follows it; Verify checks everything. If something is wrong there, the
+// error says where, and nothing was written. A missing checkpoint is noted in the log, and a
+// new one is written.
 func Open(dir string, cfg Config) (*Log, error) {
 	if cfg.MaxFile <= 0 {
 		cfg.MaxFile = 64 << 20
@@ -82,7 +84,7 @@ func Open(dir string, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// resume goes on where the files end.
+// resume continues after the last whole record of the files.
 func (l *Log) resume(files []segment) (err error) {
 	end := ending{hash: origin}
 	if len(files) > 0 {
@@ -111,8 +113,9 @@ func (l *Log) resume(files []segment) (err error) {
 	return err
 }
 
-// Append writes one record, without the secrets that package redact knows. With an error nothing can be said to be recorded, and the caller must not go
-// on with what it would have recorded. It writes to a file and may block as long as that does.
+// Append writes one record, with secrets replaced (package redact). After an error nothing is
+// recorded, and the caller must not go on with what it wanted to record. It blocks for the
+// write to the file.
 func (l *Log) Append(e Entry) error {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
@@ -139,8 +142,8 @@ func (l *Log) Append(e Entry) error {
 	return l.write(record{Entry: entry})
 }
 
-// begin opens the next file, with a first record that ties it to what was before. The caller holds l.mu, or is
-// the only one to know l.
+// begin opens the next file, with a first record that has the hash of the last one, so that a
+// removed file breaks the chain. The caller holds l.mu, or no other goroutine knows l yet.
 func (l *Log) begin(first record) error {
 	if l.file != nil {
 		if err := errors.Join(l.file.Sync(), l.file.Close()); err != nil {
@@ -158,8 +161,8 @@ func (l *Log) begin(first record) error {
 	return l.write(first)
 }
 
-// write appends a record. One that is written in part leaves the file behind, so that the next begins on a
-// line of its own.
+// write appends a record. After a partial write the file is left behind and the next record
+// begins a new one, so that a record always begins on a line of its own.
 func (l *Log) write(r record) error {
 	r.Seq, r.Prev = l.seq+1, l.hash
 	line, err := r.line()
@@ -188,7 +191,8 @@ func (l *Log) write(r record) error {
 	return fmt.Errorf("record a decision: %w", err)
 }
 
-// Close brings all to the disk, with a checkpoint. Appending is fs.ErrClosed from then on.
+// Close writes a checkpoint and syncs everything to the disk. After it, Append returns
+// fs.ErrClosed.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -207,7 +211,7 @@ type segment struct {
 	number int
 }
 
-// list finds the files of the log, the oldest first.
+// list returns the files of the log, the oldest first.
 func list(dir string) ([]segment, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -225,7 +229,7 @@ func list(dir string) ([]segment, error) {
 	return all, nil
 }
 
-// ending is where the log ends.
+// ending is the last record of the log and where it stands.
 type ending struct {
 	seq  uint64
 	hash string
@@ -233,7 +237,8 @@ type ending struct {
 	torn int   // bytes after its last whole record
 }
 
-// tail finds the last whole record. A file may have none, if the process ended as it was begun.
+// tail finds the last whole record. The last file may have none, if the process ended while it
+// began the file; then the one before it counts.
 func tail(files []segment) (end ending, err error) {
 	end.hash = origin
 	for i := len(files) - 1; i >= 0; i-- {
@@ -262,7 +267,8 @@ func tail(files []segment) (end ending, err error) {
 	return end, nil
 }
 
-// lastBytes are the end of a file, more than a record is long.
+// lastBytes returns the end of a file, longer than any record, so that a large file is not
+// read as a whole.
 func lastBytes(path string) (text []byte, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {

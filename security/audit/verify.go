@@ -29,7 +29,8 @@ type Report struct {
 	Last uint64 `json:"last"`
 }
 
-// ErrBroken says that the log is not as it was written.
+// ErrBroken means that the log is not as it was written: somebody changed, removed or
+// reordered records.
 var ErrBroken = errors.New("the audit log was changed")
 
 // Point is a record that has to be in the log: that of a Checkpoint, or one that a person noted.
@@ -38,11 +39,11 @@ type Point struct {
 	Hash string
 }
 
-// Verify reads the whole log in a directory and holds each record against the one before it, and the log
-// against the points; each, if not nil, is given the decisions in their order. The error wraps ErrBroken, and
-// says in which file and line and how, when the chain does not hold; then the Report is about what comes
-// before. A log that is being written may be verified; records that come after the points were read may or
-// may not be seen.
+// Verify reads the whole log in a directory. It checks each record against the hash in the
+// next one, and the log against the points, and calls each, if not nil, with the decisions in
+// their order. The error wraps ErrBroken and names file and line when the chain is broken; the
+// Report then covers what comes before. A log that is being written may be verified; later
+// records may or may not be seen.
 func Verify(ctx context.Context, dir string, each func(Entry) error, points ...Point) (Report, error) {
 	files, err := list(dir)
 	if err != nil && !(errors.Is(err, fs.ErrNotExist) && len(points) > 0) {
@@ -71,7 +72,7 @@ func verify(ctx context.Context, files []segment, each func(Entry) error, points
 	return r, nil
 }
 
-// pass notes that a record of that hash is in the log.
+// pass marks the points with this hash as found.
 func (v *verifier) pass(hash string) {
 	v.points = slices.DeleteFunc(v.points, func(p Point) bool { return p.Hash == hash })
 }

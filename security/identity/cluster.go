@@ -18,20 +18,22 @@ import (
 	"symbio/security/private"
 )
 
-// ErrClusterExists says that this machine holds a cluster's authority already.
+// ErrClusterExists means that the directory already has the authority of a cluster.
 var ErrClusterExists = errors.New("this machine holds the authority of a cluster already")
 
-// Cluster is a cluster whose authority is held here: it admits nodes, renews their certificates and
-// removes them. It is a directory, and several processes may use it at once.
+// Cluster is a cluster whose authority is held on this machine: it admits nodes, renews their
+// certificates and removes them. Its state is a directory of files that are created once or
+// replaced in one step, so several processes may use it at the same time, and all methods may
+// be called from many goroutines.
 type Cluster struct {
 	authority *Authority
 	dir       string
 	revoked   *Revocations
 }
 
-// CreateCluster makes the authority of a new cluster in dir: one file with its key and certificate, mode
-// 0600, made once. The name is a lower-case label and not Local. Where there is one already, of whatever
-// name, the error is ErrClusterExists.
+// CreateCluster makes the authority of a new cluster in dir: one file with its key and
+// certificate, mode 0600. The name must be a lower-case label other than Local. It returns
+// ErrClusterExists if dir has an authority already, of whatever name.
 func CreateCluster(dir, name string) (*Cluster, error) {
 	if !label(name) || name == Local {
 		return nil, fmt.Errorf("cluster name %q: want up to 63 lower-case letters, digits and - inside, and not %q", name, Local)
@@ -73,7 +75,7 @@ func OpenCluster(dir string) (*Cluster, error) {
 	return &Cluster{authority: a, dir: dir, revoked: r}, nil
 }
 
-// Name is the cluster's name, which its nodes' certificates carry as their authority.
+// Name returns the cluster's name, which the certificates of its nodes carry.
 func (c *Cluster) Name() string { return c.authority.name }
 
 // Tag is the authority's tag; see Authority.Tag.
@@ -82,8 +84,8 @@ func (c *Cluster) Tag() string { return c.authority.tag }
 // Revocations are the nodes that were removed.
 func (c *Cluster) Revocations() *Revocations { return c.revoked }
 
-// Issue gives a node of this machine an identity in the cluster, with no token: who can read the
-// authority's key needs none.
+// Issue returns an identity in the cluster for a node of this machine. It needs no token: a
+// process that can read the authority's key could make one anyway.
 func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 	if k != nil && c.revoked.Has(k.id) {
 		return nil, removedHere(c.authority.name)
@@ -101,9 +103,10 @@ func removedHere(cluster string) error {
 	return fmt.Errorf("this node: %w (%s); to take it back: symbio cluster leave, which keeps its old identity aside, then symbio join with a new token", ErrRemoved, cluster)
 }
 
-// JoinTLS is the configuration for nodes that ask to be admitted, or for the next certificate after theirs has
-// ended: TLS 1.3, and the authority's certificate beside the node's, so that a joiner can find it by its hash.
-// A client certificate is asked for and not checked: Cluster.RenewLate does that.
+// JoinTLS returns the configuration of a listener for nodes that ask to be admitted, or for a
+// new certificate after theirs has ended: TLS 1.3, with the authority's certificate beside the
+// node's, so that a joiner can compare its hash with the token's. A client certificate is
+// requested but not verified here: Cluster.RenewLate does that.
 func (i *Identity) JoinTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -128,8 +131,8 @@ func (i *Identity) JoinTLS() *tls.Config {
 	}
 }
 
-// Admit answers a request to join that came over the connection of that state. The error is one of this
-// package's, with words for the joiner; then the token is as it was.
+// Admit answers a request to join that came over the connection with state s. Its errors are
+// those of this package, with words for the joiner; after an error the token is still unused.
 func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply, error) {
 	now := time.Now()
 	text, err := proofText(s, r.GetRequest())
@@ -168,8 +171,8 @@ func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply
 	return &pb.JoinReply{Certificate: leaf.Raw, Authority: c.authority.certificate.Raw, Revocations: list}, c.record(leaf, r.GetName())
 }
 
-// Renew answers the request of a proven node for its next certificate: for the same key, and in the
-// same role.
+// Renew answers a proven node's request for its next certificate, for the same key and the
+// same role: a node cannot give itself another role.
 func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	public, id, err := requested(r.GetRequest())
 	switch {
@@ -187,7 +190,8 @@ func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	return &pb.RenewReply{Certificate: leaf.Raw}, c.record(leaf, "")
 }
 
-// Remove takes a node out of the cluster for good: its id goes on the list of the removed.
+// Remove takes a node out of the cluster for good by adding its id to the signed list. There
+// is no way back for that key; the machine can join again with a new one.
 func (c *Cluster) Remove(id NodeID) error {
 	for {
 		err := c.revoked.add(id)
@@ -200,7 +204,8 @@ func (c *Cluster) Remove(id NodeID) error {
 	}
 }
 
-// request makes a PKCS #10 request that proves to have the key and names nothing.
+// request returns a PKCS #10 request. It proves possession of the key and contains no names,
+// since the authority chooses them.
 func (k *Key) request() ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, k.private())
 	if err != nil {
@@ -209,7 +214,8 @@ func (k *Key) request() ([]byte, error) {
 	return der, nil
 }
 
-// requested reads the key of a request, and the id that goes with it.
+// requested returns the key of a request and its id; an error if the signature is not by that
+// key.
 func requested(der []byte) (ed25519.PublicKey, NodeID, error) {
 	r, err := x509.ParseCertificateRequest(der)
 	if err != nil {
@@ -227,7 +233,8 @@ func requested(der []byte) (ed25519.PublicKey, NodeID, error) {
 	return public, idOf(spki), nil
 }
 
-// plain is what a node calls itself, fit to be shown.
+// plain returns the name that a node gives itself, shortened and without characters that
+// cannot be shown.
 func plain(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -22,7 +22,8 @@ func (i *Identity) Expired() bool {
 	return i.file != "" && time.Now().After(i.current.Leaf.NotAfter)
 }
 
-// Overdue says that this node's certificate has ended, or was to be renewed before now, and what helps; nil = neither.
+// Overdue returns an error if this node's certificate has ended or should have been renewed by
+// now, with what helps; nil if neither.
 func (i *Identity) Overdue() error {
 	until := i.NotAfter().UTC().Format(time.RFC3339)
 	switch {
@@ -35,14 +36,14 @@ func (i *Identity) Overdue() error {
 	return nil
 }
 
-// RenewTLS is the configuration to ask node expect, or any node that holds the authority when expect is "", for
-// the next certificate after this node's has ended.
+// RenewTLS returns the configuration to ask node expect, or any holder of the authority if
+// expect is "", for a new certificate after this node's has ended.
 func (i *Identity) RenewTLS(expect NodeID) *tls.Config {
 	return handshake{i, JoinProtocol}.client(expect)
 }
 
-// RenewLate is Renew for a node that has shown, over a connection of JoinTLS, a certificate that may have ended,
-// by grace at most. The handshake has proven its key; that is all the trust that such a certificate gets.
+// RenewLate is Renew for a node whose certificate may have ended, by grace at most. The
+// handshake of JoinTLS has proven its key; an ended certificate gives it no other right.
 func (c *Cluster) RenewLate(s tls.ConnectionState, r *pb.RenewRequest, grace time.Duration) (*pb.RenewReply, error) {
 	if len(s.PeerCertificates) == 0 {
 		return nil, fmt.Errorf("%w: no certificate was shown", ErrBadRequest)

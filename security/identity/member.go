@@ -24,7 +24,7 @@ type Admission struct {
 	removed   *pb.Revocations
 }
 
-// Save makes the node whose folder dir is a member, in place of what it was before.
+// Save writes the admission into the node's directory dir, in place of an earlier membership.
 func (a *Admission) Save(dir string) error {
 	if err := saveMember(dir, a.leaf, a.authority); err != nil {
 		return err
@@ -46,9 +46,9 @@ func saveMember(dir string, leaf *x509.Certificate, a *Authority) error {
 	return nil
 }
 
-// OpenMember returns the identity that the node of key k has in a cluster whose authority is elsewhere,
-// as kept in dir; fs.ErrNotExist when it has joined none. ErrRemoved says in words why it is a member no more.
-// The certificate may have ended: see Identity.Expired.
+// OpenMember returns the identity of the node with key k in the cluster that it joined, from
+// dir; fs.ErrNotExist if it has joined none, ErrRemoved if it was removed. The certificate may
+// have ended: see Identity.Expired.
 func OpenMember(dir string, k *Key) (*Identity, error) {
 	file := filepath.Join(dir, memberFile)
 	leaf, a, err := readMember(file)
@@ -76,8 +76,8 @@ func OpenMember(dir string, k *Key) (*Identity, error) {
 	return i, nil
 }
 
-// MemberOf says which cluster the node whose folder dir is has joined, whether or not it still may; ""
-// is none.
+// MemberOf returns the name and the authority's hash of the cluster that the node with
+// directory dir has joined, whether or not it still belongs to it; "" if none.
 func MemberOf(dir string) (name string, hash [32]byte, err error) {
 	_, a, err := readMember(filepath.Join(dir, memberFile))
 	if err != nil {
@@ -112,21 +112,22 @@ func readMember(file string) (leaf *x509.Certificate, a *Authority, err error) {
 	return leaf, a, nil
 }
 
-// Due reports whether it is time to ask the authority for the next certificate: half the life of the
-// one in use is over. It is never for a node that can sign its own.
+// Due reports whether the node should ask for its next certificate: half the life of the
+// current one is over. It is always false for a node that can sign its own.
 func (i *Identity) Due() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.file != "" && aged(i.current.Leaf, time.Now())
 }
 
-// RenewRequest asks the authority for the next certificate of the same key.
+// RenewRequest returns the request for the next certificate of the same key.
 func (i *Identity) RenewRequest() (*pb.RenewRequest, error) {
 	der, err := i.key.request()
 	return &pb.RenewRequest{Request: der}, err
 }
 
-// Renewed takes the next certificate into use, for every connection made from now on, and keeps it.
+// Renewed verifies the next certificate, uses it for every connection from now on, and stores
+// it. Open connections keep the old one. On an error nothing changes.
 func (i *Identity) Renewed(r *pb.RenewReply) error {
 	leaf, err := x509.ParseCertificate(r.GetCertificate())
 	if err != nil {

@@ -28,15 +28,18 @@ const (
 	maxLists = 8
 )
 
-// errStale says that a list is not newer than the one there is.
+// errStale means that a list is not newer than the current one.
 var errStale = errors.New("the list of removed nodes is not newer than the one here")
 
-// Revocations are the nodes that were removed from a cluster, by the lists that its authority signed. One
-// list replaces another when it has a higher epoch and everybody who is on the other. Where two machines
-// hold the authority, two lists may be made that know nothing of each other: then both hold, and are handed
-// on, until a machine with the authority signs one for both. So a node that was removed stays removed,
-// whatever is heard in which order. Lists are kept as files, made once and never written over, so that
-// several processes may use them. A nil *Revocations is an empty list that nothing changes.
+// Revocations is the list of nodes that were removed from a cluster, signed by its authority.
+// All methods may be called from many goroutines, and several processes may use the directory.
+// A nil *Revocations is an empty list that never changes.
+//
+// One list replaces another if it has a higher epoch and contains every node of the other.
+// Where two machines hold the authority, they may sign two lists that know nothing of each
+// other: then both are valid and passed on, until a holder signs one for both. So a removed
+// node stays removed, in whatever order the lists arrive. Files of lists are created once and
+// never overwritten.
 type Revocations struct {
 	mu        sync.Mutex
 	authority *Authority          // its key may come later; guarded by mu
@@ -65,7 +68,7 @@ func (r *Revocations) Has(id NodeID) bool {
 	return removed
 }
 
-// Count is how many nodes were removed.
+// Count returns how many nodes were removed.
 func (r *Revocations) Count() int {
 	if r == nil {
 		return 0
@@ -97,8 +100,9 @@ func (r *Revocations) Lists() ([]*pb.Revocations, context.Context) {
 	return r.lists, r.changed
 }
 
-// Update takes a list from another node when it is signed and says anything new, keeps it, and reports
-// whether it did. A list that says nothing new is no error: every node hands on what it has.
+// Update verifies a list from another node, and keeps it if it says anything new; it reports
+// whether it did. A list that says nothing new is not an error: every node passes on what it
+// has.
 func (r *Revocations) Update(list *pb.Revocations) (bool, error) {
 	if r == nil || list == nil || list.GetEpoch() == 0 {
 		return false, nil
@@ -113,7 +117,7 @@ func (r *Revocations) Update(list *pb.Revocations) (bool, error) {
 	return true, errors.Join(r.keepAll(), r.settle())
 }
 
-// Reload reads again what is kept, for another process may have added to it.
+// Reload reads the stored lists again, in case another process has added one.
 func (r *Revocations) Reload() error {
 	if r == nil {
 		return nil
@@ -142,7 +146,8 @@ func (r *Revocations) load() error {
 	return nil
 }
 
-// add signs a list with one more node. errStale: another process was faster; Reload and try again.
+// add signs a list with one more node. It returns errStale if another process was faster; the
+// caller then reloads and tries again.
 func (r *Revocations) add(id NodeID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,8 +160,8 @@ func (r *Revocations) add(id NodeID) error {
 	return r.sign(id)
 }
 
-// settle signs one list for all that hold, where the authority is. Two machines that do so at once sign the
-// same. The caller holds r.mu.
+// settle signs one list in place of several, where the authority is. Two machines that do so
+// at the same time sign the same list. The caller holds r.mu.
 func (r *Revocations) settle() error {
 	for len(r.lists) > 1 && r.authority.private != nil && len(r.nodes) <= maxRemoved {
 		err := r.sign()
@@ -170,7 +175,8 @@ func (r *Revocations) settle() error {
 	return nil
 }
 
-// sign makes the next list: everybody who was removed, and who else is named. The caller holds r.mu.
+// sign makes the next list: all nodes that were removed so far, and those in more. The caller
+// holds r.mu.
 func (r *Revocations) sign(more ...NodeID) error {
 	list := &pb.Revocations{Epoch: 1}
 	if len(r.lists) > 0 {
@@ -193,7 +199,8 @@ func (r *Revocations) sign(more ...NodeID) error {
 	return errors.Join(err, r.keepAll())
 }
 
-// take makes a list hold unless it says nothing new, and drops those that it replaces. The caller holds r.mu.
+// take makes a list valid unless it says nothing new, and drops the lists that it replaces.
+// The caller holds r.mu.
 func (r *Revocations) take(list *pb.Revocations) (bool, error) {
 	if slices.ContainsFunc(r.lists, func(have *pb.Revocations) bool { return replaces(have, list) }) {
 		return false, nil
@@ -235,7 +242,7 @@ func replaces(a, b *pb.Revocations) bool {
 	return true
 }
 
-// check says whether a list is one that the authority signed.
+// check returns an error unless the authority signed the list.
 func (r *Revocations) check(list *pb.Revocations) error {
 	public, ok := r.authority.certificate.PublicKey.(ed25519.PublicKey)
 	switch {
@@ -247,8 +254,9 @@ func (r *Revocations) check(list *pb.Revocations) error {
 	return nil
 }
 
-// text is what the signature is over. The authority's hash is in it, so that a list means nothing
-// elsewhere, and each id's length, so that no two lists read the same.
+// text returns what the signature covers. It contains the authority's hash, so that a list
+// means nothing in another cluster, and the length of each id, so that no two lists give the
+// same text.
 func (r *Revocations) text(list *pb.Revocations) []byte {
 	hash := r.authority.hash()
 	b := append([]byte("symbio removed nodes v1\n"), hash[:]...)

@@ -20,12 +20,12 @@ type Run struct {
 	started  time.Time
 }
 
-// NewRun begins a run, now.
+// NewRun returns a run that begins now.
 func (i *Identity) NewRun() *Run {
 	return &Run{identity: i, instance: rand.Text(), started: time.Now()}
 }
 
-// Mark says that this run goes on at this instant, signed by the node's key.
+// Mark returns a statement, signed with the node's key, that this run goes on at this instant.
 func (r *Run) Mark() *pb.Run {
 	m := &pb.Run{Instance: r.instance, Started: timestamppb.New(r.started), Now: timestamppb.Now()}
 	m.Signature = ed25519.Sign(r.identity.key.private(), markText(m))
@@ -45,8 +45,8 @@ func (r *Run) Twin(m *pb.Run) (twin, later bool) {
 	return true, Later(&pb.Run{Instance: r.instance, Started: timestamppb.New(r.started)}, m)
 }
 
-// Later reports whether a began after b. Two that began at the same instant have an order too, so that
-// everybody names the same one.
+// Later reports whether a began after b. Runs that began at the same instant have an order,
+// too, so that both machines name the same one as the copy.
 func Later(a, b *pb.Run) bool {
 	if c := a.GetStarted().AsTime().Compare(b.GetStarted().AsTime()); c != 0 {
 		return c > 0

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// ServerTLS is the configuration of a listener: TLS 1.3, a certificate required from every client
-// and verified like a server's. Each call returns a configuration of its own.
+// ServerTLS returns the configuration of a listener: TLS 1.3, with a certificate required from
+// every client and verified like a server's. Each call returns a new value, which the caller
+// may change.
 func (i *Identity) ServerTLS() *tls.Config {
 	return handshake{i, "h2"}.server()
 }
@@ -25,8 +26,9 @@ func (h handshake) server() *tls.Config {
 	return c
 }
 
-// ClientTLS is the configuration to dial node expect with, or any node of the same authority when
-// expect is "". Another node that answers is refused with ErrWrongNode before anything is sent.
+// ClientTLS returns the configuration to dial node expect, or any node of the same authority
+// if expect is "". If another node answers, the handshake fails with ErrWrongNode before
+// anything is sent.
 func (i *Identity) ClientTLS(expect NodeID) *tls.Config {
 	return handshake{i, "h2"}.client(expect)
 }

@@ -28,11 +28,12 @@ type Files struct {
 	Temp bool
 }
 
-// ReadOnly reads everything and writes nothing.
+// ReadOnly returns Files that can read everything and write nothing.
 func ReadOnly() Files { return Files{Read: []string{"/"}} }
 
-// WorkingDirectoryOnly reads everything and writes below dir, and temporary files. dir is the boundary of a session:
-// never take it from a model.
+// WorkingDirectoryOnly returns Files that can read everything and write below dir and in a
+// private directory for temporary files. dir is the boundary of a session: never take it from
+// a model. It returns an error if dir does not exist.
 func WorkingDirectoryOnly(dir string) (Files, error) {
 	f, err := Custom([]string{"/"}, []string{dir})
 	if err != nil {
@@ -41,9 +42,10 @@ func WorkingDirectoryOnly(dir string) (Files, error) {
 	return f, nil
 }
 
-// Custom reads the given paths and the system's own, and writes the given paths and temporary files. Paths are made
-// absolute and links in them resolved now, not when a command runs, when somebody may have moved them. A path to read
-// that does not exist is left out, one to write is an error.
+// Custom returns Files that can read the given paths and the system's own, and write the given
+// paths and temporary files. Paths are made absolute and their links resolved now, not when a
+// command runs: a link that is changed later must not move the boundary. A path to read that
+// does not exist is left out; a path to write that does not exist is an error.
 func Custom(read, write []string) (Files, error) {
 	f := Files{Temp: true}
 	for _, p := range read {
@@ -66,6 +68,7 @@ func Custom(read, write []string) (Files, error) {
 	return meetFiles(f, f), nil
 }
 
+// resolve returns an absolute path without links; an error if it does not exist.
 func resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -74,7 +77,8 @@ func resolve(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// meetFiles is the intersection. What can be written can be read, and is named in both lists.
+// meetFiles returns what both allow; files that either denies are denied. What can be written
+// can also be read.
 func meetFiles(a, b Files) Files {
 	return Files{
 		Read:    meetPaths(slices.Concat(a.Read, a.Write), slices.Concat(b.Read, b.Write)),
@@ -89,7 +93,8 @@ func meetFiles(a, b Files) Files {
 	}
 }
 
-// meetPaths is what lies below a path of a and below one of b, in the shortest form: sorted, none below another.
+// meetPaths returns what lies below a path of a and below one of b, in the shortest form:
+// sorted, none below another. Relative paths are left out: they name no place.
 func meetPaths(a, b []string) []string {
 	var both []string
 	for _, p := range a {
@@ -122,7 +127,8 @@ func clean(path string) string {
 	return filepath.Clean(path)
 }
 
-// within says that path is dir or below it. Both are clean.
+// within reports whether path is dir or lies below it. Both must be clean. Whole names are
+// compared: /ab is not within /a.
 func within(path, dir string) bool {
 	if path == dir {
 		return true

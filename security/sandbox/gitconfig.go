@@ -10,7 +10,7 @@ import (
 // that part, as in remote.*.url. An entry that was not understood has no kind.
 type gitEntry struct{ section, name, value, kind string }
 
-// String is the entry as it is compared and shown.
+// String returns the entry as it is compared and shown to people.
 func (e gitEntry) String() string {
 	if e.kind == "" {
 		return e.value
@@ -28,7 +28,8 @@ var (
 // gitHelper is a remote for which git starts a program, such as ext::COMMAND.
 var gitHelper = regexp.MustCompile(`^[A-Za-z0-9+._-]*::`)
 
-// readGit returns the entries of a configuration.
+// readGit returns the entries of a configuration. Lines that it does not understand become
+// entries without a kind, which are never harmless.
 func readGit(text string) (all []gitEntry) {
 	section, kind := "", ""
 	for line := range strings.SplitSeq(text, "\n") {
@@ -59,8 +60,9 @@ func readGit(text string) (all []gitEntry) {
 	return all
 }
 
-// reviewGit divides what a command left in a configuration: clean is the text of what git cannot be made to execute
-// with, or what was there before, and dropped names the rest.
+// reviewGit divides what a command left in a git configuration. clean is the text of the
+// entries that were there before or by which git executes nothing; dropped names the others.
+// inside reports whether a worktree lies in the workspace.
 func reviewGit(now, before string, inside func(worktree string) bool) (clean string, dropped []string) {
 	old := map[gitEntry]bool{}
 	for _, e := range readGit(before) {
@@ -82,7 +84,9 @@ func reviewGit(now, before string, inside func(worktree string) bool) (clean str
 	return b.String(), dropped
 }
 
-// harmless says that git executes nothing, reads no other configuration and writes nowhere else because of the entry.
+// harmless reports whether git executes nothing, reads no other configuration and writes
+// nowhere else because of the entry. It is a list of what is allowed: a setting of a future
+// git is dropped.
 func (e gitEntry) harmless(inside func(string) bool) bool {
 	family, _, _ := strings.Cut(e.kind, ".")
 	switch value := strings.ReplaceAll(e.value, `"`, ""); {
@@ -94,7 +98,7 @@ func (e gitEntry) harmless(inside func(string) bool) bool {
 	return slices.Contains(gitFamilies, family) && strings.Count(e.kind, ".") == 1 || slices.Contains(gitKinds, e.kind)
 }
 
-// gitFamilies are sections in which nothing is executed.
+// gitFamilies are sections of which no setting makes git execute something.
 var gitFamilies = []string{"advice", "author", "color", "column", "committer", "extensions", "feature", "fetch", "index", "push", "rebase", "rerere", "status"}
 
 // gitKinds are what git, its hosts' programs and people write into the configuration of a repository.

@@ -18,8 +18,9 @@ type Denied struct {
 	Unknown  []string // says, a sentence each, what is denied and could not be found: the command is not kept from that
 }
 
-// Gaps says, a sentence each, from which denied and hidden files a command is not kept here; nil = from all. Landlock
-// cannot take away what it grants above, and a directory to write is granted whole.
+// Gaps returns one sentence for each denied or hidden file that a command could use in spite
+// of it on this machine; nil if there is none. Landlock cannot take away what it grants for a
+// directory above, and a directory to write is granted as a whole.
 func (b *Box) Gaps(f Files) []string {
 	gaps := slices.Clone(f.Denied.Unknown)
 	if b.here.level < Landlock {
@@ -47,15 +48,16 @@ func (b *Box) Gaps(f Files) []string {
 	return gaps
 }
 
-// writable are the paths that are not denied.
+// writable returns the paths that are not denied.
 func (f Files) writable(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(w string) bool {
 		return slices.ContainsFunc(slices.Concat(f.Denied.ReadOnly, f.Denied.Hidden), func(d string) bool { return within(clean(w), d) })
 	})
 }
 
-// hidden are the files and directories that a command of that policy must not see and that are there now, links
-// resolved, none below another.
+// hidden returns the files and directories that a command with these Files must not see, and
+// that exist now: links resolved, none below another. Most names of Config.Hide do not exist,
+// so a cheap Lstat comes first.
 func (b *Box) hidden(f Files) ([]string, error) {
 	var real []string
 	for _, path := range b.cfg.Hide {
@@ -79,17 +81,19 @@ func (b *Box) hidden(f Files) ([]string, error) {
 	return meetPaths(append(real, f.Denied.Hidden...), []string{string(filepath.Separator)}), nil
 }
 
-// unreachable says that there is nothing for a command to see either: what is closed to this process is closed to it.
+// unreachable reports whether err means that a command cannot reach the file either: it is
+// missing, or closed to this user.
 func unreachable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// shows says that the policy lets the command see a path that is hidden otherwise.
+// shows reports whether the policy lets the command see a path that is hidden otherwise.
 func shows(f Files, path string) bool {
 	return slices.ContainsFunc(f.Show, func(s string) bool { s = clean(s); return s != "" && within(path, s) })
 }
 
-// openly returns an error if one of the paths lies where commands see nothing.
+// openly returns an error if the command needs a path that is hidden. To say so is better than
+// a command that fails in an empty directory.
 func openly(hidden []string, paths ...string) error {
 	for _, h := range hidden {
 		for _, path := range paths {

@@ -5,13 +5,14 @@ import (
 	"sync"
 )
 
-// Output is the start and the end of what a command printed.
+// Output is the beginning and the end of what a command printed. Both matter to a reader: the
+// first error is at the beginning, the summary at the end.
 type Output struct {
 	Head, Tail []byte // Tail is empty unless something was cut
 	Cut        int64  // bytes between them that were dropped
 }
 
-// String is all that was kept, with a line that says how much was cut.
+// String returns what was kept, with a line in between that says how many bytes were cut.
 func (o Output) String() string {
 	if o.Cut == 0 {
 		return string(o.Head) + string(o.Tail)
@@ -19,7 +20,8 @@ func (o Output) String() string {
 	return fmt.Sprintf("%s\n[… %d bytes cut …]\n%s", o.Head, o.Cut, o.Tail)
 }
 
-// recorder keeps the first and the last half of keep bytes that are written to it, and counts the rest.
+// recorder keeps the first and the last half of keep bytes that are written to it, and counts
+// the rest. Its memory is bounded by keep, however much a command prints.
 type recorder struct {
 	keep  int
 	flood *flood
@@ -31,7 +33,8 @@ type recorder struct {
 	cut  int64  // guarded by mu
 }
 
-// Write never fails: a command is not to end because nobody keeps what it says. It ends because of the flood.
+// Write records p and never fails, so that a command does not end with a broken pipe because
+// its output is not kept. The flood limit ends it instead.
 func (r *recorder) Write(p []byte) (int, error) {
 	n := len(p)
 	r.mu.Lock()
@@ -41,6 +44,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// add records p; the tail is a ring once it is full. The caller holds r.mu.
 func (r *recorder) add(p []byte) {
 	half := r.keep / 2
 	if room := r.keep - half - len(r.head); room > 0 {
@@ -65,6 +69,7 @@ func (r *recorder) add(p []byte) {
 	}
 }
 
+// output returns what was recorded so far.
 func (r *recorder) output() Output {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +81,8 @@ func (r *recorder) output() Output {
 	return o
 }
 
-// flood ends a command that prints without end.
+// flood ends a command that prints without end. Both streams of a command share one. It may be
+// used from many goroutines.
 type flood struct {
 	most int64
 	over func()
@@ -85,6 +91,8 @@ type flood struct {
 	total int64 // guarded by mu
 }
 
+// add counts n bytes, and calls over once when the limit is passed; not under the lock,
+// because over ends the process.
 func (f *flood) add(n int) {
 	f.mu.Lock()
 	before := f.total

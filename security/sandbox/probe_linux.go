@@ -13,13 +13,17 @@ import (
 	"symbio/security/sandbox/internal/inside"
 )
 
-// landlockLeast is the first Landlock that can be a level of its own: before it, files can be truncated (Linux 6.2).
+// landlockLeast is the first version of Landlock that can be a level of its own: before
+// version 3 (Linux 6.2) a file that may not be written could still be truncated.
 const landlockLeast = 3
 
-// probeTime is how long one level may take to show that it works: it takes some 10 ms.
+// probeTime is how long one level may take to show that it works. It takes some 10 ms; a
+// loaded machine gets 500 times that.
 const probeTime = 5 * time.Second
 
-// probe finds the best of the levels that works.
+// probe returns the best level that works on this machine, found by running a program at each.
+// What the kernel says it can do is not enough: containers and security modules forbid it in
+// ways that only a try shows.
 func probe(ctx context.Context, cfg Config) machine {
 	abi, unsure := inside.LandlockABI(), false
 	for _, level := range []Level{Native, Bwrap, Landlock} {
@@ -39,8 +43,9 @@ func probe(ctx context.Context, cfg Config) machine {
 	return machine{landlockABI: abi, mend: mend(cfg), unsure: unsure}
 }
 
-// try runs a program at a level, with each thing that a policy may ask of it: read-only files, temporary ones, no
-// network and a loopback interface. inTime is false if it took too long to say.
+// try runs a program at a level, with everything that a policy may ask for: read-only files,
+// temporary files, no network, and a loopback interface. inTime is false if it took longer
+// than probeTime, so that the answer is not certain.
 func try(ctx context.Context, cfg Config, m machine) (works, inTime bool) {
 	if m.level == Landlock && m.landlockABI < landlockLeast {
 		return false, true
@@ -63,7 +68,9 @@ func try(ctx context.Context, cfg Config, m machine) (works, inTime bool) {
 	return true, true
 }
 
-// countsNamespaces says that the kernel numbers the processes of each pid namespace up to a limit of its own.
+// countsNamespaces reports whether the kernel limits the processes of each pid namespace by
+// itself (Linux 6.14). On other kernels the limit of the user applies, which root does not
+// have.
 func countsNamespaces() bool {
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -72,7 +79,7 @@ func countsNamespaces() bool {
 	return atLeast(string(release), 6, 14)
 }
 
-// mend says how to get a better level here.
+// mend returns, as an imperative for people, how to get a better level on this machine.
 func mend(cfg Config) string {
 	switch {
 	case len(cfg.Levels) == 0:
@@ -91,17 +98,19 @@ func mend(cfg Config) string {
 	return "let this program make namespaces; a container has to be started with --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
 }
 
+// holds reports whether a file of the kernel has a certain value.
 func holds(file, want string) bool {
 	got, err := os.ReadFile(file)
 	return err == nil && string(bytes.TrimSpace(got)) == want
 }
 
+// isThere reports whether a file exists, links followed.
 func isThere(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }
 
-// atLeast compares the start of a kernel's release, such as 6.14.2-arch, with a version.
+// atLeast compares the beginning of a kernel's release, such as 6.14.2-arch, with a version.
 func atLeast(release string, major, minor int) bool {
 	var a, b int
 	for i, part := range strings.SplitN(release, ".", 3) {

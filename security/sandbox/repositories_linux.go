@@ -23,12 +23,14 @@ const (
 	maxSetting     = 1 << 20 // bytes of a configuration or a hook that are compared; of more, size and time are
 )
 
-// repositories knows the configurations and hooks of git directories at any depth of the writable directories, as they
-// were before the first of the commands that run now. What is new or changed when a command has ended is disarmed. It
-// may be used from many goroutines at once.
+// repositories compares the settings and hooks of git directories below the writable
+// directories before and after commands. What a command added or changed is set aside when it
+// has ended, because the user's own git, outside the sandbox, would execute it. It may be used
+// from many goroutines.
 //
-// Commands that overlap share it: otherwise one could plant what another is then taken to have found there. So what the
-// user changes meanwhile in a nested repository is disarmed too; nothing is lost.
+// Commands that overlap share one state: otherwise one could plant a hook that another is then
+// taken to have found there. So a hook that the user changes meanwhile in such a repository is
+// set aside, too; nothing is deleted.
 type repositories struct {
 	mu       sync.Mutex
 	running  int
@@ -36,14 +38,16 @@ type repositories struct {
 	settings map[string]setting
 }
 
-// setting is a configuration or a hook.
+// setting is the state of one configuration or hook, for comparison.
 type setting struct {
 	text string
 	odd  string // that it is a link, or cannot be read
 	mode fs.FileMode
 }
 
-// begin looks at the roots before a command runs. On success, end must be called.
+// begin reads the settings below the roots before a command runs. If it returns nil, end must
+// be called once. It returns an error when there are more than maxDirectories directories,
+// since a part that is not compared would be unprotected.
 func (r *repositories) begin(roots []string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,8 +75,9 @@ func (r *repositories) begin(roots []string) error {
 	return nil
 }
 
-// end disarms what is new or changed below the roots since begin, but for what lies in kept, which the command could not
-// write. It returns a line for each file.
+// end sets aside what is new or changed below the roots since begin, except below kept, which
+// the command could not write. It returns one line for people for each file. It goes on after
+// an error, so that one unreadable directory does not protect the others.
 func (r *repositories) end(roots, kept []string) (lines []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,14 +107,17 @@ func (r *repositories) end(roots, kept []string) (lines []string, err error) {
 	return lines, err
 }
 
-// isBelow reports whether a relative path leads to something below root.
+// isBelow reports whether a relative path, as a git setting has it, leads to a place below
+// root, also after links are followed.
 func isBelow(dir, path, root string) bool {
 	at := filepath.Join(dir, path)
 	real, err := filepath.EvalSymlinks(at)
 	return !strings.ContainsAny(path, `\"`) && !filepath.IsAbs(path) && within(at, root) && (err != nil || within(real, root))
 }
 
-// setAside renames a file to one that no program reads, and leaves a text in its place, if there is one.
+// setAside renames a file to a name that no program reads, and writes text in its place unless
+// that is empty. It never replaces a file. The result is the new name; "" if the file has
+// gone.
 func setAside(d *os.File, name, text string, mode fs.FileMode) (aside string, err error) {
 	fd := int(d.Fd())
 	for n := 1; n == 1 || errors.Is(err, unix.EEXIST); n++ {
@@ -133,7 +141,8 @@ func setAside(d *os.File, name, text string, mode fs.FileMode) (aside string, er
 	return aside, nil
 }
 
-// readSetting reads what git would read there.
+// readSetting reads what git would read there, without blocking on a pipe. Of a file larger
+// than maxSetting it takes size and time, so that no command can fill the memory.
 func readSetting(d *os.File, name string) (s setting) {
 	var link [4096]byte
 	if n, err := unix.Readlinkat(int(d.Fd()), name, link[:]); err == nil {
@@ -159,12 +168,16 @@ func readSetting(d *os.File, name string) (s setting) {
 	return s
 }
 
-// walker finds the configurations and hooks of git directories. It follows no link.
+// walker finds the configurations and hooks of git directories, with names in any case, as
+// some file systems ignore it. It opens each directory below its parent's descriptor and
+// follows no link, so that a path which is replaced meanwhile leads nowhere else.
 type walker struct {
 	left  int // directories that it still may look at
 	visit func(d *os.File, name string, config bool) error
 }
 
+// walk calls visit for each configuration and hook below root. A root that is missing or no
+// directory has none.
 func walk(root string, limit int, visit func(*os.File, string, bool) error) error {
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrNotExist) {
@@ -176,7 +189,8 @@ func walk(root string, limit int, visit func(*os.File, string, bool) error) erro
 	return (&walker{limit, visit}).in(os.NewFile(uintptr(fd), root), false, 0)
 }
 
-// in looks into a directory, and closes it.
+// in visits one directory, and closes it. hooks is true inside a hooks directory, where every
+// file is run.
 func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
 	defer d.Close()
 	var dirs, configs, others []string
@@ -219,8 +233,8 @@ func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
 	return err
 }
 
-// below looks into a directory in another. One that is closed to its own user is opened meanwhile: git needs no list to
-// find a configuration in it.
+// below visits a directory in another. A directory that is closed to its own user is opened
+// for that time: git can read a configuration in it without listing it.
 func (w *walker) below(parent *os.File, name string, hooks bool, depth int) error {
 	const flags = unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW
 	fd, err := unix.Openat(int(parent.Fd()), name, flags, 0)

@@ -13,22 +13,26 @@ import (
 )
 
 const (
-	// outputKept of each stream is more than a model can use, and little beside what a command can print.
+	// outputKept is how many bytes of each stream are kept: more than a model can use, and little
+	// beside what a command can print.
 	outputKept = 1 << 20
-	// outputFlood is where printing is no longer work: a verbose build of a large project stays far below.
+	// outputFlood is where printing is no longer work: a verbose build of a large project stays
+	// far below 1 GiB.
 	outputFlood = 1 << 30
-	// grace is how long the end of the processes, and of what they printed, may take after they were told.
+	// grace is how long the processes, and the reading of what they printed, may take to end after
+	// they were told to.
 	grace = 5 * time.Second
 )
 
 var (
-	// ErrFlood is that a command was ended because it printed more than Spec.Flood.
+	// ErrFlood means that a command was ended because it printed more than Spec.Flood.
 	ErrFlood = errors.New("the command printed too much and was ended")
-	// ErrNotStarted is that the program is not there or cannot be executed, as seen from inside.
+	// ErrNotStarted means that the program is missing or cannot be executed, as seen from inside
+	// the sandbox. Nothing of it has run.
 	ErrNotStarted = errors.New("the command could not be started")
 )
 
-// Spec is one command.
+// Spec describes one command to run.
 type Spec struct {
 	// Argv is the program and its arguments. A name without a slash is looked for in the command's PATH.
 	Argv []string
@@ -56,7 +60,7 @@ type Spec struct {
 	Accept bool
 }
 
-// Result is how a command ended.
+// Result says how a command ended and what it printed.
 type Result struct {
 	// Code is the exit status; 128 and the signal's number after a signal, as shells have it.
 	Code int
@@ -73,9 +77,13 @@ type Result struct {
 	Disarmed []string
 }
 
-// Run runs a command and waits for the end of it and of everything it started. The end of ctx ends them, and is then
-// the error, with a Result of what was printed until then. A status that is not 0 is no error. Other errors: ErrRefused,
-// ErrFlood, ErrNotStarted, and that the sandbox could not be set up; then nothing has run.
+// Run runs a command, and blocks until it and everything it started have ended. When ctx ends,
+// it ends them and returns the cause, with a Result of what was printed until then. A status
+// other than 0 is not an error.
+//
+// Other errors are ErrRefused (the machine cannot hold the policy), ErrFlood, ErrNotStarted,
+// and that the sandbox could not be set up; except after ErrFlood, nothing of the command has
+// run. Run may be called from many goroutines.
 func (b *Box) Run(ctx context.Context, p Policy, s Spec) (Result, error) {
 	c, err := b.prepare(ctx, p, s)
 	if err != nil {
@@ -91,8 +99,8 @@ func (b *Box) Run(ctx context.Context, p Policy, s Spec) (Result, error) {
 	return c.wait()
 }
 
-// Process is a command that runs on, as a server on its standard input and output. Its methods may be called from
-// several goroutines, Wait once.
+// Process is a command that keeps running, such as an MCP server on its standard input and
+// output. Its methods may be called from several goroutines, Wait once.
 type Process struct {
 	// Stdin and Stdout are the command's. Read Stdout to its end before Wait.
 	Stdin  io.WriteCloser
@@ -100,9 +108,10 @@ type Process struct {
 	c      *command
 }
 
-// Start is Run for a command to talk to: it returns when the command has started. The end of ctx ends it with all that
-// it started; so does End. Its standard error is recorded; what it prints on Stdout is the caller's, unbounded.
-// Wait has to be called.
+// Start is Run for a command to talk to: it returns as soon as the command has started. The
+// end of ctx, or End, ends it with all that it started. Standard error is recorded; Stdout is
+// for the caller to read, without a limit. Wait must be called in any case, since it releases
+// the sandbox.
 func (b *Box) Start(ctx context.Context, p Policy, s Spec) (*Process, error) {
 	c, err := b.prepare(ctx, p, s)
 	if err != nil {
@@ -125,13 +134,15 @@ func (b *Box) Start(ctx context.Context, p Policy, s Spec) (*Process, error) {
 	return &Process{Stdin: in, Stdout: out, c: c}, nil
 }
 
-// End ends the command and all that it started. Wait then returns.
+// End ends the command and all that it started. It does not block; Wait returns then.
 func (p *Process) End() { p.c.cancel(nil) }
 
-// Wait waits for the end, as Run does. After End, the error is context.Canceled.
+// Wait blocks until the command and all that it started have ended, as Run does. After End the
+// error is context.Canceled.
 func (p *Process) Wait() (Result, error) { return p.c.wait() }
 
-// command is one that was prepared. Either start fails or wait is called; both release it.
+// command is a prepared command. Either start fails or wait is called; both release what it
+// holds.
 type command struct {
 	cmd            *exec.Cmd
 	ctx            context.Context
@@ -144,7 +155,8 @@ type command struct {
 	cleanup        []func() error
 }
 
-// prepare makes all that the command needs. On an error nothing of it is left.
+// prepare checks the policy and makes everything that the command needs. On an error it
+// releases all of it.
 func (b *Box) prepare(ctx context.Context, p Policy, s Spec) (_ *command, err error) {
 	if err := b.Check(p); err != nil && (!s.Accept || b.here.level == None) {
 		return nil, err
@@ -179,7 +191,8 @@ func (b *Box) prepare(ctx context.Context, p Policy, s Spec) (_ *command, err er
 	return c, nil
 }
 
-// tempDir returns the directory for temporary files; "" if the policy has none.
+// tempDir returns the directory for temporary files, with links resolved; "" if the policy has
+// none. A directory made here is removed after the command.
 func (c *command) tempDir(parent string, p Policy, s Spec) (string, error) {
 	if !p.Files.Temp {
 		return "", nil
@@ -195,7 +208,7 @@ func (c *command) tempDir(parent string, p Policy, s Spec) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// removeAll removes what a command left, which may have taken its own permissions away.
+// removeAll removes a directory of which a command may have taken away its own permissions.
 func removeAll(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
@@ -209,7 +222,8 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// open makes the directories below name such that they can be emptied.
+// open gives this user back the permissions on the directories below name, so that they can be
+// emptied. It uses an os.Root, so that a link which the command left there leads nowhere else.
 func open(root *os.Root, name string) {
 	if root.Chmod(name, 0o700) != nil {
 		return

@@ -19,11 +19,14 @@ const (
 	offArg3   = 40
 )
 
-// newest is the first number of a system call that this filter does not know (setxattrat, Linux 6.13). Programs do
-// without what the kernel does not know either, and so nothing new is let through.
+// newest is the first number of a system call that this filter does not know (setxattrat,
+// Linux 6.13). It and later ones return ENOSYS, as on an older kernel: programs can do
+// without, and no new call gets past the filter. Raise it after reading what the calls in
+// between do.
 const newest = 463
 
-// never are calls that no command needs and that reach out of a sandbox, or into the kernel where most faults are.
+// never are calls that no command needs, and that reach out of a sandbox or into rarely tested
+// parts of the kernel. They fail with EPERM.
 var never = []int{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, // they make sockets past this filter
@@ -37,13 +40,15 @@ var never = []int{
 	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME,
 }
 
-// metadata are the calls that Landlock does not see.
+// metadata are the calls that change modes, owners, times and attributes, which Landlock does
+// not check.
 var metadata = slices.Concat([]int{
 	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
 }, oldMetadata)
 
-// newNamespaces are the flags of clone that unshare has too.
+// newNamespaces are the flags of clone that make namespaces. In a namespace of its own a
+// command would have capabilities again, and could undo mounts.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 const (
@@ -52,22 +57,27 @@ const (
 	enosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 )
 
-// assembler writes a filter. The accumulator holds the call's number between its steps.
+// assembler writes a BPF filter. Between its steps the accumulator holds the call's number.
 type assembler struct{ code []unix.SockFilter }
 
+// op appends one instruction; jt and jf are how many instructions to skip if its test is true
+// or false.
 func (a *assembler) op(code uint16, k uint32, jt, jf uint8) {
 	a.code = append(a.code, unix.SockFilter{Code: code, K: k, Jt: jt, Jf: jf})
 }
 
+// load loads four bytes of struct seccomp_data into the accumulator.
 func (a *assembler) load(offset uint32) { a.op(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset, 0, 0) }
-func (a *assembler) ret(action uint32)  { a.op(unix.BPF_RET|unix.BPF_K, action, 0, 0) }
 
-// skip jumps over n steps unless the accumulator equals k.
+// ret ends the filter with an action.
+func (a *assembler) ret(action uint32) { a.op(unix.BPF_RET|unix.BPF_K, action, 0, 0) }
+
+// unless skips n instructions unless the accumulator equals k.
 func (a *assembler) unless(k uint32, n int) {
 	a.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 0, uint8(n))
 }
 
-// refuse ends the calls with an action.
+// refuse ends each of the calls with an action.
 func (a *assembler) refuse(action uint32, calls ...int) {
 	for _, nr := range calls {
 		a.unless(uint32(nr), 1)
@@ -75,7 +85,8 @@ func (a *assembler) refuse(action uint32, calls ...int) {
 	}
 }
 
-// on adds steps for one call. They start with the number in the accumulator; if they do not decide, the next ones do.
+// on adds steps for one call. They begin with the number in the accumulator; if they do not
+// decide, the next steps do.
 func (a *assembler) on(call int, steps func(*assembler)) {
 	var body assembler
 	steps(&body)
@@ -84,7 +95,9 @@ func (a *assembler) on(call int, steps func(*assembler)) {
 	a.code = append(a.code, body.code...)
 }
 
-// filter returns the program for the job.
+// filter returns the seccomp program for the job. The kernel runs it for every system call of
+// the command, so frequent tests come first. Calls of another architecture end the process,
+// since they have other numbers.
 func (j *job) filter() []unix.SockFilter {
 	var a assembler
 	a.load(offArch)
@@ -121,7 +134,9 @@ func (j *job) filter() []unix.SockFilter {
 	return a.code
 }
 
-// modes refuses what makes a file run as its owner or its group. openat2 has its mode in memory; programs go on with openat.
+// modes refuses to create set-user-ID and set-group-ID files: run later by another user or
+// program, they would act with this user's rights. openat2 has its mode in memory, which a
+// filter cannot read, so it fails with ENOSYS and programs fall back to openat.
 func (j *job) modes(a *assembler) {
 	const special, creates = unix.S_ISUID | unix.S_ISGID, unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	a.refuse(enosys, unix.SYS_OPENAT2)
@@ -138,10 +153,11 @@ func (j *job) modes(a *assembler) {
 	}
 }
 
-// modeAt says where a call has the mode of a file, and the flags that say whether it has one; 0 = it always has.
+// modeAt says in which argument a call has the mode of a file, and in which the flags that say
+// whether it has one; flags 0 means it always has.
 type modeAt struct{ mode, flags uint32 }
 
-// sockets is what the network leaves of socket and socketpair.
+// sockets adds the rules for socket and socketpair that the policy's network needs.
 func (j *job) sockets(a *assembler) {
 	// A pair of datagram sockets can be connected again, to a socket of the machine; the other kinds cannot.
 	a.on(unix.SYS_SOCKETPAIR, func(a *assembler) {

@@ -20,10 +20,11 @@ const (
 	sparesPrefix = ".symbio-masks-"
 )
 
-// spares are masks that nobody needs now. On common file systems it takes ten times as long to make and to remove a
-// directory as to move one, and a command needs about ten. They wait in a directory of their own, beside those for
-// temporary files; where that is on another file system than what is protected, masks are made and removed each time.
-// nil keeps none. It may be used from many goroutines at once.
+// spares keeps masks that are not in use, to be moved into place for the next command. On
+// common file systems making and removing a directory takes ten times as long as moving one,
+// and a command needs about ten masks. The directory of the spares lies beside those for
+// temporary files; if that is another file system, masks are made and removed each time. A nil
+// *spares keeps none. It may be used from many goroutines.
 type spares struct {
 	in string // the directory that the directory of the spares is made in
 
@@ -35,9 +36,11 @@ type spares struct {
 	n    int
 }
 
+// newSpares returns an empty pool. Its directory is made in the directory in when the first
+// mask is kept.
 func newSpares(in string) *spares { return &spares{in: in, kept: map[kind][]*mask{}} }
 
-// take returns a mask that is held, and still to be moved to its place; nil if there is none.
+// take removes a mask from the pool and returns it, locked; nil if there is none of that kind.
 func (s *spares) take(k kind) *mask {
 	if s == nil {
 		return nil
@@ -54,7 +57,7 @@ func (s *spares) take(k kind) *mask {
 	return m
 }
 
-// give puts a mask back that take returned.
+// give puts a mask back that take returned and that could not be moved.
 func (s *spares) give(m *mask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +65,8 @@ func (s *spares) give(m *mask) {
 	s.n++
 }
 
-// keep moves a mask that is held alone among the spares. It is false where that cannot be done: then the mask is where it
-// was.
+// keep moves a mask that only this process holds into the pool. It returns false if that is
+// not possible, for example when the pool is full; then the mask is where it was.
 func (s *spares) keep(m *mask) bool {
 	if s == nil {
 		return false
@@ -87,7 +90,8 @@ func (s *spares) keep(m *mask) bool {
 	return true
 }
 
-// open makes the directory of the spares, and removes those of processes that have ended.
+// open makes the directory of the pool, locks it, and removes those of processes that have
+// ended. After a failure it does not try again. The caller holds s.mu.
 func (s *spares) open() bool {
 	if s.dir != "" || s.off {
 		return !s.off
@@ -106,7 +110,8 @@ func (s *spares) open() bool {
 	return !s.off
 }
 
-// clearSpares removes what processes that have ended left.
+// clearSpares removes the directories of processes that have ended, which a killed process
+// leaves behind.
 func clearSpares(in string) {
 	entries, err := os.ReadDir(in)
 	if err != nil {
@@ -119,7 +124,8 @@ func clearSpares(in string) {
 	}
 }
 
-// clearLeft removes a directory of spares that is this user's and in nobody's use. Only what is empty goes.
+// clearLeft removes a directory of spares if it is this user's and no process has it locked.
+// It removes only empty masks, never a file with content.
 func clearLeft(dir string) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

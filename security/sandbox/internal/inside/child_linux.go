@@ -13,7 +13,8 @@ import (
 	"symbio/security/sandbox/internal/unix"
 )
 
-// child is the command before it is started: all that the new process needs, since it can allocate nothing.
+// child is everything that the new process needs, prepared before the fork: after it nothing
+// may be allocated.
 type child struct {
 	path  *byte
 	args  []*byte
@@ -56,7 +57,8 @@ func newChild(path string, j *Job) (*child, error) {
 // step is the size of one step of a program for seccomp.
 const step = 8
 
-// within returns the limits such that none is above what this process may have.
+// within lowers the limits to what this process itself may have; the kernel refuses to raise a
+// hard limit.
 func within(limits []Limit) ([]Limit, error) {
 	out := slices.Clone(limits)
 	for i, l := range out {
@@ -83,7 +85,8 @@ const (
 
 var doings = [...]string{"", "leave the terminal", "set the limits", "give up capabilities", "give up new privileges", "put Landlock in force", "put seccomp in force", "start the program"}
 
-// failure is what the child says before it ends.
+// failure is what the new process reports before it ends: the step that failed and the error
+// number.
 type failure struct {
 	doing uint32
 	errno uint32

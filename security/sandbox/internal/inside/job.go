@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Job is what the helper has to do. It holds no secret but the command's own environment.
+// Job is what the helper has to do. Its only secrets are those in the command's environment,
+// so it goes over a pipe, never over arguments, which other users can see.
 type Job struct {
 	Argv, Env []string
 	Dir       string
@@ -29,7 +30,7 @@ type Job struct {
 	ABI       int // of Landlock; 0 = there is none
 }
 
-// Place is a file that was looked at. Whatever is there later under that path has to be the same.
+// Place is a file that was identified by device and inode when the job was planned.
 type Place struct {
 	Path     string
 	Dev, Ino uint64
@@ -53,7 +54,8 @@ func (j *Job) Encode() []byte {
 // errJob is that a job is not what Encode writes.
 var errJob = errors.New("it is damaged")
 
-// DecodeJob returns the job that was encoded, from what follows its length.
+// DecodeJob decodes a job, without its length prefix. It returns an error for anything that
+// Encode does not write; it never panics on damaged data.
 func DecodeJob(text []byte) (*Job, error) {
 	c := coder{bytes: text}
 	j := new(Job)

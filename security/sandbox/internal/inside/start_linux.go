@@ -80,11 +80,13 @@ func help() error {
 	return supervise(child, os.Getpid() == 1)
 }
 
-// yield has the kernel end this process and what it starts before others, when there is no memory left. It
-// protects the machine from mistakes and not from malice: an ordinary user's command can take it back.
+// yield makes the kernel end this process and its children first when memory runs out. It
+// protects the machine from mistakes, not from malice: an ordinary user's command can take it
+// back.
 func yield() { put("/proc/self/oom_score_adj", "1000") }
 
-// put writes a file of the kernel, if it can be written. Package os would set up what it waits for files with.
+// put writes a file of the kernel if it can, and ignores errors. It uses raw calls: package os
+// would start the runtime's poller in a helper that needs none.
 func put(file, text string) {
 	fd, err := unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -94,7 +96,8 @@ func put(file, text string) {
 	unix.Close(fd)
 }
 
-// maxJob is more than the arguments and the environment of a command can be.
+// maxJob is the largest job in bytes: more than the kernel accepts as arguments and
+// environment of a command.
 const maxJob = 64 << 20
 
 func readJob() (*Job, error) {
@@ -133,7 +136,8 @@ func readFull(fd int, p []byte) error {
 	return nil
 }
 
-// enter makes this process's view of the machine the command's.
+// enter changes this process's view of the machine to the command's: mounts, network and
+// hidden files.
 func (j *Job) enter() error {
 	if !j.Confine {
 		return nil
@@ -156,7 +160,8 @@ func (j *Job) enter() error {
 	return nil
 }
 
-// Open opens the place, if it is still what it was.
+// Open opens the place, and returns an error if it is no longer the same file (device and
+// inode), so that a command cannot swap a directory for a link before it is mounted.
 func (p Place) Open() (int, error) {
 	fd, err := OpenPlain(p.Path)
 	if err != nil {
@@ -173,8 +178,8 @@ func (p Place) Open() (int, error) {
 	return fd, nil
 }
 
-// OpenPlain opens a path in which nothing is a symbolic link: one that somebody puts there after it was looked at
-// must not lead elsewhere.
+// OpenPlain opens a path of which no part is a symbolic link; a link that is put there after
+// the path was checked is an error.
 func OpenPlain(path string) (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err == unix.ELOOP {
@@ -194,7 +199,8 @@ func Identify(fd int, path string) (Place, error) {
 	return Place{Path: path, Dev: st.Dev, Ino: st.Ino}, nil
 }
 
-// find looks a program up as a shell would, from inside.
+// find looks up a program in PATH as a shell would, from inside the sandbox, where files may
+// be hidden.
 func find(name, dirs string) (string, error) {
 	if slices.Contains([]byte(name), '/') {
 		return name, nil

@@ -72,7 +72,8 @@ func supervise(c *child, first bool) error {
 	return nil
 }
 
-// killAll kills what descends from this process until nothing does.
+// killAll kills the descendants of this process until there are none. It repeats, because a
+// process may fork while the list is read.
 func killAll() {
 	for {
 		got, err := unix.Wait4(-1, nil, unix.WNOHANG)
@@ -93,7 +94,7 @@ func killAll() {
 	}
 }
 
-// descendants are the processes that this one, or one that it started, has started.
+// descendants returns the processes that descend from this one, from /proc.
 func descendants() (out []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -120,8 +121,9 @@ func descendants() (out []int) {
 	return out
 }
 
-// parentIn reads the parent from what /proc says of a process: "PID (NAME) STATE PARENT …". The name is the process's
-// own choice, and may hold anything.
+// parentIn returns the parent from a /proc/PID/stat line, "PID (NAME) STATE PARENT …". It
+// searches the last parenthesis, since a process chooses its own name, which may contain
+// anything.
 func parentIn(stat []byte) (pid int, ok bool) {
 	end := len(stat) - 1
 	for end >= 0 && stat[end] != ')' {
