@@ -33,7 +33,7 @@ type CallsConfig struct {
 	Node string
 	// Append writes a record: Log.Append. Without one no call may be allowed.
 	Append func(Entry) error
-	// Told hears each record that was written. It must not block, nor call the Calls. Default: nobody.
+	// Told is called with each record that was written. It must not block or call methods of the Calls. Default: none.
 	Told func(Entry)
 	// Window is how long calls that repeat a recorded one are only counted. Default a minute: a peer that calls
 	// all the time costs a record a minute for each thing that it does, a megabyte a day.

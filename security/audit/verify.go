@@ -29,7 +29,7 @@ type Report struct {
 	Last uint64 `json:"last"`
 }
 
-// ErrBroken means that the log is not as it was written: somebody changed, removed or
+// ErrBroken means that the log is not as it was written: a program changed, removed or
 // reordered records.
 var ErrBroken = errors.New("the audit log was changed")
 

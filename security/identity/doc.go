@@ -2,7 +2,7 @@
 // vouches for it, and the TLS configurations that let nothing else through.
 //
 // The one idea: a node's id is the hash of its public key. A name, an address or a field of a
-// message never says who somebody is; the certificate of the connection does.
+// message proves no identity; only the certificate of the connection does.
 //
 // A node's authority is the local one, which each user has on each machine and which means nothing
 // elsewhere, or that of a cluster. A cluster's authority is made on one machine, and admits a node for a

@@ -20,7 +20,7 @@ import (
 )
 
 // ErrNotEntrusted says that what came does not make a node hold its cluster's authority: it was not sealed
-// for this node, or not by somebody who holds the authority.
+// for this node, or not by a holder of the authority.
 var ErrNotEntrusted = errors.New("it is not from a node that holds this cluster's authority")
 
 // maxCertified is how many records of nodes are sent with an authority, the newest ones. They
@@ -66,7 +66,7 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 	if err != nil {
 		return nil, fmt.Errorf("%w: the key to seal to: %w", ErrBadRequest, err)
 	}
-	// Noted first: of a node that may hold the authority and is not known to, nobody would be told.
+	// Recorded first: after a crash in between, a holder without a record would not be noticed.
 	for _, id := range []NodeID{from, to} {
 		if err := c.noteHolder(id); err != nil {
 			return nil, err

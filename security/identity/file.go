@@ -35,7 +35,7 @@ func readFile(file string, size int64) ([]byte, error) {
 	data, err := private.Read(file, size)
 	switch {
 	case errors.Is(err, private.ErrExposed):
-		return nil, fmt.Errorf("%w; if somebody may have read it, move it away instead and a new one is made", err)
+		return nil, fmt.Errorf("%w; if another user may have read it, move it away instead and a new one is made", err)
 	case errors.Is(err, private.ErrUnfit):
 		return nil, fmt.Errorf("%w; move it away to get a new one", err)
 	}

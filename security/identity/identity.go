@@ -23,7 +23,7 @@ type Identity struct {
 	authority *Authority
 	roots     *x509.CertPool
 	role      string
-	revoked   *Revocations // nil = nobody can be removed: the local authority
+	revoked   *Revocations // nil for the local authority, which removes no nodes
 	file      string       // where a member keeps its certificate
 	cluster   atomic.Pointer[Cluster]
 

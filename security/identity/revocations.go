@@ -24,7 +24,7 @@ const (
 	listSize  = 256 << 10
 	listStart = "removed-"
 	// maxLists bounds the lists that know nothing of each other: one for each machine with the authority that
-	// removed somebody while it was alone.
+	// removed a node while it was alone.
 	maxLists = 8
 )
 

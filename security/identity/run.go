@@ -13,7 +13,7 @@ import (
 )
 
 // Run is one run of a node's process. What it signs shows that a process with the node's key ran at some
-// instant: when that was not this process, somebody has copied the key.
+// instant: if it was not this process, the key was copied.
 type Run struct {
 	identity *Identity
 	instance string
@@ -33,8 +33,8 @@ func (r *Run) Mark() *pb.Run {
 }
 
 // Twin reports whether the mark is of another run of the same node that went on after this one had begun,
-// and whether this run is the later of the two. A mark that this node's key did not sign is none: nobody
-// else can make two nodes of one.
+// and whether this run is the later of the two. A mark that this node's key did not sign is ignored: no
+// other node can make two nodes of one.
 func (r *Run) Twin(m *pb.Run) (twin, later bool) {
 	if m == nil || m.GetInstance() == r.instance || !ed25519.Verify(r.identity.key.public(), markText(m), m.GetSignature()) {
 		return false, false

@@ -16,7 +16,7 @@ import (
 // call.
 func (c Chain) Judge(call Call) Verdict {
 	if len(c) == 0 {
-		return Verdict{Stage: StageDefault, Why: "Nobody has been given any permission here."}
+		return Verdict{Stage: StageDefault, Why: "The call has no agent with permissions, so it is denied."}
 	}
 	f := look(call)
 	around, whole := guardrailLinks(call.Within), slices.Clip(c)
@@ -186,7 +186,7 @@ func (l Link) permit(f *facts) Verdict {
 		return l.allowCommands(f, granted)
 	}
 	v := l.allowCall(f, granted)
-	if odd := f.oddity(); odd != "" && v.Action == Allow { // a URL that not everybody reads alike is nothing that a rule can allow
+	if odd := f.oddity(); odd != "" && v.Action == Allow { // two parsers may read such a URL differently, so no rule can allow it
 		v.Action, v.Why = Ask, fmt.Sprintf("The URL may mean two things: %s. So a person has to say.", odd)
 	}
 	return v

@@ -3,7 +3,7 @@
 //
 // The one idea: allow needs certainty, deny needs only possibility. A zero Policy, an empty Chain,
 // and a rule that cannot be read all deny, and where a deny rule might apply but
-// nobody can tell, the answer is Ask.
+// that cannot be told, the answer is Ask.
 //
 // A Chain is judged link by link, each link in six stages: final deny, session memory, override,
 // deny, allow, default. The strictest link wins, so an agent can never do more than those it acts

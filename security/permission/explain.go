@@ -49,7 +49,7 @@ func (c Chain) Explain(call Call) Explanation {
 	e := Explanation{Verdict: v, At: c.at(v)}
 	switch {
 	case len(c) == 0:
-		e.Never = "nobody has been given any permission here"
+		e.Never = "the call has no agent with permissions (an empty chain)"
 	case v.Action == Allow:
 		e.To, e.Changes = Deny, c.restrict(call)
 		if len(e.Changes) == 0 {

@@ -57,7 +57,7 @@ func TestExplainLooksAtEveryLink(t *testing.T) {
 	}{
 		{permission.Chain{{Name: "child", Policy: open}, {Name: "planner", Policy: final}}, "No rule changes this: Bash(rm:*) is a final denial, and nothing lifts those (permissions of planner)."},
 		{permission.Chain{{Name: "child", Policy: policy(t, "default: ask")}, {Name: "planner", Policy: shut}}, "To allow it, add to allow of child: Bash(rm a) and to override of planner: Bash(rm a)."},
-		{nil, "No rule changes this: nobody has been given any permission here."},
+		{nil, "No rule changes this: the call has no agent with permissions (an empty chain)."},
 	} {
 		if got := c.chain.Explain(bash("rm a")).Change(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

@@ -101,7 +101,7 @@ func (l Link) unreachable(f *facts) (Verdict, bool) {
 			return refuse(fmt.Sprintf("The URL is not fetched: %s.", e.Invalid))
 		case allowed:
 		case e.Addr.IsValid() && !endpoint.IsPublic(e.Addr):
-			return refuse(fmt.Sprintf("%s is an address of this machine, of a local network or of nobody; a rule WebFetch(ip:%s) allows it.", e.Addr, at))
+			return refuse(fmt.Sprintf("%s is an address of this machine, of a local network or of no host; a rule WebFetch(ip:%s) allows it.", e.Addr, at))
 		case e.Port != 80 && e.Port != 443:
 			return refuse(fmt.Sprintf("Only the ports 80 and 443 are fetched from, not %d; a rule WebFetch(ip:ADDRESS:%d) allows one address.", e.Port, e.Port))
 		}

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// exposed tells why a file or directory could be somebody else's. closed are the permissions that others must not have.
+// exposed returns an error that says why another user could have written or read a file or directory. closed are the
+// permission bits that must be zero for others.
 func exposed(path string, info fs.FileInfo, closed fs.FileMode, want string) error {
 	if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Uid != 0 && int(s.Uid) != os.Getuid() {
 		return fmt.Errorf("%s belongs to another user; move it away: %w", path, ErrExposed)

@@ -1,4 +1,4 @@
-// Package private keeps small files that speak for a user: keys, what they allowed, whom they trust.
+// Package private keeps small files that speak for a user: keys, what they allowed, what they trust.
 //
 // The one idea: who could have written such a file could have said yes in the user's name. So it is read only if nobody
 // else could have written or seen it, and it is written whole or not at all.

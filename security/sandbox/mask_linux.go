@@ -51,7 +51,7 @@ func isMask(st fs.FileInfo) bool {
 // cannot create anything, and where something else exists: neither needs a mask. It tries
 // again when another process removes the mask in between.
 func (s *spares) mask(path string) (*mask, error) {
-	for range 100 { // somebody may remove it between two steps
+	for range 100 { // another process may remove it between two steps
 		st, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			m, err := s.place(path)
@@ -201,7 +201,7 @@ func (m *mask) inPlace() bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// release takes the mask away if nobody else holds it and it is still empty.
+// release removes the mask if no other process holds it and it is still empty.
 func (s *spares) release(m *mask) error {
 	if flock(m.f, unix.LOCK_EX|unix.LOCK_NB) != nil || !m.inPlace() || !m.empty() {
 		return m.f.Close()
@@ -211,7 +211,7 @@ func (s *spares) release(m *mask) error {
 	}
 	defer m.f.Close()
 	if !m.empty() {
-		return nil // somebody put something in it
+		return nil // another program put something in it
 	}
 	st, err := m.f.Stat()
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *spares) release(m *mask) error {
 	return nil
 }
 
-// empty says that nobody has put anything into the mask.
+// empty reports whether the mask is as it was made.
 func (m *mask) empty() bool {
 	st, err := m.f.Stat()
 	return err == nil && isMask(st)

@@ -42,7 +42,7 @@ type Spec struct {
 	Env []string
 	// Stdin is the input of Run; nil = none. Start ignores it.
 	Stdin io.Reader
-	// Stderr sees standard error as it is printed, beside what is recorded; nil = nobody. Its errors are not heard. It
+	// Stderr sees standard error as it is printed, beside what is recorded; nil = none. Its errors are ignored. It
 	// is written to until Run or Wait returns, and must not block: the command would wait.
 	Stderr io.Writer
 	// Temp is a directory for temporary files that the caller made and removes, as for a session; "" = a new one that

@@ -80,7 +80,7 @@ func (s *spares) keep(m *mask) bool {
 	if m.move(filepath.Join(s.dir, fmt.Sprintf("%016x", rand.Uint64()))) != nil {
 		return false
 	}
-	// Somebody may have put something into it at the last moment: then it is theirs. Otherwise it is held as it has to be
+	// Another program may have put something into it at the last moment: then it must stay. Otherwise it is held as it has to be
 	// when it is in place again.
 	if !m.empty() || flock(m.f, unix.LOCK_SH) != nil {
 		return m.move(was) != nil

@@ -1,9 +1,9 @@
 // Package secret knows where the programs of a user keep what opens something else: keys, tokens, passwords, cookies.
 //
-// The one idea: it is a table of names below the home directory, in one place for all who keep strangers from these
+// The one idea: it is a table of names below the home directory, in one place for all code that protects these
 // files: the sandbox, which hides them from commands, and the rules, which let a file tool read them only by name.
 //
-// It knows names, and looks at no file. What somebody keeps under a name of their own is not in it.
+// It knows names, and looks at no file. Keys under names of a user's own choice are not in it.
 package secret
 
 import (

@@ -20,7 +20,7 @@ type fileJSON struct {
 	Entries []Entry `json:"entries"`
 }
 
-// read returns what is in a file that nobody but its owner could have written.
+// read returns the content of a file that only its owner could have written.
 func read(file string) ([]Entry, error) {
 	var v fileJSON
 	err := private.ReadJSON(file, maxFile, &v)

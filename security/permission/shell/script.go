@@ -73,7 +73,7 @@ func (p *sedProgram) until(delim byte, skip int) bool {
 		case c == '\\':
 			i++
 		case c == '[' && delim != '[':
-			// In a set the delimiter may or may not count, by the sed: then nobody can tell.
+			// Inside a set the delimiter counts in some seds and not in others.
 			inSet = true
 		case c == ']':
 			inSet = false

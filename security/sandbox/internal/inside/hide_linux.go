@@ -40,7 +40,7 @@ func (j *Job) hide() error {
 			return err
 		}
 	}
-	// The mounts keep them, and nobody can put anything in any more.
+	// The mounts keep them open, and no process can write into them any more.
 	if err := os.Remove(emptyDir); err != nil {
 		return err
 	}

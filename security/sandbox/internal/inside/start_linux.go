@@ -42,7 +42,7 @@ func begin() (done struct{}) {
 	for fd := JobFD; fd <= OwnFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	unix.CloseRange(OwnFD+1, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // somebody's else; not there before Linux 5.11
+	unix.CloseRange(OwnFD+1, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // descriptors of other code; the flag is missing before Linux 5.11, hence no check
 	err := help()
 	// Reached only when the command does not run. Not os.Exit: a program built to find races sleeps a second in it.
 	r := Report{Kind: Failed, Text: err.Error()}

@@ -24,7 +24,7 @@ func supervise(c *child, first bool) error {
 			return wrap("become the one that orphans come to", err)
 		}
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // nobody is to look into this process
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // no process of the user may read this one's memory
 		return wrap("close this process to others", err)
 	}
 	pid, err := c.start()
